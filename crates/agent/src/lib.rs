@@ -1,0 +1,1 @@
+//! The agent of one node, and the shepherd of one task.

@@ -1,0 +1,1 @@
+//! The state machine: events in, commits and effects out.

@@ -1,0 +1,166 @@
+//! What server and agent tell each other. Agents are level-triggered: they are told what should
+//! be, they say what is, and a lost, repeated or late message does no harm.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::allocation::Allocation;
+use crate::device::Device;
+use crate::id::{DeviceUuid, Generation, TaskId, Term};
+use crate::job::{EndCause, ExitStatus, JobSpec, Usage};
+use crate::node::NodeFacts;
+use crate::resource::Resources;
+use crate::unit::{Millis, Timestamp};
+
+/// What an agent is told. It refuses a term older than it has seen and, for each task, a
+/// generation older than it has seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case")]
+pub enum Order {
+    /// A server took over: report every task you know.
+    Sync {
+        /// The server's term.
+        term: Term,
+    },
+    /// This task should run.
+    Run(Box<TaskOrder>),
+    /// This task should end.
+    Stop {
+        /// The server's term.
+        term: Term,
+        /// Which task.
+        task: TaskId,
+        /// Of its allocation.
+        generation: Generation,
+        /// Between TERM and KILL.
+        grace: Millis,
+    },
+    /// Send the task's processes a signal. May be lost; never sent twice.
+    Signal {
+        /// The server's term.
+        term: Term,
+        /// Which task.
+        task: TaskId,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// The task's end is durable: forget it.
+    Acknowledge {
+        /// The server's term.
+        term: Term,
+        /// Which task.
+        task: TaskId,
+    },
+}
+
+/// A task that should run, with all that is needed to start it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskOrder {
+    /// The server's term.
+    pub term: Term,
+    /// Of its allocation.
+    pub generation: Generation,
+    /// What the user asked for.
+    pub spec: Arc<JobSpec>,
+    /// What the task holds.
+    pub allocation: Allocation,
+}
+
+impl TaskOrder {
+    /// Which task.
+    #[must_use]
+    pub fn task(&self) -> TaskId {
+        self.allocation.task
+    }
+}
+
+/// What an agent says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "report", rename_all = "snake_case")]
+pub enum Report {
+    /// The node and all its devices; sent first, and whenever something of it changed that
+    /// scheduling reads.
+    Inventory {
+        /// What can be booked beside devices.
+        capacity: Resources,
+        /// In the driver's index order.
+        devices: Vec<Device>,
+        /// Names one run of the node's kernel.
+        boot_id: String,
+        /// For people.
+        facts: NodeFacts,
+    },
+    /// Every task that the agent knows; the answer to [`Order::Sync`].
+    Tasks {
+        /// The term that asked.
+        term: Term,
+        /// In the order of task ids.
+        tasks: Vec<TaskReport>,
+    },
+    /// One task changed.
+    Task(TaskReport),
+}
+
+/// One task as its agent sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskReport {
+    /// Which task.
+    pub task: TaskId,
+    /// The generation that the agent acted on.
+    pub generation: Generation,
+    /// How it is.
+    pub is: TaskIs,
+}
+
+/// How a task is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum TaskIs {
+    /// It was launched and has not said yet that it runs.
+    Launching,
+    /// Its program was started.
+    Running {
+        /// The process id of its program.
+        pid: u32,
+        /// When it started.
+        started_at: Timestamp,
+    },
+    /// It has ended; kept until acknowledged.
+    Ended(TaskEnd),
+    /// It was not launched, because devices are in use by others; it may be given other ones.
+    Refused {
+        /// The devices that are not usable now.
+        devices: Vec<DeviceUuid>,
+    },
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskEnd {
+    /// When its program started, if it did.
+    pub started_at: Option<Timestamp>,
+    /// When its program ended.
+    pub ended_at: Timestamp,
+    /// How its program exited; `None` if it did not start or nobody saw.
+    pub exit: Option<ExitStatus>,
+    /// What stands behind it, where the exit status does not say.
+    pub cause: Option<EndCause>,
+    /// Whether it was ended because the server said so.
+    pub stopped: bool,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// What a job inherits from whoever submits it, kept as a blob: never in a record, the journal,
+/// the API or a log.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LaunchContext {
+    /// Names and values, as bytes: what the system takes, not what is text.
+    pub environment: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Resource limits of the caller: kind by the kernel's number, soft, hard; `None` is
+    /// unlimited.
+    pub limits: Vec<(u32, Option<u64>, Option<u64>)>,
+    /// File mode creation mask of the caller.
+    pub umask: Option<u32>,
+}

@@ -1,0 +1,77 @@
+//! What one task holds, or will hold, on its node.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{DeviceUuid, NodeName, TaskId};
+use crate::resource::Resources;
+use crate::unit::{Bytes, MilliGpu, Timestamp};
+
+/// What one task holds or has claimed. Known by its task; its generation is the job's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocation {
+    /// Whose it is.
+    pub task: TaskId,
+    /// Where.
+    pub node: NodeName,
+    /// Parts of devices, by device index.
+    pub slots: Vec<Slot>,
+    /// All that it books on the node, slots included.
+    pub resources: Resources,
+    /// How firmly it is held.
+    pub state: AllocationState,
+}
+
+/// A part of one device.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Slot {
+    /// The driver's index when it was assigned; for people.
+    pub index: u32,
+    /// Which device.
+    pub device: DeviceUuid,
+    /// Which part of it.
+    pub part: SlotPart,
+}
+
+/// Which part of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlotPart {
+    /// All of it, alone.
+    Whole,
+}
+
+impl SlotPart {
+    /// How much of the device is booked.
+    #[must_use]
+    pub fn charge(self) -> MilliGpu {
+        match self {
+            Self::Whole => MilliGpu::DEVICE,
+        }
+    }
+}
+
+/// How firmly an allocation is held. Claims outlive the cycle that made them: what is being
+/// vacated belongs to whoever it was vacated for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum AllocationState {
+    /// Waits for everyone who is still leaving these slots.
+    Claimed {
+        /// Whom it waits for.
+        after: Vec<TaskId>,
+    },
+    /// The task may start, or is starting.
+    Placed,
+    /// The task runs.
+    Running,
+    /// The task's GPU memory was moved to the host.
+    Paused {
+        /// How much host memory that takes.
+        host_bytes: Bytes,
+    },
+    /// The task was told to leave.
+    Releasing {
+        /// When it is killed.
+        deadline: Timestamp,
+    },
+}

@@ -1,0 +1,175 @@
+//! What callers may ask the server to change, and what they get back.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::gpu::GpuRequest;
+use crate::id::{JobId, JobNumber, NodeName, ProjectName};
+use crate::job::{BlobId, Dependency, JobState, Owner};
+use crate::plan::Placement;
+use crate::reason::Reason;
+use crate::unit::{Bytes, MilliCpu, Millis};
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// User and group.
+    pub owner: Owner,
+    /// May act for others: root, or the user whose server it is.
+    pub admin: bool,
+}
+
+/// A change that somebody asks for. It is done whole or not at all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Command {
+    /// Take jobs.
+    Submit {
+        /// In the order in which they get numbers.
+        jobs: Vec<NewJob>,
+        /// The caller's name for this request and a digest of it, so that a repeated one is
+        /// answered and not done again.
+        key: Option<RequestKey>,
+        /// Answer what would happen, and do nothing.
+        dry_run: bool,
+    },
+    /// End jobs, or take them off the queue.
+    Cancel {
+        /// Which.
+        jobs: Vec<JobId>,
+    },
+    /// Keep jobs from being considered.
+    Hold {
+        /// Which.
+        jobs: Vec<JobId>,
+    },
+    /// Let held jobs be considered again.
+    Release {
+        /// Which.
+        jobs: Vec<JobId>,
+    },
+    /// Send a signal to the processes of running jobs.
+    Signal {
+        /// Which.
+        jobs: Vec<JobId>,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Change what can still change of a job.
+    Edit {
+        /// Which.
+        job: JobId,
+        /// The version that the caller saw, to notice that somebody else was faster.
+        version: Option<u64>,
+        /// What to change.
+        patch: JobPatch,
+    },
+    /// Say which devices of a node new allocations may use.
+    AllowDevices {
+        /// Which node.
+        node: NodeName,
+        /// Indexes or UUIDs; `None` means all.
+        devices: Option<Vec<String>>,
+    },
+    /// Say how whole devices are chosen from now on.
+    SetDeviceStrategy {
+        /// How.
+        strategy: crate::policy::DeviceStrategy,
+    },
+}
+
+/// A caller's name for a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestKey {
+    /// As the caller chose it.
+    pub name: String,
+    /// A digest of the request.
+    pub digest: String,
+}
+
+/// A job as it was asked for: each field valid by itself, not yet admitted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewJob {
+    /// See [`crate::job::JobSpec::name`].
+    pub name: Arc<str>,
+    /// See [`crate::job::JobSpec::project`].
+    pub project: ProjectName,
+    /// See [`crate::job::JobSpec::command`].
+    pub command: Vec<String>,
+    /// See [`crate::job::JobSpec::script`].
+    pub script: Option<BlobId>,
+    /// See [`crate::job::JobSpec::context`].
+    pub context: BlobId,
+    /// See [`crate::job::JobSpec::directory`].
+    pub directory: String,
+    /// See [`crate::job::JobSpec::stdin`].
+    pub stdin: Option<String>,
+    /// See [`crate::job::JobSpec::stdout`].
+    pub stdout: Option<String>,
+    /// See [`crate::job::JobSpec::stderr`].
+    pub stderr: Option<String>,
+    /// See [`crate::job::JobSpec::gpus`].
+    pub gpus: GpuRequest,
+    /// See [`crate::job::JobSpec::gpus_written`].
+    pub gpus_written: Arc<str>,
+    /// See [`crate::job::JobSpec::cpus`].
+    pub cpus: Option<MilliCpu>,
+    /// See [`crate::job::JobSpec::memory`].
+    pub memory: Option<Bytes>,
+    /// See [`crate::job::JobSpec::time_limit`].
+    pub time_limit: Option<Millis>,
+    /// See [`crate::job::JobSpec::grace`].
+    pub grace: Millis,
+    /// See [`crate::job::JobSpec::after`].
+    pub after: Vec<Dependency>,
+    /// See [`crate::job::Job::priority`].
+    pub priority: i32,
+    /// See [`crate::job::Job::note`].
+    pub note: Option<String>,
+    /// Keep it from being considered until released.
+    pub hold: bool,
+    /// See [`crate::job::JobSpec::allow_unsatisfiable`].
+    pub allow_unsatisfiable: bool,
+}
+
+/// Changes to a job; what is `None` stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct JobPatch {
+    /// New priority.
+    pub priority: Option<i32>,
+    /// New note; empty removes it.
+    pub note: Option<String>,
+}
+
+/// What a request that was carried out is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// Jobs were taken, with consecutive numbers.
+    Submitted {
+        /// The first number.
+        first: JobNumber,
+        /// How many.
+        n_jobs: u64,
+        /// Whether the same request had been answered before.
+        repeated: bool,
+    },
+    /// What submitting would do.
+    WouldSubmit {
+        /// One of each job, in order.
+        forecasts: Vec<SubmitForecast>,
+    },
+    /// Each job with the state that it is in now.
+    Jobs(Vec<(JobId, JobState)>),
+    /// It was done.
+    Done,
+}
+
+/// What would become of a job if it were submitted now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubmitForecast {
+    /// Where it would start at once; empty if it would wait.
+    pub placements: Vec<Placement>,
+    /// Why it would wait; empty if it would start.
+    pub reasons: Vec<Reason>,
+}

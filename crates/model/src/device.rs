@@ -1,0 +1,146 @@
+//! What is known of one physical GPU.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::DeviceUuid;
+use crate::unit::{Bytes, Timestamp};
+
+/// One physical GPU as its node's agent sees it: what it is (which a driver restart at most
+/// renumbers), how it is, and who uses it without having been given it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// The driver's index; the order in which devices are listed and, by default, given out.
+    pub index: u32,
+    /// What the driver calls it, for ever.
+    pub uuid: DeviceUuid,
+    /// As the driver writes it: `NVIDIA A100-SXM4-80GB`.
+    pub model: String,
+    /// All memory of the device, the driver's own reserve included.
+    pub memory: Bytes,
+    /// `00000000:01:00.0`; empty where there is no bus (simulated).
+    pub pci_bus: String,
+    /// The number in `/dev/nvidiaN`; absent for simulated devices.
+    pub minor: Option<u32>,
+    /// The NUMA node whose memory is nearest, where the machine has several.
+    pub numa: Option<u32>,
+    /// How near other devices of the node are; a device that is not named is [`Link::System`].
+    pub links: BTreeMap<DeviceUuid, Link>,
+    /// MIG mode and what it is divided into; `None` where the device has no MIG.
+    pub mig: Option<Mig>,
+    /// Whether it can be trusted with work.
+    pub health: DeviceHealth,
+    /// Compute processes on it that belong to no allocation of ours, by pid.
+    pub unmanaged: Vec<DeviceProcess>,
+}
+
+/// MIG mode of a device that has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mig {
+    /// Whether the mode is on; then the device is usable only through its instances.
+    pub enabled: bool,
+    /// Its instances, in the driver's order.
+    pub instances: Vec<MigInstance>,
+}
+
+/// One MIG instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigInstance {
+    /// What the driver calls it: `MIG-…`.
+    pub uuid: DeviceUuid,
+    /// Memory of the instance.
+    pub memory: Bytes,
+    /// Compute slices of it, of the device's seven.
+    pub compute_slices: u32,
+}
+
+/// How near two devices are, worst first, so that `max` prefers the faster way.
+///
+/// Source: `nvmlDeviceGetTopologyCommonAncestor`, and NVLink state, in the NVML manual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Link {
+    /// Across CPU sockets.
+    System,
+    /// Within one NUMA node, across host bridges.
+    Numa,
+    /// Through one PCIe host bridge.
+    HostBridge,
+    /// Through PCIe switches.
+    Switch,
+    /// By that many NVLinks.
+    NvLink(u32),
+}
+
+/// Whether a device can be trusted with work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum DeviceHealth {
+    /// It answers and reports no fault.
+    Healthy,
+    /// It reports a fault that new work must not meet (an Xid, uncorrectable memory).
+    Unhealthy {
+        /// What it reported, for people.
+        why: String,
+    },
+    /// The driver says that it is gone from the bus.
+    Lost,
+    /// The driver did not answer in time; nothing is known.
+    Unknown {
+        /// What was asked, for people.
+        why: String,
+    },
+}
+
+/// A compute process that the driver lists on a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceProcess {
+    /// Its process id on the node.
+    pub pid: u32,
+    /// Who owns it, if that could be found.
+    pub user: Option<String>,
+    /// The name of its program, if that could be found.
+    pub name: Option<String>,
+    /// Memory it uses on the device, where the driver says.
+    pub memory: Option<Bytes>,
+    /// When it was first seen there by this agent.
+    pub seen_since: Timestamp,
+}
+
+/// What a device is doing, in one word; derived, never stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceState {
+    /// Nobody has it and it can be given out.
+    Free,
+    /// A job has it.
+    Busy,
+    /// A job has it and does nothing with it.
+    HeldIdle,
+    /// Processes that gpool did not start use it.
+    Unmanaged,
+    /// An admin keeps it from new work.
+    Drained,
+    /// It reports a fault.
+    Unhealthy,
+    /// It is gone from the bus.
+    Lost,
+    /// The driver does not answer.
+    Unknown,
+}
+
+/// What a device does at one moment; sampled, never scheduled on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DeviceSample {
+    /// Memory in use.
+    pub memory_used: Option<Bytes>,
+    /// Memory free.
+    pub memory_free: Option<Bytes>,
+    /// Per cent of the last sample period in which a kernel ran.
+    pub utilization_percent: Option<u32>,
+    /// Degrees Celsius.
+    pub temperature_c: Option<u32>,
+    /// Milliwatts drawn.
+    pub power_mw: Option<u64>,
+}

@@ -1,0 +1,86 @@
+//! What the state machine wants done. Whatever depends on a commit is released only when the
+//! commit is durable.
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Order;
+use crate::command::Reply;
+use crate::id::{JobId, NodeName, RequestId, Revision, Seq, Term};
+use crate::job::JobState;
+use crate::record::{EndedJob, JournalEntry, RecordChange};
+use crate::refusal::Refusal;
+use crate::unit::Timestamp;
+
+/// One thing to do outside the state machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Make these changes durable, then say so with `Event::Committed`.
+    Commit(Commit),
+    /// Answer a request.
+    Reply {
+        /// Which.
+        request: RequestId,
+        /// With what.
+        reply: Result<Reply, Refusal>,
+    },
+    /// Tell an agent.
+    Order {
+        /// Which.
+        node: NodeName,
+        /// What.
+        order: Order,
+    },
+    /// Tell whoever watches.
+    Publish(Notice),
+    /// A plan broke an invariant and was not applied: keep the case, tell the admins.
+    Alert {
+        /// What was violated, a line each.
+        violations: Vec<String>,
+    },
+}
+
+/// Changes that become durable together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The revision that they make.
+    pub revision: Revision,
+    /// The term of the server that makes them.
+    pub term: Term,
+    /// Records that changed, each at most once.
+    pub records: Vec<RecordChange>,
+    /// What happened, in order.
+    pub journal: Vec<JournalEntry>,
+    /// Jobs that ended; their records are deleted in `records`.
+    pub ended: Vec<EndedJob>,
+}
+
+/// A change that watchers are told of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// The journal entry that it belongs to.
+    pub seq: Seq,
+    /// When.
+    pub time: Timestamp,
+    /// What changed.
+    pub change: Change,
+}
+
+/// What changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Change {
+    /// A job came into a state.
+    JobState {
+        /// Which.
+        job: JobId,
+        /// Which state.
+        state: JobState,
+        /// Exit code as a shell gives it, once ended.
+        exit_code: Option<i32>,
+    },
+    /// Something about a node or its devices changed.
+    NodeChanged {
+        /// Which.
+        node: NodeName,
+    },
+}

@@ -1,0 +1,57 @@
+//! What happens to a cluster: the inputs of the state machine, stamped and journaled.
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Report;
+use crate::command::{Caller, Command};
+use crate::id::{NodeName, RequestId, Revision, Term};
+use crate::plan::Decision;
+
+/// One input of the state machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A server took over, with a term higher than any before.
+    ServerStarted {
+        /// Its term.
+        term: Term,
+    },
+    /// Somebody asked for a change.
+    Requested {
+        /// Whom to answer.
+        request: RequestId,
+        /// Who asked.
+        caller: Caller,
+        /// For what.
+        command: Command,
+    },
+    /// An agent reported.
+    Reported {
+        /// Which.
+        node: NodeName,
+        /// What.
+        report: Report,
+    },
+    /// The moment of the next time-driven change has come.
+    TimerFired,
+    /// Commits up to that revision are durable.
+    Committed {
+        /// The last durable one.
+        revision: Revision,
+    },
+}
+
+/// What is journaled: events that changed something, and the plans that were applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Journaled {
+    /// An event.
+    Event(Event),
+    /// Decisions of a plan that was verified and applied.
+    Planned {
+        /// The state it was made from.
+        basis: Revision,
+        /// What was done.
+        decisions: Vec<Decision>,
+    },
+}

@@ -1,0 +1,449 @@
+//! What a user submits and what has become of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::allocation::Allocation;
+use crate::gpu::GpuRequest;
+use crate::id::{Attempt, Generation, JobId, ProjectName, Version};
+use crate::resource::Resources;
+use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
+
+/// Who a job belongs to and runs as.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Owner {
+    /// User id.
+    pub uid: u32,
+    /// Primary group id.
+    pub gid: u32,
+    /// User name; the number where the system knows no name.
+    pub user: Arc<str>,
+}
+
+/// The name of a file of the store's blob folder, which holds what must not be in records: the
+/// environment of a job, its script.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BlobId(pub Arc<str>);
+
+/// A job as it was admitted; never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// Which job.
+    pub id: JobId,
+    /// Who it belongs to.
+    pub owner: Owner,
+    /// What people call it; need not be unique.
+    pub name: Arc<str>,
+    /// Who is charged.
+    pub project: ProjectName,
+    /// Program and arguments; with a script, what follows the script's name.
+    pub command: Vec<String>,
+    /// The script as it was when submitted, run in place of a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<BlobId>,
+    /// Environment, limits and umask of the caller ([`crate::agent::LaunchContext`]).
+    pub context: BlobId,
+    /// Where it runs.
+    pub directory: String,
+    /// A file to read instead of nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// A file for its output instead of gpool's own; relative to `directory`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// A file for its errors instead of gpool's own; relative to `directory`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// GPUs of each task.
+    pub gpus: GpuRequest,
+    /// The GPU request as the user wrote it.
+    pub gpus_written: Arc<str>,
+    /// CPU cores of each task; `None` books none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<MilliCpu>,
+    /// Host memory of each task; `None` books none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
+    /// After which time it is ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<Millis>,
+    /// Between TERM and KILL.
+    pub grace: Millis,
+    /// What must have happened before it may start, all of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Dependency>,
+    /// Queue it although no node could ever run it.
+    #[serde(default)]
+    pub allow_unsatisfiable: bool,
+    /// When it was submitted.
+    pub submitted_at: Timestamp,
+}
+
+impl JobSpec {
+    /// What one task books on its node, GPUs included.
+    #[must_use]
+    pub fn resources(&self) -> Resources {
+        Resources::none()
+            .with_gpus(self.gpus.charge())
+            .with_cpus(self.cpus.unwrap_or_default())
+            .with_memory(self.memory.unwrap_or_default())
+            .with_tasks(1)
+    }
+}
+
+/// A job that must have ended, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Dependency {
+    /// Which job.
+    pub job: JobId,
+    /// How it must have ended.
+    pub kind: DependencyKind,
+}
+
+/// How a job must have ended for another to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DependencyKind {
+    /// Succeeded.
+    Ok,
+    /// Ended in any other way.
+    Fail,
+    /// Ended.
+    End,
+}
+
+impl DependencyKind {
+    /// Whether that end is the one that was waited for.
+    #[must_use]
+    pub fn is_met_by(self, outcome: Outcome) -> bool {
+        match self {
+            Self::Ok => outcome == Outcome::Succeeded,
+            Self::Fail => outcome != Outcome::Succeeded,
+            Self::End => true,
+        }
+    }
+}
+
+/// What changes of a job while it lives: small, written with each change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Which job.
+    pub id: JobId,
+    /// Grows with each change that a user makes.
+    pub version: Version,
+    /// Higher goes first, -1000…1000.
+    pub priority: i32,
+    /// What somebody wrote beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// The run that it is in, or will be in when it starts.
+    pub attempt: Attempt,
+    /// Of the allocation of this attempt; grows with each change of it.
+    pub generation: Generation,
+    /// Time spent pending before the present spell; what escalation counts.
+    pub waited: Millis,
+    /// Where it is in its life.
+    pub phase: Phase,
+}
+
+/// Where a job is in its life; each variant holds what is only true there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Phase {
+    /// Kept from being considered until released.
+    Held {
+        /// Who may release it.
+        by: Holder,
+        /// Since when.
+        since: Timestamp,
+    },
+    /// Waits for other jobs.
+    Waiting {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// Could start as soon as there is room.
+    Pending {
+        /// Since when; escalation counts from here, plus [`Job::waited`].
+        since: Timestamp,
+    },
+    /// Its node was told to start it.
+    Starting {
+        /// One of each task, by rank.
+        allocations: Vec<Allocation>,
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It runs.
+    Running {
+        /// One of each task, by rank.
+        allocations: Vec<Allocation>,
+        /// When its first task started.
+        started_at: Timestamp,
+    },
+    /// It was told to end and has not yet.
+    Stopping {
+        /// One of each task, by rank.
+        allocations: Vec<Allocation>,
+        /// When its first task started, if it had.
+        started_at: Option<Timestamp>,
+        /// Why it is being stopped.
+        cause: StopCause,
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It has ended; never changes again.
+    Ended(Box<JobEnd>),
+}
+
+impl Phase {
+    /// What its tasks hold now, by rank.
+    #[must_use]
+    pub fn allocations(&self) -> &[Allocation] {
+        match self {
+            Self::Starting { allocations, .. }
+            | Self::Running { allocations, .. }
+            | Self::Stopping { allocations, .. } => allocations,
+            Self::Held { .. } | Self::Waiting { .. } | Self::Pending { .. } | Self::Ended(_) => &[],
+        }
+    }
+
+    /// The state in one word.
+    #[must_use]
+    pub fn state(&self) -> JobState {
+        match self {
+            Self::Held { .. } => JobState::Held,
+            Self::Waiting { .. } => JobState::Waiting,
+            Self::Pending { .. } => JobState::Pending,
+            Self::Starting { .. } => JobState::Starting,
+            Self::Running { .. } => JobState::Running,
+            Self::Stopping { .. } => JobState::Stopping,
+            Self::Ended(end) => end.outcome.state(),
+        }
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        matches!(self, Self::Ended(_))
+    }
+}
+
+/// A job's state in one word, as users see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// See [`Phase::Held`].
+    Held,
+    /// See [`Phase::Waiting`].
+    Waiting,
+    /// See [`Phase::Pending`].
+    Pending,
+    /// See [`Phase::Starting`].
+    Starting,
+    /// See [`Phase::Running`].
+    Running,
+    /// Its GPU memory is freed and it goes on later.
+    Paused,
+    /// See [`Phase::Stopping`].
+    Stopping,
+    /// See [`Outcome::Succeeded`].
+    Succeeded,
+    /// See [`Outcome::Failed`].
+    Failed,
+    /// See [`Outcome::Cancelled`].
+    Cancelled,
+    /// See [`Outcome::TimedOut`].
+    TimedOut,
+    /// See [`Outcome::Lost`].
+    Lost,
+}
+
+impl JobState {
+    /// Every state, in the order of a job's life.
+    pub const ALL: [Self; 12] = [
+        Self::Held,
+        Self::Waiting,
+        Self::Pending,
+        Self::Starting,
+        Self::Running,
+        Self::Paused,
+        Self::Stopping,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+        Self::TimedOut,
+        Self::Lost,
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Waiting => "waiting",
+            Self::Pending => "pending",
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Stopping => "stopping",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut => "timed_out",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// Whether a job in it has ended.
+    #[must_use]
+    pub fn is_end(self) -> bool {
+        self >= Self::Succeeded
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Who keeps a job held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Holder {
+    /// Its owner, who may release it.
+    User,
+    /// An admin; its owner can't release it.
+    Admin,
+}
+
+/// Why a job that runs is being stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum StopCause {
+    /// Somebody cancelled it.
+    Cancelled {
+        /// Who.
+        by: Arc<str>,
+    },
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEnd {
+    /// In one word.
+    pub outcome: Outcome,
+    /// What stands behind the word, where the exit status does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<EndCause>,
+    /// How its first task exited; `None` if it never ran or nobody saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ExitStatus>,
+    /// When its first task started, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When its last task ended.
+    pub ended_at: Timestamp,
+    /// What its tasks used together.
+    pub usage: Usage,
+    /// What its tasks held, by rank.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allocations: Vec<Allocation>,
+}
+
+/// How a job ended, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Exit code 0.
+    Succeeded,
+    /// Another exit code, a signal, or it could not be started.
+    Failed,
+    /// Somebody ended it.
+    Cancelled,
+    /// Its time limit ended it.
+    TimedOut,
+    /// It was running and nobody can say how it ended.
+    Lost,
+}
+
+impl Outcome {
+    /// The state of a job that ended so.
+    #[must_use]
+    pub fn state(self) -> JobState {
+        match self {
+            Self::Succeeded => JobState::Succeeded,
+            Self::Failed => JobState::Failed,
+            Self::Cancelled => JobState::Cancelled,
+            Self::TimedOut => JobState::TimedOut,
+            Self::Lost => JobState::Lost,
+        }
+    }
+}
+
+/// What stands behind an outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum EndCause {
+    /// The kernel ended it for its memory.
+    Oom,
+    /// It ran for its whole time limit.
+    TimeLimit,
+    /// Somebody cancelled it.
+    Cancelled {
+        /// Who.
+        by: Arc<str>,
+    },
+    /// It could not be started.
+    LaunchFailed {
+        /// What failed, for people.
+        why: String,
+    },
+    /// A job that it waited for ended otherwise than was asked.
+    DependencyFailed {
+        /// Which.
+        job: JobId,
+    },
+    /// The machine was restarted while it ran.
+    Rebooted,
+    /// The process that watched it was killed.
+    ShepherdLost,
+    /// The node has no trace of it.
+    Vanished,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitStatus {
+    /// By itself, with that code.
+    Code(i32),
+    /// By that signal.
+    Signal(i32),
+}
+
+impl ExitStatus {
+    /// The code as a shell gives it: its own, or 128 + the signal.
+    #[must_use]
+    pub fn shell_code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+/// What a task used, as the kernel counted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time in user mode.
+    pub cpu_user: Millis,
+    /// CPU time in the kernel.
+    pub cpu_system: Millis,
+    /// Most memory of one process at once.
+    pub memory_peak: Bytes,
+}

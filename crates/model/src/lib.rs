@@ -1,0 +1,46 @@
+//! The vocabulary of gpool: ids, units, requests, resources, records, events, effects, plans and
+//! reasons. Plain data that proves what it holds; no clock, I/O, randomness or behaviour beyond
+//! its own invariants. Every other crate speaks in these words (GLOSSARY.md).
+
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+
+pub mod agent;
+pub mod allocation;
+pub mod command;
+pub mod device;
+pub mod effect;
+pub mod event;
+pub mod gpu;
+pub mod id;
+pub mod job;
+pub mod node;
+pub mod parse;
+pub mod plan;
+pub mod policy;
+pub mod reason;
+pub mod record;
+pub mod refusal;
+pub mod resource;
+pub mod unit;
+
+pub use allocation::{Allocation, AllocationState, Slot, SlotPart};
+pub use command::{Caller, Command, JobPatch, NewJob, Reply};
+pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Link};
+pub use effect::{Commit, Effect, Notice};
+pub use event::Event;
+pub use gpu::{GpuAmount, GpuRequest, ModelPattern};
+pub use id::{
+    Attempt, DeviceUuid, Generation, JobId, JobNumber, NodeName, PoolName, ProjectName, RequestId,
+    Revision, Seq, TaskId, Term, Version,
+};
+pub use job::{Dependency, DependencyKind, Job, JobEnd, JobSpec, Outcome, Owner, Phase};
+pub use node::Node;
+pub use parse::ParseError;
+pub use plan::{Decision, Placement, Plan, Shape, Wait};
+pub use policy::{DeviceStrategy, OrderKey, Policy};
+pub use reason::Reason;
+pub use record::{JournalEntry, Record, RecordChange, RecordKey};
+pub use refusal::{Code, Refusal};
+pub use resource::{ResourceKind, Resources};
+pub use unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};

@@ -1,0 +1,93 @@
+//! What the scheduler answers: a delta that leaves nothing to choose. Plans carry content, never
+//! row numbers, so that they mean the same in another process.
+
+use serde::{Deserialize, Serialize};
+
+use crate::allocation::Slot;
+use crate::gpu::GpuRequest;
+use crate::id::{Attempt, JobId, NodeName, PoolName, ProjectName, Revision};
+use crate::reason::Reason;
+use crate::unit::{Bytes, MilliCpu, Millis};
+
+/// The answer to one snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Plan {
+    /// The state it was made from.
+    pub basis: Revision,
+    /// What to do, in order.
+    pub decisions: Vec<Decision>,
+    /// Why the rest waits, once for each shape, in the order of jobs.
+    pub waits: Vec<Wait>,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Decision {
+    /// Give a job's tasks these places and start them.
+    Start {
+        /// Which job.
+        job: JobId,
+        /// Which run of it.
+        attempt: Attempt,
+        /// One of each task, by rank.
+        placements: Vec<Placement>,
+        /// Decisions of this plan, by position, that must be done before.
+        after: Vec<u32>,
+    },
+}
+
+/// Where one task goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// Which node.
+    pub node: NodeName,
+    /// Parts of its devices, by device index.
+    pub slots: Vec<Slot>,
+}
+
+/// What a node is asked by one task of a job: two jobs with equal fits fit the same nodes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Fit {
+    /// GPUs of one task.
+    pub gpus: GpuRequest,
+    /// CPU cores of one task.
+    pub cpus: MilliCpu,
+    /// Host memory of one task.
+    pub memory: Bytes,
+}
+
+/// What the scheduler needs to know of a job beside its age: jobs of one shape differ only in
+/// their place in the queue, so they are considered, and wait, together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Shape {
+    /// Who is charged.
+    pub project: ProjectName,
+    /// Where it must run; `None` means anywhere.
+    pub pool: Option<PoolName>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Whether it may be taken back.
+    pub preemptible: bool,
+    /// Its time limit, rounded up to [`Shape::LIMIT_STEP`] so that limits do not make shapes of
+    /// single jobs.
+    pub time_limit: Option<Millis>,
+    /// What each of its tasks asks of a node.
+    pub fit: Fit,
+}
+
+impl Shape {
+    /// What time limits are rounded up to.
+    pub const LIMIT_STEP: Millis = Millis::from_mins(5);
+}
+
+/// Why all jobs of one shape wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Which jobs.
+    pub shape: Shape,
+    /// How many.
+    pub n_jobs: u64,
+    /// What keeps the first of them.
+    pub reason: Reason,
+}

@@ -1,0 +1,139 @@
+//! Why a job waits: data with numbers and a stable code. Words are made at the edge.
+
+use serde::{Deserialize, Serialize};
+
+use crate::gpu::GpuRequest;
+use crate::id::{DeviceUuid, JobId, NodeName};
+use crate::resource::ResourceKind;
+use crate::unit::{Bytes, Timestamp};
+
+/// One thing that keeps a job from starting.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum Reason {
+    /// Fewer devices that it could use are free in the whole cluster than it needs.
+    GpusNotFree {
+        /// Devices asked.
+        need: u32,
+        /// Devices of the asked kind that are free.
+        free: u32,
+    },
+    /// Enough devices are free, but not on one node.
+    GpusNotFreeTogether {
+        /// Devices asked.
+        need: u32,
+        /// Most that are free on one node.
+        free: u32,
+        /// That node.
+        node: NodeName,
+    },
+    /// No node has devices of the asked model, or as many of them.
+    GpuModelMissing {
+        /// What was asked.
+        asked: GpuRequest,
+        /// Most devices of the asked kind that one node has, in whatever state.
+        most: u32,
+    },
+    /// No node has devices with as much memory.
+    GpuMemoryTooSmall {
+        /// Least memory asked.
+        need: Bytes,
+        /// Largest memory of a device.
+        largest: Bytes,
+    },
+    /// The devices are there, but CPU cores, memory or tasks at once are not.
+    CpuOrMemShort {
+        /// Which kind is short.
+        kind: ResourceKind,
+        /// Asked, in the kind's unit.
+        need: u64,
+        /// Free on the node that has most of it free.
+        free: u64,
+        /// That node.
+        node: NodeName,
+    },
+    /// That many jobs go first.
+    AheadInOrder {
+        /// The job just before it that also waits.
+        job: JobId,
+        /// How many are before it.
+        n_ahead: u64,
+    },
+    /// It waits for another job to end.
+    WaitsForJob {
+        /// Which.
+        job: JobId,
+    },
+    /// A user holds it.
+    HeldByUser {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// An admin holds it.
+    HeldByAdmin {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// A device that it could use is used by a process that gpool did not start.
+    UnmanagedProcess {
+        /// On which node.
+        node: NodeName,
+        /// The device's index.
+        index: u32,
+        /// The device.
+        device: DeviceUuid,
+        /// The process.
+        pid: u32,
+        /// Who owns it, if known.
+        user: Option<String>,
+        /// What program it is, if known.
+        name: Option<String>,
+    },
+    /// A device that it could use is faulty, lost, or does not answer.
+    GpuUnhealthy {
+        /// On which node.
+        node: NodeName,
+        /// The device's index.
+        index: u32,
+        /// The device.
+        device: DeviceUuid,
+        /// What is wrong, for people.
+        why: String,
+    },
+    /// A device that it could use is kept from new work by an admin.
+    GpuNotAllowed {
+        /// On which node.
+        node: NodeName,
+        /// The device's index.
+        index: u32,
+        /// The device.
+        device: DeviceUuid,
+    },
+    /// A node that could run it has no agent that answers.
+    AgentUnreachable {
+        /// Which node.
+        node: NodeName,
+    },
+}
+
+impl Reason {
+    /// The stable code, the same as in JSON.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::GpusNotFree { .. } => "gpus_not_free",
+            Self::GpusNotFreeTogether { .. } => "gpus_not_free_together",
+            Self::GpuModelMissing { .. } => "gpu_model_missing",
+            Self::GpuMemoryTooSmall { .. } => "gpu_memory_too_small",
+            Self::CpuOrMemShort { .. } => "cpu_or_mem_short",
+            Self::AheadInOrder { .. } => "ahead_in_order",
+            Self::WaitsForJob { .. } => "waits_for_job",
+            Self::HeldByUser { .. } => "held_by_user",
+            Self::HeldByAdmin { .. } => "held_by_admin",
+            Self::UnmanagedProcess { .. } => "unmanaged_process",
+            Self::GpuUnhealthy { .. } => "gpu_unhealthy",
+            Self::GpuNotAllowed { .. } => "gpu_not_allowed",
+            Self::AgentUnreachable { .. } => "agent_unreachable",
+        }
+    }
+}

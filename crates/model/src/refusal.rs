@@ -1,0 +1,197 @@
+//! Why a request was refused: data with a stable code. Words are made at the edge.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::gpu::GpuRequest;
+use crate::id::{JobId, NodeName, ProjectName};
+use crate::job::JobState;
+use crate::resource::ResourceKind;
+
+/// A stable number for a kind of error: `GP0412`. Users look it up; scripts compare it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Code(pub u16);
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GP{:04}", self.0)
+    }
+}
+
+/// Why a request was refused. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Refusal {
+    /// A field of the request is malformed.
+    Invalid {
+        /// Which field.
+        field: String,
+        /// What is wrong with it, and a valid example.
+        why: String,
+    },
+    /// A request body is too large, or asks for too many jobs at once.
+    TooLarge {
+        /// What is too large.
+        what: String,
+        /// The most that is taken, in words.
+        most: String,
+    },
+    /// No GPU is known to the cluster, for the reason given.
+    NoGpus {
+        /// What was asked.
+        asked: GpuRequest,
+        /// Where GPUs were looked for and why none were found.
+        why: String,
+    },
+    /// No node could ever hold the GPUs.
+    ImpossibleGpus {
+        /// What was asked.
+        asked: GpuRequest,
+        /// The largest request of the same kind that a node could hold; `None` if no device is
+        /// of that kind.
+        largest: Option<LargestFit>,
+        /// The nearest request of another kind that a node could hold.
+        nearest: Option<GpuRequest>,
+        /// Every model there is with the most of it on one node.
+        models: Vec<(String, u32)>,
+    },
+    /// No node could ever hold that much of something beside GPUs.
+    ImpossibleResource {
+        /// Which kind.
+        kind: ResourceKind,
+        /// Asked, in the kind's unit.
+        asked: u64,
+        /// The most a node has (that also has the GPUs asked for).
+        largest: u64,
+        /// That node.
+        node: Option<NodeName>,
+    },
+    /// The caller may not do this.
+    NotPermitted {
+        /// What, in words: `cancel job 12 of user ana`.
+        what: String,
+    },
+    /// A user asked for a higher priority than users may.
+    PriorityTooHigh {
+        /// Asked.
+        asked: i32,
+        /// The most a user may ask for.
+        most: i32,
+    },
+    /// No job has that id.
+    NoSuchJob {
+        /// Which.
+        id: JobId,
+    },
+    /// No project has that name.
+    NoSuchProject {
+        /// Which.
+        name: ProjectName,
+        /// Those that there are.
+        projects: Vec<ProjectName>,
+    },
+    /// No node has that name.
+    NoSuchNode {
+        /// Which.
+        name: NodeName,
+    },
+    /// A node has no device with that index or UUID.
+    NoSuchDevice {
+        /// What was named.
+        device: String,
+        /// The node.
+        node: NodeName,
+        /// How many devices it has.
+        n_devices: u32,
+    },
+    /// The job has ended.
+    AlreadyEnded {
+        /// Which.
+        id: JobId,
+        /// How.
+        state: JobState,
+    },
+    /// The job is in a state in which that can't be done.
+    WrongState {
+        /// Which.
+        id: JobId,
+        /// The state it is in.
+        state: JobState,
+        /// What was to be done: `release`.
+        action: String,
+    },
+    /// The object was changed by somebody else in the meantime.
+    VersionConflict {
+        /// Which.
+        id: JobId,
+        /// The version that the caller had.
+        expected: u64,
+        /// The version there is.
+        found: u64,
+    },
+    /// A job to wait for has already ended otherwise than asked.
+    DependencyNeverMet {
+        /// Which.
+        job: JobId,
+        /// How it ended.
+        state: JobState,
+    },
+    /// An idempotency key was used before for another request.
+    KeyReused {
+        /// The key.
+        key: String,
+    },
+    /// The store can't take more.
+    StorageFull {
+        /// What the store said.
+        why: String,
+    },
+    /// The server failed; what was asked may not have been done.
+    Internal {
+        /// What failed, for people.
+        why: String,
+    },
+    /// The server is stopping.
+    ShuttingDown,
+}
+
+/// The largest request of a kind that fits a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LargestFit {
+    /// How many devices.
+    pub n_devices: u32,
+    /// On which node.
+    pub node: NodeName,
+    /// How many devices of the kind the cluster has in all.
+    pub n_in_cluster: u32,
+}
+
+impl Refusal {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        Code(match self {
+            Self::Invalid { .. } => 101,
+            Self::TooLarge { .. } => 102,
+            Self::ShuttingDown => 302,
+            Self::ImpossibleGpus { .. } => 412,
+            Self::NoGpus { .. } => 413,
+            Self::ImpossibleResource { .. } => 414,
+            Self::NotPermitted { .. } => 501,
+            Self::PriorityTooHigh { .. } => 502,
+            Self::NoSuchJob { .. } => 601,
+            Self::NoSuchProject { .. } => 602,
+            Self::NoSuchNode { .. } => 603,
+            Self::NoSuchDevice { .. } => 604,
+            Self::AlreadyEnded { .. } => 701,
+            Self::WrongState { .. } => 702,
+            Self::VersionConflict { .. } => 703,
+            Self::KeyReused { .. } => 704,
+            Self::DependencyNeverMet { .. } => 705,
+            Self::Internal { .. } => 900,
+            Self::StorageFull { .. } => 907,
+        })
+    }
+}

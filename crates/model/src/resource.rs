@@ -1,0 +1,175 @@
+//! Amounts of several kinds at once. A new kind is data, not a new field.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::unit::{Bytes, MilliCpu, MilliGpu};
+
+/// What can be counted, held and limited.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceKind {
+    /// Thousandths of a device.
+    Gpu,
+    /// Thousandths of a device of one model.
+    GpuModel(String),
+    /// Bytes of device memory.
+    GpuMemory,
+    /// Instances of one MIG profile.
+    MigProfile(String),
+    /// Thousandths of a CPU core.
+    Cpu,
+    /// Bytes of host memory.
+    Memory,
+    /// Bytes of host memory set aside for paused tasks.
+    PauseMemory,
+    /// Tasks running at once, whatever they ask for.
+    Tasks,
+}
+
+impl fmt::Display for ResourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gpu => f.pad("GPUs"),
+            Self::GpuModel(model) => write!(f, "{model} GPUs"),
+            Self::GpuMemory => f.pad("GPU memory"),
+            Self::MigProfile(profile) => write!(f, "MIG {profile}"),
+            Self::Cpu => f.pad("CPU cores"),
+            Self::Memory => f.pad("memory"),
+            Self::PauseMemory => f.pad("memory for paused tasks"),
+            Self::Tasks => f.pad("tasks at once"),
+        }
+    }
+}
+
+/// An amount of each kind, in the kind's own unit; what is not named is zero.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Resources {
+    // Invariant: no zero amounts, so that equal vectors compare equal.
+    amounts: BTreeMap<ResourceKind, u64>,
+}
+
+impl Resources {
+    /// Nothing of anything.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// How much of one kind.
+    #[must_use]
+    pub fn get(&self, kind: &ResourceKind) -> u64 {
+        self.amounts.get(kind).copied().unwrap_or(0)
+    }
+
+    /// Replaces the amount of one kind.
+    pub fn set(&mut self, kind: ResourceKind, amount: u64) {
+        match amount {
+            0 => self.amounts.remove(&kind),
+            _ => self.amounts.insert(kind, amount),
+        };
+    }
+
+    /// With so many thousandths of devices.
+    #[must_use]
+    pub fn with_gpus(mut self, gpus: MilliGpu) -> Self {
+        self.set(ResourceKind::Gpu, gpus.get());
+        self
+    }
+
+    /// With so many thousandths of cores.
+    #[must_use]
+    pub fn with_cpus(mut self, cpus: MilliCpu) -> Self {
+        self.set(ResourceKind::Cpu, cpus.get());
+        self
+    }
+
+    /// With so much host memory.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Bytes) -> Self {
+        self.set(ResourceKind::Memory, memory.get());
+        self
+    }
+
+    /// With room for so many tasks.
+    #[must_use]
+    pub fn with_tasks(mut self, tasks: u32) -> Self {
+        self.set(ResourceKind::Tasks, u64::from(tasks));
+        self
+    }
+
+    /// Each kind that is not zero, in the order of [`ResourceKind`].
+    pub fn iter(&self) -> impl Iterator<Item = (&ResourceKind, u64)> {
+        self.amounts.iter().map(|(kind, amount)| (kind, *amount))
+    }
+
+    /// The sum, or `None` where a kind can't be written down.
+    #[must_use]
+    pub fn checked_add(&self, other: &Self) -> Option<Self> {
+        let mut sum = self.clone();
+        for (kind, amount) in other.iter() {
+            sum.set(kind.clone(), sum.get(kind).checked_add(amount)?);
+        }
+        Some(sum)
+    }
+
+    /// The difference, or `None` where a kind would fall below zero.
+    #[must_use]
+    pub fn checked_sub(&self, other: &Self) -> Option<Self> {
+        let mut rest = self.clone();
+        for (kind, amount) in other.iter() {
+            rest.set(kind.clone(), rest.get(kind).checked_sub(amount)?);
+        }
+        Some(rest)
+    }
+
+    /// The first kind of which `available` has less than this asks.
+    #[must_use]
+    pub fn first_short(&self, available: &Self) -> Option<ResourceKind> {
+        self.iter()
+            .find(|(kind, amount)| available.get(kind) < *amount)
+            .map(|(kind, _)| kind.clone())
+    }
+}
+
+impl Serialize for Resources {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.amounts.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Resources {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut resources = Self::none();
+        for (kind, amount) in Vec::<(ResourceKind, u64)>::deserialize(deserializer)? {
+            resources.set(kind, amount);
+        }
+        Ok(resources)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_and_differences_are_checked() {
+        let two = Resources::none().with_gpus(MilliGpu::from_devices(2));
+        let one = Resources::none().with_gpus(MilliGpu::from_devices(1));
+        assert_eq!(two.checked_sub(&one), Some(one.clone()));
+        assert_eq!(one.checked_sub(&two), None);
+        assert_eq!(one.checked_sub(&one), Some(Resources::none()));
+        let most = Resources::none().with_memory(Bytes::MAX);
+        assert_eq!(most.checked_add(&Resources::none().with_memory(Bytes::new(1))), None);
+    }
+
+    #[test]
+    fn the_first_short_kind_is_named() {
+        let need = Resources::none().with_gpus(MilliGpu::DEVICE).with_cpus(MilliCpu::new(500));
+        let have = Resources::none().with_gpus(MilliGpu::DEVICE);
+        assert_eq!(need.first_short(&have), Some(ResourceKind::Cpu));
+        assert_eq!(have.first_short(&need), None);
+    }
+}

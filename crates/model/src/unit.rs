@@ -1,0 +1,277 @@
+//! Units as types: integers, checked, and division that says how it rounds.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! unit {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize,
+            Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// Nothing of it.
+            pub const ZERO: Self = Self(0);
+            /// The largest amount that can be written down.
+            pub const MAX: Self = Self(u64::MAX);
+
+            /// An amount in the unit that the type is named for.
+            #[must_use]
+            pub const fn new(amount: u64) -> Self {
+                Self(amount)
+            }
+
+            /// The amount in the unit that the type is named for.
+            #[must_use]
+            pub const fn get(self) -> u64 {
+                self.0
+            }
+
+            /// The sum, or `None` where it can't be written down.
+            #[must_use]
+            pub const fn checked_add(self, other: Self) -> Option<Self> {
+                match self.0.checked_add(other.0) {
+                    Some(sum) => Some(Self(sum)),
+                    None => None,
+                }
+            }
+
+            /// The difference, or `None` below zero.
+            #[must_use]
+            pub const fn checked_sub(self, other: Self) -> Option<Self> {
+                match self.0.checked_sub(other.0) {
+                    Some(rest) => Some(Self(rest)),
+                    None => None,
+                }
+            }
+
+            /// `count` times this, or `None` where it can't be written down.
+            #[must_use]
+            pub const fn checked_mul(self, count: u64) -> Option<Self> {
+                match self.0.checked_mul(count) {
+                    Some(product) => Some(Self(product)),
+                    None => None,
+                }
+            }
+
+            /// The sum, at most [`Self::MAX`].
+            #[must_use]
+            pub const fn saturating_add(self, other: Self) -> Self {
+                Self(self.0.saturating_add(other.0))
+            }
+
+            /// The difference, at least zero.
+            #[must_use]
+            pub const fn saturating_sub(self, other: Self) -> Self {
+                Self(self.0.saturating_sub(other.0))
+            }
+
+            /// A part of it, rounded down.
+            ///
+            /// # Panics
+            /// If `divisor` is zero.
+            #[must_use]
+            pub const fn div_floor(self, divisor: u64) -> Self {
+                Self(self.0 / divisor)
+            }
+
+            /// A part of it, rounded up.
+            ///
+            /// # Panics
+            /// If `divisor` is zero.
+            #[must_use]
+            pub const fn div_ceil(self, divisor: u64) -> Self {
+                Self(self.0.div_ceil(divisor))
+            }
+
+            /// True for zero.
+            #[must_use]
+            pub const fn is_zero(self) -> bool {
+                self.0 == 0
+            }
+        }
+    };
+}
+
+unit!(
+    /// Thousandths of a device: 1000 is one whole GPU.
+    MilliGpu
+);
+unit!(
+    /// Thousandths of a CPU core.
+    MilliCpu
+);
+unit!(
+    /// Bytes of memory. `G` in what users write is GiB.
+    Bytes
+);
+unit!(
+    /// A length of time in milliseconds.
+    Millis
+);
+unit!(
+    /// A moment: milliseconds since 1970-01-01 UTC.
+    Timestamp
+);
+
+impl MilliGpu {
+    /// One whole device.
+    pub const DEVICE: Self = Self(1000);
+
+    /// That many whole devices.
+    #[must_use]
+    pub const fn from_devices(count: u32) -> Self {
+        Self(count as u64 * 1000)
+    }
+}
+
+impl MilliCpu {
+    /// That many whole cores.
+    #[must_use]
+    pub const fn from_cores(count: u32) -> Self {
+        Self(count as u64 * 1000)
+    }
+}
+
+impl fmt::Display for MilliCpu {
+    /// Writes cores, with as many decimals as there are: `4`, `0.5`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.0 / 1000, self.0 % 1000);
+        if rest == 0 {
+            return f.pad(&whole.to_string());
+        }
+        f.pad(format!("{whole}.{rest:03}").trim_end_matches('0'))
+    }
+}
+
+impl Bytes {
+    const UNITS: [(&'static str, u64); 4] =
+        [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+
+    /// That many GiB.
+    #[must_use]
+    pub const fn from_gib(count: u32) -> Self {
+        Self((count as u64) << 30)
+    }
+
+    /// That many MiB.
+    #[must_use]
+    pub const fn from_mib(count: u32) -> Self {
+        Self((count as u64) << 20)
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// Writes the largest unit that leaves at least 1, with one decimal, rounded down: `79.6 GiB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, size) in Self::UNITS {
+            if self.0 >= size {
+                let whole = self.0 / size;
+                // Below 2^40 per unit, so ten times the rest can't overflow.
+                let tenth = (self.0 % size) * 10 / size;
+                return match tenth {
+                    0 => f.pad(&format!("{whole} {name}")),
+                    _ => f.pad(&format!("{whole}.{tenth} {name}")),
+                };
+            }
+        }
+        f.pad(&format!("{} B", self.0))
+    }
+}
+
+impl Millis {
+    /// That many seconds.
+    #[must_use]
+    pub const fn from_secs(count: u32) -> Self {
+        Self(count as u64 * 1000)
+    }
+
+    /// That many minutes.
+    #[must_use]
+    pub const fn from_mins(count: u32) -> Self {
+        Self(count as u64 * 60_000)
+    }
+
+    /// That many hours.
+    #[must_use]
+    pub const fn from_hours(count: u32) -> Self {
+        Self(count as u64 * 3_600_000)
+    }
+}
+
+impl fmt::Display for Millis {
+    /// Writes a length of time as gpool prints limits: `45s`, `12m`, `3h00`, `2d04h`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0 / 1000;
+        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+        let text = match (days, hours, minutes) {
+            (0, 0, 0) if self.0 < 1000 && self.0 > 0 => format!("{}ms", self.0),
+            (0, 0, 0) => format!("{seconds}s"),
+            (0, 0, _) if seconds % 60 == 0 || minutes >= 10 => format!("{minutes}m"),
+            (0, 0, _) => format!("{minutes}m{:02}s", seconds % 60),
+            (0, _, _) => format!("{hours}h{:02}", minutes % 60),
+            _ => format!("{days}d{:02}h", hours % 24),
+        };
+        f.pad(&text)
+    }
+}
+
+impl Timestamp {
+    /// The moment that long after this one, at most the last that can be written down.
+    #[must_use]
+    pub const fn after(self, span: Millis) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
+    /// How long after `earlier` this is; nothing if it is before.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Millis {
+        Millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_print_in_binary_units() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1 << 10, "1 KiB"),
+            (80 << 30, "80 GiB"),
+            ((79 << 30) + (700 << 20), "79.6 GiB"),
+            (u64::MAX, "16777215.9 TiB"),
+        ] {
+            assert_eq!(Bytes::new(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn spans_never_look_like_clock_times() {
+        for (millis, text) in [
+            (0, "0s"),
+            (250, "250ms"),
+            (45_000, "45s"),
+            (90_000, "1m30s"),
+            (720_000, "12m"),
+            (10_800_000, "3h00"),
+            (187_200_000, "2d04h"),
+        ] {
+            assert_eq!(Millis::new(millis).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn cores_print_without_trailing_zeros() {
+        assert_eq!(MilliCpu::new(1500).to_string(), "1.5");
+        assert_eq!(MilliCpu::new(4000).to_string(), "4");
+        assert_eq!(MilliCpu::new(25).to_string(), "0.025");
+    }
+}

@@ -1,0 +1,1 @@
+//! The node-level scheduler: device choice and agent convergence.

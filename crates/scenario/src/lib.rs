@@ -1,0 +1,1 @@
+//! Situations in a few lines of text, and generators for properties.

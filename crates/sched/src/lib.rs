@@ -1,0 +1,1 @@
+//! The scheduling core: a snapshot and a policy make a plan.

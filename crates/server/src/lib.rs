@@ -1,0 +1,1 @@
+//! The server: event loop, HTTP API, event stream.

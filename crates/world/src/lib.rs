@@ -1,0 +1,1 @@
+//! The state of the cluster, indexed for the scheduler.
