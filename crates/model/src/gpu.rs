@@ -111,10 +111,11 @@ impl GpuRequest {
     fn count(text: &str) -> Result<u32, GpuRequestError> {
         let bad = |position| ParseError::new("a number of GPUs", text, position, Self::EXAMPLE);
         let unsupported = |what| Err(GpuRequestError::Unsupported { value: text.to_owned(), what });
-        if text.contains("..") {
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        if text.split_once("..").is_some_and(|(least, most)| digits(least) && digits(most)) {
             return unsupported("an elastic number of GPUs");
         }
-        if text.contains('.') && text.chars().all(|c| c.is_ascii_digit() || ".:".contains(c)) {
+        if text.contains('.') && text.split(':').all(|part| parse::decimal(part, 9).is_some()) {
             return unsupported("a fraction of a GPU");
         }
         if let Some(at) = text.find(|c: char| !c.is_ascii_digit()) {

@@ -212,7 +212,7 @@ impl fmt::Display for Millis {
         let text = match (days, hours, minutes) {
             (0, 0, 0) if self.0 < 1000 && self.0 > 0 => format!("{}ms", self.0),
             (0, 0, 0) => format!("{seconds}s"),
-            (0, 0, _) if seconds % 60 == 0 || minutes >= 10 => format!("{minutes}m"),
+            (0, 0, _) if seconds.is_multiple_of(60) || minutes >= 10 => format!("{minutes}m"),
             (0, 0, _) => format!("{minutes}m{:02}s", seconds % 60),
             (0, _, _) => format!("{hours}h{:02}", minutes % 60),
             _ => format!("{days}d{:02}h", hours % 24),

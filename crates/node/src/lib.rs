@@ -1,1 +1,6 @@
 //! The node-level scheduler: device choice and agent convergence.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+
+pub mod seating;

@@ -1,1 +1,17 @@
-//! The state of the cluster, indexed for the scheduler.
+//! The state of the cluster, indexed for the scheduler: jobs by shape and age, free counters of
+//! nodes and devices. Every change passes one of a few doors, which keep the indexes true and
+//! remember which records changed. Decides nothing.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+
+mod change;
+mod ledger;
+mod queue;
+mod snapshot;
+mod world;
+
+pub use ledger::{DeviceLedger, Free, NodeRow};
+pub use queue::{FitIx, ShapeIx, ShapeQueue};
+pub use snapshot::Snapshot;
+pub use world::{JobRow, LoadError, NodeIx, World};

@@ -1,0 +1,327 @@
+//! Which devices of a node a task gets: same kind and fast links first, then the strategy's
+//! order, then the lowest indices. Knows nothing of queues or policy beyond the strategy.
+
+use gpool_model::{Device, DeviceStrategy, GpuRequest, Link};
+
+/// One device of a node, as seating sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Seat<'a> {
+    /// What it is.
+    pub device: &'a Device,
+    /// Whether it may be given out whole, now.
+    pub is_free: bool,
+    /// Whether a job of ours has it.
+    pub is_busy: bool,
+}
+
+/// More sets than this are not compared one by one: 8 of 16 devices are 12,870 sets.
+const SETS_MAX: u64 = 20_000;
+
+/// Chooses whole devices of one node for a request: positions in `seats`, ascending. `None` if
+/// it does not fit. `seed` decides for [`DeviceStrategy::Random`] alone.
+///
+/// Preferred, in this order: earlier models of the request; devices of one model; for two and
+/// more, the set with the best total link rank; the strategy's order; the lowest positions.
+#[must_use]
+pub fn seat(
+    seats: &[Seat<'_>],
+    request: &GpuRequest,
+    strategy: DeviceStrategy,
+    seed: u64,
+) -> Option<Vec<usize>> {
+    let n_devices = usize::try_from(request.n_devices()).ok()?;
+    if n_devices == 0 {
+        return Some(Vec::new());
+    }
+    let order = ranked(seats, strategy, seed);
+    let n_ranks = request.models.len().max(1);
+    for rank in 0..n_ranks {
+        let of_rank: Vec<usize> = order
+            .iter()
+            .copied()
+            .filter(|ix| seats[*ix].is_free && request.rank_of(seats[*ix].device) == Some(rank))
+            .collect();
+        if of_rank.len() < n_devices {
+            continue;
+        }
+        let mut chosen = match one_model(seats, &of_rank, n_devices) {
+            Some(candidates) => best_linked(seats, &candidates, n_devices),
+            None => best_linked(seats, &of_rank, n_devices),
+        };
+        chosen.sort_unstable();
+        return Some(chosen);
+    }
+    None
+}
+
+/// The candidates of the first model, in order, of which there are enough.
+fn one_model(seats: &[Seat<'_>], candidates: &[usize], n_devices: usize) -> Option<Vec<usize>> {
+    let model = |ix: &usize| seats[*ix].device.model.as_str();
+    let of = |wanted: &str| -> Vec<usize> {
+        candidates.iter().copied().filter(|ix| model(ix) == wanted).collect()
+    };
+    candidates.iter().map(|ix| of(model(ix))).find(|group| group.len() >= n_devices)
+}
+
+/// All positions in the order in which the strategy gives devices out.
+fn ranked(seats: &[Seat<'_>], strategy: DeviceStrategy, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..seats.len()).collect();
+    let nearness_to_busy = |ix: usize| -> u64 {
+        let busy = seats.iter().filter(|other| other.is_busy);
+        busy.map(|other| link_rank(seats[ix].device, other.device)).sum()
+    };
+    match strategy {
+        DeviceStrategy::Sequential => {}
+        DeviceStrategy::Random => shuffle(&mut order, seed),
+        DeviceStrategy::Pack => {
+            order.sort_by_key(|ix| (std::cmp::Reverse(nearness_to_busy(*ix)), *ix));
+        }
+        DeviceStrategy::Spread => order.sort_by_key(|ix| (nearness_to_busy(*ix), *ix)),
+    }
+    order
+}
+
+/// Of the candidates, in order of preference, the set with the best total link rank; among
+/// equals, the first in the order of preference.
+fn best_linked(seats: &[Seat<'_>], candidates: &[usize], n_devices: usize) -> Vec<usize> {
+    let first = || candidates[..n_devices].to_vec();
+    let rank =
+        |a: usize, b: usize| link_rank(seats[candidates[a]].device, seats[candidates[b]].device);
+    let all_equal = {
+        let mut pairs = (0..candidates.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        match pairs.next() {
+            None => true,
+            Some((a, b)) => {
+                let one = rank(a, b);
+                pairs.all(|(a, b)| rank(a, b) == one)
+            }
+        }
+    };
+    if n_devices == 1 || n_devices == candidates.len() || all_equal {
+        return first();
+    }
+    let best = if n_sets(candidates.len(), n_devices) <= SETS_MAX {
+        best_of_all(candidates.len(), n_devices, &rank)
+    } else {
+        best_grown(candidates.len(), n_devices, &rank)
+    };
+    best.into_iter().map(|ix| candidates[ix]).collect()
+}
+
+/// The best of all sets of `n_chosen` positions out of `n`, the lexicographically first of
+/// equals.
+fn best_of_all(n: usize, n_chosen: usize, rank: &dyn Fn(usize, usize) -> u64) -> Vec<usize> {
+    let total = |set: &[usize]| -> u64 {
+        (0..set.len())
+            .flat_map(|b| (0..b).map(move |a| (a, b)))
+            .map(|(a, b)| rank(set[a], set[b]))
+            .sum()
+    };
+    let mut set: Vec<usize> = (0..n_chosen).collect();
+    let mut best = set.clone();
+    let mut best_total = total(&set);
+    while next_set(&mut set, n) {
+        let this = total(&set);
+        if this > best_total {
+            best_total = this;
+            best.clone_from(&set);
+        }
+    }
+    best
+}
+
+/// The lexicographically next set of positions below `n`; false after the last.
+fn next_set(set: &mut [usize], n: usize) -> bool {
+    let n_chosen = set.len();
+    let Some(at) = (0..n_chosen).rev().find(|at| set[*at] < n - n_chosen + at) else {
+        return false;
+    };
+    set[at] += 1;
+    for next in at + 1..n_chosen {
+        set[next] = set[next - 1] + 1;
+    }
+    true
+}
+
+/// A good set where there are too many to compare: grown from each position by the one that is
+/// nearest to those chosen, and the best of these.
+fn best_grown(n: usize, n_chosen: usize, rank: &dyn Fn(usize, usize) -> u64) -> Vec<usize> {
+    let mut best: (u64, Vec<usize>) = (0, (0..n_chosen).collect());
+    for start in 0..n {
+        let mut set = vec![start];
+        let mut total = 0;
+        while set.len() < n_chosen {
+            let gain = |ix: usize| -> u64 { set.iter().map(|other| rank(*other, ix)).sum() };
+            let next = (0..n)
+                .filter(|ix| !set.contains(ix))
+                .max_by_key(|ix| (gain(*ix), std::cmp::Reverse(*ix)))
+                .expect("fewer are chosen than there are");
+            total += gain(next);
+            set.push(next);
+        }
+        set.sort_unstable();
+        if total > best.0 {
+            best = (total, set);
+        }
+    }
+    best.1
+}
+
+/// How many sets of `n_chosen` there are out of `n`, at most [`SETS_MAX`] + 1.
+fn n_sets(n: usize, n_chosen: usize) -> u64 {
+    let mut count: u64 = 1;
+    for step in 0..n_chosen.min(n - n_chosen) {
+        let (factor, divisor) = ((n - step) as u64, step as u64 + 1);
+        count = count * factor / divisor;
+        if count > SETS_MAX {
+            return SETS_MAX + 1;
+        }
+    }
+    count
+}
+
+/// How near two devices are, as a number that can be summed: a better kind of link outweighs any
+/// number of lanes.
+fn link_rank(a: &Device, b: &Device) -> u64 {
+    match a.links.get(&b.uuid).or_else(|| b.links.get(&a.uuid)) {
+        None | Some(Link::System) => 0,
+        Some(Link::Numa) => 100,
+        Some(Link::HostBridge) => 200,
+        Some(Link::Switch) => 300,
+        Some(Link::NvLink(n_links)) => 400 + u64::from((*n_links).min(99)),
+    }
+}
+
+/// Fisher-Yates with `SplitMix64`, so that the same seed gives the same order everywhere.
+///
+/// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+fn shuffle(order: &mut [usize], seed: u64) {
+    let mut state = seed;
+    let mut draw = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    for last in (1..order.len()).rev() {
+        let below = last as u64 + 1;
+        // The bias of the remainder is below 2^-58 for any number of devices.
+        let ix = usize::try_from(draw() % below).expect("below the length of a slice");
+        order.swap(last, ix);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpool_model::{Bytes, DeviceHealth, DeviceUuid};
+
+    fn devices(models: &[&str]) -> Vec<Device> {
+        let device = |(index, model): (usize, &&str)| Device {
+            index: u32::try_from(index).expect("few"),
+            uuid: DeviceUuid::new(format!("GPU-{index}")),
+            model: (*model).to_owned(),
+            memory: Bytes::from_gib(80),
+            pci_bus: String::new(),
+            minor: None,
+            numa: None,
+            links: Default::default(),
+            mig: None,
+            health: DeviceHealth::Healthy,
+            unmanaged: Vec::new(),
+        };
+        models.iter().enumerate().map(device).collect()
+    }
+
+    fn link(devices: &mut [Device], a: usize, b: usize, link: Link) {
+        let uuid = devices[b].uuid.clone();
+        devices[a].links.insert(uuid, link);
+        let uuid = devices[a].uuid.clone();
+        devices[b].links.insert(uuid, link);
+    }
+
+    fn chosen(
+        devices: &[Device],
+        busy: &[usize],
+        request: &str,
+        strategy: DeviceStrategy,
+        seed: u64,
+    ) -> Option<Vec<usize>> {
+        let seats: Vec<Seat<'_>> = devices
+            .iter()
+            .enumerate()
+            .map(|(ix, device)| Seat {
+                device,
+                is_free: !busy.contains(&ix),
+                is_busy: busy.contains(&ix),
+            })
+            .collect();
+        seat(&seats, &GpuRequest::parse(request).expect("valid"), strategy, seed)
+    }
+
+    #[test]
+    fn sequential_takes_the_lowest_free_indices() {
+        let eight = devices(&["NVIDIA H100"; 8]);
+        let take = |busy: &[usize], n| chosen(&eight, busy, n, DeviceStrategy::Sequential, 0);
+        assert_eq!(take(&[], "1"), Some(vec![0]));
+        assert_eq!(take(&[0, 2], "3"), Some(vec![1, 3, 4]));
+        assert_eq!(take(&[0, 1, 2, 3, 4, 5, 6], "2"), None);
+        assert_eq!(take(&[], "9"), None);
+        assert_eq!(take(&[], "0"), Some(vec![]));
+    }
+
+    #[test]
+    fn linked_devices_are_given_together() {
+        let mut eight = devices(&["NVIDIA H100"; 8]);
+        link(&mut eight, 1, 6, Link::NvLink(4));
+        link(&mut eight, 0, 1, Link::Switch);
+        let take = |busy: &[usize], n| chosen(&eight, busy, n, DeviceStrategy::Sequential, 0);
+        assert_eq!(take(&[], "2"), Some(vec![1, 6]));
+        assert_eq!(take(&[6], "2"), Some(vec![0, 1]));
+        assert_eq!(take(&[1], "2"), Some(vec![0, 2]));
+        assert_eq!(take(&[], "3"), Some(vec![0, 1, 6]));
+    }
+
+    #[test]
+    fn earlier_models_are_preferred_and_never_mixed() {
+        let mixed = devices(&["NVIDIA A100", "NVIDIA H100", "NVIDIA A100", "NVIDIA H100"]);
+        let take = |busy: &[usize], n| chosen(&mixed, busy, n, DeviceStrategy::Sequential, 0);
+        assert_eq!(take(&[], "h100|a100:2"), Some(vec![1, 3]));
+        assert_eq!(take(&[3], "h100|a100:2"), Some(vec![0, 2]));
+        assert_eq!(take(&[0, 1], "h100|a100:2"), None);
+        // Any model will do: two alike if there are two, else whatever there is.
+        assert_eq!(take(&[], "2"), Some(vec![0, 2]));
+        assert_eq!(take(&[0, 1], "2"), Some(vec![2, 3]));
+    }
+
+    #[test]
+    fn random_is_the_same_for_the_same_seed_and_uses_every_device() {
+        let eight = devices(&["NVIDIA H100"; 8]);
+        let take = |seed| chosen(&eight, &[], "1", DeviceStrategy::Random, seed);
+        assert_eq!(take(7), take(7));
+        let seen: std::collections::BTreeSet<_> = (0..200).map(take).collect();
+        assert_eq!(seen.len(), 8);
+    }
+
+    #[test]
+    fn pack_stays_beside_busy_devices_and_spread_keeps_away() {
+        let mut four = devices(&["NVIDIA H100"; 4]);
+        link(&mut four, 0, 1, Link::Switch);
+        link(&mut four, 2, 3, Link::Switch);
+        assert_eq!(chosen(&four, &[2], "1", DeviceStrategy::Pack, 0), Some(vec![3]));
+        assert_eq!(chosen(&four, &[0], "1", DeviceStrategy::Spread, 0), Some(vec![2]));
+    }
+
+    #[test]
+    fn many_devices_are_seated_without_comparing_every_set() {
+        let mut many = devices(&["NVIDIA H100"; 32]);
+        for a in 16..32 {
+            for b in a + 1..32 {
+                link(&mut many, a, b, Link::NvLink(1));
+            }
+        }
+        let take = chosen(&many, &[], "8", DeviceStrategy::Sequential, 0);
+        assert_eq!(take, Some((16..24).collect()));
+    }
+}

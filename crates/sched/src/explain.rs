@@ -1,0 +1,150 @@
+//! Why a job waits, worked out when asked: every blocker, the decisive one first.
+
+use std::collections::BTreeMap;
+
+use gpool_model::job::Holder;
+use gpool_model::plan::Fit;
+use gpool_model::{DeviceHealth, JobId, Phase, Policy, Reason};
+use gpool_world::{JobRow, NodeRow, Snapshot};
+
+use crate::board::Board;
+use crate::order::Rank;
+use crate::usable::{Unusable, unusable};
+use crate::{place, wait};
+
+/// Explains the waiting jobs of one snapshot; what jobs have in common is worked out once.
+pub struct Explainer<'a> {
+    snapshot: Snapshot<'a>,
+    policy: &'a Policy,
+    board: Board<'a>,
+    by_fit: BTreeMap<Fit, Option<Reason>>,
+}
+
+impl<'a> Explainer<'a> {
+    /// More devices than this are not named one by one.
+    const DEVICES_MAX: usize = 16;
+
+    /// Looks at one snapshot.
+    #[must_use]
+    pub fn new(snapshot: Snapshot<'a>, policy: &'a Policy) -> Self {
+        Self { snapshot, policy, board: Board::new(snapshot.world), by_fit: BTreeMap::new() }
+    }
+
+    /// What keeps a job from starting, in a line for a list: the decisive reasons only. Empty for
+    /// jobs that do not wait.
+    pub fn briefly(&mut self, row: &JobRow) -> Vec<Reason> {
+        match &row.job.phase {
+            Phase::Held { by: Holder::User, since } => vec![Reason::HeldByUser { since: *since }],
+            Phase::Held { by: Holder::Admin, since } => {
+                vec![Reason::HeldByAdmin { since: *since }]
+            }
+            Phase::Waiting { .. } => {
+                let world = self.snapshot.world;
+                let unmet = row.spec.after.iter().filter(|after| world.job(after.job).is_some());
+                unmet.map(|after| Reason::WaitsForJob { job: after.job }).collect()
+            }
+            Phase::Pending { .. } => self.no_place(row).into_iter().collect(),
+            Phase::Starting { .. }
+            | Phase::Running { .. }
+            | Phase::Stopping { .. }
+            | Phase::Ended(_) => Vec::new(),
+        }
+    }
+
+    /// Everything that keeps a job from starting: the decisive reasons, the devices of the asked
+    /// kind that are not usable, and who goes first.
+    pub fn fully(&mut self, row: &JobRow) -> Vec<Reason> {
+        let mut reasons = self.briefly(row);
+        if matches!(row.job.phase, Phase::Pending { .. }) {
+            reasons.extend(self.unusable_devices(row));
+            reasons.extend(self.ahead(row));
+        }
+        reasons
+    }
+
+    fn no_place(&mut self, row: &JobRow) -> Option<Reason> {
+        let (shape_ix, _) = self.snapshot.world.place_of(row.job.id)?;
+        let fit = &self.snapshot.world.shape(shape_ix).shape.fit;
+        if let Some(known) = self.by_fit.get(fit) {
+            return known.clone();
+        }
+        let found = place::place(&self.board, fit, self.policy, 0);
+        let reason = found.is_none().then(|| wait::reason(&self.board, fit));
+        self.by_fit.insert(fit.clone(), reason.clone());
+        reason
+    }
+
+    fn unusable_devices(&self, row: &JobRow) -> Vec<Reason> {
+        if row.spec.gpus.is_none() {
+            return Vec::new();
+        }
+        let nodes = self.snapshot.world.nodes_by_name();
+        let devices = nodes.flat_map(|(_, node)| {
+            (0..node.node.devices.len()).map(move |device_ix| (node, device_ix))
+        });
+        devices
+            .filter(|(node, ix)| row.spec.gpus.rank_of(&node.node.devices[*ix]).is_some())
+            .filter_map(|(node, ix)| unusable_reason(node, ix))
+            .take(Self::DEVICES_MAX)
+            .collect()
+    }
+
+    /// How many pending jobs go first, and the last of them.
+    fn ahead(&self, row: &JobRow) -> Option<Reason> {
+        let world = self.snapshot.world;
+        let rank_of = |job: JobId| {
+            let (shape_ix, is_escalated) = world.place_of(job)?;
+            let submitted_at = world.job(job)?.spec.submitted_at;
+            let shape = &world.shape(shape_ix).shape;
+            Some(Rank::of(self.policy, shape, is_escalated, submitted_at, job))
+        };
+        let own = rank_of(row.job.id)?;
+        let mut n_ahead = 0;
+        let mut last: Option<Rank> = None;
+        for (_, queue) in world.shapes() {
+            for (jobs, is_escalated) in [(&queue.escalated, true), (&queue.fresh, false)] {
+                for (submitted_at, job) in jobs {
+                    let rank =
+                        Rank::of(self.policy, &queue.shape, is_escalated, *submitted_at, *job);
+                    // Within one shape ages only grow, so the rest comes later too.
+                    if rank >= own {
+                        break;
+                    }
+                    n_ahead += 1;
+                    last = last.max(Some(rank));
+                }
+            }
+        }
+        last.map(|rank| Reason::AheadInOrder { job: rank.job(), n_ahead })
+    }
+}
+
+fn unusable_reason(row: &NodeRow, device_ix: usize) -> Option<Reason> {
+    let device = &row.node.devices[device_ix];
+    let (node, index, uuid) = (row.node.name.clone(), device.index, device.uuid.clone());
+    Some(match unusable(row, device_ix)? {
+        Unusable::Unhealthy(health) => {
+            let why = match health {
+                DeviceHealth::Healthy => String::new(),
+                DeviceHealth::Unhealthy { why } | DeviceHealth::Unknown { why } => why.clone(),
+                DeviceHealth::Lost => "it is gone from the bus".to_owned(),
+            };
+            Reason::GpuUnhealthy { node, index, device: uuid, why }
+        }
+        Unusable::Unmanaged(process) => Reason::UnmanagedProcess {
+            node,
+            index,
+            device: uuid,
+            pid: process.pid,
+            user: process.user.clone(),
+            name: process.name.clone(),
+        },
+        Unusable::NotAllowed => Reason::GpuNotAllowed { node, index, device: uuid },
+        Unusable::Divided => Reason::GpuUnhealthy {
+            node,
+            index,
+            device: uuid,
+            why: "it is divided into MIG instances".to_owned(),
+        },
+    })
+}

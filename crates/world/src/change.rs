@@ -1,0 +1,262 @@
+//! The doors through which the world changes. Each keeps the indexes true and remembers which
+//! records changed.
+
+use std::sync::Arc;
+
+use gpool_model::plan::Fit;
+use gpool_model::record::{
+    ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordChange, RecordKey, RecordKind,
+};
+use gpool_model::{
+    Job, JobId, JobSpec, Millis, Node, NodeName, Outcome, Phase, Policy, ProjectName, Revision,
+    Shape, Timestamp,
+};
+
+use crate::ledger::NodeRow;
+use crate::world::{JobRow, NodeIx, World};
+
+impl World {
+    /// Lets time pass: escalates jobs that have waited long enough by `now`.
+    pub fn advance(&mut self, now: Timestamp) {
+        self.queue.advance(now, self.policy.escalate_after);
+    }
+
+    /// Replaces what the cluster must never forget.
+    pub fn put_cluster(&mut self, cluster: ClusterRecord) {
+        self.changed.insert(Record::Cluster(cluster.clone()).key());
+        self.cluster = cluster;
+    }
+
+    /// Replaces the policy.
+    pub fn put_policy(&mut self, policy: Policy) {
+        self.changed.insert(Record::Policy(Box::new(policy.clone())).key());
+        self.policy = policy;
+        self.queue.reset_escalation();
+    }
+
+    /// Adds a node or replaces what is recorded of it; what jobs hold there stays booked.
+    pub fn put_node(&mut self, node: Node) {
+        self.changed.insert(Record::Node(Box::new(node.clone())).key());
+        let name = node.name.clone();
+        let mut row = NodeRow::new(node);
+        let ix = match self.node_by_name.get(&name) {
+            Some(ix) => *ix,
+            None => {
+                let ix = NodeIx(self.nodes.len());
+                self.node_by_name.insert(name.clone(), ix);
+                self.nodes.push(row.clone());
+                ix
+            }
+        };
+        let held = self.jobs.values().flat_map(|row| row.job.phase.allocations());
+        for allocation in held.filter(|allocation| allocation.node == name) {
+            row.book(allocation);
+        }
+        self.nodes[ix.0] = row;
+    }
+
+    /// Adds a job that was admitted.
+    ///
+    /// # Panics
+    /// If there is a job of that id.
+    pub fn add_job(&mut self, spec: Arc<JobSpec>, job: Job) {
+        let id = job.id;
+        assert!(!self.jobs.contains_key(&id), "job {id} is added once");
+        self.changed.insert(Record::JobSpec(Arc::clone(&spec)).key());
+        self.changed.insert(Record::Job(Box::new(job.clone())).key());
+        let row = JobRow { spec, job };
+        self.index(&row);
+        self.jobs.insert(id, row);
+    }
+
+    /// Replaces what has become of a job. A job that has ended leaves memory.
+    ///
+    /// # Panics
+    /// If there is no such job.
+    pub fn put_job(&mut self, job: Job) {
+        let id = job.id;
+        let mut row = self.jobs.remove(&id).expect("only jobs that are there change");
+        self.unindex(&row);
+        self.changed.insert(Record::Job(Box::new(job.clone())).key());
+        if let Phase::Ended(end) = &job.phase {
+            self.changed.insert(Record::JobSpec(Arc::clone(&row.spec)).key());
+            self.remember_end(id, end.outcome);
+            self.ended.push(EndedJob { spec: row.spec, job });
+            return;
+        }
+        row.job = job;
+        self.index(&row);
+        self.jobs.insert(id, row);
+    }
+
+    /// Remembers how a request was answered.
+    pub fn put_request(&mut self, record: IdempotencyRecord) {
+        self.changed.insert(Record::Idempotency(record.clone()).key());
+        self.remember_request(record);
+    }
+
+    /// Forgets requests that were answered before that moment.
+    pub fn forget_requests(&mut self, before: Timestamp) {
+        while let Some((at, key)) = self.requests_by_age.first().cloned() {
+            if at >= before {
+                break;
+            }
+            self.requests_by_age.pop_first();
+            if let Some(record) = self.requests.remove(&key) {
+                self.changed.insert(Record::Idempotency(record).key());
+            }
+        }
+    }
+
+    /// Takes the next revision and all that changed since the last one: records, each once, in
+    /// the order of their keys, and jobs that ended, in order. `None` if nothing changed.
+    pub fn take_changes(&mut self) -> Option<(Revision, Vec<RecordChange>, Vec<EndedJob>)> {
+        if self.changed.is_empty() {
+            return None;
+        }
+        self.revision = self.revision.next();
+        let changed = std::mem::take(&mut self.changed);
+        let records =
+            changed.into_iter().map(|key| RecordChange { value: self.record(&key), key }).collect();
+        Some((self.revision, records, std::mem::take(&mut self.ended)))
+    }
+
+    /// Whether anything changed since the last commit was taken.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// Every record of this world, in the order of their keys: what loading it again needs.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        let mut records = vec![
+            Record::Cluster(self.cluster.clone()),
+            Record::Policy(Box::new(self.policy.clone())),
+        ];
+        records.extend(self.projects.values().cloned().map(Record::Project));
+        records.extend(self.nodes.iter().map(|row| Record::Node(Box::new(row.node.clone()))));
+        for row in self.jobs.values() {
+            records.push(Record::JobSpec(Arc::clone(&row.spec)));
+            records.push(Record::Job(Box::new(row.job.clone())));
+        }
+        records.extend(self.requests.values().cloned().map(Record::Idempotency));
+        records.sort_by_key(Record::key);
+        records
+    }
+
+    fn record(&self, key: &RecordKey) -> Option<Record> {
+        let job = || key.key.parse().ok().and_then(|id: JobId| self.jobs.get(&id));
+        match key.kind {
+            RecordKind::Cluster => Some(Record::Cluster(self.cluster.clone())),
+            RecordKind::Policy => Some(Record::Policy(Box::new(self.policy.clone()))),
+            RecordKind::Project => {
+                let project = self.projects.get(&ProjectName::new(&key.key));
+                project.cloned().map(Record::Project)
+            }
+            RecordKind::Node => {
+                let row = self.node(&NodeName::new(&key.key));
+                row.map(|row| Record::Node(Box::new(row.node.clone())))
+            }
+            RecordKind::JobSpec => job().map(|row| Record::JobSpec(Arc::clone(&row.spec))),
+            RecordKind::Job => job().map(|row| Record::Job(Box::new(row.job.clone()))),
+            RecordKind::Idempotency => {
+                self.requests.get(&key.key).cloned().map(Record::Idempotency)
+            }
+        }
+    }
+
+    pub(crate) fn remember_request(&mut self, record: IdempotencyRecord) {
+        self.requests_by_age.insert((record.at, record.key()));
+        self.requests.insert(record.key(), record);
+    }
+
+    fn remember_end(&mut self, id: JobId, outcome: Outcome) {
+        self.recent_ends.insert(id, outcome);
+        self.recent_order.push_back(id);
+        if self.recent_order.len() > Self::RECENT_ENDS_MAX
+            && let Some(oldest) = self.recent_order.pop_front()
+        {
+            self.recent_ends.remove(&oldest);
+        }
+    }
+
+    fn index(&mut self, row: &JobRow) {
+        *self.n_by_state.entry(row.job.phase.state()).or_default() += 1;
+        match &row.job.phase {
+            Phase::Pending { since } => {
+                let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
+                let shape = shape_of(row);
+                self.queue.insert(row.job.id, shape, row.spec.submitted_at, waits_since);
+            }
+            Phase::Waiting { .. } => {
+                for dependency in &row.spec.after {
+                    self.dependents.entry(dependency.job).or_default().insert(row.job.id);
+                }
+            }
+            Phase::Held { .. } | Phase::Ended(_) => {}
+            Phase::Starting { allocations, .. }
+            | Phase::Running { allocations, .. }
+            | Phase::Stopping { allocations, .. } => {
+                for allocation in allocations {
+                    let ix = self.node_by_name.get(&allocation.node);
+                    let ix = ix.expect("what is held is on a node that is there");
+                    self.nodes[ix.0].book(allocation);
+                }
+            }
+        }
+    }
+
+    fn unindex(&mut self, row: &JobRow) {
+        let state = row.job.phase.state();
+        if let Some(n) = self.n_by_state.get_mut(&state) {
+            *n -= 1;
+            if *n == 0 {
+                self.n_by_state.remove(&state);
+            }
+        }
+        match &row.job.phase {
+            Phase::Pending { .. } => self.queue.remove(row.job.id),
+            Phase::Waiting { .. } => {
+                for dependency in &row.spec.after {
+                    if let Some(waiting) = self.dependents.get_mut(&dependency.job) {
+                        waiting.remove(&row.job.id);
+                        if waiting.is_empty() {
+                            self.dependents.remove(&dependency.job);
+                        }
+                    }
+                }
+            }
+            Phase::Held { .. } | Phase::Ended(_) => {}
+            Phase::Starting { allocations, .. }
+            | Phase::Running { allocations, .. }
+            | Phase::Stopping { allocations, .. } => {
+                for allocation in allocations {
+                    let ix = self.node_by_name.get(&allocation.node);
+                    let ix = ix.expect("what is held is on a node that is there");
+                    self.nodes[ix.0].unbook(allocation);
+                }
+            }
+        }
+    }
+}
+
+/// The shape of a job.
+fn shape_of(row: &JobRow) -> Shape {
+    let spec = &row.spec;
+    Shape {
+        project: spec.project.clone(),
+        pool: None,
+        priority: row.job.priority,
+        preemptible: false,
+        time_limit: spec.time_limit.map(|limit| {
+            let step = Shape::LIMIT_STEP.get();
+            Millis::new(limit.div_ceil(step).get().saturating_mul(step))
+        }),
+        fit: Fit {
+            gpus: spec.gpus.clone(),
+            cpus: spec.cpus.unwrap_or_default(),
+            memory: spec.memory.unwrap_or_default(),
+        },
+    }
+}

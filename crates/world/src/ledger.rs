@@ -1,0 +1,134 @@
+//! What is free on each node. Two counters of everything: `now`, what can be used at once, and
+//! `later`, what will be free when everyone who is leaving has left and everyone who has a claim
+//! has come. Without claims `now` is never more than `later`.
+
+use gpool_model::{
+    Allocation, AllocationState, MilliGpu, Node, ResourceKind, Resources, SlotPart, TaskId,
+};
+
+/// Free amounts of one kind; may fall below zero only for `now`, under a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Free {
+    /// Usable at once.
+    pub now: i64,
+    /// Usable once everyone who leaves has left, less what is claimed.
+    pub later: i64,
+}
+
+impl Free {
+    fn of(capacity: u64) -> Self {
+        let capacity = i64::try_from(capacity).unwrap_or(i64::MAX);
+        Self { now: capacity, later: capacity }
+    }
+
+    /// Books or returns (`sign` -1 or 1) an amount that is held in that state.
+    fn change(&mut self, state: &AllocationState, amount: u64, sign: i64) {
+        let amount = i64::try_from(amount).unwrap_or(i64::MAX).saturating_mul(sign);
+        self.now = self.now.saturating_add(amount);
+        match state {
+            AllocationState::Releasing { .. } => {}
+            AllocationState::Claimed { .. }
+            | AllocationState::Placed
+            | AllocationState::Running
+            | AllocationState::Paused { .. } => self.later = self.later.saturating_add(amount),
+        }
+    }
+}
+
+/// One node with what is free on it.
+#[derive(Debug, Clone)]
+pub struct NodeRow {
+    /// The node as recorded.
+    pub node: Node,
+    /// Of each of the node's devices, by position in `node.devices`.
+    pub devices: Vec<DeviceLedger>,
+    /// CPU, in thousandths of a core.
+    pub cpu: Free,
+    /// Host memory, in bytes.
+    pub memory: Free,
+    /// Tasks that may run at once.
+    pub tasks: Free,
+}
+
+/// What is free of one device and who holds the rest.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceLedger {
+    /// Thousandths of the device.
+    pub free: Free,
+    /// Tasks that hold or claim a part of it, in the order of their ids.
+    pub holders: Vec<TaskId>,
+}
+
+impl NodeRow {
+    pub(crate) fn new(node: Node) -> Self {
+        let whole = Free::of(MilliGpu::DEVICE.get());
+        let devices = node.devices.iter().map(|_| DeviceLedger { free: whole, holders: vec![] });
+        let free = |kind| Free::of(node.capacity.get(&kind));
+        Self {
+            devices: devices.collect(),
+            cpu: free(ResourceKind::Cpu),
+            memory: free(ResourceKind::Memory),
+            tasks: free(ResourceKind::Tasks),
+            node,
+        }
+    }
+
+    pub(crate) fn book(&mut self, allocation: &Allocation) {
+        self.change(allocation, -1);
+        for slot in &allocation.slots {
+            if let Some(ledger) = self.ledger_mut(allocation, slot.device.as_str())
+                && let Err(at) = ledger.holders.binary_search(&allocation.task)
+            {
+                ledger.holders.insert(at, allocation.task);
+            }
+        }
+    }
+
+    pub(crate) fn unbook(&mut self, allocation: &Allocation) {
+        self.change(allocation, 1);
+        for slot in &allocation.slots {
+            if let Some(ledger) = self.ledger_mut(allocation, slot.device.as_str()) {
+                ledger.holders.retain(|task| *task != allocation.task);
+            }
+        }
+    }
+
+    fn change(&mut self, allocation: &Allocation, sign: i64) {
+        let amount = |kind| allocation.resources.get(&kind);
+        self.cpu.change(&allocation.state, amount(ResourceKind::Cpu), sign);
+        self.memory.change(&allocation.state, amount(ResourceKind::Memory), sign);
+        self.tasks.change(&allocation.state, amount(ResourceKind::Tasks), sign);
+        for slot in &allocation.slots {
+            if let Some(ledger) = self.ledger_mut(allocation, slot.device.as_str()) {
+                ledger.free.change(&allocation.state, slot.part.charge().get(), sign);
+            }
+        }
+    }
+
+    /// A device that was taken out of the machine while a task held it has no ledger; its task
+    /// still ends in its own time.
+    fn ledger_mut(&mut self, allocation: &Allocation, uuid: &str) -> Option<&mut DeviceLedger> {
+        debug_assert_eq!(allocation.node, self.node.name);
+        let at = self.node.devices.iter().position(|device| device.uuid.as_str() == uuid)?;
+        self.devices.get_mut(at)
+    }
+
+    /// Whether nobody holds or claims any part of a device.
+    #[must_use]
+    pub fn is_whole(&self, device_ix: usize) -> bool {
+        let whole = i64::try_from(SlotPart::Whole.charge().get()).unwrap_or(i64::MAX);
+        let free = self.devices[device_ix].free;
+        free.now == whole && free.later == whole
+    }
+
+    /// What is free at once beside devices.
+    #[must_use]
+    pub fn free_now(&self) -> Resources {
+        let amount = |free: Free| u64::try_from(free.now.min(free.later)).unwrap_or(0);
+        let mut resources = Resources::none();
+        resources.set(ResourceKind::Cpu, amount(self.cpu));
+        resources.set(ResourceKind::Memory, amount(self.memory));
+        resources.set(ResourceKind::Tasks, amount(self.tasks));
+        resources
+    }
+}

@@ -1,0 +1,209 @@
+//! Pending jobs, grouped by shape. Jobs of one shape differ only in age, so a cycle looks at the
+//! first of each shape and skips the rest of a shape that does not fit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::plan::Fit;
+use gpool_model::{JobId, Millis, Shape, Timestamp};
+
+/// A row of the table of shapes; recycled when the last job of the shape leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShapeIx(pub usize);
+
+/// A row of the table of fits; recycled with its last shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FitIx(pub usize);
+
+/// The pending jobs of one shape, oldest first.
+#[derive(Debug, Clone)]
+pub struct ShapeQueue {
+    /// What they have in common.
+    pub shape: Shape,
+    /// The row of `shape.fit`.
+    pub fit_ix: FitIx,
+    /// Jobs that have waited for less than escalation takes, by submission and id.
+    pub fresh: BTreeSet<(Timestamp, JobId)>,
+    /// Jobs that have waited longer, by submission and id.
+    pub escalated: BTreeSet<(Timestamp, JobId)>,
+}
+
+impl ShapeQueue {
+    /// How many jobs wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.fresh.len() + self.escalated.len()
+    }
+
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.fresh.is_empty() && self.escalated.is_empty()
+    }
+}
+
+/// Where a pending job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub shape_ix: ShapeIx,
+    pub submitted_at: Timestamp,
+    /// When its wait began, as if it had been one spell.
+    pub waits_since: Timestamp,
+    pub is_escalated: bool,
+}
+
+/// All pending jobs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Queue {
+    // Invariant: `shapes[ix]` is `None` exactly for the rows in `free_shapes`; likewise fits.
+    shapes: Vec<Option<ShapeQueue>>,
+    free_shapes: BTreeSet<usize>,
+    shape_by_content: BTreeMap<Shape, ShapeIx>,
+    n_shapes_by_fit: Vec<usize>,
+    free_fits: BTreeSet<usize>,
+    fit_by_content: BTreeMap<Fit, FitIx>,
+    places: BTreeMap<JobId, Place>,
+    /// Jobs that are not escalated, by the beginning of their wait.
+    to_escalate: BTreeSet<(Timestamp, JobId)>,
+}
+
+impl Queue {
+    pub fn insert(
+        &mut self,
+        job: JobId,
+        shape: Shape,
+        submitted_at: Timestamp,
+        waits_since: Timestamp,
+    ) {
+        let shape_ix = self.intern(shape);
+        let place = Place { shape_ix, submitted_at, waits_since, is_escalated: false };
+        self.queue_mut(shape_ix).fresh.insert((submitted_at, job));
+        self.to_escalate.insert((waits_since, job));
+        let before = self.places.insert(job, place);
+        assert!(before.is_none(), "job {job} is queued once");
+    }
+
+    pub fn remove(&mut self, job: JobId) {
+        let place = self.places.remove(&job).expect("only queued jobs are removed");
+        let queue = self.queue_mut(place.shape_ix);
+        let set = if place.is_escalated { &mut queue.escalated } else { &mut queue.fresh };
+        assert!(set.remove(&(place.submitted_at, job)), "a queued job is in its shape's set");
+        self.to_escalate.remove(&(place.waits_since, job));
+        if self.queue_mut(place.shape_ix).is_empty() {
+            self.forget(place.shape_ix);
+        }
+    }
+
+    /// Escalates every job that has waited so long by `now`.
+    pub fn advance(&mut self, now: Timestamp, escalate_after: Millis) {
+        while let Some(&(waits_since, job)) = self.to_escalate.first() {
+            if waits_since.after(escalate_after) > now {
+                break;
+            }
+            self.to_escalate.pop_first();
+            let place = self.places.get_mut(&job).expect("indexed jobs have a place");
+            place.is_escalated = true;
+            let place = *place;
+            let queue = self.queue_mut(place.shape_ix);
+            queue.fresh.remove(&(place.submitted_at, job));
+            queue.escalated.insert((place.submitted_at, job));
+        }
+    }
+
+    /// Takes every escalation back, for `advance` to decide anew under another policy.
+    pub fn reset_escalation(&mut self) {
+        for (job, place) in &mut self.places {
+            if place.is_escalated {
+                place.is_escalated = false;
+                let queue = self.shapes[place.shape_ix.0].as_mut().expect("shape of a queued job");
+                queue.escalated.remove(&(place.submitted_at, *job));
+                queue.fresh.insert((place.submitted_at, *job));
+                self.to_escalate.insert((place.waits_since, *job));
+            }
+        }
+    }
+
+    /// When the next job escalates.
+    pub fn next_escalation(&self, escalate_after: Millis) -> Option<Timestamp> {
+        self.to_escalate.first().map(|(waits_since, _)| waits_since.after(escalate_after))
+    }
+
+    pub fn shapes(&self) -> impl Iterator<Item = (ShapeIx, &ShapeQueue)> {
+        let rows = self.shapes.iter().enumerate();
+        rows.filter_map(|(ix, queue)| Some((ShapeIx(ix), queue.as_ref()?)))
+    }
+
+    pub fn shape(&self, ix: ShapeIx) -> &ShapeQueue {
+        self.shapes[ix.0].as_ref().expect("rows are asked for while their shape waits")
+    }
+
+    pub fn place(&self, job: JobId) -> Option<Place> {
+        self.places.get(&job).copied()
+    }
+
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub fn n_fit_rows(&self) -> usize {
+        self.n_shapes_by_fit.len()
+    }
+
+    fn queue_mut(&mut self, ix: ShapeIx) -> &mut ShapeQueue {
+        self.shapes[ix.0].as_mut().expect("rows are asked for while their shape waits")
+    }
+
+    fn intern(&mut self, shape: Shape) -> ShapeIx {
+        if let Some(ix) = self.shape_by_content.get(&shape) {
+            return *ix;
+        }
+        let fit_ix = self.intern_fit(&shape.fit);
+        let row = ShapeQueue {
+            shape: shape.clone(),
+            fit_ix,
+            fresh: BTreeSet::new(),
+            escalated: BTreeSet::new(),
+        };
+        let ix = match self.free_shapes.pop_first() {
+            Some(ix) => {
+                self.shapes[ix] = Some(row);
+                ShapeIx(ix)
+            }
+            None => {
+                self.shapes.push(Some(row));
+                ShapeIx(self.shapes.len() - 1)
+            }
+        };
+        self.shape_by_content.insert(shape, ix);
+        ix
+    }
+
+    fn intern_fit(&mut self, fit: &Fit) -> FitIx {
+        if let Some(ix) = self.fit_by_content.get(fit) {
+            self.n_shapes_by_fit[ix.0] += 1;
+            return *ix;
+        }
+        let ix = match self.free_fits.pop_first() {
+            Some(ix) => {
+                self.n_shapes_by_fit[ix] = 1;
+                FitIx(ix)
+            }
+            None => {
+                self.n_shapes_by_fit.push(1);
+                FitIx(self.n_shapes_by_fit.len() - 1)
+            }
+        };
+        self.fit_by_content.insert(fit.clone(), ix);
+        ix
+    }
+
+    fn forget(&mut self, ix: ShapeIx) {
+        let row = self.shapes[ix.0].take().expect("rows are forgotten once");
+        self.free_shapes.insert(ix.0);
+        self.shape_by_content.remove(&row.shape);
+        self.n_shapes_by_fit[row.fit_ix.0] -= 1;
+        if self.n_shapes_by_fit[row.fit_ix.0] == 0 {
+            self.free_fits.insert(row.fit_ix.0);
+            self.fit_by_content.remove(&row.shape.fit);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The tables and the doors through which they change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpool_model::job::JobState;
+use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Project, Record, RecordKey};
+use gpool_model::{
+    Job, JobId, JobSpec, NodeName, Outcome, Policy, ProjectName, Revision, Timestamp,
+};
+use thiserror::Error;
+
+use crate::ledger::NodeRow;
+use crate::queue::{Queue, ShapeIx, ShapeQueue};
+
+/// A row of the table of nodes. Nodes are never removed while the server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeIx(pub usize);
+
+/// A job that has not ended.
+#[derive(Debug, Clone)]
+pub struct JobRow {
+    /// What was asked.
+    pub spec: Arc<JobSpec>,
+    /// What has become of it.
+    pub job: Job,
+}
+
+/// Why records do not make a world. The store is damaged or from another version.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LoadError {
+    /// A job's state is there and what was asked is not, or the other way round.
+    #[error("job {0} has only one of its two records")]
+    HalfJob(JobId),
+    /// A job that has ended is still among the live ones.
+    #[error("job {0} has ended and was not archived")]
+    EndedJob(JobId),
+    /// A job holds something on a node that is not there.
+    #[error("job {job} holds devices of node {node}, which has no record")]
+    NoNode {
+        /// Which job.
+        job: JobId,
+        /// Which node.
+        node: NodeName,
+    },
+    /// No policy is recorded.
+    #[error("no policy is recorded")]
+    NoPolicy,
+}
+
+/// The state of the cluster.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub(crate) revision: Revision,
+    pub(crate) cluster: ClusterRecord,
+    pub(crate) policy: Policy,
+    pub(crate) projects: BTreeMap<ProjectName, Project>,
+    pub(crate) nodes: Vec<NodeRow>,
+    pub(crate) node_by_name: BTreeMap<NodeName, NodeIx>,
+    pub(crate) jobs: BTreeMap<JobId, JobRow>,
+    pub(crate) queue: Queue,
+    /// Waiting jobs by each job that they wait for.
+    pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
+    pub(crate) n_by_state: BTreeMap<JobState, u64>,
+    /// Ends of the jobs that left memory last, for dependencies on them.
+    pub(crate) recent_ends: BTreeMap<JobId, Outcome>,
+    pub(crate) recent_order: std::collections::VecDeque<JobId>,
+    pub(crate) requests: BTreeMap<String, IdempotencyRecord>,
+    pub(crate) requests_by_age: BTreeSet<(Timestamp, String)>,
+    pub(crate) changed: BTreeSet<RecordKey>,
+    pub(crate) ended: Vec<EndedJob>,
+}
+
+impl World {
+    /// How many ended jobs are remembered for dependencies that are submitted just after.
+    pub(crate) const RECENT_ENDS_MAX: usize = 100_000;
+
+    /// A cluster in which nothing has happened: project `default`, no nodes, no jobs.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        let mut world = Self {
+            revision: Revision(0),
+            cluster: ClusterRecord::default(),
+            policy,
+            projects: BTreeMap::new(),
+            nodes: Vec::new(),
+            node_by_name: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            queue: Queue::default(),
+            dependents: BTreeMap::new(),
+            n_by_state: BTreeMap::new(),
+            recent_ends: BTreeMap::new(),
+            recent_order: std::collections::VecDeque::new(),
+            requests: BTreeMap::new(),
+            requests_by_age: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            ended: Vec::new(),
+        };
+        let name = ProjectName::new("default");
+        world.projects.insert(name.clone(), Project { name });
+        for record in
+            [Record::Cluster(world.cluster.clone()), Record::Policy(Box::new(world.policy.clone()))]
+        {
+            world.changed.insert(record.key());
+        }
+        for project in world.projects.values() {
+            world.changed.insert(Record::Project(project.clone()).key());
+        }
+        world
+    }
+
+    /// The world that these records describe.
+    ///
+    /// # Errors
+    /// If they contradict each other; nothing is repaired silently.
+    pub fn load(
+        revision: Revision,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Result<Self, LoadError> {
+        let mut policy = None;
+        let mut specs = BTreeMap::new();
+        let mut jobs = BTreeMap::new();
+        let mut nodes = Vec::new();
+        let mut others = Vec::new();
+        for record in records {
+            match record {
+                Record::Policy(found) => policy = Some(*found),
+                Record::JobSpec(spec) => drop(specs.insert(spec.id, spec)),
+                Record::Job(job) => drop(jobs.insert(job.id, *job)),
+                Record::Node(node) => nodes.push(*node),
+                Record::Cluster(_) | Record::Project(_) | Record::Idempotency(_) => {
+                    others.push(record);
+                }
+            }
+        }
+        let mut world = Self::new(policy.ok_or(LoadError::NoPolicy)?);
+        world.revision = revision;
+        for record in others {
+            match record {
+                Record::Cluster(cluster) => world.cluster = cluster,
+                Record::Project(project) => {
+                    drop(world.projects.insert(project.name.clone(), project));
+                }
+                Record::Idempotency(record) => world.remember_request(record),
+                Record::Policy(_) | Record::Node(_) | Record::JobSpec(_) | Record::Job(_) => {}
+            }
+        }
+        for node in nodes {
+            world.put_node(node);
+        }
+        for (id, job) in jobs {
+            let spec = specs.remove(&id).ok_or(LoadError::HalfJob(id))?;
+            if job.phase.is_ended() {
+                return Err(LoadError::EndedJob(id));
+            }
+            for allocation in job.phase.allocations() {
+                if !world.node_by_name.contains_key(&allocation.node) {
+                    return Err(LoadError::NoNode { job: id, node: allocation.node.clone() });
+                }
+            }
+            world.add_job(spec, job);
+        }
+        if let Some(id) = specs.into_keys().next() {
+            return Err(LoadError::HalfJob(id));
+        }
+        world.changed.clear();
+        Ok(world)
+    }
+
+    /// The last revision that was handed out for a commit.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// What the cluster must never forget.
+    #[must_use]
+    pub fn cluster(&self) -> &ClusterRecord {
+        &self.cluster
+    }
+
+    /// How the scheduler decides.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// All projects by name.
+    #[must_use]
+    pub fn projects(&self) -> &BTreeMap<ProjectName, Project> {
+        &self.projects
+    }
+
+    /// All nodes, by [`NodeIx`].
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeRow] {
+        &self.nodes
+    }
+
+    /// Nodes in the order of their names.
+    pub fn nodes_by_name(&self) -> impl Iterator<Item = (NodeIx, &NodeRow)> {
+        self.node_by_name.values().map(|ix| (*ix, &self.nodes[ix.0]))
+    }
+
+    /// One node.
+    #[must_use]
+    pub fn node(&self, name: &NodeName) -> Option<&NodeRow> {
+        self.node_by_name.get(name).map(|ix| &self.nodes[ix.0])
+    }
+
+    /// All jobs that have not ended, by id.
+    #[must_use]
+    pub fn jobs(&self) -> &BTreeMap<JobId, JobRow> {
+        &self.jobs
+    }
+
+    /// One job that has not ended.
+    #[must_use]
+    pub fn job(&self, id: JobId) -> Option<&JobRow> {
+        self.jobs.get(&id)
+    }
+
+    /// How a job ended that left memory not long ago.
+    #[must_use]
+    pub fn recent_end(&self, id: JobId) -> Option<Outcome> {
+        self.recent_ends.get(&id).copied()
+    }
+
+    /// How many jobs are in each state; ended ones are not counted.
+    #[must_use]
+    pub fn n_by_state(&self) -> &BTreeMap<JobState, u64> {
+        &self.n_by_state
+    }
+
+    /// Shapes that have pending jobs, in the order of their rows.
+    pub fn shapes(&self) -> impl Iterator<Item = (ShapeIx, &ShapeQueue)> {
+        self.queue.shapes()
+    }
+
+    /// The pending jobs of one shape.
+    #[must_use]
+    pub fn shape(&self, ix: ShapeIx) -> &ShapeQueue {
+        self.queue.shape(ix)
+    }
+
+    /// The shape of a pending job, and whether the job is escalated.
+    #[must_use]
+    pub fn place_of(&self, job: JobId) -> Option<(ShapeIx, bool)> {
+        self.queue.place(job).map(|place| (place.shape_ix, place.is_escalated))
+    }
+
+    /// How many jobs are pending.
+    #[must_use]
+    pub fn n_pending(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// An upper bound of [`crate::FitIx`], for tables indexed by it.
+    #[must_use]
+    pub fn n_fit_rows(&self) -> usize {
+        self.queue.n_fit_rows()
+    }
+
+    /// Waiting jobs that wait for that one.
+    pub fn dependents(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
+        self.dependents.get(&job).into_iter().flatten().copied()
+    }
+
+    /// The answer to an earlier request under that key ([`IdempotencyRecord::key_of`]).
+    #[must_use]
+    pub fn request(&self, key: &str) -> Option<&IdempotencyRecord> {
+        self.requests.get(key)
+    }
+
+    /// When the next change comes that only time brings.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Timestamp> {
+        self.queue.next_escalation(self.policy.escalate_after)
+    }
+}
