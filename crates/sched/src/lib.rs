@@ -16,7 +16,7 @@ mod usable;
 mod wait;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound;
 
 use gpool_model::{Decision, JobId, Placement, Plan, Policy, Reason, Timestamp, Wait};
