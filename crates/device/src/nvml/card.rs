@@ -1,0 +1,140 @@
+//! One device of the driver: its handle, what never changes about it, and its faults so far.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+
+use gpool_model::device::{Device, DeviceHealth, Mig, MigInstance};
+use gpool_model::id::DeviceUuid;
+use gpool_model::unit::Bytes;
+use nvml_wrapper::Nvml;
+use nvml_wrapper::error::NvmlError;
+
+use super::health::Faults;
+use super::links::{NvLinks, bus_key};
+use super::{failure, needed, supported};
+use crate::source::SourceError;
+
+/// What stands for a device between calls.
+pub(super) struct Card {
+    pub(super) nvml: &'static Nvml,
+    pub(super) device: nvml_wrapper::Device<'static>,
+    pub(super) pci_bus: String,
+    pub(super) nv_links: NvLinks,
+    /// Held during a call that reads events, which only this device's thread makes.
+    pub(super) faults: Mutex<Faults>,
+}
+
+impl Card {
+    pub(super) fn new(
+        nvml: &'static Nvml,
+        device: nvml_wrapper::Device<'static>,
+    ) -> Result<Self, SourceError> {
+        let pci_bus = supported(device.pci_info())?.map(|pci| pci.bus_id).unwrap_or_default();
+        let nv_links = NvLinks::of(&device)?;
+        let faults = Mutex::new(Faults::watch(nvml, &device)?);
+        Ok(Self { nvml, device, pci_bus, nv_links, faults })
+    }
+
+    pub(super) fn describe(&self, index: u32, uuid: DeviceUuid) -> Result<Device, SourceError> {
+        let health = match self.health() {
+            Ok(health) => health,
+            Err(SourceError::Lost) => return Err(SourceError::Lost),
+            Err(other) => other.health(),
+        };
+        Ok(Device {
+            index,
+            uuid,
+            model: needed("nvmlDeviceGetName", self.device.name())?,
+            memory: self.memory()?,
+            pci_bus: self.pci_bus.clone(),
+            minor: supported(self.device.minor_number())?,
+            numa: match numa_of(Path::new("/sys/bus/pci/devices"), &self.pci_bus) {
+                Some(node) => Some(node),
+                None => supported(self.device.numa_node_id())?,
+            },
+            links: BTreeMap::new(),
+            mig: self.mig()?,
+            health,
+            unmanaged: Vec::new(),
+        })
+    }
+
+    /// A device without memory of its own uses the host's.
+    fn memory(&self) -> Result<Bytes, SourceError> {
+        let call = "nvmlDeviceGetMemoryInfo_v2";
+        match self.device.memory_info() {
+            Ok(memory) => Ok(Bytes::new(memory.total)),
+            Err(NvmlError::NotSupported) => {
+                let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+                host_memory(&text).ok_or_else(|| failure(call, &NvmlError::NotSupported))
+            }
+            Err(error) => Err(failure(call, &error)),
+        }
+    }
+
+    fn mig(&self) -> Result<Option<Mig>, SourceError> {
+        const ENABLED: u32 = 1;
+        let Some(mode) = supported(self.device.mig_mode())? else { return Ok(None) };
+        let mut mig = Mig { enabled: mode.current == ENABLED, instances: Vec::new() };
+        if mig.enabled {
+            let n_places = supported(self.device.mig_device_count())?.unwrap_or(0);
+            for ix in 0..n_places {
+                // Places of instances that do not exist are not found.
+                let Some(part) = supported(self.device.mig_device_by_index(ix))? else { continue };
+                let uuid = needed("nvmlDeviceGetUUID", part.uuid())?;
+                let attributes = needed("nvmlDeviceGetAttributes", part.attributes())?;
+                mig.instances.push(MigInstance {
+                    uuid: DeviceUuid::new(uuid),
+                    memory: Bytes::new(attributes.memory_size_mb.saturating_mul(1 << 20)),
+                    compute_slices: attributes.compute_instance_slice_count,
+                });
+            }
+        }
+        Ok(Some(mig))
+    }
+
+    /// What the device reports now or reported since the agent started.
+    pub(super) fn health(&self) -> Result<DeviceHealth, SourceError> {
+        let mut faults = self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        faults.read(&self.device)
+    }
+}
+
+/// The NUMA node of a device on the bus, as the kernel says; it writes -1 where there is none.
+fn numa_of(buses: &Path, bus: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(buses.join(bus_key(bus)).join("numa_node")).ok()?;
+    text.trim().parse().ok()
+}
+
+/// All memory of the machine.
+fn host_memory(meminfo: &str) -> Option<Bytes> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024).map(Bytes::new)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may end by a panic.
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_knows_the_numa_node_by_its_own_form_of_the_bus() {
+        let dir = tempfile::tempdir().unwrap();
+        for (bus, node) in [("0000:1b:00.0", "1\n"), ("0000:02:00.0", "-1\n")] {
+            std::fs::create_dir(dir.path().join(bus)).unwrap();
+            std::fs::write(dir.path().join(bus).join("numa_node"), node).unwrap();
+        }
+        assert_eq!(numa_of(dir.path(), "00000000:1B:00.0"), Some(1));
+        assert_eq!(numa_of(dir.path(), "00000000:02:00.0"), None);
+        assert_eq!(numa_of(dir.path(), "00000000:03:00.0"), None);
+    }
+
+    #[test]
+    fn a_device_that_shares_the_hosts_memory_has_all_of_it() {
+        let meminfo = "MemTotal:       16384 kB\nMemFree:  1 kB\n";
+        assert_eq!(host_memory(meminfo), Some(Bytes::from_mib(16)));
+        assert_eq!(host_memory(""), None);
+    }
+}

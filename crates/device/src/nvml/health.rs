@@ -1,0 +1,141 @@
+//! Faults that a device reports: events since the agent started, memory errors, rows that wait to
+//! be replaced. Programs' own faults are not the device's.
+
+use gpool_model::device::DeviceHealth;
+use nvml_wrapper::bitmasks::event::EventTypes;
+use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError};
+use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::enums::event::XidError;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::structs::device::FieldId;
+use nvml_wrapper::sys_exports::field_id::NVML_FI_DEV_REMAPPED_PENDING;
+use nvml_wrapper::{Device, EventSet, Nvml};
+
+use super::supported;
+use crate::source::SourceError;
+
+/// Xids that a program causes: its own faulty access, its end, its time-out.
+///
+/// Source: the list that NVIDIA's Kubernetes device plugin skips, and the Xid catalogue.
+const XIDS_OF_PROGRAMS: [u64; 6] = [13, 31, 43, 45, 68, 109];
+
+/// `nvmlEventTypeFatalPoisonError` and `nvmlEventTypeGpuUnavailableError`, which the wrapper does
+/// not name and old drivers do not know.
+const NEWER_EVENTS: u64 = 0x2000 | 0x4000;
+
+/// The most events that are read at once; more are read the next time.
+const EVENTS_AT_ONCE: u32 = 32;
+
+/// What a device has reported.
+pub(super) struct Faults {
+    /// Absent where the device or driver has no events.
+    events: Option<EventSet<'static>>,
+    /// The first event that condemns the device; it stays, since only a reset mends it, and that
+    /// needs the agent to let go of the device.
+    condemned: Option<String>,
+}
+
+impl Faults {
+    /// Begins to listen.
+    pub(super) fn watch(
+        nvml: &'static Nvml,
+        device: &Device<'static>,
+    ) -> Result<Self, SourceError> {
+        let old = EventTypes::CRITICAL_XID_ERROR | EventTypes::DOUBLE_BIT_ECC_ERROR;
+        let all = EventTypes::from_bits_retain(old.bits() | NEWER_EVENTS);
+        let xid = EventTypes::CRITICAL_XID_ERROR;
+        let mut events = None;
+        for kinds in [all, old, xid] {
+            let Some(set) = supported(nvml.create_event_set())? else { break };
+            let registered = device.register_events(kinds, set).map_err(|error| error.error);
+            events = supported(registered)?;
+            if events.is_some() {
+                break;
+            }
+        }
+        Ok(Self { events, condemned: None })
+    }
+
+    /// What the device's health is now.
+    pub(super) fn read(&mut self, device: &Device<'static>) -> Result<DeviceHealth, SourceError> {
+        // Asked first because every device answers it, so that one that is gone is noticed.
+        supported(device.memory_info())?;
+        self.take_events()?;
+        let why = match &self.condemned {
+            Some(why) => Some(why.clone()),
+            None => counted(device)?,
+        };
+        Ok(match why {
+            Some(why) => DeviceHealth::Unhealthy { why },
+            None => DeviceHealth::Healthy,
+        })
+    }
+
+    fn take_events(&mut self) -> Result<(), SourceError> {
+        let Some(events) = &self.events else { return Ok(()) };
+        for _ in 0..EVENTS_AT_ONCE {
+            match events.wait(0) {
+                Ok(event) => {
+                    let fault = judge(event.event_type, event.event_data.as_ref());
+                    self.condemned = self.condemned.take().or(fault);
+                }
+                Err(NvmlError::GpuLost) => return Err(SourceError::Lost),
+                // No event, or a driver that can't wait: nothing is known against the device.
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why an event condemns its device, if it does.
+fn judge(kind: EventTypes, xid: Option<&XidError>) -> Option<String> {
+    match xid {
+        Some(XidError::Value(number)) if XIDS_OF_PROGRAMS.contains(number) => None,
+        Some(XidError::Value(number)) => Some(format!("Xid {number}")),
+        Some(XidError::Unknown) => Some("an Xid that the driver does not number".into()),
+        None if kind.contains(EventTypes::DOUBLE_BIT_ECC_ERROR) => {
+            Some("an uncorrected memory error".into())
+        }
+        // The wrapper drops the kinds that it does not name, and only two of those were asked for.
+        None if kind.is_empty() => {
+            Some("the driver says that it is unavailable or poisoned".into())
+        }
+        None => None,
+    }
+}
+
+/// Why the device's counters condemn it, if they do.
+fn counted(device: &Device<'_>) -> Result<Option<String>, SourceError> {
+    let errors =
+        supported(device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile))?;
+    if let Some(errors @ 1..) = errors {
+        return Ok(Some(format!("{errors} uncorrected memory errors since the driver was loaded")));
+    }
+    let fields = supported(device.field_values_for(&[FieldId(NVML_FI_DEV_REMAPPED_PENDING)]))?;
+    let pending = fields.into_iter().flatten().flatten().any(|field| match field.value {
+        Ok(SampleValue::U32(n)) => n > 0,
+        Ok(SampleValue::U64(n)) => n > 0,
+        Ok(SampleValue::I64(n)) => n > 0,
+        Ok(SampleValue::F64(_)) | Err(_) => false,
+    });
+    Ok(pending.then(|| "rows of its memory wait for a reset to be replaced".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_faults_of_the_device_condemn_it() {
+        let xid = EventTypes::CRITICAL_XID_ERROR;
+        for number in XIDS_OF_PROGRAMS {
+            assert_eq!(judge(xid, Some(&XidError::Value(number))), None, "{number}");
+        }
+        assert_eq!(judge(xid, Some(&XidError::Value(79))), Some("Xid 79".into()));
+        assert!(judge(xid, Some(&XidError::Unknown)).is_some());
+        assert!(judge(EventTypes::DOUBLE_BIT_ECC_ERROR, None).is_some());
+        assert!(judge(EventTypes::empty(), None).is_some(), "a kind the wrapper has no name for");
+        assert_eq!(judge(EventTypes::PSTATE_CHANGE, None), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! How near two devices are: what the driver says of their common ancestor on the bus, and NVLink,
+//! directly or through switches.
+
+use gpool_model::device::Link;
+use nvml_wrapper::Device;
+use nvml_wrapper::enum_wrappers::device::{P2pCapabilitiesIndex, P2pStatus, TopologyLevel};
+
+use super::card::Card;
+use super::supported;
+use crate::source::SourceError;
+
+/// The most NVLinks that a device has.
+///
+/// Source: `NVML_NVLINK_MAX_LINKS` in nvml.h of CUDA 13.
+const MAX_LINKS: u32 = 18;
+
+/// The active NVLinks of a device.
+pub(super) struct NvLinks {
+    /// What is at the other end; `None` where the driver does not say, as with switches of a
+    /// fabric that spans machines.
+    remotes: Vec<Option<String>>,
+}
+
+impl NvLinks {
+    pub(super) fn of(device: &Device<'_>) -> Result<Self, SourceError> {
+        let mut remotes = Vec::new();
+        for number in 0..MAX_LINKS {
+            let link = device.link_wrapper_for(number);
+            match supported(link.is_active())? {
+                Some(true) => {
+                    let remote = supported(link.remote_pci_info())?;
+                    remotes.push(remote.map(|pci| bus_key(&pci.bus_id)));
+                }
+                Some(false) => {}
+                // A device that does not know its first link has none.
+                None if number == 0 => break,
+                None => {}
+            }
+        }
+        Ok(Self { remotes })
+    }
+
+    fn n_to(&self, bus: &str) -> usize {
+        self.remotes.iter().flatten().filter(|remote| *remote == bus).count()
+    }
+}
+
+/// The best way from one device to another.
+pub(super) fn between(me: &Card, other: &Card) -> Result<Link, SourceError> {
+    let level = supported(me.nvml.topology_common_ancestor(&me.device, &other.device))?;
+    let ancestor = match level {
+        Some(TopologyLevel::Internal | TopologyLevel::Single | TopologyLevel::Multiple) => {
+            Link::Switch
+        }
+        Some(TopologyLevel::HostBridge) => Link::HostBridge,
+        Some(TopologyLevel::Node) => Link::Numa,
+        Some(TopologyLevel::System) | None => Link::System,
+    };
+    let n_links = match me.nv_links.n_to(&bus_key(&other.pci_bus)) {
+        0 => through_switches(me, other)?,
+        direct => direct,
+    };
+    match u32::try_from(n_links) {
+        Ok(n_links @ 1..) => Ok(Link::NvLink(n_links)),
+        _ => Ok(ancestor),
+    }
+}
+
+/// Links of both that end elsewhere than at each other count if the driver says that NVLink carries
+/// traffic between the two.
+fn through_switches(me: &Card, other: &Card) -> Result<usize, SourceError> {
+    let n_links = me.nv_links.remotes.len().min(other.nv_links.remotes.len());
+    if n_links == 0 {
+        return Ok(0);
+    }
+    let status = supported(me.device.p2p_status(&other.device, P2pCapabilitiesIndex::NvLink))?;
+    Ok(if status == Some(P2pStatus::Ok) { n_links } else { 0 })
+}
+
+/// A bus as the kernel writes it: `00000000:1B:00.0` is `0000:1b:00.0`.
+pub(super) fn bus_key(bus: &str) -> String {
+    let bus = bus.to_ascii_lowercase();
+    match bus.split_once(':') {
+        Some((domain, rest)) if domain.len() == 8 && domain.starts_with("0000") => {
+            format!("{}:{rest}", &domain[4..])
+        }
+        _ => bus,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bus_has_one_spelling() {
+        assert_eq!(bus_key("00000000:1B:00.0"), "0000:1b:00.0");
+        assert_eq!(bus_key("0000:1B:00.0"), "0000:1b:00.0");
+        assert_eq!(bus_key("00010000:01:00.0"), "00010000:01:00.0", "domains of 32 bits stay");
+        assert_eq!(bus_key(""), "");
+    }
+}

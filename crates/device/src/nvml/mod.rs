@@ -1,0 +1,244 @@
+//! Devices of the NVIDIA driver, through its management library, loaded at run time: no driver is
+//! normal. What a driver or device does not support is absent.
+
+mod card;
+mod health;
+mod links;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use gpool_model::device::{Device, DeviceHealth, DeviceSample, Link};
+use gpool_model::id::DeviceUuid;
+use gpool_model::unit::Bytes;
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
+use thiserror::Error;
+
+use crate::source::{DeviceSource, Outline, RawProcess, SourceError};
+use card::Card;
+
+/// The environment variable that names another library than the loader would find.
+const LIBRARY_VARIABLE: &str = "GPOOL_NVML_PATH";
+const LIBRARY: &str = "libnvidia-ml.so.1";
+
+/// The driver's devices.
+pub struct NvmlSource {
+    /// One handle for the life of the process: without persistence mode the driver takes seconds
+    /// to wake a device for the first one, and it must outlive calls that never return.
+    nvml: &'static Nvml,
+    driver: String,
+    /// Devices that were described, by name. The lock is never held across a call.
+    cards: Mutex<BTreeMap<DeviceUuid, Arc<Card>>>,
+}
+
+/// Why there are no NVIDIA devices to be had, which is normal.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("no NVIDIA driver can be used ({library}: {why})")]
+pub struct NoDriver {
+    /// What was loaded, or could not be.
+    pub library: String,
+    /// What came of it.
+    pub why: String,
+}
+
+impl NvmlSource {
+    /// The library that the environment names, else the driver's usual one.
+    #[must_use]
+    pub fn library() -> OsString {
+        std::env::var_os(LIBRARY_VARIABLE)
+            .filter(|path| !path.is_empty())
+            .unwrap_or_else(|| LIBRARY.into())
+    }
+
+    /// Loads the library and starts it, within a time: a broken driver may never answer.
+    ///
+    /// # Errors
+    /// If there is no library, no driver, or no answer.
+    pub fn open(library: &OsStr, timeout: Duration) -> Result<Self, NoDriver> {
+        let nothing = |why| NoDriver { library: library.to_string_lossy().into_owned(), why };
+        let (answer, opened) = channel();
+        let path = library.to_os_string();
+        let open = move || {
+            let nvml = Nvml::builder().lib_path(&path).init();
+            // Nobody waits for a driver that comes up too late; it is shut down again.
+            let _ = answer.send(nvml.map(|nvml| {
+                let driver = nvml.sys_driver_version().unwrap_or_else(|_| "unknown".into());
+                (nvml, driver)
+            }));
+        };
+        std::thread::Builder::new()
+            .name("gpu-open".into())
+            .spawn(open)
+            .map_err(|error| nothing(format!("can't start a thread: {error}")))?;
+        match opened.recv_timeout(timeout) {
+            Ok(Ok((nvml, driver))) => {
+                Ok(Self { nvml: Box::leak(Box::new(nvml)), driver, cards: Mutex::default() })
+            }
+            Ok(Err(error)) => Err(nothing(explain(&error))),
+            Err(_) => Err(nothing(format!("no answer within {} s", timeout.as_secs()))),
+        }
+    }
+
+    fn cards(&self) -> MutexGuard<'_, BTreeMap<DeviceUuid, Arc<Card>>> {
+        self.cards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn card(&self, uuid: &DeviceUuid) -> Result<Arc<Card>, SourceError> {
+        self.cards().get(uuid).cloned().ok_or_else(|| SourceError::NoDevice(uuid.clone()))
+    }
+}
+
+impl DeviceSource for NvmlSource {
+    fn outline(&self) -> Result<Outline, SourceError> {
+        let n_devices = needed("nvmlDeviceGetCount", self.nvml.device_count())?;
+        Ok(Outline { driver: format!("NVIDIA {}", self.driver), n_devices })
+    }
+
+    fn describe(&self, index: u32) -> Result<Device, SourceError> {
+        let device = needed("nvmlDeviceGetHandleByIndex", self.nvml.device_by_index(index))?;
+        let uuid = DeviceUuid::new(needed("nvmlDeviceGetUUID", device.uuid())?);
+        let known = self.cards().get(&uuid).cloned();
+        let card = match known {
+            Some(card) => card,
+            None => {
+                let card = Arc::new(Card::new(self.nvml, device)?);
+                self.cards().insert(uuid.clone(), Arc::clone(&card));
+                card
+            }
+        };
+        card.describe(index, uuid)
+    }
+
+    fn links(
+        &self,
+        uuid: &DeviceUuid,
+        others: &[DeviceUuid],
+    ) -> Result<BTreeMap<DeviceUuid, Link>, SourceError> {
+        let card = self.card(uuid)?;
+        let mut all = BTreeMap::new();
+        for other in others {
+            let link = links::between(&card, self.card(other)?.as_ref())?;
+            if link > Link::System {
+                all.insert(other.clone(), link);
+            }
+        }
+        Ok(all)
+    }
+
+    fn usage(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError> {
+        let card = self.card(uuid)?;
+        let memory = supported(card.device.memory_info())?;
+        Ok(DeviceSample {
+            memory_used: memory.as_ref().map(|memory| Bytes::new(memory.used)),
+            memory_free: memory.as_ref().map(|memory| Bytes::new(memory.free)),
+            utilization_percent: supported(card.device.utilization_rates())?.map(|use_| use_.gpu),
+            ..DeviceSample::default()
+        })
+    }
+
+    fn thermal(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError> {
+        let device = &self.card(uuid)?.device;
+        Ok(DeviceSample {
+            temperature_c: supported(device.temperature(TemperatureSensor::Gpu))?,
+            power_mw: supported(device.power_usage())?.map(u64::from),
+            ..DeviceSample::default()
+        })
+    }
+
+    fn processes(&self, uuid: &DeviceUuid) -> Result<Option<Vec<RawProcess>>, SourceError> {
+        let device = &self.card(uuid)?.device;
+        let call = "nvmlDeviceGetComputeRunningProcesses";
+        let Some(mut found) = list(call, || device.running_compute_processes())? else {
+            return Ok(None);
+        };
+        let call = "nvmlDeviceGetMPSComputeRunningProcesses";
+        let clients = list(call, || device.mps_running_compute_processes())?;
+        found.extend(clients.unwrap_or_default());
+        let mut by_pid: BTreeMap<u32, RawProcess> = BTreeMap::new();
+        for process in found {
+            let memory = match process.used_gpu_memory {
+                UsedGpuMemory::Used(bytes) => Some(Bytes::new(bytes)),
+                UsedGpuMemory::Unavailable => None,
+            };
+            let raw = RawProcess { pid: process.pid, memory, user: None, name: None };
+            let known = by_pid.entry(process.pid).or_insert(raw);
+            // A process with several contexts, or in both lists, is named once with the most.
+            known.memory = known.memory.max(memory);
+        }
+        Ok(Some(by_pid.into_values().collect()))
+    }
+
+    fn health(&self, uuid: &DeviceUuid) -> Result<DeviceHealth, SourceError> {
+        self.card(uuid)?.health()
+    }
+}
+
+/// A list of processes, which may grow between asking for its length and asking for it.
+fn list(
+    call: &'static str,
+    ask: impl Fn() -> Result<Vec<ProcessInfo>, NvmlError>,
+) -> Result<Option<Vec<ProcessInfo>>, SourceError> {
+    const TRIES: u32 = 4;
+    let mut answer = ask();
+    for _ in 1..TRIES {
+        if !matches!(answer, Err(NvmlError::InsufficientSize(_))) {
+            break;
+        }
+        answer = ask();
+    }
+    match answer {
+        // "Can't be told" must not be taken for "nobody is there" where it may be told next time.
+        Err(error) if !is_unsupported(&error) => Err(failure(call, &error)),
+        answer => supported(answer),
+    }
+}
+
+/// An answer without which there is no device.
+fn needed<T>(call: &'static str, answer: Result<T, NvmlError>) -> Result<T, SourceError> {
+    answer.map_err(|error| failure(call, &error))
+}
+
+/// An answer that may be missing. Only a device that is gone or refuses work is an error.
+fn supported<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, SourceError> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(NvmlError::GpuLost) => Err(SourceError::Lost),
+        Err(NvmlError::ResetRequired) => Err(SourceError::NeedsReset),
+        Err(_) => Ok(None),
+    }
+}
+
+/// True for what will not be answered next time either.
+fn is_unsupported(error: &NvmlError) -> bool {
+    matches!(
+        error,
+        NvmlError::NotSupported
+            | NvmlError::NoPermission
+            | NvmlError::FailedToLoadSymbol(_)
+            | NvmlError::FunctionNotFound
+    )
+}
+
+fn failure(call: &'static str, error: &NvmlError) -> SourceError {
+    match error {
+        NvmlError::GpuLost => SourceError::Lost,
+        NvmlError::ResetRequired => SourceError::NeedsReset,
+        other => SourceError::Call { call, why: explain(other) },
+    }
+}
+
+/// The wrapper's words, with those of the loader below them.
+fn explain(error: &NvmlError) -> String {
+    let mut text = error.to_string();
+    if let NvmlError::LibRmVersionMismatch = error {
+        text.push_str("; the driver was updated while it was loaded, restart the machine");
+    }
+    text
+}

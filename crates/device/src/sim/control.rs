@@ -1,0 +1,340 @@
+//! The control file: what simulated devices do now. Written by hand or through [`SimControl`], read
+//! by the source at each question. What it does not say is idle and healthy.
+//!
+//! ```toml
+//! [device.0]
+//! utilization_percent = 40
+//! [[device.0.process]]
+//! pid = 4711
+//! memory = "2G"
+//! name = "python"
+//! user = "alice"
+//! [device.1]
+//! health = "unhealthy"
+//! why = "Xid 79"
+//! [device.2]
+//! hang = ["processes"]
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use gpool_model::device::DeviceHealth;
+use gpool_model::parse;
+use gpool_model::unit::Bytes;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+
+use crate::source::RawProcess;
+use crate::text::toml_problem;
+
+/// Why a control file can't be used.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// It can't be read, written or locked.
+    #[error("can't {action} the control file {}", .file.display())]
+    File {
+        /// What was being done.
+        action: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        #[source]
+        error: io::Error,
+    },
+    /// What stands in it makes no sense.
+    #[error("{0}")]
+    Content(String),
+}
+
+/// A question that can hang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Query {
+    /// Every question.
+    All,
+    /// What the device is.
+    Describe,
+    /// Memory, utilisation, temperature and power.
+    Sample,
+    /// Its processes.
+    Processes,
+    /// Its health.
+    Health,
+}
+
+/// How a device is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Breakage {
+    /// It reports a fault, and goes on.
+    Unhealthy,
+    /// It is gone from the bus.
+    Lost,
+}
+
+/// A process on a simulated device. It need not exist; if it does, what is not said is looked up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimProcess {
+    /// Its id.
+    pub pid: u32,
+    /// Memory it uses on the device.
+    #[serde(default, with = "amount", skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
+    /// Its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+}
+
+/// The whole file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Control {
+    /// By index, written as text because TOML's keys are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    device: BTreeMap<String, State>,
+}
+
+/// What it says of one device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct State {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    health: Option<Breakage>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    hang: BTreeSet<Query>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) utilization_percent: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) temperature_c: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) power_mw: Option<u64>,
+    /// Besides that of its processes.
+    #[serde(default, with = "amount", skip_serializing_if = "Option::is_none")]
+    memory_used: Option<Bytes>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    process: Vec<SimProcess>,
+}
+
+impl State {
+    pub(crate) fn hangs(&self, query: Query) -> bool {
+        self.hang.contains(&Query::All) || self.hang.contains(&query)
+    }
+
+    pub(crate) fn health(&self) -> DeviceHealth {
+        match self.health {
+            None => DeviceHealth::Healthy,
+            Some(Breakage::Lost) => DeviceHealth::Lost,
+            Some(Breakage::Unhealthy) => DeviceHealth::Unhealthy {
+                why: self.why.clone().unwrap_or_else(|| "its control file says so".into()),
+            },
+        }
+    }
+
+    /// Its own and that of its processes.
+    pub(crate) fn memory_used(&self) -> Bytes {
+        let processes = self.process.iter().filter_map(|process| process.memory);
+        processes.fold(self.memory_used.unwrap_or_default(), Bytes::saturating_add)
+    }
+
+    pub(crate) fn processes(&self) -> Vec<RawProcess> {
+        let raw = |process: &SimProcess| RawProcess {
+            pid: process.pid,
+            memory: process.memory,
+            user: process.user.clone(),
+            name: process.name.clone(),
+        };
+        let by_pid: BTreeMap<u32, RawProcess> =
+            self.process.iter().map(|process| (process.pid, raw(process))).collect();
+        by_pid.into_values().collect()
+    }
+}
+
+impl Control {
+    /// Reads a file's text. Devices from `n_devices` on do not exist.
+    pub(crate) fn parse(file: &Path, bytes: &[u8], n_devices: usize) -> Result<Self, ControlError> {
+        let bad = |why: String| ControlError::Content(format!("{}: {why}", file.display()));
+        let text = std::str::from_utf8(bytes).map_err(|_| bad("it is not UTF-8 text".into()))?;
+        let control: Self = toml::from_str(text)
+            .map_err(|error| ControlError::Content(toml_problem(file, text, &error)))?;
+        // `007` would be read and never found.
+        let is_device = |key: &&String| {
+            key.parse().is_ok_and(|ix: usize| ix < n_devices && ix.to_string() == **key)
+        };
+        match control.device.keys().find(|key| !is_device(key)) {
+            Some(key) => Err(bad(no_device(key, n_devices))),
+            None => Ok(control),
+        }
+    }
+
+    pub(crate) fn device(&self, ix: usize) -> State {
+        self.device.get(&ix.to_string()).cloned().unwrap_or_default()
+    }
+}
+
+fn no_device(key: &str, n_devices: usize) -> String {
+    let last = n_devices.saturating_sub(1);
+    format!("there is no device {key:?}: there are {n_devices}, and the last is {last}")
+}
+
+/// Edits a control file: each edit is whole to whoever reads it, and edits by several programs at
+/// once are all kept.
+#[derive(Debug, Clone)]
+pub struct SimControl {
+    file: PathBuf,
+    n_devices: usize,
+}
+
+impl SimControl {
+    /// An editor of a file, which need not exist, of so many devices.
+    #[must_use]
+    pub fn new(file: &Path, n_devices: usize) -> Self {
+        Self { file: file.into(), n_devices }
+    }
+
+    /// Puts a process on a device, in the place of one with the same pid.
+    ///
+    /// # Errors
+    /// As for all edits: if the device does not exist, or the file can't be read, understood,
+    /// locked or written.
+    pub fn add_process(&self, device: usize, process: SimProcess) -> Result<(), ControlError> {
+        self.edit(device, |state| {
+            state.process.retain(|other| other.pid != process.pid);
+            state.process.push(process);
+        })
+    }
+
+    /// Takes a process off a device, if it is there.
+    ///
+    /// # Errors
+    /// As for [`Self::add_process`].
+    pub fn remove_process(&self, device: usize, pid: u32) -> Result<(), ControlError> {
+        self.edit(device, |state| state.process.retain(|process| process.pid != pid))
+    }
+
+    /// Breaks a device.
+    ///
+    /// # Errors
+    /// As for [`Self::add_process`].
+    pub fn break_device(
+        &self,
+        device: usize,
+        breakage: Breakage,
+        why: Option<&str>,
+    ) -> Result<(), ControlError> {
+        self.edit(device, |state| {
+            state.health = Some(breakage);
+            state.why = why.map(str::to_string);
+        })
+    }
+
+    /// Mends a device.
+    ///
+    /// # Errors
+    /// As for [`Self::add_process`].
+    pub fn heal(&self, device: usize) -> Result<(), ControlError> {
+        self.edit(device, |state| {
+            state.health = None;
+            state.why = None;
+        })
+    }
+
+    /// Lets a question to a device hang until [`Self::unhang`].
+    ///
+    /// # Errors
+    /// As for [`Self::add_process`].
+    pub fn hang(&self, device: usize, query: Query) -> Result<(), ControlError> {
+        self.edit(device, |state| {
+            state.hang.insert(query);
+        })
+    }
+
+    /// Lets all questions to a device be answered, those under way too.
+    ///
+    /// # Errors
+    /// As for [`Self::add_process`].
+    pub fn unhang(&self, device: usize) -> Result<(), ControlError> {
+        self.edit(device, |state| state.hang.clear())
+    }
+
+    /// Sets memory in use besides that of processes.
+    ///
+    /// # Errors
+    /// As for [`Self::add_process`].
+    pub fn use_memory(&self, device: usize, memory: Bytes) -> Result<(), ControlError> {
+        self.edit(device, |state| {
+            state.memory_used = Some(memory).filter(|memory| !memory.is_zero());
+        })
+    }
+
+    /// Sets how busy a device is, in per cent.
+    ///
+    /// # Errors
+    /// As for [`Self::add_process`].
+    pub fn utilize(&self, device: usize, percent: u32) -> Result<(), ControlError> {
+        self.edit(device, |state| state.utilization_percent = Some(percent))
+    }
+
+    fn edit(&self, device: usize, change: impl FnOnce(&mut State)) -> Result<(), ControlError> {
+        let failed =
+            |action| move |error| ControlError::File { action, file: self.file.clone(), error };
+        if device >= self.n_devices {
+            return Err(ControlError::Content(no_device(&device.to_string(), self.n_devices)));
+        }
+        // The lock is a file of its own, since the control file is replaced at each edit.
+        let lock = File::create(self.beside(".lock")).map_err(failed("lock"))?;
+        lock.lock().map_err(failed("lock"))?;
+        let mut control = match std::fs::read(&self.file) {
+            Ok(bytes) => Control::parse(&self.file, &bytes, self.n_devices)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Control::default(),
+            Err(error) => return Err(failed("read")(error)),
+        };
+        change(control.device.entry(device.to_string()).or_default());
+        control.device.retain(|_, state| *state != State::default());
+        let text =
+            toml::to_string(&control).map_err(|error| ControlError::Content(error.to_string()))?;
+        let draft = self.beside(".draft");
+        std::fs::write(&draft, text).map_err(failed("write"))?;
+        std::fs::rename(&draft, &self.file).map_err(failed("write"))
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut name = self.file.clone().into_os_string();
+        name.push(suffix);
+        name.into()
+    }
+}
+
+/// Amounts of memory as people write them: `"2G"`.
+mod amount {
+    use super::*;
+
+    #[allow(clippy::ref_option)] // The shape that serde calls.
+    pub(super) fn serialize<S: Serializer>(
+        memory: &Option<Bytes>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let bytes = memory.unwrap_or_default().get();
+        let units = [("G", 30), ("M", 20), ("K", 10)];
+        let whole =
+            units.into_iter().find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << shift));
+        let (name, shift) = whole.unwrap_or(("B", 0));
+        to.collect_str(&format_args!("{}{name}", bytes >> shift))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Bytes>, D::Error> {
+        let text = String::deserialize(from)?;
+        parse::bytes(&text).map(Some).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,188 @@
+//! Simulated devices: what they are is fixed when they are made, what they do stands in a control
+//! file that tests and demos edit while all runs. Nothing here has a state of its own.
+
+mod control;
+mod spec;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gpool_model::device::{Device, DeviceHealth, DeviceSample, Link};
+use gpool_model::id::{DeviceUuid, NodeName};
+use gpool_model::unit::Bytes;
+
+use crate::source::{DeviceSource, Outline, RawProcess, SourceError};
+
+pub use control::{Breakage, ControlError, Query, SimControl, SimProcess};
+use control::{Control, State};
+pub use spec::SimDevice;
+pub(crate) use spec::{from_file, from_words};
+
+/// How often a simulated hang looks whether it is over.
+const HANG_POLL: Duration = Duration::from_millis(20);
+
+/// Devices that do what their control file says.
+pub struct SimSource {
+    devices: Vec<(DeviceUuid, SimDevice)>,
+    control: PathBuf,
+    last: Mutex<LastRead>,
+}
+
+/// The control file as it was last read.
+struct LastRead {
+    /// `None` if there was no file, or none that could be read.
+    bytes: Option<Vec<u8>>,
+    /// What it says, or why it can't be used.
+    said: Arc<Result<Control, String>>,
+}
+
+impl SimSource {
+    /// Devices of a node, in the order given, with names that are the same at each start. A
+    /// control file that does not exist says nothing.
+    #[must_use]
+    pub fn new(node: &NodeName, devices: Vec<SimDevice>, control: &Path) -> Self {
+        let devices =
+            devices.into_iter().enumerate().map(|(ix, it)| (uuid(node, ix), it)).collect();
+        let last = Mutex::new(LastRead { bytes: None, said: Arc::new(Ok(Control::default())) });
+        Self { devices, control: control.into(), last }
+    }
+
+    /// What the control file says, read again if it changed.
+    fn control(&self) -> Arc<Result<Control, String>> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = match std::fs::read(&self.control) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => {
+                let why = format!("can't read {}: {error}", self.control.display());
+                *last = LastRead { bytes: None, said: Arc::new(Err(why)) };
+                return Arc::clone(&last.said);
+            }
+        };
+        if bytes.is_none() || bytes != last.bytes {
+            let text = bytes.as_deref().unwrap_or_default();
+            let said = Control::parse(&self.control, text, self.devices.len());
+            *last = LastRead { bytes, said: Arc::new(said.map_err(|error| error.to_string())) };
+        }
+        Arc::clone(&last.said)
+    }
+
+    /// What the control file says of a device, once it no longer says that the question hangs.
+    fn state(&self, ix: usize, query: Query) -> Result<State, SourceError> {
+        loop {
+            let control = self.control();
+            let state = match control.as_ref() {
+                Ok(control) => control.device(ix),
+                Err(why) => return Err(SourceError::Control(why.clone())),
+            };
+            if !state.hangs(query) {
+                return Ok(state);
+            }
+            std::thread::sleep(HANG_POLL);
+        }
+    }
+
+    fn find(&self, uuid: &DeviceUuid) -> Result<(usize, &SimDevice), SourceError> {
+        let ix = self.devices.iter().position(|(name, _)| name == uuid);
+        let ix = ix.ok_or_else(|| SourceError::NoDevice(uuid.clone()))?;
+        Ok((ix, &self.devices[ix].1))
+    }
+
+    /// A device that answers: its state, unless it is gone from the bus.
+    fn present(&self, uuid: &DeviceUuid, query: Query) -> Result<(State, Bytes), SourceError> {
+        let (ix, device) = self.find(uuid)?;
+        let state = self.state(ix, query)?;
+        match state.health() {
+            DeviceHealth::Lost => Err(SourceError::Lost),
+            _ => Ok((state, device.memory)),
+        }
+    }
+}
+
+impl DeviceSource for SimSource {
+    fn outline(&self) -> Result<Outline, SourceError> {
+        let n_devices = u32::try_from(self.devices.len()).unwrap_or(u32::MAX);
+        Ok(Outline { driver: "simulated".into(), n_devices })
+    }
+
+    fn describe(&self, index: u32) -> Result<Device, SourceError> {
+        let found = usize::try_from(index).ok().and_then(|ix| Some((ix, self.devices.get(ix)?)));
+        let Some((ix, (uuid, device))) = found else {
+            return Err(SourceError::Call { call: "describe", why: format!("no device {index}") });
+        };
+        let health = match self.state(ix, Query::Describe) {
+            Ok(state) => state.health(),
+            Err(error) => error.health(),
+        };
+        Ok(Device {
+            index,
+            uuid: uuid.clone(),
+            model: device.model.clone(),
+            memory: device.memory,
+            pci_bus: String::new(),
+            minor: None,
+            numa: device.numa,
+            links: BTreeMap::new(),
+            mig: None,
+            health,
+            unmanaged: Vec::new(),
+        })
+    }
+
+    fn links(
+        &self,
+        uuid: &DeviceUuid,
+        others: &[DeviceUuid],
+    ) -> Result<BTreeMap<DeviceUuid, Link>, SourceError> {
+        let (_, me) = self.find(uuid)?;
+        let mut links = BTreeMap::new();
+        for other in others {
+            let (_, it) = self.find(other)?;
+            if let (true, Some(link)) = (it.group == me.group, me.links) {
+                links.insert(other.clone(), link);
+            }
+        }
+        Ok(links)
+    }
+
+    fn usage(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError> {
+        let (state, memory) = self.present(uuid, Query::Sample)?;
+        let used = state.memory_used().min(memory);
+        Ok(DeviceSample {
+            memory_used: Some(used),
+            memory_free: Some(memory.saturating_sub(used)),
+            utilization_percent: Some(state.utilization_percent.unwrap_or(0).min(100)),
+            ..DeviceSample::default()
+        })
+    }
+
+    fn thermal(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError> {
+        let (state, _) = self.present(uuid, Query::Sample)?;
+        Ok(DeviceSample {
+            temperature_c: state.temperature_c,
+            power_mw: state.power_mw,
+            ..DeviceSample::default()
+        })
+    }
+
+    fn processes(&self, uuid: &DeviceUuid) -> Result<Option<Vec<RawProcess>>, SourceError> {
+        let (state, _) = self.present(uuid, Query::Processes)?;
+        Ok(Some(state.processes()))
+    }
+
+    fn health(&self, uuid: &DeviceUuid) -> Result<DeviceHealth, SourceError> {
+        let (ix, _) = self.find(uuid)?;
+        Ok(self.state(ix, Query::Health)?.health())
+    }
+}
+
+/// `GPU-sim-` and what tells nodes and devices apart.
+fn uuid(node: &NodeName, ix: usize) -> DeviceUuid {
+    // FNV-1a: no secret is kept, and the name must be the same in every build.
+    let hash = node.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    DeviceUuid::new(format!("GPU-sim-{hash:016x}-{ix:02}"))
+}

@@ -1,0 +1,35 @@
+//! What is wrong in a file that people write, said so that they can mend it.
+
+use std::path::Path;
+
+/// `devices.toml:3:1: unknown key "modle"; did you mean "model"?`
+pub(crate) fn toml_problem(file: &Path, text: &str, error: &toml::de::Error) -> String {
+    let place = match error.span() {
+        Some(span) => {
+            let before = text.get(..span.start).unwrap_or(text);
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            format!("{}:{line}:{column}", file.display())
+        }
+        None => file.display().to_string(),
+    };
+    format!("{place}: {}", what(error.message()))
+}
+
+/// Puts the parser's words about an unknown key into ours, with the nearest key that is known.
+fn what(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match (message.starts_with("unknown "), quoted.as_slice()) {
+        (true, [unknown, known @ ..]) if !known.is_empty() => match nearest(unknown, known) {
+            Some(near) => format!("unknown word {unknown:?}; did you mean {near:?}?"),
+            None => format!("unknown word {unknown:?}; known are {}", known.join(", ")),
+        },
+        _ => message.lines().collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {
+    let score = |word: &&str| strsim::jaro_winkler(unknown, word);
+    let best = known.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b)))?;
+    (score(&best) > 0.7).then_some(best)
+}

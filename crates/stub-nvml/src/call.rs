@@ -1,0 +1,143 @@
+//! What every exported symbol does first: read the state, hang or fail if it says so, find the
+//! device. Handles are numbers, never addresses.
+
+use std::ffi::c_char;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::STATE_FILE;
+use crate::state::{Device, Instance, State};
+
+/// `nvmlReturn_t`.
+pub(crate) type Code = u32;
+pub(crate) const SUCCESS: Code = 0;
+pub(crate) const INVALID_ARGUMENT: Code = 2;
+pub(crate) const NOT_SUPPORTED: Code = 3;
+pub(crate) const NOT_FOUND: Code = 6;
+pub(crate) const INSUFFICIENT_SIZE: Code = 7;
+const DRIVER_NOT_LOADED: Code = 9;
+pub(crate) const TIMEOUT: Code = 10;
+pub(crate) const GPU_IS_LOST: Code = 15;
+const UNKNOWN: Code = 999;
+
+/// `nvmlDevice_t`, a number here: the device's index + 1, and above bit 16 its instance's + 1.
+pub(crate) type Handle = usize;
+
+pub(crate) fn handle(device: usize, instance: Option<usize>) -> Handle {
+    (device + 1) | instance.map_or(0, |ix| (ix + 1) << 16)
+}
+
+/// The number of the device of a handle.
+pub(crate) fn device_ix(handle: Handle) -> Option<usize> {
+    (handle & 0xffff).checked_sub(1)
+}
+
+/// Answers a call that is about no device.
+pub(crate) fn call(symbol: &str, answer: impl FnOnce(&State) -> Result<(), Code>) -> Code {
+    let state = match returning(|state| state.hang.contains(symbol)) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    match state.errors.get(symbol) {
+        Some(code) => *code,
+        None => answer(&state).err().unwrap_or(SUCCESS),
+    }
+}
+
+/// Answers a call about a device.
+pub(crate) fn device_call(
+    symbol: &str,
+    handle: Handle,
+    answer: impl FnOnce(&State, &Device) -> Result<(), Code>,
+) -> Code {
+    let Some(ix) = device_ix(handle) else { return INVALID_ARGUMENT };
+    let hangs = |state: &State| {
+        state.hang.contains(symbol)
+            || state.devices.get(ix).is_some_and(|device| device.hang.contains(symbol))
+    };
+    let state = match returning(hangs) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    let Some(device) = state.devices.get(ix) else { return INVALID_ARGUMENT };
+    if device.lost {
+        return GPU_IS_LOST;
+    }
+    match device.errors.get(symbol).or_else(|| state.errors.get(symbol)) {
+        Some(code) => *code,
+        None => answer(&state, device).err().unwrap_or(SUCCESS),
+    }
+}
+
+/// The MIG instance of a handle, if it is one's.
+pub(crate) fn instance(device: &Device, handle: Handle) -> Option<&Instance> {
+    (handle >> 16).checked_sub(1).and_then(|ix| device.instances.get(ix))
+}
+
+/// Gives a value back through a pointer of the caller's.
+pub(crate) fn give<T>(out: Option<&mut T>, value: Option<T>) -> Result<(), Code> {
+    *out.ok_or(INVALID_ARGUMENT)? = value.ok_or(NOT_SUPPORTED)?;
+    Ok(())
+}
+
+/// Writes a C string into a buffer of the caller's.
+///
+/// # Safety
+/// `buffer` is null or has room for `length` characters.
+pub(crate) unsafe fn give_text(buffer: *mut c_char, length: u32, text: &str) -> Result<(), Code> {
+    if buffer.is_null() {
+        return Err(INVALID_ARGUMENT);
+    }
+    if text.len() >= length as usize {
+        return Err(INSUFFICIENT_SIZE);
+    }
+    // SAFETY: the caller promises `length` characters, and the text with its end is no longer.
+    let room = unsafe { std::slice::from_raw_parts_mut(buffer, text.len() + 1) };
+    fill(room, text);
+    Ok(())
+}
+
+/// Writes a C string into an array that is long enough; what is too long is cut.
+pub(crate) fn fill(room: &mut [c_char], text: &str) {
+    let last = room.len() - 1;
+    for (to, from) in room[..last].iter_mut().zip(text.bytes().chain(std::iter::repeat(0))) {
+        *to = c_char::from_ne_bytes([from]);
+    }
+    room[last] = 0;
+}
+
+/// The state, once it no longer says that the call hangs.
+fn returning(hangs: impl Fn(&State) -> bool) -> Result<State, Code> {
+    loop {
+        let state = state_file().and_then(|file| read(&file))?;
+        if !hangs(&state) {
+            return Ok(state);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn read(file: &Path) -> Result<State, Code> {
+    State::read(file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => DRIVER_NOT_LOADED,
+        _ => UNKNOWN,
+    })
+}
+
+fn state_file() -> Result<PathBuf, Code> {
+    if let Some(file) = std::env::var_os("GPOOL_STUB_STATE") {
+        return Ok(PathBuf::from(file));
+    }
+    // The loader knows where this library came from, and the kernel says it without a C call.
+    let here = returning as fn(fn(&State) -> bool) -> Result<State, Code> as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| UNKNOWN)?;
+    let library = maps.lines().find_map(|line| {
+        let (start, rest) = line.split_once('-')?;
+        let (end, rest) = rest.split_once(' ')?;
+        let range = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
+        let path = rest.get(rest.find('/')?..)?;
+        range.contains(&here).then(|| PathBuf::from(path))
+    });
+    let folder = library.as_deref().and_then(Path::parent).ok_or(DRIVER_NOT_LOADED)?;
+    Ok(folder.join(STATE_FILE))
+}

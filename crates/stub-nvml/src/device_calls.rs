@@ -1,0 +1,228 @@
+//! Symbols about one device: what it is, what it does, who uses it, its parts.
+
+use std::ffi::{c_char, c_int};
+
+use nvml_wrapper_sys::bindings::{
+    field_id::NVML_FI_DEV_REMAPPED_PENDING, nvmlDeviceAttributes_t, nvmlFieldValue_t,
+    nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlUtilization_t,
+};
+
+use crate::call::{
+    Code, Handle, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, SUCCESS,
+    device_call, device_ix, fill, give, give_text, handle, instance,
+};
+use crate::state::Process;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetUUID(device: Handle, buffer: *mut c_char, length: u32) -> Code {
+    device_call("nvmlDeviceGetUUID", device, |_, it| {
+        let uuid = instance(it, device).map_or(&it.uuid, |part| &part.uuid);
+        // SAFETY: the buffer and its length are the caller's word.
+        unsafe { give_text(buffer, length, uuid) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetName(device: Handle, buffer: *mut c_char, length: u32) -> Code {
+    // SAFETY: the buffer and its length are the caller's word.
+    device_call("nvmlDeviceGetName", device, |_, it| unsafe { give_text(buffer, length, &it.name) })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetIndex(device: Handle, index: Option<&mut u32>) -> Code {
+    device_call("nvmlDeviceGetIndex", device, |_, _| {
+        give(index, device_ix(device).and_then(|ix| u32::try_from(ix).ok()))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetMinorNumber(device: Handle, minor: Option<&mut u32>) -> Code {
+    device_call("nvmlDeviceGetMinorNumber", device, |_, it| give(minor, it.minor))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetNumaNodeId(device: Handle, node: Option<&mut u32>) -> Code {
+    device_call("nvmlDeviceGetNumaNodeId", device, |_, it| give(node, it.numa))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetPciInfo_v3(device: Handle, pci: Option<&mut nvmlPciInfo_t>) -> Code {
+    device_call("nvmlDeviceGetPciInfo_v3", device, |_, it| {
+        fill(&mut pci.ok_or(INVALID_ARGUMENT)?.busId, &it.bus);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetMemoryInfo_v2(
+    device: Handle,
+    info: Option<&mut nvmlMemory_v2_t>,
+) -> Code {
+    device_call("nvmlDeviceGetMemoryInfo_v2", device, |_, it| {
+        let info = info.ok_or(INVALID_ARGUMENT)?;
+        info.total = it.memory.ok_or(NOT_SUPPORTED)?;
+        info.reserved = 0;
+        info.used = it.used;
+        info.free = info.total.saturating_sub(it.used);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetUtilizationRates(
+    device: Handle,
+    rates: Option<&mut nvmlUtilization_t>,
+) -> Code {
+    device_call("nvmlDeviceGetUtilizationRates", device, |_, it| {
+        give(rates, it.utilization.map(|gpu| nvmlUtilization_t { gpu, memory: 0 }))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetTemperature(
+    device: Handle,
+    _sensor: u32,
+    degrees: Option<&mut u32>,
+) -> Code {
+    device_call("nvmlDeviceGetTemperature", device, |_, it| give(degrees, it.temperature))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetPowerUsage(device: Handle, milliwatts: Option<&mut u32>) -> Code {
+    device_call("nvmlDeviceGetPowerUsage", device, |_, it| give(milliwatts, it.power_mw))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetTotalEccErrors(
+    device: Handle,
+    kind: u32,
+    _counter: u32,
+    count: Option<&mut u64>,
+) -> Code {
+    const UNCORRECTED: u32 = 1;
+    device_call("nvmlDeviceGetTotalEccErrors", device, |_, it| {
+        give(count, it.ecc_uncorrected.map(|errors| if kind == UNCORRECTED { errors } else { 0 }))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetFieldValues(
+    device: Handle,
+    count: c_int,
+    values: *mut nvmlFieldValue_t,
+) -> Code {
+    const UNSIGNED_INT: u32 = 1;
+    device_call("nvmlDeviceGetFieldValues", device, |_, it| {
+        let count = usize::try_from(count).map_err(|_| INVALID_ARGUMENT)?;
+        if values.is_null() {
+            return Err(INVALID_ARGUMENT);
+        }
+        // SAFETY: not null, and the caller passes that many initialised values.
+        for value in unsafe { std::slice::from_raw_parts_mut(values, count) } {
+            value.nvmlReturn = NOT_SUPPORTED;
+            if let (NVML_FI_DEV_REMAPPED_PENDING, Some(pending)) = (value.fieldId, it.remap_pending)
+            {
+                value.nvmlReturn = SUCCESS;
+                value.valueType = UNSIGNED_INT;
+                value.value.uiVal = u32::from(pending);
+            }
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
+    device: Handle,
+    count: Option<&mut u32>,
+    room: *mut nvmlProcessInfo_t,
+) -> Code {
+    // SAFETY: the room and its size are the caller's word.
+    device_call("nvmlDeviceGetComputeRunningProcesses_v3", device, |_, it| unsafe {
+        give_processes(it.processes.as_deref(), count, room)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
+    device: Handle,
+    count: Option<&mut u32>,
+    room: *mut nvmlProcessInfo_t,
+) -> Code {
+    // SAFETY: the room and its size are the caller's word.
+    device_call("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, |_, it| unsafe {
+        give_processes(it.mps_processes.as_deref(), count, room)
+    })
+}
+
+/// # Safety
+/// `room` is null or has room for `count` processes.
+unsafe fn give_processes(
+    processes: Option<&[Process]>,
+    count: Option<&mut u32>,
+    room: *mut nvmlProcessInfo_t,
+) -> Result<(), Code> {
+    let processes = processes.ok_or(NOT_SUPPORTED)?;
+    let count = count.ok_or(INVALID_ARGUMENT)?;
+    let n_places = if room.is_null() { 0 } else { *count as usize };
+    *count = u32::try_from(processes.len()).map_err(|_| INVALID_ARGUMENT)?;
+    if n_places < processes.len() {
+        return Err(INSUFFICIENT_SIZE);
+    }
+    for (ix, process) in processes.iter().enumerate() {
+        let info = nvmlProcessInfo_t {
+            pid: process.pid,
+            usedGpuMemory: process.memory.unwrap_or(u64::MAX),
+            gpuInstanceId: u32::MAX,
+            computeInstanceId: u32::MAX,
+        };
+        // SAFETY: there is room for `n_places`, and `ix` is below it.
+        unsafe { room.add(ix).write(info) };
+    }
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetMigMode(
+    device: Handle,
+    current: Option<&mut u32>,
+    pending: Option<&mut u32>,
+) -> Code {
+    device_call("nvmlDeviceGetMigMode", device, |_, it| {
+        give(current, it.mig.map(u32::from))?;
+        give(pending, it.mig.map(u32::from))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetMaxMigDeviceCount(device: Handle, count: Option<&mut u32>) -> Code {
+    device_call("nvmlDeviceGetMaxMigDeviceCount", device, |_, it| give(count, it.mig.map(|_| 7)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetMigDeviceHandleByIndex(
+    device: Handle,
+    index: u32,
+    part: Option<&mut Handle>,
+) -> Code {
+    device_call("nvmlDeviceGetMigDeviceHandleByIndex", device, |_, it| {
+        let ix = index as usize;
+        it.instances.get(ix).ok_or(NOT_FOUND)?;
+        give(part, device_ix(device).map(|parent| handle(parent, Some(ix))))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetAttributes_v2(
+    device: Handle,
+    attributes: Option<&mut nvmlDeviceAttributes_t>,
+) -> Code {
+    device_call("nvmlDeviceGetAttributes_v2", device, |_, it| {
+        let part = instance(it, device).ok_or(NOT_SUPPORTED)?;
+        let attributes = attributes.ok_or(INVALID_ARGUMENT)?;
+        attributes.memorySizeMB = part.memory_mb;
+        attributes.gpuInstanceSliceCount = part.slices;
+        attributes.computeInstanceSliceCount = part.slices;
+        Ok(())
+    })
+}

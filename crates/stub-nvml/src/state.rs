@@ -1,0 +1,127 @@
+//! The state file: what the library answers, as data.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// All that the library knows.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct State {
+    /// What `nvmlSystemGetDriverVersion` says.
+    pub driver: String,
+    /// The devices, in the driver's order.
+    pub devices: Vec<Device>,
+    /// Return codes by symbol, for calls about any device or none.
+    pub errors: BTreeMap<String, u32>,
+    /// Symbols that do not return while they stand here.
+    pub hang: BTreeSet<String>,
+}
+
+/// One device. What is `None` is not supported by it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Device {
+    /// `GPU-…`.
+    pub uuid: String,
+    /// The model.
+    pub name: String,
+    /// Bytes of memory; absent on devices that share the host's.
+    pub memory: Option<u64>,
+    /// Bytes of it in use.
+    pub used: u64,
+    /// `00000000:01:00.0`.
+    pub bus: String,
+    /// The number in `/dev/nvidiaN`.
+    pub minor: Option<u32>,
+    /// The NUMA node that the device's memory is.
+    pub numa: Option<u32>,
+    /// Compute processes; absent where the driver can't list them.
+    pub processes: Option<Vec<Process>>,
+    /// Compute processes that are clients of MPS.
+    pub mps_processes: Option<Vec<Process>>,
+    /// Per cent of time in which a kernel ran.
+    pub utilization: Option<u32>,
+    /// Degrees Celsius.
+    pub temperature: Option<u32>,
+    /// Milliwatts.
+    pub power_mw: Option<u32>,
+    /// Uncorrected memory errors since the driver was loaded.
+    pub ecc_uncorrected: Option<u64>,
+    /// Whether rows wait for a reset to be replaced.
+    pub remap_pending: Option<bool>,
+    /// `nvmlGpuTopologyLevel_t` by the other's index.
+    pub topology: BTreeMap<usize, u32>,
+    /// Active NVLinks: the bus of what is at the other end.
+    pub nv_links: Option<Vec<String>>,
+    /// Devices that can be reached by NVLink, through switches too, by index.
+    pub nv_peers: BTreeSet<usize>,
+    /// Whether MIG mode is on; absent where there is none.
+    pub mig: Option<bool>,
+    /// MIG instances.
+    pub instances: Vec<Instance>,
+    /// Events, delivered in order and once to each process that waits for them; absent where the
+    /// device has none.
+    pub events: Option<Vec<Event>>,
+    /// True when it is gone from the bus: all calls about it say so.
+    pub lost: bool,
+    /// Return codes by symbol, for calls about this device.
+    pub errors: BTreeMap<String, u32>,
+    /// Symbols that do not return for this device while they stand here.
+    pub hang: BTreeSet<String>,
+}
+
+/// A process on a device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Bytes it uses, where the driver can tell.
+    pub memory: Option<u64>,
+}
+
+/// A MIG instance.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Instance {
+    /// `MIG-…`.
+    pub uuid: String,
+    /// MiB of memory.
+    pub memory_mb: u64,
+    /// Compute slices.
+    pub slices: u32,
+}
+
+/// Something that happened to a device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Event {
+    /// `nvmlEventType…`: 8 is a critical Xid.
+    pub kind: u64,
+    /// The number of the Xid.
+    pub data: u64,
+}
+
+impl State {
+    /// Writes the file so that no reader sees half of it.
+    ///
+    /// # Errors
+    /// If the file can't be written.
+    pub fn write(&self, file: &Path) -> io::Result<()> {
+        let text = serde_json::to_vec_pretty(self)?;
+        let draft = file.with_extension("draft");
+        std::fs::write(&draft, text)?;
+        std::fs::rename(draft, file)
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// If it can't be read or is not what [`State::write`] writes.
+    pub fn read(file: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&std::fs::read(file)?)?)
+    }
+}
