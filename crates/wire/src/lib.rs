@@ -1,1 +1,63 @@
-//! The versioned API types.
+//! The API as types: what requests and answers look like in JSON, the words for every refusal and
+//! reason, and conversions from the model. It knows no sockets and no state; server and client
+//! both speak through it, so that they can't disagree.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::result_large_err,
+    reason = "refusals carry their facts, and refusing is no hot path"
+)]
+
+pub mod action;
+pub mod amount;
+pub mod catalogue;
+mod check;
+pub mod create;
+pub mod envelope;
+pub mod event;
+pub mod gpu;
+pub mod job;
+pub mod json;
+pub mod node;
+pub mod problem;
+pub mod reason;
+mod refusal;
+pub mod schema;
+pub mod status;
+pub mod time;
+pub mod why;
+
+pub use action::{
+    AllowDevices, BulkAnswer, JobChanged, JobPatch, PolicyPatch, Selection, Shutdown, SignalJobs,
+};
+pub use amount::Written;
+pub use check::{CheckedJob, Script};
+pub use create::{JobCreate, ScriptText};
+pub use envelope::{Document, List};
+pub use event::{Event, EventKind};
+pub use gpu::{Gpu, GpuProcess};
+pub use job::{Job, PlacedOn, Usage};
+pub use node::Node;
+pub use problem::Problem;
+pub use reason::Reason;
+pub use status::{PolicyInfo, Status, Version};
+pub use time::Time;
+pub use why::{Forecast, Why, WhyDevice, WhyNode};
+
+/// What every document says that it is.
+pub const API_VERSION: &str = "gpool/v1";
+
+/// What every path of the API begins with.
+pub const API_PREFIX: &str = "/api/v1";
+
+/// Largest body of a request that is no bulk submission.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// Largest body of a bulk submission.
+pub const BULK_BYTES_MAX: u64 = 64 << 20;
+
+/// Most jobs of one bulk submission.
+pub const BULK_JOBS_MAX: u64 = 1_000_000;
+
+/// The header by which a create is known, so that a repeated one is answered and not done again.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

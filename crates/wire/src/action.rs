@@ -1,0 +1,99 @@
+//! What is asked of jobs that exist, and of the server; and the short answers.
+
+use gpool_model::job::JobState;
+use gpool_model::policy::DeviceStrategy;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::amount::Written;
+use crate::schema;
+
+/// Jobs to do something to, all or none of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Selection {
+    /// Their ids.
+    pub jobs: Vec<String>,
+}
+
+/// A signal for the processes of running jobs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignalJobs {
+    /// Its name or number: `"USR1"`, `"SIGUSR1"`, `10`.
+    pub signal: Written,
+    /// The jobs; empty where the path names one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<String>,
+}
+
+/// What became of one job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobChanged {
+    /// Which.
+    pub id: String,
+    /// The state that it is in now.
+    #[schema(schema_with = schema::job_state)]
+    pub state: JobState,
+}
+
+/// Changes to a job; what is absent stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobPatch {
+    /// New priority, -1000…1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// New note; empty removes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// Devices that new allocations may use; what runs stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AllowDevices {
+    /// Of which node; may be absent where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Indexes (`"0"`, `"2-5"`) or UUIDs; `["all"]` for all, `[]` for none.
+    pub devices: Vec<String>,
+}
+
+/// Changes to how the scheduler decides; what is absent stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyPatch {
+    /// Which whole devices are given out first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::device_strategy)]
+    pub device_strategy: Option<DeviceStrategy>,
+}
+
+/// How to stop the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shutdown {
+    /// End all jobs first; otherwise they go on running.
+    #[serde(default)]
+    pub now: bool,
+}
+
+/// The jobs of a bulk submission: consecutive numbers, in the order of the lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BulkAnswer {
+    /// The id of the first line's job.
+    pub first: String,
+    /// How many jobs.
+    pub n_jobs: u64,
+    /// Whether the same request had been answered before.
+    pub repeated: bool,
+}
+
+impl BulkAnswer {
+    /// The ids, in the order of the lines.
+    pub fn ids(&self) -> impl Iterator<Item = String> {
+        let first: u64 = self.first.parse().unwrap_or(0);
+        (first..first.saturating_add(self.n_jobs)).map(|number| number.to_string())
+    }
+}

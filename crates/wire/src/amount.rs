@@ -1,0 +1,123 @@
+//! An amount as users write it: a number in the API's unit, or text with a unit.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// A number, or text with a unit.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Written {
+    /// A whole number in the API's unit: bytes, seconds, cores.
+    Whole(u64),
+    /// A number with decimals.
+    Decimal(f64),
+    /// As a user writes it: `20G`, `1h30m`, `0.5`.
+    Text(String),
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => number.fmt(f),
+            Self::Decimal(number) => number.fmt(f),
+            Self::Text(text) => f.pad(text),
+        }
+    }
+}
+
+impl From<&str> for Written {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Written {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<u64> for Written {
+    fn from(number: u64) -> Self {
+        Self::Whole(number)
+    }
+}
+
+impl Serialize for Written {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Whole(number) => serializer.serialize_u64(*number),
+            Self::Decimal(number) => serializer.serialize_f64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+struct WrittenVisitor;
+
+impl de::Visitor<'_> for WrittenVisitor {
+    type Value = Written;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of at least 0, or text with a unit")
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Written, E> {
+        Ok(Written::Whole(number))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Written, E> {
+        let number = u64::try_from(number)
+            .map_err(|_| E::invalid_value(de::Unexpected::Signed(number), &self))?;
+        Ok(Written::Whole(number))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Written, E> {
+        if !number.is_finite() || number < 0.0 {
+            return Err(E::invalid_value(de::Unexpected::Float(number), &self));
+        }
+        Ok(Written::Decimal(number))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Written, E> {
+        Ok(Written::Text(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WrittenVisitor)
+    }
+}
+
+impl PartialSchema for Written {
+    fn schema() -> RefOr<Schema> {
+        let of = |kind| ObjectBuilder::new().schema_type(kind);
+        OneOfBuilder::new()
+            .item(of(Type::Number).minimum(Some(0)))
+            .item(of(Type::String))
+            .description(Some("A number in the API's unit, or text with a unit."))
+            .into()
+    }
+}
+
+impl ToSchema for Written {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_text_are_read_and_nothing_else() {
+        let read = |text| serde_json::from_str::<Written>(text);
+        assert_eq!(read("5").expect("whole"), Written::Whole(5));
+        assert_eq!(read("0.5").expect("decimal"), Written::Decimal(0.5));
+        assert_eq!(read("\"20G\"").expect("text"), Written::Text("20G".to_owned()));
+        for text in ["-1", "-0.5", "true", "null", "[]", "{}"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! From a job as it was written to a job whose every field is valid by itself. Whether it can run
+//! anywhere, and whether its user may ask for it, is decided where the cluster is known.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gpool_model::command::NewJob;
+use gpool_model::gpu::GpuRequest;
+use gpool_model::id::ProjectName;
+use gpool_model::job::{BlobId, Dependency, DependencyKind};
+use gpool_model::unit::{Bytes, MilliCpu, Millis};
+use gpool_model::{Refusal, parse};
+
+use crate::amount::Written;
+use crate::create::{JobCreate, ScriptText};
+
+/// Characters of a name.
+const NAME_MAX: usize = 128;
+/// Characters of a note.
+const NOTE_MAX: usize = 4096;
+/// Bytes of a path, as the kernel counts them.
+const PATH_MAX: usize = 4095;
+/// Bytes of one argument, or of one `NAME=VALUE`, ending zero included.
+/// Source: `MAX_ARG_STRLEN` in Linux's `include/uapi/linux/binfmts.h`.
+const ARGUMENT_MAX: usize = 128 * 1024;
+/// Jobs that one may wait for.
+const AFTER_MAX: usize = 1000;
+/// Ten years.
+const TIME_MAX: Millis = Millis::from_hours(10 * 365 * 24);
+const GRACE_MAX: Millis = Millis::from_hours(1);
+const GRACE_DEFAULT: Millis = Millis::from_secs(30);
+const PRIORITY_MAX: i32 = 1000;
+
+/// A job whose every field is valid by itself, and what is stored beside its record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedJob {
+    // Invariant: its blobs are empty until `into_new_job` names them.
+    job: NewJob,
+    /// A script to store.
+    pub script: Option<Script>,
+    /// Environment to store, by name.
+    pub environment: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// File mode creation mask to store.
+    pub umask: Option<u32>,
+}
+
+/// A script that can be run as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// The name of its file.
+    pub name: String,
+    /// What it says.
+    pub bytes: Vec<u8>,
+}
+
+impl CheckedJob {
+    /// The job, with the names under which its context and script were stored.
+    #[must_use]
+    pub fn into_new_job(self, context: BlobId, script: Option<BlobId>) -> NewJob {
+        NewJob { context, script, ..self.job }
+    }
+}
+
+impl Script {
+    /// Takes bytes that can be run as a script.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] if they begin with no `#!` line, or are no text.
+    pub fn new(name: &str, bytes: Vec<u8>) -> Result<Self, Refusal> {
+        const HEAD: usize = 8192;
+        plain_line("script name", name, 255)?;
+        if name.is_empty() || name.contains('/') {
+            return Err(invalid("script name", "it is a file's name without folders: train.sh"));
+        }
+        if bytes.iter().take(HEAD).any(|byte| *byte == 0) {
+            let why = "it is binary; to run a program, give it as a command: -- ./program";
+            return Err(invalid("script", why));
+        }
+        if !bytes.starts_with(b"#!") {
+            let why = "it does not say what runs it; begin it with a line such as #!/bin/bash";
+            return Err(invalid("script", why));
+        }
+        Ok(Self { name: name.to_owned(), bytes })
+    }
+}
+
+impl JobCreate {
+    /// Checks each field by itself. A job that says no directory runs in `home`.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] with the field, what is wrong, and an example of what is right.
+    pub fn check(&self, home: &str) -> Result<CheckedJob, Refusal> {
+        let script = self.script.as_ref().map(read_script).transpose()?;
+        check_command(&self.command, script.is_some())?;
+        let name = match &self.name {
+            Some(name) => checked_name(name)?,
+            None => derived_name(script.as_ref(), &self.command),
+        };
+        let written = self.gpus.as_deref().unwrap_or("0");
+        let gpus =
+            GpuRequest::parse(written).map_err(|error| invalid("gpus", &error.to_string()))?;
+        let directory = self.directory.as_deref().unwrap_or(home);
+        check_path("directory", directory)?;
+        if !directory.starts_with('/') {
+            return Err(invalid("directory", "it must be absolute: /home/ana/project"));
+        }
+        for (field, path) in
+            [("stdin", &self.stdin), ("stdout", &self.stdout), ("stderr", &self.stderr)]
+        {
+            path.as_deref().map_or(Ok(()), |path| check_path(field, path))?;
+        }
+        let job = NewJob {
+            name: Arc::from(name),
+            project: project(self.project.as_deref())?,
+            command: self.command.clone(),
+            script: None,
+            context: BlobId(Arc::from("")),
+            directory: directory.to_owned(),
+            stdin: self.stdin.clone(),
+            stdout: self.stdout.clone(),
+            stderr: self.stderr.clone(),
+            gpus,
+            gpus_written: Arc::from(written),
+            cpus: self.cpus.as_ref().map(cpus).transpose()?.filter(|cpus| !cpus.is_zero()),
+            memory: self.mem.as_ref().map(memory).transpose()?.filter(|bytes| !bytes.is_zero()),
+            time_limit: self.time.as_ref().map(time_limit).transpose()?,
+            grace: self.grace.as_ref().map_or(Ok(GRACE_DEFAULT), grace)?,
+            after: dependencies(&self.after)?,
+            priority: checked_priority(self.priority.unwrap_or(0))?,
+            note: self.note.as_deref().map(checked_note).transpose()?.flatten(),
+            hold: self.hold,
+            allow_unsatisfiable: self.allow_unsatisfiable,
+        };
+        let umask = self.umask.map(checked_umask).transpose()?;
+        Ok(CheckedJob { job, script, environment: self.environment_entries()?, umask })
+    }
+
+    /// The environment by name, as bytes.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] for a name or value that no process can be given.
+    pub fn environment_entries(&self) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Refusal> {
+        let mut entries = BTreeMap::new();
+        if let Some(text) = &self.environment_bytes {
+            let bad = |why: &str| invalid("environment_bytes", why);
+            let bytes = STANDARD.decode(text).map_err(|error| bad(&error.to_string()))?;
+            for entry in bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
+                let equals = entry.iter().position(|byte| *byte == b'=');
+                let equals = equals.ok_or_else(|| bad("an entry is not NAME=VALUE"))?;
+                let (name, value) = (&entry[..equals], &entry[equals + 1..]);
+                check_variable(name, value)?;
+                entries.insert(name.to_vec(), value.to_vec());
+            }
+        }
+        for (name, value) in &self.environment {
+            check_variable(name.as_bytes(), value.as_bytes())?;
+            entries.insert(name.clone().into_bytes(), value.clone().into_bytes());
+        }
+        Ok(entries)
+    }
+}
+
+/// Checks a new priority.
+///
+/// # Errors
+/// [`Refusal::Invalid`] outside -1000…1000.
+pub fn checked_priority(priority: i32) -> Result<i32, Refusal> {
+    if (-PRIORITY_MAX..=PRIORITY_MAX).contains(&priority) {
+        return Ok(priority);
+    }
+    Err(invalid("priority", &format!("{priority} is not between -1000 and 1000; 0 is the usual")))
+}
+
+/// Checks a new note; `None` if it is empty.
+///
+/// # Errors
+/// [`Refusal::Invalid`] if it is too long or holds control characters other than a new line.
+pub fn checked_note(note: &str) -> Result<Option<String>, Refusal> {
+    limit("note", note.chars().count(), NOTE_MAX, "characters")?;
+    if note.chars().any(|c| is_unprintable(c) && c != '\n') {
+        return Err(invalid("note", "it holds control characters"));
+    }
+    Ok((!note.is_empty()).then(|| note.to_owned()))
+}
+
+fn invalid(field: &str, why: &str) -> Refusal {
+    Refusal::Invalid { field: field.to_owned(), why: why.to_owned() }
+}
+
+fn limit(field: &str, n_found: usize, most: usize, unit: &str) -> Result<(), Refusal> {
+    if n_found <= most {
+        return Ok(());
+    }
+    Err(invalid(field, &format!("it has {n_found} {unit}, and {most} are the most")))
+}
+
+/// Control characters, and those that turn the direction of the text around them.
+pub(crate) fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn plain_line(field: &str, text: &str, most: usize) -> Result<(), Refusal> {
+    limit(field, text.chars().count(), most, "characters")?;
+    if text.chars().any(is_unprintable) {
+        return Err(invalid(field, "it holds control characters or line breaks"));
+    }
+    Ok(())
+}
+
+fn checked_name(name: &str) -> Result<String, Refusal> {
+    plain_line("name", name, NAME_MAX)?;
+    if name.trim().is_empty() {
+        return Err(invalid("name", "it is empty; leave it out to name the job by its command"));
+    }
+    Ok(name.to_owned())
+}
+
+/// The name of a job that was given none. A program may be called anything, so what can't be
+/// shown is replaced rather than refused.
+fn derived_name(script: Option<&Script>, command: &[String]) -> String {
+    let program = || command.first().map_or("", String::as_str);
+    let path = script.map_or_else(program, |script| script.name.as_str());
+    let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let shown = |c: char| if is_unprintable(c) { '?' } else { c };
+    let name: String = last.chars().take(NAME_MAX).map(shown).collect();
+    if name.trim().is_empty() { "job".to_owned() } else { name }
+}
+
+fn read_script(written: &ScriptText) -> Result<Script, Refusal> {
+    let bytes = match (&written.text, &written.base64) {
+        (Some(text), None) => text.clone().into_bytes(),
+        (None, Some(text)) => {
+            STANDARD.decode(text).map_err(|error| invalid("script.base64", &error.to_string()))?
+        }
+        _ => return Err(invalid("script", "it needs one of text and base64")),
+    };
+    Script::new(&written.name, bytes)
+}
+
+fn check_command(command: &[String], has_script: bool) -> Result<(), Refusal> {
+    match command.first() {
+        None if !has_script => {
+            return Err(invalid("command", "it is empty; give a program: [\"python\", \"x.py\"]"));
+        }
+        Some(program) if program.is_empty() && !has_script => {
+            return Err(invalid("command", "the program's name is empty"));
+        }
+        _ => {}
+    }
+    for argument in command {
+        limit("command", argument.len() + 1, ARGUMENT_MAX, "bytes in one argument")?;
+        if argument.contains('\0') {
+            return Err(invalid("command", "an argument holds a zero byte, which no program gets"));
+        }
+    }
+    Ok(())
+}
+
+fn check_path(field: &str, path: &str) -> Result<(), Refusal> {
+    limit(field, path.len(), PATH_MAX, "bytes")?;
+    if path.is_empty() {
+        return Err(invalid(field, "the path is empty"));
+    }
+    if path.contains('\0') {
+        return Err(invalid(field, "the path holds a zero byte"));
+    }
+    Ok(())
+}
+
+fn check_variable(name: &[u8], value: &[u8]) -> Result<(), Refusal> {
+    let shown = || String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
+    if name.is_empty() || name.contains(&b'=') || name.contains(&0) {
+        return Err(invalid("environment", &format!("{:?} is no name of a variable", shown())));
+    }
+    if value.contains(&0) {
+        let why = format!("the value of {:?} holds a zero byte", shown());
+        return Err(invalid("environment", &why));
+    }
+    if name.len() + value.len() + 2 > ARGUMENT_MAX {
+        let size = name.len() + value.len();
+        let why = format!(
+            "{:?} has {size} bytes, and the kernel takes {} in one variable; unset it, or hand it over in a file",
+            shown(),
+            ARGUMENT_MAX - 2
+        );
+        return Err(invalid("environment", &why));
+    }
+    Ok(())
+}
+
+fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
+    let name = name.unwrap_or("default");
+    let allowed = |c: char| c.is_alphanumeric() || "._-/".contains(c);
+    if name.is_empty() || name.chars().count() > NAME_MAX || !name.chars().all(allowed) {
+        let why = "a project's name has letters, digits, '.', '_', '-' and '/': vision";
+        return Err(invalid("project", why));
+    }
+    Ok(ProjectName::new(name))
+}
+
+fn cpus(written: &Written) -> Result<MilliCpu, Refusal> {
+    parse::cpus(&written.to_string()).map_err(|error| invalid("cpus", &error.to_string()))
+}
+
+fn memory(written: &Written) -> Result<Bytes, Refusal> {
+    match written {
+        Written::Whole(bytes) => Ok(Bytes::new(*bytes)),
+        Written::Decimal(_) => {
+            Err(invalid("mem", "a number counts bytes and is whole; or write text: \"1.5G\""))
+        }
+        Written::Text(text) => {
+            parse::bytes(text).map_err(|error| invalid("mem", &error.to_string()))
+        }
+    }
+}
+
+fn span(field: &str, written: &Written) -> Result<Millis, Refusal> {
+    let large = || invalid(field, &format!("{written} seconds is more than can be written down"));
+    match written {
+        Written::Whole(seconds) => seconds.checked_mul(1000).map(Millis::new).ok_or_else(large),
+        Written::Decimal(seconds) => std::time::Duration::try_from_secs_f64(*seconds)
+            .ok()
+            .and_then(|span| u64::try_from(span.as_millis()).ok())
+            .map(Millis::new)
+            .ok_or_else(large),
+        Written::Text(text) => {
+            parse::span(text).map_err(|error| invalid(field, &error.to_string()))
+        }
+    }
+}
+
+fn time_limit(written: &Written) -> Result<Millis, Refusal> {
+    let limit = span("time", written)?;
+    if limit.is_zero() {
+        return Err(invalid("time", "a job can't end before it starts; leave it out for no limit"));
+    }
+    if limit > TIME_MAX {
+        return Err(invalid("time", "more than ten years; leave it out for no limit"));
+    }
+    Ok(limit)
+}
+
+fn grace(written: &Written) -> Result<Millis, Refusal> {
+    let grace = span("grace", written)?;
+    if grace > GRACE_MAX {
+        return Err(invalid("grace", &format!("{grace} is more than an hour; 30s is the usual")));
+    }
+    Ok(grace)
+}
+
+fn dependencies(after: &[String]) -> Result<Vec<Dependency>, Refusal> {
+    limit("after", after.len(), AFTER_MAX, "jobs")?;
+    after.iter().map(|text| dependency(text)).collect()
+}
+
+fn dependency(text: &str) -> Result<Dependency, Refusal> {
+    let (kind, id) = match text.split_once(':') {
+        None => (DependencyKind::Ok, text),
+        Some(("ok", id)) => (DependencyKind::Ok, id),
+        Some(("fail", id)) => (DependencyKind::Fail, id),
+        Some(("end", id)) => (DependencyKind::End, id),
+        Some(_) => {
+            let why = format!("{text:?} begins with none of ok:, fail: and end:; write ok:17");
+            return Err(invalid("after", &why));
+        }
+    };
+    let job =
+        id.parse().map_err(|error: parse::ParseError| invalid("after", &error.to_string()))?;
+    Ok(Dependency { job, kind })
+}
+
+fn checked_umask(umask: u32) -> Result<u32, Refusal> {
+    if umask <= 0o777 {
+        return Ok(umask);
+    }
+    Err(invalid("umask", &format!("{umask} is above 511, which is 777 in octal")))
+}

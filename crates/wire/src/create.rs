@@ -1,0 +1,144 @@
+//! A job as somebody asks for it: the body of `POST /jobs`, and a line of a bulk submission. What
+//! it may hold is checked beside it, in `check`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::amount::Written;
+
+/// A job as it is asked for. One of `command` and `script` is needed; the rest may be absent.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"command": ["python", "train.py"], "gpus": "a100:2", "name": "train"}))]
+pub struct JobCreate {
+    /// Program and arguments; with a script, what follows the script's name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// A script to run in place of a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<ScriptText>,
+    /// What people call it; need not be unique. Absent: the name of the script or program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// GPUs in the grammar of `--gpus`. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<String>,
+    /// CPU cores: `4`, `"0.5"`. Absent: none are booked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<Written>,
+    /// Host memory: a number of bytes, or text with a unit (`"20G"`). Absent: none is booked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mem: Option<Written>,
+    /// Time limit: a number of seconds, or text (`"1h30m"`, `"2-00:00:00"`; a bare number in
+    /// text is minutes). Absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Written>,
+    /// Between TERM and KILL: seconds, or text. Absent: 30 seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Written>,
+    /// Higher goes first, -1000…1000; users may ask for at most 0. Absent: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Who is charged. Absent: `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Where it runs, an absolute path. Absent: the caller's home, as the server knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    /// Environment by name. Never shown again, neither by the API nor in logs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// More environment, for what is not UTF-8: base64 of `NAME=VALUE` entries, each ended by a
+    /// zero byte, as in `/proc/PID/environ`. A name in `environment` overrides one here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment_bytes: Option<String>,
+    /// A file to read instead of nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// A file for its output instead of gpool's own; relative to `directory`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// A file for its errors instead of gpool's own; relative to `directory`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// Jobs that must have ended before: `"17"` or `"ok:17"` (succeeded), `"fail:17"`,
+    /// `"end:17"`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// Keep it from being considered until released.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub hold: bool,
+    /// What is written beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Queue it although no node could ever run it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_unsatisfiable: bool,
+    /// File mode creation mask of its processes, as a number (022 is 18). Absent: the server's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub umask: Option<u32>,
+}
+
+/// A script as it is when submitted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptText {
+    /// The name of its file, without folders.
+    pub name: String,
+    /// The script, `#!` line included. Absent where `base64` has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The script in base64, where it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// The first line of a bulk submission, if it is to hold what all jobs have in common: what a
+/// line does not say is taken from here, the environment entry by entry.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BulkDefaults {
+    /// What lines do not say.
+    pub defaults: JobCreate,
+}
+
+impl JobCreate {
+    /// Takes from `defaults` what is not said here; not the environment, which is merged where
+    /// it is turned into bytes.
+    pub fn fill_from(&mut self, defaults: &Self) {
+        fn fill<T: Clone>(field: &mut Option<T>, default: &Option<T>) {
+            if field.is_none() {
+                field.clone_from(default);
+            }
+        }
+        if self.command.is_empty() && self.script.is_none() {
+            self.command.clone_from(&defaults.command);
+            self.script.clone_from(&defaults.script);
+        }
+        fill(&mut self.name, &defaults.name);
+        fill(&mut self.gpus, &defaults.gpus);
+        fill(&mut self.cpus, &defaults.cpus);
+        fill(&mut self.mem, &defaults.mem);
+        fill(&mut self.time, &defaults.time);
+        fill(&mut self.grace, &defaults.grace);
+        fill(&mut self.priority, &defaults.priority);
+        fill(&mut self.project, &defaults.project);
+        fill(&mut self.directory, &defaults.directory);
+        fill(&mut self.stdin, &defaults.stdin);
+        fill(&mut self.stdout, &defaults.stdout);
+        fill(&mut self.stderr, &defaults.stderr);
+        fill(&mut self.note, &defaults.note);
+        fill(&mut self.umask, &defaults.umask);
+        if self.after.is_empty() {
+            self.after.clone_from(&defaults.after);
+        }
+        self.hold |= defaults.hold;
+        self.allow_unsatisfiable |= defaults.allow_unsatisfiable;
+    }
+}

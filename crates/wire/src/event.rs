@@ -1,0 +1,59 @@
+//! Events as watchers get them: small, they say what changed and not what it is now.
+
+use gpool_model::effect::{Change, Notice};
+use gpool_model::job::JobState;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
+use crate::time::Time;
+
+/// One event of the stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Event {
+    /// Its place; the `id` of the server-sent event, to resume after.
+    pub seq: u64,
+    /// When.
+    pub time: Time,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum EventKind {
+    /// A job came into a state.
+    JobState {
+        /// Which.
+        job: String,
+        /// Which state.
+        #[schema(schema_with = schema::job_state)]
+        state: JobState,
+        /// Exit code as a shell gives it, once ended.
+        exit_code: Option<i32>,
+    },
+    /// Something about a node or its devices changed.
+    NodeChanged {
+        /// Which.
+        node: String,
+    },
+    /// Events were missed that can't be sent again: read what you need, then go on from here.
+    Resync,
+    /// Of a newer version; may be ignored.
+    #[serde(other)]
+    Other,
+}
+
+impl From<&Notice> for Event {
+    fn from(notice: &Notice) -> Self {
+        let kind = match &notice.change {
+            Change::JobState { job, state, exit_code } => {
+                EventKind::JobState { job: job.to_string(), state: *state, exit_code: *exit_code }
+            }
+            Change::NodeChanged { node } => EventKind::NodeChanged { node: node.to_string() },
+        };
+        Self { seq: notice.seq.0, time: notice.time.into(), kind }
+    }
+}

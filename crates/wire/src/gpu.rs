@@ -1,0 +1,220 @@
+//! A device as the API shows it.
+
+use std::collections::BTreeMap;
+
+use gpool_model::device::{
+    Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Link, Mig,
+};
+use gpool_model::gpu::short_model;
+use gpool_model::id::NodeName;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
+use crate::time::Time;
+
+/// One device, what it does, and who has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Gpu {
+    /// The node that it is in.
+    pub node: String,
+    /// The driver's index.
+    pub index: u32,
+    /// What the driver calls it, for ever.
+    pub uuid: String,
+    /// As the driver writes it.
+    pub model: String,
+    /// Short, as it is asked for: `A100-80G`.
+    pub model_short: String,
+    /// In one word.
+    #[schema(schema_with = schema::device_state)]
+    pub state: DeviceState,
+    /// All memory of the device.
+    pub memory_total: u64,
+    /// In use; `null` if not known.
+    pub memory_used: Option<u64>,
+    /// Free; `null` if not known.
+    pub memory_free: Option<u64>,
+    /// Part of the last sample period in which a kernel ran, 0…1; `null` if not known.
+    pub utilization: Option<f64>,
+    /// Degrees Celsius.
+    pub temperature_c: Option<u32>,
+    /// Watts drawn.
+    pub power_w: Option<f64>,
+    /// Where it is on the bus; empty where there is none (simulated).
+    pub pci_bus: String,
+    /// The number in `/dev/nvidiaN`.
+    pub minor: Option<u32>,
+    /// The NUMA node whose memory is nearest.
+    pub numa: Option<u32>,
+    /// How near other devices of the node are, by UUID: `nvlink:12`, `switch`, `host_bridge`,
+    /// `numa`, `system`.
+    #[serde(default)]
+    pub links: BTreeMap<String, String>,
+    /// MIG mode and instances; `null` where the device has none.
+    pub mig: Option<GpuMig>,
+    /// What is wrong with it; `null` if nothing is.
+    pub health_why: Option<String>,
+    /// Whether new allocations may use it.
+    pub allowed: bool,
+    /// The job that has it.
+    pub job: Option<String>,
+    /// The user of that job.
+    pub user: Option<String>,
+    /// The project of that job.
+    pub project: Option<String>,
+    /// Compute processes on it that gpool did not start.
+    pub unmanaged: Vec<GpuProcess>,
+}
+
+/// MIG mode of a device that has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GpuMig {
+    /// Whether the mode is on.
+    pub enabled: bool,
+    /// Its instances, in the driver's order.
+    pub instances: Vec<GpuMigInstance>,
+}
+
+/// One MIG instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GpuMigInstance {
+    /// What the driver calls it.
+    pub uuid: String,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Compute slices, of the device's seven.
+    pub compute_slices: u32,
+}
+
+/// A compute process on a device that gpool did not start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GpuProcess {
+    /// Its process id on the node.
+    pub pid: u32,
+    /// Who owns it, if known.
+    pub user: Option<String>,
+    /// What program it is, if known.
+    pub name: Option<String>,
+    /// Bytes of device memory in use, if known.
+    pub memory: Option<u64>,
+    /// When it was first seen.
+    pub seen_since: Time,
+}
+
+/// Who has a device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeldBy {
+    /// Which job.
+    pub job: String,
+    /// Its user.
+    pub user: String,
+    /// Its project.
+    pub project: String,
+}
+
+impl Gpu {
+    /// What is shown of a device.
+    #[must_use]
+    pub fn new(
+        node: &NodeName,
+        device: &Device,
+        allowed: bool,
+        sample: DeviceSample,
+        held_by: Option<HeldBy>,
+    ) -> Self {
+        let state = state_of(device, allowed, held_by.is_some());
+        let (job, user, project) = match held_by {
+            Some(held) => (Some(held.job), Some(held.user), Some(held.project)),
+            None => (None, None, None),
+        };
+        Self {
+            node: node.to_string(),
+            index: device.index,
+            uuid: device.uuid.to_string(),
+            model: device.model.clone(),
+            model_short: short_model(&device.model),
+            state,
+            memory_total: device.memory.get(),
+            memory_used: sample.memory_used.map(|bytes| bytes.get()),
+            memory_free: sample.memory_free.map(|bytes| bytes.get()),
+            utilization: sample.utilization_percent.map(|percent| f64::from(percent) / 100.0),
+            temperature_c: sample.temperature_c,
+            power_w: sample.power_mw.map(watts),
+            pci_bus: device.pci_bus.clone(),
+            minor: device.minor,
+            numa: device.numa,
+            links: device
+                .links
+                .iter()
+                .map(|(to, link)| (to.to_string(), link_word(*link)))
+                .collect(),
+            mig: device.mig.as_ref().map(GpuMig::from),
+            health_why: match &device.health {
+                DeviceHealth::Healthy => None,
+                DeviceHealth::Unhealthy { why } | DeviceHealth::Unknown { why } => {
+                    Some(why.clone())
+                }
+                DeviceHealth::Lost => Some("it is gone from the bus".to_owned()),
+            },
+            allowed,
+            job,
+            user,
+            project,
+            unmanaged: device.unmanaged.iter().map(GpuProcess::from).collect(),
+        }
+    }
+}
+
+/// The state of a device in one word: a fault comes first, then who holds it, then a stranger's
+/// process, then whether it may be given out.
+#[must_use]
+pub fn state_of(device: &Device, allowed: bool, held: bool) -> DeviceState {
+    match &device.health {
+        DeviceHealth::Lost => DeviceState::Lost,
+        DeviceHealth::Unknown { .. } => DeviceState::Unknown,
+        DeviceHealth::Unhealthy { .. } => DeviceState::Unhealthy,
+        DeviceHealth::Healthy if held => DeviceState::Busy,
+        DeviceHealth::Healthy if !device.unmanaged.is_empty() => DeviceState::Unmanaged,
+        DeviceHealth::Healthy if !allowed => DeviceState::Drained,
+        DeviceHealth::Healthy => DeviceState::Free,
+    }
+}
+
+fn watts(milliwatts: u64) -> f64 {
+    // Above 4 MW a device would have other problems than rounding.
+    f64::from(u32::try_from(milliwatts).unwrap_or(u32::MAX)) / 1000.0
+}
+
+fn link_word(link: Link) -> String {
+    match link {
+        Link::System => "system".to_owned(),
+        Link::Numa => "numa".to_owned(),
+        Link::HostBridge => "host_bridge".to_owned(),
+        Link::Switch => "switch".to_owned(),
+        Link::NvLink(count) => format!("nvlink:{count}"),
+    }
+}
+
+impl From<&Mig> for GpuMig {
+    fn from(mig: &Mig) -> Self {
+        let instances = mig.instances.iter().map(|instance| GpuMigInstance {
+            uuid: instance.uuid.to_string(),
+            memory: instance.memory.get(),
+            compute_slices: instance.compute_slices,
+        });
+        Self { enabled: mig.enabled, instances: instances.collect() }
+    }
+}
+
+impl From<&DeviceProcess> for GpuProcess {
+    fn from(process: &DeviceProcess) -> Self {
+        Self {
+            pid: process.pid,
+            user: process.user.clone(),
+            name: process.name.clone(),
+            memory: process.memory.map(|bytes| bytes.get()),
+            seen_since: process.seen_since.into(),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A job as the API shows it.
+
+use gpool_model::allocation::Slot;
+use gpool_model::id::NodeName;
+use gpool_model::job::{
+    DependencyKind, EndCause, ExitStatus, Holder, JobEnd, JobSpec, JobState, Phase, StopCause,
+};
+use gpool_model::{JobId, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::node::cores;
+use crate::reason::Reason;
+use crate::schema;
+use crate::time::Time;
+
+/// What stands in place of what the caller may not see.
+pub const PRIVATE: &str = "(private)";
+
+/// A job. Of other users' jobs only admins see name, command, directory, note and paths.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Job {
+    /// Its id: `1842`, or `1842.3` for an element of an array.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// Whose it is.
+    pub user: String,
+    /// Who is charged.
+    pub project: String,
+    /// In one word.
+    #[schema(schema_with = schema::job_state)]
+    pub state: JobState,
+    /// Which run it is in, or will be in when it starts; from 1.
+    pub attempt: u32,
+    /// The request for GPUs as it was written.
+    pub gpus: String,
+    /// Where it runs or ran; empty before.
+    pub placement: Vec<PlacedOn>,
+    /// When it was submitted.
+    pub submitted_at: Time,
+    /// When it started.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+    /// Its exit code, or 128 + the signal that ended it.
+    pub exit_code: Option<i32>,
+    /// Why it waits; empty if it does not.
+    pub reasons: Vec<Reason>,
+    /// When it will likely start; `null` until there is a forecast.
+    #[schema(value_type = Option<Object>)]
+    pub eta: Option<serde_json::Value>,
+    /// Whether the caller may not see name, command, directory, note and paths.
+    #[serde(default)]
+    pub private: bool,
+    /// Program and arguments; with a script, what follows the script's name.
+    pub command: Vec<String>,
+    /// Whether it runs a script that was handed in.
+    pub script: bool,
+    /// Where it runs.
+    pub directory: Option<String>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// CPU cores it books.
+    pub cpus: Option<f64>,
+    /// Bytes of host memory it books.
+    pub mem: Option<u64>,
+    /// Seconds after which it is ended.
+    pub time_limit: Option<f64>,
+    /// Seconds between TERM and KILL.
+    pub grace: f64,
+    /// What somebody wrote beside it.
+    pub note: Option<String>,
+    /// What stands behind how it ended, in a word: `oom`, `time_limit`, `cancelled`,
+    /// `launch_failed`, `dependency_failed`, `rebooted`, `shepherd_lost`, `vanished`.
+    pub cause: Option<String>,
+    /// The same for people.
+    pub cause_text: Option<String>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// What it used; `null` before it has ended.
+    pub usage: Option<Usage>,
+    /// Grows with each change that a user makes; what `If-Match` compares.
+    pub version: u64,
+    /// Jobs that must have ended before: `ok:17`, `fail:17`, `end:17`.
+    pub after: Vec<String>,
+    /// Its own file to read.
+    pub stdin: Option<String>,
+    /// Its own file for output; `null`: gpool's.
+    pub stdout: Option<String>,
+    /// Its own file for errors; `null`: gpool's.
+    pub stderr: Option<String>,
+    /// Who holds it: `user` or `admin`.
+    pub held_by: Option<String>,
+    /// Seconds it waited to start, or has waited so far.
+    pub waited_s: f64,
+}
+
+/// One task's place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlacedOn {
+    /// Which node.
+    pub node: String,
+    /// Indexes of its devices.
+    pub devices: Vec<u32>,
+    /// UUIDs of the same devices, in the same order.
+    pub uuids: Vec<String>,
+}
+
+/// What a job used, as the kernel counted it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Usage {
+    /// Seconds of CPU time in user mode.
+    pub cpu_user_s: f64,
+    /// Seconds of CPU time in the kernel.
+    pub cpu_system_s: f64,
+    /// Most bytes of memory of one process at once.
+    pub memory_peak: u64,
+}
+
+impl PlacedOn {
+    /// The place of one task.
+    #[must_use]
+    pub fn new(node: &NodeName, slots: &[Slot]) -> Self {
+        Self {
+            node: node.to_string(),
+            devices: slots.iter().map(|slot| slot.index).collect(),
+            uuids: slots.iter().map(|slot| slot.device.to_string()).collect(),
+        }
+    }
+}
+
+/// What a job is shown with beside its records.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// Why it waits, the strongest first.
+    pub reasons: Vec<gpool_model::Reason>,
+    /// Whether the caller may not see what belongs to its owner.
+    pub private: bool,
+}
+
+impl Job {
+    /// What is shown of a job at a moment.
+    #[must_use]
+    pub fn new(spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, shown: &Shown) -> Self {
+        let ended = match &job.phase {
+            Phase::Ended(end) => Some(&**end),
+            _ => None,
+        };
+        let (started_at, allocations) = match &job.phase {
+            Phase::Running { started_at, allocations } => (Some(*started_at), &allocations[..]),
+            Phase::Stopping { started_at, allocations, .. } => (*started_at, &allocations[..]),
+            Phase::Starting { allocations, .. } => (None, &allocations[..]),
+            Phase::Ended(end) => (end.started_at, &end.allocations[..]),
+            Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. } => (None, &[][..]),
+        };
+        let cause = ended.and_then(|end| end.cause.as_ref());
+        let (cause, cause_text) = match (cause, &job.phase) {
+            (Some(cause), _) => (Some(cause_word(cause).to_owned()), Some(cause_words(cause))),
+            (None, Phase::Stopping { cause: StopCause::Cancelled { by }, .. }) => {
+                (Some("cancelled".to_owned()), Some(format!("cancelled by {by}")))
+            }
+            (None, _) => (None, None),
+        };
+        let until = started_at.or(ended.map(|end| end.ended_at)).unwrap_or(now);
+        let own = |path: &Option<String>| path.clone().filter(|_| !shown.private);
+        let mut this = Self {
+            id: job.id.to_string(),
+            name: spec.name.to_string(),
+            user: spec.owner.user.to_string(),
+            project: spec.project.to_string(),
+            state: job.phase.state(),
+            attempt: job.attempt.0,
+            gpus: spec.gpus_written.to_string(),
+            placement: allocations
+                .iter()
+                .map(|allocation| PlacedOn::new(&allocation.node, &allocation.slots))
+                .collect(),
+            submitted_at: spec.submitted_at.into(),
+            started_at: started_at.map(Time),
+            ended_at: ended.map(|end| end.ended_at.into()),
+            exit_code: ended.and_then(|end| end.exit).map(ExitStatus::shell_code),
+            reasons: shown.reasons.iter().map(|reason| Reason::new(reason, true)).collect(),
+            eta: None,
+            private: shown.private,
+            command: Vec::new(),
+            script: spec.script.is_some(),
+            directory: None,
+            priority: job.priority,
+            cpus: spec.cpus.map(|cpus| cores(cpus.get())),
+            mem: spec.memory.map(|memory| memory.get()),
+            time_limit: spec.time_limit.map(seconds),
+            grace: seconds(spec.grace),
+            note: own(&job.note),
+            cause,
+            cause_text: own(&cause_text),
+            signal: ended.and_then(|end| end.exit).and_then(signal_of),
+            usage: ended.map(Usage::from),
+            version: job.version.0,
+            after: spec.after.iter().map(dependency_word).collect(),
+            stdin: own(&spec.stdin),
+            stdout: own(&spec.stdout),
+            stderr: own(&spec.stderr),
+            held_by: holder_word(&job.phase),
+            waited_s: seconds(until.since(spec.submitted_at)),
+        };
+        if shown.private {
+            PRIVATE.clone_into(&mut this.name);
+        } else {
+            this.command.clone_from(&spec.command);
+            this.directory = Some(spec.directory.clone());
+        }
+        this
+    }
+}
+
+impl From<&JobEnd> for Usage {
+    fn from(end: &JobEnd) -> Self {
+        Self {
+            cpu_user_s: seconds(end.usage.cpu_user),
+            cpu_system_s: seconds(end.usage.cpu_system),
+            memory_peak: end.usage.memory_peak.get(),
+        }
+    }
+}
+
+fn dependency_word(dependency: &gpool_model::Dependency) -> String {
+    let kind = match dependency.kind {
+        DependencyKind::Ok => "ok",
+        DependencyKind::Fail => "fail",
+        DependencyKind::End => "end",
+    };
+    format!("{kind}:{}", dependency.job)
+}
+
+fn holder_word(phase: &Phase) -> Option<String> {
+    match phase {
+        Phase::Held { by: Holder::User, .. } => Some("user".to_owned()),
+        Phase::Held { by: Holder::Admin, .. } => Some("admin".to_owned()),
+        _ => None,
+    }
+}
+
+fn signal_of(exit: ExitStatus) -> Option<i32> {
+    match exit {
+        ExitStatus::Code(_) => None,
+        ExitStatus::Signal(signal) => Some(signal),
+    }
+}
+
+/// Milliseconds as seconds.
+#[expect(clippy::cast_precision_loss, reason = "exact below 285,000 years")]
+pub(crate) fn seconds(span: gpool_model::Millis) -> f64 {
+    span.get() as f64 / 1000.0
+}
+
+/// The word for what stands behind an end.
+#[must_use]
+pub fn cause_word(cause: &EndCause) -> &'static str {
+    match cause {
+        EndCause::Oom => "oom",
+        EndCause::TimeLimit => "time_limit",
+        EndCause::Cancelled { .. } => "cancelled",
+        EndCause::LaunchFailed { .. } => "launch_failed",
+        EndCause::DependencyFailed { .. } => "dependency_failed",
+        EndCause::Rebooted => "rebooted",
+        EndCause::ShepherdLost => "shepherd_lost",
+        EndCause::Vanished => "vanished",
+    }
+}
+
+/// What stands behind an end, for people.
+#[must_use]
+pub fn cause_words(cause: &EndCause) -> String {
+    let dependency =
+        |job: &JobId| format!("job {job}, which it waited for, ended otherwise than asked");
+    match cause {
+        EndCause::Oom => "the kernel ended it because it ran out of memory".to_owned(),
+        EndCause::TimeLimit => "it ran for its whole time limit".to_owned(),
+        EndCause::Cancelled { by } => format!("cancelled by {by}"),
+        EndCause::LaunchFailed { why } => format!("it could not be started: {why}"),
+        EndCause::DependencyFailed { job } => dependency(job),
+        EndCause::Rebooted => "the machine was restarted while it ran".to_owned(),
+        EndCause::ShepherdLost => "the process that watched it was killed".to_owned(),
+        EndCause::Vanished => "the node has no trace of it".to_owned(),
+    }
+}

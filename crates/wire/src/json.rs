@@ -1,0 +1,63 @@
+//! Reading JSON from outside, with refusals that a person can act on.
+
+use serde::de::DeserializeOwned;
+
+use crate::catalogue;
+use crate::problem::Problem;
+
+/// Reads one JSON document.
+///
+/// # Errors
+/// A [`Problem`] that names the position, or the nearest name for an unknown one.
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| refuse(&error))
+}
+
+fn refuse(error: &serde_json::Error) -> Problem {
+    use serde_json::error::Category;
+    let message = error.to_string();
+    let at = format!(" at line {} column {}", error.line(), error.column());
+    let what = message.strip_suffix(&at).unwrap_or(&message);
+    match error.classify() {
+        Category::Syntax | Category::Eof | Category::Io => {
+            Problem::new(catalogue::BAD_JSON, format!("this is not JSON: {what}{at}"))
+        }
+        Category::Data => match unknown_name(what) {
+            Some((found, known)) => unknown(&found, &known, &at),
+            None => Problem::new(catalogue::INVALID, format!("{what}{at}")),
+        },
+    }
+}
+
+fn unknown(found: &str, known: &[String], at: &str) -> Problem {
+    let problem =
+        Problem::new(catalogue::UNKNOWN_FIELD, format!("there is no field {found:?}{at}"))
+            .because(format!("the fields are {}", known.join(", ")));
+    match nearest(found, known.iter().map(String::as_str)) {
+        Some(name) => problem.try_this(format!("{name:?} is the nearest")),
+        None => problem,
+    }
+}
+
+/// The unknown name and the known ones, out of serde's words for it.
+fn unknown_name(message: &str) -> Option<(String, Vec<String>)> {
+    let rest = message.strip_prefix("unknown field `")?;
+    let (found, rest) = rest.split_once("`, expected ")?;
+    let known = rest.split('`').skip(1).step_by(2).map(str::to_owned);
+    Some((found.to_owned(), known.collect()))
+}
+
+/// The known word that is nearest to one that is not known, if one is near enough to be meant.
+#[must_use]
+pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near = |word: &&'a str| {
+        let distance = strsim::damerau_levenshtein(found, word);
+        let begins = found.len() > 2 && (word.starts_with(found) || found.starts_with(*word));
+        (begins || distance <= 1 + word.len() / 4).then_some(distance)
+    };
+    known
+        .into_iter()
+        .filter_map(|word| near(&word).map(|distance| (distance, word)))
+        .min()
+        .map(|(_, word)| word)
+}

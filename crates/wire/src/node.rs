@@ -1,0 +1,76 @@
+//! A node as the API shows it.
+
+use gpool_model::resource::ResourceKind;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// One machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// The pool it is in.
+    pub pool: String,
+    /// Whether its agent answers.
+    pub connected: bool,
+    /// Version of its agent.
+    pub version: String,
+    /// Its operating system.
+    pub system: String,
+    /// Where its devices come from, or why there are none.
+    pub devices_from: String,
+    /// How many devices it has.
+    pub n_gpus: u32,
+    /// How many of them are free.
+    pub n_gpus_free: u32,
+    /// CPU cores that can be booked.
+    pub cpus: f64,
+    /// CPU cores that are booked.
+    pub cpus_used: f64,
+    /// Bytes of host memory that can be booked.
+    pub memory: u64,
+    /// Bytes of host memory that are booked.
+    pub memory_used: u64,
+    /// Tasks that may run at once.
+    pub tasks: u64,
+    /// Tasks that run.
+    pub tasks_used: u64,
+}
+
+/// What of a node's devices and capacity is in use.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InUse {
+    /// Devices that are free.
+    pub n_gpus_free: u32,
+    /// What running tasks have booked together.
+    pub booked: gpool_model::Resources,
+}
+
+impl Node {
+    /// What is shown of a node.
+    #[must_use]
+    pub fn new(node: &gpool_model::Node, in_use: &InUse) -> Self {
+        Self {
+            name: node.name.to_string(),
+            pool: node.pool.to_string(),
+            connected: node.connected,
+            version: node.facts.version.clone(),
+            system: node.facts.system.clone(),
+            devices_from: node.facts.devices_from.clone(),
+            n_gpus: u32::try_from(node.devices.len()).unwrap_or(u32::MAX),
+            n_gpus_free: in_use.n_gpus_free,
+            cpus: cores(node.capacity.get(&ResourceKind::Cpu)),
+            cpus_used: cores(in_use.booked.get(&ResourceKind::Cpu)),
+            memory: node.capacity.get(&ResourceKind::Memory),
+            memory_used: in_use.booked.get(&ResourceKind::Memory),
+            tasks: node.capacity.get(&ResourceKind::Tasks),
+            tasks_used: in_use.booked.get(&ResourceKind::Tasks),
+        }
+    }
+}
+
+/// Thousandths of cores as cores.
+pub(crate) fn cores(millis: u64) -> f64 {
+    // Four million cores on one machine are not in sight.
+    f64::from(u32::try_from(millis).unwrap_or(u32::MAX)) / 1000.0
+}

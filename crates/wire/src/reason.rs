@@ -1,0 +1,194 @@
+//! Reasons as the API shows them: a stable code, its numbers, and words for people.
+
+use std::collections::BTreeMap;
+
+use gpool_model::gpu::GpuRequest;
+use gpool_model::resource::ResourceKind;
+use gpool_model::unit::{Bytes, MilliCpu};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use crate::time::Time;
+
+/// One thing that keeps a job from starting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "code": "gpus_not_free_together", "need": 4, "free": 2, "node": "lab1", "blocking": true,
+    "text": "4 GPUs needed together; lab1 has 2 free"
+}))]
+pub struct Reason {
+    /// A stable word; new ones may be added.
+    pub code: String,
+    /// Whether it alone keeps the job from starting.
+    pub blocking: bool,
+    /// The same in words; may change.
+    pub text: String,
+    /// Numbers and names, by the code: `need`, `free`, `node`, `job` ….
+    #[serde(flatten)]
+    pub facts: BTreeMap<String, Value>,
+}
+
+impl Reason {
+    /// A reason of the model with its words.
+    #[must_use]
+    pub fn new(reason: &gpool_model::Reason, blocking: bool) -> Self {
+        Self {
+            code: reason.code().to_owned(),
+            blocking,
+            text: reason_text(reason),
+            facts: facts(reason),
+        }
+    }
+}
+
+fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
+    use gpool_model::Reason as R;
+    let device = |node: &dyn ToString, index: &u32, uuid: &dyn ToString| {
+        vec![
+            ("node", json!(node.to_string())),
+            ("gpu", json!(index)),
+            ("uuid", json!(uuid.to_string())),
+        ]
+    };
+    let facts = match reason {
+        R::GpusNotFree { need, free } => vec![("need", json!(need)), ("free", json!(free))],
+        R::GpusNotFreeTogether { need, free, node } => {
+            vec![("need", json!(need)), ("free", json!(free)), ("node", json!(node))]
+        }
+        R::GpuModelMissing { asked, most } => {
+            vec![("asked", json!(asked.to_string())), ("most", json!(most))]
+        }
+        R::GpuMemoryTooSmall { need, largest } => {
+            vec![("need", json!(need)), ("largest", json!(largest))]
+        }
+        R::CpuOrMemShort { kind, need, free, node } => vec![
+            ("kind", json!(kind_word(kind))),
+            ("need", in_api_unit(kind, *need)),
+            ("free", in_api_unit(kind, *free)),
+            ("node", json!(node)),
+        ],
+        R::AheadInOrder { job, n_ahead } => vec![("job", json!(job)), ("n_ahead", json!(n_ahead))],
+        R::WaitsForJob { job } => vec![("job", json!(job))],
+        R::HeldByUser { since } | R::HeldByAdmin { since } => vec![("since", json!(Time(*since)))],
+        R::UnmanagedProcess { node, index, device: uuid, pid, user, name } => {
+            let mut facts = device(node, index, uuid);
+            facts.extend([("pid", json!(pid)), ("user", json!(user)), ("name", json!(name))]);
+            facts
+        }
+        R::GpuUnhealthy { node, index, device: uuid, why } => {
+            let mut facts = device(node, index, uuid);
+            facts.push(("why", json!(why)));
+            facts
+        }
+        R::GpuNotAllowed { node, index, device: uuid } => device(node, index, uuid),
+        R::AgentUnreachable { node } => vec![("node", json!(node))],
+    };
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// A reason in words: one line, numbers first.
+#[must_use]
+pub fn reason_text(reason: &gpool_model::Reason) -> String {
+    use gpool_model::Reason as R;
+    match reason {
+        R::GpusNotFree { need, free } => format!("{need} {} needed, {free} free", gpus(*need)),
+        R::GpusNotFreeTogether { need, free, node } => {
+            format!("{need} {} needed together; {node} has {free} free", gpus(*need))
+        }
+        R::GpuModelMissing { asked, most } => match most {
+            0 => format!("no node has {}", request_words(asked)),
+            _ => format!("{} needed on one node; the most on one is {most}", request_words(asked)),
+        },
+        R::GpuMemoryTooSmall { need, largest } => {
+            format!("GPUs of at least {need} needed; the largest has {largest}")
+        }
+        R::CpuOrMemShort { kind, need, free, node } => format!(
+            "{} needed; {node} has {} free",
+            amount_words(kind, *need),
+            amount_words(kind, *free)
+        ),
+        R::AheadInOrder { job, n_ahead } => match n_ahead {
+            1 => format!("job {job} goes first"),
+            _ => format!("{n_ahead} jobs go first, job {job} the last of them"),
+        },
+        R::WaitsForJob { job } => format!("waits for job {job} to end"),
+        R::HeldByUser { .. } => "held by its user until released".to_owned(),
+        R::HeldByAdmin { .. } => "held by an admin until released".to_owned(),
+        R::UnmanagedProcess { node, index, pid, user, name, .. } => format!(
+            "GPU {index} of {node} is used outside gpool: pid {pid}{}{}",
+            name.as_ref().map(|name| format!(" {name}")).unwrap_or_default(),
+            user.as_ref().map(|user| format!(" (user {user})")).unwrap_or_default(),
+        ),
+        R::GpuUnhealthy { node, index, why, .. } => {
+            format!("GPU {index} of {node} can't be used: {why}")
+        }
+        R::GpuNotAllowed { node, index, .. } => {
+            format!("GPU {index} of {node} is kept from new work by an admin")
+        }
+        R::AgentUnreachable { node } => format!("the agent of {node} does not answer"),
+    }
+}
+
+pub(crate) fn gpus(count: u32) -> &'static str {
+    if count == 1 { "GPU" } else { "GPUs" }
+}
+
+/// A request in words: `16 × H100`, `2 GPUs of at least 40 GiB`.
+#[must_use]
+pub fn request_words(asked: &GpuRequest) -> String {
+    let count = asked.n_devices();
+    if let Some(least) = asked.least_memory {
+        return format!("{count} {} of at least {least}", gpus(count));
+    }
+    if asked.models.is_empty() {
+        return format!("{count} {}", gpus(count));
+    }
+    format!("{count} × {}", models_words(asked))
+}
+
+/// The models of a request in words: `A100 or H100`.
+pub(crate) fn models_words(asked: &GpuRequest) -> String {
+    let models = asked.models.iter().map(|model| model.as_str().to_ascii_uppercase());
+    models.collect::<Vec<_>>().join(" or ")
+}
+
+/// An amount of something in words: `4 CPU cores`, `20 GiB of memory`.
+#[must_use]
+pub fn amount_words(kind: &ResourceKind, amount: u64) -> String {
+    match kind {
+        ResourceKind::Cpu => format!("{} {kind}", MilliCpu::new(amount)),
+        ResourceKind::Gpu | ResourceKind::GpuModel(_) => format!("{} {kind}", amount / 1000),
+        ResourceKind::Memory | ResourceKind::PauseMemory | ResourceKind::GpuMemory => {
+            format!("{} of {kind}", Bytes::new(amount))
+        }
+        ResourceKind::Tasks | ResourceKind::MigProfile(_) => format!("{amount} {kind}"),
+    }
+}
+
+fn kind_word(kind: &ResourceKind) -> String {
+    match kind {
+        ResourceKind::Gpu => "gpus".to_owned(),
+        ResourceKind::GpuModel(model) => format!("gpus:{model}"),
+        ResourceKind::GpuMemory => "gpu_memory".to_owned(),
+        ResourceKind::MigProfile(profile) => format!("mig:{profile}"),
+        ResourceKind::Cpu => "cpus".to_owned(),
+        ResourceKind::Memory => "mem".to_owned(),
+        ResourceKind::PauseMemory => "pause_memory".to_owned(),
+        ResourceKind::Tasks => "tasks".to_owned(),
+    }
+}
+
+/// Cores and devices as numbers with decimals, bytes and counts as whole ones.
+fn in_api_unit(kind: &ResourceKind, amount: u64) -> Value {
+    match kind {
+        ResourceKind::Cpu | ResourceKind::Gpu | ResourceKind::GpuModel(_) => {
+            json!(crate::node::cores(amount))
+        }
+        ResourceKind::Memory
+        | ResourceKind::PauseMemory
+        | ResourceKind::GpuMemory
+        | ResourceKind::Tasks
+        | ResourceKind::MigProfile(_) => json!(amount),
+    }
+}

@@ -1,0 +1,182 @@
+//! Words for refusals: what, why, and what to try.
+
+use gpool_model::gpu::{GpuAmount, GpuRequest};
+use gpool_model::refusal::LargestFit;
+use gpool_model::resource::ResourceKind;
+use gpool_model::unit::{Bytes, MilliCpu};
+use gpool_model::{NodeName, Refusal};
+
+use crate::problem::Problem;
+use crate::reason::{amount_words, gpus, models_words, request_words};
+
+impl From<&Refusal> for Problem {
+    fn from(refusal: &Refusal) -> Self {
+        let problem = Self::new(refusal.code(), what(refusal));
+        match refusal {
+            Refusal::NoGpus { why, .. } => problem
+                .because(why.clone())
+                .try_this("gpool doctor    (looks for the cause)")
+                .try_this("gpool run -- …  (without --gpus, runs without a GPU)"),
+            Refusal::ImpossibleGpus { asked, largest, nearest, models } => {
+                impossible_gpus(problem, asked, largest.as_ref(), nearest.as_ref(), models)
+            }
+            Refusal::ImpossibleResource { kind, largest, node, .. } => {
+                impossible_resource(problem, kind, *largest, node.as_ref())
+            }
+            Refusal::NotPermitted { .. } => {
+                problem.because("only its owner and admins may: root, and the server's own user")
+            }
+            Refusal::PriorityTooHigh { most, .. } => {
+                problem.because(format!("users may ask for at most {most}")).try_this("--prio 0")
+            }
+            Refusal::NoSuchJob { .. } => problem.try_this("gpool queue --state all"),
+            Refusal::NoSuchProject { projects, .. } => {
+                let names: Vec<&str> = projects.iter().map(|name| name.as_str()).collect();
+                problem.because(format!("there are: {}", names.join(", ")))
+            }
+            Refusal::NoSuchNode { .. } => problem.try_this("gpool status"),
+            Refusal::NoSuchDevice { n_devices, node, .. } => match n_devices {
+                0 => problem.because(format!("{node} has no GPUs")),
+                n => problem
+                    .because(format!("{node} has {n}: 0 to {}", n - 1))
+                    .try_this("gpool gpus"),
+            },
+            Refusal::AlreadyEnded { id, .. } | Refusal::WrongState { id, .. } => {
+                problem.try_this(format!("gpool show {id}"))
+            }
+            Refusal::VersionConflict { id, expected, found } => problem
+                .because(format!("you saw version {expected}; it is at version {found} now"))
+                .try_this(format!("gpool show {id}, then repeat the change if it is still wanted")),
+            Refusal::DependencyNeverMet { job, .. } => {
+                problem.try_this(format!("--after end:{job} accepts any end"))
+            }
+            Refusal::KeyReused { .. } => problem.try_this("a new key for a new request"),
+            Refusal::StorageFull { why } => problem
+                .because(why.clone())
+                .try_this("free space in the state directory; `gpool status` names it"),
+            Refusal::Internal { why } => problem.because(why.clone()),
+            Refusal::ShuttingDown => problem.try_this("gpool up"),
+            Refusal::Invalid { .. } | Refusal::TooLarge { .. } => problem,
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self::from(&refusal)
+    }
+}
+
+/// The one line that says what was refused.
+fn what(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Invalid { field, why } => format!("{field}: {why}"),
+        Refusal::TooLarge { what, most } => format!("{what} is too large; the most is {most}"),
+        Refusal::NoGpus { asked, .. } => {
+            format!("{} asked for, and the cluster has no GPUs", request_words(asked))
+        }
+        Refusal::ImpossibleGpus { asked, .. } => {
+            format!("no node could ever run this: {} on one node", request_words(asked))
+        }
+        Refusal::ImpossibleResource { kind, asked, .. } => {
+            format!("no node could ever run this: {} on one node", amount_words(kind, *asked))
+        }
+        Refusal::NotPermitted { what } => format!("you may not {what}"),
+        Refusal::PriorityTooHigh { asked, .. } => {
+            format!("priority {asked} is higher than you may ask for")
+        }
+        Refusal::NoSuchJob { id } => format!("there is no job {id}"),
+        Refusal::NoSuchProject { name, .. } => format!("there is no project {:?}", name.as_str()),
+        Refusal::NoSuchNode { name } => format!("there is no node {:?}", name.as_str()),
+        Refusal::NoSuchDevice { device, node, .. } => format!("{node} has no GPU {device:?}"),
+        Refusal::AlreadyEnded { id, state } => format!("job {id} has ended already: {state}"),
+        Refusal::WrongState { id, state, action } => {
+            format!("can't {action} job {id}: it is {state}")
+        }
+        Refusal::VersionConflict { id, .. } => format!("job {id} was changed by somebody else"),
+        Refusal::DependencyNeverMet { job, state } => {
+            format!("this would wait for ever: job {job} has ended already: {state}")
+        }
+        Refusal::KeyReused { key } => {
+            format!("the idempotency key {key:?} belongs to another request")
+        }
+        Refusal::StorageFull { .. } => {
+            "the server can't store more; nothing was changed".to_owned()
+        }
+        Refusal::Internal { .. } => "the server failed".to_owned(),
+        Refusal::ShuttingDown => "the server is stopping".to_owned(),
+    }
+}
+
+fn impossible_gpus(
+    mut problem: Problem,
+    asked: &GpuRequest,
+    largest: Option<&LargestFit>,
+    nearest: Option<&GpuRequest>,
+    models: &[(String, u32)],
+) -> Problem {
+    match largest {
+        Some(largest) => {
+            problem = problem.because(largest_words(asked, largest));
+            let fits = GpuRequest { amount: GpuAmount::Whole(largest.n_devices), ..asked.clone() };
+            if largest.n_devices > 0 {
+                problem = problem.try_this(format!("gpool run --gpus '{fits}' -- …"));
+            }
+        }
+        None if models.is_empty() => problem = problem.because("no node has a GPU"),
+        None => {
+            let known: Vec<String> =
+                models.iter().map(|(model, most)| format!("{model} (up to {most})")).collect();
+            problem = problem.because(format!("the nodes have {}", known.join(", ")));
+        }
+    }
+    if let Some(nearest) = nearest {
+        problem = problem.try_this(format!("gpool run --gpus '{nearest}' -- …"));
+    }
+    problem.try_this("--allow-unsatisfiable queues it until there is such a node")
+}
+
+fn largest_words(asked: &GpuRequest, largest: &LargestFit) -> String {
+    let LargestFit { n_devices, node, n_in_cluster } = largest;
+    let kind = match (asked.least_memory, asked.models.is_empty()) {
+        (Some(least), _) => format!("{} of at least {least}", gpus(*n_in_cluster)),
+        (None, true) => gpus(*n_in_cluster).to_owned(),
+        (None, false) => format!("{} {}", models_words(asked), gpus(*n_in_cluster)),
+    };
+    let are = if *n_in_cluster == 1 { "is" } else { "are" };
+    format!(
+        "the most on one node is {n_devices}, on {node}; there {are} {n_in_cluster} {kind} in all"
+    )
+}
+
+fn impossible_resource(
+    problem: Problem,
+    kind: &ResourceKind,
+    largest: u64,
+    node: Option<&NodeName>,
+) -> Problem {
+    let problem = match node {
+        Some(node) => {
+            problem.because(format!("the largest is {node} with {}", amount_words(kind, largest)))
+        }
+        None => problem.because("no node has any"),
+    };
+    let problem = match kind {
+        ResourceKind::Cpu if largest > 0 => {
+            problem.try_this(format!("--cpus {}", MilliCpu::new(largest)))
+        }
+        ResourceKind::Memory if largest > 0 => {
+            problem.try_this(format!("--mem {}", written(largest)))
+        }
+        _ => problem,
+    };
+    problem.try_this("--allow-unsatisfiable queues it until there is such a node")
+}
+
+/// Bytes as `--mem` takes them, rounded down.
+fn written(bytes: u64) -> String {
+    match Bytes::new(bytes).div_floor(1 << 30).get() {
+        0 => format!("{}M", Bytes::new(bytes).div_floor(1 << 20).get()),
+        gib => format!("{gib}G"),
+    }
+}

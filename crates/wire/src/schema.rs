@@ -1,0 +1,85 @@
+//! Schemas of closed sets of words that the model defines, read from the model itself so that
+//! document and code can't drift apart.
+
+use gpool_model::device::DeviceState;
+use gpool_model::job::JobState;
+use gpool_model::policy::DeviceStrategy;
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{Object, ObjectBuilder};
+
+fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Object {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
+}
+
+/// The states of a job.
+#[must_use]
+pub fn job_state() -> Object {
+    words(JobState::ALL.map(JobState::as_str))
+}
+
+/// The states of a device.
+#[must_use]
+pub fn device_state() -> Object {
+    words(DEVICE_STATES.map(device_state_word))
+}
+
+/// The ways to choose whole devices.
+#[must_use]
+pub fn device_strategy() -> Object {
+    words(DeviceStrategy::ALL.map(|(word, _)| word))
+}
+
+/// Every state of a device, in the order in which they are counted.
+pub const DEVICE_STATES: [DeviceState; 8] = [
+    DeviceState::Free,
+    DeviceState::Busy,
+    DeviceState::HeldIdle,
+    DeviceState::Unmanaged,
+    DeviceState::Drained,
+    DeviceState::Unhealthy,
+    DeviceState::Lost,
+    DeviceState::Unknown,
+];
+
+/// The word for the state of a device, the same as in JSON.
+#[must_use]
+pub fn device_state_word(state: DeviceState) -> &'static str {
+    match state {
+        DeviceState::Free => "free",
+        DeviceState::Busy => "busy",
+        DeviceState::HeldIdle => "held_idle",
+        DeviceState::Unmanaged => "unmanaged",
+        DeviceState::Drained => "drained",
+        DeviceState::Unhealthy => "unhealthy",
+        DeviceState::Lost => "lost",
+        DeviceState::Unknown => "unknown",
+    }
+}
+
+/// The word for a way to choose devices, the same as in JSON.
+#[must_use]
+pub fn device_strategy_word(strategy: DeviceStrategy) -> &'static str {
+    DeviceStrategy::ALL
+        .into_iter()
+        .find(|(_, other)| *other == strategy)
+        .map(|(word, _)| word)
+        .expect("every strategy is in the table of all")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_json() {
+        for state in DEVICE_STATES {
+            assert_eq!(serde_json::to_value(state).expect("plain"), device_state_word(state));
+        }
+        for state in JobState::ALL {
+            assert_eq!(serde_json::to_value(state).expect("plain"), state.as_str());
+        }
+        for (word, strategy) in DeviceStrategy::ALL {
+            assert_eq!(serde_json::to_value(strategy).expect("plain"), word);
+        }
+    }
+}

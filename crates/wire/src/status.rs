@@ -1,0 +1,91 @@
+//! The server and its cluster in one page.
+
+use std::collections::BTreeMap;
+
+use gpool_model::policy::{DeviceStrategy, Policy};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
+use crate::time::Time;
+
+/// What answers, and of which version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Version {
+    /// `gpool`.
+    pub name: String,
+    /// Of the server.
+    pub version: String,
+    /// Process id of the server.
+    pub pid: u32,
+}
+
+/// The server and its cluster in one page.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// Of the server.
+    pub version: String,
+    /// Process id of the server.
+    pub pid: u32,
+    /// The user whose server it is.
+    pub user: String,
+    /// The socket it answers on.
+    pub socket: String,
+    /// Where it keeps what it must not forget.
+    pub state_dir: String,
+    /// Grows with each start.
+    pub term: u64,
+    /// Of the last durable commit.
+    pub revision: u64,
+    /// When this server started.
+    pub started_at: Time,
+    /// Seconds since then.
+    pub uptime_s: u64,
+    /// Jobs that have not ended, by state; a state without jobs is absent.
+    pub jobs: BTreeMap<String, u64>,
+    /// Jobs that have ended and are kept.
+    pub jobs_ended: u64,
+    /// Devices by state; a state without devices is absent.
+    pub gpus: BTreeMap<String, u64>,
+    /// Nodes.
+    pub nodes: u64,
+    /// Nodes whose agent answers.
+    pub nodes_connected: u64,
+    /// How it decides.
+    pub policy: PolicyInfo,
+}
+
+/// How the scheduler decides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PolicyInfo {
+    /// The preset it started from.
+    pub preset: String,
+    /// Order of jobs, compared left to right.
+    pub order: Vec<String>,
+    /// After how many seconds of waiting a job goes first.
+    pub escalate_after_s: u64,
+    /// Which whole devices are given out first.
+    #[schema(schema_with = schema::device_strategy)]
+    pub device_strategy: DeviceStrategy,
+    /// Highest priority that users may ask for.
+    pub user_priority_max: i32,
+}
+
+impl From<&Policy> for PolicyInfo {
+    fn from(policy: &Policy) -> Self {
+        use gpool_model::policy::OrderKey;
+        let word = |key: &OrderKey| match key {
+            OrderKey::Priority => "priority",
+            OrderKey::Escalated => "escalated",
+            OrderKey::Gpus => "gpus",
+            OrderKey::Age => "age",
+        };
+        Self {
+            preset: policy.preset.clone(),
+            order: policy.order.iter().map(|key| word(key).to_owned()).collect(),
+            escalate_after_s: policy.escalate_after.get() / 1000,
+            device_strategy: policy.device_strategy,
+            user_priority_max: policy.user_priority_max,
+        }
+    }
+}

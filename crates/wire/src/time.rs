@@ -1,0 +1,98 @@
+//! Moments as the API writes them: RFC 3339, UTC, milliseconds. It reads no clock.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use gpool_model::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat};
+use utoipa::{PartialSchema, ToSchema};
+
+/// A moment: `2026-11-20T15:30:00.000Z`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub Timestamp);
+
+impl From<Timestamp> for Time {
+    fn from(moment: Timestamp) -> Self {
+        Self(moment)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A moment past the year 9999 comes from a broken clock; the last one that can be
+        // written stands for it.
+        let millis = i64::try_from(self.0.get()).unwrap_or(i64::MAX);
+        let moment = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
+        write!(f, "{moment:.3}")
+    }
+}
+
+/// Why a moment could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a moment since 1970; write, for example, 2026-11-20T15:30:00Z")]
+pub struct TimeError(String);
+
+impl FromStr for Time {
+    type Err = TimeError;
+
+    fn from_str(text: &str) -> Result<Self, TimeError> {
+        let bad = || TimeError(text.chars().take(80).collect());
+        let moment: jiff::Timestamp = text.parse().map_err(|_| bad())?;
+        let millis = u64::try_from(moment.as_millisecond()).map_err(|_| bad())?;
+        Ok(Self(Timestamp::new(millis)))
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl PartialSchema for Time {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .into()
+    }
+}
+
+impl ToSchema for Time {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_read_what_they_print() {
+        for (millis, text) in
+            [(0, "1970-01-01T00:00:00.000Z"), (1_795_188_600_123, "2026-11-20T15:30:00.123Z")]
+        {
+            let time = Time(Timestamp::new(millis));
+            assert_eq!(time.to_string(), text);
+            assert_eq!(text.parse(), Ok(time));
+        }
+        assert_eq!(
+            "2026-11-20T16:30:00.123+01:00".parse(),
+            Ok(Time(Timestamp::new(1_795_188_600_123)))
+        );
+        for text in ["", "now", "1969-12-31T23:59:59Z", "2026-11-20"] {
+            assert!(text.parse::<Time>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_broken_clock_can_be_printed() {
+        assert!(Time(Timestamp::MAX).to_string().starts_with("9999-12-3"));
+    }
+}
