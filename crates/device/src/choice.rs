@@ -68,7 +68,16 @@ impl DevicesArg {
     /// How long the driver may take to come up, devices without persistence mode included.
     const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// Reads `nvml`, `none`, `sim:…` or a path; a path has a `/` or ends in `.toml`.
+    /// Reads `nvml`, `none`, `sim:…` or a path; a path has a `/` or ends in `.toml`. In the file:
+    ///
+    /// ```toml
+    /// [[device]]
+    /// model = "NVIDIA H100 80GB HBM3"
+    /// memory = "80G"
+    /// count = 8               # 1 if absent
+    /// numa = 0                # none if absent
+    /// links = "nvlink:18"     # or "pcie", "host-bridge", "numa", "system" (if absent)
+    /// ```
     ///
     /// # Errors
     /// If it is none of these.

@@ -69,6 +69,11 @@ struct Read {
 }
 
 impl Monitor {
+    /// What an inventory may take: the first one wakes devices without persistence mode.
+    pub const INVENTORY_TIMEOUT: Duration = Duration::from_secs(30);
+    /// What a look may take: calls take milliseconds, on a device that has to wake a second.
+    pub const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+
     /// A monitor of a source's devices. Threads start with the first question.
     #[must_use]
     pub fn new(source: Arc<dyn DeviceSource>) -> Self {
@@ -130,6 +135,10 @@ impl Monitor {
             let Some(card) = self.cards.get_mut(&index) else { continue };
             let Some(described) = card.answered(answer, deadline) else { continue };
             if let Some(device) = card.settle(Question::Description, described) {
+                // Who describes itself is not gone, whatever it said when it was last asked.
+                card.failed.retain(|_, error| {
+                    !matches!(error, SourceError::Lost | SourceError::NeedsReset)
+                });
                 card.reported = device.health.clone();
                 answered.push((index, device.uuid.clone()));
                 card.device = Some(device);

@@ -35,7 +35,10 @@ extern "C" fn nvmlEventSetCreate(set: Option<&mut Handle>) -> Code {
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceRegisterEvents(device: Handle, kinds: u64, set: Handle) -> Code {
     device_call("nvmlDeviceRegisterEvents", device, |_, it| {
-        it.events.as_ref().ok_or(NOT_SUPPORTED)?;
+        let known = it.event_kinds.unwrap_or(u64::MAX);
+        if it.events.is_none() || kinds & !known != 0 {
+            return Err(NOT_SUPPORTED);
+        }
         let device = device_ix(device).ok_or(INVALID_ARGUMENT)?;
         let mut sets = sets();
         let set = set.checked_sub(1).and_then(|ix| sets.get_mut(ix)).ok_or(INVALID_ARGUMENT)?;

@@ -65,6 +65,8 @@ pub struct Device {
     /// Events, delivered in order and once to each process that waits for them; absent where the
     /// device has none.
     pub events: Option<Vec<Event>>,
+    /// The kinds of events that it knows; all if absent.
+    pub event_kinds: Option<u64>,
     /// True when it is gone from the bus: all calls about it say so.
     pub lost: bool,
     /// Return codes by symbol, for calls about this device.

@@ -82,8 +82,9 @@ impl Card {
             for ix in 0..n_places {
                 // Places of instances that do not exist are not found.
                 let Some(part) = supported(self.device.mig_device_by_index(ix))? else { continue };
-                let uuid = needed("nvmlDeviceGetUUID", part.uuid())?;
-                let attributes = needed("nvmlDeviceGetAttributes", part.attributes())?;
+                let (uuid, attributes) = (supported(part.uuid())?, supported(part.attributes())?);
+                // What has neither a name nor a size can't be given out.
+                let (Some(uuid), Some(attributes)) = (uuid, attributes) else { continue };
                 mig.instances.push(MigInstance {
                     uuid: DeviceUuid::new(uuid),
                     memory: Bytes::new(attributes.memory_size_mb.saturating_mul(1 << 20)),

@@ -1,20 +1,5 @@
 //! The control file: what simulated devices do now. Written by hand or through [`SimControl`], read
 //! by the source at each question. What it does not say is idle and healthy.
-//!
-//! ```toml
-//! [device.0]
-//! utilization_percent = 40
-//! [[device.0.process]]
-//! pid = 4711
-//! memory = "2G"
-//! name = "python"
-//! user = "alice"
-//! [device.1]
-//! health = "unhealthy"
-//! why = "Xid 79"
-//! [device.2]
-//! hang = ["processes"]
-//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -187,7 +172,25 @@ fn no_device(key: &str, n_devices: usize) -> String {
 }
 
 /// Edits a control file: each edit is whole to whoever reads it, and edits by several programs at
-/// once are all kept.
+/// once are all kept. Comments are not. By hand:
+///
+/// ```toml
+/// [device.0]
+/// memory_used = "1G"          # besides that of its processes
+/// utilization_percent = 40
+/// temperature_c = 61
+/// power_mw = 300000
+/// [[device.0.process]]
+/// pid = 4711
+/// memory = "2G"
+/// name = "python"
+/// user = "alice"
+/// [device.1]
+/// health = "unhealthy"        # or "lost"
+/// why = "Xid 79"
+/// [device.2]
+/// hang = ["processes"]        # or "all", "describe", "sample", "health"
+/// ```
 #[derive(Debug, Clone)]
 pub struct SimControl {
     file: PathBuf,

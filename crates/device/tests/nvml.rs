@@ -1,0 +1,416 @@
+//! The path through the driver's library, against a stub of it: the real loading, symbols and
+//! structures, and devices that fail in every way that a file can say.
+
+#![allow(clippy::unwrap_used, missing_docs)] // A test may end by a panic, and has no readers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpool_device::{DeviceSource, Inventory, Monitor, NvmlSource, Observation, Wanted};
+use gpool_model::device::{DeviceHealth, DeviceSample, Link};
+use gpool_model::id::DeviceUuid;
+use gpool_model::unit::{Bytes, Timestamp};
+use gpool_stub_nvml::{Device, Event, Instance, Process, STATE_FILE, State, install};
+use tempfile::TempDir;
+
+/// Enough for anything that answers at all.
+const LONG: Duration = Duration::from_secs(60);
+/// What is waited for a device that hangs; the others must answer within it on a busy machine.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// A driver with its state, and a monitor that uses it.
+struct Machine {
+    folder: TempDir,
+    state: State,
+    monitor: Monitor,
+}
+
+impl Machine {
+    fn new(devices: Vec<Device>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State { driver: "580.95.05".into(), devices, ..State::default() };
+        let library = install(folder.path()).unwrap();
+        state.write(&folder.path().join(STATE_FILE)).unwrap();
+        let source = NvmlSource::open(library.as_os_str(), LONG).unwrap();
+        let monitor = Monitor::new(Arc::new(source));
+        Self { folder, state, monitor }
+    }
+
+    fn edit(&mut self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state);
+        self.state.write(&self.folder.path().join(STATE_FILE)).unwrap();
+    }
+
+    fn inventory(&mut self) -> Inventory {
+        self.monitor.inventory(LONG).unwrap()
+    }
+
+    fn look(&mut self, ix: usize, wanted: Wanted) -> Observation {
+        let uuid = DeviceUuid::new(&self.state.devices[ix].uuid);
+        self.monitor.look_at(&uuid, wanted, Timestamp::new(5), LONG)
+    }
+
+    fn health(&mut self, ix: usize) -> DeviceHealth {
+        self.look(ix, Wanted { health: true, ..Wanted::default() }).health
+    }
+}
+
+/// A large device that supports everything.
+fn full(ix: u32) -> Device {
+    Device {
+        uuid: format!("GPU-{ix}"),
+        name: "NVIDIA H100 80GB HBM3".into(),
+        memory: Some(80 << 30),
+        used: 3 << 30,
+        bus: format!("0000FE{ix:02X}:0{ix}:00.0"),
+        minor: Some(ix),
+        numa: Some(ix / 2),
+        processes: Some(vec![]),
+        mps_processes: Some(vec![]),
+        utilization: Some(40),
+        temperature: Some(61),
+        power_mw: Some(250_000),
+        ecc_uncorrected: Some(0),
+        remap_pending: Some(false),
+        mig: Some(false),
+        events: Some(vec![]),
+        ..Device::default()
+    }
+}
+
+/// An old small one that supports nothing that it need not.
+fn bare(ix: u32) -> Device {
+    Device {
+        uuid: format!("GPU-{ix}"),
+        name: "NVIDIA T400".into(),
+        memory: Some(2 << 30),
+        ..Device::default()
+    }
+}
+
+fn is_unknown(health: &DeviceHealth) -> bool {
+    matches!(health, DeviceHealth::Unknown { .. })
+}
+
+#[test]
+fn an_inventory_has_what_the_driver_says_in_its_order() {
+    let mut machine = Machine::new(vec![full(1), full(0)]);
+    let inventory = machine.inventory();
+    assert_eq!(inventory.driver, "NVIDIA 580.95.05");
+    assert_eq!(inventory.silent, []);
+    let uuids: Vec<_> = inventory.devices.iter().map(|it| (it.index, it.uuid.as_str())).collect();
+    assert_eq!(uuids, [(0, "GPU-1"), (1, "GPU-0")], "the driver's order, not ours");
+    let first = &inventory.devices[0];
+    assert_eq!(first.model, "NVIDIA H100 80GB HBM3");
+    assert_eq!(first.memory, Bytes::from_gib(80));
+    assert_eq!(first.pci_bus, "0000FE01:01:00.0");
+    assert_eq!((first.minor, first.numa), (Some(1), Some(0)));
+    assert_eq!(first.mig.as_ref().map(|mig| mig.enabled), Some(false));
+    assert_eq!(first.health, DeviceHealth::Healthy);
+}
+
+#[test]
+fn what_a_device_does_not_support_is_absent_and_no_fault() {
+    let mut machine = Machine::new(vec![bare(0)]);
+    let inventory = machine.inventory();
+    let device = &inventory.devices[0];
+    assert_eq!((device.minor, device.numa, device.mig.as_ref()), (None, None, None));
+    assert!(device.links.is_empty());
+    let seen = machine.look(0, Wanted::ALL);
+    assert_eq!(seen.health, DeviceHealth::Healthy);
+    assert_eq!(seen.processes, None, "it can't be told, which is not nobody");
+    let expected = DeviceSample {
+        memory_used: Some(Bytes::ZERO),
+        memory_free: Some(Bytes::from_gib(2)),
+        ..DeviceSample::default()
+    };
+    assert_eq!(seen.sample, expected);
+}
+
+#[test]
+fn a_device_without_memory_of_its_own_has_the_hosts() {
+    let mut machine = Machine::new(vec![Device { memory: None, ..bare(0) }]);
+    assert!(machine.inventory().devices[0].memory > Bytes::ZERO);
+    assert_eq!(machine.look(0, Wanted::ALL).sample, DeviceSample::default());
+}
+
+#[test]
+fn a_driver_that_answers_in_words_we_do_not_know_is_unknown_and_not_an_error() {
+    let mut strange = full(0);
+    strange.topology = BTreeMap::from([(1, 77)]);
+    for symbol in ["nvmlDeviceGetMigMode", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetNvLinkState"] {
+        strange.errors.insert(symbol.into(), 4321);
+    }
+    let mut machine = Machine::new(vec![strange, full(1)]);
+    let inventory = machine.inventory();
+    assert_eq!(inventory.devices[0].links, BTreeMap::new());
+    assert_eq!(inventory.devices[0].mig, None);
+    let seen = machine.look(0, Wanted::ALL);
+    assert_eq!((seen.health, seen.sample.power_mw), (DeviceHealth::Healthy, None));
+}
+
+#[test]
+fn links_are_the_nearest_way_between_two_devices() {
+    let mut devices: Vec<_> = (0..4).map(full).collect();
+    // 0 and 1 by three direct NVLinks, one more leads elsewhere; 2 and 3 through switches.
+    let bus = |ix: usize, n: usize| vec![devices[ix].bus.to_lowercase(); n];
+    let direct = [bus(1, 3), vec!["00000000:99:00.0".into()]].concat();
+    let back = bus(0, 3);
+    let switches = vec!["00000000:aa:00.0".to_string(), "00000000:bb:00.0".to_string()];
+    devices[0].nv_links = Some(direct);
+    devices[1].nv_links = Some(back);
+    devices[2].nv_links = Some(switches.clone());
+    devices[3].nv_links = Some(switches);
+    devices[2].nv_peers = BTreeSet::from([3]);
+    devices[3].nv_peers = BTreeSet::from([2]);
+    devices[0].topology = BTreeMap::from([(1, 20), (2, 30), (3, 50)]);
+    devices[1].topology = BTreeMap::from([(0, 20), (2, 40), (3, 50)]);
+    devices[3].topology = BTreeMap::from([(2, 10)]);
+    let inventory = Machine::new(devices).inventory();
+    let link = |from: usize, to: usize| {
+        inventory.devices[from].links.get(&inventory.devices[to].uuid).copied()
+    };
+    assert_eq!(link(0, 1), Some(Link::NvLink(3)));
+    assert_eq!(link(1, 0), Some(Link::NvLink(3)));
+    assert_eq!(link(2, 3), Some(Link::NvLink(2)), "through switches");
+    assert_eq!(link(3, 2), Some(Link::NvLink(2)));
+    assert_eq!(link(0, 2), Some(Link::HostBridge), "links that end elsewhere do not count");
+    assert_eq!(link(1, 2), Some(Link::Numa));
+    assert_eq!(link(0, 3), None, "across sockets is what is not said");
+}
+
+#[test]
+fn mig_instances_are_listed_in_the_drivers_order() {
+    let part = |uuid: &str, memory_mb, slices| Instance { uuid: uuid.into(), memory_mb, slices };
+    let mut device = full(0);
+    device.mig = Some(true);
+    device.instances = vec![part("MIG-b", 40_192, 3), part("MIG-a", 9_856, 1)];
+    let inventory = Machine::new(vec![device]).inventory();
+    let mig = inventory.devices[0].mig.as_ref().unwrap();
+    assert!(mig.enabled);
+    let parts: Vec<_> =
+        mig.instances.iter().map(|it| (it.uuid.as_str(), it.memory, it.compute_slices)).collect();
+    let expected = [("MIG-b", Bytes::from_mib(40_192), 3), ("MIG-a", Bytes::from_mib(9_856), 1)];
+    assert_eq!(parts, expected);
+}
+
+#[test]
+fn a_sample_has_memory_utilisation_temperature_and_power() {
+    let mut machine = Machine::new(vec![full(0)]);
+    machine.inventory();
+    let wanted = Wanted { usage: true, ..Wanted::default() };
+    let usage = machine.look(0, wanted).sample;
+    assert_eq!((usage.temperature_c, usage.power_mw), (None, None), "not asked for");
+    let sample = machine.look(0, Wanted::ALL).sample;
+    let expected = DeviceSample {
+        memory_used: Some(Bytes::from_gib(3)),
+        memory_free: Some(Bytes::from_gib(77)),
+        utilization_percent: Some(40),
+        temperature_c: Some(61),
+        power_mw: Some(250_000),
+    };
+    assert_eq!(sample, expected);
+    machine.edit(|state| state.devices[0].utilization = Some(90));
+    let later = machine.look(0, wanted).sample;
+    assert_eq!(later.utilization_percent, Some(90));
+    assert_eq!(later.power_mw, Some(250_000), "what is asked rarely is remembered");
+}
+
+#[test]
+fn processes_come_from_both_lists_once_with_owner_program_and_first_sight() {
+    let me = std::process::id();
+    let mut device = full(0);
+    let process = |pid, memory| Process { pid, memory };
+    device.processes = Some(vec![process(me, Some(1 << 30)), process(me, None)]);
+    device.mps_processes = Some(vec![process(me, Some(2 << 30)), process(u32::MAX, None)]);
+    let mut machine = Machine::new(vec![device]);
+    machine.inventory();
+    let found = machine.look(0, Wanted::PROCESSES).processes.unwrap();
+    assert_eq!(found.iter().map(|it| it.pid).collect::<Vec<_>>(), [me, u32::MAX]);
+    assert_eq!(found[0].memory, Some(Bytes::from_gib(2)));
+    assert!(found[0].user.is_some() && found[0].name.is_some(), "{found:?}");
+    assert_eq!((&found[1].user, &found[1].name, found[1].memory), (&None, &None, None));
+    assert_eq!(found[0].seen_since, Timestamp::new(5));
+    let uuid = DeviceUuid::new("GPU-0");
+    let later = machine.monitor.look_at(&uuid, Wanted::PROCESSES, Timestamp::new(9), LONG);
+    assert_eq!(later.processes.unwrap()[0].seen_since, Timestamp::new(5), "still the first");
+    machine.edit(|state| state.devices[0].processes = Some(vec![]));
+    machine.edit(|state| state.devices[0].mps_processes = Some(vec![]));
+    assert_eq!(machine.look(0, Wanted::PROCESSES).processes, Some(vec![]));
+}
+
+#[test]
+fn a_list_of_processes_that_fails_is_not_an_empty_one() {
+    let mut machine = Machine::new(vec![full(0)]);
+    machine.inventory();
+    let symbol = "nvmlDeviceGetComputeRunningProcesses_v3".to_string();
+    machine.edit(|state| state.devices[0].errors = BTreeMap::from([(symbol, 999)]));
+    let seen = machine.look(0, Wanted::PROCESSES);
+    assert_eq!(seen.processes, None);
+    assert!(is_unknown(&seen.health), "{seen:?}");
+    let usage = machine.look(0, Wanted { usage: true, ..Wanted::default() });
+    assert!(is_unknown(&usage.health), "another answer does not make up for it");
+    machine.edit(|state| state.devices[0].errors.clear());
+    assert_eq!(machine.health(0), DeviceHealth::Healthy, "what failed is asked again by itself");
+}
+
+#[test]
+fn a_device_that_falls_off_the_bus_is_lost_and_others_are_not() {
+    let mut machine = Machine::new(vec![full(0), full(1)]);
+    machine.inventory();
+    machine.edit(|state| state.devices[0].lost = true);
+    assert_eq!(
+        machine.look(0, Wanted { usage: true, ..Wanted::default() }).health,
+        DeviceHealth::Lost
+    );
+    assert_eq!(machine.look(1, Wanted::ALL).health, DeviceHealth::Healthy);
+    let inventory = machine.inventory();
+    assert_eq!(inventory.devices[0].health, DeviceHealth::Lost, "and is still listed");
+    assert_eq!(inventory.devices[0].uuid.as_str(), "GPU-0");
+    machine.edit(|state| state.devices[0].lost = false);
+    assert_eq!(machine.inventory().devices[0].health, DeviceHealth::Healthy);
+}
+
+#[test]
+fn a_device_that_was_never_seen_alive_is_silent_and_hides_no_other() {
+    let mut machine = Machine::new(vec![Device { lost: true, ..full(0) }, full(1)]);
+    let inventory = machine.inventory();
+    assert_eq!(inventory.devices.len(), 1);
+    assert_eq!(inventory.devices[0].index, 1);
+    assert_eq!(inventory.silent[0].index, 0);
+    assert!(inventory.silent[0].why.contains("gone from the bus"), "{:?}", inventory.silent);
+}
+
+#[test]
+fn faults_of_the_device_make_it_unhealthy_and_faults_of_programs_do_not() {
+    const XID: u64 = 8;
+    let mut machine = Machine::new((0..4).map(full).collect());
+    machine.inventory();
+    machine.edit(|state| {
+        state.devices[0].ecc_uncorrected = Some(2);
+        state.devices[1].remap_pending = Some(true);
+        let events = [13, 31].map(|data| Event { kind: XID, data });
+        state.devices[2].events = Some(events.to_vec());
+        state.devices[3].events = Some(vec![Event { kind: XID, data: 79 }]);
+    });
+    let why = |health| match health {
+        DeviceHealth::Unhealthy { why } => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(why(machine.health(0)).starts_with("2 uncorrected memory errors"));
+    assert!(why(machine.health(1)).contains("wait for a reset"));
+    assert_eq!(machine.health(2), DeviceHealth::Healthy);
+    assert_eq!(why(machine.health(3)), "Xid 79");
+    machine.edit(|state| {
+        state.devices[2].events.as_mut().unwrap().push(Event { kind: XID, data: 48 })
+    });
+    assert_eq!(why(machine.health(2)), "Xid 48");
+    assert_eq!(why(machine.health(3)), "Xid 79", "it stays: only a reset mends it");
+    machine.edit(|state| state.devices[1].remap_pending = Some(false));
+    assert_eq!(machine.health(1), DeviceHealth::Healthy);
+}
+
+#[test]
+fn events_are_heard_from_drivers_that_know_only_some_kinds_or_none() {
+    const XID: u64 = 8;
+    let xid_only = Device { event_kinds: Some(XID), ..full(0) };
+    let without = Device { event_kinds: Some(0), ..full(1) };
+    let mut machine = Machine::new(vec![xid_only, without]);
+    machine.inventory();
+    machine.edit(|state| {
+        for device in &mut state.devices {
+            device.events = Some(vec![Event { kind: XID, data: 79 }]);
+        }
+    });
+    assert_eq!(machine.health(0), DeviceHealth::Unhealthy { why: "Xid 79".into() });
+    assert_eq!(machine.health(1), DeviceHealth::Healthy, "it can't be heard, which is no fault");
+}
+
+#[test]
+fn newer_kinds_of_events_condemn_a_device_too() {
+    const UNAVAILABLE: u64 = 0x4000;
+    let mut machine = Machine::new(vec![full(0)]);
+    machine.inventory();
+    machine.edit(|state| {
+        state.devices[0].events = Some(vec![Event { kind: UNAVAILABLE, data: 0 }]);
+    });
+    assert!(matches!(machine.health(0), DeviceHealth::Unhealthy { .. }));
+}
+
+#[test]
+fn a_hung_device_is_unknown_in_time_while_others_answer_and_recovers() {
+    let mut machine = Machine::new((0..3).map(full).collect());
+    machine.inventory();
+    let symbol = "nvmlDeviceGetComputeRunningProcesses_v3".to_string();
+    machine.edit(|state| state.devices[1].hang = BTreeSet::from([symbol]));
+    let uuids: Vec<_> = (0..3).map(|ix| DeviceUuid::new(format!("GPU-{ix}"))).collect();
+    let all: BTreeMap<_, _> = uuids.iter().map(|uuid| (uuid.clone(), Wanted::ALL)).collect();
+    let seen = machine.monitor.look(&all, Timestamp::ZERO, SHORT);
+    let DeviceHealth::Unknown { why } = &seen[&uuids[1]].health else { panic!("{seen:?}") };
+    assert!(why.contains("its processes"), "{why}");
+    assert_eq!(seen[&uuids[1]].sample, DeviceSample::default());
+    for ix in [0, 2] {
+        assert_eq!(seen[&uuids[ix]].health, DeviceHealth::Healthy, "{ix}");
+        assert_eq!(seen[&uuids[ix]].processes, Some(vec![]));
+    }
+    // Asked again it costs no time, however long is allowed; an inventory is not held up either.
+    assert!(is_unknown(&machine.look(1, Wanted::ALL).health));
+    let inventory = machine.inventory();
+    assert_eq!(inventory.devices.len(), 3);
+    assert!(is_unknown(&inventory.devices[1].health));
+    assert_eq!(inventory.devices[2].health, DeviceHealth::Healthy);
+    machine.edit(|state| state.devices[1].hang.clear());
+    let give_up = Instant::now() + LONG;
+    while is_unknown(&machine.look(1, Wanted::PROCESSES).health) {
+        assert!(Instant::now() < give_up, "it never came back");
+        std::thread::yield_now();
+    }
+    assert_eq!(machine.look(1, Wanted::ALL).health, DeviceHealth::Healthy);
+}
+
+#[test]
+fn a_device_that_hangs_in_the_first_inventory_hides_no_other() {
+    let mut hung = full(0);
+    hung.hang.insert("nvmlDeviceGetHandleByIndex_v2".into());
+    let mut machine = Machine::new(vec![hung, full(1)]);
+    // Each step has a third of it.
+    let inventory = machine.monitor.inventory(SHORT * 6).unwrap();
+    assert_eq!(inventory.devices.iter().map(|it| it.index).collect::<Vec<_>>(), [1]);
+    assert_eq!(inventory.silent[0].index, 0);
+    assert!(inventory.silent[0].why.contains("did not answer"), "{:?}", inventory.silent);
+    machine.edit(|state| state.devices[0].hang.clear());
+    let give_up = Instant::now() + LONG;
+    while machine.inventory().devices.len() < 2 {
+        assert!(Instant::now() < give_up, "it never came back");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn no_library_and_no_driver_are_normal_and_say_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere: PathBuf = folder.path().join("libnvidia-ml.so.1");
+    let nothing = NvmlSource::open(nowhere.as_os_str(), LONG).err().unwrap();
+    assert!(nothing.to_string().contains("libnvidia-ml.so.1"), "{nothing}");
+    // A library without a state file is one without a driver.
+    let library = install(folder.path()).unwrap();
+    let nothing = NvmlSource::open(library.as_os_str(), LONG).err().unwrap();
+    assert!(nothing.to_string().contains("driver is not loaded"), "{nothing}");
+}
+
+#[test]
+fn a_driver_that_hangs_at_its_start_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = install(folder.path()).unwrap();
+    let mut state = State { hang: BTreeSet::from(["nvmlInit_v2".into()]), ..State::default() };
+    let file = folder.path().join(STATE_FILE);
+    state.write(&file).unwrap();
+    let nothing = NvmlSource::open(library.as_os_str(), SHORT).err().unwrap();
+    assert!(nothing.to_string().contains("no answer"), "{nothing}");
+    state.hang.clear();
+    state.write(&file).unwrap();
+    let source = NvmlSource::open(library.as_os_str(), LONG).unwrap();
+    assert_eq!(source.outline().unwrap().n_devices, 0, "a driver without devices is one too");
+}
