@@ -1,0 +1,139 @@
+//! Questions to the archive of ended jobs. Sorted by job number, since numbers are given out in
+//! the order of submission and make a cursor that never shifts.
+
+use gpool_model::{JobNumber, Timestamp};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+
+use crate::error::ReadError;
+use crate::hash::{Checksum, archive_checksum};
+use crate::head::{signed, unsigned};
+use crate::row::ArchiveEntry;
+
+/// Which ended jobs to list. What is `None` or empty lets all through.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ArchiveFilter {
+    /// Of this user.
+    pub user: Option<String>,
+    /// Of this project.
+    pub project: Option<String>,
+    /// With exactly this name.
+    pub name: Option<String>,
+    /// Ended in one of these ways.
+    pub states: Vec<String>,
+    /// Ended then or later.
+    pub since: Option<Timestamp>,
+    /// Ended before.
+    pub until: Option<Timestamp>,
+    /// With a number below; the last of one page is the cursor for the next.
+    pub before: Option<JobNumber>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+impl ArchiveFilter {
+    fn conditions(&self) -> (Vec<String>, Vec<Value>) {
+        let mut conditions = Vec::new();
+        let mut values = Vec::new();
+        let mut also = |condition: &str, value: Value| {
+            conditions.push(condition.to_owned());
+            values.push(value);
+        };
+        let texts =
+            [("user = ?", &self.user), ("project = ?", &self.project), ("name = ?", &self.name)];
+        for (condition, text) in texts {
+            if let Some(text) = text {
+                also(condition, Value::Text(text.clone()));
+            }
+        }
+        // What is beyond the numbers of SQLite is beyond everything stored.
+        let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+        let numbers = [
+            ("ended_at >= ?", self.since.map(Timestamp::get)),
+            ("ended_at < ?", self.until.map(Timestamp::get)),
+            ("job < ?", self.before.map(|job| job.0)),
+        ];
+        for (condition, bound) in numbers {
+            if let Some(bound) = bound {
+                also(condition, number(bound));
+            }
+        }
+        if !self.states.is_empty() {
+            let places = vec!["?"; self.states.len()].join(", ");
+            conditions.push(format!("state IN ({places})"));
+            values.extend(self.states.iter().cloned().map(Value::Text));
+        }
+        (conditions, values)
+    }
+}
+
+const COLUMNS: &str = "job, ended_at, user, project, name, state, checksum, body";
+
+/// Ended jobs that `filter` lets through, newest number first.
+pub fn list(
+    connection: &Connection,
+    filter: &ArchiveFilter,
+) -> Result<Vec<ArchiveEntry>, ReadError> {
+    let (conditions, mut values) = filter.conditions();
+    let condition = match conditions.len() {
+        0 => String::new(),
+        _ => format!("WHERE {}", conditions.join(" AND ")),
+    };
+    values.push(Value::Integer(i64::from(filter.limit)));
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM archive {condition} ORDER BY job DESC LIMIT ?"
+    ))?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        entries.push(sound(row)?);
+    }
+    Ok(entries)
+}
+
+/// One ended job.
+pub fn get(connection: &Connection, job: JobNumber) -> Result<Option<ArchiveEntry>, ReadError> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM archive WHERE job = ?1"))?
+        .query_row([signed(job.0)], |row| Ok(sound(row)))
+        .optional()?
+        .transpose()
+}
+
+/// Calls back for each ended job, with whether its checksum is right, and the checksum.
+pub fn for_each(
+    connection: &Connection,
+    mut each: impl FnMut(ArchiveEntry, bool, &Checksum),
+) -> rusqlite::Result<()> {
+    // By the table itself: an index may have lost what the table has.
+    let mut statement =
+        connection.prepare(&format!("SELECT {COLUMNS} FROM archive NOT INDEXED"))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (entry, checksum) = read(row)?;
+        let sound = archive_checksum(&entry) == checksum;
+        each(entry, sound, &checksum);
+    }
+    Ok(())
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(ArchiveEntry, Checksum)> {
+    let entry = ArchiveEntry {
+        job: JobNumber(unsigned(row, 0)?),
+        ended_at: Timestamp::new(unsigned(row, 1)?),
+        user: row.get(2)?,
+        project: row.get(3)?,
+        name: row.get(4)?,
+        state: row.get(5)?,
+        body: row.get(7)?,
+    };
+    Ok((entry, row.get(6)?))
+}
+
+fn sound(row: &Row<'_>) -> Result<ArchiveEntry, ReadError> {
+    let (entry, checksum) = read(row)?;
+    if archive_checksum(&entry) != checksum {
+        return Err(ReadError::Damaged(format!("archive {}: its checksum differs", entry.job)));
+    }
+    Ok(entry)
+}

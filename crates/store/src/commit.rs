@@ -1,0 +1,190 @@
+//! Writes commits: any number of them in one transaction, all or none. Does not wait for more and
+//! tells nobody; that is the committer's work.
+
+use gpool_model::{JobNumber, Revision, Seq, Term};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, ffi, params};
+
+use crate::error::CommitError;
+use crate::hash::{self, Checksum};
+use crate::head::{Head, signed};
+use crate::mark::Mark;
+use crate::open::Store;
+use crate::row::{ArchiveEntry, Commit, JournalEntry, RecordChange};
+
+impl Store {
+    /// How many of `commits`, from the first, may follow what is stored, and what is wrong with
+    /// the next one.
+    #[must_use]
+    pub fn check(&self, commits: &[Commit]) -> (usize, Option<CommitError>) {
+        let mut last = Last::of(&self.head);
+        for (n_good, commit) in commits.iter().enumerate() {
+            if let Err(error) = last.step(commit) {
+                return (n_good, Some(error));
+            }
+        }
+        (commits.len(), None)
+    }
+
+    /// Makes commits durable in one transaction, and returns the last revision.
+    ///
+    /// # Errors
+    /// Nothing of any of them is stored then.
+    pub fn commit(&mut self, commits: &[Commit]) -> Result<Revision, CommitError> {
+        if let (_, Some(error)) = self.check(commits) {
+            return Err(error);
+        }
+        match self.write(commits) {
+            Ok(head) => self.head = head,
+            Err(error) => {
+                self.sound &= !matches!(error, CommitError::Corrupt(_));
+                return Err(error);
+            }
+        }
+        // The commit stands; a mark that lags behind only sees less if the log's end is lost.
+        if let Err(error) = self.mark.set(&Mark::of(&self.head)) {
+            tracing::warn!(path = %self.paths.mark.display(), %error, "can't move the mark");
+        }
+        Ok(self.head.revision)
+    }
+
+    fn write(&mut self, commits: &[Commit]) -> Result<Head, CommitError> {
+        let dir = self.paths.dir.clone();
+        let sqlite = |error: rusqlite::Error| CommitError::sqlite(&error, &dir);
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(sqlite)?;
+        let mut head = self.head.clone();
+        // Nobody else writes, and if somebody does, it is seen before it is overwritten.
+        match Head::read(&transaction).map_err(sqlite)? {
+            Ok(stored) if stored == head => {}
+            Ok(_) => return Err(CommitError::Corrupt("another program wrote to it".to_owned())),
+            Err(what) => return Err(CommitError::Corrupt(format!("meta: {what}"))),
+        }
+        for commit in commits {
+            for change in &commit.records {
+                put_record(&transaction, &mut head, commit.revision, change).map_err(sqlite)?;
+            }
+            for entry in &commit.journal {
+                append(&transaction, &mut head, entry).map_err(sqlite)?;
+            }
+            for entry in &commit.archive {
+                archive(&transaction, &mut head, entry).map_err(|error| {
+                    duplicate(&error, entry.job).unwrap_or_else(|| sqlite(error))
+                })?;
+            }
+            head.fence = commit.fence;
+            head.revision = commit.revision;
+        }
+        head.write(&transaction).map_err(sqlite)?;
+        transaction.commit().map_err(sqlite)?;
+        Ok(head)
+    }
+}
+
+/// Where the commits before have come to.
+struct Last {
+    fence: Term,
+    revision: Revision,
+    seq: Seq,
+}
+
+impl Last {
+    fn of(head: &Head) -> Self {
+        Self { fence: head.fence, revision: head.revision, seq: head.seq }
+    }
+
+    fn step(&mut self, commit: &Commit) -> Result<(), CommitError> {
+        if commit.fence < self.fence {
+            return Err(CommitError::Fenced { stored: self.fence, offered: commit.fence });
+        }
+        self.fence = commit.fence;
+        if commit.revision != self.revision.next() {
+            return Err(CommitError::OutOfOrder(format!(
+                "revision {} after {}",
+                commit.revision, self.revision
+            )));
+        }
+        self.revision = commit.revision;
+        for entry in &commit.journal {
+            if entry.seq != self.seq.next() {
+                return Err(CommitError::OutOfOrder(format!(
+                    "journal {} after {}",
+                    entry.seq, self.seq
+                )));
+            }
+            self.seq = entry.seq;
+        }
+        Ok(())
+    }
+}
+
+fn put_record(
+    connection: &Connection,
+    head: &mut Head,
+    revision: Revision,
+    change: &RecordChange,
+) -> rusqlite::Result<()> {
+    let (kind, key) = (&change.kind, &change.key);
+    let old: Option<Checksum> = connection
+        .prepare_cached("SELECT checksum FROM record WHERE kind = ?1 AND key = ?2")?
+        .query_row(params![kind, key], |row| row.get(0))
+        .optional()?;
+    if let Some(old) = &old {
+        head.records.remove(old);
+    }
+    match &change.value {
+        Some(value) => {
+            let checksum = hash::record_checksum(kind, key, revision, value);
+            connection
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO record (kind, key, revision, checksum, value) \
+                     VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?
+                .execute(params![kind, key, signed(revision.0), checksum, value])?;
+            head.records.add(&checksum);
+        }
+        None => {
+            connection
+                .prepare_cached("DELETE FROM record WHERE kind = ?1 AND key = ?2")?
+                .execute(params![kind, key])?;
+        }
+    }
+    Ok(())
+}
+
+fn append(connection: &Connection, head: &mut Head, entry: &JournalEntry) -> rusqlite::Result<()> {
+    head.chain = hash::chain_after(&head.chain, entry);
+    head.seq = entry.seq;
+    connection
+        .prepare_cached("INSERT INTO journal (seq, time, chain, body) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![signed(entry.seq.0), signed(entry.time.get()), head.chain, entry.body])?;
+    Ok(())
+}
+
+fn archive(connection: &Connection, head: &mut Head, entry: &ArchiveEntry) -> rusqlite::Result<()> {
+    let checksum = hash::archive_checksum(entry);
+    connection
+        .prepare_cached(
+            "INSERT INTO archive (job, ended_at, user, project, name, state, checksum, body) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute(params![
+            signed(entry.job.0),
+            signed(entry.ended_at.get()),
+            entry.user,
+            entry.project,
+            entry.name,
+            entry.state,
+            checksum,
+            entry.body,
+        ])?;
+    head.archive.add(&checksum);
+    Ok(())
+}
+
+fn duplicate(error: &rusqlite::Error, job: JobNumber) -> Option<CommitError> {
+    // What has ended never changes.
+    (error.sqlite_error_code() == Some(ffi::ErrorCode::ConstraintViolation))
+        .then(|| CommitError::OutOfOrder(format!("job {job} is in the archive already")))
+}

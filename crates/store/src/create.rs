@@ -1,0 +1,102 @@
+//! Makes a new, empty store under a temporary name and publishes it whole. Never writes over
+//! anything: whether there may be one is for `open` and `restore` to know.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::OpenError;
+use crate::file;
+use crate::head::Head;
+use crate::mark::Mark;
+use crate::schema::{APPLICATION_ID, MIGRATIONS, migrate};
+
+/// The files of a store.
+pub struct Paths {
+    /// The state folder.
+    pub dir: PathBuf,
+    /// The database.
+    pub database: PathBuf,
+    /// The database's log.
+    pub log: PathBuf,
+    /// The mark.
+    pub mark: PathBuf,
+    /// The folder of blobs.
+    pub blobs: PathBuf,
+}
+
+impl Paths {
+    /// The files of the store in `dir`.
+    pub fn of(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            database: dir.join("store.db"),
+            log: dir.join("store.db-wal"),
+            mark: dir.join("mark"),
+            blobs: dir.join("blobs"),
+        }
+    }
+
+    /// Where a database or mark is made before it gets its name. What a crash left there was
+    /// never in use, and is replaced.
+    pub fn temporary(path: &Path) -> PathBuf {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        name.into()
+    }
+
+    /// Something that only a store leaves in its folder, if the database itself is missing.
+    pub fn sign_of_a_store(&self) -> Option<&Path> {
+        [&self.mark, &self.log, &self.blobs]
+            .into_iter()
+            .find(|path| file::is_there(path))
+            .map(PathBuf::as_path)
+    }
+}
+
+/// Opens a fresh database for its owner alone, to be published when it is whole.
+pub fn fresh_database(path: &Path) -> Result<Connection, OpenError> {
+    file::remove_if_there(path)
+        .and_then(|()| file::create_private(path))
+        .map_err(|error| OpenError::io("make", path, error))?;
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )
+    .map_err(|error| OpenError::sqlite("make", path, &error))?;
+    // It has no name yet, so a crash loses nothing, and no journal file is left beside it.
+    connection
+        .pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))
+        .map_err(|error| OpenError::sqlite("make", path, &error))?;
+    Ok(connection)
+}
+
+/// Makes a new, empty store.
+pub fn create(paths: &Paths) -> Result<(), OpenError> {
+    let temporary = Paths::temporary(&paths.database);
+    let store_id = file::random().map_err(|error| OpenError::io("make", &paths.database, error))?;
+    let head = Head::new(0, store_id);
+    let mut connection = fresh_database(&temporary)?;
+    connection
+        .pragma_update(None, "application_id", APPLICATION_ID)
+        .and_then(|()| migrate(&mut connection, 0, &head, MIGRATIONS))
+        .and_then(|()| connection.close().map_err(|(_, error)| error))
+        .map_err(|error| OpenError::sqlite("make", &temporary, &error))?;
+    // A crash between the two leaves a store at revision 0 without a mark, which `open` mends.
+    publish(&temporary, &paths.database)
+        .map_err(|error| OpenError::io("make", &paths.database, error))?;
+    create_mark(paths, &Mark::of(&head))
+}
+
+/// Makes a database durable and gives it its name.
+pub fn publish(temporary: &Path, path: &Path) -> io::Result<()> {
+    std::fs::File::open(temporary)?.sync_all()?;
+    file::publish(temporary, path)
+}
+
+/// Makes the mark file of a store.
+pub fn create_mark(paths: &Paths, mark: &Mark) -> Result<(), OpenError> {
+    mark.create(&paths.mark, &Paths::temporary(&paths.mark))
+        .map_err(|error| OpenError::io("make", &paths.mark, error))
+}

@@ -1,0 +1,401 @@
+//! What can go wrong, each with the way out. Does not decide what a caller does about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use gpool_model::{Revision, Term};
+use rusqlite::ffi;
+
+use crate::file;
+
+/// Why a store could not be opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The path is something else than a folder.
+    #[error("{path} is not a folder: name another state folder, or move what is there away")]
+    NotADirectory {
+        /// The state folder.
+        path: PathBuf,
+    },
+    /// Reading or writing is not allowed.
+    #[error("no permission to use {path}: run as its owner, or name another state folder")]
+    Permission {
+        /// What may not be used.
+        path: PathBuf,
+    },
+    /// The file system or the file can't be written.
+    #[error("{path} is read-only: remount it writable, or name another state folder")]
+    ReadOnly {
+        /// What can't be written.
+        path: PathBuf,
+    },
+    /// Others could replace files in the folder.
+    #[error(
+        "others may write in {path} (mode {mode:03o}): `chmod go-w` it, or name a folder of your own"
+    )]
+    Exposed {
+        /// The state folder.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// Another process has the store open.
+    #[error("{path} is in use by {}: use that server, or stop it with `gpool down`", holder(*pid))]
+    Held {
+        /// The state folder.
+        path: PathBuf,
+        /// Who holds it, where the lock says.
+        pid: Option<u32>,
+    },
+    /// There is no store, and none was to be made.
+    #[error(
+        "no store in {path}: start a server on it with `gpool up`, or `gpool restore` a backup"
+    )]
+    NoStore {
+        /// The state folder.
+        path: PathBuf,
+    },
+    /// There was a store, and its database is gone.
+    #[error(
+        "{path} is missing, but {sign} shows that there was one: put it back, or \
+         `gpool restore` a backup; to begin anew, name an empty folder"
+    )]
+    Vanished {
+        /// The database.
+        path: PathBuf,
+        /// What shows that there was one.
+        sign: PathBuf,
+    },
+    /// A later gpool wrote the file.
+    #[error(
+        "{path} was written by a newer gpool ({written_by}, schema {found}; this one knows {}): \
+         use that gpool, or `gpool restore` a backup from before it",
+        crate::SCHEMA
+    )]
+    Newer {
+        /// The database.
+        path: PathBuf,
+        /// Its layout.
+        found: u32,
+        /// The gpool that made it.
+        written_by: String,
+    },
+    /// The file is something else.
+    #[error("{path} is not a gpool store ({what}): move it away, or name another state folder")]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        what: String,
+    },
+    /// The file is a store with damage.
+    #[error(
+        "{path} is damaged: {what}; nothing was changed: see all damage with `gpool verify`, then \
+         `gpool restore` a backup"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where, and how it is known.
+        what: String,
+    },
+    /// The database ends before commits that were acknowledged.
+    #[error(
+        "{path} lost its last commits: it ends at revision {found}, but revision {committed} was \
+         committed; nothing was changed: look for its lost `-wal` file, or `gpool restore` a backup"
+    )]
+    LostCommits {
+        /// The database.
+        path: PathBuf,
+        /// Where it ends.
+        found: Revision,
+        /// Where it ended.
+        committed: Revision,
+    },
+    /// The file that tells whether commits were lost is missing or belongs to another store.
+    #[error(
+        "{path} {what}, so it can't be told whether the last commits of the database are all \
+         there: put the right one back, or move the database away and `gpool restore` it from there"
+    )]
+    Mark {
+        /// The mark file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// No room to make or open the store.
+    #[error("no space left for {path}: free some space, or name another state folder")]
+    StorageFull {
+        /// What could not be written.
+        path: PathBuf,
+    },
+    /// Anything else that the system says.
+    #[error("can't {doing} {path}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}
+
+impl OpenError {
+    pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::Permission { path },
+            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
+            io::ErrorKind::NotADirectory => Self::NotADirectory { path },
+            _ if file::is_no_space(&source) => Self::StorageFull { path },
+            _ => Self::Io { doing, path, source },
+        }
+    }
+
+    pub(crate) fn sqlite(doing: &'static str, path: &Path, error: &rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match Trouble::of(error, &path) {
+            Trouble::StorageFull => Self::StorageFull { path },
+            Trouble::ReadOnly => Self::ReadOnly { path },
+            Trouble::NotADatabase => Self::NotAStore { path, what: error.to_string() },
+            Trouble::Corrupt => Self::Damaged { path, what: error.to_string() },
+            Trouble::Other if denied(error) => Self::Permission { path },
+            Trouble::Other => Self::Io { doing, path, source: io::Error::other(error.to_string()) },
+        }
+    }
+}
+
+fn denied(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ffi::ErrorCode::PermissionDenied | ffi::ErrorCode::CannotOpen)
+    )
+}
+
+/// Why what is stored could not be loaded.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LoadError {
+    /// What is stored is not what was committed.
+    #[error("the store is damaged: {0}; see all damage with `gpool verify`")]
+    Damaged(String),
+    /// The database could not be read.
+    #[error("can't read the store: {0}")]
+    Io(String),
+    /// The committer has been closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl From<rusqlite::Error> for LoadError {
+    fn from(error: rusqlite::Error) -> Self {
+        match Trouble::of(&error, Path::new("")) {
+            Trouble::Corrupt | Trouble::NotADatabase => Self::Damaged(error.to_string()),
+            _ => Self::Io(error.to_string()),
+        }
+    }
+}
+
+/// Why a commit is not durable. Nothing of it was stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// No room. Goes on without a restart once there is some.
+    #[error("no space left in the state folder: free some space; what was accepted is safe")]
+    StorageFull,
+    /// The file system or the file can't be written any more.
+    #[error("the state folder is read-only: remount it writable; what was accepted is safe")]
+    ReadOnly,
+    /// The system failed to write or read.
+    #[error("can't write the store: {0}")]
+    Io(String),
+    /// The database is damaged.
+    #[error("the store is damaged: {0}; see all damage with `gpool verify`")]
+    Corrupt(String),
+    /// A newer server has taken over.
+    #[error("term {offered} is over: term {stored} has taken over")]
+    Fenced {
+        /// The newest term.
+        stored: Term,
+        /// The term of the commit.
+        offered: Term,
+    },
+    /// The commit does not follow the one before it: a fault of the caller.
+    #[error("the commit does not follow the one before it: {0}")]
+    OutOfOrder(String),
+    /// The committer has been closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl CommitError {
+    pub(crate) fn sqlite(error: &rusqlite::Error, dir: &Path) -> Self {
+        match Trouble::of(error, dir) {
+            Trouble::StorageFull => Self::StorageFull,
+            Trouble::ReadOnly => Self::ReadOnly,
+            Trouble::Corrupt | Trouble::NotADatabase => Self::Corrupt(error.to_string()),
+            Trouble::Other => Self::Io(error.to_string()),
+        }
+    }
+}
+
+/// Why a question to the store got no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ReadError {
+    /// A row is not what was committed.
+    #[error("the store is damaged: {0}; see all damage with `gpool verify`")]
+    Damaged(String),
+    /// The database could not be read.
+    #[error("can't read the store: {0}")]
+    Io(String),
+}
+
+impl From<rusqlite::Error> for ReadError {
+    fn from(error: rusqlite::Error) -> Self {
+        match LoadError::from(error) {
+            LoadError::Damaged(what) => Self::Damaged(what),
+            other => Self::Io(other.to_string()),
+        }
+    }
+}
+
+/// Why there is no backup. Nothing is left under its name.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// Something has that name.
+    #[error("{path} exists and is left as it is: name another file")]
+    Exists {
+        /// The name of the backup.
+        path: PathBuf,
+    },
+    /// The store could not be opened for reading.
+    #[error(transparent)]
+    Source(#[from] OpenError),
+    /// What was copied is not what was committed.
+    #[error("the store is damaged, so no backup was made: {0}; see all damage with `gpool verify`")]
+    Damaged(String),
+    /// The backup could not be written.
+    #[error("can't write {path}: {what}")]
+    Write {
+        /// The name of the backup.
+        path: PathBuf,
+        /// What the system said.
+        what: String,
+    },
+    /// A blob could not be read.
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+}
+
+/// Why nothing was restored. What was there is still there.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// A store is there, and was not to be put aside.
+    #[error(
+        "{path} holds a store already: name an empty folder, or say `--put-aside` to keep the old \
+         one under another name"
+    )]
+    Exists {
+        /// The state folder.
+        path: PathBuf,
+    },
+    /// The backup has damage.
+    #[error("{path} is damaged and was not restored: {what}; try an older backup")]
+    Damaged {
+        /// The backup.
+        path: PathBuf,
+        /// The first damage.
+        what: String,
+    },
+    /// The backup or the state folder could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A blob could not be written.
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+    /// The state folder could not be written.
+    #[error("can't restore into {path}: {what}; what was there is still there")]
+    Write {
+        /// The state folder.
+        path: PathBuf,
+        /// What the system said.
+        what: String,
+    },
+}
+
+/// Why a blob could not be stored or read.
+#[derive(Debug, thiserror::Error)]
+pub enum BlobError {
+    /// There is no such blob.
+    #[error("no blob {0}: `gpool restore` a backup that has it")]
+    Missing(crate::BlobId),
+    /// The file is not what was stored.
+    #[error("blob {0} is damaged: `gpool restore` a backup that has it")]
+    Damaged(crate::BlobId),
+    /// The key that names are made with is gone or damaged, and there are blobs.
+    #[error("{path} is {what}, and blobs named with it are there: put it back from a backup")]
+    Key {
+        /// The key file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// No room.
+    #[error("no space left for {path}: free some space")]
+    StorageFull {
+        /// What could not be written.
+        path: PathBuf,
+    },
+    /// Anything else that the system says.
+    #[error("can't use {path}")]
+    Io {
+        /// What could not be used.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl BlobError {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        if file::is_no_space(&source) {
+            Self::StorageFull { path }
+        } else {
+            Self::Io { path, source }
+        }
+    }
+}
+
+/// The kinds of failure that SQLite tells apart.
+pub(crate) enum Trouble {
+    StorageFull,
+    ReadOnly,
+    NotADatabase,
+    Corrupt,
+    Other,
+}
+
+impl Trouble {
+    /// What `error` means, for a database in or at `path`.
+    pub(crate) fn of(error: &rusqlite::Error, path: &Path) -> Self {
+        match error.sqlite_error_code() {
+            Some(ffi::ErrorCode::DiskFull) => Self::StorageFull,
+            Some(ffi::ErrorCode::ReadOnly) => Self::ReadOnly,
+            Some(ffi::ErrorCode::NotADatabase) => Self::NotADatabase,
+            Some(ffi::ErrorCode::DatabaseCorrupt) => Self::Corrupt,
+            // The log's shared memory and a delayed write report a full disk as a failed one.
+            Some(ffi::ErrorCode::SystemIoFailure) if file::is_full(path) => Self::StorageFull,
+            // A value of a type, length or encoding that no commit wrote.
+            None => Self::Corrupt,
+            // Tables or columns that are not there, in a file that says it has them.
+            Some(ffi::ErrorCode::Unknown | ffi::ErrorCode::TypeMismatch) => Self::Corrupt,
+            Some(_) => Self::Other,
+        }
+    }
+}

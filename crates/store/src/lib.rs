@@ -1,0 +1,41 @@
+//! What a server must not forget: records, the journal of how they came about, the archive of
+//! ended jobs, and small blobs. One SQLite file in a state directory, owned by one thread that
+//! commits in groups; checksums and a mark outside the database tell damage and loss apart from
+//! truth. It knows nothing of what the bytes mean, and it takes no decision.
+
+#![forbid(unsafe_code)]
+
+mod archive;
+mod backup;
+mod blobs;
+mod commit;
+mod committer;
+mod create;
+mod error;
+mod file;
+mod hash;
+mod head;
+mod load;
+mod lock;
+mod mark;
+mod open;
+mod reader;
+mod restore;
+mod row;
+mod schema;
+mod verify;
+
+pub use archive::ArchiveFilter;
+pub use backup::{Backup, backup};
+pub use blobs::{BlobId, Blobs};
+pub use committer::{Committer, OnDone, Submitter};
+pub use error::{
+    BackupError, BlobError, CommitError, LoadError, OpenError, ReadError, RestoreError,
+};
+pub use load::Loaded;
+pub use open::{Options, Store};
+pub use reader::Reader;
+pub use restore::{Existing, Restored, restore};
+pub use row::{ArchiveEntry, Commit, JournalEntry, Record, RecordChange};
+pub use schema::SCHEMA;
+pub use verify::{Finding, FindingKind, Report, verify};

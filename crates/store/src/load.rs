@@ -1,0 +1,209 @@
+//! Reads all records and proves that they are those that were committed: each one by its
+//! checksum, all of them by the digest in `meta`, the journal's end by its chain, and the whole by
+//! the mark. The journal before its end is proved by `verify` only, since it is long.
+
+use gpool_model::{Revision, Seq, Term, Timestamp};
+use rusqlite::{Connection, Row};
+
+use crate::error::LoadError;
+use crate::hash::{self, CHAIN_START, Chain, Checksum, Digest};
+use crate::head::{Head, signed, unsigned};
+use crate::mark::Mark;
+use crate::row::{JournalEntry, Record};
+
+// Enough to see a damaged last page; more is `verify`'s work.
+const TAIL_LEN: u64 = 64;
+
+/// What a server starts from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// The last commit; the next one is one more.
+    pub revision: Revision,
+    /// The last entry of the journal; the next one is one more.
+    pub seq: Seq,
+    /// The newest term that has committed; a server that starts takes the next one.
+    pub fence: Term,
+    /// All records, by kind and key.
+    pub records: Vec<Record>,
+}
+
+/// Reads and checks everything that a server starts from.
+pub fn load(connection: &Connection) -> Result<(Head, Loaded), LoadError> {
+    // One read transaction, so that all of it is from one moment.
+    let transaction = connection.unchecked_transaction()?;
+    let head = read_head(&transaction)?;
+    let mut records =
+        Vec::with_capacity(usize::try_from(head.records.n_rows).unwrap_or(0).min(1 << 20));
+    let mut digest = Digest::default();
+    let mut damage = None;
+    for_each_record(&transaction, |record, sound, checksum| {
+        if !sound {
+            damage.get_or_insert(format!("{}: its checksum differs", name_of(&record)));
+        }
+        digest.add(checksum);
+        records.push(record);
+    })?;
+    if let Some(damage) = damage {
+        return Err(LoadError::Damaged(damage));
+    }
+    if digest != head.records {
+        return Err(LoadError::Damaged(digest_differs("record", digest, head.records)));
+    }
+    check_tail(&transaction, &head)?;
+    let loaded = Loaded { revision: head.revision, seq: head.seq, fence: head.fence, records };
+    Ok((head, loaded))
+}
+
+fn read_head(connection: &Connection) -> Result<Head, LoadError> {
+    Head::read(connection)?.map_err(|what| LoadError::Damaged(format!("meta: {what}")))
+}
+
+/// How a record is named in messages.
+pub fn name_of(record: &Record) -> String {
+    format!("record {}/{} (revision {})", record.kind, record.key, record.revision)
+}
+
+/// Says how a table differs from its digest.
+pub fn digest_differs(table: &str, found: Digest, written: Digest) -> String {
+    if found.n_rows == written.n_rows {
+        format!("{table}: rows are not those that were committed, though each is whole")
+    } else {
+        format!("{table}: {} rows, but {} were committed", found.n_rows, written.n_rows)
+    }
+}
+
+/// Calls back for each record, with whether its checksum is right, and the checksum.
+pub fn for_each_record(
+    connection: &Connection,
+    mut each: impl FnMut(Record, bool, &Checksum),
+) -> rusqlite::Result<()> {
+    let mut statement =
+        connection.prepare("SELECT kind, key, revision, checksum, value FROM record")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let record = Record {
+            kind: row.get(0)?,
+            key: row.get(1)?,
+            revision: Revision(unsigned(row, 2)?),
+            value: row.get(4)?,
+        };
+        let checksum: Checksum = row.get(3)?;
+        let computed =
+            hash::record_checksum(&record.kind, &record.key, record.revision, &record.value);
+        each(record, computed == checksum, &checksum);
+    }
+    Ok(())
+}
+
+/// The columns that [`journal_row`] reads.
+pub const JOURNAL_COLUMNS: &str = "seq, time, chain, body";
+
+/// Reads an entry of the journal and the chain after it.
+pub fn journal_row(row: &Row<'_>) -> rusqlite::Result<(JournalEntry, Chain)> {
+    let entry = JournalEntry {
+        seq: Seq(unsigned(row, 0)?),
+        time: Timestamp::new(unsigned(row, 1)?),
+        body: row.get(3)?,
+    };
+    Ok((entry, row.get(2)?))
+}
+
+/// Follows the journal's chain.
+pub struct Walk {
+    seq: Seq,
+    chain: Chain,
+}
+
+impl Walk {
+    /// Begins before the first entry.
+    pub fn start() -> Self {
+        Self { seq: Seq(0), chain: CHAIN_START }
+    }
+
+    /// Begins after an entry.
+    pub fn after(seq: Seq, chain: Chain) -> Self {
+        Self { seq, chain }
+    }
+
+    /// Takes the next entry; says how it does not follow.
+    pub fn step(&mut self, entry: &JournalEntry, chain: Chain) -> Result<(), String> {
+        let expected = self.seq.next();
+        let computed = hash::chain_after(&self.chain, entry);
+        // Goes on from what is there, so that one fault is told once.
+        *self = Self { seq: entry.seq, chain };
+        if entry.seq != expected {
+            return Err(format!("journal {expected}: missing, the next one is {}", entry.seq));
+        }
+        if computed != chain {
+            return Err(format!("journal {}: the chain is broken here", entry.seq));
+        }
+        Ok(())
+    }
+
+    /// Says how the end that was reached is not the one that `meta` tells.
+    pub fn end(&self, head: &Head) -> Result<(), String> {
+        if self.seq != head.seq {
+            return Err(format!("journal: ends at {}, but {} was committed", self.seq, head.seq));
+        }
+        if self.chain != head.chain {
+            return Err(format!("journal {}: the chain does not end as committed", self.seq));
+        }
+        Ok(())
+    }
+}
+
+fn check_tail(connection: &Connection, head: &Head) -> Result<(), LoadError> {
+    let before = head.seq.0.saturating_sub(TAIL_LEN);
+    let mut walk = match before {
+        0 => Walk::start(),
+        _ => {
+            let chain = chain_at(connection, Seq(before))?
+                .ok_or_else(|| LoadError::Damaged(format!("journal {before}: missing")))?;
+            Walk::after(Seq(before), chain)
+        }
+    };
+    let mut statement = connection
+        .prepare(&format!("SELECT {JOURNAL_COLUMNS} FROM journal WHERE seq > ?1 ORDER BY seq"))?;
+    let mut rows = statement.query([signed(before)])?;
+    while let Some(row) = rows.next()? {
+        let (entry, chain) = journal_row(row)?;
+        walk.step(&entry, chain).map_err(LoadError::Damaged)?;
+    }
+    walk.end(head).map_err(LoadError::Damaged)
+}
+
+/// The chain after one entry.
+pub fn chain_at(connection: &Connection, seq: Seq) -> rusqlite::Result<Option<Chain>> {
+    use rusqlite::OptionalExtension;
+    connection
+        .query_row("SELECT chain FROM journal WHERE seq = ?1", [signed(seq.0)], |row| row.get(0))
+        .optional()
+}
+
+/// How the store and its mark disagree.
+pub enum Disagreement {
+    /// The mark is of another store.
+    OtherStore,
+    /// The store ends before the mark.
+    Lost,
+    /// The store took another way to where the mark is.
+    Diverged,
+}
+
+/// Compares a store with its mark.
+pub fn compare_with_mark(
+    connection: &Connection,
+    head: &Head,
+    mark: &Mark,
+) -> rusqlite::Result<Option<Disagreement>> {
+    if mark.store_id != head.store_id {
+        return Ok(Some(Disagreement::OtherStore));
+    }
+    if mark.revision > head.revision || mark.seq > head.seq {
+        return Ok(Some(Disagreement::Lost));
+    }
+    if mark.seq > Seq(0) && chain_at(connection, mark.seq)? != Some(mark.chain) {
+        return Ok(Some(Disagreement::Diverged));
+    }
+    Ok(None)
+}

@@ -1,0 +1,316 @@
+//! Opens the store of a state folder: takes the lock, refuses what it does not know or can't
+//! trust, brings older layouts up to date, loads. Until all of that is done nothing is written,
+//! not even a checkpoint, so that what a damaged log still holds can be rescued.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use gpool_model::Revision;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::blobs::Blobs;
+use crate::create::{self, Paths};
+use crate::error::{BlobError, LoadError, OpenError};
+use crate::head::Head;
+use crate::load::{self, Disagreement, Loaded};
+use crate::lock::Lock;
+use crate::mark::{Mark, MarkFile};
+use crate::reader::Reader;
+use crate::schema::{APPLICATION_ID, MIGRATIONS, Migration, SCHEMA, migrate};
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Makes a new store in a folder that has none.
+    pub create: bool,
+    /// After how many commits the mark is synced. Only a power cut can take it back that far; a
+    /// killed server takes nothing back.
+    pub mark_sync_every: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { create: true, mark_sync_every: 256 }
+    }
+}
+
+/// The store of one state folder, open for writing by this process alone.
+pub struct Store {
+    pub(crate) paths: Paths,
+    pub(crate) connection: Connection,
+    pub(crate) head: Head,
+    pub(crate) mark: MarkFile,
+    // False once damage was seen: then nothing is written any more, not even on the way out.
+    pub(crate) sound: bool,
+    // Last, so that it is let go of after everything else.
+    _lock: Lock,
+}
+
+impl Store {
+    /// Opens the store in `dir`, or makes one if the folder never had any.
+    ///
+    /// # Errors
+    /// Each with the way out; nothing was changed then.
+    pub fn open(dir: &Path, options: &Options) -> Result<(Self, Loaded), OpenError> {
+        let lock = Lock::take(dir, options.create)?;
+        let paths = Paths::of(dir);
+        if !crate::file::is_there(&paths.database) {
+            if let Some(sign) = paths.sign_of_a_store() {
+                let (path, sign) = (paths.database.clone(), sign.to_owned());
+                return Err(OpenError::Vanished { path, sign });
+            }
+            if !options.create {
+                return Err(OpenError::NoStore { path: dir.to_owned() });
+            }
+            create::create(&paths)?;
+        }
+        check_file(&paths.database)?;
+        let mut connection = connect(&paths.database)?;
+        bring_up(&mut connection, &paths.database, MIGRATIONS, SCHEMA)?;
+        let (head, loaded) = load_all(&connection, &paths.database)?;
+        check_mark(&connection, &paths, &head)?;
+        settle(&connection, &paths.database)?;
+        let mark = MarkFile::open(&paths.mark, options.mark_sync_every)
+            .map_err(|error| OpenError::io("open", &paths.mark, error))?;
+        Ok((Self { paths, connection, head, mark, sound: true, _lock: lock }, loaded))
+    }
+
+    /// A connection of its own for reading, for any thread.
+    ///
+    /// # Errors
+    /// If the database can't be opened once more.
+    pub fn reader(&self) -> Result<Reader, OpenError> {
+        Reader::open(&self.paths.dir)
+    }
+
+    /// The blobs beside the database.
+    ///
+    /// # Errors
+    /// If their folder can't be read or made.
+    pub fn blobs(&self) -> Result<Blobs, BlobError> {
+        Blobs::open(&self.paths.dir)
+    }
+
+    /// Drops what is known and loads it again, as after a failed commit.
+    ///
+    /// # Errors
+    /// If what is stored can't be read or is not what was committed.
+    pub fn reload(&mut self) -> Result<Loaded, LoadError> {
+        match load::load(&self.connection) {
+            Ok((head, loaded)) => {
+                self.head = head;
+                Ok(loaded)
+            }
+            Err(error) => {
+                self.sound &= !matches!(error, LoadError::Damaged(_));
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if !self.sound {
+            return;
+        }
+        let synced = self.mark.sync();
+        let folded = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .map_err(|error| io::Error::other(error.to_string()));
+        // All commits are durable already; this only saves the next start some work.
+        if let Err(error) = synced.and(folded) {
+            tracing::warn!(path = %self.paths.dir.display(), %error, "store closed untidily");
+        }
+    }
+}
+
+/// Refuses a file that is no database of gpool's, by its first bytes, before SQLite sees it.
+pub fn check_file(path: &Path) -> Result<(), OpenError> {
+    let io_error = |error| OpenError::io("read", path, error);
+    let not_a_store =
+        |what: &str| OpenError::NotAStore { path: path.to_owned(), what: what.to_owned() };
+    let damaged = |what: &str| OpenError::Damaged { path: path.to_owned(), what: what.to_owned() };
+    let metadata = fs::symlink_metadata(path).map_err(io_error)?;
+    if !metadata.is_file() {
+        return Err(not_a_store("it is no plain file"));
+    }
+    let mut start = [0; 100];
+    let mut file = File::open(path).map_err(io_error)?;
+    match file.read_exact(&mut start) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            let what = format!("it has {} bytes, less than any database", metadata.len());
+            return Err(damaged(&what));
+        }
+        other => other.map_err(io_error)?,
+    }
+    if !start.starts_with(b"SQLite format 3\0") {
+        return Err(not_a_store("it is no SQLite database, or its beginning was overwritten"));
+    }
+    if start[68..72] != APPLICATION_ID.to_be_bytes() {
+        return Err(not_a_store("it is a SQLite database of another program"));
+    }
+    Ok(())
+}
+
+fn connect(path: &Path) -> Result<Connection, OpenError> {
+    let connect = || {
+        let connection = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
+        // For others who look in, such as the sqlite3 shell.
+        connection.busy_timeout(Duration::from_secs(10))?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        connection.pragma_update(None, "cell_size_check", true)?;
+        let read_only = connection.is_readonly("main")?;
+        Ok((connection, read_only))
+    };
+    match connect() {
+        Ok((_, true)) => Err(OpenError::ReadOnly { path: path.to_owned() }),
+        Ok((connection, false)) => Ok(connection),
+        Err(error) => Err(OpenError::sqlite("open", path, &error)),
+    }
+}
+
+/// Refuses a newer layout, and takes the missing steps from an older one.
+fn bring_up(
+    connection: &mut Connection,
+    path: &Path,
+    migrations: &[Migration],
+    newest: u32,
+) -> Result<(), OpenError> {
+    let sqlite = |error| OpenError::sqlite("read", path, &error);
+    let found = check_schema(connection, path, newest)?;
+    if found == newest {
+        return Ok(());
+    }
+    // Only what is whole is changed: otherwise damage would be carried into the new layout.
+    let whole: String =
+        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(sqlite)?;
+    if whole != "ok" {
+        return Err(OpenError::Damaged { path: path.to_owned(), what: whole });
+    }
+    let head = Head::read(connection).map_err(sqlite)?.map_err(|what| OpenError::Damaged {
+        path: path.to_owned(),
+        what: format!("meta: {what}"),
+    })?;
+    migrate(connection, found, &head, migrations)
+        .map_err(|error| OpenError::sqlite("migrate", path, &error))
+}
+
+/// The layout of the tables, if it is not newer than `newest`.
+pub fn check_schema(connection: &Connection, path: &Path, newest: u32) -> Result<u32, OpenError> {
+    let sqlite = |error| OpenError::sqlite("read", path, &error);
+    let version: u32 =
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sqlite)?;
+    let (schema, written_by): (u32, String) = connection
+        .query_row("SELECT schema, written_by FROM meta", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .map_err(sqlite)?;
+    if schema != version || schema == 0 {
+        let what = format!("meta: schema {schema}, but the file says {version}");
+        return Err(OpenError::Damaged { path: path.to_owned(), what });
+    }
+    if schema > newest {
+        return Err(OpenError::Newer { path: path.to_owned(), found: schema, written_by });
+    }
+    Ok(schema)
+}
+
+fn load_all(connection: &Connection, path: &Path) -> Result<(Head, Loaded), OpenError> {
+    load::load(connection).map_err(|error| match error {
+        LoadError::Damaged(what) => OpenError::Damaged { path: path.to_owned(), what },
+        other => {
+            OpenError::Io { doing: "read", path: path.to_owned(), source: io::Error::other(other) }
+        }
+    })
+}
+
+fn check_mark(connection: &Connection, paths: &Paths, head: &Head) -> Result<(), OpenError> {
+    let wrong = |what: &str| OpenError::Mark { path: paths.mark.clone(), what: what.to_owned() };
+    let mark = match Mark::read(&paths.mark) {
+        Ok(Some(mark)) => mark,
+        // Nothing was ever committed, so nothing can be lost.
+        Ok(None) if head.revision == Revision(0) => {
+            return create::create_mark(paths, &Mark::of(head));
+        }
+        Ok(None) => return Err(wrong("is missing")),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(wrong("is damaged"));
+        }
+        Err(error) => return Err(OpenError::io("read", &paths.mark, error)),
+    };
+    let disagreement = load::compare_with_mark(connection, head, &mark)
+        .map_err(|error| OpenError::sqlite("read", &paths.database, &error))?;
+    match disagreement {
+        None => Ok(()),
+        Some(Disagreement::OtherStore) => Err(wrong("belongs to another store")),
+        Some(Disagreement::Lost) => Err(OpenError::LostCommits {
+            path: paths.database.clone(),
+            found: head.revision,
+            committed: mark.revision,
+        }),
+        Some(Disagreement::Diverged) => Err(OpenError::Damaged {
+            path: paths.database.clone(),
+            what: format!("journal {}: not the one that was committed", mark.seq),
+        }),
+    }
+}
+
+/// What is found whole is set up for writing.
+fn settle(connection: &Connection, path: &Path) -> Result<(), OpenError> {
+    fs::set_permissions(path, Permissions::from_mode(0o600))
+        .map_err(|error| OpenError::io("set the permissions of", path, error))?;
+    connection
+        .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
+        .and_then(|()| connection.pragma_update(None, "synchronous", "FULL"))
+        // A log that a long backup let grow is cut back to this at the next occasion.
+        .and_then(|()| {
+            connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))
+        })
+        .map_err(|error| OpenError::sqlite("set up", path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEXT: &[Migration] = &[
+        Migration { to: 2, sql: "CREATE TABLE note (text TEXT) STRICT" },
+        Migration { to: 3, sql: "INSERT INTO note VALUES ('kept')" },
+    ];
+
+    #[test]
+    fn each_step_is_taken_once_and_a_failing_one_leaves_the_layout_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("state");
+        drop(Store::open(&dir, &Options::default()).unwrap());
+        let path = dir.join("store.db");
+        let mut connection = connect(&path).unwrap();
+        let failing = [
+            Migration { to: 2, sql: NEXT[0].sql },
+            Migration {
+                to: 3,
+                sql: "INSERT INTO note VALUES ('lost'); SELECT nothing FROM nowhere",
+            },
+        ];
+        assert!(bring_up(&mut connection, &path, &failing, 3).is_err());
+        assert_eq!(check_schema(&connection, &path, 3).unwrap(), 2);
+        bring_up(&mut connection, &path, NEXT, 3).unwrap();
+        bring_up(&mut connection, &path, NEXT, 3).unwrap();
+        let notes: Vec<String> = connection
+            .prepare("SELECT text FROM note")
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert_eq!(notes, ["kept"]);
+        assert_eq!(Head::read(&connection).unwrap().unwrap().schema, 3);
+    }
+}

@@ -1,0 +1,130 @@
+//! Reads a store that a server has open, or a backup, from any thread. Never writes; each answer
+//! is from one moment. A reader is one connection: threads that ask at once open one each.
+
+use std::path::Path;
+use std::time::Duration;
+
+use gpool_model::{JobNumber, Seq};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+
+use crate::archive::{self, ArchiveFilter};
+use crate::create::Paths;
+use crate::error::{LoadError, OpenError, ReadError};
+use crate::head::signed;
+use crate::load::{self, JOURNAL_COLUMNS, Loaded, Walk, journal_row};
+use crate::open::{check_file, check_schema};
+use crate::row::{ArchiveEntry, JournalEntry};
+use crate::schema::SCHEMA;
+
+/// A connection for reading.
+pub struct Reader {
+    connection: Connection,
+}
+
+impl Reader {
+    /// Opens the store in a state folder, or a backup file.
+    ///
+    /// # Errors
+    /// If there is none, or it is not of this gpool.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        Ok(Self { connection: connect(&database_of(path)?)? })
+    }
+
+    /// Everything that a server starts from, checked in the same way.
+    ///
+    /// # Errors
+    /// If it can't be read or is not what was committed.
+    pub fn load(&self) -> Result<Loaded, LoadError> {
+        load::load(&self.connection).map(|(_, loaded)| loaded)
+    }
+
+    /// Entries of the journal from `from` on, at most `limit`, each checked against the chain.
+    ///
+    /// # Errors
+    /// If one is not what was committed.
+    pub fn journal(&self, from: Seq, limit: u32) -> Result<Vec<JournalEntry>, ReadError> {
+        let from = from.0.max(1);
+        let transaction = self.connection.unchecked_transaction()?;
+        let mut walk = match from - 1 {
+            0 => Walk::start(),
+            before => match load::chain_at(&transaction, Seq(before))? {
+                Some(chain) => Walk::after(Seq(before), chain),
+                // Beyond the end: there is nothing yet, or it is `verify` that tells what is lost.
+                None => return Ok(Vec::new()),
+            },
+        };
+        let mut statement = transaction.prepare_cached(&format!(
+            "SELECT {JOURNAL_COLUMNS} FROM journal WHERE seq >= ?1 ORDER BY seq LIMIT ?2"
+        ))?;
+        let mut rows = statement.query([signed(from), i64::from(limit)])?;
+        let mut entries = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (entry, chain) = journal_row(row)?;
+            walk.step(&entry, chain).map_err(ReadError::Damaged)?;
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+
+    /// Ended jobs that `filter` lets through, newest number first.
+    ///
+    /// # Errors
+    /// If one is not what was committed.
+    pub fn archive(&self, filter: &ArchiveFilter) -> Result<Vec<ArchiveEntry>, ReadError> {
+        archive::list(&self.connection, filter)
+    }
+
+    /// One ended job.
+    ///
+    /// # Errors
+    /// If it is not what was committed.
+    pub fn archived(&self, job: JobNumber) -> Result<Option<ArchiveEntry>, ReadError> {
+        archive::get(&self.connection, job)
+    }
+}
+
+/// The database that `path` means: a file, or the one in a state folder.
+pub fn database_of(path: &Path) -> Result<std::path::PathBuf, OpenError> {
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => OpenError::NoStore { path: path.to_owned() },
+        _ => OpenError::io("look at", path, error),
+    })?;
+    if !metadata.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let paths = Paths::of(path);
+    if crate::file::is_there(&paths.database) {
+        return Ok(paths.database);
+    }
+    match paths.sign_of_a_store() {
+        Some(sign) => Err(OpenError::Vanished { sign: sign.to_owned(), path: paths.database }),
+        None => Err(OpenError::NoStore { path: path.to_owned() }),
+    }
+}
+
+/// Opens a database for reading only.
+pub fn connect(path: &Path) -> Result<Connection, OpenError> {
+    check_file(path)?;
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )
+    .and_then(|connection| {
+        connection.busy_timeout(Duration::from_secs(10))?;
+        connection.pragma_update(None, "cell_size_check", true)?;
+        Ok(connection)
+    })
+    .map_err(|error| OpenError::sqlite("open", path, &error))?;
+    check_schema(&connection, path, SCHEMA)?;
+    Ok(connection)
+}
+
+/// True if the database has a table of that name.
+pub fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    connection
+        .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1", [name], |_| {
+            Ok(())
+        })
+        .optional()
+        .map(|row| row.is_some())
+}

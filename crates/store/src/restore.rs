@@ -1,0 +1,186 @@
+//! Makes a store out of a backup. What was there before is never deleted: it is in the way, or it
+//! is put aside whole.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use gpool_model::{Revision, Term};
+use rusqlite::Connection;
+
+use crate::backup::copy_database;
+use crate::blobs::{BlobFiles, Blobs};
+use crate::create::{self, Paths};
+use crate::error::{OpenError, RestoreError};
+use crate::file;
+use crate::head::Head;
+use crate::lock::Lock;
+use crate::mark::Mark;
+use crate::reader;
+use crate::verify;
+
+// Agents refuse terms older than they have seen, and a backup does not know the latest. Far more
+// than any server's number of starts, and nothing next to 2^64.
+const FENCE_STEP: u64 = 1_000_000;
+
+/// What to do with a store that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Leave everything as it is.
+    Refuse,
+    /// Move its files into a new folder beside them, `aside-1` and so on.
+    PutAside,
+}
+
+/// What was restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// The last commit in it.
+    pub revision: Revision,
+    /// The newest term; higher than in the backup, so that agents follow.
+    pub fence: Term,
+    /// How many records it has.
+    pub n_records: u64,
+    /// How many blobs it has.
+    pub n_blobs: u64,
+    /// Where the files of the store before it are now.
+    pub put_aside: Option<PathBuf>,
+}
+
+/// Makes the store in state folder `dir` out of a backup. A plain database file is as good as a
+/// backup; its blobs are looked for beside it.
+///
+/// # Errors
+/// If a server holds the folder, a store is there, the backup is damaged, or something can't be
+/// written. What was there is still there then, at most under the name that `put_aside` would tell.
+pub fn restore(backup: &Path, dir: &Path, existing: Existing) -> Result<Restored, RestoreError> {
+    if backup.is_dir() {
+        let what = "it is a folder".to_owned();
+        return Err(OpenError::NotAStore { path: backup.to_owned(), what }.into());
+    }
+    let report = verify::verify(backup)?;
+    if let Some(finding) = report.findings.first() {
+        let what = finding.to_string();
+        return Err(RestoreError::Damaged { path: backup.to_owned(), what });
+    }
+    let source = reader::connect(backup)?;
+    let _lock = Lock::take(dir, true)?;
+    let paths = Paths::of(dir);
+    // The newest term that anything here knows of; a damaged mark knows none.
+    let seen = Mark::read(&paths.mark).ok().flatten().map_or(Term(0), |mark| mark.fence);
+    let occupied = file::is_there(&paths.database) || paths.sign_of_a_store().is_some();
+    if occupied && existing == Existing::Refuse {
+        return Err(RestoreError::Exists { path: dir.to_owned() });
+    }
+    // All that can fail for want of space comes before anything is moved.
+    let staged = Paths::of(&dir.join("restore.new"));
+    remove_staged(&staged.dir).map_err(|error| write_error(dir, &error))?;
+    file::create_private_dir(&staged.dir).map_err(|error| write_error(dir, &error))?;
+    let head = stage_database(&source, &staged, seen)?;
+    let n_blobs = stage_blobs(&source, backup, &staged)?;
+    let put_aside = if occupied { Some(put_aside(&paths)?) } else { None };
+    publish(&staged, &paths).map_err(|error| write_error(dir, &error))?;
+    Ok(Restored {
+        revision: head.revision,
+        fence: head.fence,
+        n_records: head.records.n_rows,
+        n_blobs,
+        put_aside,
+    })
+}
+
+fn write_error(dir: &Path, error: &dyn std::fmt::Display) -> RestoreError {
+    RestoreError::Write { path: dir.to_owned(), what: error.to_string() }
+}
+
+/// What an interrupted restore left is a copy of a backup, and never was a store.
+fn remove_staged(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn stage_database(source: &Connection, staged: &Paths, seen: Term) -> Result<Head, RestoreError> {
+    let path = &staged.database;
+    let write =
+        |error: rusqlite::Error| RestoreError::from(OpenError::sqlite("write", path, &error));
+    let mut copy = create::fresh_database(path)?;
+    copy_database(source, &mut copy).map_err(write)?;
+    copy.execute_batch("DROP TABLE IF EXISTS blob; DROP TABLE IF EXISTS blob_key")
+        .map_err(write)?;
+    let mut head = Head::read(&copy).map_err(write)?.map_err(|what| RestoreError::Damaged {
+        path: path.clone(),
+        what: format!("meta: {what}"),
+    })?;
+    head.store_id = file::random().map_err(|error| write_error(path, &error))?;
+    head.fence = Term(head.fence.max(seen).0.saturating_add(FENCE_STEP));
+    head.write(&copy).map_err(write)?;
+    copy.close().map_err(|(_, error)| write(error))?;
+    fs::File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| OpenError::io("write", path, error))?;
+    create::create_mark(staged, &Mark::of(&head))?;
+    Ok(head)
+}
+
+fn stage_blobs(source: &Connection, backup: &Path, staged: &Paths) -> Result<u64, RestoreError> {
+    let mut n_blobs = 0;
+    let mut failed = None;
+    let mut blobs = None;
+    verify::for_each_blob(source, |key, _, bytes| {
+        let put = match &mut blobs {
+            Some(blobs) => Blobs::put(blobs, &bytes),
+            empty => Blobs::open_in(&staged.blobs, Some(*key))
+                .and_then(|opened| empty.insert(opened).put(&bytes)),
+        };
+        n_blobs += u64::from(put.is_ok());
+        failed = failed.take().or(put.err());
+        Ok(())
+    })
+    .map_err(|error| OpenError::sqlite("read", backup, &error))?;
+    let beside = Paths::of(file::parent(backup)).blobs;
+    if blobs.is_none() && failed.is_none() && file::is_there(&beside) {
+        let files = BlobFiles::open(&beside)?;
+        let blobs = Blobs::open_in(&staged.blobs, Some(files.key))?;
+        for id in files.list()? {
+            blobs.put(&files.get(&id)?)?;
+            n_blobs += 1;
+        }
+    }
+    failed.map_or(Ok(n_blobs), |error| Err(error.into()))
+}
+
+fn put_aside(paths: &Paths) -> Result<PathBuf, RestoreError> {
+    let error = |error: io::Error| write_error(&paths.dir, &error);
+    let mut number = 1_u64;
+    let aside = loop {
+        let aside = paths.dir.join(format!("aside-{number}"));
+        if !file::is_there(&aside) {
+            break aside;
+        }
+        number += 1;
+    };
+    file::create_private_dir(&aside).map_err(error)?;
+    // The shared memory of the log holds nothing of its own, and is made again.
+    for path in [&paths.database, &paths.log, &paths.mark, &paths.blobs] {
+        if let Some(name) = path.file_name().filter(|_| file::is_there(path)) {
+            fs::rename(path, aside.join(name)).map_err(error)?;
+        }
+    }
+    file::sync_dir(&aside).and_then(|()| file::sync_dir(&paths.dir)).map_err(error)?;
+    Ok(aside)
+}
+
+fn publish(staged: &Paths, paths: &Paths) -> io::Result<()> {
+    if file::is_there(&staged.blobs) {
+        file::publish(&staged.blobs, &paths.blobs)?;
+    }
+    // A crash before the last of these leaves a mark without a database, which nobody takes for
+    // a new store.
+    file::publish(&staged.mark, &paths.mark)?;
+    let memory = paths.dir.join("store.db-shm");
+    file::remove_if_there(&memory)?;
+    file::publish(&staged.database, &paths.database)?;
+    remove_staged(&staged.dir)
+}

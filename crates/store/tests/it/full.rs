@@ -1,0 +1,74 @@
+//! A full disk: what was acknowledged stays, new commits are refused as such, and once there is
+//! room it goes on without a restart.
+
+use std::fs;
+
+use gpool_model::Revision;
+use gpool_store::{BlobError, CommitError, Committer, OpenError, Options, Reader, Store};
+
+use crate::support::{Mount, Truth, change, commit, results};
+
+#[test]
+fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
+    let Some(mount) = Mount::tmpfs("4m") else { return };
+    let dir = mount.dir.join("state");
+    let (store, _) = Store::open(&dir, &Options::default()).unwrap();
+    let blobs = store.blobs().unwrap();
+    let reader = store.reader().unwrap();
+    let (on_done, told) = results();
+    let committer = Committer::spawn(store, on_done).unwrap();
+    let mut durable = Truth::default();
+    for _ in 0..20 {
+        committer.submit(durable.next()).unwrap();
+        told.recv().unwrap().unwrap();
+    }
+    let ballast = mount.dir.join("ballast");
+    fs::write(&ballast, vec![0; 1 << 20]).unwrap();
+
+    let big = "x".repeat(100_000);
+    let mut n_big = 0;
+    let refused = loop {
+        let revision = durable.revision + n_big + 1;
+        let record = change("big", &revision.to_string(), Some(&big));
+        committer.submit(commit(revision, vec![record], vec![], vec![])).unwrap();
+        match told.recv().unwrap() {
+            Ok(revision) => assert_eq!(revision, Revision(durable.revision + n_big + 1)),
+            Err(error) => break error,
+        }
+        n_big += 1;
+        assert!(n_big < 100, "4 MB held 10 MB");
+    };
+    assert_eq!(refused, CommitError::StorageFull);
+    assert!(matches!(blobs.put(big.as_bytes()), Err(BlobError::StorageFull { .. })));
+
+    // Reading works on: by the reader, and by loading again.
+    assert_eq!(reader.load().unwrap().revision.0, durable.revision + n_big);
+    let loaded = committer.reset().unwrap();
+    assert_eq!(loaded.revision.0, durable.revision + n_big);
+    assert_eq!(reader.journal(gpool_model::Seq(1), u32::MAX).unwrap(), durable.journal);
+
+    fs::remove_file(&ballast).unwrap();
+    let next = Revision(loaded.revision.0 + 1);
+    let record = change("job", "after", Some("there"));
+    committer.submit(commit(next.0, vec![record], vec![], vec![])).unwrap();
+    assert_eq!(told.recv().unwrap(), Ok(next));
+    blobs.put(big.as_bytes()).unwrap();
+    committer.close();
+    drop(reader);
+    let (_store, loaded) = Store::open(&dir, &Options::default()).unwrap();
+    assert_eq!(loaded.revision, next);
+    assert!(loaded.records.iter().any(|record| record.key == "after"));
+    assert_eq!(Reader::open(&dir).unwrap().load().unwrap(), loaded);
+}
+
+#[test]
+fn no_store_is_made_where_there_is_no_room() {
+    let Some(mount) = Mount::tmpfs("64k") else { return };
+    fs::write(mount.dir.join("ballast"), vec![0; 48 << 10]).unwrap();
+    let dir = mount.dir.join("state");
+    let Err(error) = Store::open(&dir, &Options::default()) else { panic!("opened") };
+    assert!(matches!(error, OpenError::StorageFull { .. }), "{error}");
+    fs::remove_file(mount.dir.join("ballast")).unwrap();
+    mount.remount("size=1m");
+    Store::open(&dir, &Options::default()).unwrap();
+}

@@ -1,0 +1,18 @@
+//! The store as its users see it: what is committed is there, and what is not is an error.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "a test may fail"
+)]
+
+mod backup;
+mod blobs;
+mod commit;
+mod full;
+mod kill;
+mod open;
+mod support;
+mod torn;
+mod verify;
