@@ -1,2 +1,60 @@
-//! Developer commands.
-fn main() {}
+//! Developer commands, run as `cargo xtask …` from anywhere in the repository: the tests, the
+//! checks, and both as the continuous integration runs them. Nothing here is shipped.
+
+mod check;
+mod document;
+mod layering;
+mod need;
+mod step;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+/// Printed with `help`, and with an error when the command is not known.
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  test    install what the tests need and run all of them
+  check   format, lints, documentation, layering, tidiness, dependencies
+  ci      check, then test: what must pass before a change is merged
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["test"] => test::run(),
+        ["check"] => check::run(),
+        ["ci"] => ci(),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(true)
+        }
+        [] => return usage_error("no command was given"),
+        [word] => return usage_error(&format!("unknown command {word:?}")),
+        [_, ..] => return usage_error("a command takes no arguments"),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The checks and the tests. The tests run even if a check fails, so that one run tells all that
+/// is wrong, and come last, so that their summary is the last line.
+fn ci() -> anyhow::Result<bool> {
+    let checked = check::run()?;
+    let tested = test::run()?;
+    Ok(checked && tested)
+}
+
+fn usage_error(what: &str) -> ExitCode {
+    eprintln!("error: {what}\n\n{USAGE}");
+    ExitCode::from(2)
+}

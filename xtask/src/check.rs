@@ -1,0 +1,76 @@
+//! `cargo xtask check`: what a machine can check beside the tests. Every step runs even if an
+//! earlier one failed, so that one run shows all that is wrong.
+
+use std::process::{Command, Stdio};
+
+use crate::step::{announce, cargo, succeeds};
+use crate::{document, layering, tidy};
+
+/// Newer releases have changed what their configuration means; raise it together with deny.toml.
+const CARGO_DENY_VERSION: &str = "0.20.2";
+
+/// Runs all checks and tells whether all passed.
+///
+/// # Errors
+/// If a program cannot be started or the workspace cannot be read.
+pub fn run() -> anyhow::Result<bool> {
+    let mut failed = Vec::new();
+    let mut note = |title: &'static str, passed: bool| {
+        if !passed {
+            failed.push(title);
+        }
+    };
+    note("tidy", reported("tidy", &tidy::violations()?));
+    note("documents", reported("documents", &document::violations()?));
+    note("layering", reported("layering", &layering::violations()?));
+    note("format", succeeds("format", cargo(&["fmt", "--all", "--check"]))?);
+    note("lints", succeeds("lints", clippy())?);
+    note("documentation", succeeds("documentation", rustdoc())?);
+    note("dependencies", dependencies()?);
+
+    announce("checks");
+    if failed.is_empty() {
+        eprintln!("all passed");
+    } else {
+        eprintln!("failed: {}", failed.join(", "));
+    }
+    Ok(failed.is_empty())
+}
+
+fn reported(title: &str, violations: &[String]) -> bool {
+    announce(title);
+    for violation in violations {
+        eprintln!("{violation}");
+    }
+    violations.is_empty()
+}
+
+fn clippy() -> Command {
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+}
+
+fn rustdoc() -> Command {
+    let mut command = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    command
+}
+
+/// Licences, bans and sources need no network once the dependencies are there; advisories do, and
+/// are looked at where there is one.
+fn dependencies() -> anyhow::Result<bool> {
+    // The graph is looked at for every platform, so the dependencies of all must be there.
+    if !succeeds("fetch dependencies", cargo(&["fetch", "--locked"]))? {
+        return Ok(false);
+    }
+    let installed = cargo(&["deny", "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?
+        .success();
+    let install = ["install", "--locked", "cargo-deny", "--version", CARGO_DENY_VERSION];
+    if !installed && !succeeds("install cargo-deny", cargo(&install))? {
+        return Ok(false);
+    }
+    let check = ["deny", "--offline", "--locked", "check", "licenses", "bans", "sources"];
+    succeeds("dependencies", cargo(&check))
+}

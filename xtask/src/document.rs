@@ -1,0 +1,107 @@
+//! What can be checked about the documents: their links lead somewhere, the code map names every
+//! crate, and the index of decisions names every decision.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::{step, tidy};
+
+/// Everything wrong, a line each.
+///
+/// # Errors
+/// If the repository cannot be read.
+pub fn violations() -> anyhow::Result<Vec<String>> {
+    let root = step::root();
+    let mut found = link_violations(&root)?;
+    found.extend(unnamed(&root.join("crates"), &root.join("ARCHITECTURE.md"), "")?);
+    found.extend(unnamed(&root.join("docs/adr"), &root.join("docs/adr/README.md"), "README.md")?);
+    Ok(found)
+}
+
+/// Links to files that are not there.
+fn link_violations(root: &Path) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for path in tidy::files(root)? {
+        if path.extension().is_none_or(|it| it != "md") {
+            continue;
+        }
+        let folder = path.parent().context("a file lies in a folder")?;
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let shown = path.strip_prefix(root).unwrap_or(&path).display();
+        for target in targets(&text) {
+            if !folder.join(target).exists() {
+                found.push(format!("{shown}: the link to {target} leads nowhere"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Files that a document links to, without the place inside them.
+fn targets(text: &str) -> Vec<&str> {
+    text.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'))
+        .map(|(target, _)| target.split_once('#').map_or(target, |(file, _)| file))
+        .filter(|target| !target.is_empty() && !target.contains("://"))
+        .collect()
+}
+
+/// Entries of a folder that a document does not name.
+fn unnamed(folder: &Path, document: &Path, except: &str) -> anyhow::Result<Vec<String>> {
+    let text =
+        fs::read_to_string(document).with_context(|| format!("reading {}", document.display()))?;
+    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(|| format!("reading {}", folder.display()))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name != except && !names(&text, &name) {
+            found.push(format!("{}: does not name {name}", document.display()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Whether a text has a name as code or as the target of a link.
+fn names(text: &str, name: &str) -> bool {
+    text.contains(&format!("`{name}`")) || text.contains(&format!("]({name})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documents_are_true_to_the_folders() {
+        let found = violations().expect("the repository can be read");
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+
+    #[test]
+    fn links_inside_the_repository_are_followed() {
+        let text = "[a](b.md) [c](https://example.org/d) [e](#f) [g](h/i.md#j)";
+        assert_eq!(targets(text), ["b.md", "h/i.md"]);
+    }
+
+    #[test]
+    fn what_leads_nowhere_or_is_not_named_is_reported() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path();
+        fs::create_dir(path.join("things")).expect("a folder");
+        fs::write(path.join("things/one"), "").expect("a file");
+        fs::write(path.join("things/two"), "").expect("a file");
+        fs::write(path.join("list.md"), "`one` and [here](gone.md)\n").expect("a file");
+        assert_eq!(
+            link_violations(path).expect("readable"),
+            ["list.md: the link to gone.md leads nowhere"]
+        );
+        let found = unnamed(&path.join("things"), &path.join("list.md"), "").expect("readable");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].ends_with("does not name two"), "{found:?}");
+    }
+}

@@ -1,0 +1,254 @@
+//! Which crate may import which. The table is the one place where an arrow between crates is
+//! allowed; it holds crates that do not exist yet, so that their place is known before they come.
+//! It also holds what keeps the pure crates pure, as far as it can be seen from outside them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::Context;
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+use crate::step;
+
+/// What the crates of one row may import of this repository.
+#[derive(Clone, Copy)]
+enum Allowed {
+    Only(&'static [&'static str]),
+    /// Every other crate of the table.
+    All,
+}
+
+/// Crates by folder below `crates/`; development dependencies are free.
+const TABLE: &[(&str, Allowed)] = &[
+    ("model", Allowed::Only(&[])),
+    ("world", Allowed::Only(&["model"])),
+    ("node", Allowed::Only(&["model"])),
+    ("sched", Allowed::Only(&["model", "world", "node"])),
+    ("verify", Allowed::Only(&["model", "world"])),
+    ("control", Allowed::Only(&["model", "world", "node", "sched", "verify"])),
+    ("scenario", Allowed::Only(PURE)),
+    (
+        "sim",
+        Allowed::Only(&[
+            "model", "world", "node", "sched", "verify", "control", "scenario", "wire",
+        ]),
+    ),
+    ("wire", Allowed::Only(&["model"])),
+    ("client", Allowed::Only(&["wire"])),
+    ("store", Allowed::Only(&["model"])),
+    ("history", Allowed::Only(&["model"])),
+    ("device", Allowed::Only(&["model", "sys"])),
+    ("sys", Allowed::Only(&[])),
+    ("ledger", Allowed::Only(&[])),
+    (
+        "agent",
+        Allowed::Only(&["model", "node", "wire", "client", "device", "history", "sys", "ledger"]),
+    ),
+    (
+        "server",
+        Allowed::Only(&[
+            "model", "world", "node", "sched", "verify", "control", "scenario", "sim", "wire",
+            "store", "history",
+        ]),
+    ),
+    ("bridge", Allowed::Only(&["wire", "client"])),
+    ("gpool", Allowed::All),
+    ("shim", Allowed::Only(&["ledger"])),
+];
+
+/// The crates without clock, input, output, threads, floats, hash order and randomness.
+const PURE: &[&str] = &["model", "world", "node", "sched", "verify", "control"];
+
+/// What a pure crate may import from elsewhere: neither can reach the outside world.
+const PURE_EXTERNAL: &[&str] = &["serde", "thiserror"];
+
+/// Attributes that each pure crate carries in its `lib.rs`.
+const PURE_ATTRIBUTES: &[&str] = &["#![forbid(unsafe_code)]", "#![deny(clippy::float_arithmetic)]"];
+
+/// A crate of the workspace and what its shipped code depends on, by folder where it is one of
+/// ours and by package name where it is not.
+#[derive(Debug, Default)]
+struct Crate {
+    folder: String,
+    ours: BTreeSet<String>,
+    external: BTreeSet<String>,
+}
+
+/// Everything that breaks the table or purity, a line each.
+///
+/// # Errors
+/// If `cargo metadata` fails or a file of a pure crate cannot be read.
+pub fn violations() -> anyhow::Result<Vec<String>> {
+    let root = step::root();
+    let crates = read_crates(&root)?;
+    let mut found = arrow_violations(&crates);
+    found.extend(purity_violations(&crates));
+    found.extend(source_violations(&root.join("crates"), &crates)?);
+    Ok(found)
+}
+
+/// Reads every crate of the workspace, without resolving what is outside it.
+fn read_crates(root: &Path) -> anyhow::Result<Vec<Crate>> {
+    let metadata = MetadataCommand::new()
+        .manifest_path(root.join("Cargo.toml"))
+        .no_deps()
+        .exec()
+        .context("reading cargo metadata")?;
+    let folder_of = |path: &Path| {
+        path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    let mut crates = Vec::new();
+    for package in metadata.packages {
+        let manifest = package.manifest_path.as_std_path();
+        let mut it = Crate {
+            folder: folder_of(manifest.parent().context("a manifest lies in a folder")?),
+            ..Crate::default()
+        };
+        for dependency in package.dependencies {
+            match (dependency.kind, dependency.path) {
+                (DependencyKind::Development, _) => {}
+                (_, Some(path)) => {
+                    it.ours.insert(folder_of(path.as_std_path()));
+                }
+                (_, None) => {
+                    it.external.insert(dependency.name);
+                }
+            }
+        }
+        crates.push(it);
+    }
+    crates.sort_by(|a, b| a.folder.cmp(&b.folder));
+    Ok(crates)
+}
+
+/// The row of a crate. Stub drivers and this package stand beside the table: they import none of
+/// it, and none of it imports them.
+fn row(folder: &str) -> Option<Allowed> {
+    if folder == "xtask" || folder.starts_with("stub-") {
+        return Some(Allowed::Only(&[]));
+    }
+    TABLE.iter().find(|(name, _)| *name == folder).map(|(_, allowed)| *allowed)
+}
+
+fn arrow_violations(crates: &[Crate]) -> Vec<String> {
+    let mut found = Vec::new();
+    for it in crates {
+        let from = &it.folder;
+        let Some(allowed) = row(from) else {
+            found.push(format!("crate {from} has no row in the table of allowed imports"));
+            continue;
+        };
+        for to in &it.ours {
+            let in_table = TABLE.iter().any(|(name, _)| name == to);
+            let ok = match allowed {
+                Allowed::All => in_table,
+                Allowed::Only(names) => names.contains(&to.as_str()),
+            };
+            if !ok {
+                found.push(format!("arrow {from} -> {to} is not allowed"));
+            }
+        }
+    }
+    found
+}
+
+fn purity_violations(crates: &[Crate]) -> Vec<String> {
+    let mut found = Vec::new();
+    for it in crates.iter().filter(|it| PURE.contains(&it.folder.as_str())) {
+        let ours = it.ours.iter().filter(|name| !PURE.contains(&name.as_str()));
+        let external = it.external.iter().filter(|name| !PURE_EXTERNAL.contains(&name.as_str()));
+        for name in ours.chain(external) {
+            found.push(format!("pure crate {} depends on {name}", it.folder));
+        }
+    }
+    found
+}
+
+/// Every pure crate that exists has the attributes, and the same list of what it must not call.
+fn source_violations(folder: &Path, crates: &[Crate]) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+    };
+    let lints = read(&folder.join("model/clippy.toml"))?;
+    for name in PURE.iter().filter(|name| crates.iter().any(|it| it.folder == **name)) {
+        let source = read(&folder.join(name).join("src/lib.rs"))?;
+        for attribute in PURE_ATTRIBUTES {
+            if !source.lines().any(|line| line == *attribute) {
+                found.push(format!("pure crate {name}: src/lib.rs lacks {attribute}"));
+            }
+        }
+        let own = std::fs::read_to_string(folder.join(name).join("clippy.toml"));
+        if own.ok().as_deref() != Some(&lints) {
+            found.push(format!("pure crate {name}: clippy.toml is not that of model"));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(folder: &str, ours: &[&str], external: &[&str]) -> Vec<Crate> {
+        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        vec![Crate { folder: folder.to_owned(), ours: set(ours), external: set(external) }]
+    }
+
+    #[test]
+    fn the_workspace_keeps_the_table() {
+        assert_eq!(violations().expect("the workspace can be read"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_workspace_is_seen() {
+        let crates = read_crates(&step::root()).expect("the workspace can be read");
+        let sched = crates.iter().find(|it| it.folder == "sched").expect("there is a scheduler");
+        assert!(sched.ours.contains("model"), "{sched:?}");
+    }
+
+    #[test]
+    fn a_forbidden_arrow_is_named() {
+        let found = arrow_violations(&one("sched", &["model", "store"], &[]));
+        assert_eq!(found, ["arrow sched -> store is not allowed"]);
+        assert_eq!(arrow_violations(&one("gpool", &["stub-nvml"], &[])).len(), 1);
+        assert_eq!(arrow_violations(&one("stub-nvml", &["model"], &[])).len(), 1);
+        assert!(arrow_violations(&one("gpool", &["server", "model"], &[])).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_crate_needs_a_row() {
+        let found = arrow_violations(&one("util", &[], &["serde"]));
+        assert_eq!(found, ["crate util has no row in the table of allowed imports"]);
+    }
+
+    #[test]
+    fn a_pure_crate_depends_on_nothing_that_acts() {
+        let found = purity_violations(&one("world", &["model", "wire"], &["serde", "tokio"]));
+        assert_eq!(
+            found,
+            ["pure crate world depends on wire", "pure crate world depends on tokio"]
+        );
+        assert!(purity_violations(&one("scenario", &[], &["proptest"])).is_empty());
+    }
+
+    /// Rows are written in the order in which crates may build on each other, so that a cycle
+    /// cannot be written.
+    #[test]
+    fn every_row_names_rows_and_makes_no_cycle() {
+        let mut placed: BTreeSet<&str> = BTreeSet::new();
+        for _ in TABLE {
+            for (name, allowed) in TABLE {
+                let ready = match allowed {
+                    Allowed::All => true,
+                    Allowed::Only(names) => names.iter().all(|it| placed.contains(it)),
+                };
+                if ready {
+                    placed.insert(name);
+                }
+            }
+        }
+        let left: Vec<_> = TABLE.iter().filter(|(name, _)| !placed.contains(name)).collect();
+        assert!(left.is_empty(), "in a cycle or behind an unknown name: {:?}", left.len());
+    }
+}
