@@ -1,1 +1,4 @@
 //! The state machine: events in, commits and effects out.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
