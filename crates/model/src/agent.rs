@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::Allocation;
 use crate::device::Device;
-use crate::id::{DeviceUuid, Generation, TaskId, Term};
+use crate::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
 use crate::job::{EndCause, ExitStatus, JobSpec, Usage};
 use crate::node::NodeFacts;
 use crate::resource::Resources;
@@ -44,6 +44,8 @@ pub enum Order {
         task: TaskId,
         /// The signal's number.
         signal: i32,
+        /// Whose request it was: an order that comes twice is acted on once.
+        request: RequestId,
     },
     /// The task's end is durable: forget it.
     Acknowledge {

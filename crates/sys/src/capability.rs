@@ -1,0 +1,139 @@
+//! What works on this machine, for people to read: probed, not guessed.
+
+use crate::cgroup::Site;
+use crate::{child, pidfd, proc};
+
+/// How a limit or a guarantee is held here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// By the kernel's control groups, version 2.
+    CgroupV2,
+    /// By the kernel's control groups, version 1.
+    CgroupV1,
+    /// By a limit on each process or user; weaker, since a job may have many.
+    ProcessLimit,
+    /// By looking for the processes of a job and ending each.
+    ProcessTree,
+    /// Not at all.
+    No,
+}
+
+impl Held {
+    /// In words.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CgroupV2 => "cgroup v2",
+            Self::CgroupV1 => "cgroup v1",
+            Self::ProcessLimit => "process limit",
+            Self::ProcessTree => "process tree",
+            Self::No => "no",
+        }
+    }
+}
+
+/// What an agent can do for jobs on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Whether jobs can run as other users.
+    pub other_users: bool,
+    /// How all processes of a job are ended.
+    pub kill: Held,
+    /// How host memory is limited.
+    pub memory: Held,
+    /// How the number of processes is limited.
+    pub processes: Held,
+    /// How CPU time is limited.
+    pub cpu: Held,
+    /// Whether processes can be named without races (Linux 5.3).
+    pub pidfd: bool,
+    /// Whether a reboot can be told (`/proc/sys/kernel/random/boot_id`).
+    pub boot_id: bool,
+    /// Whether a job can be born in its control group (Linux 5.7).
+    pub born_in_cgroup: bool,
+}
+
+impl Capabilities {
+    /// Tries what there is. Control groups that it makes for that are gone again afterwards.
+    #[must_use]
+    pub fn probe() -> Self {
+        let site = Site::open(&format!("gpool-probe-{}", std::process::id()));
+        let found = Self::with(&site);
+        site.close();
+        found
+    }
+
+    /// What works with the control groups of an agent that has them open.
+    #[must_use]
+    pub fn with(site: &Site) -> Self {
+        let held = |v2: bool, v1: bool, else_held| match (v2, v1) {
+            (true, _) => Held::CgroupV2,
+            (false, true) => Held::CgroupV1,
+            (false, false) => else_held,
+        };
+        Self {
+            other_users: rustix::process::geteuid().is_root(),
+            kill: held(site.unified.is_some(), false, Held::ProcessTree),
+            memory: held(site.controllers.memory, site.memory_v1.is_some(), Held::ProcessLimit),
+            processes: held(site.controllers.pids, site.pids_v1.is_some(), Held::ProcessLimit),
+            cpu: held(site.controllers.cpu, false, Held::No),
+            pidfd: matches!(pidfd::open(std::process::id()), Ok(Some(_))),
+            boot_id: !proc::boot_id().is_empty(),
+            born_in_cgroup: site.unified.is_some() && child::can_be_born_in_cgroup(),
+        }
+    }
+
+    /// What people should know of what is missing, a line each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<&'static str> {
+        let mut warnings = Vec::new();
+        if self.kill != Held::CgroupV2 {
+            warnings.push(
+                "no writable cgroup v2: a job's processes are ended one by one, and some may \
+                 outlive a shepherd that was killed",
+            );
+        }
+        if self.memory == Held::ProcessLimit {
+            warnings.push(
+                "no memory cgroup: --mem limits each process of a job, not all of them together",
+            );
+        }
+        if self.processes == Held::ProcessLimit {
+            warnings.push("no pids cgroup: a user's processes are limited, those of root are not");
+        }
+        if self.cpu == Held::No {
+            warnings.push("no cpu controller: --cpus is booked and not enforced");
+        }
+        if !self.pidfd {
+            warnings.push("no pidfd (Linux before 5.3): gpool can't run jobs on this machine");
+        }
+        if !self.boot_id {
+            warnings.push("no boot id: gpool can't tell a restart of the machine");
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probe_leaves_nothing_behind_and_knows_pidfds() {
+        let found = Capabilities::probe();
+        assert!(found.pidfd && found.boot_id);
+        let name = format!("gpool-probe-{}", std::process::id());
+        let again = Site::open(&name);
+        again.close();
+        for folder in [again.unified, again.memory_v1, again.pids_v1].into_iter().flatten() {
+            assert!(!folder.exists(), "{}", folder.display());
+        }
+    }
+
+    #[test]
+    fn a_machine_without_groups_is_warned_of() {
+        let found = Capabilities::with(&Site::default());
+        assert_eq!((found.kill, found.memory), (Held::ProcessTree, Held::ProcessLimit));
+        assert_eq!(found.warnings().len(), 4);
+    }
+}

@@ -1,0 +1,365 @@
+//! Control groups: killing a whole tree at once (version 2, wherever it is writable) and limits
+//! (controllers of version 2, else those of version 1). Nothing outside the groups that were made
+//! here is ever changed, but for handing our own controllers down.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::pidfd;
+
+/// Where this process may make groups, and what they can do there. Plain paths, so that it can be
+/// handed to another process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// A folder of version 2 in which groups can be killed.
+    pub unified: Option<PathBuf>,
+    /// Controllers of version 2 that work there.
+    pub controllers: Controllers,
+    /// A folder of version 1 that limits memory.
+    pub memory_v1: Option<PathBuf>,
+    /// A folder of version 1 that limits processes.
+    pub pids_v1: Option<PathBuf>,
+}
+
+/// Which limits work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Controllers {
+    /// Host memory.
+    pub memory: bool,
+    /// Processes and threads.
+    pub pids: bool,
+    /// CPU time.
+    pub cpu: bool,
+}
+
+/// What one group may use; `None` is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of host memory.
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u32>,
+    /// Thousandths of a CPU core.
+    pub cpu_milli: Option<u64>,
+}
+
+impl Site {
+    /// Finds where groups can be made below the group that this process is in, and makes a folder
+    /// of that name there. What can't be had is absent.
+    #[must_use]
+    pub fn open(name: &str) -> Self {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mut site = Self::default();
+        if let Some(home) = home(&mounts, &own, None) {
+            (site.unified, site.controllers) = open_unified(&home, name);
+        }
+        let v1 = |controller: &str, file: &str| {
+            let folder = home(&mounts, &own, Some(controller))?.join(name);
+            make(&folder).ok()?;
+            folder.join(file).exists().then_some(folder)
+        };
+        if !site.controllers.memory {
+            site.memory_v1 = v1("memory", "memory.limit_in_bytes");
+        }
+        if !site.controllers.pids {
+            site.pids_v1 = v1("pids", "pids.max");
+        }
+        site
+    }
+
+    /// Makes a group with limits. Limits that can't be had here are left out; [`Group::limited`]
+    /// says which are held. `None` if there is nothing to make.
+    #[must_use]
+    pub fn group(&self, name: &str, limits: Limits) -> Option<Group> {
+        let mut group = Group::default();
+        if let Some(folder) = self.unified.as_ref().map(|unified| unified.join(name))
+            && make(&folder).is_ok()
+        {
+            group.limit_unified(&folder, self.controllers, limits);
+            group.handle = File::open(&folder).ok().map(OwnedFd::from);
+            group.unified = Some(folder);
+        }
+        if let (Some(memory), Some(folder)) = (limits.memory, &self.memory_v1) {
+            let folder = folder.join(name);
+            if make(&folder).is_ok()
+                && write(&folder.join("memory.limit_in_bytes"), &memory.to_string()).is_ok()
+            {
+                // Swap would be memory without a limit. The file is absent without swap accounting.
+                let _ = write(&folder.join("memory.memsw.limit_in_bytes"), &memory.to_string());
+                group.limited.memory = true;
+                group.memory_v1 = Some(folder);
+            }
+        }
+        if let (Some(pids), Some(folder)) = (limits.pids, &self.pids_v1) {
+            let folder = folder.join(name);
+            if make(&folder).is_ok() && write(&folder.join("pids.max"), &pids.to_string()).is_ok() {
+                group.limited.pids = true;
+                group.pids_v1 = Some(folder);
+            }
+        }
+        (group.unified.is_some() || group.memory_v1.is_some() || group.pids_v1.is_some())
+            .then_some(group)
+    }
+
+    /// A group as it was made earlier, by whatever process.
+    #[must_use]
+    pub fn existing(&self, name: &str) -> Group {
+        let there = |folder: &Option<PathBuf>| {
+            folder.as_ref().map(|folder| folder.join(name)).filter(|folder| folder.exists())
+        };
+        Group {
+            unified: there(&self.unified),
+            memory_v1: there(&self.memory_v1),
+            pids_v1: there(&self.pids_v1),
+            ..Group::default()
+        }
+    }
+
+    /// Removes the folders of this site, as far as they are empty.
+    pub fn close(&self) {
+        for folder in [&self.unified, &self.memory_v1, &self.pids_v1].into_iter().flatten() {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// One group: a tree of processes.
+#[derive(Debug, Default)]
+pub struct Group {
+    unified: Option<PathBuf>,
+    handle: Option<OwnedFd>,
+    memory_v1: Option<PathBuf>,
+    pids_v1: Option<PathBuf>,
+    limited: Controllers,
+}
+
+impl Group {
+    /// Which limits are held.
+    #[must_use]
+    pub fn limited(&self) -> Controllers {
+        self.limited
+    }
+
+    /// What [`crate::child::fork`] needs to give birth in it.
+    #[must_use]
+    pub fn handle(&self) -> Option<BorrowedFd<'_>> {
+        self.handle.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Moves this process into the version 1 parts, and into the version 2 part unless it was born
+    /// there.
+    ///
+    /// # Errors
+    /// If a part refuses; the limit would not be held.
+    pub fn enter(&self, born_in_unified: bool) -> io::Result<()> {
+        let unified = self.unified.as_ref().filter(|_| !born_in_unified);
+        let parts = [unified, self.memory_v1.as_ref(), self.pids_v1.as_ref()];
+        for folder in parts.into_iter().flatten() {
+            write(&folder.join("cgroup.procs"), "0")?;
+        }
+        Ok(())
+    }
+
+    /// Kills every process in it at once, new ones included; `false` if that is not possible here.
+    #[must_use]
+    pub fn kill(&self) -> bool {
+        let Some(folder) = &self.unified else { return false };
+        write(&folder.join("cgroup.kill"), "1").is_ok()
+    }
+
+    /// The processes in it, as far as some part of it knows.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        let folder = [&self.unified, &self.memory_v1, &self.pids_v1].into_iter().flatten().next();
+        let Some(folder) = folder else { return Vec::new() };
+        let list = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+        list.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Sends every process in it a signal.
+    pub fn signal(&self, number: i32) {
+        for pid in self.processes() {
+            let Ok(Some(process)) = pidfd::open(pid) else { continue };
+            // The id may have changed hands between reading it and opening it.
+            if self.processes().contains(&pid) {
+                let _ = pidfd::signal(process, number);
+            }
+        }
+    }
+
+    /// How many of its processes the kernel has ended because its memory was full.
+    #[must_use]
+    pub fn oom_kills(&self) -> u64 {
+        let files = [
+            self.unified.as_ref().map(|folder| folder.join("memory.events")),
+            self.memory_v1.as_ref().map(|folder| folder.join("memory.oom_control")),
+        ];
+        let count = |path: &PathBuf| -> Option<u64> {
+            let text = fs::read_to_string(path).ok()?;
+            text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+        };
+        files.iter().flatten().filter_map(count).sum()
+    }
+
+    /// Removes it; it must be empty.
+    pub fn remove(&self) {
+        for folder in [&self.unified, &self.memory_v1, &self.pids_v1].into_iter().flatten() {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+
+    fn limit_unified(&mut self, folder: &Path, has: Controllers, limits: Limits) {
+        if let Some(memory) = limits.memory.filter(|_| has.memory) {
+            self.limited.memory = write(&folder.join("memory.max"), &memory.to_string()).is_ok();
+            let _ = write(&folder.join("memory.swap.max"), "0");
+            // A job that has lost one of its processes is of no use: all of them go.
+            let _ = write(&folder.join("memory.oom.group"), "1");
+        }
+        if let Some(pids) = limits.pids.filter(|_| has.pids) {
+            self.limited.pids = write(&folder.join("pids.max"), &pids.to_string()).is_ok();
+        }
+        if let Some(milli) = limits.cpu_milli.filter(|_| has.cpu) {
+            // Microseconds in each tenth of a second; the kernel wants at least a thousand.
+            let quota = milli.saturating_mul(100).max(1000);
+            self.limited.cpu = write(&folder.join("cpu.max"), &format!("{quota} 100000")).is_ok();
+        }
+    }
+}
+
+/// The folder of the group that this process is in: of version 2, or of a controller of version 1.
+fn home(mounts: &str, own: &str, controller: Option<&str>) -> Option<PathBuf> {
+    let mount = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (path, kind, options) = (fields.nth(1)?, fields.next()?, fields.next()?);
+        let fits = match controller {
+            None => kind == "cgroup2",
+            Some(name) => kind == "cgroup" && options.split(',').any(|option| option == name),
+        };
+        fits.then_some(path)
+    })?;
+    let group = own.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let fits = match controller {
+            None => number == "0",
+            Some(name) => controllers.split(',').any(|controller| controller == name),
+        };
+        fits.then_some(path)
+    })?;
+    let home = Path::new(mount).join(group.trim_start_matches('/'));
+    // In a container the path may be that of the host.
+    if home.is_dir() { Some(home) } else { Some(PathBuf::from(mount)) }
+}
+
+fn open_unified(home: &Path, name: &str) -> (Option<PathBuf>, Controllers) {
+    let folder = home.join(name);
+    if make(&folder).is_err() || !folder.join("cgroup.kill").exists() {
+        let _ = fs::remove_dir(&folder);
+        return (None, Controllers::default());
+    }
+    hand_down(home);
+    hand_down(&folder);
+    let probe = folder.join("probe");
+    if make(&probe).is_err() {
+        return (None, Controllers::default());
+    }
+    let has = |file: &str| probe.join(file).exists();
+    let controllers =
+        Controllers { memory: has("memory.max"), pids: has("pids.max"), cpu: has("cpu.max") };
+    let _ = fs::remove_dir(&probe);
+    (Some(folder), controllers)
+}
+
+/// Lets the groups below a folder have its controllers. The kernel refuses while processes are in
+/// the folder itself; if this process is the only one, as in a service of its own, it moves down.
+fn hand_down(folder: &Path) {
+    let available = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
+    let switch = folder.join("cgroup.subtree_control");
+    for controller in ["memory", "pids", "cpu"] {
+        if !available.split_whitespace().any(|name| name == controller) {
+            continue;
+        }
+        let refused = write(&switch, &format!("+{controller}")).is_err();
+        if refused && is_alone(folder) {
+            let supervisor = folder.join("gpool-supervisor");
+            if make(&supervisor).is_ok() && write(&supervisor.join("cgroup.procs"), "0").is_ok() {
+                let _ = write(&switch, &format!("+{controller}"));
+            }
+        }
+    }
+}
+
+fn is_alone(folder: &Path) -> bool {
+    let processes = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    processes.trim() == std::process::id().to_string()
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// Writes without creating: a file that is not there is a limit that is not there.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    File::options().write(true).open(path)?.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may end by a panic.
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+tmpfs /sys/fs/cgroup tmpfs rw 0 0
+cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0
+cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpuacct,cpu 0 0
+cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
+";
+
+    #[test]
+    fn the_own_group_is_found_in_each_hierarchy() {
+        let own = "4:memory:/nowhere/at all\n3:cpu,cpuacct:/\n0::/\n";
+        assert_eq!(home(HYBRID, own, None), Some("/sys/fs/cgroup/unified/".into()));
+        // A folder that does not exist here: the path is somebody else's view.
+        assert_eq!(home(HYBRID, own, Some("memory")), Some("/sys/fs/cgroup/memory".into()));
+        assert_eq!(home(HYBRID, own, Some("cpu")), Some("/sys/fs/cgroup/cpu,cpuacct/".into()));
+        assert_eq!(home(HYBRID, own, Some("pids")), None);
+        assert_eq!(home("", own, None), None);
+    }
+
+    #[test]
+    fn limits_are_written_where_their_files_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("t");
+        fs::create_dir(&folder).unwrap();
+        for file in ["memory.max", "cpu.max"] {
+            fs::write(folder.join(file), "").unwrap();
+        }
+        let all = Controllers { memory: true, pids: true, cpu: true };
+        let limits = Limits { memory: Some(7), pids: Some(8), cpu_milli: Some(1500) };
+        let mut group = Group::default();
+        group.limit_unified(&folder, all, limits);
+        assert_eq!(group.limited(), Controllers { memory: true, pids: false, cpu: true });
+        assert_eq!(fs::read_to_string(folder.join("memory.max")).unwrap(), "7");
+        assert_eq!(fs::read_to_string(folder.join("cpu.max")).unwrap(), "150000 100000");
+    }
+
+    #[test]
+    fn oom_kills_are_counted_in_both_versions() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
+        let text = "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n";
+        fs::write(dir.path().join("memory.oom_control"), text).unwrap();
+        let mut group = Group { unified: Some(dir.path().into()), ..Group::default() };
+        assert_eq!(group.oom_kills(), 2);
+        group = Group { memory_v1: Some(dir.path().into()), ..Group::default() };
+        assert_eq!(group.oom_kills(), 5);
+    }
+}

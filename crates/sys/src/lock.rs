@@ -1,0 +1,69 @@
+//! Open-file-description locks: they belong to an open file, so they last exactly as long as the
+//! process that opened it (and whoever inherits the descriptor), and end with it however it ends.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use crate::check;
+
+#[allow(clippy::cast_possible_truncation)] // Constants of the kernel's, 1 and 0.
+fn whole_file() -> libc::flock {
+    // SAFETY: `flock` is plain data, for which all zeros is a valid value; OFD locks require
+    // `l_pid` to be zero.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock
+}
+
+/// Takes the lock on a whole file; `false` if somebody else holds it. Never waits.
+///
+/// # Errors
+/// If the file system has no such locks.
+pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
+    let lock = whole_file();
+    // SAFETY: the descriptor is open for the length of the call and `lock` is a valid `flock`.
+    let result = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_SETLK, &lock) };
+    match check(result) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether somebody else holds the lock on a whole file.
+///
+/// # Errors
+/// If the file system has no such locks.
+pub fn is_held(file: impl AsFd) -> io::Result<bool> {
+    let mut lock = whole_file();
+    // SAFETY: as in `try_lock`; the kernel writes the answer into `lock`.
+    let result = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    check(result)?;
+    Ok(i32::from(lock.l_type) != libc::F_UNLCK)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may end by a panic.
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn one_of_two_openers_has_the_lock_and_its_end_frees_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = File::create(&path).unwrap();
+        let second = File::options().read(true).write(true).open(&path).unwrap();
+        assert!(!is_held(&second).unwrap());
+        assert!(try_lock(&first).unwrap());
+        assert!(is_held(&second).unwrap());
+        assert!(!try_lock(&second).unwrap());
+        assert!(!is_held(&first).unwrap(), "one's own lock is not somebody else's");
+        drop(first);
+        assert!(try_lock(&second).unwrap());
+    }
+}

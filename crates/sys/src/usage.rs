@@ -1,0 +1,33 @@
+//! What ended processes used, as the kernel counted it.
+
+/// Sums over processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time in user mode, milliseconds.
+    pub user_ms: u64,
+    /// CPU time in the kernel, milliseconds.
+    pub system_ms: u64,
+    /// Most memory of one process at once, bytes.
+    pub memory_peak: u64,
+}
+
+/// What all children that were waited for used, and their children if they waited for them.
+#[must_use]
+pub fn of_children() -> Usage {
+    // SAFETY: `rusage` is plain data, for which all zeros is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is valid for writing; the first argument is a constant that always works.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
+    Usage {
+        user_ms: millis(usage.ru_utime),
+        system_ms: millis(usage.ru_stime),
+        // In KiB.
+        memory_peak: u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024),
+    }
+}
+
+fn millis(time: libc::timeval) -> u64 {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let micros = u64::try_from(time.tv_usec).unwrap_or(0);
+    seconds.saturating_mul(1000).saturating_add(micros / 1000)
+}
