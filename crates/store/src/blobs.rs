@@ -228,13 +228,17 @@ impl BlobFiles {
         list(&self.dir)
     }
 
-    /// Keeps blobs from being removed, until the file is dropped.
-    pub fn keep(&self) -> Result<File, BlobError> {
+    /// Keeps blobs from being removed, until the file is dropped. Without a lock there is nobody
+    /// who removes any.
+    pub fn keep(&self) -> Result<Option<File>, BlobError> {
         let path = self.dir.join("lock");
         let io = |error| BlobError::io(&path, error);
-        let lock = File::open(&path).map_err(io)?;
+        let lock = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(io)?,
+        };
         lock.lock_shared().map_err(io)?;
-        Ok(lock)
+        Ok(Some(lock))
     }
 
     fn path(&self, id: &BlobId) -> PathBuf {

@@ -39,6 +39,14 @@ pub enum OpenError {
         /// Its permission bits.
         mode: u32,
     },
+    /// The folder is another user's, who could replace files in it.
+    #[error("{path} belongs to user {owner}: run as that user, or name a folder of your own")]
+    NotOwned {
+        /// The state folder.
+        path: PathBuf,
+        /// The number of the user.
+        owner: u32,
+    },
     /// Another process has the store open.
     #[error("{path} is in use by {}: use that server, or stop it with `gpool down`", holder(*pid))]
     Held {

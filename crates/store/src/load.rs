@@ -3,7 +3,7 @@
 //! the mark. The journal before its end is proved by `verify` only, since it is long.
 
 use gpool_model::{Revision, Seq, Term, Timestamp};
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::LoadError;
 use crate::hash::{self, CHAIN_START, Chain, Checksum, Digest};
@@ -120,11 +120,6 @@ impl Walk {
         Self { seq: Seq(0), chain: CHAIN_START }
     }
 
-    /// Begins after an entry.
-    pub fn after(seq: Seq, chain: Chain) -> Self {
-        Self { seq, chain }
-    }
-
     /// Takes the next entry; says how it does not follow.
     pub fn step(&mut self, entry: &JournalEntry, chain: Chain) -> Result<(), String> {
         let expected = self.seq.next();
@@ -154,14 +149,8 @@ impl Walk {
 
 fn check_tail(connection: &Connection, head: &Head) -> Result<(), LoadError> {
     let before = head.seq.0.saturating_sub(TAIL_LEN);
-    let mut walk = match before {
-        0 => Walk::start(),
-        _ => {
-            let chain = chain_at(connection, Seq(before))?
-                .ok_or_else(|| LoadError::Damaged(format!("journal {before}: missing")))?;
-            Walk::after(Seq(before), chain)
-        }
-    };
+    let mut walk = walk_from(connection, Seq(before))?
+        .ok_or_else(|| LoadError::Damaged(format!("journal {before}: missing")))?;
     let mut statement = connection
         .prepare(&format!("SELECT {JOURNAL_COLUMNS} FROM journal WHERE seq > ?1 ORDER BY seq"))?;
     let mut rows = statement.query([signed(before)])?;
@@ -172,9 +161,16 @@ fn check_tail(connection: &Connection, head: &Head) -> Result<(), LoadError> {
     walk.end(head).map_err(LoadError::Damaged)
 }
 
+/// A walk that begins after an entry; `None` if that entry is missing.
+pub fn walk_from(connection: &Connection, seq: Seq) -> rusqlite::Result<Option<Walk>> {
+    if seq == Seq(0) {
+        return Ok(Some(Walk::start()));
+    }
+    Ok(chain_at(connection, seq)?.map(|chain| Walk { seq, chain }))
+}
+
 /// The chain after one entry.
 pub fn chain_at(connection: &Connection, seq: Seq) -> rusqlite::Result<Option<Chain>> {
-    use rusqlite::OptionalExtension;
     connection
         .query_row("SELECT chain FROM journal WHERE seq = ?1", [signed(seq.0)], |row| row.get(0))
         .optional()

@@ -58,7 +58,7 @@ fn check_dir(dir: &Path, create: bool) -> Result<(), OpenError> {
     }
     // Root may open anybody's folder, but would leave files there that its owner can't use.
     if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(OpenError::Permission { path: dir.to_owned() });
+        return Err(OpenError::NotOwned { path: dir.to_owned(), owner: metadata.uid() });
     }
     Ok(())
 }

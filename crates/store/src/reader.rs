@@ -10,8 +10,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use crate::archive::{self, ArchiveFilter};
 use crate::create::Paths;
 use crate::error::{LoadError, OpenError, ReadError};
-use crate::head::signed;
-use crate::load::{self, JOURNAL_COLUMNS, Loaded, Walk, journal_row};
+use crate::head::{Head, signed};
+use crate::load::{self, JOURNAL_COLUMNS, Loaded, journal_row};
 use crate::open::{check_file, check_schema};
 use crate::row::{ArchiveEntry, JournalEntry};
 use crate::schema::SCHEMA;
@@ -45,14 +45,13 @@ impl Reader {
     pub fn journal(&self, from: Seq, limit: u32) -> Result<Vec<JournalEntry>, ReadError> {
         let from = from.0.max(1);
         let transaction = self.connection.unchecked_transaction()?;
-        let mut walk = match from - 1 {
-            0 => Walk::start(),
-            before => match load::chain_at(&transaction, Seq(before))? {
-                Some(chain) => Walk::after(Seq(before), chain),
-                // Beyond the end: there is nothing yet, or it is `verify` that tells what is lost.
-                None => return Ok(Vec::new()),
-            },
-        };
+        let head = Head::read(&transaction)?
+            .map_err(|what| ReadError::Damaged(format!("meta: {what}")))?;
+        if from > head.seq.0 {
+            return Ok(Vec::new());
+        }
+        let mut walk = load::walk_from(&transaction, Seq(from - 1))?
+            .ok_or_else(|| ReadError::Damaged(format!("journal {}: missing", from - 1)))?;
         let mut statement = transaction.prepare_cached(&format!(
             "SELECT {JOURNAL_COLUMNS} FROM journal WHERE seq >= ?1 ORDER BY seq LIMIT ?2"
         ))?;
@@ -62,6 +61,9 @@ impl Reader {
             let (entry, chain) = journal_row(row)?;
             walk.step(&entry, chain).map_err(ReadError::Damaged)?;
             entries.push(entry);
+        }
+        if entries.len() < usize::try_from(limit).unwrap_or(usize::MAX) {
+            walk.end(&head).map_err(ReadError::Damaged)?;
         }
         Ok(entries)
     }

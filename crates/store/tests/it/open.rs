@@ -59,6 +59,19 @@ fn a_folder_that_others_may_write_is_refused() {
 }
 
 #[test]
+fn a_folder_of_somebody_else_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can give a folder away");
+        return;
+    }
+    let state = State::new();
+    fs::create_dir(&state.dir).unwrap();
+    std::os::unix::fs::chown(&state.dir, Some(12345), None).unwrap();
+    assert!(state.refusal().contains("belongs to user 12345"));
+    assert_eq!(fs::read_dir(&state.dir).unwrap().count(), 0);
+}
+
+#[test]
 fn a_read_only_folder_is_refused() {
     let Some(mount) = Mount::tmpfs("4m") else { return };
     let dir = mount.dir.join("state");

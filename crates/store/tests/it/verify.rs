@@ -1,9 +1,22 @@
 //! Damage that a row's own checksum can't see, and where verify says it is.
 
-use gpool_store::{FindingKind, Store, verify};
+use gpool_model::Seq;
+use gpool_store::{FindingKind, ReadError, Reader, Store, verify};
 use rusqlite::Connection;
 
 use crate::support::State;
+
+#[test]
+fn a_reader_tells_a_lost_entry_from_the_end() {
+    for (lost, from) in [(17, 1), (17, 18), (300, 300), (300, 250)] {
+        let (state, _) = State::with_commits(300);
+        let connection = Connection::open(state.dir.join("store.db")).unwrap();
+        connection.execute("DELETE FROM journal WHERE seq = ?1", [lost]).unwrap();
+        let reader = Reader::open(&state.dir).unwrap();
+        let read = reader.journal(Seq(from), 1000);
+        assert!(matches!(read, Err(ReadError::Damaged(_))), "{lost} {from}");
+    }
+}
 
 /// Changes the database behind the store's back; returns what opening says, and all findings.
 fn after(sql: &str) -> (Option<String>, Vec<(FindingKind, String)>) {
