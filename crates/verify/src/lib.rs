@@ -1,4 +1,66 @@
-//! An independent check of plans and states against the invariants.
+//! An independent check of plans and states against the invariants. It shares no code with the
+//! scheduler: what is free is counted anew from what jobs hold, and whether a job fits is asked
+//! of every node in turn. Finds; repairs nothing.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
+
+mod conserve;
+mod decisions;
+mod order;
+mod reasons;
+mod state;
+mod tally;
+mod violation;
+
+use std::collections::BTreeSet;
+
+use gpool_model::{Decision, NodeName, Plan, Policy};
+use gpool_world::Snapshot;
+
+pub use violation::{Unusable, Violation};
+
+use tally::Tally;
+
+/// What a plan breaks, seen from the jobs that it starts and the nodes that it touches: cheap
+/// enough for every cycle. A plan that breaks anything must not be applied.
+#[must_use]
+pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Violation> {
+    let touched: BTreeSet<&NodeName> = plan
+        .decisions
+        .iter()
+        .flat_map(|decision| match decision {
+            Decision::Start { placements, .. } => placements,
+        })
+        .map(|placement| &placement.node)
+        .collect();
+    let mut tally = Tally::of(snapshot.world, |name| touched.contains(name));
+    let mut found = Vec::new();
+    decisions::check(snapshot, plan, &mut tally, &mut found);
+    order::check_decisions(snapshot, policy, plan, &mut found);
+    found
+}
+
+/// Everything that a plan breaks: beside what [`verify`] sees, that nobody was passed over, that
+/// nothing that fits was left waiting, and that the waits are complete and their reasons true.
+/// Its cost grows with all that waits times all nodes.
+#[must_use]
+pub fn verify_fully(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let before = Tally::of(snapshot.world, |_| true);
+    let mut after = before.clone();
+    decisions::check(snapshot, plan, &mut after, &mut found);
+    order::check_decisions(snapshot, policy, plan, &mut found);
+    order::check_passed_over(snapshot, policy, plan, &mut found);
+    conserve::check_nothing_fits(snapshot, plan, &after, &mut found);
+    conserve::check_waits(snapshot, plan, &mut found);
+    reasons::check(snapshot, plan, &before, &after, &mut found);
+    found
+}
+
+/// Everything in which a state contradicts itself: devices given twice, jobs that hold what they
+/// did not ask for, and indexes that differ from what the records say.
+#[must_use]
+pub fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
+    state::check(snapshot)
+}

@@ -1,0 +1,74 @@
+//! Whether a plan leaves nothing waiting that fits, and says of all that waits that it does.
+
+use std::collections::BTreeMap;
+
+use gpool_model::plan::Fit;
+use gpool_model::{Millis, NodeName, Plan, Shape};
+use gpool_world::{JobRow, Snapshot};
+
+use crate::order::{fit_of, pending, started};
+use crate::tally::Tally;
+use crate::violation::Violation;
+
+/// After the plan, no job that it leaves waiting fits any node: every fit against every node.
+pub(crate) fn check_nothing_fits(
+    snapshot: &Snapshot<'_>,
+    plan: &Plan,
+    after: &Tally<'_>,
+    found: &mut Vec<Violation>,
+) {
+    let started = started(plan);
+    let mut room = BTreeMap::<Fit, Option<NodeName>>::new();
+    for row in pending(snapshot).filter(|row| !started.contains(&row.job.id)) {
+        let fit = fit_of(row);
+        let node = room.entry(fit).or_insert_with_key(|fit| {
+            let node = after.nodes.values().find(|node| node.has_room(fit));
+            node.map(|node| node.node.name.clone())
+        });
+        if let Some(node) = node {
+            found.push(Violation::FitsAndWaits { job: row.job.id, node: node.clone() });
+        }
+    }
+}
+
+/// The waits of a plan count every job that it leaves waiting, each shape once.
+pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violation>) {
+    let started = started(plan);
+    // What the state says beside what the plan says.
+    let mut counts = BTreeMap::<Shape, (u64, u64)>::new();
+    for row in pending(snapshot).filter(|row| !started.contains(&row.job.id)) {
+        counts.entry(shape_of(row)).or_default().0 += 1;
+    }
+    let mut seen = BTreeMap::<&Shape, u64>::new();
+    for wait in &plan.waits {
+        let n_waits = seen.entry(&wait.shape).or_default();
+        *n_waits += 1;
+        if *n_waits == 2 {
+            found.push(Violation::WaitTwice { shape: Box::new(wait.shape.clone()) });
+        }
+        let planned = &mut counts.entry(wait.shape.clone()).or_default().1;
+        *planned = planned.saturating_add(wait.n_jobs);
+    }
+    for (shape, (waiting, planned)) in counts {
+        // A wait of nobody is as wrong as nobody's wait.
+        if waiting != planned || waiting == 0 {
+            found.push(Violation::WrongWait { shape: Box::new(shape), planned, waiting });
+        }
+    }
+}
+
+/// What a job has in common with others, from its records alone.
+pub(crate) fn shape_of(row: &JobRow) -> Shape {
+    let step = Shape::LIMIT_STEP.get();
+    Shape {
+        project: row.spec.project.clone(),
+        pool: None,
+        priority: row.job.priority,
+        preemptible: false,
+        time_limit: row.spec.time_limit.map(|limit| {
+            let n_steps = limit.get().div_ceil(step);
+            Millis::new(n_steps.saturating_mul(step))
+        }),
+        fit: fit_of(row),
+    }
+}

@@ -1,0 +1,133 @@
+//! Whether what a plan starts may start, where it says.
+
+use std::collections::BTreeSet;
+
+use gpool_model::{Decision, JobSpec, Phase, Placement, Plan, ResourceKind, SlotPart, TaskId};
+use gpool_world::Snapshot;
+
+use crate::tally::{Holding, NodeTally, Tally, add, unusable};
+use crate::violation::Violation;
+
+/// How many tasks a job has; gangs come with several.
+pub(crate) const N_TASKS: usize = 1;
+
+/// Checks every decision in turn and books it, so that the next one meets what this one took.
+pub(crate) fn check(
+    snapshot: &Snapshot<'_>,
+    plan: &Plan,
+    tally: &mut Tally<'_>,
+    found: &mut Vec<Violation>,
+) {
+    let world = snapshot.world;
+    if plan.basis != world.revision() {
+        found.push(Violation::WrongBasis { plan: plan.basis, world: world.revision() });
+    }
+    let mut started = BTreeSet::new();
+    for (position, decision) in plan.decisions.iter().enumerate() {
+        let Decision::Start { job, attempt, placements, after } = decision;
+        let (job, attempt) = (*job, *attempt);
+        for after in after {
+            if usize::try_from(*after).is_ok_and(|after| after >= position) {
+                found.push(Violation::AfterLater { decision: position, after: *after });
+            }
+        }
+        if !started.insert(job) {
+            found.push(Violation::StartedTwice { job });
+        }
+        let Some(row) = world.job(job) else {
+            found.push(Violation::NoSuchJob { job });
+            continue;
+        };
+        if !matches!(row.job.phase, Phase::Pending { .. }) {
+            found.push(Violation::NotPending { job, state: row.job.phase.state() });
+        }
+        if attempt != row.job.attempt {
+            found.push(Violation::WrongAttempt { job, plan: attempt, next: row.job.attempt });
+        }
+        if placements.len() != N_TASKS {
+            let (places, tasks) = (placements.len(), N_TASKS);
+            found.push(Violation::WrongNumberOfTasks { job, places, tasks });
+        }
+        for (rank, placement) in placements.iter().enumerate() {
+            let rank = u32::try_from(rank).unwrap_or(u32::MAX);
+            let task = TaskId { job, attempt, rank };
+            check_placement(&row.spec, task, placement, tally, found);
+        }
+    }
+}
+
+fn check_placement(
+    spec: &JobSpec,
+    task: TaskId,
+    placement: &Placement,
+    tally: &mut Tally<'_>,
+    found: &mut Vec<Violation>,
+) {
+    let job = task.job;
+    let Some(node) = tally.nodes.get_mut(&placement.node) else {
+        found.push(Violation::NoSuchNode { job, node: placement.node.clone() });
+        return;
+    };
+    if !node.node.connected {
+        found.push(Violation::NotConnected { job, node: placement.node.clone() });
+    }
+    check_devices(spec, task, placement, node, found);
+    add(&mut node.booked, &spec.resources());
+    add(&mut node.kept, &spec.resources());
+    for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
+        let (capacity, booked) = (node.node.capacity.get(&kind), node.booked.get(&kind));
+        // Who asks for none of a kind is not kept out by others who overbooked it.
+        if booked > capacity && spec.resources().get(&kind) > 0 {
+            let node = placement.node.clone();
+            found.push(Violation::Overbooked { node, kind, capacity, booked });
+        }
+    }
+}
+
+fn check_devices(
+    spec: &JobSpec,
+    task: TaskId,
+    placement: &Placement,
+    node: &mut NodeTally<'_>,
+    found: &mut Vec<Violation>,
+) {
+    let job = task.job;
+    let asked = spec.gpus.n_devices();
+    if usize::try_from(asked).is_ok_and(|asked| asked != placement.slots.len()) {
+        let given = placement.slots.len();
+        found.push(Violation::WrongNumberOfDevices { job, asked, given });
+    }
+    if !placement.slots.is_sorted_by(|one, next| one.index < next.index) {
+        found.push(Violation::SlotsOutOfOrder { job, node: placement.node.clone() });
+    }
+    let mut ranks = BTreeSet::new();
+    for slot in &placement.slots {
+        let SlotPart::Whole = slot.part;
+        let uuid = slot.device.clone();
+        let Some(device) = node.node.devices.iter().find(|device| device.uuid == uuid) else {
+            let node = placement.node.clone();
+            found.push(Violation::NoSuchDevice { job, node, device: uuid });
+            continue;
+        };
+        if slot.index != device.index {
+            let (given, index) = (slot.index, device.index);
+            found.push(Violation::WrongIndex { job, device: uuid.clone(), given, index });
+        }
+        match spec.gpus.rank_of(device) {
+            Some(rank) => drop(ranks.insert(rank)),
+            None => found.push(Violation::WrongKind { job, device: uuid.clone() }),
+        }
+        if let Some(why) = unusable(node.node, device) {
+            found.push(Violation::DeviceUnusable { job, device: uuid.clone(), why });
+        }
+        let holders = node.holders.entry(uuid.clone()).or_default();
+        if let Some(first) = holders.first() {
+            let (node, first) = (placement.node.clone(), first.task);
+            found.push(Violation::DeviceGivenTwice { node, device: uuid, first, second: task });
+        }
+        holders.push(Holding { task, is_releasing: false, is_claim: false });
+    }
+    if ranks.len() > 1 {
+        found.push(Violation::MixedKinds { job });
+    }
+}

@@ -1,0 +1,110 @@
+//! Whether a plan keeps the policy's order: among jobs that ask the same of a node, none starts
+//! while one that comes first waits. Between jobs that ask different things nothing of the kind
+//! holds, since a later one may fit where an earlier one does not.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::plan::Fit;
+use gpool_model::{Decision, JobId, OrderKey, Phase, Plan, Policy, Timestamp};
+use gpool_world::{JobRow, Snapshot};
+
+use crate::violation::Violation;
+
+/// What a job asks of a node.
+pub(crate) fn fit_of(row: &JobRow) -> Fit {
+    Fit {
+        gpus: row.spec.gpus.clone(),
+        cpus: row.spec.cpus.unwrap_or_default(),
+        memory: row.spec.memory.unwrap_or_default(),
+    }
+}
+
+/// Whether a job has been waiting for so long at `now`; `None` for jobs that are not pending.
+pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Option<bool> {
+    let Phase::Pending { since } = &row.job.phase else {
+        return None;
+    };
+    let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
+    Some(waits_since.after(policy.escalate_after) <= now)
+}
+
+/// Which of two pending jobs the policy puts first.
+fn compare(snapshot: &Snapshot<'_>, policy: &Policy, one: &JobRow, other: &JobRow) -> Ordering {
+    let escalated = |row| is_escalated(row, policy, snapshot.now).unwrap_or(false);
+    let mut both_escalated = false;
+    for key in &policy.order {
+        let by_key = match key {
+            OrderKey::Priority => other.job.priority.cmp(&one.job.priority),
+            OrderKey::Escalated => {
+                both_escalated = escalated(one) && escalated(other);
+                escalated(other).cmp(&escalated(one))
+            }
+            OrderKey::Gpus if both_escalated => Ordering::Equal,
+            OrderKey::Gpus => one.spec.gpus.charge().cmp(&other.spec.gpus.charge()),
+            OrderKey::Age => one.spec.submitted_at.cmp(&other.spec.submitted_at),
+        };
+        if by_key != Ordering::Equal {
+            return by_key;
+        }
+    }
+    one.job.id.cmp(&other.job.id)
+}
+
+/// Among the jobs that a plan starts, equals stand in order.
+pub(crate) fn check_decisions(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    plan: &Plan,
+    found: &mut Vec<Violation>,
+) {
+    let mut last_by_fit = BTreeMap::<Fit, &JobRow>::new();
+    for decision in &plan.decisions {
+        let Decision::Start { job, .. } = decision;
+        let Some(row) = snapshot.world.job(*job) else { continue };
+        if let Some(before) = last_by_fit.insert(fit_of(row), row)
+            && compare(snapshot, policy, before, row) == Ordering::Greater
+        {
+            found.push(Violation::OutOfOrder { started: before.job.id, passed: *job });
+        }
+    }
+}
+
+/// No job that a plan starts comes after one that asks the same and is left waiting.
+pub(crate) fn check_passed_over(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    plan: &Plan,
+    found: &mut Vec<Violation>,
+) {
+    let started = started(plan);
+    let mut first_waiting = BTreeMap::<Fit, &JobRow>::new();
+    for row in pending(snapshot).filter(|row| !started.contains(&row.job.id)) {
+        let first = first_waiting.entry(fit_of(row)).or_insert(row);
+        if compare(snapshot, policy, row, first) == Ordering::Less {
+            *first = row;
+        }
+    }
+    for job in started {
+        let Some(row) = snapshot.world.job(job) else { continue };
+        if let Some(first) = first_waiting.get(&fit_of(row))
+            && compare(snapshot, policy, first, row) == Ordering::Less
+        {
+            found.push(Violation::OutOfOrder { started: job, passed: first.job.id });
+        }
+    }
+}
+
+/// The jobs that a plan starts.
+pub(crate) fn started(plan: &Plan) -> BTreeSet<JobId> {
+    let job = |decision: &Decision| match decision {
+        Decision::Start { job, .. } => *job,
+    };
+    plan.decisions.iter().map(job).collect()
+}
+
+/// The jobs that could start, by id.
+pub(crate) fn pending<'a>(snapshot: &Snapshot<'a>) -> impl Iterator<Item = &'a JobRow> {
+    let rows = snapshot.world.jobs().values();
+    rows.filter(|row| matches!(row.job.phase, Phase::Pending { .. }))
+}

@@ -1,0 +1,114 @@
+//! Whether what a plan gives as the reason of a wait is so. A reason holds at the moment when its
+//! job was considered, between the state before the plan and the one after it.
+
+use gpool_model::plan::Fit;
+use gpool_model::{NodeName, Plan, Reason, ResourceKind};
+use gpool_world::Snapshot;
+
+use crate::tally::{NodeTally, Tally};
+use crate::violation::Violation;
+
+/// Checks the reason of each wait.
+pub(crate) fn check(
+    snapshot: &Snapshot<'_>,
+    plan: &Plan,
+    before: &Tally<'_>,
+    after: &Tally<'_>,
+    found: &mut Vec<Violation>,
+) {
+    debug_assert_eq!(before.nodes.len(), snapshot.world.nodes().len());
+    for wait in &plan.waits {
+        let moment = Moment { fit: &wait.shape.fit, before, after };
+        if !moment.is_true(&wait.reason) {
+            let (shape, reason) = (Box::new(wait.shape.clone()), wait.reason.clone());
+            found.push(Violation::ReasonUntrue { shape, reason });
+        }
+    }
+}
+
+/// The states between which a job was considered.
+struct Moment<'a> {
+    fit: &'a Fit,
+    before: &'a Tally<'a>,
+    after: &'a Tally<'a>,
+}
+
+impl Moment<'_> {
+    fn is_true(&self, reason: &Reason) -> bool {
+        let asked = self.fit.gpus.n_devices();
+        let mut connected = self.before.nodes.values().filter(|node| node.node.connected);
+        match reason {
+            Reason::GpusNotFree { need, free } => {
+                let total = |tally: &Tally<'_>| -> u32 {
+                    let nodes = tally.nodes.values().filter(|node| node.node.connected);
+                    nodes.map(|node| node.n_free(&self.fit.gpus)).sum()
+                };
+                *need == asked
+                    && free < need
+                    && between(*free, total(self.after), total(self.before))
+            }
+            Reason::GpusNotFreeTogether { need, free, node } => {
+                let most = |node: &NodeTally<'_>| {
+                    node.most_of_a_kind(&self.fit.gpus, |device| node.is_free(device))
+                };
+                *need == asked
+                    && free < need
+                    && self.at(node, |before, after| between(*free, most(after), most(before)))
+            }
+            Reason::GpuModelMissing { asked: gpus, most } => {
+                let most_there = connected.map(|node| node.most_of_a_kind(gpus, |_| true)).max();
+                *gpus == self.fit.gpus && *most < asked && most_there == Some(*most)
+            }
+            Reason::GpuMemoryTooSmall { need, largest } => {
+                let devices = connected.flat_map(|node| &node.node.devices);
+                self.fit.gpus.least_memory == Some(*need)
+                    && largest < need
+                    && devices.map(|device| device.memory).max().unwrap_or_default() == *largest
+            }
+            Reason::CpuOrMemShort { kind, need, free, node } => {
+                let needed = match kind {
+                    ResourceKind::Cpu => self.fit.cpus.get(),
+                    ResourceKind::Memory => self.fit.memory.get(),
+                    ResourceKind::Tasks => 1,
+                    ResourceKind::Gpu
+                    | ResourceKind::GpuModel(_)
+                    | ResourceKind::GpuMemory
+                    | ResourceKind::MigProfile(_)
+                    | ResourceKind::PauseMemory => return false,
+                };
+                *need == needed
+                    && free < need
+                    && self.at(node, |before, after| {
+                        between(*free, after.free(kind), before.free(kind))
+                    })
+            }
+            Reason::AgentUnreachable { node } => {
+                let nobody_answers = connected.next().is_none();
+                let has_kind = self.before.nodes.get(node).is_some_and(|node| {
+                    !node.node.connected && asked <= node.most_of_a_kind(&self.fit.gpus, |_| true)
+                });
+                nobody_answers || has_kind
+            }
+            // What is said of single jobs, or beside the decisive reason, is no reason of a shape.
+            Reason::AheadInOrder { .. }
+            | Reason::WaitsForJob { .. }
+            | Reason::HeldByUser { .. }
+            | Reason::HeldByAdmin { .. }
+            | Reason::UnmanagedProcess { .. }
+            | Reason::GpuUnhealthy { .. }
+            | Reason::GpuNotAllowed { .. } => false,
+        }
+    }
+
+    /// Whether something holds of a connected node before and after the plan.
+    fn at(&self, name: &NodeName, holds: impl Fn(&NodeTally<'_>, &NodeTally<'_>) -> bool) -> bool {
+        match (self.before.nodes.get(name), self.after.nodes.get(name)) {
+            (Some(before), Some(after)) => before.node.connected && holds(before, after),
+            _ => false,
+        }
+    }
+}
+
+fn between<T: Copy + Ord>(value: T, least: T, most: T) -> bool {
+    least <= value && value <= most
+}

@@ -1,0 +1,326 @@
+//! Whether a state contradicts itself: what jobs hold, the ledgers, the indexes, the records.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::job::JobState;
+use gpool_model::{
+    Allocation, AllocationState, Attempt, Generation, JobId, MilliGpu, Node, NodeName, Phase,
+    ResourceKind, Shape, SlotPart, Timestamp,
+};
+use gpool_world::{Free, JobRow, NodeRow, Snapshot, World};
+
+use crate::conserve::shape_of;
+use crate::decisions::N_TASKS;
+use crate::order::is_escalated;
+use crate::tally::{NodeTally, Tally};
+use crate::violation::Violation;
+
+/// Checks everything.
+pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
+    let world = snapshot.world;
+    let mut found = Vec::new();
+    for (id, row) in world.jobs() {
+        check_job(world, *id, row, &mut found);
+    }
+    let tally = Tally::of(world, |_| true);
+    for row in world.nodes() {
+        if let Some(counted) = tally.nodes.get(&row.node.name) {
+            check_sharing(counted, &mut found);
+            check_ledger(row, counted, &mut found);
+        }
+    }
+    check_counts(world, &mut found);
+    check_queue(snapshot, &mut found);
+    check_dependents(world, &mut found);
+    check_load(snapshot, &mut found);
+    found
+}
+
+fn check_job(world: &World, id: JobId, row: &JobRow, found: &mut Vec<Violation>) {
+    let job = &row.job;
+    if job.id != id || row.spec.id != id {
+        found.push(Violation::MixedRecords { job: id });
+    }
+    if id.number > world.cluster().last_job {
+        found.push(Violation::NumberNotGiven { job: id });
+    }
+    match &job.phase {
+        Phase::Ended(_) => found.push(Violation::EndedInMemory { job: id }),
+        Phase::Waiting { .. } => {
+            if !row.spec.after.iter().any(|after| world.job(after.job).is_some()) {
+                found.push(Violation::WaitsForNothing { job: id });
+            }
+        }
+        Phase::Held { .. } | Phase::Pending { .. } => {}
+        Phase::Starting { allocations, .. }
+        | Phase::Running { allocations, .. }
+        | Phase::Stopping { allocations, .. } => {
+            if job.generation < Generation(1) {
+                found.push(Violation::NotCounted { job: id });
+            }
+            if allocations.len() != N_TASKS {
+                let (places, tasks) = (allocations.len(), N_TASKS);
+                found.push(Violation::WrongNumberOfTasks { job: id, places, tasks });
+            }
+            for (rank, allocation) in allocations.iter().enumerate() {
+                check_allocation(world, row, rank, allocation, found);
+            }
+        }
+    }
+    if job.attempt < Attempt::FIRST {
+        found.push(Violation::NotCounted { job: id });
+    }
+}
+
+fn check_allocation(
+    world: &World,
+    row: &JobRow,
+    rank: usize,
+    allocation: &Allocation,
+    found: &mut Vec<Violation>,
+) {
+    let id = row.job.id;
+    let task = allocation.task;
+    if task.job != id
+        || task.attempt != row.job.attempt
+        || usize::try_from(task.rank).is_ok_and(|of_task| of_task != rank)
+    {
+        found.push(Violation::WrongTask { job: id, task });
+    }
+    if allocation.resources != row.spec.resources() {
+        found.push(Violation::WrongResources { job: id });
+    }
+    let asked = row.spec.gpus.n_devices();
+    if usize::try_from(asked).is_ok_and(|asked| asked != allocation.slots.len()) {
+        let given = allocation.slots.len();
+        found.push(Violation::WrongNumberOfDevices { job: id, asked, given });
+    }
+    let distinct: BTreeSet<_> = allocation.slots.iter().map(|slot| &slot.device).collect();
+    if distinct.len() != allocation.slots.len() {
+        let node = allocation.node.clone();
+        found.push(Violation::SlotsOutOfOrder { job: id, node });
+    }
+    if !is_held_as(&row.job.phase, &allocation.state) {
+        let state = row.job.phase.state();
+        found.push(Violation::WrongAllocationState { job: id, state });
+    }
+    let Some(node) = world.node(&allocation.node) else {
+        found.push(Violation::NoSuchNode { job: id, node: allocation.node.clone() });
+        return;
+    };
+    check_kinds(&node.node, row, allocation, found);
+}
+
+/// Devices that were taken out of the machine since are passed over.
+fn check_kinds(node: &Node, row: &JobRow, allocation: &Allocation, found: &mut Vec<Violation>) {
+    let job = row.job.id;
+    let mut ranks = BTreeSet::new();
+    for slot in &allocation.slots {
+        let SlotPart::Whole = slot.part;
+        let Some(device) = node.devices.iter().find(|device| device.uuid == slot.device) else {
+            continue;
+        };
+        match row.spec.gpus.rank_of(device) {
+            Some(rank) => drop(ranks.insert(rank)),
+            None => found.push(Violation::WrongKind { job, device: slot.device.clone() }),
+        }
+    }
+    if ranks.len() > 1 {
+        found.push(Violation::MixedKinds { job });
+    }
+}
+
+fn is_held_as(phase: &Phase, state: &AllocationState) -> bool {
+    use AllocationState::{Claimed, Paused, Placed, Releasing, Running};
+    match phase {
+        Phase::Starting { .. } => matches!(state, Claimed { .. } | Placed),
+        Phase::Running { .. } => matches!(state, Running | Paused { .. }),
+        Phase::Stopping { .. } => matches!(state, Releasing { .. }),
+        Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. } | Phase::Ended(_) => {
+            false
+        }
+    }
+}
+
+/// I1: no part of a device belongs to two tasks, unless one of them waits for the other to leave.
+fn check_sharing(counted: &NodeTally<'_>, found: &mut Vec<Violation>) {
+    let node = &counted.node.name;
+    for (device, holders) in &counted.holders {
+        // Who stays, and who comes when all who leave have left, are at most one; who is there
+        // now is at most one too.
+        let stays = holders.iter().filter(|holding| !holding.is_releasing);
+        let is_there = holders.iter().filter(|holding| !holding.is_claim);
+        for mut pair in
+            [stays.map(|h| h.task).collect::<Vec<_>>(), is_there.map(|h| h.task).collect()]
+        {
+            pair.sort_unstable();
+            if let [first, second, ..] = pair[..] {
+                let (node, device) = (node.clone(), device.clone());
+                let violation = Violation::DeviceGivenTwice { node, device, first, second };
+                if !found.contains(&violation) {
+                    found.push(violation);
+                }
+            }
+        }
+    }
+    for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
+        let (capacity, booked) = (counted.node.capacity.get(&kind), counted.kept.get(&kind));
+        if booked > capacity {
+            found.push(Violation::Overbooked { node: node.clone(), kind, capacity, booked });
+        }
+    }
+}
+
+fn check_ledger(row: &NodeRow, counted: &NodeTally<'_>, found: &mut Vec<Violation>) {
+    let node = &row.node.name;
+    let mut wrong = |what: String| {
+        found.push(Violation::WrongLedger { node: node.clone(), what });
+    };
+    for (kind, free) in [
+        (ResourceKind::Cpu, row.cpu),
+        (ResourceKind::Memory, row.memory),
+        (ResourceKind::Tasks, row.tasks),
+    ] {
+        let capacity = row.node.capacity.get(&kind);
+        let expected = Free {
+            now: difference(capacity, counted.booked.get(&kind)),
+            later: difference(capacity, counted.kept.get(&kind)),
+        };
+        if free != expected {
+            wrong(kind.to_string());
+        }
+    }
+    if row.devices.len() != row.node.devices.len() {
+        wrong("the number of devices".to_owned());
+        return;
+    }
+    for (device, ledger) in row.node.devices.iter().zip(&row.devices) {
+        let holders = counted.holders.get(&device.uuid).map_or(&[][..], Vec::as_slice);
+        let whole = MilliGpu::DEVICE.get();
+        let n_kept = holders.iter().filter(|holding| !holding.is_releasing).count() as u64;
+        let expected = Free {
+            now: difference(whole, whole * holders.len() as u64),
+            later: difference(whole, whole * n_kept),
+        };
+        let mut tasks: Vec<_> = holders.iter().map(|holding| holding.task).collect();
+        tasks.sort_unstable();
+        if ledger.free != expected || ledger.holders != tasks {
+            wrong(format!("device {}", device.uuid));
+        }
+    }
+}
+
+fn difference(capacity: u64, used: u64) -> i64 {
+    let rest = i128::from(capacity) - i128::from(used);
+    i64::try_from(rest).unwrap_or(if rest < 0 { i64::MIN } else { i64::MAX })
+}
+
+fn check_counts(world: &World, found: &mut Vec<Violation>) {
+    let mut counts = BTreeMap::<JobState, u64>::new();
+    for row in world.jobs().values() {
+        *counts.entry(row.job.phase.state()).or_default() += 1;
+    }
+    if counts != *world.n_by_state() {
+        let about = format!("{:?}, counted {counts:?}", world.n_by_state());
+        found.push(Violation::WrongIndexEntry { index: "states", about });
+    }
+}
+
+/// Pending jobs by shape, each with whether it is escalated.
+type ByShape = BTreeMap<Shape, BTreeSet<(bool, Timestamp, JobId)>>;
+
+fn check_queue(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
+    let world = snapshot.world;
+    let mut expected = ByShape::new();
+    let mut n_pending = 0;
+    for (id, row) in world.jobs() {
+        if let Some(is_escalated) = is_escalated(row, world.policy(), snapshot.now) {
+            n_pending += 1;
+            let entry = (is_escalated, row.spec.submitted_at, *id);
+            expected.entry(shape_of(row)).or_default().insert(entry);
+        }
+    }
+    let mut wrong = |about: String| {
+        found.push(Violation::WrongIndexEntry { index: "pending jobs", about });
+    };
+    if world.n_pending() != n_pending {
+        wrong(format!("their number {}, counted {n_pending}", world.n_pending()));
+    }
+    for (ix, queue) in world.shapes() {
+        let of = |set: &BTreeSet<(Timestamp, JobId)>, is_escalated| -> Vec<_> {
+            set.iter().map(|(at, job)| (is_escalated, *at, *job)).collect()
+        };
+        let mut indexed: BTreeSet<_> = of(&queue.fresh, false).into_iter().collect();
+        indexed.extend(of(&queue.escalated, true));
+        let counted = expected.remove(&queue.shape).unwrap_or_default();
+        if indexed != counted {
+            wrong(format!("{:?}: {indexed:?}, counted {counted:?}", queue.shape));
+        }
+        for (is_escalated, _, job) in indexed {
+            if world.place_of(job) != Some((ix, is_escalated)) {
+                wrong(format!("the place of job {job}"));
+            }
+        }
+    }
+    for shape in expected.keys() {
+        wrong(format!("{shape:?}, which it does not have"));
+    }
+}
+
+fn check_dependents(world: &World, found: &mut Vec<Violation>) {
+    let mut expected = BTreeMap::<JobId, BTreeSet<JobId>>::new();
+    for (id, row) in world.jobs() {
+        let is_waiting = matches!(row.job.phase, Phase::Waiting { .. });
+        for after in row.spec.after.iter().filter(|_| is_waiting) {
+            expected.entry(after.job).or_default().insert(*id);
+        }
+    }
+    let asked: BTreeSet<JobId> = world.jobs().keys().chain(expected.keys()).copied().collect();
+    for job in asked {
+        let indexed: BTreeSet<JobId> = world.dependents(job).collect();
+        if indexed != expected.remove(&job).unwrap_or_default() {
+            let about = format!("who waits for job {job}");
+            found.push(Violation::WrongIndexEntry { index: "waiting jobs", about });
+        }
+    }
+}
+
+/// The records alone make the same state.
+fn check_load(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
+    let world = snapshot.world;
+    let mut differs = |how: String| found.push(Violation::LoadsDifferently { how });
+    let mut loaded = match World::load(world.revision(), world.records()) {
+        Ok(loaded) => loaded,
+        Err(error) => return differs(error.to_string()),
+    };
+    loaded.advance(snapshot.now);
+    if loaded.records() != world.records() {
+        differs("its records".to_owned());
+    }
+    for row in world.nodes() {
+        let name: &NodeName = &row.node.name;
+        let same = loaded.node(name).is_some_and(|other| {
+            let of = |row: &NodeRow| (row.cpu, row.memory, row.tasks);
+            let devices = |row: &NodeRow| -> Vec<_> {
+                row.devices.iter().map(|device| (device.free, device.holders.clone())).collect()
+            };
+            of(row) == of(other) && devices(row) == devices(other)
+        });
+        if !same {
+            differs(format!("the ledger of node {name}"));
+        }
+    }
+    let queues = |world: &World| -> BTreeMap<Shape, (Vec<_>, Vec<_>)> {
+        let sets = world.shapes().map(|(_, queue)| {
+            let jobs = |set: &BTreeSet<_>| set.iter().copied().collect::<Vec<_>>();
+            (queue.shape.clone(), (jobs(&queue.fresh), jobs(&queue.escalated)))
+        });
+        sets.collect()
+    };
+    if queues(&loaded) != queues(world) {
+        differs("its pending jobs".to_owned());
+    }
+    if loaded.n_by_state() != world.n_by_state() {
+        differs("how many jobs are in each state".to_owned());
+    }
+}

@@ -1,0 +1,148 @@
+//! What is held on nodes, counted anew from what jobs hold; never from the ledger's counters.
+
+use std::collections::BTreeMap;
+
+use gpool_model::plan::Fit;
+use gpool_model::{
+    Allocation, AllocationState, Device, DeviceHealth, DeviceUuid, GpuRequest, Node, NodeName,
+    ResourceKind, Resources, TaskId,
+};
+use gpool_world::World;
+
+use crate::violation::Unusable;
+
+/// What tasks hold on the nodes that were asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Tally<'a> {
+    pub nodes: BTreeMap<&'a NodeName, NodeTally<'a>>,
+}
+
+/// What tasks hold on one node.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeTally<'a> {
+    pub node: &'a Node,
+    /// Who holds or claims each device; the flag says whether it is leaving.
+    pub holders: BTreeMap<DeviceUuid, Vec<Holding>>,
+    /// All that is booked and not free at once.
+    pub booked: Resources,
+    /// What of it will not become free by itself: all but what is being released.
+    pub kept: Resources,
+}
+
+/// One task on one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Holding {
+    pub task: TaskId,
+    pub is_releasing: bool,
+    pub is_claim: bool,
+}
+
+impl<'a> Tally<'a> {
+    /// Counts the nodes for which `wanted` says so.
+    pub fn of(world: &'a World, wanted: impl Fn(&NodeName) -> bool) -> Self {
+        let rows = world.nodes().iter().filter(|row| wanted(&row.node.name));
+        let nodes = rows.map(|row| {
+            let tally = NodeTally {
+                node: &row.node,
+                holders: BTreeMap::new(),
+                booked: Resources::none(),
+                kept: Resources::none(),
+            };
+            (&row.node.name, tally)
+        });
+        let mut tally = Self { nodes: nodes.collect() };
+        if tally.nodes.is_empty() {
+            return tally;
+        }
+        for row in world.jobs().values() {
+            for allocation in row.job.phase.allocations() {
+                if let Some(node) = tally.nodes.get_mut(&allocation.node) {
+                    node.book(allocation);
+                }
+            }
+        }
+        tally
+    }
+}
+
+impl NodeTally<'_> {
+    fn book(&mut self, allocation: &Allocation) {
+        let is_releasing = matches!(allocation.state, AllocationState::Releasing { .. });
+        let is_claim = matches!(allocation.state, AllocationState::Claimed { .. });
+        add(&mut self.booked, &allocation.resources);
+        if !is_releasing {
+            add(&mut self.kept, &allocation.resources);
+        }
+        for slot in &allocation.slots {
+            let holding = Holding { task: allocation.task, is_releasing, is_claim };
+            self.holders.entry(slot.device.clone()).or_default().push(holding);
+        }
+    }
+
+    /// How much of one kind is free at once.
+    pub fn free(&self, kind: &ResourceKind) -> u64 {
+        self.node.capacity.get(kind).saturating_sub(self.booked.get(kind))
+    }
+
+    /// Whether a device may be given out whole, now.
+    pub fn is_free(&self, device: &Device) -> bool {
+        self.holders.get(&device.uuid).is_none_or(Vec::is_empty)
+            && unusable(self.node, device).is_none()
+    }
+
+    /// Most devices that answer to one model of the request and pass `test`.
+    pub fn most_of_a_kind(&self, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> u32 {
+        let mut by_rank = BTreeMap::<usize, u32>::new();
+        for device in self.node.devices.iter().filter(|device| test(device)) {
+            if let Some(rank) = gpus.rank_of(device) {
+                *by_rank.entry(rank).or_default() += 1;
+            }
+        }
+        by_rank.into_values().max().unwrap_or(0)
+    }
+
+    /// All devices that answer to the request and are free.
+    pub fn n_free(&self, gpus: &GpuRequest) -> u32 {
+        let devices = self.node.devices.iter();
+        let free = devices.filter(|device| gpus.rank_of(device).is_some() && self.is_free(device));
+        u32::try_from(free.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether one task of that fit finds room at once.
+    pub fn has_room(&self, fit: &Fit) -> bool {
+        let need = fit.gpus.n_devices();
+        self.node.connected
+            && fit.cpus.get() <= self.free(&ResourceKind::Cpu)
+            && fit.memory.get() <= self.free(&ResourceKind::Memory)
+            && 1 <= self.free(&ResourceKind::Tasks)
+            && need <= self.most_of_a_kind(&fit.gpus, |device| self.is_free(device))
+    }
+}
+
+/// What keeps a device from new work, whoever holds it.
+pub(crate) fn unusable(node: &Node, device: &Device) -> Option<Unusable> {
+    match device.health {
+        DeviceHealth::Healthy => {}
+        DeviceHealth::Unhealthy { .. } | DeviceHealth::Lost | DeviceHealth::Unknown { .. } => {
+            return Some(Unusable::Unhealthy);
+        }
+    }
+    if !device.unmanaged.is_empty() {
+        return Some(Unusable::Unmanaged);
+    }
+    if node.allowed.as_ref().is_some_and(|allowed| !allowed.contains(&device.uuid)) {
+        return Some(Unusable::NotAllowed);
+    }
+    if device.mig.as_ref().is_some_and(|mig| mig.enabled) {
+        return Some(Unusable::Divided);
+    }
+    None
+}
+
+/// Adds up; what can't be written down is more than any capacity anyway.
+pub(crate) fn add(sum: &mut Resources, more: &Resources) {
+    for (kind, amount) in more.iter() {
+        let total = sum.get(kind).saturating_add(amount);
+        sum.set(kind.clone(), total);
+    }
+}

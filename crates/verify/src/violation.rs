@@ -1,0 +1,303 @@
+//! What can be wrong with a plan or a state, as data.
+
+use gpool_model::job::JobState;
+use gpool_model::{
+    Attempt, DeviceUuid, JobId, NodeName, Reason, ResourceKind, Revision, Shape, TaskId,
+};
+use thiserror::Error;
+
+/// Why a device may not be given to new work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Unusable {
+    /// It is faulty, lost or does not answer.
+    #[error("not healthy")]
+    Unhealthy,
+    /// A process that gpool did not start uses it.
+    #[error("in unmanaged use")]
+    Unmanaged,
+    /// An admin keeps it from new work.
+    #[error("not allowed")]
+    NotAllowed,
+    /// It is divided into MIG instances.
+    #[error("in MIG mode")]
+    Divided,
+}
+
+/// One invariant that is broken.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Violation {
+    /// The plan was made from another state.
+    #[error("the plan was made from revision {plan}, the state is at {world}")]
+    WrongBasis {
+        /// Of the plan.
+        plan: Revision,
+        /// Of the state.
+        world: Revision,
+    },
+    /// A job is started that is not there.
+    #[error("job {job} is started and does not exist")]
+    NoSuchJob {
+        /// Which.
+        job: JobId,
+    },
+    /// A job is started that may not start.
+    #[error("job {job} is started while {state}")]
+    NotPending {
+        /// Which.
+        job: JobId,
+        /// What it is instead.
+        state: JobState,
+    },
+    /// A job is started twice in one plan.
+    #[error("job {job} is started twice")]
+    StartedTwice {
+        /// Which.
+        job: JobId,
+    },
+    /// A job is started as another run than its next.
+    #[error("job {job} is started as attempt {plan}, its next is {next}")]
+    WrongAttempt {
+        /// Which.
+        job: JobId,
+        /// In the plan.
+        plan: Attempt,
+        /// Of the job.
+        next: Attempt,
+    },
+    /// A job has more or fewer places than tasks.
+    #[error("job {job} has {places} places for {tasks} tasks")]
+    WrongNumberOfTasks {
+        /// Which.
+        job: JobId,
+        /// How many places, or allocations.
+        places: usize,
+        /// How many tasks it has.
+        tasks: usize,
+    },
+    /// A decision comes after itself or one that stands behind it.
+    #[error("decision {decision} comes after decision {after}, which is not before it")]
+    AfterLater {
+        /// Which decision, by position.
+        decision: usize,
+        /// What it should come after.
+        after: u32,
+    },
+    /// A task goes to a node that is not there.
+    #[error("job {job} goes to node {node}, which does not exist")]
+    NoSuchNode {
+        /// Which job.
+        job: JobId,
+        /// Which node.
+        node: NodeName,
+    },
+    /// A task goes to a node whose agent is away.
+    #[error("job {job} goes to node {node}, which is not connected")]
+    NotConnected {
+        /// Which job.
+        job: JobId,
+        /// Which node.
+        node: NodeName,
+    },
+    /// A task gets a device that its node does not have.
+    #[error("job {job} gets device {device}, which node {node} does not have")]
+    NoSuchDevice {
+        /// Which job.
+        job: JobId,
+        /// Which node.
+        node: NodeName,
+        /// Which device.
+        device: DeviceUuid,
+    },
+    /// A slot names another index than its device has.
+    #[error("job {job} gets device {device} as number {given}, it is number {index}")]
+    WrongIndex {
+        /// Which job.
+        job: JobId,
+        /// Which device.
+        device: DeviceUuid,
+        /// In the slot.
+        given: u32,
+        /// Of the device.
+        index: u32,
+    },
+    /// Slots do not stand in the order of device indexes, or one stands twice.
+    #[error("the devices of job {job} on node {node} are not in order, each once")]
+    SlotsOutOfOrder {
+        /// Which job.
+        job: JobId,
+        /// Which node.
+        node: NodeName,
+    },
+    /// A task has more or fewer devices than it asked for.
+    #[error("job {job} asked for {asked} devices and has {given}")]
+    WrongNumberOfDevices {
+        /// Which job.
+        job: JobId,
+        /// How many it asked for.
+        asked: u32,
+        /// How many it has.
+        given: usize,
+    },
+    /// A task has a device of another kind than it asked for.
+    #[error("job {job} has device {device}, whose model or memory it did not ask for")]
+    WrongKind {
+        /// Which job.
+        job: JobId,
+        /// Which device.
+        device: DeviceUuid,
+    },
+    /// A task has devices that answer to different models of its request.
+    #[error("job {job} has devices of several of the models that it asked for")]
+    MixedKinds {
+        /// Which job.
+        job: JobId,
+    },
+    /// A task gets a device that new work may not use.
+    #[error("job {job} gets device {device}, which is {why}")]
+    DeviceUnusable {
+        /// Which job.
+        job: JobId,
+        /// Which device.
+        device: DeviceUuid,
+        /// What keeps it from new work.
+        why: Unusable,
+    },
+    /// A device is given to two tasks.
+    #[error("device {device} of node {node} is given to {second} and belongs to {first}")]
+    DeviceGivenTwice {
+        /// Which node.
+        node: NodeName,
+        /// Which device.
+        device: DeviceUuid,
+        /// Who has it.
+        first: TaskId,
+        /// Who gets it, or has it too.
+        second: TaskId,
+    },
+    /// More is booked on a node than it has.
+    #[error("node {node} has {capacity} of {kind} and {booked} is booked")]
+    Overbooked {
+        /// Which node.
+        node: NodeName,
+        /// Of what.
+        kind: ResourceKind,
+        /// How much there is.
+        capacity: u64,
+        /// How much is booked.
+        booked: u64,
+    },
+    /// A job starts before one that comes first and asks for the same.
+    #[error("job {started} is started before job {passed}, which comes first and asks the same")]
+    OutOfOrder {
+        /// Who starts.
+        started: JobId,
+        /// Who comes before it.
+        passed: JobId,
+    },
+    /// A job waits although a node has room for it.
+    #[error("job {job} waits although it fits node {node}")]
+    FitsAndWaits {
+        /// Which job.
+        job: JobId,
+        /// Which node.
+        node: NodeName,
+    },
+    /// The waits of a plan do not count the jobs of a shape that it leaves waiting.
+    #[error("{planned} jobs of a shape are said to wait, {waiting} do: {shape:?}")]
+    WrongWait {
+        /// Which shape.
+        shape: Box<Shape>,
+        /// As the plan says, all its waits of that shape together.
+        planned: u64,
+        /// As the state says.
+        waiting: u64,
+    },
+    /// A shape has more than one wait in a plan.
+    #[error("a shape has two waits: {shape:?}")]
+    WaitTwice {
+        /// Which shape.
+        shape: Box<Shape>,
+    },
+    /// The reason of a wait is not so.
+    #[error("this is not what keeps {shape:?}: {reason:?}")]
+    ReasonUntrue {
+        /// Which shape.
+        shape: Box<Shape>,
+        /// What the plan says.
+        reason: Reason,
+    },
+    /// The two records of a job, or its key, name different jobs.
+    #[error("the records of job {job} name another job")]
+    MixedRecords {
+        /// Under which key.
+        job: JobId,
+    },
+    /// A job that has ended is still in memory.
+    #[error("job {job} has ended and is still in memory")]
+    EndedInMemory {
+        /// Which.
+        job: JobId,
+    },
+    /// A job has a number that was not given out yet.
+    #[error("job {job} has a number above the last one that was given out")]
+    NumberNotGiven {
+        /// Which.
+        job: JobId,
+    },
+    /// A job's attempt or, while it holds something, its generation is not counted from 1.
+    #[error("job {job} has attempt or generation 0")]
+    NotCounted {
+        /// Which.
+        job: JobId,
+    },
+    /// An allocation names another task than the one it stands for.
+    #[error("job {job} has an allocation of task {task}")]
+    WrongTask {
+        /// Whose allocation.
+        job: JobId,
+        /// Whom it names.
+        task: TaskId,
+    },
+    /// An allocation books something else than the job asked for.
+    #[error("job {job} books something else than it asked for")]
+    WrongResources {
+        /// Which.
+        job: JobId,
+    },
+    /// An allocation is held otherwise than the job's state says.
+    #[error("an allocation of job {job} is held otherwise than its state {state} says")]
+    WrongAllocationState {
+        /// Which.
+        job: JobId,
+        /// The job's state.
+        state: JobState,
+    },
+    /// A job waits for others, of which none is there.
+    #[error("job {job} waits for nothing that could still end")]
+    WaitsForNothing {
+        /// Which.
+        job: JobId,
+    },
+    /// The counters of a node differ from what jobs hold there.
+    #[error("the ledger of node {node} is wrong about {what}")]
+    WrongLedger {
+        /// Which node.
+        node: NodeName,
+        /// About what: a kind of resource, or a device.
+        what: String,
+    },
+    /// An index differs from what the jobs say.
+    #[error("the index of {index} is wrong about {about}")]
+    WrongIndexEntry {
+        /// Which index.
+        index: &'static str,
+        /// About what.
+        about: String,
+    },
+    /// Loading the state's records gives another state.
+    #[error("a state loaded from the records differs: {how}")]
+    LoadsDifferently {
+        /// In what.
+        how: String,
+    },
+}
