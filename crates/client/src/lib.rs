@@ -1,1 +1,25 @@
-//! A typed client of the API.
+//! A typed, blocking client of the API: it finds the server's socket, speaks HTTP over it, and
+//! turns problems into errors with the exit code that a command gives. It renders nothing and
+//! decides nothing; without an async runtime it costs a command next to nothing to start.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::result_large_err,
+    reason = "problems carry their facts, and failing is no hot path"
+)]
+
+mod call;
+mod cluster;
+mod error;
+mod events;
+mod jobs;
+mod logs;
+pub mod socket;
+mod transport;
+
+pub use call::Client;
+pub use error::Error;
+pub use events::Events;
+pub use jobs::{JobsQuery, new_key};
+pub use logs::{LogQuery, LogStream, Logs};
+pub use socket::Place;

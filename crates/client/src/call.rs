@@ -1,0 +1,306 @@
+//! One request and its answer: time limits, retries, and problems as errors.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use gpool_wire::{API_PREFIX, Problem, json};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ureq::http::{Method, Request, Response};
+use ureq::{Agent, Body, SendBody};
+
+use crate::error::Error;
+use crate::socket::{self, Place, Surroundings};
+use crate::transport::{NoResolver, NotConnected, UnixConnector};
+
+/// How long a lost connection is tried again, unless set otherwise.
+const RETRY_FOR: Duration = Duration::from_secs(10);
+/// Between two tries.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// Largest answer that is read into memory.
+const ANSWER_MAX: u64 = 1 << 30;
+
+/// A client of one server.
+#[derive(Debug, Clone)]
+pub struct Client {
+    agent: Agent,
+    socket: PathBuf,
+    timeout: Option<Duration>,
+    retry_for: Duration,
+}
+
+/// A request before it is sent.
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    path: String,
+    query: Vec<(&'static str, String)>,
+    headers: Vec<(&'static str, String)>,
+    body: Option<Vec<u8>>,
+    /// Whether sending it twice does nothing twice.
+    pub(crate) repeatable: bool,
+}
+
+impl Call {
+    pub(crate) fn get(path: &str) -> Self {
+        Self {
+            method: Method::GET,
+            path: format!("{API_PREFIX}{path}"),
+            query: Vec::new(),
+            headers: Vec::new(),
+            body: None,
+            repeatable: true,
+        }
+    }
+
+    pub(crate) fn post(path: &str) -> Self {
+        Self { method: Method::POST, repeatable: false, ..Self::get(path) }
+    }
+
+    pub(crate) fn patch(path: &str) -> Self {
+        Self { method: Method::PATCH, repeatable: false, ..Self::get(path) }
+    }
+
+    /// A path outside the versioned API.
+    pub(crate) fn at_root(path: &str) -> Self {
+        Self { path: path.to_owned(), ..Self::get("") }
+    }
+
+    pub(crate) fn query(mut self, name: &'static str, value: &impl ToString) -> Self {
+        self.query.push((name, value.to_string()));
+        self
+    }
+
+    pub(crate) fn query_if(self, name: &'static str, value: Option<impl ToString>) -> Self {
+        match value {
+            Some(value) => self.query(name, &value),
+            None => self,
+        }
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: &impl ToString) -> Self {
+        self.headers.push((name, value.to_string()));
+        self
+    }
+
+    pub(crate) fn json(mut self, body: &impl Serialize) -> Self {
+        self.body = Some(serde_json::to_vec(body).expect("requests are plain data"));
+        self.header("content-type", &"application/json")
+    }
+
+    fn uri(&self) -> String {
+        let mut uri = format!("http://gpool{}", self.path);
+        for (position, (name, value)) in self.query.iter().enumerate() {
+            uri.push(if position == 0 { '?' } else { '&' });
+            uri.push_str(name);
+            uri.push('=');
+            uri.push_str(&escaped(value));
+        }
+        uri
+    }
+}
+
+/// A part of a path or query as an address may hold it.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}
+
+impl Client {
+    /// Finds a server: the flag, `GPOOL_SERVER`, `GPOOL_SOCKET`, the user's own if alive, the
+    /// machine's.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] naming every socket that was tried; [`Error::SocketPath`],
+    /// [`Error::SocketNotOurs`].
+    pub fn find(flag: Option<&str>) -> Result<Self, Error> {
+        let surroundings = Surroundings::of_this_process();
+        let place: Place = surroundings.place(flag)?;
+        Ok(Self::at(&socket::find(&place, surroundings.uid)?))
+    }
+
+    /// A client of the server with that socket, whether it answers or not.
+    #[must_use]
+    pub fn at(socket: &Path) -> Self {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .user_agent(concat!("gpool/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let connector = UnixConnector::new(socket.to_owned());
+        Self {
+            agent: Agent::with_parts(config, connector, NoResolver),
+            socket: socket.to_owned(),
+            timeout: None,
+            retry_for: RETRY_FOR,
+        }
+    }
+
+    /// With a limit on the time that one request may take, tries included. Streams (logs, events)
+    /// are limited only until they begin.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// With a limit on the time for which a request whose connection was lost is tried again, if
+    /// repeating it does nothing twice.
+    #[must_use]
+    pub fn with_retries(mut self, retry_for: Duration) -> Self {
+        self.retry_for = retry_for;
+        self
+    }
+
+    /// The server's socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    pub(crate) fn retry_for(&self) -> Duration {
+        self.retry_for
+    }
+
+    /// Sends a request and reads the JSON that it is answered.
+    pub(crate) fn ask<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+        self.with_tries(call.repeatable, |left| {
+            let response = self.send(call, left)?;
+            let bytes = read_all(response)?;
+            understand(&bytes)
+        })
+    }
+
+    /// Sends a request that has no answer worth reading.
+    pub(crate) fn tell(&self, call: &Call) -> Result<(), Error> {
+        self.with_tries(call.repeatable, |left| read_all(self.send(call, left)?).map(drop))
+    }
+
+    /// Sends a request and hands over the stream that it is answered with.
+    pub(crate) fn stream(&self, call: &Call) -> Result<Body, Error> {
+        let request = self.agent.configure_request(request_of(call, ()));
+        let request = request.timeout_recv_response(self.timeout).build();
+        self.checked(self.agent.run(request)).map(Response::into_body)
+    }
+
+    /// Sends a request whose body is read as it goes.
+    pub(crate) fn upload<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        body: &mut dyn Read,
+    ) -> Result<T, Error> {
+        let request = request_of(call, SendBody::from_reader(body));
+        let request = self.agent.configure_request(request).timeout_global(self.timeout).build();
+        let response = self.checked(self.agent.run(request))?;
+        understand(&read_all(response)?)
+    }
+
+    fn send(&self, call: &Call, left: Option<Duration>) -> Result<Response<Body>, Error> {
+        if call.method == Method::GET {
+            let request = self.agent.configure_request(request_of(call, ()));
+            return self.checked(self.agent.run(request.timeout_global(left).build()));
+        }
+        let body = call.body.as_deref().unwrap_or_default();
+        let request = self.agent.configure_request(request_of(call, body));
+        self.checked(self.agent.run(request.timeout_global(left).build()))
+    }
+
+    fn checked(
+        &self,
+        result: Result<Response<Body>, ureq::Error>,
+    ) -> Result<Response<Body>, Error> {
+        let response = result.map_err(|error| self.failed(error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let bytes = read_all(response)?;
+        match json::read::<Problem>(&bytes) {
+            Ok(problem) => Err(Error::Problem(problem)),
+            Err(_) => Err(Error::BadAnswer { why: format!("HTTP {status} without a problem") }),
+        }
+    }
+
+    fn failed(&self, error: ureq::Error) -> Error {
+        if let ureq::Error::Other(inner) = &error
+            && let Some(NotConnected(why)) = inner.downcast_ref::<NotConnected>()
+        {
+            let tried = vec![(self.socket.clone(), socket::in_words(why))];
+            return Error::Unreachable { tried };
+        }
+        of_ureq(error)
+    }
+
+    /// Tries once, or until time is up where a lost connection may be tried again. A server that
+    /// was not there at first is not waited for; one that went away in between is.
+    fn with_tries<T>(
+        &self,
+        repeatable: bool,
+        mut attempt: impl FnMut(Option<Duration>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let began = Instant::now();
+        let mut was_there = false;
+        loop {
+            let left = self.timeout.map(|limit| limit.saturating_sub(began.elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(Error::TimedOut);
+            }
+            let error = match attempt(left) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            was_there |= matches!(error, Error::Lost { .. } | Error::Problem(_));
+            let again = repeatable && was_there && error.is_away();
+            if !again || began.elapsed() + RETRY_PAUSE > self.retry_for {
+                return Err(error);
+            }
+            std::thread::sleep(RETRY_PAUSE);
+        }
+    }
+}
+
+fn request_of<B>(call: &Call, body: B) -> Request<B> {
+    let mut request = Request::builder().method(call.method.clone()).uri(call.uri());
+    for (name, value) in &call.headers {
+        request = request.header(*name, value);
+    }
+    request.body(body).expect("names are fixed, and values were escaped or checked")
+}
+
+fn read_all(response: Response<Body>) -> Result<Vec<u8>, Error> {
+    let body = response.into_body().into_with_config().limit(ANSWER_MAX);
+    let mut bytes = Vec::new();
+    body.reader().read_to_end(&mut bytes).map_err(of_io)?;
+    Ok(bytes)
+}
+
+fn understand<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes).map_err(|error| Error::BadAnswer { why: error.to_string() })
+}
+
+/// What an error while reading a body means.
+pub(crate) fn of_io(error: std::io::Error) -> Error {
+    let kind = error.kind();
+    match error.downcast::<ureq::Error>() {
+        Ok(inner) => of_ureq(inner),
+        Err(_) if kind == std::io::ErrorKind::TimedOut => Error::TimedOut,
+        Err(error) => Error::Lost { why: error.to_string() },
+    }
+}
+
+fn of_ureq(error: ureq::Error) -> Error {
+    match error {
+        ureq::Error::Timeout(_) => Error::TimedOut,
+        ureq::Error::Io(error) => Error::Lost { why: error.to_string() },
+        ureq::Error::ConnectionFailed => Error::Lost { why: error.to_string() },
+        other => Error::BadAnswer { why: other.to_string() },
+    }
+}

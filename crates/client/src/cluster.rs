@@ -1,0 +1,102 @@
+//! The server, its devices and nodes: one method for each route.
+
+use gpool_wire::{
+    AllowDevices, Document, Gpu, List, Node, PolicyInfo, PolicyPatch, Shutdown, Status, Version,
+};
+
+use crate::call::{Call, Client, escaped};
+use crate::error::Error;
+use crate::events::Events;
+
+impl Client {
+    /// What answers, and of which version.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn version(&self) -> Result<Version, Error> {
+        self.ask::<Document<_>>(&Call::get("/version")).map(|answer| answer.body)
+    }
+
+    /// The server and its cluster in one page.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn status(&self) -> Result<Status, Error> {
+        self.ask::<Document<_>>(&Call::get("/status")).map(|answer| answer.body)
+    }
+
+    /// Whether the server takes requests.
+    ///
+    /// # Errors
+    /// [`Error::Problem`] while it is still reading its state; see [`Error`].
+    pub fn ready(&self) -> Result<(), Error> {
+        self.tell(&Call::at_root("/readyz"))
+    }
+
+    /// Every device.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn gpus(&self) -> Result<List<Gpu>, Error> {
+        self.ask(&Call::get("/gpus"))
+    }
+
+    /// Says which devices of a node new allocations may use.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn allow_gpus(&self, allow: &AllowDevices) -> Result<List<Gpu>, Error> {
+        self.ask(&Call::post("/gpus/allow").json(allow))
+    }
+
+    /// How the scheduler decides.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn policy(&self) -> Result<PolicyInfo, Error> {
+        self.ask::<Document<_>>(&Call::get("/policies")).map(|answer| answer.body)
+    }
+
+    /// Changes how the scheduler decides.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn change_policy(&self, patch: &PolicyPatch) -> Result<PolicyInfo, Error> {
+        let call = Call::patch("/policies").json(patch);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// Every node.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn nodes(&self) -> Result<List<Node>, Error> {
+        self.ask(&Call::get("/nodes"))
+    }
+
+    /// One node.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn node(&self, name: &str) -> Result<Node, Error> {
+        let call = Call::get(&format!("/nodes/{}", escaped(name)));
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// Stops the server, after ending all jobs if `now`. The answer comes before it has stopped.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn shutdown(&self, now: bool) -> Result<(), Error> {
+        self.tell(&Call::post("/shutdown").json(&Shutdown { now }))
+    }
+
+    /// The stream of events after one that was seen, or from now on. It resumes by itself when the
+    /// connection is lost.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn events(&self, after: Option<u64>) -> Result<Events, Error> {
+        Events::open(self.clone(), after)
+    }
+}

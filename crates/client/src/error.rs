@@ -1,0 +1,102 @@
+//! What can go wrong between a command and its server.
+
+use std::path::PathBuf;
+
+use gpool_wire::{Problem, catalogue};
+
+/// Why a request has no answer, or not the one that was hoped for.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server refused.
+    #[error("{}", .0.detail)]
+    Problem(Problem),
+    /// Nothing answers on any of the sockets that were tried.
+    #[error("no gpool server answers")]
+    Unreachable {
+        /// Each socket with what came of it.
+        tried: Vec<(PathBuf, String)>,
+    },
+    /// The connection was lost after the request was sent; it may have been carried out.
+    #[error("the connection to the server was lost: {why}")]
+    Lost {
+        /// What the system said.
+        why: String,
+    },
+    /// The answer did not come in the time allowed.
+    #[error("the server did not answer in time")]
+    TimedOut,
+    /// What answered does not speak as a server of this version does.
+    #[error("the answer was not understood: {why}")]
+    BadAnswer {
+        /// What was wrong with it.
+        why: String,
+    },
+    /// The path of the socket can't be used.
+    #[error("the socket's path can't be used: {why}")]
+    SocketPath {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The folder of the user's own socket belongs to somebody else.
+    #[error("{} can't be trusted: {why}", .folder.display())]
+    SocketNotOurs {
+        /// Which folder.
+        folder: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// What was to be sent could not be read.
+    #[error("could not read what was to be sent: {0}")]
+    Input(String),
+}
+
+impl Error {
+    /// The same as a problem, for printing: what, why, what to try, and the code.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        let of = |code| Problem::new(code, self.to_string());
+        match self {
+            Self::Problem(problem) => problem.clone(),
+            Self::Unreachable { tried } => {
+                let said = |(path, why): &(PathBuf, String)| format!("{}: {why}", path.display());
+                let mut problem = of(catalogue::UNREACHABLE);
+                problem.why = tried.iter().map(said).collect();
+                problem
+                    .try_this("gpool up      (starts a server of your own)")
+                    .try_this("gpool doctor  (looks for the cause)")
+            }
+            Self::Lost { .. } => of(catalogue::UNREACHABLE)
+                .because("it may have been done: look before you ask again"),
+            Self::TimedOut => of(catalogue::TIMED_OUT)
+                .because("it may have been done: look before you ask again")
+                .try_this("a longer --timeout"),
+            Self::BadAnswer { .. } => of(catalogue::BAD_ANSWER).try_this("gpool version"),
+            Self::SocketPath { .. } => {
+                of(catalogue::SOCKET_PATH).try_this("GPOOL_SOCKET=/run/user/1000/gpool/api.sock")
+            }
+            Self::SocketNotOurs { folder, .. } => of(catalogue::SOCKET_NOT_OURS)
+                .try_this(format!("rm -r {}, or set GPOOL_SOCKET", folder.display())),
+            Self::Input(_) => of(catalogue::INVALID),
+        }
+    }
+
+    /// What a command that meets it exits with.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        self.problem().exit_code()
+    }
+
+    /// Whether asking again may help: the server is away, or the connection was lost.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Lost { .. } => true,
+            Self::Problem(problem) => problem.code == catalogue::NOT_READY.to_string(),
+            Self::TimedOut
+            | Self::BadAnswer { .. }
+            | Self::SocketPath { .. }
+            | Self::SocketNotOurs { .. }
+            | Self::Input(_) => false,
+        }
+    }
+}

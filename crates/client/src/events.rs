@@ -1,0 +1,110 @@
+//! The stream of events, resumed by itself.
+
+use std::io::{BufRead, BufReader, Read};
+use std::time::{Duration, Instant};
+
+use gpool_wire::Event;
+use ureq::BodyReader;
+
+use crate::call::{Call, Client, of_io};
+use crate::error::Error;
+
+/// Between two tries to resume.
+const RESUME_PAUSE: Duration = Duration::from_millis(100);
+/// Longest line of the stream; an event is a fraction of that.
+const LINE_MAX: u64 = 1 << 20;
+
+/// Events in order. After a lost connection it goes on with the one after the last that it gave;
+/// it ends with an error when the server stays away.
+pub struct Events {
+    client: Client,
+    last: Option<u64>,
+    stream: Option<BufReader<BodyReader<'static>>>,
+    failed: bool,
+}
+
+impl Events {
+    pub(crate) fn open(client: Client, after: Option<u64>) -> Result<Self, Error> {
+        let mut events = Self { client, last: after, stream: None, failed: false };
+        events.connect()?;
+        Ok(events)
+    }
+
+    /// The place of the last event that was given, to go on from later.
+    #[must_use]
+    pub fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    fn connect(&mut self) -> Result<(), Error> {
+        let call = Call::get("/events").header("accept", &"text/event-stream");
+        let call = match self.last {
+            Some(last) => call.header("last-event-id", &last),
+            None => call,
+        };
+        let body = self.client.stream(&call)?;
+        self.stream = Some(BufReader::new(body.into_with_config().limit(u64::MAX).reader()));
+        Ok(())
+    }
+
+    /// The next event of this connection; `None` where it ends.
+    fn read(&mut self) -> Result<Option<Event>, Error> {
+        let Some(stream) = &mut self.stream else { return Ok(None) };
+        let mut data = String::new();
+        loop {
+            let mut line = String::new();
+            let n_read = stream.by_ref().take(LINE_MAX).read_line(&mut line).map_err(of_io)?;
+            if n_read == 0 {
+                return Ok(None);
+            }
+            match line.trim_end_matches(['\r', '\n']) {
+                "" if data.is_empty() => {}
+                "" => {
+                    let read = serde_json::from_str(&data);
+                    return read.map(Some).map_err(|e| Error::BadAnswer { why: e.to_string() });
+                }
+                // Ids and types are in the data as well; lines that begin with a colon keep the
+                // connection alive.
+                line => data.push_str(line.strip_prefix("data:").unwrap_or_default().trim_start()),
+            }
+        }
+    }
+
+    fn resume(&mut self) -> Result<(), Error> {
+        let began = Instant::now();
+        loop {
+            match self.connect() {
+                Err(error) if error.is_away() && began.elapsed() < self.client.retry_for() => {
+                    std::thread::sleep(RESUME_PAUSE);
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+impl Iterator for Events {
+    type Item = Result<Event, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.failed {
+            match self.read() {
+                Ok(Some(event)) => {
+                    self.last = Some(event.seq);
+                    return Some(Ok(event));
+                }
+                Ok(None) | Err(Error::Lost { .. } | Error::TimedOut) => {
+                    if let Err(error) = self.resume() {
+                        self.failed = true;
+                        return Some(Err(error));
+                    }
+                }
+                Err(error) => {
+                    self.failed = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}

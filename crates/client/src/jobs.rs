@@ -1,0 +1,194 @@
+//! Jobs: one method for each route.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::Read;
+
+use gpool_wire::why::Forecast;
+use gpool_wire::{
+    BulkAnswer, Document, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobPatch, List, Selection,
+    SignalJobs, Why, Written,
+};
+
+use crate::call::{Call, Client, escaped};
+use crate::error::Error;
+use crate::logs::{LogQuery, Logs};
+
+/// Which jobs to list; what is `None` does not narrow.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobsQuery {
+    /// States, separated by commas; `all` for every one. `None`: those that have not ended.
+    pub state: Option<String>,
+    /// One user's.
+    pub user: Option<String>,
+    /// One project's.
+    pub project: Option<String>,
+    /// With that name.
+    pub name: Option<String>,
+    /// At most so many on a page.
+    pub limit: Option<u32>,
+    /// Where the page begins: the last one's `next_cursor`.
+    pub cursor: Option<String>,
+}
+
+/// A name for a create that no other has, so that it can be repeated.
+#[must_use]
+pub fn new_key() -> String {
+    // The standard library seeds each of these from the system's randomness.
+    let word = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}", word(), word())
+}
+
+impl Client {
+    /// A page of jobs: living ones in the order in which they would start, then ended ones, the
+    /// last to end first.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn jobs(&self, query: &JobsQuery) -> Result<List<Job>, Error> {
+        let call = Call::get("/jobs")
+            .query_if("state", query.state.as_ref())
+            .query_if("user", query.user.as_ref())
+            .query_if("project", query.project.as_ref())
+            .query_if("name", query.name.as_ref())
+            .query_if("limit", query.limit)
+            .query_if("cursor", query.cursor.as_ref());
+        self.ask(&call)
+    }
+
+    /// One job, living or ended.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn job(&self, id: &str) -> Result<Job, Error> {
+        self.ask::<Document<_>>(&Call::get(&of_job(id, ""))).map(|answer| answer.body)
+    }
+
+    /// Why a job waits.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn why(&self, id: &str) -> Result<Why, Error> {
+        self.ask::<Document<_>>(&Call::get(&of_job(id, "/why"))).map(|answer| answer.body)
+    }
+
+    /// Submits a job. With a key it is repeated by itself when the connection is lost, and is
+    /// never done twice.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn submit(&self, job: &JobCreate, key: Option<&str>) -> Result<Job, Error> {
+        let call = with_key(Call::post("/jobs").json(job), key);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// What would become of a job if it were submitted now.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn forecast(&self, job: &JobCreate) -> Result<Forecast, Error> {
+        let mut call = Call::post("/jobs").json(job).query("dry_run", &true);
+        call.repeatable = true;
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// Submits many jobs, a line of JSON each, in one transaction.
+    ///
+    /// # Errors
+    /// [`Error::Problem`] names the first bad line; nothing was submitted. See [`Error`].
+    pub fn submit_many(
+        &self,
+        lines: &mut dyn Read,
+        key: Option<&str>,
+    ) -> Result<BulkAnswer, Error> {
+        let call = with_key(bulk(), key);
+        self.upload::<Document<_>>(&call, lines).map(|answer| answer.body)
+    }
+
+    /// What would become of many jobs if they were submitted now.
+    ///
+    /// # Errors
+    /// See [`Client::submit_many`].
+    pub fn forecast_many(&self, lines: &mut dyn Read) -> Result<List<Forecast>, Error> {
+        self.upload(&bulk().query("dry_run", &true), lines)
+    }
+
+    /// Cancels jobs, all or none.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn cancel(&self, ids: &[String]) -> Result<List<JobChanged>, Error> {
+        self.act("cancel", ids)
+    }
+
+    /// Keeps jobs from being considered, all or none.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn hold(&self, ids: &[String]) -> Result<List<JobChanged>, Error> {
+        self.act("hold", ids)
+    }
+
+    /// Lets held jobs be considered again, all or none.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn release(&self, ids: &[String]) -> Result<List<JobChanged>, Error> {
+        self.act("release", ids)
+    }
+
+    /// Sends a signal, by name or number, to the processes of running jobs.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn signal(&self, ids: &[String], signal: &str) -> Result<List<JobChanged>, Error> {
+        let body = SignalJobs { signal: Written::from(signal), jobs: ids.to_vec() };
+        self.ask(&Call::post("/jobs/signal").json(&body))
+    }
+
+    /// Changes a job; with a version, only if it is still at that one.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn edit(&self, id: &str, patch: &JobPatch, version: Option<u64>) -> Result<Job, Error> {
+        let call = Call::patch(&of_job(id, "")).json(patch);
+        let call = match version {
+            Some(version) => call.header("if-match", &format!("\"{version}\"")),
+            None => call,
+        };
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// What a job has written, as it is; with `follow`, until the job has ended and all is read.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn logs(&self, id: &str, query: &LogQuery) -> Result<Logs, Error> {
+        let call = Call::get(&of_job(id, "/logs"))
+            .query("stream", &query.stream.as_str())
+            .query("follow", &query.follow)
+            .query_if("since", query.since.as_ref())
+            .query_if("tail", query.tail)
+            .query_if("attempt", query.attempt);
+        self.stream(&call).map(Logs::new)
+    }
+
+    fn act(&self, verb: &str, ids: &[String]) -> Result<List<JobChanged>, Error> {
+        let body = Selection { jobs: ids.to_vec() };
+        self.ask(&Call::post(&format!("/jobs/{verb}")).json(&body))
+    }
+}
+
+fn of_job(id: &str, rest: &str) -> String {
+    format!("/jobs/{}{rest}", escaped(id))
+}
+
+fn bulk() -> Call {
+    Call::post("/jobs/bulk").header("content-type", &"application/jsonl")
+}
+
+fn with_key(call: Call, key: Option<&str>) -> Call {
+    let Some(key) = key else { return call };
+    let mut call = call.header(IDEMPOTENCY_KEY, &escaped(key));
+    call.repeatable = true;
+    call
+}

@@ -1,0 +1,147 @@
+//! HTTP over a unix socket, as a transport of `ureq`.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
+};
+
+/// Connects to one socket, whatever the address says.
+#[derive(Debug)]
+pub(crate) struct UnixConnector {
+    path: PathBuf,
+}
+
+impl UnixConnector {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+}
+
+/// Names no address: the connector does not read it.
+#[derive(Debug)]
+pub(crate) struct NoResolver;
+
+impl Resolver for NoResolver {
+    fn resolve(
+        &self,
+        _: &Uri,
+        _: &Config,
+        _: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut addresses = self.empty();
+        addresses.push(std::net::SocketAddr::from(([127, 0, 0, 1], 1)));
+        Ok(addresses)
+    }
+}
+
+impl<In: Transport> Connector<In> for UnixConnector {
+    type Out = UnixTransport;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        _: Option<In>,
+    ) -> Result<Option<UnixTransport>, ureq::Error> {
+        let stream = UnixStream::connect(&self.path).map_err(not_connected)?;
+        let config = &details.config;
+        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        Ok(Some(UnixTransport { stream, buffers, timeout_read: None, timeout_write: None }))
+    }
+}
+
+/// Why no connection was made; told apart from one that was lost later.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NotConnected(pub(crate) io::Error);
+
+fn not_connected(error: io::Error) -> ureq::Error {
+    ureq::Error::Other(Box::new(NotConnected(error)))
+}
+
+/// A connected socket with its buffers.
+pub(crate) struct UnixTransport {
+    stream: UnixStream,
+    buffers: LazyBuffers,
+    timeout_read: Option<Duration>,
+    timeout_write: Option<Duration>,
+}
+
+impl fmt::Debug for UnixTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnixTransport").finish_non_exhaustive()
+    }
+}
+
+/// What is left of a time limit; an elapsed one is the error.
+fn left(timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
+    if timeout.after.is_not_happening() {
+        return Ok(None);
+    }
+    // Zero means no limit to the kernel, and an elapsed one here.
+    match *timeout.after {
+        Duration::ZERO => Err(ureq::Error::Timeout(timeout.reason)),
+        left => Ok(Some(left)),
+    }
+}
+
+fn failed(error: io::Error, timeout: NextTimeout) -> ureq::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ureq::Error::Timeout(timeout.reason),
+        _ => ureq::Error::Io(error),
+    }
+}
+
+impl Transport for UnixTransport {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        let timeout = timeout.for_write();
+        let left = left(timeout)?;
+        if left != self.timeout_write {
+            self.stream.set_write_timeout(left)?;
+            self.timeout_write = left;
+        }
+        let output = &self.buffers.output()[..amount];
+        self.stream.write_all(output).map_err(|error| failed(error, timeout))
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        let timeout = timeout.for_read();
+        let left = left(timeout)?;
+        if left != self.timeout_read {
+            self.stream.set_read_timeout(left)?;
+            self.timeout_read = left;
+        }
+        let input = self.buffers.input_append_buf();
+        let n_read = loop {
+            match self.stream.read(input) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other.map_err(|error| failed(error, timeout))?,
+            }
+        };
+        self.buffers.input_appended(n_read);
+        Ok(n_read > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        // The server says nothing unasked, so anything but silence means that it has gone.
+        if self.stream.set_nonblocking(true).is_err() {
+            return false;
+        }
+        let silent = matches!(
+            (&self.stream).read(&mut [0]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock
+        );
+        silent && self.stream.set_nonblocking(false).is_ok()
+    }
+}
