@@ -3,12 +3,13 @@
 //! It also holds what keeps the pure crates pure, as far as it can be seen from outside them.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-use crate::step;
+use crate::{step, tidy};
 
 /// What the crates of one row may import of this repository.
 #[derive(Clone, Copy)]
@@ -65,6 +66,24 @@ const PURE_EXTERNAL: &[&str] = &["serde", "thiserror"];
 /// Attributes that each pure crate carries in its `lib.rs`.
 const PURE_ATTRIBUTES: &[&str] = &["#![forbid(unsafe_code)]", "#![deny(clippy::float_arithmetic)]"];
 
+/// What the command line must not reach past the API for. It may import these crates, because the
+/// same binary starts server and agent; so it is looked at file by file.
+const BEHIND_THE_API: &[&str] = &[
+    "gpool_agent",
+    "gpool_control",
+    "gpool_device",
+    "gpool_node",
+    "gpool_sched",
+    "gpool_server",
+    "gpool_store",
+    "gpool_verify",
+    "gpool_world",
+];
+
+/// Files of the command line that start server, agent or shepherd, or work without a server.
+const MAY_REACH_BEHIND: &[&str] =
+    &["main.rs", "up.rs", "shepherd.rs", "doctor.rs", "backup.rs", "restore.rs", "verify.rs"];
+
 /// A crate of the workspace and what its shipped code depends on, by folder where it is one of
 /// ours and by package name where it is not.
 #[derive(Debug, Default)]
@@ -84,6 +103,7 @@ pub fn violations() -> anyhow::Result<Vec<String>> {
     let mut found = arrow_violations(&crates);
     found.extend(purity_violations(&crates));
     found.extend(source_violations(&root.join("crates"), &crates)?);
+    found.extend(api_violations(&root.join("crates/gpool/src"))?);
     Ok(found)
 }
 
@@ -168,7 +188,7 @@ fn purity_violations(crates: &[Crate]) -> Vec<String> {
 fn source_violations(folder: &Path, crates: &[Crate]) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     let read = |path: &Path| {
-        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+        fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
     };
     let lints = read(&folder.join("model/clippy.toml"))?;
     for name in PURE.iter().filter(|name| crates.iter().any(|it| it.folder == **name)) {
@@ -178,9 +198,26 @@ fn source_violations(folder: &Path, crates: &[Crate]) -> anyhow::Result<Vec<Stri
                 found.push(format!("pure crate {name}: src/lib.rs lacks {attribute}"));
             }
         }
-        let own = std::fs::read_to_string(folder.join(name).join("clippy.toml"));
+        let own = fs::read_to_string(folder.join(name).join("clippy.toml"));
         if own.ok().as_deref() != Some(&lints) {
             found.push(format!("pure crate {name}: clippy.toml is not that of model"));
+        }
+    }
+    Ok(found)
+}
+
+/// Verbs that know more than the API tells.
+fn api_violations(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for path in tidy::files(folder)? {
+        if MAY_REACH_BEHIND.iter().any(|name| path.ends_with(name)) {
+            continue;
+        }
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let shown = path.strip_prefix(folder).unwrap_or(&path).display();
+        for name in BEHIND_THE_API.iter().filter(|name| text.contains(*name)) {
+            found.push(format!("gpool: {shown} reaches past the API to {name}"));
         }
     }
     Ok(found)
@@ -230,6 +267,19 @@ mod tests {
             ["pure crate world depends on wire", "pure crate world depends on tokio"]
         );
         assert!(purity_violations(&one("scenario", &[], &["proptest"])).is_empty());
+    }
+
+    #[test]
+    fn verbs_know_what_the_api_tells_and_no_more() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in ["up.rs", "queue.rs"] {
+            fs::write(folder.path().join(name), "use gpool_store::Store;\n").expect("a file");
+        }
+        fs::write(folder.path().join("why.rs"), "use gpool_client::Client;\n").expect("a file");
+        assert_eq!(
+            api_violations(folder.path()).expect("readable"),
+            ["gpool: queue.rs reaches past the API to gpool_store"]
+        );
     }
 
     #[test]

@@ -25,8 +25,8 @@ fn main() -> ExitCode {
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["test"] => test::run(),
-        ["check"] => check::run(),
+        ["test"] => test().map(|summary| summary.all_passed()),
+        ["check"] => check().map(|failed| failed.is_empty()),
         ["ci"] => ci(),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
@@ -46,12 +46,37 @@ fn main() -> ExitCode {
     }
 }
 
+/// All tests; their summary is the last line.
+fn test() -> anyhow::Result<test::Summary> {
+    let summary = test::run()?;
+    println!("\n{summary}");
+    Ok(summary)
+}
+
+/// All checks; the names of those that failed come last.
+fn check() -> anyhow::Result<Vec<&'static str>> {
+    let failed = check::run()?;
+    step::announce("checks");
+    say_failed(&failed);
+    Ok(failed)
+}
+
 /// The checks and the tests. The tests run even if a check fails, so that one run tells all that
 /// is wrong, and come last, so that their summary is the last line.
 fn ci() -> anyhow::Result<bool> {
-    let checked = check::run()?;
-    let tested = test::run()?;
-    Ok(checked && tested)
+    let failed = check()?;
+    let summary = test::run()?;
+    say_failed(&failed);
+    println!("\n{summary}");
+    Ok(failed.is_empty() && summary.all_passed())
+}
+
+fn say_failed(checks: &[&str]) {
+    if checks.is_empty() {
+        eprintln!("all checks passed");
+    } else {
+        eprintln!("checks failed: {}", checks.join(", "));
+    }
 }
 
 fn usage_error(what: &str) -> ExitCode {
