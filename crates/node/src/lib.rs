@@ -3,4 +3,5 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
+pub mod converge;
 pub mod seating;

@@ -1,0 +1,374 @@
+//! The step by which an agent converges on what it was told. Orders may come twice, late, in any
+//! order, or not at all; what is launched is launched once. It starts and ends nothing itself: the
+//! agent carries out the actions and says what it then sees.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
+use gpool_model::unit::{Millis, Timestamp};
+
+/// What an agent knows and was told of its tasks.
+#[derive(Debug, Clone, Default)]
+pub struct Converge {
+    /// The highest term seen.
+    term: Term,
+    tasks: BTreeMap<TaskId, Known>,
+    done: Done,
+    /// Requests for signals that were carried out in this term.
+    signalled: BTreeSet<RequestId>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    generation: Generation,
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// Given to the launcher. `stop` is the grace that the task was told to end with.
+    Launching { stop: Option<Millis> },
+    /// Told to end before it was launched here; the launcher makes sure that it never will be.
+    Preventing { grace: Millis },
+    /// Its program was started.
+    Running { pid: u32, started_at: Timestamp, stop: Option<Millis> },
+    /// It has ended and the server has not said that it knows.
+    Ended(TaskEnd),
+    /// It was not launched; an order of a later generation may name other devices.
+    Refused { devices: Vec<DeviceUuid> },
+}
+
+/// What an agent has to deal with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// From the server.
+    Order(Order),
+    /// A task that is on this node already: found when the agent started, or launched by somebody
+    /// who came first.
+    Found(TaskReport),
+    /// A task's program was started.
+    Started {
+        /// Which task.
+        task: TaskId,
+        /// The process id of its program.
+        pid: u32,
+        /// When.
+        started_at: Timestamp,
+    },
+    /// Devices of a task are in use by others, so it was not launched.
+    Refused {
+        /// Which task.
+        task: TaskId,
+        /// The devices.
+        devices: Vec<DeviceUuid>,
+    },
+    /// A task has ended, or could not be launched, or was kept from it.
+    Ended {
+        /// Which task.
+        task: TaskId,
+        /// How.
+        end: TaskEnd,
+    },
+}
+
+/// What an agent has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Start a task, or refuse it for its devices.
+    Launch(Box<TaskOrder>),
+    /// Make sure that a task is never launched here, and then say that it ended; or say how it was
+    /// found, if somebody has launched it.
+    Prevent {
+        /// Which task.
+        task: TaskId,
+        /// Of the order.
+        generation: Generation,
+    },
+    /// End a task.
+    Stop {
+        /// Which task.
+        task: TaskId,
+        /// Between TERM and KILL.
+        grace: Millis,
+    },
+    /// Send a task's processes a signal.
+    Signal {
+        /// Which task.
+        task: TaskId,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Tell the server.
+    Report(Report),
+    /// Throw away what is kept of a task that has ended.
+    Forget(TaskId),
+}
+
+impl Converge {
+    /// An agent that has just started. `done` are tasks whose end was acknowledged in an earlier
+    /// life, oldest first.
+    #[must_use]
+    pub fn new(done: impl IntoIterator<Item = TaskId>) -> Self {
+        let mut converge = Self::default();
+        for task in done {
+            converge.done.insert(task, None);
+        }
+        converge
+    }
+
+    /// Takes one input and says what to do now, in that order.
+    #[must_use]
+    pub fn step(&mut self, input: Input) -> Vec<Action> {
+        match input {
+            Input::Order(order) => self.obey(order),
+            Input::Found(report) => self.found(report),
+            Input::Started { task, pid, started_at } => self.started(task, pid, started_at),
+            Input::Refused { task, devices } => self.refused(task, devices),
+            Input::Ended { task, end } => self.ended(task, end),
+        }
+    }
+
+    /// Every task that is known, as the server is told.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<TaskReport> {
+        self.tasks.iter().map(|(task, known)| known.report(*task)).collect()
+    }
+
+    fn obey(&mut self, order: Order) -> Vec<Action> {
+        let term = match &order {
+            Order::Run(order) => order.term,
+            Order::Sync { term }
+            | Order::Stop { term, .. }
+            | Order::Signal { term, .. }
+            | Order::Acknowledge { term, .. } => *term,
+        };
+        if term < self.term {
+            return Vec::new();
+        }
+        if term > self.term {
+            self.term = term;
+            self.signalled.clear();
+        }
+        match order {
+            Order::Sync { term } => {
+                vec![Action::Report(Report::Tasks { term, tasks: self.tasks() })]
+            }
+            Order::Run(order) => self.run(order),
+            Order::Stop { task, generation, grace, .. } => self.stop(task, generation, grace),
+            Order::Signal { task, signal, request, .. } => self.signal(task, signal, request),
+            Order::Acknowledge { task, .. } => self.acknowledged(task),
+        }
+    }
+
+    fn run(&mut self, order: Box<TaskOrder>) -> Vec<Action> {
+        let (task, generation) = (order.task(), order.generation);
+        if self.done.bars(task, generation) {
+            return Vec::new();
+        }
+        if let Some(known) = self.tasks.get_mut(&task) {
+            let newer = generation > known.generation;
+            known.generation = known.generation.max(generation);
+            if !(newer && matches!(known.state, State::Refused { .. })) {
+                // A server that orders it again has perhaps not heard.
+                return self.report(task);
+            }
+        }
+        self.tasks.insert(task, Known { generation, state: State::Launching { stop: None } });
+        vec![Action::Launch(order)]
+    }
+
+    fn stop(&mut self, task: TaskId, generation: Generation, grace: Millis) -> Vec<Action> {
+        let prevent = |known: &mut Known| {
+            known.state = State::Preventing { grace };
+            vec![Action::Prevent { task, generation: known.generation }]
+        };
+        let Some(known) = self.tasks.get_mut(&task) else {
+            if self.done.bars(task, generation) {
+                return Vec::new();
+            }
+            let mut known = Known { generation, state: State::Preventing { grace } };
+            let actions = prevent(&mut known);
+            self.tasks.insert(task, known);
+            return actions;
+        };
+        if generation < known.generation {
+            return Vec::new();
+        }
+        known.generation = generation;
+        match &mut known.state {
+            State::Launching { stop } | State::Running { stop, .. } => {
+                // Said again it changes nothing, unless it is to be over sooner.
+                if stop.is_some_and(|earlier| earlier <= grace) {
+                    return Vec::new();
+                }
+                *stop = Some(grace);
+                vec![Action::Stop { task, grace }]
+            }
+            State::Preventing { .. } => Vec::new(),
+            State::Refused { .. } => prevent(known),
+            State::Ended(_) => self.report(task),
+        }
+    }
+
+    fn signal(&mut self, task: TaskId, signal: i32, request: RequestId) -> Vec<Action> {
+        let running =
+            self.tasks.get(&task).is_some_and(|known| matches!(known.state, State::Running { .. }));
+        // One that comes too early may be lost; it must not come later than its sender thinks.
+        if !self.signalled.insert(request) || !running {
+            return Vec::new();
+        }
+        while self.signalled.len() > Done::MOST {
+            self.signalled.pop_first();
+        }
+        vec![Action::Signal { task, signal }]
+    }
+
+    fn acknowledged(&mut self, task: TaskId) -> Vec<Action> {
+        match self.tasks.get(&task).map(|known| (&known.state, known.generation)) {
+            // Placed elsewhere; a later generation may come back here.
+            Some((State::Refused { .. }, generation)) => {
+                self.tasks.remove(&task);
+                self.done.insert(task, Some(generation));
+                Vec::new()
+            }
+            Some((State::Ended(_), _)) => {
+                self.tasks.remove(&task);
+                self.done.insert(task, None);
+                vec![Action::Forget(task)]
+            }
+            // It has not ended here, whatever the server thinks.
+            Some(_) => Vec::new(),
+            None => {
+                self.done.insert(task, None);
+                Vec::new()
+            }
+        }
+    }
+
+    fn found(&mut self, report: TaskReport) -> Vec<Action> {
+        let TaskReport { task, generation, is } = report;
+        if self.done.is_over(task) {
+            return match is {
+                TaskIs::Ended(_) => vec![Action::Forget(task)],
+                // The server believes that it has ended: it has to.
+                _ => vec![Action::Stop { task, grace: Millis::ZERO }],
+            };
+        }
+        let known = self.tasks.get(&task);
+        let generation = known.map_or(generation, |known| known.generation.max(generation));
+        let stop = match known.map(|known| &known.state) {
+            Some(State::Ended(_)) => return Vec::new(),
+            Some(State::Preventing { grace }) => Some(*grace),
+            Some(State::Launching { stop } | State::Running { stop, .. }) => *stop,
+            Some(State::Refused { .. }) | None => None,
+        };
+        let state = match is {
+            TaskIs::Launching => State::Launching { stop },
+            TaskIs::Running { pid, started_at } => State::Running { pid, started_at, stop },
+            TaskIs::Ended(end) => State::Ended(end),
+            TaskIs::Refused { devices } => State::Refused { devices },
+        };
+        let goes_on = matches!(state, State::Launching { .. } | State::Running { .. });
+        self.tasks.insert(task, Known { generation, state });
+        let mut actions = self.report(task);
+        actions.extend(stop.filter(|_| goes_on).map(|grace| Action::Stop { task, grace }));
+        actions
+    }
+
+    fn started(&mut self, task: TaskId, pid: u32, started_at: Timestamp) -> Vec<Action> {
+        let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
+        let stop = match &known.state {
+            State::Launching { stop } => *stop,
+            State::Preventing { grace } => Some(*grace),
+            // Said again after a reconnection, or overtaken.
+            State::Running { .. } | State::Ended(_) | State::Refused { .. } => return Vec::new(),
+        };
+        known.state = State::Running { pid, started_at, stop };
+        self.report(task)
+    }
+
+    fn refused(&mut self, task: TaskId, devices: Vec<DeviceUuid>) -> Vec<Action> {
+        let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
+        match known.state {
+            State::Launching { stop: None } => {
+                known.state = State::Refused { devices };
+                self.report(task)
+            }
+            State::Launching { stop: Some(grace) } => {
+                known.state = State::Preventing { grace };
+                vec![Action::Prevent { task, generation: known.generation }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn ended(&mut self, task: TaskId, end: TaskEnd) -> Vec<Action> {
+        match self.tasks.get_mut(&task) {
+            Some(known) if !matches!(known.state, State::Ended(_)) => {
+                known.state = State::Ended(end);
+                self.report(task)
+            }
+            // A task that was acknowledged before it ended here leaves nothing behind either.
+            None if self.done.is_over(task) => vec![Action::Forget(task)],
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    fn report(&self, task: TaskId) -> Vec<Action> {
+        let report = self.tasks.get(&task).map(|known| Report::Task(known.report(task)));
+        report.map(Action::Report).into_iter().collect()
+    }
+}
+
+impl Known {
+    fn report(&self, task: TaskId) -> TaskReport {
+        let is = match &self.state {
+            State::Launching { .. } | State::Preventing { .. } => TaskIs::Launching,
+            State::Running { pid, started_at, .. } => {
+                TaskIs::Running { pid: *pid, started_at: *started_at }
+            }
+            State::Ended(end) => TaskIs::Ended(end.clone()),
+            State::Refused { devices } => TaskIs::Refused { devices: devices.clone() },
+        };
+        TaskReport { task, generation: self.generation, is }
+    }
+}
+
+/// Tasks that are over here: no late order may launch them again.
+#[derive(Debug, Clone, Default)]
+struct Done {
+    /// Up to which generation orders are refused; `None` is all of them.
+    tasks: BTreeMap<TaskId, Option<Generation>>,
+    /// The same tasks, oldest first.
+    order: VecDeque<TaskId>,
+}
+
+impl Done {
+    /// How many are kept. An order that is later than so many ends has long been of an old term.
+    const MOST: usize = 65_536;
+
+    fn insert(&mut self, task: TaskId, generation: Option<Generation>) {
+        match self.tasks.insert(task, generation) {
+            // Over for ever stays so.
+            Some(None) => {
+                self.tasks.insert(task, None);
+            }
+            Some(Some(_)) => {}
+            None => self.order.push_back(task),
+        }
+        if self.order.len() > Self::MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.tasks.remove(&oldest);
+        }
+    }
+
+    fn is_over(&self, task: TaskId) -> bool {
+        self.tasks.get(&task).is_some_and(Option::is_none)
+    }
+
+    fn bars(&self, task: TaskId, generation: Generation) -> bool {
+        self.tasks.get(&task).is_some_and(|barred| barred.is_none_or(|up_to| generation <= up_to))
+    }
+}

@@ -1,0 +1,369 @@
+//! Whatever is lost, repeated or late: one launch of each task, and the same end.
+
+#![allow(clippy::unwrap_used)] // A test may end by a panic.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::allocation::{Allocation, AllocationState};
+use gpool_model::gpu::GpuRequest;
+use gpool_model::id::{
+    Attempt, DeviceUuid, Generation, JobId, NodeName, ProjectName, RequestId, TaskId, Term,
+};
+use gpool_model::job::{BlobId, ExitStatus, JobSpec, Owner, Usage};
+use gpool_model::resource::Resources;
+use gpool_model::unit::{Millis, Timestamp};
+use gpool_node::converge::{Action, Converge, Input};
+use proptest::prelude::*;
+
+const GRACE: Millis = Millis::from_secs(30);
+
+fn task(number: u64) -> TaskId {
+    TaskId { job: JobId::single(number), attempt: Attempt::FIRST, rank: 0 }
+}
+
+fn run(term: u64, number: u64, generation: u64) -> Order {
+    let id = JobId::single(number);
+    let spec = JobSpec {
+        id,
+        owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
+        name: Arc::from("a"),
+        project: ProjectName::new("default"),
+        command: vec!["true".to_owned()],
+        script: None,
+        context: BlobId(Arc::from("c")),
+        directory: "/".to_owned(),
+        stdin: None,
+        stdout: None,
+        stderr: None,
+        gpus: GpuRequest::whole(0),
+        gpus_written: Arc::from("0"),
+        cpus: None,
+        memory: None,
+        time_limit: None,
+        grace: GRACE,
+        after: Vec::new(),
+        allow_unsatisfiable: false,
+        submitted_at: Timestamp::ZERO,
+    };
+    let allocation = Allocation {
+        task: task(number),
+        node: NodeName::new("n1"),
+        slots: Vec::new(),
+        resources: Resources::none(),
+        state: AllocationState::Placed,
+    };
+    let (term, generation) = (Term(term), Generation(generation));
+    Order::Run(Box::new(TaskOrder { term, generation, spec: Arc::new(spec), allocation }))
+}
+
+fn stop(term: u64, number: u64, generation: u64) -> Order {
+    let (term, generation) = (Term(term), Generation(generation));
+    Order::Stop { term, task: task(number), generation, grace: GRACE }
+}
+
+fn acknowledge(term: u64, number: u64) -> Order {
+    Order::Acknowledge { term: Term(term), task: task(number) }
+}
+
+fn end(stopped: bool) -> TaskEnd {
+    TaskEnd {
+        started_at: None,
+        ended_at: Timestamp::ZERO,
+        exit: (!stopped).then_some(ExitStatus::Code(0)),
+        cause: None,
+        stopped,
+        usage: Usage::default(),
+    }
+}
+
+fn obey(converge: &mut Converge, order: Order) -> Vec<Action> {
+    converge.step(Input::Order(order))
+}
+
+fn started(number: u64) -> Input {
+    Input::Started { task: task(number), pid: 7, started_at: Timestamp::ZERO }
+}
+
+fn ended(number: u64) -> Input {
+    Input::Ended { task: task(number), end: end(false) }
+}
+
+fn reported(actions: &[Action]) -> Vec<&TaskIs> {
+    let task = |action| match action {
+        &Action::Report(Report::Task(ref report)) => Some(&report.is),
+        _ => None,
+    };
+    actions.iter().filter_map(task).collect()
+}
+
+#[test]
+fn a_task_is_launched_once_reported_and_forgotten() {
+    let mut converge = Converge::default();
+    assert!(matches!(&obey(&mut converge, run(1, 1, 1))[..], [Action::Launch(_)]));
+    let again = obey(&mut converge, run(1, 1, 1));
+    assert_eq!(reported(&again), [&TaskIs::Launching], "said again, not launched again");
+    assert!(matches!(reported(&converge.step(started(1)))[..], [TaskIs::Running { pid: 7, .. }]));
+    assert_eq!(reported(&converge.step(ended(1))), [&TaskIs::Ended(end(false))]);
+    let sync = obey(&mut converge, Order::Sync { term: Term(2) });
+    let [Action::Report(Report::Tasks { term: Term(2), tasks })] = &sync[..] else {
+        panic!("{sync:?}")
+    };
+    assert_eq!(tasks[0].is, TaskIs::Ended(end(false)), "kept until acknowledged");
+    assert_eq!(obey(&mut converge, acknowledge(1, 1)), [], "of an old term");
+    assert_eq!(obey(&mut converge, acknowledge(2, 1)), [Action::Forget(task(1))]);
+    assert_eq!(obey(&mut converge, run(2, 1, 9)), [], "never again");
+    assert_eq!(converge.tasks(), []);
+}
+
+#[test]
+fn orders_of_an_old_term_or_generation_are_refused() {
+    let mut converge = Converge::default();
+    let _ = obey(&mut converge, run(2, 1, 5));
+    assert_eq!(obey(&mut converge, stop(1, 1, 6)), [], "old term");
+    assert_eq!(obey(&mut converge, stop(2, 1, 4)), [], "old generation");
+    let grace = GRACE;
+    assert_eq!(obey(&mut converge, stop(2, 1, 5)), [Action::Stop { task: task(1), grace }]);
+    assert_eq!(obey(&mut converge, stop(2, 1, 5)), [], "told already");
+    let sooner = Order::Stop {
+        term: Term(2),
+        task: task(1),
+        generation: Generation(6),
+        grace: Millis::ZERO,
+    };
+    let grace = Millis::ZERO;
+    assert_eq!(obey(&mut converge, sooner), [Action::Stop { task: task(1), grace }]);
+}
+
+#[test]
+fn a_stop_that_comes_before_its_run_prevents_the_launch() {
+    let mut converge = Converge::default();
+    let generation = Generation(2);
+    let prevent = Action::Prevent { task: task(1), generation };
+    assert_eq!(obey(&mut converge, stop(1, 1, 2)), [prevent]);
+    let late = obey(&mut converge, run(1, 1, 1));
+    assert_eq!(reported(&late), [&TaskIs::Launching], "not launched");
+    let over = Input::Ended { task: task(1), end: end(true) };
+    assert_eq!(reported(&converge.step(over)), [&TaskIs::Ended(end(true))]);
+}
+
+#[test]
+fn a_stop_for_a_task_that_somebody_launched_already_ends_it() {
+    let mut converge = Converge::default();
+    let _ = obey(&mut converge, stop(1, 1, 2));
+    let is = TaskIs::Running { pid: 7, started_at: Timestamp::ZERO };
+    let found = TaskReport { task: task(1), generation: Generation(1), is: is.clone() };
+    let actions = converge.step(Input::Found(found));
+    assert_eq!(reported(&actions), [&is]);
+    assert_eq!(actions.last(), Some(&Action::Stop { task: task(1), grace: GRACE }));
+}
+
+#[test]
+fn a_refused_task_may_come_back_with_other_devices_only() {
+    let mut converge = Converge::default();
+    let _ = obey(&mut converge, run(1, 1, 1));
+    let devices = vec![DeviceUuid::new("GPU-a")];
+    let refusal = Input::Refused { task: task(1), devices: devices.clone() };
+    assert_eq!(reported(&converge.step(refusal)), [&TaskIs::Refused { devices }]);
+    let again = obey(&mut converge, run(1, 1, 1));
+    assert!(matches!(reported(&again)[..], [TaskIs::Refused { .. }]), "the same order again");
+    assert!(matches!(&obey(&mut converge, run(1, 1, 2))[..], [Action::Launch(_)]));
+
+    let refusal = Input::Refused { task: task(1), devices: Vec::new() };
+    let _ = converge.step(refusal);
+    assert_eq!(obey(&mut converge, acknowledge(1, 1)), []);
+    assert_eq!(converge.tasks(), []);
+    assert_eq!(obey(&mut converge, run(1, 1, 2)), [], "late, and now placed elsewhere");
+    assert!(matches!(&obey(&mut converge, run(1, 1, 3))[..], [Action::Launch(_)]), "came back");
+}
+
+#[test]
+fn a_signal_is_sent_once_and_only_to_what_runs() {
+    let mut converge = Converge::default();
+    let signal = |request| Order::Signal {
+        term: Term(1),
+        task: task(1),
+        signal: 10,
+        request: RequestId(request),
+    };
+    let sent = [Action::Signal { task: task(1), signal: 10 }];
+    let _ = obey(&mut converge, run(1, 1, 1));
+    assert_eq!(obey(&mut converge, signal(1)), [], "too early");
+    let _ = converge.step(started(1));
+    assert_eq!(obey(&mut converge, signal(1)), [], "its time is over");
+    assert_eq!(obey(&mut converge, signal(3)), sent);
+    assert_eq!(obey(&mut converge, signal(3)), []);
+    assert_eq!(obey(&mut converge, signal(2)), sent);
+}
+
+#[test]
+fn what_an_earlier_life_left_is_adopted_or_thrown_away() {
+    let mut converge = Converge::new([task(1)]);
+    let is = TaskIs::Ended(end(false));
+    let found = |number| {
+        let generation = Generation(1);
+        Input::Found(TaskReport { task: task(number), generation, is: is.clone() })
+    };
+    assert_eq!(converge.step(found(1)), [Action::Forget(task(1))], "acknowledged before");
+    assert_eq!(reported(&converge.step(found(2))), [&is]);
+    assert_eq!(obey(&mut converge, run(1, 1, 1)), []);
+    assert_eq!(reported(&obey(&mut converge, run(1, 2, 1))), [&is]);
+}
+
+/// What a server wants of one task in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Running,
+    Ended,
+}
+
+/// The launcher and the processes, as simple as they can be.
+#[derive(Default)]
+struct Machine {
+    launches: BTreeMap<TaskId, u32>,
+    running: BTreeSet<TaskId>,
+    claimed: BTreeSet<TaskId>,
+    reports: Vec<Report>,
+}
+
+impl Machine {
+    /// Carries actions out, and what follows from them.
+    fn carry_out(&mut self, converge: &mut Converge, actions: Vec<Action>) {
+        for action in actions {
+            let follows = match action {
+                Action::Launch(order) => {
+                    let task = order.task();
+                    *self.launches.entry(task).or_default() += 1;
+                    self.claimed.insert(task);
+                    self.running.insert(task);
+                    Some(Input::Started { task, pid: 7, started_at: Timestamp::ZERO })
+                }
+                Action::Prevent { task, .. } => {
+                    assert!(self.claimed.insert(task), "prevented what was launched");
+                    Some(Input::Ended { task, end: end(true) })
+                }
+                Action::Stop { task, .. } => {
+                    self.running.remove(&task).then_some(Input::Ended { task, end: end(true) })
+                }
+                Action::Signal { .. } => None,
+                Action::Report(report) => {
+                    self.reports.push(report);
+                    None
+                }
+                Action::Forget(task) => {
+                    assert!(!self.running.contains(&task), "forgot what runs");
+                    None
+                }
+            };
+            if let Some(input) = follows {
+                let actions = converge.step(input);
+                self.carry_out(converge, actions);
+            }
+        }
+    }
+
+    fn obey(&mut self, converge: &mut Converge, order: Order) {
+        let actions = converge.step(Input::Order(order));
+        self.carry_out(converge, actions);
+    }
+}
+
+/// A server that has just started: it asks, and orders what differs from what it wants.
+fn resync(machine: &mut Machine, converge: &mut Converge, term: u64, wanted: &[Wanted]) {
+    for _ in 0..3 {
+        machine.reports.clear();
+        machine.obey(converge, Order::Sync { term: Term(term) });
+        let Some(Report::Tasks { tasks, .. }) = machine.reports.last().cloned() else {
+            panic!("no answer to sync")
+        };
+        let is = |number| tasks.iter().find(|report| report.task == task(number)).map(|r| &r.is);
+        for (number, wanted) in (1..).zip(wanted) {
+            match (wanted, is(number)) {
+                (Wanted::Running, None) => machine.obey(converge, run(term, number, 1)),
+                (Wanted::Running, Some(_)) => {}
+                (Wanted::Ended, Some(TaskIs::Ended(_))) => {
+                    machine.obey(converge, acknowledge(term, number));
+                }
+                (Wanted::Ended, _) => machine.obey(converge, stop(term, number, 2)),
+            }
+        }
+    }
+}
+
+fn streams() -> impl Strategy<Value = (Vec<Wanted>, Vec<Order>)> {
+    let wanted =
+        prop::collection::vec(prop_oneof![Just(Wanted::Running), Just(Wanted::Ended)], 1..5);
+    wanted.prop_flat_map(|wanted| {
+        let mut all = Vec::new();
+        for (number, wanted) in (1..).zip(&wanted) {
+            all.push(run(1, number, 1));
+            if *wanted == Wanted::Ended {
+                all.push(stop(1, number, 2));
+                all.push(acknowledge(1, number));
+            }
+        }
+        // Any order, any number of times each, some not at all.
+        let delivered = prop::collection::vec(prop::sample::select(all), 0..30);
+        (Just(wanted), delivered)
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_loss_repetition_and_order_ends_the_same(
+        (wanted, delivered) in streams(),
+        late in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
+    ) {
+        let (mut machine, mut converge) = (Machine::default(), Converge::default());
+        for order in &delivered {
+            // A server acknowledges an end only after it has heard of it.
+            if let Order::Acknowledge { task, .. } = order {
+                let over = converge.tasks().iter().any(|report| {
+                    report.task == *task && matches!(report.is, TaskIs::Ended(_))
+                });
+                if !over {
+                    continue;
+                }
+            }
+            machine.obey(&mut converge, order.clone());
+        }
+        resync(&mut machine, &mut converge, 2, &wanted);
+        // Orders of the old server that come an hour late.
+        for index in late {
+            if !delivered.is_empty() {
+                machine.obey(&mut converge, index.get(&delivered).clone());
+            }
+        }
+        for (number, wanted) in (1..).zip(&wanted) {
+            let launches = machine.launches.get(&task(number)).copied().unwrap_or(0);
+            prop_assert!(launches <= 1, "task {number} was launched {launches} times");
+            let is = converge.tasks().into_iter().find(|report| report.task == task(number));
+            match wanted {
+                Wanted::Running => {
+                    prop_assert!(machine.running.contains(&task(number)));
+                    let runs = matches!(is.unwrap().is, TaskIs::Running { .. });
+                    prop_assert!(runs);
+                }
+                Wanted::Ended => {
+                    prop_assert!(!machine.running.contains(&task(number)));
+                    prop_assert!(is.is_none_or(|report| matches!(report.is, TaskIs::Ended(_))));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn repetition_within_a_term_changes_nothing((_, delivered) in streams()) {
+        let deliver = |times: usize| {
+            let (mut machine, mut converge) = (Machine::default(), Converge::default());
+            for order in delivered.iter().filter(|it| !matches!(it, Order::Acknowledge { .. })) {
+                for _ in 0..times {
+                    machine.obey(&mut converge, order.clone());
+                }
+            }
+            (machine.launches, machine.running, converge.tasks())
+        };
+        prop_assert_eq!(deliver(1), deliver(3));
+    }
+}
