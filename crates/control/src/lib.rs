@@ -1,4 +1,17 @@
-//! The state machine: events in, commits and effects out.
+//! The state machine: events in, commits and effects out. Pure and deterministic: the clock comes
+//! with each step, and whatever depends on a commit (replies, orders, notices) is released only
+//! when told that the commit is durable. If a commit fails, the whole of it is dropped and made
+//! again from the store.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
+
+mod admission;
+mod control;
+mod cycle;
+mod jobs;
+mod nodes;
+mod reports;
+mod submit;
+
+pub use control::Control;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, JobNumber, NodeName, ProjectName};
-use crate::job::{BlobId, Dependency, JobState, Owner};
+use crate::job::{BlobId, Dependency, JobState, Outcome, Owner};
 use crate::plan::Placement;
 use crate::reason::Reason;
 use crate::unit::{Bytes, MilliCpu, Millis};
@@ -31,6 +31,8 @@ pub enum Command {
         /// The caller's name for this request and a digest of it, so that a repeated one is
         /// answered and not done again.
         key: Option<RequestKey>,
+        /// How jobs ended that these wait for and that have left memory for the archive.
+        ends: Vec<(JobId, Outcome)>,
         /// Answer what would happen, and do nothing.
         dry_run: bool,
     },

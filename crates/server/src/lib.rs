@@ -1,1 +1,10 @@
-//! The server: event loop, HTTP API, event stream.
+//! The server of one machine: the thread that owns the state machine, the store's committer, the
+//! agent of this node, and the HTTP API. It decides nothing about jobs; that is `control`'s.
+
+#![forbid(unsafe_code)]
+
+pub mod codec;
+mod core;
+pub mod handle;
+
+pub use handle::{CoreHandle, ServerInfo, StopRequest, View};

@@ -23,20 +23,20 @@ impl World {
 
     /// Replaces what the cluster must never forget.
     pub fn put_cluster(&mut self, cluster: ClusterRecord) {
-        self.changed.insert(Record::Cluster(cluster.clone()).key());
+        self.mark(Record::Cluster(cluster.clone()).key());
         self.cluster = cluster;
     }
 
     /// Replaces the policy.
     pub fn put_policy(&mut self, policy: Policy) {
-        self.changed.insert(Record::Policy(Box::new(policy.clone())).key());
+        self.mark(Record::Policy(Box::new(policy.clone())).key());
         self.policy = policy;
         self.queue.reset_escalation();
     }
 
     /// Adds a node or replaces what is recorded of it; what jobs hold there stays booked.
     pub fn put_node(&mut self, node: Node) {
-        self.changed.insert(Record::Node(Box::new(node.clone())).key());
+        self.mark(Record::Node(Box::new(node.clone())).key());
         let name = node.name.clone();
         let mut row = NodeRow::new(node);
         let ix = match self.node_by_name.get(&name) {
@@ -62,8 +62,8 @@ impl World {
     pub fn add_job(&mut self, spec: Arc<JobSpec>, job: Job) {
         let id = job.id;
         assert!(!self.jobs.contains_key(&id), "job {id} is added once");
-        self.changed.insert(Record::JobSpec(Arc::clone(&spec)).key());
-        self.changed.insert(Record::Job(Box::new(job.clone())).key());
+        self.mark(Record::JobSpec(Arc::clone(&spec)).key());
+        self.mark(Record::Job(Box::new(job.clone())).key());
         let row = JobRow { spec, job };
         self.index(&row);
         self.jobs.insert(id, row);
@@ -77,9 +77,9 @@ impl World {
         let id = job.id;
         let mut row = self.jobs.remove(&id).expect("only jobs that are there change");
         self.unindex(&row);
-        self.changed.insert(Record::Job(Box::new(job.clone())).key());
+        self.mark(Record::Job(Box::new(job.clone())).key());
         if let Phase::Ended(end) = &job.phase {
-            self.changed.insert(Record::JobSpec(Arc::clone(&row.spec)).key());
+            self.mark(Record::JobSpec(Arc::clone(&row.spec)).key());
             self.remember_end(id, end.outcome);
             self.ended.push(EndedJob { spec: row.spec, job });
             return;
@@ -91,7 +91,7 @@ impl World {
 
     /// Remembers how a request was answered.
     pub fn put_request(&mut self, record: IdempotencyRecord) {
-        self.changed.insert(Record::Idempotency(record.clone()).key());
+        self.mark(Record::Idempotency(record.clone()).key());
         self.remember_request(record);
     }
 
@@ -103,7 +103,7 @@ impl World {
             }
             self.requests_by_age.pop_first();
             if let Some(record) = self.requests.remove(&key) {
-                self.changed.insert(Record::Idempotency(record).key());
+                self.mark(Record::Idempotency(record).key());
             }
         }
     }
@@ -164,6 +164,11 @@ impl World {
                 self.requests.get(&key.key).cloned().map(Record::Idempotency)
             }
         }
+    }
+
+    fn mark(&mut self, key: RecordKey) {
+        self.n_changes += 1;
+        self.changed.insert(key);
     }
 
     pub(crate) fn remember_request(&mut self, record: IdempotencyRecord) {

@@ -68,6 +68,8 @@ pub struct World {
     pub(crate) requests: BTreeMap<String, IdempotencyRecord>,
     pub(crate) requests_by_age: BTreeSet<(Timestamp, String)>,
     pub(crate) changed: BTreeSet<RecordKey>,
+    /// Grows with each change, for telling whether an event changed anything.
+    pub(crate) n_changes: u64,
     pub(crate) ended: Vec<EndedJob>,
 }
 
@@ -94,6 +96,7 @@ impl World {
             requests: BTreeMap::new(),
             requests_by_age: BTreeSet::new(),
             changed: BTreeSet::new(),
+            n_changes: 0,
             ended: Vec::new(),
         };
         let name = ProjectName::new("default");
@@ -270,6 +273,12 @@ impl World {
     #[must_use]
     pub fn request(&self, key: &str) -> Option<&IdempotencyRecord> {
         self.requests.get(key)
+    }
+
+    /// How often a record was changed since this world was made.
+    #[must_use]
+    pub fn n_changes(&self) -> u64 {
+        self.n_changes
     }
 
     /// When the next change comes that only time brings.

@@ -1,0 +1,207 @@
+//! One step of the state machine, and what waits for which commit.
+
+use std::collections::VecDeque;
+
+use gpool_model::effect::{Change, Commit};
+use gpool_model::event::Journaled;
+use gpool_model::{
+    Caller, Command, Effect, Event, Job, JobId, JournalEntry, Notice, Phase, Policy, Refusal,
+    Reply, RequestId, Revision, Seq, Term, Timestamp,
+};
+use gpool_sched::Workspace;
+use gpool_world::World;
+
+/// The state machine of one server.
+#[derive(Debug)]
+pub struct Control {
+    pub(crate) world: World,
+    pub(crate) workspace: Workspace,
+    /// The moment of the present step.
+    pub(crate) now: Timestamp,
+    /// The entry of the present event, if it is journaled.
+    pub(crate) seq: Seq,
+    journal: Vec<JournalEntry>,
+    /// Effects of the present step that wait for its commit.
+    effects: Vec<Effect>,
+    /// Effects of earlier steps, with the revision that must be durable first.
+    // Invariant: revisions only grow from front to back.
+    waiting: VecDeque<(Revision, Effect)>,
+    durable: Revision,
+}
+
+impl Control {
+    /// How long the answer to a create with an idempotency key is remembered.
+    pub(crate) const REQUESTS_KEPT: gpool_model::Millis = gpool_model::Millis::from_hours(24);
+
+    /// Takes over a world as loaded: all of it is durable.
+    #[must_use]
+    pub fn new(world: World) -> Self {
+        Self {
+            durable: world.revision(),
+            seq: world.cluster().last_seq,
+            world,
+            workspace: Workspace::default(),
+            now: Timestamp::ZERO,
+            journal: Vec::new(),
+            effects: Vec::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// A world in which nothing has happened; its first step commits it.
+    #[must_use]
+    pub fn create(policy: Policy) -> Self {
+        let mut control = Self::new(World::new(policy));
+        control.durable = Revision(0);
+        control
+    }
+
+    /// The state, changes included that are not durable yet.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The last revision that was handed out for a commit.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.world.revision()
+    }
+
+    /// The last revision that is known to be durable.
+    #[must_use]
+    pub fn durable(&self) -> Revision {
+        self.durable
+    }
+
+    /// When a step is due although nothing happens.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Timestamp> {
+        self.world.next_timer()
+    }
+
+    /// Takes events that came together, decides what starts, and answers with at most one commit
+    /// and everything that may be done now. `now` must not be before that of the last step; a
+    /// clock that jumps back is held.
+    pub fn step(&mut self, now: Timestamp, events: impl IntoIterator<Item = Event>) -> Vec<Effect> {
+        self.now = self.now.max(now);
+        let before = self.world.n_changes();
+        let mut time_passed = false;
+        for event in events {
+            match event {
+                Event::Committed { revision } => self.durable = self.durable.max(revision),
+                Event::TimerFired => time_passed = true,
+                Event::ServerStarted { .. } | Event::Requested { .. } | Event::Reported { .. } => {
+                    self.take(event);
+                }
+            }
+        }
+        if time_passed || self.world.n_changes() != before {
+            self.cycle();
+        }
+        self.flush()
+    }
+
+    fn take(&mut self, event: Event) {
+        let before = self.world.n_changes();
+        self.seq = self.world.cluster().last_seq.next();
+        match event.clone() {
+            Event::ServerStarted { term } => self.server_started(term),
+            Event::Requested { request, caller, command } => {
+                self.requested(request, &caller, command);
+            }
+            Event::Reported { node, report } => self.reported(&node, report),
+            Event::TimerFired | Event::Committed { .. } => {}
+        }
+        if self.world.n_changes() != before {
+            self.note(Journaled::Event(event));
+        }
+    }
+
+    /// Journals what happened as the entry `self.seq`.
+    pub(crate) fn note(&mut self, entry: Journaled) {
+        self.journal.push(JournalEntry { seq: self.seq, time: self.now, entry });
+        let mut cluster = self.world.cluster().clone();
+        cluster.last_seq = self.seq;
+        self.world.put_cluster(cluster);
+    }
+
+    fn server_started(&mut self, term: Term) {
+        let mut cluster = self.world.cluster().clone();
+        assert!(term > cluster.term, "a server starts with a term of its own");
+        cluster.term = term;
+        self.world.put_cluster(cluster);
+        self.disconnect_all();
+    }
+
+    fn requested(&mut self, request: RequestId, caller: &Caller, command: Command) {
+        let reply = match command {
+            Command::Submit { jobs, key, ends, dry_run: false } => {
+                self.submit(caller, jobs, key, &ends)
+            }
+            Command::Submit { jobs, ends, dry_run: true, .. } => {
+                self.would_submit(caller, &jobs, &ends)
+            }
+            Command::Cancel { jobs } => self.cancel(caller, &jobs),
+            Command::Hold { jobs } => self.hold(caller, &jobs),
+            Command::Release { jobs } => self.release(caller, &jobs),
+            Command::Signal { jobs, signal } => self.signal(caller, &jobs, signal, request),
+            Command::Edit { job, version, patch } => self.edit(caller, job, version, &patch),
+            Command::AllowDevices { node, devices } => {
+                self.allow_devices(caller, &node, devices.as_deref())
+            }
+            Command::SetDeviceStrategy { strategy } => self.set_strategy(caller, strategy),
+        };
+        self.reply(request, reply);
+    }
+
+    fn reply(&mut self, request: RequestId, reply: Result<Reply, Refusal>) {
+        self.effects.push(Effect::Reply { request, reply });
+    }
+
+    /// Wants something done once the present step is durable.
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Puts a job into another phase and tells those who watch, if the state is another.
+    pub(crate) fn put_job(&mut self, job: Job) {
+        let before = self.world.job(job.id).map(|row| row.job.phase.state());
+        let state = job.phase.state();
+        if before != Some(state) {
+            let exit_code = match &job.phase {
+                Phase::Ended(end) => end.exit.map(gpool_model::job::ExitStatus::shell_code),
+                _ => None,
+            };
+            self.publish(Change::JobState { job: job.id, state, exit_code });
+        }
+        self.world.put_job(job);
+    }
+
+    pub(crate) fn publish(&mut self, change: Change) {
+        self.effects.push(Effect::Publish(Notice { seq: self.seq, time: self.now, change }));
+    }
+
+    /// The hot state of a job that is known to be there.
+    pub(crate) fn job(&self, id: JobId) -> Job {
+        self.world.job(id).expect("asked only for jobs that are there").job.clone()
+    }
+
+    /// Hands out the commit of this step and every effect whose commit is durable.
+    fn flush(&mut self) -> Vec<Effect> {
+        let mut out = Vec::new();
+        if let Some((revision, records, ended)) = self.world.take_changes() {
+            let journal = std::mem::take(&mut self.journal);
+            let term = self.world.cluster().term;
+            out.push(Effect::Commit(Commit { revision, term, records, journal, ended }));
+        }
+        let revision = self.world.revision();
+        self.waiting.extend(self.effects.drain(..).map(|effect| (revision, effect)));
+        while let Some((_, effect)) =
+            self.waiting.pop_front_if(|(revision, _)| *revision <= self.durable)
+        {
+            out.push(effect);
+        }
+        out
+    }
+}

@@ -1,0 +1,87 @@
+//! One cycle: snapshot, plan, verify, apply. A plan that breaks an invariant, or a panic while it
+//! is made, changes nothing and raises an alert.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use gpool_model::agent::{Order, TaskOrder};
+use gpool_model::event::Journaled;
+use gpool_model::{
+    Allocation, AllocationState, Attempt, Decision, Effect, JobId, Phase, Placement, Plan, TaskId,
+};
+use gpool_sched::Workspace;
+use gpool_world::Snapshot;
+
+use crate::control::Control;
+
+impl Control {
+    /// Decides what starts now and applies it.
+    pub(crate) fn cycle(&mut self) {
+        self.world.advance(self.now);
+        let Some(plan) = self.verified_plan() else {
+            return;
+        };
+        if plan.decisions.is_empty() {
+            return;
+        }
+        self.seq = self.world.cluster().last_seq.next();
+        for decision in &plan.decisions {
+            match decision {
+                Decision::Start { job, attempt, placements, .. } => {
+                    self.start(*job, *attempt, placements);
+                }
+            }
+        }
+        self.note(Journaled::Planned { basis: plan.basis, decisions: plan.decisions });
+    }
+
+    fn verified_plan(&mut self) -> Option<Plan> {
+        let snapshot = Snapshot { world: &self.world, now: self.now };
+        let policy = self.world.policy();
+        let workspace = &mut self.workspace;
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            let plan = gpool_sched::plan(&snapshot, policy, workspace);
+            let violations = gpool_verify::verify(&snapshot, policy, &plan);
+            (plan, violations)
+        }));
+        let violations = match made {
+            Ok((plan, violations)) if violations.is_empty() => return Some(plan),
+            Ok((_, violations)) => violations.iter().map(ToString::to_string).collect(),
+            Err(_) => vec!["the scheduler panicked".to_owned()],
+        };
+        self.workspace = Workspace::default();
+        self.effect(Effect::Alert { violations });
+        None
+    }
+
+    fn start(&mut self, id: JobId, attempt: Attempt, placements: &[Placement]) {
+        let row = self.world.job(id).expect("a verified plan starts jobs that are there");
+        let spec = std::sync::Arc::clone(&row.spec);
+        let mut job = row.job.clone();
+        if let Phase::Pending { since } = job.phase {
+            job.waited = job.waited.saturating_add(self.now.since(since));
+        }
+        let allocations: Vec<Allocation> = (0u32..)
+            .zip(placements)
+            .map(|(rank, placement)| Allocation {
+                task: TaskId { job: id, attempt, rank },
+                node: placement.node.clone(),
+                slots: placement.slots.clone(),
+                resources: spec.resources(),
+                state: AllocationState::Placed,
+            })
+            .collect();
+        job.phase = Phase::Starting { allocations: allocations.clone(), since: self.now };
+        let generation = job.generation;
+        self.put_job(job);
+        for allocation in allocations {
+            let order = TaskOrder {
+                term: self.world.cluster().term,
+                generation,
+                spec: std::sync::Arc::clone(&spec),
+                allocation,
+            };
+            let node = order.allocation.node.clone();
+            self.effect(Effect::Order { node, order: Order::Run(Box::new(order)) });
+        }
+    }
+}

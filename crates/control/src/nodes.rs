@@ -1,0 +1,117 @@
+//! Nodes and their devices: what agents find, and what admins allow.
+
+use std::collections::BTreeSet;
+
+use gpool_model::agent::Order;
+use gpool_model::effect::Change;
+use gpool_model::node::NodeFacts;
+use gpool_model::{
+    Caller, Device, DeviceStrategy, DeviceUuid, Effect, Node, NodeName, PoolName, Refusal, Reply,
+    Resources,
+};
+
+use crate::control::Control;
+
+impl Control {
+    /// No agent has reported in this term.
+    pub(crate) fn disconnect_all(&mut self) {
+        let nodes: Vec<Node> = (self.world.nodes().iter())
+            .filter(|row| row.node.connected)
+            .map(|row| Node { connected: false, ..row.node.clone() })
+            .collect();
+        for node in nodes {
+            self.world.put_node(node);
+        }
+    }
+
+    pub(crate) fn inventory(
+        &mut self,
+        name: &NodeName,
+        capacity: Resources,
+        devices: Vec<Device>,
+        boot_id: String,
+        facts: NodeFacts,
+    ) {
+        let before = self.world.node(name).map(|row| &row.node);
+        let node = Node {
+            name: name.clone(),
+            pool: before.map_or_else(|| PoolName::new("default"), |node| node.pool.clone()),
+            capacity,
+            devices,
+            allowed: before.and_then(|node| node.allowed.clone()),
+            boot_id,
+            connected: before.is_some_and(|node| node.connected),
+            facts,
+        };
+        if before.is_none_or(|before| *before != node) {
+            self.world.put_node(node.clone());
+            self.publish(Change::NodeChanged { node: name.clone() });
+        }
+        if !node.connected {
+            // Nothing is placed there until it has said what runs.
+            let order = Order::Sync { term: self.world.cluster().term };
+            self.effect(Effect::Order { node: name.clone(), order });
+        }
+    }
+
+    pub(crate) fn connect(&mut self, name: &NodeName) {
+        let Some(row) = self.world.node(name) else {
+            return;
+        };
+        if !row.node.connected {
+            let node = Node { connected: true, ..row.node.clone() };
+            self.world.put_node(node);
+            self.publish(Change::NodeChanged { node: name.clone() });
+        }
+    }
+
+    pub(crate) fn allow_devices(
+        &mut self,
+        caller: &Caller,
+        name: &NodeName,
+        devices: Option<&[String]>,
+    ) -> Result<Reply, Refusal> {
+        admin(caller, || format!("say which devices of {name} may be used"))?;
+        let row = self.world.node(name);
+        let row = row.ok_or_else(|| Refusal::NoSuchNode { name: name.clone() })?;
+        let find = |text: &String| -> Result<DeviceUuid, Refusal> {
+            let index = text.parse::<u32>().ok();
+            let found = row.node.devices.iter().find(|device| {
+                Some(device.index) == index || device.uuid.as_str() == text.as_str()
+            });
+            found.map(|device| device.uuid.clone()).ok_or_else(|| Refusal::NoSuchDevice {
+                device: text.chars().take(80).collect(),
+                node: name.clone(),
+                n_devices: u32::try_from(row.node.devices.len()).unwrap_or(u32::MAX),
+            })
+        };
+        let allowed = match devices {
+            None => None,
+            Some(devices) => Some(devices.iter().map(find).collect::<Result<BTreeSet<_>, _>>()?),
+        };
+        if row.node.allowed != allowed {
+            let node = Node { allowed, ..row.node.clone() };
+            self.world.put_node(node);
+            self.publish(Change::NodeChanged { node: name.clone() });
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn set_strategy(
+        &mut self,
+        caller: &Caller,
+        strategy: DeviceStrategy,
+    ) -> Result<Reply, Refusal> {
+        admin(caller, || "change how devices are chosen".to_owned())?;
+        if self.world.policy().device_strategy != strategy {
+            let mut policy = self.world.policy().clone();
+            policy.device_strategy = strategy;
+            self.world.put_policy(policy);
+        }
+        Ok(Reply::Done)
+    }
+}
+
+fn admin(caller: &Caller, what: impl Fn() -> String) -> Result<(), Refusal> {
+    if caller.admin { Ok(()) } else { Err(Refusal::NotPermitted { what: what() }) }
+}

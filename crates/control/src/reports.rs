@@ -1,0 +1,240 @@
+//! What agents say. Reports may be lost, repeated, late and out of order: each is compared with
+//! what should be, and nothing is believed of an attempt that is over.
+
+use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::job::{EndCause, ExitStatus, StopCause, Usage};
+use gpool_model::{
+    Allocation, AllocationState, Effect, JobEnd, Millis, NodeName, Outcome, Phase, TaskId, Term,
+    Timestamp,
+};
+
+use crate::control::Control;
+
+impl Control {
+    /// Grace of tasks that nobody knows.
+    const STRAY_GRACE: Millis = Millis::from_secs(10);
+
+    pub(crate) fn reported(&mut self, node: &NodeName, report: Report) {
+        match report {
+            Report::Inventory { capacity, devices, boot_id, facts } => {
+                self.inventory(node, capacity, devices, boot_id, facts);
+            }
+            Report::Tasks { term, tasks } => self.reconcile(node, term, tasks),
+            Report::Task(report) => self.task(node, report),
+        }
+    }
+
+    /// Compares all that an agent has with all that it should have.
+    fn reconcile(&mut self, node: &NodeName, term: Term, tasks: Vec<TaskReport>) {
+        if term != self.world.cluster().term || self.world.node(node).is_none() {
+            return;
+        }
+        let here: Vec<TaskId> = (self.world.jobs().values())
+            .flat_map(|row| row.job.phase.allocations())
+            .filter(|allocation| allocation.node == *node)
+            .map(|allocation| allocation.task)
+            .collect();
+        let reported: std::collections::BTreeSet<TaskId> =
+            tasks.iter().map(|report| report.task).collect();
+        for report in tasks {
+            self.task(node, report);
+        }
+        for task in here {
+            if reported.contains(&task) {
+                self.remind(node, task);
+            } else {
+                self.missing(node, task);
+            }
+        }
+        self.connect(node);
+    }
+
+    /// A task that the agent has: repeats an order that may have been lost.
+    fn remind(&mut self, node: &NodeName, task: TaskId) {
+        let Some(row) = self.world.job(task.job) else {
+            return;
+        };
+        if let Phase::Stopping { since, .. } = &row.job.phase {
+            let term = self.world.cluster().term;
+            let spent = self.now.since(*since);
+            let grace = row.spec.grace.saturating_sub(spent);
+            let order = Order::Stop { term, task, generation: row.job.generation, grace };
+            self.effect(Effect::Order { node: node.clone(), order });
+        }
+    }
+
+    /// A task that the agent should have and knows nothing of.
+    fn missing(&mut self, node: &NodeName, task: TaskId) {
+        let Some(row) = self.world.job(task.job) else {
+            return;
+        };
+        let vanished = |started_at| TaskEnd {
+            started_at,
+            ended_at: self.now,
+            exit: None,
+            cause: Some(EndCause::Vanished),
+            stopped: false,
+            usage: Usage::default(),
+        };
+        match &row.job.phase {
+            Phase::Starting { allocations, .. } => {
+                let rank = usize::try_from(task.rank).unwrap_or(usize::MAX);
+                let Some(allocation) = allocations.get(rank).cloned() else {
+                    return;
+                };
+                let order = TaskOrder {
+                    term: self.world.cluster().term,
+                    generation: row.job.generation,
+                    spec: std::sync::Arc::clone(&row.spec),
+                    allocation,
+                };
+                let order = Order::Run(Box::new(order));
+                self.effect(Effect::Order { node: node.clone(), order });
+            }
+            Phase::Stopping { started_at: None, .. } => {
+                let end = TaskEnd { stopped: true, cause: None, ..vanished(None) };
+                self.task_ended(task, &end);
+            }
+            Phase::Running { started_at, .. } => {
+                let end = vanished(Some(*started_at));
+                self.task_ended(task, &end);
+            }
+            Phase::Stopping { started_at, .. } => {
+                let end = vanished(*started_at);
+                self.task_ended(task, &end);
+            }
+            Phase::Held { .. }
+            | Phase::Waiting { .. }
+            | Phase::Pending { .. }
+            | Phase::Ended(_) => {}
+        }
+    }
+
+    fn task(&mut self, node: &NodeName, report: TaskReport) {
+        let TaskReport { task, generation, is } = report;
+        let holds = |allocation: &Allocation| allocation.task == task && allocation.node == *node;
+        let row = self.world.job(task.job);
+        let current = row.filter(|row| row.job.phase.allocations().iter().any(holds));
+        let Some(row) = current else {
+            return self.stray(node, task, &is);
+        };
+        match is {
+            TaskIs::Launching => {}
+            TaskIs::Running { started_at, .. } => self.task_started(task, started_at),
+            TaskIs::Ended(end) => {
+                self.task_ended(task, &end);
+                self.acknowledge(node, task);
+            }
+            TaskIs::Refused { .. } if generation != row.job.generation => {}
+            TaskIs::Refused { .. } => self.refused(task),
+        }
+    }
+
+    /// A task that should not be: its job has ended, or is in another attempt.
+    fn stray(&mut self, node: &NodeName, task: TaskId, is: &TaskIs) {
+        match is {
+            TaskIs::Ended(_) | TaskIs::Refused { .. } => self.acknowledge(node, task),
+            TaskIs::Launching | TaskIs::Running { .. } => {
+                let term = self.world.cluster().term;
+                let generation = gpool_model::Generation(u64::MAX);
+                let grace = Self::STRAY_GRACE;
+                let order = Order::Stop { term, task, generation, grace };
+                self.effect(Effect::Order { node: node.clone(), order });
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, node: &NodeName, task: TaskId) {
+        let order = Order::Acknowledge { term: self.world.cluster().term, task };
+        self.effect(Effect::Order { node: node.clone(), order });
+    }
+
+    fn task_started(&mut self, task: TaskId, at: Timestamp) {
+        let mut job = self.job(task.job);
+        let running =
+            |allocation: Allocation| Allocation { state: AllocationState::Running, ..allocation };
+        job.phase = match job.phase {
+            Phase::Starting { allocations, .. } => Phase::Running {
+                allocations: allocations.into_iter().map(running).collect(),
+                started_at: at,
+            },
+            Phase::Stopping { allocations, started_at: None, cause, since } => {
+                Phase::Stopping { allocations, started_at: Some(at), cause, since }
+            }
+            // Said before.
+            _ => return,
+        };
+        self.put_job(job);
+    }
+
+    fn task_ended(&mut self, task: TaskId, end: &TaskEnd) {
+        let job = self.job(task.job);
+        let (outcome, cause) = judge(end, &job.phase);
+        let started_at = match &job.phase {
+            Phase::Running { started_at, .. } => Some(*started_at),
+            Phase::Stopping { started_at, .. } => *started_at,
+            _ => None,
+        };
+        let end = JobEnd {
+            outcome,
+            cause,
+            exit: end.exit,
+            started_at: end.started_at.or(started_at),
+            ended_at: end.ended_at,
+            usage: end.usage,
+            allocations: job.phase.allocations().to_vec(),
+        };
+        self.end(task.job, end);
+    }
+
+    /// The devices were taken by somebody else in the meantime: the job goes back to its place in
+    /// the queue, in the same attempt, since nothing was launched.
+    fn refused(&mut self, task: TaskId) {
+        let mut job = self.job(task.job);
+        match job.phase {
+            Phase::Starting { .. } => {
+                job.generation = job.generation.next();
+                job.phase = Phase::Pending { since: self.now };
+                self.put_job(job);
+            }
+            Phase::Stopping { .. } => {
+                let end = TaskEnd {
+                    started_at: None,
+                    ended_at: self.now,
+                    exit: None,
+                    cause: None,
+                    stopped: true,
+                    usage: Usage::default(),
+                };
+                self.task_ended(task, &end);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a job's end is called, and what stands behind it.
+fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>) {
+    if let Some(cause) = &end.cause {
+        let outcome = match cause {
+            EndCause::TimeLimit => Some(Outcome::TimedOut),
+            EndCause::Rebooted | EndCause::ShepherdLost | EndCause::Vanished => Some(Outcome::Lost),
+            EndCause::LaunchFailed { .. } | EndCause::Oom => Some(Outcome::Failed),
+            EndCause::Cancelled { .. } | EndCause::DependencyFailed { .. } => None,
+        };
+        if let Some(outcome) = outcome {
+            return (outcome, Some(cause.clone()));
+        }
+    }
+    if let Phase::Stopping { cause: StopCause::Cancelled { by }, .. } = phase
+        && end.stopped
+    {
+        let by = std::sync::Arc::clone(by);
+        return (Outcome::Cancelled, Some(EndCause::Cancelled { by }));
+    }
+    match end.exit {
+        Some(ExitStatus::Code(0)) => (Outcome::Succeeded, None),
+        Some(_) => (Outcome::Failed, None),
+        None => (Outcome::Lost, Some(EndCause::Vanished)),
+    }
+}

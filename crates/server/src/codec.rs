@@ -1,0 +1,97 @@
+//! Records, journal and archive as the store keeps them: JSON, which people can read and later
+//! versions can add to.
+
+use gpool_model::record::{EndedJob, Record, RecordKind};
+use gpool_model::{Commit, Job, JobSpec};
+use gpool_store as store;
+use serde::de::DeserializeOwned;
+
+/// Why a stored body could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{kind} {key:?} of the store can't be read: {source}")]
+pub struct DecodeError {
+    kind: String,
+    key: String,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// A commit of the state machine as rows of the store.
+pub fn encode(commit: Commit) -> store::Commit {
+    let records = commit.records.into_iter().map(|change| store::RecordChange {
+        kind: change.key.kind.as_str().to_owned(),
+        key: change.key.key,
+        value: change.value.as_ref().map(json),
+    });
+    let journal = commit.journal.iter().map(|entry| store::JournalEntry {
+        seq: entry.seq,
+        time: entry.time,
+        body: json(&entry.entry),
+    });
+    let archive = commit.ended.iter().map(|ended| store::ArchiveEntry {
+        job: ended.job.id.number,
+        ended_at: ended_at(&ended.job),
+        user: ended.spec.owner.user.to_string(),
+        project: ended.spec.project.to_string(),
+        name: ended.spec.name.to_string(),
+        state: ended.job.phase.state().as_str().to_owned(),
+        body: json(ended),
+    });
+    store::Commit {
+        fence: commit.term,
+        revision: commit.revision,
+        records: records.collect(),
+        journal: journal.collect(),
+        archive: archive.collect(),
+    }
+}
+
+fn ended_at(job: &Job) -> gpool_model::Timestamp {
+    match &job.phase {
+        gpool_model::Phase::Ended(end) => end.ended_at,
+        _ => gpool_model::Timestamp::ZERO,
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("the model has string keys and no failing serializers")
+}
+
+/// A record of the store as the state machine knows it.
+///
+/// # Errors
+/// If it is of a kind, or has a content, that this version does not know.
+pub fn decode(row: &store::Record) -> Result<Record, DecodeError> {
+    let kind: RecordKind = row.kind.parse().map_err(|source| error(row, source))?;
+    Ok(match kind {
+        RecordKind::Cluster => Record::Cluster(body(row)?),
+        RecordKind::Policy => Record::Policy(body(row)?),
+        RecordKind::Project => Record::Project(body(row)?),
+        RecordKind::Node => Record::Node(body(row)?),
+        RecordKind::JobSpec => Record::JobSpec(std::sync::Arc::new(body::<JobSpec>(row)?)),
+        RecordKind::Job => Record::Job(body(row)?),
+        RecordKind::Idempotency => Record::Idempotency(body(row)?),
+    })
+}
+
+/// An ended job of the archive.
+///
+/// # Errors
+/// If its content is not known to this version.
+pub fn decode_ended(row: &store::ArchiveEntry) -> Result<EndedJob, DecodeError> {
+    serde_json::from_slice(&row.body).map_err(|source| DecodeError {
+        kind: "archived job".to_owned(),
+        key: row.job.to_string(),
+        source: source.into(),
+    })
+}
+
+fn body<T: DeserializeOwned>(row: &store::Record) -> Result<T, DecodeError> {
+    serde_json::from_slice(&row.value).map_err(|source| error(row, source))
+}
+
+fn error(
+    row: &store::Record,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> DecodeError {
+    DecodeError { kind: row.kind.clone(), key: row.key.clone(), source: source.into() }
+}

@@ -1,0 +1,374 @@
+//! The thread that owns the state machine: takes what comes, steps, and carries out the effects.
+//! The only reader of the clock. If a commit fails, everything in memory is dropped and loaded
+//! again from what is durable; the agent is then asked what it has, so nothing that it said in
+//! the meantime is lost.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use gpool_control::Control;
+use gpool_model::agent::{Order, Report};
+use gpool_model::{
+    Caller, Command, Commit, Effect, Event, Policy, Refusal, Reply, RequestId, Revision, Term,
+    Timestamp,
+};
+use gpool_store::{CommitError, Committer, Loaded, Submitter};
+use gpool_world::World;
+use tokio::sync::oneshot;
+
+use crate::codec;
+use crate::handle::{Shared, View, internal};
+
+/// Answers a query later, when what it rests on is durable.
+type Deliver = Box<dyn FnOnce() + Send>;
+
+/// What the core is sent.
+pub(crate) enum Input {
+    /// Somebody asks for a change.
+    Command {
+        /// Who.
+        caller: Caller,
+        /// What.
+        command: Command,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<Reply, Refusal>>,
+    },
+    /// Somebody asks the state.
+    Query(Box<dyn FnOnce(&View<'_>) -> Deliver + Send>),
+    /// The agent reported.
+    Report(Report),
+    /// A commit is durable, or failed.
+    Committed(Result<Revision, CommitError>),
+    /// Stop, once all commits are answered.
+    Stop,
+}
+
+/// Sends orders to the agent.
+pub(crate) type SendOrder = Box<dyn Fn(Order) + Send>;
+
+/// The state machine and everything that it needs to act.
+pub(crate) struct Core {
+    control: Control,
+    shared: Arc<Shared>,
+    committer: Committer,
+    encoder: Encoder,
+    send_order: Option<SendOrder>,
+    /// Whom to answer.
+    replies: BTreeMap<RequestId, oneshot::Sender<Result<Reply, Refusal>>>,
+    last_request: RequestId,
+    /// Answers to queries, with the revision that must be durable first.
+    deliveries: VecDeque<(Revision, Deliver)>,
+    /// Until then nothing is tried, after a commit failed.
+    paused: Option<(Instant, CommitError)>,
+    n_alerts: u64,
+}
+
+impl Core {
+    /// More inputs than this are not taken into one step, so that the first is not kept waiting.
+    const BATCH_MAX: usize = 1024;
+    /// After a failed commit, how long until the next is tried.
+    const PAUSE: Duration = Duration::from_secs(1);
+    /// Without anything to do, how often the clock is looked at: timers are in wall time, which
+    /// may jump.
+    const IDLE: Duration = Duration::from_secs(30);
+
+    /// Takes over what was loaded, under a new term.
+    ///
+    /// # Errors
+    /// If the records can't be read or do not fit together.
+    pub fn new(
+        shared: Arc<Shared>,
+        committer: Committer,
+        loaded: &Loaded,
+        policy: Policy,
+    ) -> anyhow::Result<Self> {
+        let control = match loaded.records.is_empty() {
+            true => Control::create(policy),
+            false => Control::new(world_of(loaded)?),
+        };
+        let encoder = Encoder::spawn(committer.submitter(), shared.inputs.clone())?;
+        Ok(Self {
+            control,
+            shared,
+            committer,
+            encoder,
+            send_order: None,
+            replies: BTreeMap::new(),
+            last_request: RequestId(0),
+            deliveries: VecDeque::new(),
+            paused: None,
+            n_alerts: 0,
+        })
+    }
+
+    /// Names the agent of this process.
+    pub fn set_agent(&mut self, send_order: SendOrder) {
+        self.send_order = Some(send_order);
+    }
+
+    /// Begins the term after the last one.
+    pub fn begin(&mut self) -> Term {
+        let term = self.control.world().cluster().term.next();
+        self.step(vec![Event::ServerStarted { term }]);
+        term
+    }
+
+    /// Works until told to stop. Everything that was answered is durable when it returns.
+    pub fn run(mut self, inbox: &mpsc::Receiver<Input>) {
+        let mut stopping = false;
+        while !(stopping && self.is_settled()) {
+            let mut batch = Vec::new();
+            match inbox.recv_timeout(self.patience()) {
+                Ok(input) => batch.push(input),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            while batch.len() < Self::BATCH_MAX
+                && let Ok(input) = inbox.try_recv()
+            {
+                batch.push(input);
+            }
+            stopping |= self.take(batch);
+        }
+        self.encoder.close();
+        self.committer.close();
+    }
+
+    fn is_settled(&self) -> bool {
+        self.paused.is_some() || self.control.durable() == self.control.revision()
+    }
+
+    fn patience(&self) -> Duration {
+        let until_timer = self.control.next_timer().map(|at| at.since(now()).get());
+        let until_timer = until_timer.map_or(Self::IDLE, Duration::from_millis).min(Self::IDLE);
+        match &self.paused {
+            None => until_timer,
+            Some((until, _)) => until.saturating_duration_since(Instant::now()),
+        }
+    }
+
+    /// Steps once with everything of a batch; true if it asked to stop.
+    fn take(&mut self, batch: Vec<Input>) -> bool {
+        if self.paused.as_ref().is_some_and(|(until, _)| Instant::now() >= *until) {
+            self.resume();
+        }
+        let mut events = Vec::new();
+        let mut queries = Vec::new();
+        let mut stop = false;
+        for input in batch {
+            match input {
+                Input::Stop => stop = true,
+                Input::Query(ask) => queries.push(ask),
+                Input::Committed(Ok(revision)) => events.push(Event::Committed { revision }),
+                Input::Committed(Err(error)) => {
+                    if self.paused.is_none() {
+                        self.fail(&error);
+                        events.clear();
+                    }
+                }
+                Input::Report(report) => {
+                    let node = self.shared.info.node.clone();
+                    events.push(Event::Reported { node, report });
+                }
+                Input::Command { caller, command, reply } => {
+                    if let Some((_, error)) = &self.paused {
+                        // The one who asked may be gone.
+                        drop(reply.send(Err(refusal_of(error))));
+                        continue;
+                    }
+                    let request = self.last_request.next();
+                    self.last_request = request;
+                    self.replies.insert(request, reply);
+                    events.push(Event::Requested { request, caller, command });
+                }
+            }
+        }
+        if self.paused.is_none() {
+            if self.control.next_timer().is_some_and(|at| at <= now()) {
+                events.push(Event::TimerFired);
+            }
+            self.step(events);
+        }
+        self.answer(queries);
+        stop
+    }
+
+    fn step(&mut self, events: Vec<Event>) {
+        for effect in self.control.step(now(), events) {
+            match effect {
+                Effect::Commit(commit) => self.encoder.submit(commit),
+                Effect::Reply { request, reply } => {
+                    if let Some(to) = self.replies.remove(&request) {
+                        // The one who asked may be gone.
+                        drop(to.send(reply));
+                    }
+                }
+                Effect::Order { order, .. } => {
+                    if let Some(send) = &self.send_order {
+                        send(order);
+                    }
+                }
+                // Nobody may be watching.
+                Effect::Publish(notice) => drop(self.shared.notices.send(notice)),
+                Effect::Alert { violations } => self.alert(&violations),
+            }
+        }
+        let durable = self.control.durable();
+        while let Some((_, deliver)) =
+            self.deliveries.pop_front_if(|(revision, _)| *revision <= durable)
+        {
+            deliver();
+        }
+    }
+
+    fn answer(&mut self, queries: Vec<Box<dyn FnOnce(&View<'_>) -> Deliver + Send>>) {
+        let view = View { world: self.control.world(), now: now(), n_alerts: self.n_alerts };
+        let revision = self.control.revision();
+        for ask in queries {
+            let deliver = ask(&view);
+            if revision <= self.control.durable() {
+                deliver();
+            } else {
+                self.deliveries.push_back((revision, deliver));
+            }
+        }
+    }
+
+    /// A commit failed: everything that rested on it is answered with that, and memory goes back
+    /// to what is durable.
+    fn fail(&mut self, error: &CommitError) {
+        tracing::error!(%error, "a commit failed; going back to what is durable");
+        for (_, reply) in std::mem::take(&mut self.replies) {
+            drop(reply.send(Err(refusal_of(error))));
+        }
+        self.deliveries.clear();
+        self.paused = Some((Instant::now() + Self::PAUSE, error.clone()));
+        self.reload();
+    }
+
+    fn reload(&mut self) {
+        // Behind everything that is on its way, so that nothing of before comes after.
+        self.encoder.drain();
+        let reloaded = self.committer.reset().map_err(anyhow::Error::from);
+        match reloaded.and_then(|loaded| world_of(&loaded)) {
+            Ok(world) => self.control = Control::new(world),
+            Err(error) => tracing::error!(%error, "the store can't be loaded; trying again"),
+        }
+    }
+
+    /// Tries again: asks the agent for what it has, and takes commands.
+    fn resume(&mut self) {
+        self.paused = None;
+        if let Some(send) = &self.send_order {
+            send(Order::Sync { term: self.control.world().cluster().term });
+        }
+    }
+
+    /// Keeps the case of a plan that was not applied, and says so.
+    fn alert(&mut self, violations: &[String]) {
+        self.n_alerts += 1;
+        tracing::error!(?violations, "a plan broke an invariant and was not applied");
+        let folder = self.shared.info.state_dir.join("alerts");
+        if let Err(error) = dump(&folder, self.control.world(), violations) {
+            tracing::error!(%error, folder = %folder.display(), "the case could not be kept");
+        }
+    }
+}
+
+/// Writes the state that a bad plan was made from, one file a revision.
+fn dump(folder: &Path, world: &World, violations: &[String]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let path = folder.join(format!("{}.json", world.revision()));
+    let case = serde_json::json!({
+        "revision": world.revision(),
+        "now": now(),
+        "violations": violations,
+        "records": world.records(),
+    });
+    std::fs::write(path, serde_json::to_vec(&case)?)
+}
+
+fn world_of(loaded: &Loaded) -> anyhow::Result<World> {
+    let records = loaded.records.iter().map(codec::decode).collect::<Result<Vec<_>, _>>()?;
+    Ok(World::load(loaded.revision, records)?)
+}
+
+fn refusal_of(error: &CommitError) -> Refusal {
+    match error {
+        CommitError::StorageFull | CommitError::ReadOnly => {
+            Refusal::StorageFull { why: error.to_string() }
+        }
+        CommitError::Io(_)
+        | CommitError::Corrupt(_)
+        | CommitError::Fenced { .. }
+        | CommitError::OutOfOrder(_)
+        | CommitError::Closed => internal(error),
+    }
+}
+
+/// The wall clock.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Writes commits as rows, beside the core's thread: a bulk submission has megabytes of them.
+struct Encoder {
+    commits: Option<mpsc::Sender<Work>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+enum Work {
+    Commit(Commit),
+    /// Says when everything before has been handed to the store.
+    Drain(mpsc::Sender<()>),
+}
+
+impl Encoder {
+    fn spawn(store: Submitter, core: mpsc::Sender<Input>) -> std::io::Result<Self> {
+        let (commits, inbox) = mpsc::channel::<Work>();
+        let work = move || {
+            for work in inbox {
+                match work {
+                    Work::Drain(done) => drop(done.send(())),
+                    Work::Commit(commit) => {
+                        if let Err(error) = store.submit(codec::encode(commit)) {
+                            // The core may be gone.
+                            drop(core.send(Input::Committed(Err(error))));
+                        }
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("encoder".to_owned()).spawn(work)?;
+        Ok(Self { commits: Some(commits), thread: Some(thread) })
+    }
+
+    fn submit(&self, commit: Commit) {
+        if let Some(commits) = &self.commits {
+            // It lives until closed.
+            drop(commits.send(Work::Commit(commit)));
+        }
+    }
+
+    fn drain(&self) {
+        let (done, wait) = mpsc::channel();
+        if let Some(commits) = &self.commits
+            && commits.send(Work::Drain(done)).is_ok()
+        {
+            // An error means that the thread is gone, and with it everything it had.
+            drop(wait.recv());
+        }
+    }
+
+    fn close(&mut self) {
+        self.commits = None;
+        if let Some(thread) = self.thread.take() {
+            if thread.join().is_err() {
+                tracing::error!("the encoder panicked");
+            }
+        }
+    }
+}

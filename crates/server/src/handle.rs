@@ -1,0 +1,234 @@
+//! What the HTTP side holds of the core: commands, queries, and what is beside the state machine
+//! (archive, blobs, samples). Cheap to clone.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use gpool_model::device::DeviceSample;
+use gpool_model::record::EndedJob;
+use gpool_model::{
+    Caller, Command, DeviceUuid, JobId, JobNumber, NewJob, NodeName, Notice, Outcome, Phase,
+    Refusal, Reply, Timestamp,
+};
+use gpool_sched::Explainer;
+use gpool_store::{ArchiveFilter, Blobs, Reader};
+use gpool_world::{Snapshot, World};
+use tokio::sync::{broadcast, oneshot, watch};
+
+use crate::codec;
+use crate::core::Input;
+
+/// The state at one moment, as queries see it.
+pub struct View<'a> {
+    /// The state.
+    pub world: &'a World,
+    /// The moment.
+    pub now: Timestamp,
+    /// Plans that broke an invariant since the server started.
+    pub n_alerts: u64,
+}
+
+impl<'a> View<'a> {
+    /// What explains why jobs wait.
+    #[must_use]
+    pub fn explainer(&self) -> Explainer<'a> {
+        let snapshot = Snapshot { world: self.world, now: self.now };
+        Explainer::new(snapshot, self.world.policy())
+    }
+}
+
+/// What a server says of itself.
+#[derive(Debug, Clone)]
+pub struct ServerInfo {
+    /// Version of this program.
+    pub version: &'static str,
+    /// The node that runs in this process.
+    pub node: NodeName,
+    /// Where the state is kept.
+    pub state_dir: PathBuf,
+    /// Where the API listens.
+    pub socket: PathBuf,
+    /// Who runs the server.
+    pub uid: u32,
+    /// When it started.
+    pub started_at: Timestamp,
+}
+
+/// How the server was asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopRequest {
+    /// Nobody asked.
+    None,
+    /// Leave what runs alone.
+    LeaveJobs,
+    /// End what runs first.
+    EndJobs,
+}
+
+pub(crate) struct Shared {
+    pub info: ServerInfo,
+    pub inputs: mpsc::Sender<Input>,
+    pub notices: broadcast::Sender<Notice>,
+    pub blobs: Blobs,
+    pub samples: Mutex<BTreeMap<DeviceUuid, DeviceSample>>,
+    pub stop: watch::Sender<StopRequest>,
+}
+
+/// The core, as the HTTP side holds it.
+#[derive(Clone)]
+pub struct CoreHandle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl CoreHandle {
+    /// What the server says of itself.
+    #[must_use]
+    pub fn info(&self) -> &ServerInfo {
+        &self.shared.info
+    }
+
+    /// Asks for a change; answers when it is durable.
+    ///
+    /// # Errors
+    /// If it was refused; then nothing was changed.
+    pub async fn command(&self, caller: Caller, mut command: Command) -> Result<Reply, Refusal> {
+        if let Command::Submit { jobs, ends, .. } = &mut command {
+            *ends = self.ends_of(jobs).await?;
+        }
+        let (reply, answer) = oneshot::channel();
+        let input = Input::Command { caller, command, reply };
+        self.shared.inputs.send(input).map_err(|_| Refusal::ShuttingDown)?;
+        match answer.await {
+            Ok(Err(Refusal::NoSuchJob { id })) => Err(self.absent(id).await?),
+            Ok(reply) => reply,
+            Err(_) => Err(Refusal::ShuttingDown),
+        }
+    }
+
+    /// Asks the state; answers when all that the answer rests on is durable.
+    ///
+    /// # Errors
+    /// If the server is stopping, or what the answer rested on could not be made durable.
+    pub async fn query<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&View<'_>) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        let work = move |view: &View<'_>| -> Box<dyn FnOnce() + Send> {
+            let found = ask(view);
+            // The one who asked may be gone.
+            Box::new(move || drop(reply.send(found)))
+        };
+        let input = Input::Query(Box::new(work));
+        self.shared.inputs.send(input).map_err(|_| Refusal::ShuttingDown)?;
+        answer.await.map_err(|_| Refusal::ShuttingDown)
+    }
+
+    /// An ended job.
+    ///
+    /// # Errors
+    /// If the archive can't be read.
+    pub async fn archived(&self, number: JobNumber) -> Result<Option<EndedJob>, Refusal> {
+        self.read(move |reader| {
+            let row = reader.archived(number).map_err(internal)?;
+            row.map(|row| codec::decode_ended(&row).map_err(internal)).transpose()
+        })
+        .await
+    }
+
+    /// Ended jobs, newest number first.
+    ///
+    /// # Errors
+    /// If the archive can't be read.
+    pub async fn archive(&self, filter: ArchiveFilter) -> Result<Vec<EndedJob>, Refusal> {
+        self.read(move |reader| {
+            let rows = reader.archive(&filter).map_err(internal)?;
+            rows.iter().map(|row| codec::decode_ended(row).map_err(internal)).collect()
+        })
+        .await
+    }
+
+    /// Reads the store on a thread where that may take time.
+    ///
+    /// # Errors
+    /// What `read` gives, or that the store can't be opened.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let state_dir = self.shared.info.state_dir.clone();
+        let task = move || read(&Reader::open(&state_dir).map_err(internal)?);
+        tokio::task::spawn_blocking(task).await.map_err(internal)?
+    }
+
+    /// Everything that is published from now on.
+    #[must_use]
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.shared.notices.subscribe()
+    }
+
+    /// Files for environments and scripts.
+    #[must_use]
+    pub fn blobs(&self) -> &Blobs {
+        &self.shared.blobs
+    }
+
+    /// The last sample of each device.
+    #[must_use]
+    pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
+        self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks the server to stop.
+    pub fn stop(&self, request: StopRequest) {
+        self.shared.stop.send_replace(request);
+    }
+
+    /// Changes when the server is asked to stop.
+    #[must_use]
+    pub fn stopping(&self) -> watch::Receiver<StopRequest> {
+        self.shared.stop.subscribe()
+    }
+
+    /// How jobs ended that others wait for and that have left memory.
+    async fn ends_of(&self, jobs: &[NewJob]) -> Result<Vec<(JobId, Outcome)>, Refusal> {
+        let asked: std::collections::BTreeSet<JobId> =
+            jobs.iter().flat_map(|job| &job.after).map(|after| after.job).collect();
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let absent = move |view: &View<'_>| -> Vec<JobId> {
+            let known =
+                |id: &JobId| view.world.job(*id).is_some() || view.world.recent_end(*id).is_some();
+            asked.into_iter().filter(|id| !known(id)).collect()
+        };
+        let mut ends = Vec::new();
+        for id in self.query(absent).await? {
+            if let Some(outcome) = self.outcome_of(id).await? {
+                ends.push((id, outcome));
+            }
+        }
+        Ok(ends)
+    }
+
+    async fn outcome_of(&self, id: JobId) -> Result<Option<Outcome>, Refusal> {
+        let ended = self.archived(id.number).await?;
+        Ok(ended.filter(|ended| ended.id() == id).and_then(|ended| match ended.job.phase {
+            Phase::Ended(end) => Some(end.outcome),
+            _ => None,
+        }))
+    }
+
+    /// Why a job is not among the live ones.
+    async fn absent(&self, id: JobId) -> Result<Refusal, Refusal> {
+        Ok(match self.outcome_of(id).await? {
+            Some(outcome) => Refusal::AlreadyEnded { id, state: outcome.state() },
+            None => Refusal::NoSuchJob { id },
+        })
+    }
+}
+
+pub(crate) fn internal(error: impl std::fmt::Display) -> Refusal {
+    Refusal::Internal { why: error.to_string() }
+}
