@@ -124,6 +124,8 @@ impl Digest {
 
 #[cfg(test)]
 mod tests {
+    use gpool_model::{Seq, Timestamp};
+
     use super::*;
 
     #[test]
@@ -136,6 +138,21 @@ mod tests {
         assert_ne!(digest, before);
         digest.remove(&b);
         assert_eq!(digest, before);
+    }
+
+    #[test]
+    fn the_chain_depends_on_everything_before() {
+        let entry = |seq, body: &[u8]| JournalEntry {
+            seq: Seq(seq),
+            time: Timestamp::new(5),
+            body: body.to_vec(),
+        };
+        let end = |first: &[u8]| {
+            let chain = chain_after(&CHAIN_START, &entry(1, first));
+            chain_after(&chain, &entry(2, b"same"))
+        };
+        assert_eq!(end(b"a"), end(b"a"));
+        assert_ne!(end(b"a"), end(b"b"));
     }
 
     #[test]

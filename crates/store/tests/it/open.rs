@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use gpool_store::{OpenError, Options, Store};
 use rusqlite::Connection;
 
-use crate::support::{Mount, State, Truth, content};
+use crate::support::{Mount, State, Truth, commit, content, copy_store, entry};
 
 #[test]
 fn a_new_store_is_for_its_owner_alone() {
@@ -165,6 +165,26 @@ fn a_lost_damaged_or_foreign_mark_is_refused() {
     }
     fs::write(&path, good).unwrap();
     state.open();
+}
+
+#[test]
+fn a_database_that_took_another_way_than_its_mark_is_refused() {
+    let (state, mut truth) = State::with_commits(5);
+    let other = state.dir.with_file_name("other");
+    copy_store(&state.dir, &other);
+    let (mut store, _) = state.open();
+    store.commit(&[truth.next(), truth.next(), truth.next()]).unwrap();
+    drop(store);
+    fs::set_permissions(&other, Permissions::from_mode(0o700)).unwrap();
+    let (mut store, loaded) = Store::open(&other, &Options::default()).unwrap();
+    for n in 1..10 {
+        let event = entry(loaded.seq.0 + n, "another");
+        store.commit(&[commit(loaded.revision.0 + n, vec![], vec![event], vec![])]).unwrap();
+    }
+    drop(store);
+    fs::copy(other.join("store.db"), state.dir.join("store.db")).unwrap();
+    let says = state.refusal();
+    assert!(says.contains("not the one that was committed"), "{says}");
 }
 
 #[test]
