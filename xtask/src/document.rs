@@ -1,5 +1,5 @@
 //! What can be checked about the documents: their links lead somewhere, the code map names every
-//! crate, and the index of decisions names every decision.
+//! crate and files that are there, and the index of decisions names every decision.
 
 use std::fs;
 use std::path::Path;
@@ -16,6 +16,7 @@ pub fn violations() -> anyhow::Result<Vec<String>> {
     let root = step::root();
     let mut found = link_violations(&root)?;
     found.extend(unnamed(&root.join("crates"), &root.join("ARCHITECTURE.md"), "")?);
+    found.extend(map_violations(&root)?);
     found.extend(unnamed(&root.join("docs/adr"), &root.join("docs/adr/README.md"), "README.md")?);
     Ok(found)
 }
@@ -48,6 +49,29 @@ fn targets(text: &str) -> Vec<&str> {
         .map(|(target, _)| target.split_once('#').map_or(target, |(file, _)| file))
         .filter(|target| !target.is_empty() && !target.contains("://"))
         .collect()
+}
+
+/// Files that the code map says to begin with and that are not there.
+fn map_violations(root: &Path) -> anyhow::Result<Vec<String>> {
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).context("reading the code map")?;
+    let missing = entry_points(&text)
+        .into_iter()
+        .filter(|(name, file)| !root.join("crates").join(name).join("src").join(file).exists())
+        .map(|(name, file)| format!("ARCHITECTURE.md: crate {name} has no {file}"));
+    Ok(missing.collect())
+}
+
+/// Crates and files from rows such as "| `model` | the words | `job.rs`, `event.rs` |".
+fn entry_points(map: &str) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    for row in map.lines() {
+        let Some((name, rest)) = row.strip_prefix("| `").and_then(|it| it.split_once('`')) else {
+            continue;
+        };
+        let files = rest.split('`').filter(|word| word.ends_with(".rs"));
+        found.extend(files.map(|file| (name, file)));
+    }
+    found
 }
 
 /// Entries of a folder that a document does not name.
@@ -86,6 +110,14 @@ mod tests {
     fn links_inside_the_repository_are_followed() {
         let text = "[a](b.md) [c](https://example.org/d) [e](#f) [g](h/i.md#j)";
         assert_eq!(targets(text), ["b.md", "h/i.md"]);
+    }
+
+    #[test]
+    fn the_code_map_is_read_by_row() {
+        let map = "| crate | what |\n| `a` | it | `b.rs`, `c.rs` |\nsee `d.rs`\n| `e` | it |\n";
+        assert_eq!(entry_points(map), [("a", "b.rs"), ("a", "c.rs")]);
+        let text = fs::read_to_string(step::root().join("ARCHITECTURE.md")).expect("readable");
+        assert!(entry_points(&text).contains(&("model", "plan.rs")));
     }
 
     #[test]
