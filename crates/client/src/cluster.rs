@@ -96,7 +96,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn events(&self, after: Option<u64>) -> Result<Events, Error> {
+    pub fn events(&self, after: Option<String>) -> Result<Events, Error> {
         Events::open(self.clone(), after)
     }
 }

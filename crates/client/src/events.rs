@@ -18,28 +18,28 @@ const LINE_MAX: u64 = 1 << 20;
 /// it ends with an error when the server stays away.
 pub struct Events {
     client: Client,
-    last: Option<u64>,
+    last: Option<String>,
     stream: Option<BufReader<BodyReader<'static>>>,
     failed: bool,
 }
 
 impl Events {
-    pub(crate) fn open(client: Client, after: Option<u64>) -> Result<Self, Error> {
+    pub(crate) fn open(client: Client, after: Option<String>) -> Result<Self, Error> {
         let mut events = Self { client, last: after, stream: None, failed: false };
         events.connect()?;
         Ok(events)
     }
 
-    /// The place of the last event that was given, to go on from later.
+    /// The id of the last event that was given, to go on from later.
     #[must_use]
-    pub fn last(&self) -> Option<u64> {
-        self.last
+    pub fn last(&self) -> Option<&str> {
+        self.last.as_deref()
     }
 
     fn connect(&mut self) -> Result<(), Error> {
         let call = Call::get("/events").header("accept", &"text/event-stream");
-        let call = match self.last {
-            Some(last) => call.header("last-event-id", &last),
+        let call = match &self.last {
+            Some(last) => call.header("last-event-id", last),
             None => call,
         };
         let body = self.client.stream(&call)?;
@@ -90,7 +90,7 @@ impl Iterator for Events {
         while !self.failed {
             match self.read() {
                 Ok(Some(event)) => {
-                    self.last = Some(event.seq);
+                    self.last = Some(event.id.clone());
                     return Some(Ok(event));
                 }
                 Ok(None) | Err(Error::Lost { .. } | Error::TimedOut) => {

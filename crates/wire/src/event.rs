@@ -11,7 +11,9 @@ use crate::time::Time;
 /// One event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Its place; the `id` of the server-sent event, to resume after.
+    /// The `id` of the server-sent event, to resume after; means something to its server only.
+    pub id: String,
+    /// The entry of the journal that it belongs to; several events may share one.
     pub seq: u64,
     /// When.
     pub time: Time,
@@ -46,14 +48,16 @@ pub enum EventKind {
     Other,
 }
 
-impl From<&Notice> for Event {
-    fn from(notice: &Notice) -> Self {
+impl Event {
+    /// What watchers are told of a notice, under the server's id for it.
+    #[must_use]
+    pub fn new(id: String, notice: &Notice) -> Self {
         let kind = match &notice.change {
             Change::JobState { job, state, exit_code } => {
                 EventKind::JobState { job: job.to_string(), state: *state, exit_code: *exit_code }
             }
             Change::NodeChanged { node } => EventKind::NodeChanged { node: node.to_string() },
         };
-        Self { seq: notice.seq.0, time: notice.time.into(), kind }
+        Self { id, seq: notice.seq.0, time: notice.time.into(), kind }
     }
 }

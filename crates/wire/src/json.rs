@@ -22,10 +22,16 @@ fn refuse(error: &serde_json::Error) -> Problem {
         Category::Syntax | Category::Eof | Category::Io => {
             Problem::new(catalogue::BAD_JSON, format!("this is not JSON: {what}{at}"))
         }
-        Category::Data => match unknown_name(what) {
-            Some((found, known)) => unknown(&found, &known, &at),
-            None => Problem::new(catalogue::INVALID, format!("{what}{at}")),
-        },
+        Category::Data => refuse_data(what, &at),
+    }
+}
+
+/// A refusal from serde's words for data that does not fit, and where that was.
+#[must_use]
+pub fn refuse_data(what: &str, at: &str) -> Problem {
+    match unknown_name(what) {
+        Some((found, known)) => unknown(&found, &known, at),
+        None => Problem::new(catalogue::INVALID, format!("{what}{at}")),
     }
 }
 
