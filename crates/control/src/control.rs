@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use gpool_model::effect::{Change, Commit};
 use gpool_model::event::Journaled;
 use gpool_model::{
-    Caller, Command, Effect, Event, Job, JobId, JournalEntry, Notice, Phase, Policy, Refusal,
-    Reply, RequestId, Revision, Seq, Term, Timestamp,
+    Caller, Command, Effect, Event, Job, JobId, JobNumber, JournalEntry, Notice, Phase, Policy,
+    Refusal, Reply, RequestId, Revision, Seq, Term, Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::World;
@@ -106,7 +106,9 @@ impl Control {
         let before = self.world.n_changes();
         self.seq = self.world.cluster().last_seq.next();
         match event.clone() {
-            Event::ServerStarted { term } => self.server_started(term),
+            Event::ServerStarted { term, n_skipped_jobs } => {
+                self.server_started(term, n_skipped_jobs);
+            }
             Event::Requested { request, caller, command } => {
                 self.requested(request, &caller, command);
             }
@@ -126,10 +128,11 @@ impl Control {
         self.world.put_cluster(cluster);
     }
 
-    fn server_started(&mut self, term: Term) {
+    fn server_started(&mut self, term: Term, n_skipped_jobs: u64) {
         let mut cluster = self.world.cluster().clone();
         assert!(term > cluster.term, "a server starts with a term of its own");
         cluster.term = term;
+        cluster.last_job = JobNumber(cluster.last_job.0.saturating_add(n_skipped_jobs));
         self.world.put_cluster(cluster);
         self.disconnect_all();
     }

@@ -126,7 +126,10 @@ impl Control {
                 self.acknowledge(node, task);
             }
             TaskIs::Refused { .. } if generation != row.job.generation => {}
-            TaskIs::Refused { .. } => self.refused(task),
+            TaskIs::Refused { .. } => {
+                self.refused(task);
+                self.acknowledge(node, task);
+            }
         }
     }
 

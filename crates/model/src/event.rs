@@ -15,6 +15,9 @@ pub enum Event {
     ServerStarted {
         /// Its term.
         term: Term,
+        /// Job numbers that are not given out, because the store came from a backup and they may
+        /// have been given out since it was made.
+        n_skipped_jobs: u64,
     },
     /// Somebody asked for a change.
     Requested {

@@ -1,8 +1,12 @@
 //! The order of jobs: the policy's keys, compared left to right, then the job's id, so that it
 //! is total.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Bound;
+
 use gpool_model::{JobId, OrderKey, Policy, Shape, Timestamp};
-use gpool_world::World;
+use gpool_world::{ShapeIx, World};
 
 /// A job's place in the order; smaller goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,9 +51,64 @@ impl Rank {
     pub fn job(&self) -> JobId {
         self.job
     }
+}
 
-    /// When the job was submitted.
-    pub fn age(&self, world: &World) -> Timestamp {
-        world.job(self.job).expect("ranked jobs are there").spec.submitted_at
+/// The first job of each shape that was not considered yet, fresh and escalated apart.
+#[derive(Debug, Default)]
+pub(crate) struct Heads {
+    heap: BinaryHeap<Reverse<Head>>,
+}
+
+/// A job that is next of its shape.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Head {
+    rank: Rank,
+    pub shape_ix: ShapeIx,
+    is_escalated: bool,
+    submitted_at: Timestamp,
+}
+
+impl Head {
+    pub fn job(&self) -> JobId {
+        self.rank.job
+    }
+}
+
+impl Heads {
+    /// Begins anew with the first job of every shape.
+    pub fn fill(&mut self, world: &World, policy: &Policy) {
+        self.heap.clear();
+        for (shape_ix, _) in world.shapes() {
+            for is_escalated in [false, true] {
+                self.push(world, policy, shape_ix, is_escalated, Bound::Unbounded);
+            }
+        }
+    }
+
+    /// The one that goes first.
+    pub fn pop(&mut self) -> Option<Head> {
+        self.heap.pop().map(|Reverse(head)| head)
+    }
+
+    /// Adds the one that follows `head` in its shape.
+    pub fn push_next(&mut self, world: &World, policy: &Policy, head: &Head) {
+        let after = Bound::Excluded((head.submitted_at, head.job()));
+        self.push(world, policy, head.shape_ix, head.is_escalated, after);
+    }
+
+    fn push(
+        &mut self,
+        world: &World,
+        policy: &Policy,
+        shape_ix: ShapeIx,
+        is_escalated: bool,
+        from: Bound<(Timestamp, JobId)>,
+    ) {
+        let queue = world.shape(shape_ix);
+        let jobs = if is_escalated { &queue.escalated } else { &queue.fresh };
+        if let Some((submitted_at, job)) = jobs.range((from, Bound::Unbounded)).next().copied() {
+            let rank = Rank::of(policy, &queue.shape, is_escalated, submitted_at, job);
+            self.heap.push(Reverse(Head { rank, shape_ix, is_escalated, submitted_at }));
+        }
     }
 }

@@ -27,8 +27,9 @@ impl Found {
     }
 }
 
-/// The best place for one task that is free at once: on the node that keeps the fewest free
-/// devices, so that large jobs find whole nodes; then the lower name.
+/// The best place for one task that is free at once: where the earliest model of the request is
+/// to be had; then on the node that has the fewest free devices, so that large jobs find whole
+/// nodes; then the lower name.
 pub(crate) fn place(board: &Board<'_>, fit: &Fit, policy: &Policy, seed: u64) -> Option<Found> {
     let needs = beside_devices(fit);
     let fits =
@@ -36,7 +37,10 @@ pub(crate) fn place(board: &Board<'_>, fit: &Fit, policy: &Policy, seed: u64) ->
     let mut candidates: Vec<usize> =
         (0..board.nodes.len()).filter(|ix| fits(&board.nodes[*ix])).collect();
     // Stable, and the board is in the order of names.
-    candidates.sort_by_key(|ix| board.nodes[*ix].n_free());
+    candidates.sort_by_cached_key(|ix| {
+        let node = &board.nodes[*ix];
+        (first_rank(node, fit), node.n_free())
+    });
     candidates.into_iter().find_map(|board_ix| {
         let node = &board.nodes[board_ix];
         let seats: Vec<Seat<'_>> = (node.row.node.devices.iter().enumerate())
@@ -49,6 +53,17 @@ pub(crate) fn place(board: &Board<'_>, fit: &Fit, policy: &Policy, seed: u64) ->
         let devices = seat(&seats, &fit.gpus, policy.device_strategy, seed)?;
         Some(Found { board_ix, node_ix: node.ix, devices })
     })
+}
+
+/// The earliest model of the request of which a node has enough devices free.
+fn first_rank(node: &NodeBoard<'_>, fit: &Fit) -> usize {
+    let devices = || node.row.node.devices.iter().zip(&node.is_free);
+    let n_free = |rank: usize| {
+        devices().filter(|(device, free)| **free && fit.gpus.rank_of(device) == Some(rank)).count()
+    };
+    let n_ranks = fit.gpus.models.len();
+    let enough = |rank: &usize| n_free(*rank) as u64 >= u64::from(fit.gpus.n_devices());
+    (0..n_ranks).find(enough).unwrap_or(n_ranks)
 }
 
 /// Chance for one run of one job: the same whenever it is asked for.

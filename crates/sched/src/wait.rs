@@ -1,7 +1,7 @@
 //! Why a fit has no place: the one reason that stands for a shape in a plan.
 
 use gpool_model::plan::Fit;
-use gpool_model::{NodeName, Reason, ResourceKind};
+use gpool_model::{NodeName, Reason};
 
 use crate::board::{Board, NodeBoard, beside_devices};
 
@@ -19,17 +19,21 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
     if need > 0
         && let Some(reason) = kind_missing(&connected, fit)
     {
-        return reason;
+        let mut away = board.nodes.iter().filter(|node| !node.row.node.connected);
+        let has_kind = |node: &&NodeBoard<'_>| most_of_a_kind(node, fit, |_| true) >= need;
+        return match away.find(has_kind) {
+            Some(node) => Reason::AgentUnreachable { node: node.name().clone() },
+            None => reason,
+        };
     }
     let free: Vec<(u32, &NodeBoard<'_>)> =
-        connected.iter().map(|node| (n_free_of_kind(node, fit), *node)).collect();
-    let enough = |n_free: u32| n_free >= need;
+        connected.iter().map(|node| (n_free_of_a_kind(node, fit), *node)).collect();
     let with_gpus: Vec<&NodeBoard<'_>> =
-        free.iter().filter(|(n, _)| enough(*n)).map(|(_, node)| *node).collect();
+        free.iter().filter(|(n, _)| *n >= need).map(|(_, node)| *node).collect();
     if !with_gpus.is_empty() {
         return short_beside(&with_gpus, fit);
     }
-    let total: u32 = free.iter().map(|(n, _)| n).sum();
+    let total: u32 = connected.iter().map(|node| n_free(node, fit)).sum();
     // The first of equals in the order of names.
     let (most, node) = free.iter().rev().max_by_key(|(n, _)| *n).expect("some node is connected");
     if total >= need {
@@ -39,14 +43,9 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
     }
 }
 
-/// Set where no node has as many devices of the kind, whoever holds them.
+/// Set where no node has as many devices of one kind, whoever holds them.
 fn kind_missing(nodes: &[&NodeBoard<'_>], fit: &Fit) -> Option<Reason> {
-    let of_kind = |node: &NodeBoard<'_>| {
-        let devices = node.row.node.devices.iter();
-        devices.filter(|device| fit.gpus.rank_of(device).is_some()).count()
-    };
-    let most = nodes.iter().map(|node| of_kind(node)).max().unwrap_or(0);
-    let most = u32::try_from(most).unwrap_or(u32::MAX);
+    let most = nodes.iter().map(|node| most_of_a_kind(node, fit, |_| true)).max().unwrap_or(0);
     if most >= fit.gpus.n_devices() {
         return None;
     }
@@ -58,34 +57,41 @@ fn kind_missing(nodes: &[&NodeBoard<'_>], fit: &Fit) -> Option<Reason> {
     Some(Reason::GpuModelMissing { asked: fit.gpus.clone(), most })
 }
 
-fn n_free_of_kind(node: &NodeBoard<'_>, fit: &Fit) -> u32 {
+/// How many devices a node has, among those at the positions that pass, for the model of the
+/// request of which it has most: a task's devices all answer to one model of its request.
+fn most_of_a_kind(node: &NodeBoard<'_>, fit: &Fit, passes: impl Fn(usize) -> bool) -> u32 {
+    let mut counts = vec![0; fit.gpus.models.len().max(1)];
+    for (at, device) in node.row.node.devices.iter().enumerate() {
+        if let Some(rank) = fit.gpus.rank_of(device)
+            && passes(at)
+        {
+            counts[rank] += 1;
+        }
+    }
+    counts.into_iter().max().unwrap_or(0)
+}
+
+fn n_free_of_a_kind(node: &NodeBoard<'_>, fit: &Fit) -> u32 {
+    most_of_a_kind(node, fit, |at| node.is_free[at])
+}
+
+/// Free devices that the task could use, whatever model of the request they answer to.
+fn n_free(node: &NodeBoard<'_>, fit: &Fit) -> u32 {
     let devices = node.row.node.devices.iter().zip(&node.is_free);
     let free = devices.filter(|(device, free)| **free && fit.gpus.rank_of(device).is_some());
     u32::try_from(free.count()).unwrap_or(u32::MAX)
 }
 
-/// The kind that is short on the node that comes nearest: the first short kind, on the node that
-/// has most of it free.
+/// What is short on nodes that have the devices free: the first kind that is short on one of
+/// them, on the node where it is short by least.
 fn short_beside(nodes: &[&NodeBoard<'_>], fit: &Fit) -> Reason {
     let needs = beside_devices(fit);
-    let short = nodes.iter().find_map(|node| needs.first_short(&node.free));
-    // Devices of the kind are free, but of several models, so that no set of one kind is.
-    let Some(kind) = short else {
-        let node = nodes.first().expect("asked only with nodes that have the devices");
-        let free = n_free_of_kind(node, fit);
-        return Reason::GpusNotFreeTogether {
-            need: fit.gpus.n_devices(),
-            free,
-            node: node.name().clone(),
-        };
-    };
-    let free_of = |node: &NodeBoard<'_>, kind: &ResourceKind| node.free.get(kind);
-    let most = nodes.iter().rev().max_by_key(|node| free_of(node, &kind));
-    let node = most.expect("asked only with nodes that have the devices");
-    Reason::CpuOrMemShort {
-        need: needs.get(&kind),
-        free: free_of(node, &kind),
-        node: node.name().clone(),
-        kind,
-    }
+    let kind = nodes.iter().find_map(|node| needs.first_short(&node.free));
+    let kind = kind.expect("a node with devices and all else has a place");
+    let need = needs.get(&kind);
+    let free_of = |node: &NodeBoard<'_>| node.free.get(&kind);
+    let short = nodes.iter().rev().filter(|node| free_of(node) < need);
+    let node = short.max_by_key(|node| free_of(node)).expect("the kind is short on some node");
+    let (free, node) = (free_of(node), node.name().clone());
+    Reason::CpuOrMemShort { kind, need, free, node }
 }

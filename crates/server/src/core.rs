@@ -68,6 +68,8 @@ pub(crate) struct Core {
 impl Core {
     /// More inputs than this are not taken into one step, so that the first is not kept waiting.
     const BATCH_MAX: usize = 1024;
+    /// Job numbers that may have been given out between a backup and the loss of its original.
+    const SKIPPED_AFTER_RESTORE: u64 = 1_000_000;
     /// After a failed commit, how long until the next is tried.
     const PAUSE: Duration = Duration::from_secs(1);
     /// Without anything to do, how often the clock is looked at: timers are in wall time, which
@@ -108,10 +110,14 @@ impl Core {
         self.send_order = Some(send_order);
     }
 
-    /// Begins the term after the last one.
-    pub fn begin(&mut self) -> Term {
-        let term = self.control.world().cluster().term.next();
-        self.step(vec![Event::ServerStarted { term }]);
+    /// Begins the term after the last one. `fence` is the newest term that the store has seen:
+    /// restoring a backup raises it beyond the last term of the records.
+    pub fn begin(&mut self, fence: Term) -> Term {
+        let last = self.control.world().cluster().term;
+        let is_restored = fence > last;
+        let term = last.max(fence).next();
+        let n_skipped_jobs = if is_restored { Self::SKIPPED_AFTER_RESTORE } else { 0 };
+        self.step(vec![Event::ServerStarted { term, n_skipped_jobs }]);
         term
     }
 

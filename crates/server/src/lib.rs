@@ -1,10 +1,12 @@
 //! The server of one machine: the thread that owns the state machine, the store's committer, the
-//! agent of this node, and the HTTP API. It decides nothing about jobs; that is `control`'s.
+//! link to the agent of this node, and the HTTP API. It decides nothing about jobs; that is `control`'s.
 
 #![forbid(unsafe_code)]
 
 pub mod codec;
 mod core;
 pub mod handle;
+mod run;
 
 pub use handle::{CoreHandle, ServerInfo, StopRequest, View};
+pub use run::{AgentLink, AgentPorts, ServerConfig, run};
