@@ -1,0 +1,226 @@
+//! What users do to jobs, and how jobs end.
+
+use gpool_model::agent::{Order, TaskEnd, TaskIs};
+use gpool_model::job::{EndCause, ExitStatus, Holder, JobState, Outcome};
+use gpool_model::{
+    Command, DependencyKind, DeviceUuid, JobId, JobPatch, Millis, NewJob, Phase, Refusal,
+};
+
+use crate::harness::{Harness, NODE, after, ana, bo, end, inventory, job, root};
+
+#[test]
+fn the_end_is_what_the_exit_status_and_its_cause_say() {
+    let code = |code| Some(ExitStatus::Code(code));
+    let cases: [(Option<ExitStatus>, Option<EndCause>, Outcome); 7] = [
+        (code(0), None, Outcome::Succeeded),
+        (code(3), None, Outcome::Failed),
+        (Some(ExitStatus::Signal(11)), None, Outcome::Failed),
+        (Some(ExitStatus::Signal(9)), Some(EndCause::Oom), Outcome::Failed),
+        (Some(ExitStatus::Signal(15)), Some(EndCause::TimeLimit), Outcome::TimedOut),
+        (None, Some(EndCause::Rebooted), Outcome::Lost),
+        (None, None, Outcome::Lost),
+    ];
+    for (exit, cause, outcome) in cases {
+        let mut harness = Harness::new(1);
+        let id = harness.add(job("1"));
+        harness.started(id);
+        let end = TaskEnd { cause, ..end(harness.now, exit, false) };
+        harness.say(id, TaskIs::Ended(end));
+        assert_eq!(harness.end_of(id).outcome, outcome, "{exit:?}");
+    }
+}
+
+#[test]
+fn cancelling_a_waiting_job_ends_it_at_once_and_a_running_one_when_it_has_ended() {
+    let mut harness = Harness::new(1);
+    let running = harness.add(job("1"));
+    let waiting = harness.add(job("1"));
+    harness.started(running);
+    harness.take_orders();
+    harness.command(&ana(), Command::Cancel { jobs: vec![running, waiting] }).expect("own jobs");
+    assert_eq!(harness.state(waiting), JobState::Cancelled);
+    assert_eq!(harness.state(running), JobState::Stopping);
+    assert!(matches!(harness.take_orders()[..], [Order::Stop { .. }]));
+    let gone = end(harness.now, Some(ExitStatus::Signal(15)), true);
+    harness.say(running, TaskIs::Ended(gone));
+    assert_eq!(harness.state(running), JobState::Cancelled);
+}
+
+#[test]
+fn a_job_that_ended_by_itself_before_it_was_told_to_is_not_called_cancelled() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.started(id);
+    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("own job");
+    harness.exited(id, 0);
+    assert_eq!(harness.end_of(id).outcome, Outcome::Succeeded);
+}
+
+#[test]
+fn the_device_of_a_stopping_job_is_given_out_only_when_it_has_ended() {
+    let mut harness = Harness::new(1);
+    let first = harness.add(job("1"));
+    harness.started(first);
+    let second = harness.add(job("1"));
+    harness.command(&ana(), Command::Cancel { jobs: vec![first] }).expect("own job");
+    assert_eq!(harness.state(second), JobState::Pending);
+    harness.say(first, TaskIs::Ended(end(harness.now, Some(ExitStatus::Signal(9)), true)));
+    assert_eq!(harness.state(second), JobState::Starting);
+}
+
+#[test]
+fn nobody_touches_the_job_of_another_and_root_may() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.started(id);
+    let jobs = vec![id];
+    for command in [
+        Command::Cancel { jobs: jobs.clone() },
+        Command::Signal { jobs: jobs.clone(), signal: 10 },
+        Command::Edit { job: id, version: None, patch: JobPatch::default() },
+    ] {
+        let refused = harness.command(&bo(), command);
+        assert!(matches!(refused, Err(Refusal::NotPermitted { .. })), "{refused:?}");
+    }
+    assert!(harness.command(&root(), Command::Cancel { jobs }).is_ok());
+}
+
+#[test]
+fn a_request_for_several_jobs_is_carried_out_for_all_or_none() {
+    let mut harness = Harness::new(0);
+    let held = harness.add(NewJob { hold: true, ..job("0") });
+    let absent = JobId::single(77);
+    let refused = harness.command(&ana(), Command::Cancel { jobs: vec![held, absent] });
+    assert!(matches!(refused, Err(Refusal::NoSuchJob { .. })));
+    assert_eq!(harness.state(held), JobState::Held);
+}
+
+#[test]
+fn held_jobs_are_passed_over_and_their_holder_decides_who_releases() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(NewJob { hold: true, ..job("1") });
+    assert_eq!(harness.state(id), JobState::Held);
+    harness.command(&root(), Command::Hold { jobs: vec![id] }).expect("root may");
+    let row = harness.control.world().job(id).expect("it is live");
+    assert!(matches!(row.job.phase, Phase::Held { by: Holder::Admin, .. }));
+    let refused = harness.command(&ana(), Command::Release { jobs: vec![id] });
+    assert!(matches!(refused, Err(Refusal::NotPermitted { .. })));
+    harness.command(&root(), Command::Release { jobs: vec![id] }).expect("root may");
+    assert_eq!(harness.state(id), JobState::Starting);
+    let refused = harness.command(&ana(), Command::Release { jobs: vec![id] });
+    assert!(matches!(refused, Err(Refusal::WrongState { .. })));
+}
+
+#[test]
+fn time_held_does_not_count_as_waiting() {
+    let mut harness = Harness::new(1);
+    let running = harness.add(job("1"));
+    harness.started(running);
+    let id = harness.add(job("1"));
+    let later = |harness: &mut Harness| harness.now = harness.now.after(Millis::from_mins(10));
+    later(&mut harness);
+    harness.command(&ana(), Command::Hold { jobs: vec![id] }).expect("own job");
+    later(&mut harness);
+    harness.command(&ana(), Command::Release { jobs: vec![id] }).expect("own job");
+    later(&mut harness);
+    harness.exited(running, 0);
+    let row = harness.control.world().job(id).expect("it is live");
+    assert_eq!(row.job.waited, Millis::from_mins(20));
+}
+
+#[test]
+fn a_job_starts_after_the_one_it_waits_for_or_ends_with_it() {
+    let mut harness = Harness::new(1);
+    let first = harness.add(job("1"));
+    harness.started(first);
+    let on_ok = harness.add(after(job("0"), first, DependencyKind::Ok));
+    let on_fail = harness.add(after(job("0"), first, DependencyKind::Fail));
+    let on_end = harness.add(after(job("0"), first, DependencyKind::End));
+    let behind = harness.add(after(job("0"), on_fail, DependencyKind::Ok));
+    for id in [on_ok, on_fail, on_end, behind] {
+        assert_eq!(harness.state(id), JobState::Waiting);
+    }
+    harness.exited(first, 0);
+    assert_eq!(harness.state(on_ok), JobState::Starting);
+    assert_eq!(harness.state(on_end), JobState::Starting);
+    assert_eq!(harness.state(on_fail), JobState::Cancelled);
+    assert_eq!(harness.state(behind), JobState::Cancelled, "what waited for it ends too");
+    let cause = harness.end_of(behind).cause.clone();
+    assert_eq!(cause, Some(EndCause::DependencyFailed { job: on_fail }));
+}
+
+#[test]
+fn a_long_chain_of_dependencies_ends_without_recursion() {
+    let mut harness = Harness::new(0);
+    let first = harness.add(NewJob { hold: true, ..job("0") });
+    let mut last = first;
+    for _ in 0..5_000 {
+        last = harness.add(after(job("0"), last, DependencyKind::Ok));
+    }
+    harness.command(&ana(), Command::Cancel { jobs: vec![first] }).expect("own job");
+    assert_eq!(harness.state(last), JobState::Cancelled);
+    assert!(harness.control.world().jobs().is_empty());
+}
+
+#[test]
+fn two_who_edit_at_once_are_told() {
+    let mut harness = Harness::new(0);
+    let id = harness.add(NewJob { hold: true, ..job("0") });
+    let edit = |version, note: &str| Command::Edit {
+        job: id,
+        version: Some(version),
+        patch: JobPatch { note: Some(note.to_owned()), priority: None },
+    };
+    assert!(harness.command(&ana(), edit(1, "mine")).is_ok());
+    let second = harness.command(&root(), edit(1, "no, mine"));
+    assert!(matches!(second, Err(Refusal::VersionConflict { expected: 1, found: 2, .. })));
+    let row = harness.control.world().job(id).expect("it is live");
+    assert_eq!(row.job.note.as_deref(), Some("mine"));
+}
+
+#[test]
+fn a_refused_start_goes_back_to_the_queue_in_the_same_attempt() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(job("1"));
+    // The agent finds somebody else's process on device 0 and says so, then refuses.
+    let mut report = inventory(2);
+    if let gpool_model::agent::Report::Inventory { devices, .. } = &mut report {
+        devices[0].unmanaged.push(gpool_model::DeviceProcess {
+            pid: 41822,
+            user: Some("eve".to_owned()),
+            name: Some("python".to_owned()),
+            memory: None,
+            seen_since: harness.now,
+        });
+    }
+    harness.report(report);
+    harness.take_orders();
+    harness.say(id, TaskIs::Refused { devices: vec![DeviceUuid::new("GPU-0")] });
+    let orders = harness.take_orders();
+    let Some(Order::Run(order)) = orders.iter().find(|order| matches!(order, Order::Run(_))) else {
+        panic!("not started again: {orders:?}");
+    };
+    assert_eq!(order.allocation.slots[0].index, 1);
+    assert_eq!((order.task().attempt.0, order.generation.0), (1, 2));
+}
+
+#[test]
+fn devices_that_are_not_allowed_are_not_given_out() {
+    let mut harness = Harness::new(3);
+    let allow = |devices: &[&str]| Command::AllowDevices {
+        node: gpool_model::NodeName::new(NODE),
+        devices: Some(devices.iter().map(|device| (*device).to_owned()).collect()),
+    };
+    let refused = harness.command(&ana(), allow(&["1"]));
+    assert!(matches!(refused, Err(Refusal::NotPermitted { .. })));
+    let refused = harness.command(&root(), allow(&["1", "9"]));
+    assert!(matches!(refused, Err(Refusal::NoSuchDevice { n_devices: 3, .. })));
+    harness.command(&root(), allow(&["1", "GPU-2"])).expect("root may");
+    let id = harness.add(job("2"));
+    let row = harness.control.world().job(id).expect("it is live");
+    let indexes: Vec<u32> =
+        row.job.phase.allocations()[0].slots.iter().map(|slot| slot.index).collect();
+    assert_eq!(indexes, [1, 2]);
+    let refused = harness.submit(&ana(), vec![job("3")]);
+    assert!(matches!(refused, Err(Refusal::ImpossibleGpus { .. })));
+}

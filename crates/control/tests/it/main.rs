@@ -1,0 +1,7 @@
+//! The state machine, driven event by event, with a store that answers when the test says so.
+
+mod durable;
+mod harness;
+mod jobs;
+mod restart;
+mod submit;

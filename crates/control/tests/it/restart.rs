@@ -1,0 +1,144 @@
+//! Another server takes over what was durable, and asks the agent what runs.
+
+use gpool_model::agent::{Order, Report, TaskIs, TaskReport};
+use gpool_model::job::{EndCause, ExitStatus, JobState, Outcome};
+use gpool_model::{Attempt, Command, Generation, JobId, TaskId};
+
+use crate::harness::{Harness, ana, end, inventory, job};
+
+/// The agent comes back and says which tasks it has.
+fn sync(harness: &mut Harness, tasks: Vec<TaskReport>) {
+    harness.report(inventory(1));
+    let term = harness.term();
+    assert_eq!(harness.take_orders(), [Order::Sync { term }], "asked before anything is placed");
+    harness.report(Report::Tasks { term, tasks });
+}
+
+fn says(task: TaskId, is: TaskIs) -> TaskReport {
+    TaskReport { task, generation: Generation(1), is }
+}
+
+#[test]
+fn what_runs_is_adopted_and_what_waits_is_all_there_in_order() {
+    let mut harness = Harness::new(1);
+    let running = harness.add(job("1"));
+    harness.started(running);
+    let waiting: Vec<JobId> = (0..5).map(|_| harness.add(job("1"))).collect();
+    let task = harness.task_of(running);
+    let started_at = harness.now;
+    harness.restart();
+    sync(&mut harness, vec![says(task, TaskIs::Running { pid: 1, started_at })]);
+    assert!(harness.take_orders().is_empty(), "nothing is told to what runs");
+    assert_eq!(harness.state(running), JobState::Running);
+    for id in waiting {
+        assert_eq!(harness.state(id), JobState::Pending);
+    }
+}
+
+#[test]
+fn what_ended_in_between_ends_with_its_own_exit_code() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.started(id);
+    let next = harness.add(job("1"));
+    let task = harness.task_of(id);
+    let ended = end(harness.now, Some(ExitStatus::Code(7)), false);
+    harness.restart();
+    sync(&mut harness, vec![says(task, TaskIs::Ended(ended))]);
+    assert_eq!(harness.end_of(id).exit, Some(ExitStatus::Code(7)));
+    assert_eq!(harness.state(next), JobState::Starting);
+}
+
+#[test]
+fn a_start_that_was_durable_and_not_told_is_told_again_once() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.restart();
+    sync(&mut harness, vec![]);
+    let orders = harness.take_orders();
+    assert!(matches!(&orders[..], [Order::Run(order)] if order.task().job == id), "{orders:?}");
+    assert_eq!(harness.state(id), JobState::Starting);
+}
+
+#[test]
+fn what_ran_and_left_no_trace_is_lost_and_says_so() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.started(id);
+    harness.restart();
+    sync(&mut harness, vec![]);
+    let end = harness.end_of(id);
+    assert_eq!((end.outcome, &end.cause), (Outcome::Lost, &Some(EndCause::Vanished)));
+}
+
+#[test]
+fn nothing_is_placed_before_the_agent_has_said_what_runs() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    let waiting = harness.add(job("1"));
+    harness.started(id);
+    harness.restart();
+    harness.report(inventory(1));
+    assert_eq!(harness.state(waiting), JobState::Pending);
+    let taken = harness.add(job("1"));
+    assert_eq!(harness.state(taken), JobState::Pending, "submissions are taken meanwhile");
+}
+
+#[test]
+fn a_cancellation_that_the_agent_has_not_heard_is_told_again() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.started(id);
+    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("own job");
+    let task = harness.task_of(id);
+    let started_at = harness.now;
+    harness.restart();
+    sync(&mut harness, vec![says(task, TaskIs::Running { pid: 1, started_at })]);
+    let orders = harness.take_orders();
+    assert!(matches!(orders[..], [Order::Stop { .. }]), "{orders:?}");
+}
+
+#[test]
+fn a_task_of_a_job_that_is_over_is_stopped_or_forgotten() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.started(id);
+    let task = harness.task_of(id);
+    harness.exited(id, 0);
+    harness.restart();
+    let stranger = TaskId { job: JobId::single(900), attempt: Attempt(1), rank: 0 };
+    let started_at = harness.now;
+    let exit = Some(ExitStatus::Code(0));
+    let ended = end(harness.now, exit, false);
+    sync(
+        &mut harness,
+        vec![
+            says(task, TaskIs::Ended(ended)),
+            says(stranger, TaskIs::Running { pid: 1, started_at }),
+        ],
+    );
+    let orders = harness.take_orders();
+    assert!(
+        matches!(&orders[..], [Order::Acknowledge { task: known, .. }, Order::Stop { task: unknown, .. }]
+            if *known == task && *unknown == stranger),
+        "{orders:?}"
+    );
+}
+
+#[test]
+fn reports_of_an_earlier_term_or_attempt_change_nothing() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.started(id);
+    let old_term = harness.term();
+    harness.restart();
+    harness.report(inventory(1));
+    let before = harness.control.revision();
+    harness.report(Report::Tasks { term: old_term, tasks: vec![] });
+    assert_eq!(harness.control.revision(), before, "a late answer to an earlier question");
+    assert_eq!(harness.state(id), JobState::Running);
+    let later = TaskId { attempt: Attempt(2), ..harness.task_of(id) };
+    let ended = end(harness.now, Some(ExitStatus::Code(0)), false);
+    harness.report(Report::Task(says(later, TaskIs::Ended(ended))));
+    assert_eq!(harness.state(id), JobState::Running, "an attempt that is not this one");
+}
