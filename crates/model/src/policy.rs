@@ -10,7 +10,7 @@ use crate::unit::Millis;
 pub struct Policy {
     /// The preset it started from.
     pub preset: String,
-    /// Order of jobs, compared left to right; the job id always decides last.
+    /// Order of jobs, compared left to right; then age and the job id decide, always.
     pub order: Vec<OrderKey>,
     /// After how long a wait a job goes before those that have not waited so long.
     pub escalate_after: Millis,

@@ -1,1 +1,37 @@
-//! Situations in a few lines of text, and generators for properties.
+//! Situations in a few lines of text ↔ worlds and plans, and generators of random ones: how
+//! tests, bug reports and dumps talk about the scheduling core.
+//!
+//! ```text
+//! policy  escalate 24h  strategy sequential
+//! node lab1  2 x h100-80g + 2 x a100-40g  cpus 32  mem 256G  tasks 64
+//! link lab1[0,1]  nvlink 4
+//! gpu  lab1[3]  unmanaged by ana
+//! job  a  1       running lab1[0] 2h
+//! job  b  h100:1  pending 10m  priority 5  cpus 4  mem 20G  limit 1h
+//! job  c  1 x 3   pending
+//! job  d  1       waiting  after a
+//! job  e  1       held by admin
+//! ```
+//!
+//! A line is a policy, a node, devices of it that are linked or not usable, or jobs. What is not
+//! said is ordinary: a node has plenty of cores and memory, a job wants none of them. Lines that
+//! start with `#` are comments. Every word is one that the parser knows; another one is refused
+//! with its line and column.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod generate;
+mod parse;
+mod print;
+mod reason;
+mod situation;
+mod stream;
+mod words;
+
+pub use answer::{answer, plan_text, reasons};
+pub use generate::{Case, cases, situations, steps};
+pub use reason::reason_text;
+pub use situation::Situation;
+pub use stream::{Cluster, DeviceChange, JobSeed, Step};
+pub use words::ScenarioError;

@@ -1,5 +1,5 @@
-//! The order of jobs: the policy's keys, compared left to right, then the job's id, so that it
-//! is total.
+//! The order of jobs: the policy's keys, compared left to right, then age, which is the order in
+//! which the jobs of a shape are kept, then the job's id, so that it is total.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,6 +12,7 @@ use gpool_world::{ShapeIx, World};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     keys: [u64; Self::KEYS_MAX],
+    submitted_at: Timestamp,
     job: JobId,
 }
 
@@ -45,7 +46,7 @@ impl Rank {
                 OrderKey::Age => submitted_at.get(),
             };
         }
-        Self { keys, job }
+        Self { keys, submitted_at, job }
     }
 
     pub fn job(&self) -> JobId {
@@ -65,7 +66,6 @@ pub(crate) struct Head {
     rank: Rank,
     pub shape_ix: ShapeIx,
     is_escalated: bool,
-    submitted_at: Timestamp,
 }
 
 impl Head {
@@ -92,7 +92,7 @@ impl Heads {
 
     /// Adds the one that follows `head` in its shape.
     pub fn push_next(&mut self, world: &World, policy: &Policy, head: &Head) {
-        let after = Bound::Excluded((head.submitted_at, head.job()));
+        let after = Bound::Excluded((head.rank.submitted_at, head.job()));
         self.push(world, policy, head.shape_ix, head.is_escalated, after);
     }
 
@@ -108,7 +108,7 @@ impl Heads {
         let jobs = if is_escalated { &queue.escalated } else { &queue.fresh };
         if let Some((submitted_at, job)) = jobs.range((from, Bound::Unbounded)).next().copied() {
             let rank = Rank::of(policy, &queue.shape, is_escalated, submitted_at, job);
-            self.heap.push(Reverse(Head { rank, shape_ix, is_escalated, submitted_at }));
+            self.heap.push(Reverse(Head { rank, shape_ix, is_escalated }));
         }
     }
 }

@@ -48,7 +48,8 @@ fn compare(snapshot: &Snapshot<'_>, policy: &Policy, one: &JobRow, other: &JobRo
             return by_key;
         }
     }
-    one.job.id.cmp(&other.job.id)
+    let by_age = one.spec.submitted_at.cmp(&other.spec.submitted_at);
+    by_age.then(one.job.id.cmp(&other.job.id))
 }
 
 /// Among the jobs that a plan starts, equals stand in order.

@@ -1,0 +1,103 @@
+//! What the scheduler answers to a scenario, as text for a snapshot in a test.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use gpool_model::{Decision, JobId, Placement, Plan};
+use gpool_sched::{Explainer, Workspace};
+use gpool_verify::Violation;
+use gpool_world::World;
+
+use crate::reason::reason_text;
+use crate::situation::Situation;
+use crate::stream::Cluster;
+
+/// The plan that is made of a scenario, a line for each decision and each wait, after it was
+/// found to break nothing.
+///
+/// # Panics
+/// If the scenario is not understood or contradicts itself, or the plan breaks an invariant;
+/// with the whole case as a message.
+#[must_use]
+pub fn answer(scenario: &str) -> String {
+    let cluster = cluster(scenario);
+    let snapshot = cluster.snapshot();
+    let policy = snapshot.world.policy();
+    let plan = gpool_sched::plan(&snapshot, policy, &mut Workspace::default());
+    let text = plan_text(snapshot.world, &plan);
+    none(&gpool_verify::verify_fully(&snapshot, policy, &plan), scenario, &text);
+    none(&gpool_verify::verify(&snapshot, policy, &plan), scenario, &text);
+    text
+}
+
+/// Why each job still waits after the plan of a scenario was carried out: its name, then every
+/// reason, a line each, the decisive one first.
+///
+/// # Panics
+/// As [`answer`].
+#[must_use]
+pub fn reasons(scenario: &str) -> String {
+    let mut cluster = cluster(scenario);
+    cluster.cycle();
+    let snapshot = cluster.snapshot();
+    let mut explainer = Explainer::new(snapshot, snapshot.world.policy());
+    let mut text = String::new();
+    for row in snapshot.world.jobs().values() {
+        for (at, reason) in explainer.fully(row).iter().enumerate() {
+            let name = if at == 0 { &row.spec.name } else { "" };
+            let _ = writeln!(text, "{name:3} {}", reason_text(reason));
+        }
+    }
+    text
+}
+
+fn cluster(scenario: &str) -> Cluster {
+    let situation = match Situation::parse(scenario) {
+        Ok(situation) => situation,
+        Err(error) => panic!("the scenario is not understood: {error}"),
+    };
+    let cluster = Cluster::of(&situation);
+    none(&gpool_verify::check(&cluster.snapshot()), scenario, "");
+    cluster
+}
+
+fn none(violations: &[Violation], scenario: &str, plan: &str) {
+    let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    assert!(lines.is_empty(), "{}\nof the scenario\n{scenario}\n{plan}", lines.join("\n"));
+}
+
+/// A plan, a line for each decision and each wait; jobs by name.
+#[must_use]
+pub fn plan_text(world: &World, plan: &Plan) -> String {
+    let mut text = String::new();
+    let mut started = BTreeSet::new();
+    // Writing to a string can't fail.
+    for decision in &plan.decisions {
+        let Decision::Start { job, attempt, placements, .. } = decision;
+        started.insert(*job);
+        let places: Vec<String> = placements.iter().map(place).collect();
+        let run = if attempt.0 == 1 { String::new() } else { format!("#{attempt}") };
+        let _ = writeln!(text, "start {}{run} {}", name(world, *job), places.join(" "));
+    }
+    for wait in &plan.waits {
+        let queue = world.shapes().map(|(_, queue)| queue).find(|queue| queue.shape == wait.shape);
+        let jobs = queue.into_iter().flat_map(|queue| queue.escalated.iter().chain(&queue.fresh));
+        let first = jobs.map(|(_, job)| *job).find(|job| !started.contains(job));
+        let first = first.map_or_else(|| "nobody".to_owned(), |job| name(world, job));
+        let times = if wait.n_jobs == 1 { String::new() } else { format!(" ×{}", wait.n_jobs) };
+        let _ = writeln!(text, "wait  {first}{times} {}", reason_text(&wait.reason));
+    }
+    text
+}
+
+fn name(world: &World, job: JobId) -> String {
+    world.job(job).map_or_else(|| job.to_string(), |row| row.spec.name.to_string())
+}
+
+fn place(placement: &Placement) -> String {
+    let indexes: Vec<String> = placement.slots.iter().map(|slot| slot.index.to_string()).collect();
+    match indexes.is_empty() {
+        true => placement.node.to_string(),
+        false => format!("{}[{}]", placement.node, indexes.join(",")),
+    }
+}

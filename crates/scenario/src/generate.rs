@@ -1,0 +1,189 @@
+//! Random clusters and what happens to them, for properties. Everything shrinks towards one node
+//! with one device and one small job.
+
+use std::fmt;
+
+use gpool_model::{
+    Bytes, DependencyKind, DeviceStrategy, GpuRequest, MilliCpu, Millis, OrderKey, Outcome,
+};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use crate::situation::Situation;
+use crate::stream::{DeviceChange, JobSeed, Step};
+
+/// A cluster and what happens to it.
+#[derive(Clone)]
+pub struct Case {
+    /// At first: nodes without jobs.
+    pub start: Situation,
+    /// One after another.
+    pub steps: Vec<Step>,
+}
+
+impl fmt::Debug for Case {
+    /// The scenario, then a line for each step.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{}", self.start)?;
+        self.steps.iter().try_for_each(|step| writeln!(f, "{step:?}"))
+    }
+}
+
+/// Clusters with up to `n_steps_max` steps.
+pub fn cases(n_steps_max: usize) -> impl Strategy<Value = Case> {
+    (situations(), vec(steps(), 1..=n_steps_max)).prop_map(|(start, steps)| Case { start, steps })
+}
+
+/// Models that clusters are made of.
+const MODELS: [&str; 4] = ["h100-80g", "a100-40g", "a100-80g", "t4-16g"];
+
+/// Clusters of one to four nodes without jobs, under all kinds of policies.
+pub fn situations() -> impl Strategy<Value = Situation> {
+    let nodes = prop_oneof![3 => vec(node(), 1..=1), 2 => vec(node(), 2..=4)];
+    (nodes, order(), 1u32..=48, strategy()).prop_map(|(nodes, order, hours, strategy)| {
+        let mut text = String::new();
+        for (at, node) in nodes.iter().enumerate() {
+            text.push_str(&node.replace("NODE", &format!("n{at}")));
+        }
+        let mut situation =
+            Situation::parse(&text).expect("nodes are written as the parser reads them");
+        situation.policy.order = order;
+        situation.policy.escalate_after = Millis::from_hours(hours);
+        situation.policy.device_strategy = strategy;
+        situation
+    })
+}
+
+/// The lines of one node, called `NODE`.
+fn node() -> impl Strategy<Value = String> {
+    let groups = vec((1u32..=4, prop::sample::select(&MODELS[..])), 1..=2);
+    let room = (option::of(1u32..=32), option::of(8u32..=256), option::weighted(0.3, 1u32..=8));
+    let links = vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), link()), 0..6);
+    let broken = vec((any::<prop::sample::Index>(), device_word()), 0..2);
+    let devices = (groups, links, broken);
+    (devices, room, prop::bool::weighted(0.1)).prop_map(
+        |((groups, links, broken), (cpus, memory, tasks), unreachable)| {
+            let n_devices: u32 = groups.iter().map(|(count, _)| count).sum();
+            let n_devices = n_devices as usize;
+            let kinds: Vec<String> =
+                groups.iter().map(|(count, model)| format!("{count} x {model}")).collect();
+            let mut text = format!("node NODE  {}", kinds.join(" + "));
+            for (word, amount, unit) in
+                [("cpus", cpus, ""), ("mem", memory, "G"), ("tasks", tasks, "")]
+            {
+                if let Some(amount) = amount {
+                    text.push_str(&format!("  {word} {amount}{unit}"));
+                }
+            }
+            text.push_str(if unreachable { "  unreachable\n" } else { "\n" });
+            for (one, other, link) in links {
+                let (one, other) = (one.index(n_devices), other.index(n_devices));
+                if one != other {
+                    text.push_str(&format!("link NODE[{one},{other}]  {link}\n"));
+                }
+            }
+            for (one, word) in broken {
+                text.push_str(&format!("gpu NODE[{}]  {word}\n", one.index(n_devices)));
+            }
+            text
+        },
+    )
+}
+
+fn link() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&["numa", "bridge", "switch", "nvlink 4", "nvlink 12"][..])
+}
+
+fn device_word() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&["unmanaged", "unhealthy", "lost", "unknown", "forbidden", "mig"][..])
+}
+
+fn order() -> impl Strategy<Value = Vec<OrderKey>> {
+    use OrderKey::{Age, Escalated, Gpus, Priority};
+    prop_oneof![
+        4 => Just(vec![Priority, Escalated, Gpus, Age]),
+        1 => Just(vec![Escalated, Gpus, Age]),
+        1 => Just(vec![Age]),
+        1 => Just(vec![Priority, Age]),
+        1 => Just(vec![Gpus, Escalated]),
+        1 => Just(vec![]),
+    ]
+}
+
+fn strategy() -> impl Strategy<Value = DeviceStrategy> {
+    let all: Vec<_> = DeviceStrategy::ALL.into_iter().map(|(_, strategy)| strategy).collect();
+    prop::sample::select(all)
+}
+
+/// Things that happen; more jobs come than go, so that clusters fill up.
+pub fn steps() -> impl Strategy<Value = Step> {
+    let outcome = prop_oneof![
+        3 => Just(Outcome::Succeeded),
+        1 => Just(Outcome::Failed),
+        1 => Just(Outcome::Lost),
+    ];
+    prop_oneof![
+        16 => job().prop_map(Step::Submit),
+        5 => (any::<u32>(), outcome).prop_map(|(pick, outcome)| Step::End(pick, outcome)),
+        2 => any::<u32>().prop_map(Step::Cancel),
+        1 => any::<u32>().prop_map(Step::Hold),
+        2 => any::<u32>().prop_map(Step::Release),
+        1 => any::<u32>().prop_map(Step::Requeue),
+        2 => (any::<u32>(), any::<u32>(), device_change())
+            .prop_map(|(node, device, change)| Step::Device(node, device, change)),
+        1 => (any::<u32>(), prop::bool::weighted(0.7))
+            .prop_map(|(node, connected)| Step::Connect(node, connected)),
+        1 => strategy().prop_map(Step::Strategy),
+        3 => (0u64..48 * 3_600_000).prop_map(|length| Step::Pass(Millis::new(length))),
+    ]
+}
+
+fn device_change() -> impl Strategy<Value = DeviceChange> {
+    prop_oneof![
+        4 => Just(DeviceChange::Mend),
+        1 => Just(DeviceChange::Break),
+        1 => Just(DeviceChange::Intrude),
+        1 => Just(DeviceChange::Forbid),
+        1 => Just(DeviceChange::Divide),
+    ]
+}
+
+fn job() -> impl Strategy<Value = JobSeed> {
+    let often = prop::sample::select(&["1", "2", "1", "4", "0", "3", "h100:1", "a100:2"][..]);
+    let seldom = prop::sample::select(
+        &[
+            "a100-80g:1",
+            "h100|a100:2",
+            "t4|a100:1",
+            "40G..:1",
+            "80G..:2",
+            "v100:1",
+            "200G..:1",
+            "9",
+        ][..],
+    );
+    let gpus = prop_oneof![3 => often, 1 => seldom];
+    let kind =
+        prop::sample::select(&[DependencyKind::Ok, DependencyKind::Fail, DependencyKind::End][..]);
+    (
+        gpus,
+        option::weighted(0.4, 1u32..=16),
+        option::weighted(0.4, 1u32..=128),
+        option::weighted(0.2, 1u32..=600),
+        prop_oneof![6 => Just(0), 1 => -1000..=1000i32],
+        prop_oneof![9 => Just(0), 1 => 0u64..3_600_000],
+        prop::bool::weighted(0.1),
+        option::weighted(0.15, (any::<u32>(), kind)),
+    )
+        .prop_map(|(gpus, cpus, memory, limit, priority, behind, is_held, after)| JobSeed {
+            gpus: GpuRequest::parse(gpus).expect("the requests of the list are valid"),
+            cpus: cpus.map(MilliCpu::from_cores),
+            memory: memory.map(Bytes::from_gib),
+            limit: limit.map(Millis::from_mins),
+            priority,
+            behind: Millis::new(behind),
+            is_held,
+            after,
+        })
+}

@@ -1,0 +1,499 @@
+//! Reads scenarios. What the words mean stands at the head of the crate.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use gpool_model::device::Mig;
+use gpool_model::job::{BlobId, Holder, StopCause};
+use gpool_model::node::NodeFacts;
+use gpool_model::{
+    Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, Device, DeviceHealth,
+    DeviceProcess, DeviceStrategy, DeviceUuid, Generation, GpuRequest, Job, JobId, JobSpec, Link,
+    MilliCpu, Millis, Node, NodeName, OrderKey, Owner, Phase, PoolName, ProjectName, Resources,
+    Slot, SlotPart, TaskId, Timestamp, Version, parse,
+};
+
+use crate::situation::Situation;
+use crate::words::{ScenarioError, Words};
+
+impl Situation {
+    /// Cores of a node that does not say.
+    pub(crate) const CPUS: MilliCpu = MilliCpu::from_cores(64);
+    /// Memory of a node that does not say.
+    pub(crate) const MEMORY: Bytes = Bytes::from_gib(512);
+    /// Tasks at once of a node that does not say.
+    pub(crate) const TASKS: u32 = 64;
+
+    /// Reads a scenario.
+    ///
+    /// # Errors
+    /// The first word that was not understood, with its line and column.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        let mut reader = Reader { situation: Self::empty(), ids: BTreeMap::new(), last_id: 0 };
+        for (line, text) in (1..).zip(text.lines()) {
+            let mut words = Words::new(line, text);
+            match words.next() {
+                None => {}
+                Some(word) if word.starts_with('#') => {}
+                Some("policy") => reader.policy(&mut words)?,
+                Some("node") => reader.node(&mut words)?,
+                Some("gpu") => reader.gpu(&mut words)?,
+                Some("link") => reader.link(&mut words)?,
+                Some("job") => reader.job(&mut words)?,
+                Some(word) => {
+                    return Err(words.unknown(word, "policy, node, gpu, link or job"));
+                }
+            }
+        }
+        Ok(reader.situation)
+    }
+}
+
+struct Reader {
+    situation: Situation,
+    ids: BTreeMap<String, JobId>,
+    last_id: u64,
+}
+
+/// What a job line says behind the job's state.
+struct Options {
+    priority: i32,
+    cpus: Option<MilliCpu>,
+    memory: Option<Bytes>,
+    limit: Option<Millis>,
+    waited: Millis,
+    submitted: Option<Millis>,
+    attempt: Attempt,
+    after: Vec<Dependency>,
+}
+
+impl Reader {
+    fn policy(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        while let Some(word) = words.next() {
+            let policy = &mut self.situation.policy;
+            match word {
+                "order" => policy.order = words.parse("keys of the order", order_keys)?,
+                "escalate" => {
+                    policy.escalate_after = words.parse("a length of time", parse::span)?
+                }
+                "strategy" => {
+                    policy.device_strategy = words.parse("a strategy", |word| {
+                        let known = DeviceStrategy::ALL.into_iter().find(|(name, _)| *name == word);
+                        known.map(|(_, strategy)| strategy).ok_or("no such strategy")
+                    })?;
+                }
+                word => return Err(words.unknown(word, "order, escalate or strategy")),
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let name = words.need("the name of the node")?;
+        if self.situation.nodes.iter().any(|node| node.name.as_str() == name) {
+            return Err(words.error(format!("node {name} stands here twice")));
+        }
+        let mut node = Node {
+            name: NodeName::new(name),
+            pool: PoolName::new("default"),
+            capacity: Resources::none(),
+            devices: Vec::new(),
+            allowed: None,
+            boot_id: format!("boot-of-{name}"),
+            connected: true,
+            facts: NodeFacts::default(),
+        };
+        let (mut cpus, mut memory, mut tasks) =
+            (Situation::CPUS, Situation::MEMORY, Situation::TASKS);
+        while let Some(word) = words.next() {
+            match word {
+                "cpus" => cpus = words.parse("a number of cores", parse::cpus)?,
+                "mem" => memory = words.parse("an amount of memory", parse::bytes)?,
+                "tasks" => tasks = words.parse("a number of tasks", u32::from_str)?,
+                "unreachable" => node.connected = false,
+                "+" if !node.devices.is_empty() => {
+                    let count = words.parse("a number of devices", u32::from_str)?;
+                    devices(&mut node, count, words)?;
+                }
+                count if node.devices.is_empty() && count.parse::<u32>().is_ok() => {
+                    devices(&mut node, count.parse().unwrap_or(0), words)?;
+                }
+                word => {
+                    let known = "devices (2 x h100-80g), cpus, mem, tasks or unreachable";
+                    return Err(words.unknown(word, known));
+                }
+            }
+        }
+        node.capacity = Resources::none().with_cpus(cpus).with_memory(memory).with_tasks(tasks);
+        self.situation.nodes.push(node);
+        Ok(())
+    }
+
+    fn gpu(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let now = self.situation.now;
+        let (node, positions) = self.devices_of(words)?;
+        let state = words.need("what the devices are")?;
+        let by = if state == "unmanaged" && words.take("by") {
+            Some(words.need("a user")?.to_owned())
+        } else {
+            None
+        };
+        let node = &mut self.situation.nodes[node];
+        for position in positions {
+            let device = &mut node.devices[position];
+            match state {
+                "unmanaged" => device.unmanaged.push(DeviceProcess {
+                    pid: 4711,
+                    user: by.clone(),
+                    name: None,
+                    memory: None,
+                    seen_since: now,
+                }),
+                "unhealthy" => {
+                    device.health = DeviceHealth::Unhealthy { why: "Xid 79".to_owned() };
+                }
+                "lost" => device.health = DeviceHealth::Lost,
+                "unknown" => {
+                    device.health = DeviceHealth::Unknown { why: "no answer".to_owned() };
+                }
+                "mig" => device.mig = Some(Mig { enabled: true, instances: Vec::new() }),
+                "forbidden" => {
+                    let all = || node.devices.iter().map(|device| device.uuid.clone()).collect();
+                    let mut allowed: BTreeSet<DeviceUuid> = node.allowed.take().unwrap_or_else(all);
+                    allowed.remove(&node.devices[position].uuid);
+                    node.allowed = Some(allowed);
+                }
+                word => {
+                    let known = "unmanaged, unhealthy, lost, unknown, forbidden or mig";
+                    return Err(words.unknown(word, known));
+                }
+            }
+        }
+        end(words)
+    }
+
+    fn link(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let (node, positions) = self.devices_of(words)?;
+        let link = match words.need("a kind of link")? {
+            "nvlink" => Link::NvLink(words.parse("a number of links", u32::from_str)?),
+            "switch" => Link::Switch,
+            "bridge" => Link::HostBridge,
+            "numa" => Link::Numa,
+            word => return Err(words.unknown(word, "nvlink, switch, bridge or numa")),
+        };
+        let devices = &mut self.situation.nodes[node].devices;
+        for one in &positions {
+            for other in positions.iter().filter(|other| *other != one) {
+                let uuid = devices[*other].uuid.clone();
+                devices[*one].links.insert(uuid, link);
+            }
+        }
+        end(words)
+    }
+
+    fn job(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let name = words.need("the name of the job")?;
+        let written = words.need("a number of GPUs")?;
+        let gpus = GpuRequest::parse(written).map_err(|error| words.error(error.to_string()))?;
+        let n_jobs = match words.take("x") {
+            true => Some(words.parse("a number of jobs", u32::from_str)?),
+            false => None,
+        };
+        let state = words.need("the state of the job")?;
+        let (phase, age) = self.phase(state, words)?;
+        let options = self.options(words)?;
+        for number in 1..=n_jobs.unwrap_or(1) {
+            let name = match n_jobs {
+                Some(_) => format!("{name}{number}"),
+                None => name.to_owned(),
+            };
+            self.last_id += 1;
+            let id = JobId::single(self.last_id);
+            if self.ids.insert(name.clone(), id).is_some() {
+                return Err(words.error(format!("job {name} stands here twice")));
+            }
+            let spec = self.spec(id, &name, &gpus, written, age, &options);
+            let job = Job {
+                id,
+                version: Version(1),
+                priority: options.priority,
+                note: None,
+                attempt: options.attempt,
+                generation: Generation(1),
+                waited: options.waited,
+                phase: held_by(phase.clone(), &spec, options.attempt),
+            };
+            self.situation.jobs.push((Arc::new(spec), job));
+        }
+        Ok(())
+    }
+
+    fn spec(
+        &self,
+        id: JobId,
+        name: &str,
+        gpus: &GpuRequest,
+        written: &str,
+        age: Millis,
+        options: &Options,
+    ) -> JobSpec {
+        let submitted = options.submitted.unwrap_or(age.saturating_add(options.waited));
+        JobSpec {
+            id,
+            owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
+            name: Arc::from(name),
+            project: ProjectName::new("default"),
+            command: vec!["true".to_owned()],
+            script: None,
+            context: BlobId(Arc::from("none")),
+            directory: "/".to_owned(),
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            gpus: gpus.clone(),
+            gpus_written: Arc::from(written),
+            cpus: options.cpus,
+            memory: options.memory,
+            time_limit: options.limit,
+            grace: Millis::from_secs(10),
+            after: options.after.clone(),
+            allow_unsatisfiable: true,
+            submitted_at: before(self.situation.now, submitted),
+        }
+    }
+
+    /// Where the job is in its life, and for how long.
+    fn phase(&self, state: &str, words: &mut Words<'_>) -> Result<(Phase, Millis), ScenarioError> {
+        let now = self.situation.now;
+        let by = match state == "held" && words.take("by") {
+            true => match words.need("user or admin")? {
+                "user" => Holder::User,
+                "admin" => Holder::Admin,
+                word => return Err(words.unknown(word, "user or admin")),
+            },
+            false => Holder::User,
+        };
+        let allocations = match state {
+            "starting" | "running" | "stopping" => vec![self.allocation(words)?],
+            _ => Vec::new(),
+        };
+        let age = match words.peek() {
+            Some(word) if word.starts_with(|c: char| c.is_ascii_digit()) => {
+                words.parse("a length of time", parse::span)?
+            }
+            _ => Millis::ZERO,
+        };
+        let since = before(now, age);
+        let phase = match state {
+            "pending" => Phase::Pending { since },
+            "waiting" => Phase::Waiting { since },
+            "held" => Phase::Held { by, since },
+            "starting" => Phase::Starting { allocations, since },
+            "running" => Phase::Running { allocations, started_at: since },
+            "stopping" => Phase::Stopping {
+                allocations,
+                started_at: Some(since),
+                cause: StopCause::Cancelled { by: Arc::from("ana") },
+                since: now,
+            },
+            word => {
+                let known = "pending, waiting, held, starting, running or stopping";
+                return Err(words.unknown(word, known));
+            }
+        };
+        Ok((phase, age))
+    }
+
+    /// `lab1[0,2-3]`, or `lab1` for a task without devices; the task is filled in later.
+    fn allocation(&self, words: &mut Words<'_>) -> Result<Allocation, ScenarioError> {
+        let (node, positions) = self.devices_of(words)?;
+        let node = &self.situation.nodes[node];
+        let slot = |position: &usize| {
+            let device = &node.devices[*position];
+            Slot { index: device.index, device: device.uuid.clone(), part: SlotPart::Whole }
+        };
+        let task = TaskId { job: JobId::single(0), attempt: Attempt::FIRST, rank: 0 };
+        Ok(Allocation {
+            task,
+            node: node.name.clone(),
+            slots: positions.iter().map(slot).collect(),
+            resources: Resources::none(),
+            state: AllocationState::Placed,
+        })
+    }
+
+    fn options(&mut self, words: &mut Words<'_>) -> Result<Options, ScenarioError> {
+        let mut options = Options {
+            priority: 0,
+            cpus: None,
+            memory: None,
+            limit: None,
+            waited: Millis::ZERO,
+            submitted: None,
+            attempt: Attempt::FIRST,
+            after: Vec::new(),
+        };
+        while let Some(word) = words.next() {
+            match word {
+                "priority" => options.priority = words.parse("a priority", i32::from_str)?,
+                "cpus" => options.cpus = Some(words.parse("a number of cores", parse::cpus)?),
+                "mem" => options.memory = Some(words.parse("an amount of memory", parse::bytes)?),
+                "limit" => options.limit = Some(words.parse("a time limit", parse::span)?),
+                "waited" => options.waited = words.parse("a length of time", parse::span)?,
+                "submitted" => options.submitted = Some(words.parse("an age", parse::span)?),
+                "attempt" => {
+                    options.attempt = Attempt(words.parse("an attempt", u32::from_str)?);
+                }
+                "id" => {
+                    let id = words.parse("a job number", u64::from_str)?;
+                    if id <= self.last_id {
+                        return Err(words.error("job numbers only grow".to_owned()));
+                    }
+                    self.last_id = id - 1;
+                }
+                "after" => {
+                    for part in words.need("names of jobs")?.split(',') {
+                        options.after.push(self.dependency(part, words)?);
+                    }
+                }
+                word => {
+                    let known =
+                        "priority, cpus, mem, limit, after, waited, submitted, attempt or id";
+                    return Err(words.unknown(word, known));
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    fn dependency(&self, text: &str, words: &Words<'_>) -> Result<Dependency, ScenarioError> {
+        let (kind, name) = match text.split_once(':') {
+            None | Some(("ok", _)) => (DependencyKind::Ok, text.trim_start_matches("ok:")),
+            Some(("fail", name)) => (DependencyKind::Fail, name),
+            Some(("end", name)) => (DependencyKind::End, name),
+            Some((word, _)) => return Err(words.unknown(word, "ok, fail or end")),
+        };
+        match self.ids.get(name) {
+            Some(job) => Ok(Dependency { job: *job, kind }),
+            None => Err(words.error(format!("no job {name} stands above"))),
+        }
+    }
+
+    /// Devices of one node, by position: `lab1[0,2-3]`; `lab1` names none.
+    fn devices_of(&self, words: &mut Words<'_>) -> Result<(usize, Vec<usize>), ScenarioError> {
+        let word = words.need("devices of a node, like lab1[0,2-3]")?;
+        let (name, list) = match word.strip_suffix(']').and_then(|word| word.split_once('[')) {
+            Some((name, list)) => (name, Some(list)),
+            None => (word, None),
+        };
+        let nodes = &self.situation.nodes;
+        let Some(node) = nodes.iter().position(|node| node.name.as_str() == name) else {
+            return Err(words.error(format!("no node {name} stands above")));
+        };
+        let mut positions = BTreeSet::new();
+        for part in list.into_iter().flat_map(|list| list.split(',')) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let bad = || words.error(format!("{part:?} is no device of node {name}"));
+            let first: usize = first.parse().map_err(|_| bad())?;
+            let last: usize = last.parse().map_err(|_| bad())?;
+            if first > last || last >= nodes[node].devices.len() {
+                return Err(bad());
+            }
+            positions.extend(first..=last);
+        }
+        Ok((node, positions.into_iter().collect()))
+    }
+}
+
+/// `2 x h100-80g` after its count, with `@70G` behind the model if that is its memory.
+fn devices(node: &mut Node, count: u32, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+    if !words.take("x") {
+        words.need("x and a model")?;
+        return Err(words.error("expected x and a model: 2 x h100-80g".to_owned()));
+    }
+    let word = words.need("a model")?;
+    let (model, memory) = match word.split_once('@') {
+        Some((model, memory)) => {
+            let memory = parse::bytes(memory).map_err(|error| words.error(error.to_string()))?;
+            (model, memory)
+        }
+        None => (word, memory_of(word)),
+    };
+    for _ in 0..count {
+        let position = node.devices.len();
+        node.devices.push(Device {
+            index: u32::try_from(position).unwrap_or(u32::MAX),
+            uuid: DeviceUuid::new(format!("GPU-{}-{position}", node.name)),
+            model: model.to_owned(),
+            memory,
+            pci_bus: String::new(),
+            minor: None,
+            numa: None,
+            links: BTreeMap::new(),
+            mig: None,
+            health: DeviceHealth::Healthy,
+            unmanaged: Vec::new(),
+        });
+    }
+    Ok(())
+}
+
+/// The memory that a model's name says: 80 GiB for `h100-80g`, and for a name that says nothing.
+pub(crate) fn memory_of(model: &str) -> Bytes {
+    let last = model.rsplit('-').next().unwrap_or(model);
+    let digits = last.trim_end_matches(['g', 'G', 'b', 'B']);
+    let gib = if digits.len() == last.len() { None } else { digits.parse::<u32>().ok() };
+    Bytes::from_gib(gib.unwrap_or(80))
+}
+
+/// `priority,age`; `id` where nothing but the job's id decides.
+fn order_keys(text: &str) -> Result<Vec<OrderKey>, String> {
+    match text {
+        "id" => Ok(Vec::new()),
+        keys => keys.split(',').map(order_key).collect(),
+    }
+}
+
+fn order_key(word: &str) -> Result<OrderKey, String> {
+    match word {
+        "priority" => Ok(OrderKey::Priority),
+        "escalated" => Ok(OrderKey::Escalated),
+        "gpus" => Ok(OrderKey::Gpus),
+        "age" => Ok(OrderKey::Age),
+        word => Err(format!("unknown key {word:?}, expected priority, escalated, gpus or age")),
+    }
+}
+
+/// Makes the allocations of a phase those of a job.
+fn held_by(mut phase: Phase, spec: &JobSpec, attempt: Attempt) -> Phase {
+    let state = match &phase {
+        Phase::Running { .. } => AllocationState::Running,
+        Phase::Stopping { since, .. } => {
+            AllocationState::Releasing { deadline: since.after(spec.grace) }
+        }
+        _ => AllocationState::Placed,
+    };
+    if let Phase::Starting { allocations, .. }
+    | Phase::Running { allocations, .. }
+    | Phase::Stopping { allocations, .. } = &mut phase
+    {
+        for allocation in allocations {
+            allocation.task = TaskId { job: spec.id, attempt, rank: 0 };
+            allocation.resources = spec.resources();
+            allocation.state = state.clone();
+        }
+    }
+    phase
+}
+
+fn before(now: Timestamp, age: Millis) -> Timestamp {
+    Timestamp::new(now.get().saturating_sub(age.get()))
+}
+
+fn end(words: &mut Words<'_>) -> Result<(), ScenarioError> {
+    match words.next() {
+        None => Ok(()),
+        Some(word) => Err(words.unknown(word, "the end of the line")),
+    }
+}

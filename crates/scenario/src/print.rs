@@ -1,0 +1,256 @@
+//! Writes situations as scenarios, so that a case that was found by chance can be kept and read.
+//! What the words can't say (facts for people, commands) is left out.
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
+
+use gpool_model::job::Holder;
+use gpool_model::{
+    Bytes, DependencyKind, Device, DeviceHealth, DeviceStrategy, DeviceUuid, Job, JobSpec, Link,
+    MilliCpu, Millis, Node, OrderKey, Phase, Policy, ResourceKind, Timestamp,
+};
+
+use crate::parse::memory_of;
+use crate::situation::Situation;
+
+impl fmt::Display for Situation {
+    /// Jobs are called `j` and their number, since names need not be unique.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        policy(f, &self.policy)?;
+        for one in &self.nodes {
+            node(f, one)?;
+        }
+        let mut last_id = 0;
+        for (spec, one) in &self.jobs {
+            job(f, self, spec, one)?;
+            if spec.id.number.0 != last_id + 1 {
+                write!(f, "  id {}", spec.id.number)?;
+            }
+            last_id = spec.id.number.0;
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result {
+    let mut keys: Vec<&str> = policy.order.iter().map(|key| order_word(*key)).collect();
+    if keys.is_empty() {
+        keys.push("id");
+    }
+    let (strategy, _) = DeviceStrategy::ALL
+        .into_iter()
+        .find(|(_, strategy)| *strategy == policy.device_strategy)
+        .expect("every strategy is in the list of all");
+    let escalate = span(policy.escalate_after);
+    writeln!(f, "policy  order {}  escalate {escalate}  strategy {strategy}", keys.join(","))
+}
+
+fn order_word(key: OrderKey) -> &'static str {
+    match key {
+        OrderKey::Priority => "priority",
+        OrderKey::Escalated => "escalated",
+        OrderKey::Gpus => "gpus",
+        OrderKey::Age => "age",
+    }
+}
+
+fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
+    write!(f, "node {}", node.name)?;
+    let kind = |device: &Device| {
+        // A model is one word here; patterns match words, so they still match.
+        let model = device.model.split_whitespace().collect::<Vec<_>>().join("-");
+        match memory_of(&model) == device.memory {
+            true => model,
+            false => format!("{model}@{}", bytes(device.memory)),
+        }
+    };
+    for (at, group) in node.devices.chunk_by(|a, b| kind(a) == kind(b)).enumerate() {
+        let plus = if at == 0 { "  " } else { " + " };
+        write!(f, "{plus}{} x {}", group.len(), kind(&group[0]))?;
+    }
+    let capacity = |kind| node.capacity.get(&kind);
+    let cpus = MilliCpu::new(capacity(ResourceKind::Cpu));
+    let memory = Bytes::new(capacity(ResourceKind::Memory));
+    let tasks = capacity(ResourceKind::Tasks);
+    if cpus != Situation::CPUS {
+        write!(f, "  cpus {cpus}")?;
+    }
+    if memory != Situation::MEMORY {
+        write!(f, "  mem {}", bytes(memory))?;
+    }
+    if tasks != u64::from(Situation::TASKS) {
+        write!(f, "  tasks {tasks}")?;
+    }
+    writeln!(f, "{}", if node.connected { "" } else { "  unreachable" })?;
+    links(f, node)?;
+    for (position, device) in node.devices.iter().enumerate() {
+        let at = format!("gpu {}[{position}]", node.name);
+        match &device.health {
+            DeviceHealth::Healthy => {}
+            DeviceHealth::Unhealthy { .. } => writeln!(f, "{at}  unhealthy")?,
+            DeviceHealth::Lost => writeln!(f, "{at}  lost")?,
+            DeviceHealth::Unknown { .. } => writeln!(f, "{at}  unknown")?,
+        }
+        for process in &device.unmanaged {
+            match &process.user {
+                Some(user) => writeln!(f, "{at}  unmanaged by {user}")?,
+                None => writeln!(f, "{at}  unmanaged")?,
+            }
+        }
+        if !node.allows(&device.uuid) {
+            writeln!(f, "{at}  forbidden")?;
+        }
+        if device.mig.as_ref().is_some_and(|mig| mig.enabled) {
+            writeln!(f, "{at}  mig")?;
+        }
+    }
+    Ok(())
+}
+
+/// Groups of devices that are all linked alike, a line each.
+fn links(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
+    let link = |a: usize, b: usize| -> Link {
+        let of = |from: &Device, to: &DeviceUuid| from.links.get(to).copied();
+        let (a, b) = (&node.devices[a], &node.devices[b]);
+        of(a, &b.uuid).or_else(|| of(b, &a.uuid)).unwrap_or(Link::System)
+    };
+    let mut written = BTreeSet::new();
+    for first in 0..node.devices.len() {
+        for second in first + 1..node.devices.len() {
+            let kind = link(first, second);
+            if kind == Link::System || written.contains(&(first, second)) {
+                continue;
+            }
+            let mut group = vec![first, second];
+            for next in second + 1..node.devices.len() {
+                if group.iter().all(|member| link(*member, next) == kind) {
+                    group.push(next);
+                }
+            }
+            for (at, one) in group.iter().enumerate() {
+                written.extend(group[at + 1..].iter().map(|other| (*one, *other)));
+            }
+            let positions: Vec<String> = group.iter().map(usize::to_string).collect();
+            let kind = match kind {
+                Link::System => continue,
+                Link::Numa => "numa".to_owned(),
+                Link::HostBridge => "bridge".to_owned(),
+                Link::Switch => "switch".to_owned(),
+                Link::NvLink(count) => format!("nvlink {count}"),
+            };
+            writeln!(f, "link {}[{}]  {kind}", node.name, positions.join(","))?;
+        }
+    }
+    Ok(())
+}
+
+fn job(
+    f: &mut fmt::Formatter<'_>,
+    situation: &Situation,
+    spec: &JobSpec,
+    job: &Job,
+) -> fmt::Result {
+    let age = |since: Timestamp| situation.now.since(since);
+    write!(f, "job j{}  {}  {}", spec.id.number, spec.gpus, job.phase.state())?;
+    for allocation in job.phase.allocations() {
+        write!(f, " {}", place(situation, allocation))?;
+    }
+    let since = match &job.phase {
+        Phase::Held { by, since } => {
+            f.write_str(match by {
+                Holder::User => "",
+                Holder::Admin => " by admin",
+            })?;
+            *since
+        }
+        Phase::Waiting { since } | Phase::Pending { since } | Phase::Starting { since, .. } => {
+            *since
+        }
+        Phase::Running { started_at, .. } => *started_at,
+        Phase::Stopping { started_at, since, .. } => started_at.unwrap_or(*since),
+        Phase::Ended(end) => end.ended_at,
+    };
+    if !age(since).is_zero() {
+        write!(f, " {}", span(age(since)))?;
+    }
+    if job.priority != 0 {
+        write!(f, "  priority {}", job.priority)?;
+    }
+    if let Some(cpus) = spec.cpus {
+        write!(f, "  cpus {cpus}")?;
+    }
+    if let Some(memory) = spec.memory {
+        write!(f, "  mem {}", bytes(memory))?;
+    }
+    if let Some(limit) = spec.time_limit {
+        write!(f, "  limit {}", span(limit))?;
+    }
+    if !job.waited.is_zero() {
+        write!(f, "  waited {}", span(job.waited))?;
+    }
+    if age(spec.submitted_at) != age(since).saturating_add(job.waited) {
+        write!(f, "  submitted {}", span(age(spec.submitted_at)))?;
+    }
+    if job.attempt.0 != 1 {
+        write!(f, "  attempt {}", job.attempt)?;
+    }
+    after(f, situation, spec)
+}
+
+/// Jobs that have ended are not in a situation, and what waited for them no longer does.
+fn after(f: &mut fmt::Formatter<'_>, situation: &Situation, spec: &JobSpec) -> fmt::Result {
+    let there = |job| situation.jobs.iter().any(|(other, _)| other.id == job);
+    let live: Vec<String> = (spec.after.iter())
+        .filter(|after| there(after.job))
+        .map(|after| {
+            let kind = match after.kind {
+                DependencyKind::Ok => "",
+                DependencyKind::Fail => "fail:",
+                DependencyKind::End => "end:",
+            };
+            format!("{kind}j{}", after.job.number)
+        })
+        .collect();
+    match live.is_empty() {
+        true => Ok(()),
+        false => write!(f, "  after {}", live.join(",")),
+    }
+}
+
+fn place(situation: &Situation, allocation: &gpool_model::Allocation) -> String {
+    let node = situation.nodes.iter().find(|node| node.name == allocation.node);
+    let devices = node.map_or(&[][..], |node| &node.devices);
+    let positions: Vec<String> = (allocation.slots.iter())
+        .filter_map(|slot| devices.iter().position(|device| device.uuid == slot.device))
+        .map(|position| position.to_string())
+        .collect();
+    let mut text = allocation.node.to_string();
+    if !positions.is_empty() {
+        // Writing to a string can't fail.
+        let _ = write!(text, "[{}]", positions.join(","));
+    }
+    text
+}
+
+/// An amount in the largest unit that says it exactly.
+pub(crate) fn bytes(amount: Bytes) -> String {
+    let amount = amount.get();
+    match [(30, "G"), (20, "M"), (10, "K")]
+        .into_iter()
+        .find(|(shift, _)| amount.is_multiple_of(1 << shift))
+    {
+        Some((shift, unit)) => format!("{}{unit}", amount >> shift),
+        None => format!("{amount}B"),
+    }
+}
+
+/// A length of time in the largest unit that says it exactly.
+pub(crate) fn span(length: Millis) -> String {
+    let length = length.get();
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    match units.into_iter().find(|(size, _)| length.is_multiple_of(*size)) {
+        Some((size, unit)) => format!("{}{unit}", length / size),
+        None => format!("{length}ms"),
+    }
+}

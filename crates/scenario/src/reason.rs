@@ -1,0 +1,44 @@
+//! Reasons in one line: the stable code, then its numbers.
+
+use gpool_model::{Bytes, MilliCpu, Reason, ResourceKind};
+
+/// A reason as scenarios print it.
+#[must_use]
+pub fn reason_text(reason: &Reason) -> String {
+    let rest = match reason {
+        Reason::GpusNotFree { need, free } => format!("need {need} free {free}"),
+        Reason::GpusNotFreeTogether { need, free, node } => {
+            format!("need {need} free {free} on {node}")
+        }
+        Reason::GpuModelMissing { asked, most } => format!("asked {asked} most {most}"),
+        Reason::GpuMemoryTooSmall { need, largest } => format!("need {need} largest {largest}"),
+        Reason::CpuOrMemShort { kind, need, free, node } => {
+            let (need, free) = (amount(kind, *need), amount(kind, *free));
+            format!("{kind} need {need} free {free} on {node}")
+        }
+        Reason::AheadInOrder { job, n_ahead } => format!("{n_ahead} ahead, last job {job}"),
+        Reason::WaitsForJob { job } => format!("job {job}"),
+        Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } => String::new(),
+        Reason::UnmanagedProcess { node, index, pid, user, .. } => {
+            let user = user.as_deref().unwrap_or("unknown");
+            format!("{node}[{index}] pid {pid} of {user}")
+        }
+        Reason::GpuUnhealthy { node, index, why, .. } => format!("{node}[{index}] {why}"),
+        Reason::GpuNotAllowed { node, index, .. } => format!("{node}[{index}]"),
+        Reason::AgentUnreachable { node } => node.to_string(),
+    };
+    format!("{} {rest}", reason.code()).trim_end().to_owned()
+}
+
+fn amount(kind: &ResourceKind, amount: u64) -> String {
+    match kind {
+        ResourceKind::Cpu => MilliCpu::new(amount).to_string(),
+        ResourceKind::Memory | ResourceKind::GpuMemory | ResourceKind::PauseMemory => {
+            Bytes::new(amount).to_string()
+        }
+        ResourceKind::Gpu
+        | ResourceKind::GpuModel(_)
+        | ResourceKind::MigProfile(_)
+        | ResourceKind::Tasks => amount.to_string(),
+    }
+}

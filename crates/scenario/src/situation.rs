@@ -1,0 +1,68 @@
+//! A situation: what a scenario says, in the types of the core, and the world that it makes.
+
+use std::sync::Arc;
+
+use gpool_model::record::ClusterRecord;
+use gpool_model::{Job, JobNumber, JobSpec, Node, Policy, Timestamp};
+use gpool_world::{Snapshot, World};
+
+/// All that a cycle reads, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Situation {
+    /// The moment.
+    pub now: Timestamp,
+    /// How is decided.
+    pub policy: Policy,
+    /// In the order of the lines; names are unique.
+    pub nodes: Vec<Node>,
+    /// In the order of the lines; ids are unique.
+    pub jobs: Vec<(Arc<JobSpec>, Job)>,
+}
+
+impl Situation {
+    /// When scenarios take place: late enough for any age.
+    pub const NOW: Timestamp = Timestamp::new(1_700_000_000_000);
+
+    /// A cluster without nodes and jobs.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { now: Self::NOW, policy: Policy::fair(), nodes: Vec::new(), jobs: Vec::new() }
+    }
+
+    /// What a world is like at a moment.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot<'_>) -> Self {
+        let world = snapshot.world;
+        Self {
+            now: snapshot.now,
+            policy: world.policy().clone(),
+            nodes: world.nodes().iter().map(|row| row.node.clone()).collect(),
+            jobs: (world.jobs().values())
+                .map(|row| (Arc::clone(&row.spec), row.job.clone()))
+                .collect(),
+        }
+    }
+
+    /// The world that is like this, advanced to its moment and with all of it committed.
+    ///
+    /// # Panics
+    /// If two jobs have one id, or a job holds something on a node that is not there.
+    #[must_use]
+    pub fn world(&self) -> World {
+        let mut world = World::new(self.policy.clone());
+        for node in &self.nodes {
+            world.put_node(node.clone());
+        }
+        for (spec, job) in &self.jobs {
+            world.add_job(Arc::clone(spec), job.clone());
+        }
+        let last_job = self.jobs.iter().map(|(spec, _)| spec.id.number).max();
+        world.put_cluster(ClusterRecord {
+            last_job: last_job.unwrap_or(JobNumber(0)),
+            ..ClusterRecord::default()
+        });
+        world.take_changes();
+        world.advance(self.now);
+        world
+    }
+}

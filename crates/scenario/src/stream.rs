@@ -1,0 +1,377 @@
+//! A cluster to which things happen one after another, with the plan of each cycle carried out at
+//! once: what the state machine does, without agents, commits and permissions.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use gpool_model::device::Mig;
+use gpool_model::job::{BlobId, EndCause, Holder, JobEnd, StopCause, Usage};
+use gpool_model::{
+    Allocation, AllocationState, Attempt, Bytes, Decision, Dependency, DependencyKind,
+    DeviceHealth, DeviceProcess, DeviceStrategy, Generation, GpuRequest, Job, JobId, JobNumber,
+    JobSpec, MilliCpu, Millis, Outcome, Owner, Phase, Plan, ProjectName, TaskId, Timestamp,
+    Version,
+};
+use gpool_sched::Workspace;
+use gpool_world::{JobRow, Snapshot, World};
+
+use crate::situation::Situation;
+
+/// One thing that happens. Jobs, nodes and devices are picked by a number that is taken modulo
+/// how many there are to pick from, so that every step means something in every cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// A job is submitted.
+    Submit(JobSeed),
+    /// One of the jobs that hold something ends.
+    End(u32, Outcome),
+    /// Somebody cancels a job; one that runs goes on until it ends.
+    Cancel(u32),
+    /// Somebody holds a job that waits.
+    Hold(u32),
+    /// Somebody releases a job that is held.
+    Release(u32),
+    /// A job that holds something goes back to the queue, for its next attempt.
+    Requeue(u32),
+    /// Something becomes of a device: node, device, what.
+    Device(u32, u32, DeviceChange),
+    /// The agent of a node goes away or comes back.
+    Connect(u32, bool),
+    /// An admin changes how devices are chosen.
+    Strategy(DeviceStrategy),
+    /// Time passes.
+    Pass(Millis),
+}
+
+/// What becomes of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceChange {
+    /// It is as new.
+    Mend,
+    /// It reports a fault.
+    Break,
+    /// Somebody else uses it.
+    Intrude,
+    /// An admin keeps it from new work.
+    Forbid,
+    /// It is divided into instances.
+    Divide,
+}
+
+/// What is random of a job.
+#[derive(Clone, PartialEq, Eq)]
+pub struct JobSeed {
+    /// GPUs.
+    pub gpus: GpuRequest,
+    /// Cores.
+    pub cpus: Option<MilliCpu>,
+    /// Host memory.
+    pub memory: Option<Bytes>,
+    /// Time limit.
+    pub limit: Option<Millis>,
+    /// Priority.
+    pub priority: i32,
+    /// How far the clock was behind when it was submitted, so that ages and ids disagree.
+    pub behind: Millis,
+    /// Whether it is submitted held.
+    pub is_held: bool,
+    /// The job that it waits for, picked from those that are there.
+    pub after: Option<(u32, DependencyKind)>,
+}
+
+impl fmt::Debug for JobSeed {
+    /// In one line, without what is not asked for.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.gpus)?;
+        if let Some(cpus) = self.cpus {
+            write!(f, " cpus {cpus}")?;
+        }
+        if let Some(memory) = self.memory {
+            write!(f, " mem {memory}")?;
+        }
+        if let Some(limit) = self.limit {
+            write!(f, " limit {limit}")?;
+        }
+        if self.priority != 0 {
+            write!(f, " priority {}", self.priority)?;
+        }
+        if !self.behind.is_zero() {
+            write!(f, " behind {}", self.behind)?;
+        }
+        if self.is_held {
+            f.write_str(" held")?;
+        }
+        match self.after {
+            Some((pick, kind)) => write!(f, " after {kind:?} {pick}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A world with the moment and the scheduler's memory.
+#[derive(Debug)]
+pub struct Cluster {
+    world: World,
+    now: Timestamp,
+    workspace: Workspace,
+}
+
+impl Cluster {
+    /// A situation, about to be changed.
+    #[must_use]
+    pub fn of(situation: &Situation) -> Self {
+        let workspace = Workspace::default();
+        Self { world: situation.world(), now: situation.now, workspace }
+    }
+
+    /// The state at this moment.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot { world: &self.world, now: self.now }
+    }
+
+    /// The state, to take its changes.
+    pub fn world_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    /// Lets one thing happen.
+    pub fn apply(&mut self, step: &Step) {
+        match step {
+            Step::Submit(seed) => self.submit(seed),
+            Step::End(pick, outcome) => {
+                let holds = |row: &JobRow| !row.job.phase.allocations().is_empty();
+                if let Some(job) = self.pick(*pick, holds) {
+                    self.end(job, *outcome);
+                }
+            }
+            Step::Cancel(pick) => self.cancel(*pick),
+            Step::Hold(pick) => self.hold(*pick),
+            Step::Release(pick) => {
+                let is_held = |row: &JobRow| matches!(row.job.phase, Phase::Held { .. });
+                if let Some(mut job) = self.pick(*pick, is_held) {
+                    job.phase = self.ready(job.id);
+                    self.world.put_job(job);
+                }
+            }
+            Step::Requeue(pick) => {
+                let holds = |row: &JobRow| !row.job.phase.allocations().is_empty();
+                if let Some(mut job) = self.pick(*pick, holds) {
+                    job.attempt = job.attempt.next();
+                    job.phase = Phase::Pending { since: self.now };
+                    self.world.put_job(job);
+                }
+            }
+            Step::Device(node, device, change) => self.device(*node, *device, *change),
+            Step::Connect(node, connected) => {
+                if let Some(node_ix) = pick(*node, self.world.nodes().len()) {
+                    let mut node = self.world.nodes()[node_ix].node.clone();
+                    node.connected = *connected;
+                    self.world.put_node(node);
+                }
+            }
+            Step::Strategy(strategy) => {
+                let mut policy = self.world.policy().clone();
+                policy.device_strategy = *strategy;
+                self.world.put_policy(policy);
+            }
+            Step::Pass(length) => self.now = self.now.after(*length),
+        }
+        self.world.advance(self.now);
+    }
+
+    /// Makes a plan from the state as it is.
+    pub fn plan(&mut self) -> Plan {
+        let snapshot = Snapshot { world: &self.world, now: self.now };
+        gpool_sched::plan(&snapshot, self.world.policy(), &mut self.workspace)
+    }
+
+    /// Makes a plan and carries it out.
+    pub fn cycle(&mut self) -> Plan {
+        let plan = self.plan();
+        for decision in &plan.decisions {
+            let Decision::Start { job, attempt, placements, .. } = decision;
+            let row = self.world.job(*job).expect("only jobs that are there are started");
+            let mut job = row.job.clone();
+            let allocation = |(rank, placement): (u32, &gpool_model::Placement)| Allocation {
+                task: TaskId { job: job.id, attempt: *attempt, rank },
+                node: placement.node.clone(),
+                slots: placement.slots.clone(),
+                resources: row.spec.resources(),
+                state: AllocationState::Running,
+            };
+            let allocations = (0..).zip(placements).map(allocation).collect();
+            self.add_wait(&mut job);
+            job.generation = job.generation.next();
+            job.phase = Phase::Running { allocations, started_at: self.now };
+            self.world.put_job(job);
+        }
+        plan
+    }
+
+    fn submit(&mut self, seed: &JobSeed) {
+        let mut cluster = self.world.cluster().clone();
+        cluster.last_job = JobNumber(cluster.last_job.0 + 1);
+        let id = JobId { number: cluster.last_job, element: None };
+        self.world.put_cluster(cluster);
+        let after = seed.after.and_then(|(number, kind)| {
+            self.pick(number, |_| true).map(|job| Dependency { job: job.id, kind })
+        });
+        let spec = JobSpec {
+            id,
+            owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
+            name: Arc::from(format!("j{}", id.number)),
+            project: ProjectName::new("default"),
+            command: vec!["true".to_owned()],
+            script: None,
+            context: BlobId(Arc::from("none")),
+            directory: "/".to_owned(),
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            gpus: seed.gpus.clone(),
+            gpus_written: Arc::from(seed.gpus.to_string()),
+            cpus: seed.cpus,
+            memory: seed.memory,
+            time_limit: seed.limit,
+            grace: Millis::from_secs(10),
+            after: after.into_iter().collect(),
+            allow_unsatisfiable: true,
+            submitted_at: Timestamp::new(self.now.get().saturating_sub(seed.behind.get())),
+        };
+        let phase = match (seed.is_held, spec.after.is_empty()) {
+            (true, _) => Phase::Held { by: Holder::User, since: self.now },
+            (false, true) => Phase::Pending { since: self.now },
+            (false, false) => Phase::Waiting { since: self.now },
+        };
+        let job = Job {
+            id,
+            version: Version(1),
+            priority: seed.priority,
+            note: None,
+            attempt: Attempt::FIRST,
+            generation: Generation(1),
+            waited: Millis::ZERO,
+            phase,
+        };
+        self.world.add_job(Arc::new(spec), job);
+    }
+
+    /// Ends a job, and with it what can no longer start.
+    fn end(&mut self, mut job: Job, outcome: Outcome) {
+        let allocations = job.phase.allocations().to_vec();
+        self.add_wait(&mut job);
+        job.phase = Phase::Ended(Box::new(JobEnd {
+            outcome,
+            cause: None::<EndCause>,
+            exit: None,
+            started_at: None,
+            ended_at: self.now,
+            usage: Usage::default(),
+            allocations,
+        }));
+        let id = job.id;
+        let dependents: Vec<JobId> = self.world.dependents(id).collect();
+        self.world.put_job(job);
+        for dependent in dependents {
+            let Some(row) = self.world.job(dependent) else { continue };
+            let mut job = row.job.clone();
+            let is_met = |after: &Dependency| after.job != id || after.kind.is_met_by(outcome);
+            if row.spec.after.iter().all(is_met) {
+                job.phase = self.ready(dependent);
+                self.world.put_job(job);
+            } else {
+                self.end(job, Outcome::Cancelled);
+            }
+        }
+    }
+
+    fn cancel(&mut self, number: u32) {
+        let Some(mut job) = self.pick(number, |_| true) else { return };
+        let mut allocations = job.phase.allocations().to_vec();
+        if allocations.is_empty() {
+            self.end(job, Outcome::Cancelled);
+            return;
+        }
+        for allocation in &mut allocations {
+            allocation.state = AllocationState::Releasing { deadline: self.now };
+        }
+        job.generation = job.generation.next();
+        job.phase = Phase::Stopping {
+            allocations,
+            started_at: Some(self.now),
+            cause: StopCause::Cancelled { by: Arc::from("ana") },
+            since: self.now,
+        };
+        self.world.put_job(job);
+    }
+
+    fn hold(&mut self, number: u32) {
+        let may_start =
+            |row: &JobRow| matches!(row.job.phase, Phase::Pending { .. } | Phase::Waiting { .. });
+        let Some(mut job) = self.pick(number, may_start) else { return };
+        self.add_wait(&mut job);
+        job.phase = Phase::Held { by: Holder::User, since: self.now };
+        self.world.put_job(job);
+    }
+
+    fn device(&mut self, node: u32, device: u32, change: DeviceChange) {
+        let Some(node_ix) = pick(node, self.world.nodes().len()) else { return };
+        let mut node = self.world.nodes()[node_ix].node.clone();
+        let Some(device_ix) = pick(device, node.devices.len()) else { return };
+        let all: BTreeSet<_> = node.devices.iter().map(|device| device.uuid.clone()).collect();
+        let device = &mut node.devices[device_ix];
+        match change {
+            DeviceChange::Mend => {
+                device.health = DeviceHealth::Healthy;
+                device.unmanaged.clear();
+                device.mig = None;
+                if let Some(allowed) = &mut node.allowed {
+                    allowed.insert(device.uuid.clone());
+                }
+            }
+            DeviceChange::Break => {
+                device.health = DeviceHealth::Unhealthy { why: "Xid 79".to_owned() };
+            }
+            DeviceChange::Intrude => device.unmanaged.push(DeviceProcess {
+                pid: 4711,
+                user: None,
+                name: None,
+                memory: None,
+                seen_since: self.now,
+            }),
+            DeviceChange::Forbid => {
+                node.allowed.get_or_insert(all).remove(&device.uuid);
+            }
+            DeviceChange::Divide => device.mig = Some(Mig { enabled: true, instances: vec![] }),
+        }
+        self.world.put_node(node);
+    }
+
+    /// Where a job goes that nobody holds.
+    fn ready(&self, job: JobId) -> Phase {
+        let row = self.world.job(job).expect("asked only for jobs that are there");
+        let waits = row.spec.after.iter().any(|after| self.world.job(after.job).is_some());
+        match waits {
+            true => Phase::Waiting { since: self.now },
+            false => Phase::Pending { since: self.now },
+        }
+    }
+
+    fn add_wait(&self, job: &mut Job) {
+        if let Phase::Pending { since } = &job.phase {
+            job.waited = job.waited.saturating_add(self.now.since(*since));
+        }
+    }
+
+    fn pick(&self, number: u32, wanted: impl Fn(&JobRow) -> bool) -> Option<Job> {
+        let rows: Vec<&JobRow> = self.world.jobs().values().filter(|row| wanted(row)).collect();
+        pick(number, rows.len()).map(|ix| rows[ix].job.clone())
+    }
+}
+
+/// A number below `n` for any number; `None` if there is none.
+fn pick(number: u32, n: usize) -> Option<usize> {
+    usize::try_from(number).ok()?.checked_rem(n)
+}

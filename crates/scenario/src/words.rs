@@ -1,0 +1,117 @@
+//! One line of a scenario, word by word, and what is said when a word is not understood.
+
+use thiserror::Error;
+
+/// A line of a scenario that was not understood.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("line {line}, column {column}: {why}\n  {text}\n  {marker}", marker = marker(*.column))]
+pub struct ScenarioError {
+    /// Which line, from 1.
+    pub line: usize,
+    /// Which character of it, from 1.
+    pub column: usize,
+    /// The whole line.
+    pub text: String,
+    /// What is wrong, and what would be right.
+    pub why: String,
+}
+
+fn marker(column: usize) -> String {
+    format!("{:>column$}", '^')
+}
+
+/// The words of one line that were not read yet.
+#[derive(Debug)]
+pub(crate) struct Words<'a> {
+    line: usize,
+    text: &'a str,
+    /// From the back, so that the next one is popped: byte position and word.
+    rest: Vec<(usize, &'a str)>,
+    /// Where the last word that was read begins.
+    last: usize,
+}
+
+impl<'a> Words<'a> {
+    /// Splits a line, which has that number, at white space.
+    pub fn new(line: usize, text: &'a str) -> Self {
+        let mut rest = Vec::new();
+        let mut at = 0;
+        for word in text.split_whitespace() {
+            // Words come in order, so the next occurrence is this one.
+            at += text[at..].find(word).unwrap_or(0);
+            rest.push((at, word));
+            at += word.len();
+        }
+        rest.reverse();
+        Self { line, text, rest, last: 0 }
+    }
+
+    /// The next word.
+    pub fn next(&mut self) -> Option<&'a str> {
+        let (at, word) = self.rest.pop()?;
+        self.last = at;
+        Some(word)
+    }
+
+    /// The next word, which must be there.
+    pub fn need(&mut self, what: &str) -> Result<&'a str, ScenarioError> {
+        let Some(word) = self.next() else {
+            self.last = self.text.len();
+            return Err(self.error(format!("expected {what}")));
+        };
+        Ok(word)
+    }
+
+    /// The next word without reading it.
+    pub fn peek(&self) -> Option<&'a str> {
+        self.rest.last().map(|(_, word)| *word)
+    }
+
+    /// Reads the next word if it is that one.
+    pub fn take(&mut self, word: &str) -> bool {
+        let found = self.peek() == Some(word);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    /// The next word read as something else.
+    pub fn parse<T, E: std::fmt::Display>(
+        &mut self,
+        what: &str,
+        read: impl FnOnce(&'a str) -> Result<T, E>,
+    ) -> Result<T, ScenarioError> {
+        let word = self.need(what)?;
+        read(word).map_err(|why| self.error(format!("{word:?} is not {what}: {why}")))
+    }
+
+    /// An error at the word that was read last.
+    pub fn error(&self, why: String) -> ScenarioError {
+        let column = self.text[..self.last].chars().count() + 1;
+        ScenarioError { line: self.line, column, text: self.text.to_owned(), why }
+    }
+
+    /// An error for a word that was read last and is none of those that may stand here.
+    pub fn unknown(&self, word: &str, known: &str) -> ScenarioError {
+        self.error(format!("unknown word {word:?}, expected {known}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_point_at_the_word() {
+        let mut words = Words::new(3, "job  b  b 2");
+        words.next();
+        words.next();
+        words.next();
+        let shown = words.unknown("b", "a number").to_string();
+        assert_eq!(
+            shown,
+            "line 3, column 9: unknown word \"b\", expected a number\n  job  b  b 2\n          ^"
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! Promises that hold for every cluster and whatever happens to it, judged by `gpool-verify`.
+//! A case that fails is printed as a scenario.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::{Decision, JobId, Plan, Record, RecordKey};
+use gpool_scenario::{Case, Cluster, Situation, Step, cases, plan_text};
+use gpool_sched::{Explainer, Workspace};
+use gpool_verify::{Violation, check, verify, verify_fully};
+use gpool_world::{Snapshot, World};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestCaseError;
+
+/// The same number of cases every time, and no files beside the sources.
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn none(what: &[Violation], snapshot: &Snapshot<'_>, plan: &str) -> Result<(), TestCaseError> {
+    let lines: Vec<String> = what.iter().map(ToString::to_string).collect();
+    prop_assert!(lines.is_empty(), "{}\nin\n{}\n{plan}", lines.join("\n"), Situation::of(snapshot));
+    Ok(())
+}
+
+/// Plays a case; `look` sees every state with the plan that is made of it, before the plan is
+/// carried out.
+fn play(
+    case: &Case,
+    mut look: impl FnMut(&Snapshot<'_>, &Plan) -> Result<(), TestCaseError>,
+) -> Result<(), TestCaseError> {
+    let mut cluster = Cluster::of(&case.start);
+    for step in &case.steps {
+        cluster.apply(step);
+        let plan = cluster.plan();
+        look(&cluster.snapshot(), &plan)?;
+        prop_assert_eq!(cluster.cycle(), plan, "a plan that is made again is the same");
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config(150))]
+
+    /// SCHEDULING §E 1, 6: no device is given twice, nothing is overbooked, the order is kept,
+    /// nothing that fits waits, every wait is counted, and its reason is true.
+    #[test]
+    fn plans_break_nothing_and_leave_nothing_that_fits(case in cases(80)) {
+        play(&case, |snapshot, plan| {
+            let text = plan_text(snapshot.world, plan);
+            none(&check(snapshot), snapshot, &text)?;
+            none(&verify_fully(snapshot, snapshot.world.policy(), plan), snapshot, &text)?;
+            none(&verify(snapshot, snapshot.world.policy(), plan), snapshot, &text)
+        })?;
+    }
+
+    /// SCHEDULING §E 5: with no outside change and time standing still, a second cycle does
+    /// nothing, and says the same of whom it leaves waiting.
+    #[test]
+    fn a_second_cycle_does_nothing(case in cases(60)) {
+        let mut cluster = Cluster::of(&case.start);
+        for step in &case.steps {
+            cluster.apply(step);
+            let first = cluster.cycle();
+            let second = cluster.cycle();
+            prop_assert_eq!(&second.decisions, &vec![], "{}", Situation::of(&cluster.snapshot()));
+            let shapes = |plan: &Plan| -> BTreeSet<_> {
+                plan.waits.iter().map(|wait| (wait.shape.clone(), wait.n_jobs)).collect()
+            };
+            prop_assert_eq!(shapes(&first), shapes(&second));
+        }
+    }
+
+    /// SCHEDULING §E 2: every job that was submitted is in memory or has ended, in one of the two
+    /// and once; and whoever waits has a reason.
+    #[test]
+    fn no_job_is_lost_and_every_wait_has_a_reason(case in cases(80)) {
+        let mut cluster = Cluster::of(&case.start);
+        let mut ended = BTreeSet::<JobId>::new();
+        for step in &case.steps {
+            cluster.apply(step);
+            cluster.cycle();
+            if let Some((_, _, jobs)) = cluster.world_mut().take_changes() {
+                for job in jobs {
+                    prop_assert!(ended.insert(job.id()), "job {} ended twice", job.id());
+                }
+            }
+            let snapshot = cluster.snapshot();
+            let last = snapshot.world.cluster().last_job.0;
+            for id in (1..=last).map(JobId::single) {
+                let row = snapshot.world.job(id);
+                prop_assert_eq!(row.is_some(), !ended.contains(&id), "job {}", id);
+                let mut explainer = Explainer::new(snapshot, snapshot.world.policy());
+                if let Some(row) = row.filter(|row| row.job.phase.allocations().is_empty()) {
+                    prop_assert!(!explainer.briefly(row).is_empty(), "no reason for job {}", id);
+                }
+            }
+        }
+    }
+
+    /// What is committed is what is there: the records of all commits together are those of the
+    /// state.
+    #[test]
+    fn commits_add_up_to_the_records_of_the_state(case in cases(80)) {
+        let mut cluster = Cluster::of(&case.start);
+        let mut store = BTreeMap::<RecordKey, Record>::new();
+        store.extend(cluster.snapshot().world.records().into_iter().map(|r| (r.key(), r)));
+        for step in &case.steps {
+            cluster.apply(step);
+            cluster.cycle();
+            let before = cluster.snapshot().world.revision();
+            if let Some((revision, changes, _)) = cluster.world_mut().take_changes() {
+                prop_assert_eq!(revision, before.next());
+                for change in changes {
+                    match change.value {
+                        Some(record) => drop(store.insert(change.key, record)),
+                        None => drop(store.remove(&change.key)),
+                    }
+                }
+            }
+            let world = cluster.snapshot().world;
+            let records: Vec<Record> = store.values().cloned().collect();
+            prop_assert_eq!(records, world.records());
+        }
+    }
+
+    /// SCHEDULING §E 8: the plan depends on what is there, not on the order in which it came or
+    /// on what the scheduler's memory has seen: cold and warm, sorted and shuffled give the same
+    /// bytes.
+    #[test]
+    fn the_same_state_gives_the_same_bytes(case in cases(50), seed in any::<u64>()) {
+        play(&case, |snapshot, plan| {
+            let bytes = serde_json::to_string(plan).unwrap();
+            for seed in [None, Some(seed), Some(seed.wrapping_add(1))] {
+                let cold = rebuilt(snapshot, seed);
+                let again = Snapshot { world: &cold, now: snapshot.now };
+                let plan = gpool_sched::plan(&again, cold.policy(), &mut Workspace::default());
+                let other = serde_json::to_string(&plan).unwrap();
+                prop_assert_eq!(&bytes, &other, "{}", Situation::of(snapshot));
+            }
+            Ok(())
+        })?;
+    }
+
+    /// Situations are read as they are written, and plans of the copy are those of the original.
+    #[test]
+    fn situations_are_read_as_they_are_written(case in cases(50)) {
+        play(&case, |snapshot, plan| {
+            let written = Situation::of(snapshot).to_string();
+            let read = Situation::parse(&written)
+                .map_err(|error| TestCaseError::fail(error.to_string()))?;
+            prop_assert_eq!(&read.to_string(), &written);
+            let world = read.world();
+            let copy = Snapshot { world: &world, now: read.now };
+            let again = gpool_sched::plan(&copy, world.policy(), &mut Workspace::default());
+            // A plan prints jobs by name, and names are made of numbers on both sides.
+            prop_assert_eq!(
+                plan_text(&world, &again),
+                plan_text(snapshot.world, plan),
+                "{}", written
+            );
+            Ok(())
+        })?;
+    }
+}
+
+/// The world that a snapshot's records make; with a seed, loaded in another order.
+fn rebuilt(snapshot: &Snapshot<'_>, seed: Option<u64>) -> World {
+    let mut records = snapshot.world.records();
+    let mut jobs: Vec<JobId> = snapshot.world.jobs().keys().copied().collect();
+    if let Some(seed) = seed {
+        // Jobs are loaded by id whatever their order, so they are added one by one instead.
+        records.retain(|record| !matches!(record, Record::Job(_) | Record::JobSpec(_)));
+        shuffle(&mut records, seed);
+        shuffle(&mut jobs, seed);
+    }
+    let mut world = World::load(snapshot.world.revision(), records).unwrap();
+    if seed.is_some() {
+        for job in jobs {
+            let row = snapshot.world.job(job).unwrap();
+            world.add_job(row.spec.clone(), row.job.clone());
+        }
+    }
+    world.advance(snapshot.now);
+    world
+}
+
+/// Any order that depends on the seed.
+fn shuffle<T>(list: &mut [T], mut seed: u64) {
+    for last in (1..list.len()).rev() {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        list.swap(last, usize::try_from(seed >> 33).unwrap() % (last + 1));
+    }
+}
+
+/// The streams are worth something: they start jobs, leave jobs waiting, and meet every reason
+/// that a shape can have.
+#[test]
+fn random_streams_meet_every_reason() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut n_starts = 0;
+    let mut codes = BTreeSet::new();
+    for _ in 0..150 {
+        let case = cases(80).new_tree(&mut runner).unwrap().current();
+        play(&case, |_, plan| {
+            let is_start = |decision: &&Decision| matches!(decision, Decision::Start { .. });
+            n_starts += plan.decisions.iter().filter(is_start).count();
+            codes.extend(plan.waits.iter().map(|wait| wait.reason.code()));
+            Ok(())
+        })
+        .unwrap();
+    }
+    assert!(n_starts > 500, "only {n_starts} jobs were started");
+    let every = [
+        "agent_unreachable",
+        "cpu_or_mem_short",
+        "gpu_memory_too_small",
+        "gpu_model_missing",
+        "gpus_not_free",
+        "gpus_not_free_together",
+    ];
+    assert_eq!(codes.into_iter().collect::<Vec<_>>(), every);
+}
+
+/// Steps that pick from nothing change nothing.
+#[test]
+fn steps_in_an_empty_cluster_do_nothing() {
+    let mut cluster = Cluster::of(&Situation::empty());
+    let before = cluster.snapshot().world.records();
+    for step in [Step::Cancel(7), Step::Hold(7), Step::Release(7), Step::Connect(7, true)] {
+        cluster.apply(&step);
+    }
+    assert_eq!(cluster.snapshot().world.records(), before);
+}
