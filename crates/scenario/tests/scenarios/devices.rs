@@ -1,0 +1,270 @@
+//! Which devices do I get?
+
+use gpool_scenario::answer;
+use insta::assert_snapshot;
+
+#[test]
+fn the_lowest_free_index_is_given_first() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        job  a  1  running lab1[0]
+        job  b  1  running lab1[2]
+        job  c  1 x 2  pending
+    "), @r"
+        start c1 lab1[1]
+        start c2 lab1[3]
+    ");
+}
+
+#[test]
+fn several_devices_need_not_be_neighbours() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        job  a  1  running lab1[1]
+        job  b  3  pending
+    "), @r"
+        start b lab1[0,2,3]
+    ");
+}
+
+#[test]
+fn linked_devices_are_given_together() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        link lab1[1,3]  nvlink 12
+        job  a  2  pending
+    "), @r"
+        start a lab1[1,3]
+    ");
+}
+
+#[test]
+fn nvlink_is_better_than_a_switch_and_a_switch_than_numa() {
+    assert_snapshot!(answer("
+        node lab1  6 x h100
+        link lab1[0,1]  numa
+        link lab1[2,3]  switch
+        link lab1[4,5]  nvlink 4
+        job  a  2 x 3  pending
+    "), @r"
+        start a1 lab1[4,5]
+        start a2 lab1[2,3]
+        start a3 lab1[0,1]
+    ");
+}
+
+#[test]
+fn four_devices_of_one_island_are_better_than_two_and_two() {
+    assert_snapshot!(answer("
+        node lab1  8 x h100
+        link lab1[0-3]  switch
+        link lab1[4-7]  switch
+        job  a  1  running lab1[1]
+        job  b  4  pending
+    "), @r"
+        start b lab1[4,5,6,7]
+    ");
+}
+
+#[test]
+fn equal_links_leave_the_lowest_indexes() {
+    assert_snapshot!(answer("
+        node lab1  8 x h100
+        link lab1[0-7]  nvlink 18
+        job  a  2  pending
+        job  b  3  pending
+    "), @r"
+        start a lab1[0,1]
+        start b lab1[2,3,4]
+    ");
+}
+
+#[test]
+fn a_model_is_found_by_its_words() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100-40g + 1 x a100-80g + 1 x h100-80g
+        job  any    a100:1      pending
+        job  large  a100-80g:1  pending
+        job  h      H100        pending
+    "), @r"
+        start any lab1[0]
+        start large lab1[1]
+        start h lab1[2]
+    ");
+}
+
+#[test]
+fn models_are_taken_in_the_order_of_preference() {
+    assert_snapshot!(answer("
+        node lab1  2 x a100 + 2 x h100
+        job  a  h100|a100:1 x 3  pending
+    "), @r"
+        start a1 lab1[2]
+        start a2 lab1[3]
+        start a3 lab1[0]
+    ");
+}
+
+#[test]
+fn models_are_never_mixed_when_they_are_listed() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100 + 2 x h100
+        job  a  1  running lab1[1]
+        job  b  h100|a100:2  pending
+    "), @r"
+        wait  b gpus_not_free_together need 2 free 1 on lab1
+    ");
+}
+
+#[test]
+fn without_a_model_two_alike_are_better_than_two_that_differ() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100 + 2 x h100
+        job  a  2  pending
+    "), @r"
+        start a lab1[1,2]
+    ");
+}
+
+#[test]
+fn without_a_model_two_that_differ_are_better_than_none() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100 + 2 x h100
+        job  a  1  running lab1[1]
+        job  b  2  pending
+    "), @r"
+        start b lab1[0,2]
+    ");
+}
+
+#[test]
+fn least_memory_passes_over_small_devices() {
+    assert_snapshot!(answer("
+        node lab1  2 x a100-40g + 1 x a100-80g
+        job  a  60G..:1  pending
+        job  b  40G..:2  pending
+    "), @r"
+        start a lab1[2]
+        start b lab1[0,1]
+    ");
+}
+
+#[test]
+fn devices_that_others_use_are_left_alone() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        gpu  lab1[0]  unmanaged by bob
+        job  a  1  pending
+        job  b  2  pending
+    "), @r"
+        start a lab1[1]
+        wait  b gpus_not_free need 2 free 0
+    ");
+}
+
+#[test]
+fn faulty_lost_and_silent_devices_are_left_alone() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        gpu  lab1[0]  unhealthy
+        gpu  lab1[1]  lost
+        gpu  lab1[2]  unknown
+        job  a  1 x 2  pending
+    "), @r"
+        start a1 lab1[3]
+        wait  a2 gpus_not_free need 1 free 0
+    ");
+}
+
+#[test]
+fn only_allowed_devices_are_given() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        gpu  lab1[0,2-3]  forbidden
+        job  a  1 x 2  pending
+    "), @r"
+        start a1 lab1[1]
+        wait  a2 gpus_not_free need 1 free 0
+    ");
+}
+
+#[test]
+fn a_job_keeps_a_device_that_was_forbidden_later() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        gpu  lab1[0]  forbidden
+        job  a  1  running lab1[0]
+        job  b  1  pending
+    "), @r"
+        wait  b gpus_not_free need 1 free 0
+    ");
+}
+
+#[test]
+fn devices_in_mig_mode_are_not_given_whole() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        gpu  lab1[0]  mig
+        job  a  1 x 2  pending
+    "), @r"
+        start a1 lab1[1]
+        wait  a2 gpus_not_free need 1 free 0
+    ");
+}
+
+#[test]
+fn random_gives_a_job_the_same_devices_whenever_it_is_asked() {
+    let scenario = "
+        policy strategy random
+        node lab1  8 x h100
+        job  a  1 x 4  pending
+    ";
+    assert_eq!(answer(scenario), answer(scenario));
+    assert_snapshot!(answer(scenario), @r"
+        start a1 lab1[2]
+        start a2 lab1[4]
+        start a3 lab1[5]
+        start a4 lab1[6]
+    ");
+}
+
+#[test]
+fn random_gives_another_attempt_its_own_draw() {
+    assert_snapshot!(answer("
+        policy strategy random
+        node lab1  8 x h100
+        job  a  1  pending  attempt 2
+    "), @r"
+        start a#2 lab1[5]
+    ");
+}
+
+#[test]
+fn pack_stays_beside_what_is_busy() {
+    assert_snapshot!(answer("
+        policy strategy pack
+        node lab1  4 x h100
+        link lab1[0,1]  switch
+        link lab1[2,3]  switch
+        job  a  1  running lab1[2]
+        job  b  1 x 2  pending
+    "), @r"
+        start b1 lab1[3]
+        start b2 lab1[0]
+    ");
+}
+
+#[test]
+fn spread_keeps_away_from_what_is_busy() {
+    assert_snapshot!(answer("
+        policy strategy spread
+        node lab1  4 x h100
+        link lab1[0,1]  switch
+        link lab1[2,3]  switch
+        job  a  1  running lab1[0]
+        job  b  1 x 2  pending
+    "), @r"
+        start b1 lab1[2]
+        start b2 lab1[1]
+    ");
+}

@@ -1,0 +1,9 @@
+//! What the scheduler answers, a situation and its plan at a time; each test is named by what a
+//! user would ask or expect.
+
+mod devices;
+mod nodes;
+mod order;
+mod reading;
+mod room;
+mod why;

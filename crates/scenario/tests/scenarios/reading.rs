@@ -1,0 +1,105 @@
+//! Scenarios that are not understood are refused where the first wrong word stands.
+
+use gpool_scenario::Situation;
+
+/// What is said of a scenario that is refused, without the picture of the line.
+fn refusal(text: &str) -> String {
+    let error = Situation::parse(text).map(|_| ()).expect_err(text);
+    format!("{}:{} {}", error.line, error.column, error.why)
+}
+
+#[test]
+fn unknown_words_are_refused_with_line_and_column() {
+    for (text, expected) in [
+        ("frob", "1:1 unknown word \"frob\", expected policy, node, gpu, link or job"),
+        (
+            "node a  1 x h100\nnode b  fast",
+            "2:9 unknown word \"fast\", expected devices (2 x h100-80g), cpus, mem, tasks or \
+             unreachable",
+        ),
+        ("policy sort age", "1:8 unknown word \"sort\", expected order, escalate or strategy"),
+        (
+            "policy order age,size",
+            "1:14 \"age,size\" is not keys of the order: unknown key \"size\", expected priority, \
+             escalated, gpus or age",
+        ),
+        ("policy strategy best", "1:17 \"best\" is not a strategy: no such strategy"),
+        ("node a  2 h100", "1:11 expected x and a model: 2 x h100-80g"),
+        (
+            "node a  cpus many",
+            "1:14 \"many\" is not a number of cores: \"many\" is not a number of CPU cores; write, for example, 4 or 0.5",
+        ),
+        ("node a\nnode a", "2:6 node a stands here twice"),
+        ("gpu a[0] mig", "1:5 no node a stands above"),
+        ("node a  1 x h100\ngpu a[1] mig", "2:5 \"1\" is no device of node a"),
+        (
+            "node a  1 x h100\ngpu a[0] sad",
+            "2:10 unknown word \"sad\", expected unmanaged, unhealthy, lost, unknown, forbidden or \
+             mig",
+        ),
+        (
+            "node a  1 x h100\ngpu a[0] mig now",
+            "2:14 unknown word \"now\", expected the end of the line",
+        ),
+        (
+            "node a  2 x h100\nlink a[0-1] rope",
+            "2:13 unknown word \"rope\", expected nvlink, switch, bridge or numa",
+        ),
+        ("job a", "1:6 expected a number of GPUs"),
+        ("job a 1", "1:8 expected the state of the job"),
+        (
+            "job a 1 asleep",
+            "1:9 unknown word \"asleep\", expected pending, waiting, held, starting, running or \
+             stopping",
+        ),
+        (
+            "job a 1 pending  nice 5",
+            "1:18 unknown word \"nice\", expected priority, cpus, mem, limit, after, waited, \
+             submitted, attempt or id",
+        ),
+        ("job a 1 pending  after b", "1:24 no job b stands above"),
+        ("job a 1 pending\njob a 1 pending", "2:9 job a stands here twice"),
+        (
+            "job a 1 pending 5x",
+            "1:17 \"5x\" is not a length of time: \"5x\" is not a length of time (position 2: 'x'); write, for example, 1h30m or 45s",
+        ),
+    ] {
+        assert_eq!(refusal(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn comments_and_empty_lines_say_nothing() {
+    let situation = Situation::parse("\n  # job a 1 pending\n\n").expect("there is nothing in it");
+    assert_eq!(situation, Situation::empty());
+}
+
+#[test]
+fn every_word_is_read_and_written_back() {
+    let text = "\
+policy  order priority,age  escalate 90m  strategy pack
+node lab1  2 x h100-80g + 1 x a100@79G + 1 x t4-16g  cpus 32  mem 256G  tasks 16
+link lab1[0,1,2]  switch
+link lab1[0,3]  nvlink 4
+gpu lab1[1]  unmanaged by bob
+gpu lab1[1]  forbidden
+gpu lab1[2]  unhealthy
+gpu lab1[3]  mig
+node lab2  cpus 1  unreachable
+job j1  1  starting lab1[0]
+job j2  h100:1  running lab1[1] 2h  priority 5  cpus 0.5  mem 20G  limit 1h
+job j3  0  stopping lab2 5m
+job j4  40G..:2  pending 10m  waited 5m  submitted 1h  attempt 2
+job j7  1  waiting 1s  after j1,fail:j2,end:j4  id 7
+job j8  1  held by admin 3d
+";
+    let situation = Situation::parse(text).expect("every word is known");
+    assert_eq!(situation.to_string(), text);
+    assert_eq!(
+        gpool_verify::check(&gpool_world::Snapshot {
+            world: &situation.world(),
+            now: situation.now,
+        }),
+        vec![]
+    );
+}
