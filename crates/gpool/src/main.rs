@@ -1,2 +1,17 @@
-//! The one binary.
-fn main() {}
+//! The one binary. A shepherd is this program too: it is told apart before anything else is set
+//! up, since one is started for every task.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    match words.get(1).and_then(|word| word.to_str()) {
+        Some(gpool_agent::shepherd::ARGUMENT) => gpool_agent::shepherd::main(),
+        Some(gpool::bench::STAMP_ARGUMENT) => match words.get(2).map(Path::new) {
+            Some(path) if gpool::bench::write_stamp(path).is_ok() => ExitCode::SUCCESS,
+            _ => ExitCode::FAILURE,
+        },
+        _ => gpool::entry::main(words).into(),
+    }
+}

@@ -1,0 +1,113 @@
+//! Flags that say what a job needs. They come from the command line, from `GPOOL_SUBMIT_…`
+//! variables and from directives; the first that says something wins, lists are joined.
+
+use clap::Args;
+
+use super::values;
+use crate::caller::Variable;
+
+/// What a job needs and how it is to run.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+#[command(next_help_heading = "Job")]
+pub struct JobFlags {
+    /// GPUs: 2, a100:2, 'a100|h100:2', 40G..:2
+    #[arg(short, long, value_name = "GPUS", value_parser = values::gpus)]
+    #[arg(allow_hyphen_values = true)]
+    pub gpus: Option<String>,
+    /// CPU cores: 4, 0.5
+    #[arg(short, long, value_name = "CORES", value_parser = values::cpus)]
+    #[arg(allow_hyphen_values = true)]
+    pub cpus: Option<String>,
+    /// Memory: 20G (GiB), 512M
+    #[arg(short, long, value_name = "SIZE", value_parser = values::memory)]
+    #[arg(allow_hyphen_values = true)]
+    pub mem: Option<String>,
+    /// Time limit: 1h30m, 45s, HH:MM:SS; a bare number is minutes
+    #[arg(short, long, value_name = "TIME", value_parser = values::time_limit)]
+    #[arg(allow_hyphen_values = true)]
+    pub time: Option<String>,
+    /// What the job is called
+    #[arg(short = 'J', long, value_name = "NAME", value_parser = values::filled)]
+    pub name: Option<String>,
+    /// Who is charged
+    #[arg(short, long, value_name = "PROJECT", value_parser = values::filled)]
+    pub project: Option<String>,
+    /// Higher goes first, -1000 to 1000
+    #[arg(long, visible_alias = "prio", value_name = "N", value_parser = values::priority)]
+    #[arg(allow_hyphen_values = true)]
+    pub priority: Option<i32>,
+    /// Start after jobs: [ok:|fail:|end:]JOB,…
+    #[arg(long, value_name = "JOBS")]
+    pub after: Vec<String>,
+    /// Folder in which it runs
+    #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
+    pub cwd: Option<String>,
+    /// Variable for the job; without a value, the caller's
+    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    pub env: Vec<Variable>,
+    /// Pass only HOME, PATH, USER and LANG, and what -e says
+    #[arg(long)]
+    pub clean_env: bool,
+    /// File to read as standard input
+    #[arg(long, value_name = "FILE", value_parser = values::filled)]
+    pub stdin: Option<String>,
+    /// File for standard output
+    #[arg(long, value_name = "FILE", value_parser = values::filled)]
+    pub stdout: Option<String>,
+    /// File for standard error
+    #[arg(long, value_name = "FILE", value_parser = values::filled)]
+    pub stderr: Option<String>,
+    /// Keep it from starting until released
+    #[arg(long)]
+    pub hold: bool,
+    /// Text to show beside it
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+    /// Between TERM and KILL when it is ended
+    #[arg(long, value_name = "TIME", value_parser = values::span_written)]
+    #[arg(allow_hyphen_values = true)]
+    pub grace: Option<String>,
+    /// Queue it although no node could ever run it
+    #[arg(long)]
+    pub allow_unsatisfiable: bool,
+    /// Fail instead of waiting for GPUs
+    #[arg(long)]
+    pub no_queue: bool,
+}
+
+impl JobFlags {
+    /// Takes from `other` what is not said here.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        // Joined so that what is said here comes last, where it wins.
+        let joined = |mut first: Vec<_>, mut last: Vec<_>| {
+            first.append(&mut last);
+            first
+        };
+        Self {
+            gpus: self.gpus.or(other.gpus),
+            cpus: self.cpus.or(other.cpus),
+            mem: self.mem.or(other.mem),
+            time: self.time.or(other.time),
+            name: self.name.or(other.name),
+            project: self.project.or(other.project),
+            priority: self.priority.or(other.priority),
+            after: {
+                let mut after = other.after;
+                after.extend(self.after);
+                after
+            },
+            cwd: self.cwd.or(other.cwd),
+            env: joined(other.env, self.env),
+            clean_env: self.clean_env || other.clean_env,
+            stdin: self.stdin.or(other.stdin),
+            stdout: self.stdout.or(other.stdout),
+            stderr: self.stderr.or(other.stderr),
+            hold: self.hold || other.hold,
+            note: self.note.or(other.note),
+            grace: self.grace.or(other.grace),
+            allow_unsatisfiable: self.allow_unsatisfiable || other.allow_unsatisfiable,
+            no_queue: self.no_queue || other.no_queue,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The command line as types. Nothing here does anything.
+
+pub mod job_flags;
+pub mod jobs;
+pub mod list;
+
+pub mod values;
+
+use clap::Args;
+
+use crate::screen::ColorWhen;
+
+/// Flags that every verb has.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Global {
+    /// Address of the server: the path of its socket
+    #[arg(long, global = true, value_name = "SOCKET", help_heading = "Everywhere")]
+    pub server: Option<String>,
+    /// JSON instead of text, errors included
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub json: bool,
+    /// When to colour
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto")]
+    #[arg(help_heading = "Everywhere")]
+    pub color: ColorWhen,
+    /// ASCII only (also GPOOL_ASCII=1)
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub ascii: bool,
+    /// Times in UTC instead of local time
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub utc: bool,
+    /// Only the result: no remarks
+    #[arg(short, long, global = true, help_heading = "Everywhere")]
+    pub quiet: bool,
+    /// Say more about what is done
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(help_heading = "Everywhere")]
+    pub verbose: u8,
+}

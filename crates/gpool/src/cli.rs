@@ -1,0 +1,147 @@
+//! The whole command line as one type, and the table from verbs to what runs them.
+
+use clap::{Parser, Subcommand};
+
+use crate::args::Global;
+use crate::failure::Result;
+use crate::session::Session;
+use crate::verbs::{
+    backup, bench, cancel, completion, demo, doctor, down, edit, events, gpus, help, hold, logs,
+    nodes, note, prio, queue, release, restore, run, show, signal, sim, status, submit, up, verify,
+    version, wait, why,
+};
+
+/// Gives GPUs to jobs
+#[derive(Debug, Clone, Parser)]
+#[command(name = "gpool", version, disable_help_subcommand = true, disable_version_flag = true)]
+#[command(subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "gpool help GP0412 explains an error, gpool help lists topics.")]
+pub struct Cli {
+    /// Flags that every verb has.
+    #[command(flatten)]
+    pub global: Global,
+    /// Print the version
+    #[arg(long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Verb {
+    /// Run a mixed load on a cluster of its own, and show who gets what and why
+    Demo(demo::DemoArgs),
+    /// Start the server of this machine
+    Up(up::UpArgs),
+    /// Stop the server; jobs go on
+    Down(down::DownArgs),
+    /// Show the server and its cluster on one page
+    Status(status::StatusArgs),
+    /// Try what gpool needs on this machine, and say what works
+    Doctor(doctor::DoctorArgs),
+    /// Show the versions of this command and of the server
+    Version(version::VersionArgs),
+    /// See [`run`].
+    #[command(args_override_self = true)]
+    Run(run::RunArgs),
+    /// Hand in a job and print its id
+    #[command(visible_alias = "sub", alias = "batch", args_override_self = true)]
+    Submit(submit::SubmitArgs),
+    /// List jobs
+    #[command(visible_aliases = ["q", "ps"])]
+    Queue(queue::QueueArgs),
+    /// Show all that is known of jobs
+    Show(show::ShowArgs),
+    /// Say why jobs wait
+    Why(why::WhyArgs),
+    /// Show what a job has written
+    Logs(logs::LogsArgs),
+    /// Wait until jobs have ended; the exit code is the largest of theirs
+    Wait(wait::WaitArgs),
+    /// End jobs, or take them off the queue
+    Cancel(cancel::CancelArgs),
+    /// Keep jobs from starting until they are released
+    Hold(hold::HoldArgs),
+    /// Let held jobs start
+    Release(release::ReleaseArgs),
+    /// Send a signal to the processes of running jobs
+    Signal(signal::SignalArgs),
+    /// Change a job's priority or note
+    Edit(edit::EditArgs),
+    /// Change the priority of jobs
+    Prio(prio::PrioArgs),
+    /// Write something beside a job
+    Note(note::NoteArgs),
+    /// List GPUs, or show some in full
+    Gpus(gpus::GpusArgs),
+    /// List nodes
+    Nodes(nodes::NodesArgs),
+    /// Show what happens, as it happens
+    Events(events::EventsArgs),
+    /// Copy the store into one file; the server may go on meanwhile
+    Backup(backup::BackupArgs),
+    /// Make a store out of a backup; no server may use it meanwhile
+    Restore(restore::RestoreArgs),
+    /// Check a store or a backup
+    Verify(verify::VerifyArgs),
+    /// Measure what starting jobs costs, on a cluster of its own
+    Bench(bench::BenchArgs),
+    /// Let something happen to simulated GPUs: processes, memory, faults, a driver that hangs
+    Sim(sim::SimArgs),
+    /// Explain an error (GP0412), a command or a topic
+    Help(help::HelpArgs),
+    /// Print a script that completes the command line in a shell
+    Completion(completion::CompletionArgs),
+}
+
+impl Verb {
+    /// Runs it. `is_command` says whether two dashes stood before the last words.
+    ///
+    /// # Errors
+    /// What the verb meets.
+    pub fn run(self, is_command: bool, session: &Session) -> Result {
+        match self {
+            Self::Demo(args) => demo::run(args, session),
+            Self::Bench(args) => bench::run(args, session),
+            Self::Sim(args) => sim::run(args, session),
+            Self::Up(args) => up::run(&args, session),
+            Self::Down(args) => down::run(args, session),
+            Self::Status(args) => status::run(&args, session),
+            Self::Doctor(args) => doctor::run(&args, session),
+            Self::Version(args) => version::run(args, session),
+            Self::Run(args) => run::run(args, session),
+            Self::Submit(args) => submit::run(args, is_command, session),
+            Self::Queue(args) => queue::run(args, session),
+            Self::Show(args) => show::run(&args, session),
+            Self::Why(args) => why::run(&args, session),
+            Self::Logs(args) => logs::run(&args, session),
+            Self::Wait(args) => wait::run(&args, session),
+            Self::Cancel(args) => cancel::run(&args, session),
+            Self::Hold(args) => hold::run(&args, session),
+            Self::Release(args) => release::run(&args, session),
+            Self::Signal(args) => signal::run(&args, session),
+            Self::Edit(args) => edit::run(&args, session),
+            Self::Prio(args) => prio::run(&args, session),
+            Self::Note(args) => note::run(args, session),
+            Self::Gpus(args) => gpus::run(args, session),
+            Self::Nodes(args) => nodes::run(args, session),
+            Self::Events(args) => events::run(&args, session),
+            Self::Backup(args) => backup::run(&args, session),
+            Self::Restore(args) => restore::run(&args, session),
+            Self::Verify(args) => verify::run(&args, session),
+            Self::Help(args) => help::run(&args, session),
+            Self::Completion(args) => completion::run(args, session),
+        }
+    }
+
+    /// The words at the end of the command line that are not ours to read.
+    #[must_use]
+    pub fn last_words(&self) -> &[String] {
+        match self {
+            Self::Submit(args) => args.words(),
+            _ => &[],
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The account at the end: who waited how long and why, who got which devices, how it ended.
+
+use std::collections::BTreeMap;
+
+use gpool_client::Client;
+use gpool_model::job::JobState;
+use gpool_wire::Job;
+
+use super::load::Submitted;
+use super::watch::{self, Seen};
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::render::clock::span;
+use crate::render::table::{Cell, Table};
+use crate::render::words;
+use crate::screen::Screen;
+
+/// Writes the account.
+///
+/// # Errors
+/// A job did not succeed.
+pub fn write(
+    client: &Client,
+    submitted: &[Submitted],
+    seen: &BTreeMap<String, Seen>,
+    screen: &Screen,
+) -> Result<()> {
+    let jobs = watch::jobs(client, submitted)?;
+    let head = ["JOB", "NAME", "GPUS", "WAITED", "RAN", "DEVICES", "STATE", "WHY"];
+    let mut table = Table::new(head.map(str::to_owned).to_vec());
+    for (job, submitted) in jobs.iter().zip(submitted) {
+        let nothing = Seen::default();
+        let seen = seen.get(&job.id).unwrap_or(&nothing);
+        table.push(vec![
+            Cell::new(&job.id),
+            Cell::new(&job.name),
+            Cell::new(&job.gpus),
+            Cell::new(&span(job.waited_s).to_string()),
+            Cell::new(&ran(job)),
+            Cell::new(&devices(job)),
+            Cell::new(job.state.as_str()),
+            Cell::new(&why(submitted, seen)),
+        ]);
+    }
+    screen.data("\n")?;
+    screen.data(&table.render(screen.width, screen.colors))?;
+    match jobs.iter().find(|job| job.state != JobState::Succeeded) {
+        None => Ok(()),
+        Some(job) => {
+            let what = format!("job {} of the demo ended as {}", job.id, job.state);
+            Err(Failure::new(errors::DEMO_FAILED, what))
+        }
+    }
+}
+
+fn ran(job: &Job) -> String {
+    match (job.started_at, job.ended_at) {
+        (Some(start), Some(end)) => end.0.since(start.0).to_string(),
+        _ => "–".to_owned(),
+    }
+}
+
+fn devices(job: &Job) -> String {
+    let any = job.placement.iter().any(|placed| !placed.devices.is_empty());
+    if any { words::places(&job.placement) } else { "none".to_owned() }
+}
+
+fn why(submitted: &Submitted, seen: &Seen) -> String {
+    let mut why = submitted.what.to_owned();
+    if let Some(reason) = seen.waited_for.first() {
+        why.push_str("; waited: ");
+        why.push_str(reason);
+    }
+    if !seen.overtaken_by.is_empty() {
+        why.push_str(&format!("; overtaken by {}", seen.overtaken_by.join(", ")));
+    }
+    why
+}

@@ -1,0 +1,175 @@
+//! A server of its own in a temporary folder, ended with whoever started it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gpool_client::Client;
+use gpool_device::{DevicesArg, Opened};
+use gpool_model::NodeName;
+use tempfile::TempDir;
+
+use super::PATIENCE;
+use crate::errors;
+use gpool_wire::catalogue;
+
+use crate::failure::{Failure, Result};
+
+/// Eight devices, for machines without any.
+const SIMULATED: &str = "sim:8xH100-80G";
+
+/// Which devices a cluster is started with.
+pub struct Devices {
+    /// What `up --devices` is given.
+    pub argument: String,
+    /// The same for people.
+    pub words: String,
+}
+
+/// The devices asked for; else those of this machine; else simulated ones.
+///
+/// # Errors
+/// What was asked for names no devices.
+pub fn choose_devices(asked: Option<&str>) -> Result<Devices> {
+    if let Some(asked) = asked {
+        DevicesArg::parse(asked)
+            .map_err(|error| Failure::new(catalogue::INVALID, error.to_string()))?;
+        return Ok(Devices { argument: asked.to_owned(), words: format!("devices: {asked}") });
+    }
+    let nvml = DevicesArg::parse("nvml")
+        .and_then(|choice| choice.open(&NodeName::new("demo"), Path::new("/nonexistent")));
+    let why = match nvml {
+        Ok(Opened::Source(source)) => match source.outline() {
+            Ok(outline) if outline.n_devices > 0 => {
+                let words = format!("this machine's {} GPUs", outline.n_devices);
+                return Ok(Devices { argument: "nvml".to_owned(), words });
+            }
+            Ok(_) => "the driver lists none".to_owned(),
+            Err(error) => error.to_string(),
+        },
+        Ok(Opened::Nothing { why }) => why,
+        Err(error) => error.to_string(),
+    };
+    let words = format!("no GPUs here ({why}), so eight simulated ones; the processes are real");
+    Ok(Devices { argument: SIMULATED.to_owned(), words })
+}
+
+/// A cluster of one node. Dropping it ends the server and what runs, and removes the folder.
+pub struct Cluster {
+    client: Client,
+    server: Option<Child>,
+    folder: Option<TempDir>,
+    socket: PathBuf,
+}
+
+impl Cluster {
+    /// Starts a server with these devices and waits until it answers.
+    ///
+    /// # Errors
+    /// It does not start; what it said is repeated.
+    pub fn start(devices: &str) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("gpool-demo-").tempdir();
+        let folder = folder.map_err(|error| io("make a temporary folder", &error))?;
+        let socket = folder.path().join("api.sock");
+        let log_path = folder.path().join("server.log");
+        let log = File::create(&log_path).map_err(|error| io("write the server's log", &error))?;
+        let errors = log.try_clone().map_err(|error| io("write the server's log", &error))?;
+        let own = std::env::current_exe().map_err(|error| io("find this program", &error))?;
+        let mut server = Command::new(own)
+            .args(["up", "--foreground", "--name", "demo", "--devices", devices])
+            .arg("--state-dir")
+            .arg(folder.path().join("state"))
+            .arg("--socket")
+            .arg(&socket)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .spawn()
+            .map_err(|error| io("start the server", &error))?;
+        let client = Client::at(&socket).with_retries(Duration::ZERO);
+        wait_until_ready(&client, &mut server, &log_path)?;
+        let client = Client::at(&socket);
+        Ok(Self { client, server: Some(server), folder: Some(folder), socket })
+    }
+
+    /// A client of its server.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Where its server listens.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.as_ref().map_or(Path::new(""), TempDir::path)
+    }
+
+    /// The process id of its server.
+    #[must_use]
+    pub fn server_pid(&self) -> u32 {
+        self.server.as_ref().map_or(0, Child::id)
+    }
+
+    /// Leaves everything there and says where.
+    #[must_use]
+    pub fn keep(mut self) -> PathBuf {
+        self.server = None;
+        self.folder.take().map(TempDir::keep).unwrap_or_default()
+    }
+
+    /// Ends what runs and the server, and removes the folder.
+    ///
+    /// # Errors
+    /// The folder can't be removed.
+    pub fn end(mut self) -> Result<()> {
+        self.stop_server();
+        match self.folder.take() {
+            Some(folder) => folder.close().map_err(|error| io("remove the folder", &error)),
+            None => Ok(()),
+        }
+    }
+
+    fn stop_server(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            // One that does not stop when asked is killed.
+            if self.client.shutdown(true).is_err() {
+                drop(server.kill());
+            }
+            drop(server.wait());
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop_server();
+    }
+}
+
+fn wait_until_ready(client: &Client, server: &mut Child, log: &Path) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while client.ready().is_err() {
+        let ended = server.try_wait().map_err(|error| io("watch the server", &error))?;
+        if ended.is_some() || Instant::now() > deadline {
+            drop(server.kill());
+            drop(server.wait());
+            let said = std::fs::read_to_string(log).unwrap_or_default();
+            let failure = Failure::new(errors::DEMO_FAILED, "the server of the demo did not start");
+            return Err(said.lines().take(20).fold(failure, |failure, line| failure.why(line)));
+        }
+        // Nothing tells when a socket begins to answer.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn io(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(errors::DEMO_FAILED, format!("can't {what}: {error}"))
+}

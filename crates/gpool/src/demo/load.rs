@@ -1,0 +1,111 @@
+//! What the demo submits: real processes that say which devices they were given, work for a few
+//! seconds, and end.
+
+use gpool_client::{Client, new_key};
+use gpool_wire::JobCreate;
+
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::screen::Screen;
+
+/// One job of the load.
+struct Part {
+    name: &'static str,
+    gpus: u32,
+    seconds: u32,
+    /// The name of a part that must have succeeded before.
+    after: Option<&'static str>,
+    what: &'static str,
+}
+
+/// A job that was submitted, with what it is there to show.
+pub struct Submitted {
+    /// Its id.
+    pub id: String,
+    /// What it shows.
+    pub what: &'static str,
+}
+
+/// The load for a node of so many devices.
+fn parts(n_devices: u32) -> Vec<Part> {
+    let part = |name, gpus, seconds, what| Part { name, gpus, seconds, after: None, what };
+    let mut parts = Vec::new();
+    if n_devices >= 1 {
+        parts.push(part("one", 1, 4, "one GPU"));
+    }
+    if n_devices >= 2 {
+        parts.push(part("two", 2, 6, "two GPUs on one node"));
+    }
+    if n_devices >= 4 {
+        parts.push(part("rest", n_devices - 3, 3, "all that is left"));
+    }
+    if n_devices >= 2 {
+        parts.push(part("whole", n_devices, 2, "every GPU at once: must wait for all of them"));
+        parts.push(part("small", 1, 2, "submitted after `whole`, overtakes it"));
+    }
+    let first = if n_devices >= 1 { "one" } else { "cpu" };
+    if n_devices == 0 {
+        parts.push(part("cpu", 0, 2, "no GPU at all"));
+    }
+    let after = Some(first);
+    parts.push(Part { name: "after", gpus: 0, seconds: 1, after, what: "depends on the first" });
+    parts
+}
+
+/// Submits the load, and a request that can never be met.
+///
+/// # Errors
+/// A job is refused that should not be, or one is taken that should be refused.
+pub fn submit(client: &Client, n_devices: u32, screen: &Screen) -> Result<Vec<Submitted>> {
+    let mut submitted: Vec<Submitted> = Vec::new();
+    let mut ids: Vec<(&str, String)> = Vec::new();
+    for part in parts(n_devices) {
+        let after = part.after.and_then(|name| ids.iter().find(|(other, _)| *other == name));
+        let create = JobCreate {
+            command: vec!["sh".to_owned(), "-c".to_owned(), script(part.seconds)],
+            name: Some(part.name.to_owned()),
+            gpus: Some(part.gpus.to_string()),
+            directory: Some("/".to_owned()),
+            after: after.map(|(_, id)| id.clone()).into_iter().collect(),
+            environment: path_alone(),
+            ..JobCreate::default()
+        };
+        let job = client.submit(&create, Some(&new_key())).map_err(Failure::from)?;
+        screen.data(&format!("submitted {:>3} {:6} {}\n", job.id, part.name, part.what))?;
+        ids.push((part.name, job.id.clone()));
+        submitted.push(Submitted { id: job.id, what: part.what });
+    }
+    let impossible = JobCreate {
+        command: vec!["true".to_owned()],
+        name: Some("impossible".to_owned()),
+        gpus: Some((n_devices + 8).to_string()),
+        environment: path_alone(),
+        ..JobCreate::default()
+    };
+    match client.submit(&impossible, None) {
+        Ok(job) => {
+            let what = format!("job {} asks for more GPUs than there are and was taken", job.id);
+            Err(Failure::new(errors::DEMO_FAILED, what))
+        }
+        Err(error) => {
+            let problem = error.problem();
+            screen.data(&format!("refused   impossible: {}\n", problem.detail))?;
+            for why in &problem.why {
+                screen.data(&format!("            why  {why}\n"))?;
+            }
+            screen.data("\n")?;
+            Ok(submitted)
+        }
+    }
+}
+
+fn script(seconds: u32) -> String {
+    format!(
+        "echo \"job $GPOOL_JOB_ID has GPUs [$CUDA_VISIBLE_DEVICES]\"; sleep {seconds}; echo done"
+    )
+}
+
+fn path_alone() -> std::collections::BTreeMap<String, String> {
+    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned());
+    [("PATH".to_owned(), path)].into()
+}

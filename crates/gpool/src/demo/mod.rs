@@ -1,0 +1,71 @@
+//! `gpool demo`: a cluster of one node in a temporary folder, a mixed load of real processes, a
+//! live view until all have ended, and an account of who got what and why. It speaks to its
+//! server as any client does.
+
+mod account;
+mod cluster;
+mod load;
+mod watch;
+
+use std::time::Duration;
+
+use gpool_client::Client;
+
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::screen::Screen;
+
+pub use cluster::Cluster;
+
+/// What the demo was asked.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Leave the cluster and its files there.
+    pub keep: bool,
+    /// Devices instead of those of this machine.
+    pub devices: Option<String>,
+}
+
+/// Runs the demo.
+///
+/// # Errors
+/// The cluster can't be started, or a job that should succeed did not.
+pub fn run(options: &Options, screen: &Screen) -> Result {
+    let devices = cluster::choose_devices(options.devices.as_deref())?;
+    screen.data(&format!("gpool demo: {}\n", devices.words))?;
+    let cluster = Cluster::start(&devices.argument)?;
+    screen.data(&format!(
+        "state  {}\nsocket {}\n\n",
+        cluster.folder().display(),
+        cluster.socket().display()
+    ))?;
+    let outcome = play(cluster.client(), screen);
+    if options.keep {
+        let folder = cluster.keep();
+        let socket = folder.join("api.sock");
+        screen.data(&format!(
+            "\nkept. Try:  export GPOOL_SOCKET={0}\n            gpool queue --state all; gpool gpus; gpool down\n\
+             Then remove {1}.\n",
+            socket.display(),
+            folder.display()
+        ))?;
+        outcome?;
+    } else {
+        let outcome = outcome.map(|()| Exit::OK);
+        cluster.end()?;
+        screen.data("\ncleaned up: the server is stopped and its folder removed.\n")?;
+        return outcome;
+    }
+    Ok(Exit::OK)
+}
+
+fn play(client: &Client, screen: &Screen) -> Result<()> {
+    let n_devices = client.gpus().map_err(Failure::from)?.items.len();
+    let n_devices = u32::try_from(n_devices).unwrap_or(u32::MAX);
+    let submitted = load::submit(client, n_devices, screen)?;
+    let seen = watch::until_ended(client, &submitted, screen)?;
+    account::write(client, &submitted, &seen, screen)
+}
+
+/// How long the demo waits for its server and for its jobs before it gives up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

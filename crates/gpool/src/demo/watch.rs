@@ -1,0 +1,119 @@
+//! The live view: the jobs and their states, redrawn in place on a terminal, a line a change
+//! elsewhere.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use gpool_client::Client;
+use gpool_wire::Job;
+
+use super::PATIENCE;
+use super::load::Submitted;
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::render::words;
+use crate::screen::Screen;
+
+/// What was seen of a job while it waited.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// The last reasons for which it waited.
+    pub waited_for: Vec<String>,
+    /// The jobs, by id, that ran when it waited.
+    pub overtaken_by: Vec<String>,
+}
+
+/// How often the view is drawn anew.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// Shows the jobs until all have ended; answers with what was seen of each, by id.
+///
+/// # Errors
+/// They do not end in time, or the server does not answer.
+pub fn until_ended(
+    client: &Client,
+    submitted: &[Submitted],
+    screen: &Screen,
+) -> Result<BTreeMap<String, Seen>> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+    let mut last: BTreeMap<String, String> = BTreeMap::new();
+    let mut n_drawn = 0;
+    loop {
+        let jobs = jobs(client, submitted)?;
+        for job in jobs.iter().filter(|job| !job.reasons.is_empty()) {
+            let entry = seen.entry(job.id.clone()).or_default();
+            entry.waited_for = job.reasons.iter().map(|reason| reason.text.clone()).collect();
+        }
+        note_overtaking(&jobs, &mut seen);
+        if screen.is_terminal() {
+            n_drawn = redraw(&jobs, n_drawn, screen)?;
+        } else {
+            write_changes(&jobs, &mut last, screen)?;
+        }
+        if jobs.iter().all(|job| job.state.is_end()) {
+            return Ok(seen);
+        }
+        if Instant::now() > deadline {
+            let what = "the jobs of the demo do not end";
+            return Err(Failure::new(errors::DEMO_FAILED, what));
+        }
+        std::thread::sleep(EVERY);
+    }
+}
+
+/// The demo's jobs in the order in which they were submitted.
+///
+/// # Errors
+/// The server does not answer.
+pub fn jobs(client: &Client, submitted: &[Submitted]) -> Result<Vec<Job>> {
+    submitted.iter().map(|job| client.job(&job.id).map_err(Failure::from)).collect()
+}
+
+/// A job that started although one submitted before it still waits has overtaken that one.
+fn note_overtaking(jobs: &[Job], seen: &mut BTreeMap<String, Seen>) {
+    for (at, waiting) in jobs.iter().enumerate().filter(|(_, job)| job.started_at.is_none()) {
+        for later in jobs[at + 1..].iter().filter(|job| job.started_at.is_some()) {
+            let entry = seen.entry(waiting.id.clone()).or_default();
+            if !entry.overtaken_by.contains(&later.id) {
+                entry.overtaken_by.push(later.id.clone());
+            }
+        }
+    }
+}
+
+fn line(job: &Job) -> String {
+    let mut line = format!("{:>4} {:6} {:>2} GPU  {:10}", job.id, job.name, job.gpus, job.state);
+    if !job.placement.is_empty() {
+        // Writing to text can't fail.
+        drop(write!(line, " {}", words::places(&job.placement)));
+    } else if let Some(reason) = job.reasons.first() {
+        drop(write!(line, " {}", reason.text));
+    }
+    line
+}
+
+fn redraw(jobs: &[Job], n_drawn: usize, screen: &Screen) -> Result<usize> {
+    let mut text = String::new();
+    if n_drawn > 0 {
+        drop(write!(text, "\x1b[{n_drawn}A"));
+    }
+    let room = screen.width.unwrap_or(80).saturating_sub(1);
+    for job in jobs {
+        drop(writeln!(text, "\x1b[2K{}", crate::render::table::cut(&line(job), room)));
+    }
+    screen.raw(text.as_bytes())?;
+    Ok(jobs.len())
+}
+
+fn write_changes(jobs: &[Job], last: &mut BTreeMap<String, String>, screen: &Screen) -> Result<()> {
+    for job in jobs {
+        let line = line(job);
+        if last.get(&job.id) != Some(&line) {
+            screen.data(&format!("{line}\n"))?;
+            last.insert(job.id.clone(), line);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! Kinds of error that only the command line meets, beside those of the API's catalogue, and the
+//! look-up of both. Codes are never re-used.
+
+use gpool_model::Code;
+use gpool_wire::catalogue::{
+    self, EXIT_NOT_PERMITTED, EXIT_OTHER, EXIT_TIMED_OUT, EXIT_USAGE, Entry,
+};
+
+pub use gpool_wire::catalogue::{INTERNAL, INVALID};
+
+macro_rules! own {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $exit:ident, $title:literal, $help:literal;)*) => {
+        $($(#[$doc])* pub const $name: Code = Code($code);)*
+
+        /// What the command line adds to the catalogue, by code.
+        pub static OWN: &[Entry] = &[
+            $(Entry { code: $name, exit: $exit, status: 0, title: $title, help: $help },)*
+        ];
+    };
+}
+
+own! {
+    /// See the catalogue.
+    NO_SUCH_FLAG = 210, EXIT_USAGE, "there is no such flag",
+        "A word that starts with a dash is no flag of this command. Unknown flags are refused rather than handed on, so that a typing error does not become part of a job. Flags of the job's own program come after two dashes: gpool run --gpus 1 -- program --its-flag.";
+    /// See the catalogue.
+    NO_SUCH_VERB = 211, EXIT_USAGE, "there is no such command",
+        "The first word after gpool says what to do: run, submit, queue and so on. gpool --help lists all of them.";
+    /// See the catalogue.
+    USAGE = 212, EXIT_USAGE, "the command line is not complete",
+        "Something is missing from the command line, or two parts of it exclude each other. The command with --help shows what it takes.";
+    /// See the catalogue.
+    BAD_VARIABLE = 213, EXIT_USAGE, "a GPOOL_SUBMIT_ variable is not valid",
+        "Variables that start with GPOOL_SUBMIT_ are defaults for the flags of run and submit: GPOOL_SUBMIT_GPUS=1 is --gpus 1. One that is no flag, or whose value is not understood, is refused rather than ignored.";
+    /// See the catalogue.
+    BAD_DIRECTIVE = 214, EXIT_USAGE, "a line of the script is not valid",
+        "Lines such as '# GPOOL --gpus 2 --time 1h' in the comments at a script's start are flags of submit. The message names the line. Flags on the command line and GPOOL_SUBMIT_ variables go before them.";
+    /// See the catalogue.
+    ENVIRONMENT_TOO_LARGE = 215, EXIT_USAGE, "the environment is too large",
+        "A job gets the environment of whoever submits it, and a request may have 1 MB in all. --clean-env passes only HOME, PATH, USER and LANG, and -e adds what is needed. Large data belongs in files.";
+    /// See the catalogue.
+    BAD_DIRECTORY = 216, EXIT_USAGE, "the working directory can't be used",
+        "A job runs in the folder in which it was submitted, or in that of --cwd. It must exist, and its path must be UTF-8.";
+    /// See the catalogue.
+    BAD_COLUMN = 217, EXIT_USAGE, "there is no such column or key",
+        "--format takes the columns of a list, --filter and --sort the keys of its JSON (gpool queue --json shows them). The message lists those that there are.";
+    /// See the catalogue.
+    NOT_WRITTEN = 218, EXIT_OTHER, "the output can't be written",
+        "Standard output, or the file named, could not be written: the disk is full, or the file may not be written. What was asked of the server has been done.";
+    /// See the catalogue.
+    NOT_STARTED = 220, EXIT_OTHER, "the server did not start",
+        "gpool up started a server in the background, and it ended before it answered. Its own words are shown; the whole log is STATE/server.log. gpool up --foreground shows it as it starts.";
+    /// See the catalogue.
+    RUNS_ALREADY = 221, EXIT_OTHER, "a server runs already",
+        "On one socket and one state directory there is one server at a time. gpool status shows the one that runs, and gpool down stops it; its jobs go on. A second server needs its own --state-dir and --socket.";
+    /// See the catalogue.
+    NOT_STOPPED = 222, EXIT_TIMED_OUT, "the server has not stopped",
+        "The server was told to stop and still runs. With --now it first ends all jobs, which takes as long as their grace. Its log is STATE/server.log.";
+    /// See the catalogue.
+    NO_TOPIC = 223, EXIT_USAGE, "there is no such topic",
+        "gpool help takes the code of an error (GP0412), the name of a command, or a topic; without one it lists the topics.";
+    /// See the catalogue.
+    STORE_FAULT = 224, EXIT_OTHER, "the store can't be used",
+        "The store of the state directory, or a backup of it, could not be opened, checked or copied. The message says why. Nothing was changed. gpool verify checks a store that no server uses.";
+    /// See the catalogue.
+    CONNECTION_LOST = 225, EXIT_OTHER, "the connection was lost",
+        "The server ended while it was being listened to, and did not come back in time. Jobs that run go on. gpool logs -f goes on with a job's output once a server answers again.";
+    /// See the catalogue.
+    AMBIGUOUS = 226, EXIT_USAGE, "several jobs have that name",
+        "A job can be named by its name only while one job has it. The message lists their ids.";
+    /// See the catalogue.
+    NEVER_ENDED = 227, EXIT_TIMED_OUT, "the jobs have not ended",
+        "gpool wait waited for as long as --timeout allows. The jobs are not touched by that.";
+    /// See the catalogue.
+    DEMO_FAILED = 228, EXIT_OTHER, "the demo or the benchmark did not work",
+        "gpool demo and gpool bench start a cluster of their own in a temporary folder. It did not start, or a job that should have succeeded did not. gpool doctor shows what this machine lacks.";
+    /// See the catalogue.
+    WOULD_WAIT = 503, EXIT_NOT_PERMITTED, "it would have to wait",
+        "With --no-queue a job that can't start at once is refused. The message says what keeps it. Without --no-queue it waits for its turn.";
+}
+
+/// The entry of a code, wherever it is listed.
+#[must_use]
+pub fn entry(code: Code) -> Option<&'static Entry> {
+    catalogue::entry(code).or_else(|| OWN.iter().find(|entry| entry.code == code))
+}
+
+/// The entry of a code as users write it: `GP0412`, `gp412`, `412`.
+#[must_use]
+pub fn find(text: &str) -> Option<&'static Entry> {
+    let digits = match text.get(..2) {
+        Some(prefix) if prefix.eq_ignore_ascii_case("gp") => &text[2..],
+        _ => text,
+    };
+    entry(Code(digits.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_code_is_used_twice() {
+        let all = catalogue::CATALOGUE.iter().chain(OWN).map(|entry| entry.code);
+        let mut codes: Vec<Code> = all.collect();
+        let n_codes = codes.len();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), n_codes);
+    }
+
+    #[test]
+    fn codes_are_found_as_people_write_them() {
+        for text in ["GP0412", "gp412", "412"] {
+            assert_eq!(find(text).map(|entry| entry.exit), Some(4), "{text}");
+        }
+        assert_eq!(find("GP0210").map(|entry| entry.exit), Some(2));
+        for text in ["", "GP", "GP9999", "é", "ÿÿ12"] {
+            assert!(find(text).is_none(), "{text}");
+        }
+    }
+}

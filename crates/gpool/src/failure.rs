@@ -1,0 +1,206 @@
+//! What went wrong, in four parts, always in this order: what, why, what to try, and a code to look
+//! up. The only way in which a verb ends badly.
+
+use std::fmt::Write as _;
+
+use gpool_model::Code;
+use gpool_wire::Problem;
+use serde_json::json;
+
+use crate::errors;
+use crate::exit::Exit;
+use crate::render::safe::{safe, safe_json};
+use crate::render::style::Style;
+
+/// What went wrong and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    exit: Exit,
+    code: Option<Code>,
+    what: String,
+    why: Vec<String>,
+    tries: Vec<String>,
+}
+
+/// What a verb comes to: how the program ends, or what went wrong.
+pub type Result<T = Exit> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// A failure with a code; how the program ends follows from it.
+    #[must_use]
+    pub fn new(code: Code, what: impl Into<String>) -> Self {
+        Self {
+            exit: exit_of(code),
+            code: Some(code),
+            what: what.into(),
+            why: Vec::new(),
+            tries: Vec::new(),
+        }
+    }
+
+    /// The reader of standard output has gone: end without a word.
+    #[must_use]
+    pub fn pipe_closed() -> Self {
+        Self {
+            exit: Exit::PIPE_CLOSED,
+            code: None,
+            what: String::new(),
+            why: Vec::new(),
+            tries: Vec::new(),
+        }
+    }
+
+    /// Adds a fact.
+    #[must_use]
+    pub fn why(mut self, fact: impl Into<String>) -> Self {
+        self.why.push(fact.into());
+        self
+    }
+
+    /// Adds something to try.
+    #[must_use]
+    pub fn tip(mut self, command: impl Into<String>) -> Self {
+        self.tries.push(command.into());
+        self
+    }
+
+    /// Ends the program otherwise than the code says.
+    #[must_use]
+    pub fn exit_with(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    /// The same under another code, with its first line changed.
+    #[must_use]
+    pub fn moved(mut self, code: Code, what: impl FnOnce(&str) -> String) -> Self {
+        self.code = Some(code);
+        self.exit = exit_of(code);
+        self.what = what(&self.what);
+        self
+    }
+
+    /// How the program ends.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// Its code.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        self.code
+    }
+
+    /// The first line of it.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// The text for people; empty if nothing is to be said.
+    #[must_use]
+    pub fn text(&self, colors: bool) -> String {
+        if self.what.is_empty() {
+            return String::new();
+        }
+        let mut text = format!("{} {}\n", Style::Bad.paint("error:", colors), safe(&self.what));
+        for (label, lines) in [("why", &self.why), ("try", &self.tries)] {
+            for (n, line) in lines.iter().enumerate() {
+                let label = if n == 0 { label } else { "" };
+                let _ = writeln!(text, "  {label:<3}  {}", safe(line));
+            }
+        }
+        if let Some(code) = self.code {
+            let _ = writeln!(text, "  {code} · gpool help {code}");
+        }
+        text
+    }
+
+    /// The same as a JSON document on one line.
+    #[must_use]
+    pub fn json(&self) -> String {
+        if self.what.is_empty() {
+            return String::new();
+        }
+        let code = self.code.map(|code| code.to_string());
+        let document = json!({
+            "apiVersion": "gpool/v1",
+            "error": {
+                "docs": code.as_ref().map(|code| format!("gpool help {code}")),
+                "code": code,
+                "message": self.what,
+                "why": self.why,
+                "try": self.tries,
+            },
+        });
+        format!("{}\n", safe_json(&document.to_string()))
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        let what = match (problem.detail.as_str(), problem.title.as_str()) {
+            ("", "") => format!("the server answered with status {}", problem.status),
+            ("", title) => title.to_owned(),
+            (detail, _) => detail.to_owned(),
+        };
+        Self {
+            exit: Exit(problem.exit_code()),
+            code: code_of(&problem.code),
+            what,
+            why: problem.why,
+            tries: problem.tries,
+        }
+    }
+}
+
+fn code_of(text: &str) -> Option<Code> {
+    text.strip_prefix("GP")?.parse().ok().map(Code)
+}
+
+fn exit_of(code: Code) -> Exit {
+    errors::entry(code).map_or(Exit::FAILED, |entry| Exit(entry.exit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn impossible() -> Failure {
+        Failure::new(
+            gpool_wire::catalogue::IMPOSSIBLE_GPUS,
+            "no node could ever run this: 16 × H100 on one node",
+        )
+        .why("the largest H100 node is lab7 with 8")
+        .tip("gpool run --gpus h100:8 -- python x.py")
+        .tip("gpool run --gpus a100:16 -- python \u{1b}[2J")
+    }
+
+    #[test]
+    fn an_error_says_what_why_try_and_code() {
+        insta::assert_snapshot!(impossible().text(false), @r"
+        error: no node could ever run this: 16 × H100 on one node
+          why  the largest H100 node is lab7 with 8
+          try  gpool run --gpus h100:8 -- python x.py
+               gpool run --gpus a100:16 -- python \x1b[2J
+          GP0412 · gpool help GP0412
+        ");
+        assert_eq!(impossible().exit(), Exit(4));
+    }
+
+    #[test]
+    fn the_json_of_an_error_is_one_document() {
+        let document: serde_json::Value =
+            serde_json::from_str(&impossible().json()).expect("it is JSON");
+        assert_eq!(document["error"]["code"], "GP0412");
+        assert_eq!(document["error"]["docs"], "gpool help GP0412");
+        assert_eq!(document["error"]["try"][0], "gpool run --gpus h100:8 -- python x.py");
+    }
+
+    #[test]
+    fn a_closed_pipe_says_nothing() {
+        assert_eq!(Failure::pipe_closed().text(true), "");
+        assert_eq!(Failure::pipe_closed().json(), "");
+    }
+}

@@ -1,0 +1,199 @@
+//! Flags of a job that stand elsewhere than on the command line: `GPOOL_SUBMIT_…` variables and the
+//! directives of a script.
+
+use clap::{ArgAction, Args as _, Command, FromArgMatches as _};
+use gpool_model::Code;
+use gpool_wire::json;
+
+use crate::args::job_flags::JobFlags;
+use crate::directives;
+use crate::failure::{Failure, Result};
+use crate::script::Script;
+use crate::{errors, usage};
+
+const PREFIX: &str = "GPOOL_SUBMIT_";
+
+/// Flags from variables: `GPOOL_SUBMIT_GPUS=1` is `--gpus 1`, `GPOOL_SUBMIT_HOLD=1` is `--hold`.
+///
+/// # Errors
+/// A variable with that prefix is no flag, or its value is not understood.
+pub fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Result<JobFlags> {
+    let mut flags = JobFlags::default();
+    let mut set: Vec<(String, String)> =
+        variables.filter(|(name, value)| name.starts_with(PREFIX) && !value.is_empty()).collect();
+    set.sort();
+    for (name, value) in set {
+        let parser = parser();
+        let known: Vec<(String, String, bool)> = known(&parser);
+        let Some((_, flag, is_switch)) = known.iter().find(|(variable, ..)| *variable == name)
+        else {
+            let names = known.iter().map(|(variable, ..)| variable.as_str());
+            let failure = Failure::new(
+                errors::BAD_VARIABLE,
+                format!("there is no flag for the variable {name}"),
+            );
+            return Err(match json::nearest(&name, names) {
+                Some(near) => failure.why(format!("the nearest there is: {near}")),
+                None => failure,
+            }
+            .tip(format!("unset {name}")));
+        };
+        let word = match (is_switch, value.to_ascii_lowercase().as_str()) {
+            (false, _) => format!("--{flag}={value}"),
+            (true, "1" | "true" | "yes" | "on") => format!("--{flag}"),
+            (true, "0" | "false" | "no" | "off") => continue,
+            (true, _) => {
+                return Err(Failure::new(
+                    errors::BAD_VARIABLE,
+                    format!("{name}={value:?} is neither yes nor no"),
+                )
+                .tip(format!("{name}=1, or unset it")));
+            }
+        };
+        let read = read(&[word])
+            .map_err(|failure| at(&failure, errors::BAD_VARIABLE, &format!("variable {name}")))?;
+        flags = flags.or(read);
+    }
+    Ok(flags)
+}
+
+/// Flags from the directives of a script, the later lines before the earlier.
+///
+/// # Errors
+/// A line is not understood; the message has its number.
+pub fn from_directives(script: &Script) -> Result<JobFlags> {
+    let path = &script.path;
+    let found = directives::find(&script.bytes).map_err(|error| {
+        Failure::new(errors::BAD_DIRECTIVE, format!("{path}:{}: {error}", error.line))
+            .tip("# GPOOL --note 'two words'")
+    })?;
+    let mut flags = JobFlags::default();
+    for directive in found {
+        let read = read(&directive.words).map_err(|failure| {
+            at(&failure, errors::BAD_DIRECTIVE, &format!("{path}:{}", directive.line))
+        })?;
+        flags = read.or(flags);
+    }
+    Ok(flags)
+}
+
+/// The variable of each flag, the flag, and whether it is a switch.
+fn known(parser: &Command) -> Vec<(String, String, bool)> {
+    let long = |arg: &clap::Arg| {
+        let long = arg.get_long()?.to_owned();
+        let variable = format!("{PREFIX}{}", long.to_ascii_uppercase().replace('-', "_"));
+        Some((variable, long, matches!(arg.get_action(), ArgAction::SetTrue)))
+    };
+    parser.get_arguments().filter_map(long).collect()
+}
+
+fn parser() -> Command {
+    JobFlags::augment_args(Command::new("gpool submit"))
+        .no_binary_name(true)
+        .args_override_self(true)
+        .disable_help_flag(true)
+}
+
+fn read(words: &[String]) -> Result<JobFlags> {
+    let matches = parser()
+        .try_get_matches_from(words)
+        .map_err(|error| usage::failure(&error, Some("submit")))?;
+    JobFlags::from_arg_matches(&matches).map_err(|error| usage::failure(&error, Some("submit")))
+}
+
+/// The same failure, with the place it is about.
+fn at(failure: &Failure, code: Code, place: &str) -> Failure {
+    failure.clone().moved(code, |what| format!("{place}: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(set: &[(&str, &str)]) -> Result<JobFlags> {
+        from_variables(set.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())))
+    }
+
+    fn script(text: &str) -> Script {
+        Script { path: "train.sh".to_owned(), bytes: text.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn variables_are_defaults_of_flags() {
+        let flags = variables(&[
+            ("GPOOL_SUBMIT_GPUS", "a100:2"),
+            ("GPOOL_SUBMIT_CLEAN_ENV", "1"),
+            ("GPOOL_SUBMIT_HOLD", "0"),
+            ("GPOOL_SUBMIT_PRIORITY", "-5"),
+            ("GPOOL_SUBMIT_TIME", ""),
+            ("GPOOL_JOB_ID", "12"),
+        ])
+        .expect("all are flags");
+        let expected = JobFlags {
+            gpus: Some("a100:2".to_owned()),
+            clean_env: true,
+            priority: Some(-5),
+            ..JobFlags::default()
+        };
+        assert_eq!(flags, expected);
+    }
+
+    #[test]
+    fn a_wrong_variable_is_named_with_the_nearest() {
+        insta::assert_snapshot!(
+            variables(&[("GPOOL_SUBMIT_GPU", "1")]).expect_err("no flag").text(false), @r"
+        error: there is no flag for the variable GPOOL_SUBMIT_GPU
+          why  the nearest there is: GPOOL_SUBMIT_GPUS
+          try  unset GPOOL_SUBMIT_GPU
+          GP0213 · gpool help GP0213
+        ");
+        insta::assert_snapshot!(
+            variables(&[("GPOOL_SUBMIT_MEM", "12Q")]).expect_err("no size").what(),
+            @r#"variable GPOOL_SUBMIT_MEM: --mem: "12Q" is not an amount of memory (position 3: 'Q'); write, for example, 20G or 512M"#);
+        assert!(variables(&[("GPOOL_SUBMIT_HOLD", "perhaps")]).is_err());
+    }
+
+    #[test]
+    fn later_directives_win_and_lists_are_joined() {
+        let flags = from_directives(&script(
+            "#!/bin/sh\n# GPOOL --gpus 2 -e A=1\n#GPOOL --gpus 1 -e A=2 --after 7\ntrue\n",
+        ))
+        .expect("both are fine");
+        assert_eq!(flags.gpus.as_deref(), Some("1"));
+        assert_eq!(flags.after, ["7"]);
+        let values: Vec<_> = flags.env.iter().filter_map(|v| v.value.as_deref()).collect();
+        assert_eq!(values, ["1", "2"]);
+    }
+
+    #[test]
+    fn a_wrong_directive_is_named_by_its_line() {
+        for (text, expected) in [
+            ("#!/bin/sh\n\n# GPOOL --gpu 2\n", "train.sh:3: there is no flag --gpu"),
+            (
+                "#!/bin/sh\n# GPOOL --gpus -1\n",
+                "train.sh:2: --gpus: \"-1\" is not a number of GPUs",
+            ),
+            ("#!/bin/sh\n# GPOOL --note 'x\n", "train.sh:2: a quotation mark is not closed"),
+            ("#!/bin/sh\n# GPOOL train\n", "train.sh:2: "),
+        ] {
+            let failure = from_directives(&script(text)).expect_err(text);
+            assert!(failure.what().starts_with(expected), "{}", failure.what());
+            assert_eq!(failure.exit().0, 2);
+        }
+    }
+
+    #[test]
+    fn the_command_line_wins_over_variables_and_these_over_directives() {
+        let directives =
+            from_directives(&script("#!/bin/sh\n# GPOOL --gpus 1 --time 1h --name a -e X=1\n"))
+                .expect("fine");
+        let variables =
+            variables(&[("GPOOL_SUBMIT_GPUS", "2"), ("GPOOL_SUBMIT_TIME", "2h")]).expect("fine");
+        let line = JobFlags { gpus: Some("3".to_owned()), ..JobFlags::default() };
+        let flags = line.or(variables).or(directives);
+        assert_eq!(
+            (flags.gpus.as_deref(), flags.time.as_deref(), flags.name.as_deref()),
+            (Some("3"), Some("2h"), Some("a"))
+        );
+    }
+}

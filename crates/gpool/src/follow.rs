@@ -1,0 +1,92 @@
+//! Follows what a job writes, through restarts of the server: nothing is lost, nothing comes twice.
+
+use std::io::{ErrorKind, Read as _, Write};
+use std::time::{Duration, Instant};
+
+use gpool_client::{Client, Error, LogQuery};
+
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::screen::not_written;
+use crate::session::LISTEN_RETRIES;
+
+/// Between two tries to reach a server that went away.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Copies a job's output until it ends; with `query.follow`, until the job has ended. `away` is
+/// called once each time the server goes away.
+///
+/// # Errors
+/// There is no such log, the reader has gone, or the server stays away.
+pub fn copy(
+    client: &Client,
+    id: &str,
+    query: &LogQuery,
+    out: &mut dyn Write,
+    away: &mut dyn FnMut(),
+) -> Result<()> {
+    let mut n_seen = 0;
+    let mut lost_at: Option<Instant> = None;
+    loop {
+        let lost = match copy_once(client, id, query, &mut n_seen, out) {
+            Ok(()) => return Ok(()),
+            Err(Stopped::Finally(failure)) => return Err(failure),
+            Err(Stopped::Lost(error)) => error,
+        };
+        // Which part of a tail was seen can't be told later, so only a whole log goes on.
+        let goes_on = query.follow && query.tail.is_none() && query.since.is_none();
+        if !goes_on {
+            return Err(Failure::from(lost));
+        }
+        let began = match lost_at {
+            Some(began) => began,
+            None => {
+                away();
+                *lost_at.insert(Instant::now())
+            }
+        };
+        if began.elapsed() > LISTEN_RETRIES {
+            return Err(Failure::new(errors::CONNECTION_LOST, "the server did not come back")
+                .tip(format!("gpool logs -f {id}")));
+        }
+        std::thread::sleep(PAUSE);
+        if client.ready().is_ok() {
+            lost_at = None;
+        }
+    }
+}
+
+enum Stopped {
+    Lost(Error),
+    Finally(Failure),
+}
+
+fn copy_once(
+    client: &Client,
+    id: &str,
+    query: &LogQuery,
+    n_seen: &mut u64,
+    out: &mut dyn Write,
+) -> std::result::Result<(), Stopped> {
+    let mut logs = client.logs(id, query).map_err(|error| match error.is_away() {
+        true => Stopped::Lost(error),
+        false => Stopped::Finally(Failure::from(error)),
+    })?;
+    let mut n_to_skip = *n_seen;
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let n_read = match logs.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n_read) => n_read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Stopped::Lost(Error::Lost { why: error.to_string() })),
+        };
+        let n_skipped = usize::try_from(n_to_skip).unwrap_or(usize::MAX).min(n_read);
+        n_to_skip -= n_skipped as u64;
+        let new = &buffer[n_skipped..n_read];
+        out.write_all(new)
+            .and_then(|()| out.flush())
+            .map_err(|error| Stopped::Finally(not_written(&error)))?;
+        *n_seen += new.len() as u64;
+    }
+}

@@ -1,0 +1,34 @@
+//! The command line of gpool. Each verb is a file under `verbs`; `render` makes text of what the
+//! API answers; the rest reads what users write. Everything but `up` and the verbs on a store
+//! speaks to a server through the API and nothing else.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::result_large_err,
+    reason = "a failure carries all that is said about it, and failing is no hot path"
+)]
+
+pub mod args;
+pub mod bench;
+pub mod caller;
+pub mod cli;
+pub mod demo;
+pub mod directives;
+pub mod entry;
+pub mod errors;
+pub mod exit;
+pub mod failure;
+pub mod flags;
+pub mod follow;
+pub mod outcome;
+pub mod reference;
+pub mod render;
+pub mod request;
+pub mod resolve;
+pub mod screen;
+pub mod script;
+pub mod serve;
+pub mod session;
+pub mod topics;
+pub mod usage;
+pub mod verbs;

@@ -1,0 +1,192 @@
+//! How users name jobs: `1842`, `1842.3`, `1842#2`, a name, `@`, `@~2`, `last`, `10-20:2`, lists and
+//! `all`. Only reads them; [`crate::resolve`] finds the jobs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use gpool_model::JobId;
+use thiserror::Error;
+
+/// One or more jobs as a user names them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference {
+    /// One job, or one run of it.
+    Id {
+        /// Which.
+        job: JobId,
+        /// Which run; `None` is the latest.
+        attempt: Option<u32>,
+    },
+    /// Every `step`th of some consecutive numbers.
+    Range {
+        /// The first number.
+        first: u64,
+        /// The last number, if the steps meet it.
+        last: u64,
+        /// From one to the next, at least 1.
+        step: u64,
+    },
+    /// The caller's own newest job, or one so many before it.
+    Newest {
+        /// 0 is the newest.
+        back: u32,
+    },
+    /// A job by its name, if only one has it.
+    Name(String),
+    /// All of the caller's jobs that have not ended.
+    All,
+}
+
+/// Why a word names no job.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{word:?} is not a job: {why}; write, for example, 1842, 10-20, 1,2,3, @ or a name")]
+pub struct ReferenceError {
+    word: String,
+    why: &'static str,
+}
+
+impl Reference {
+    /// Most numbers that a range may have; more is a slip of the pen.
+    pub const RANGE_MAX: u64 = 1_000_000;
+
+    /// Reads a list of references: `1,2,10-20`.
+    ///
+    /// # Errors
+    /// The first word that names no job.
+    pub fn list(text: &str) -> Result<Vec<Self>, ReferenceError> {
+        text.split(',').map(str::parse).collect()
+    }
+
+    /// Whether it may stand for several jobs.
+    #[must_use]
+    pub fn is_several(&self) -> bool {
+        matches!(self, Self::Range { .. } | Self::All)
+    }
+
+    fn range(word: &str) -> Option<Result<Self, &'static str>> {
+        let (numbers, step) = match word.split_once(':') {
+            Some((numbers, step)) => (numbers, step),
+            None => (word, "1"),
+        };
+        let (first, last) = numbers.split_once('-')?;
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        if ![first, last, step].into_iter().all(is_number) {
+            return None;
+        }
+        let (Ok(first), Ok(last), Ok(step)) =
+            (first.parse::<u64>(), last.parse::<u64>(), step.parse::<u64>())
+        else {
+            return Some(Err("the number is too large"));
+        };
+        Some(match () {
+            () if step == 0 => Err("a step of 0 goes nowhere"),
+            () if last < first => Err("the range ends before it starts"),
+            () if (last - first) / step >= Self::RANGE_MAX => {
+                Err("the range has more than a million numbers")
+            }
+            () => Ok(Self::Range { first, last, step }),
+        })
+    }
+}
+
+impl FromStr for Reference {
+    type Err = ReferenceError;
+
+    fn from_str(word: &str) -> Result<Self, ReferenceError> {
+        let bad = |why| Err(ReferenceError { word: word.chars().take(80).collect(), why });
+        match word {
+            "" => return bad("it is empty"),
+            "all" => return Ok(Self::All),
+            "@" | "last" => return Ok(Self::Newest { back: 0 }),
+            _ => {}
+        }
+        if let Some(back) = word.strip_prefix("@~") {
+            let Ok(back) = back.parse() else { return bad("after @~ comes a number") };
+            return Ok(Self::Newest { back });
+        }
+        if word.starts_with('@') {
+            return bad("@ is the newest job, and @~2 the one two before it");
+        }
+        if let Some(range) = Self::range(word) {
+            return range.or_else(bad);
+        }
+        if !word.starts_with(|c: char| c.is_ascii_digit()) {
+            return Ok(Self::Name(word.to_owned()));
+        }
+        let (id, attempt) = match word.split_once('#') {
+            None => (word, None),
+            Some((id, attempt)) => match attempt.parse() {
+                Ok(attempt) if attempt > 0 => (id, Some(attempt)),
+                _ => return bad("after # comes the number of a run, from 1"),
+            },
+        };
+        match id.parse::<JobId>() {
+            Ok(job) if job.number.0 > 0 => Ok(Self::Id { job, attempt }),
+            Ok(_) => bad("numbers start at 1"),
+            // A name may start with a digit: 3d-unet.
+            Err(_) if attempt.is_none() && id.contains(|c: char| c.is_ascii_alphabetic()) => {
+                Ok(Self::Name(word.to_owned()))
+            }
+            Err(_) => bad("a number was expected"),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id { job, attempt: None } => write!(f, "{job}"),
+            Self::Id { job, attempt: Some(attempt) } => write!(f, "{job}#{attempt}"),
+            Self::Range { first, last, step: 1 } => write!(f, "{first}-{last}"),
+            Self::Range { first, last, step } => write!(f, "{first}-{last}:{step}"),
+            Self::Newest { back: 0 } => f.write_str("@"),
+            Self::Newest { back } => write!(f, "@~{back}"),
+            Self::Name(name) => f.write_str(name),
+            Self::All => f.write_str("all"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u64) -> Reference {
+        Reference::Id { job: JobId::single(number), attempt: None }
+    }
+
+    #[test]
+    fn every_form_is_read_and_written_back() {
+        for text in
+            ["1842", "1842.3", "1842#2", "@", "@~2", "10-20", "10-20:2", "all", "train", "3d-unet"]
+        {
+            let reference: Reference = text.parse().expect(text);
+            assert_eq!(reference.to_string(), text);
+        }
+        assert_eq!("last".parse(), Ok(Reference::Newest { back: 0 }));
+        assert_eq!("1842_3".parse::<Reference>().expect("slurm form").to_string(), "1842.3");
+        assert_eq!(Reference::list("1,2,3"), Ok(vec![id(1), id(2), id(3)]));
+    }
+
+    #[test]
+    fn what_names_no_job_is_refused() {
+        for text in [
+            "",
+            "0",
+            "1,,2",
+            "@x",
+            "@~",
+            "@~-1",
+            "20-10",
+            "10-20:0",
+            "1842#0",
+            "1842#x",
+            "1842#",
+            "1-99999999999999999999",
+            "1-9999999999",
+            "99999999999999999999",
+        ] {
+            assert!(Reference::list(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Bars of block characters.
+
+const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+
+/// A part of a whole as a bar of so many columns, always that wide. A part of nothing is empty.
+#[must_use]
+pub fn bar(part: u64, whole: u64, columns: usize) -> String {
+    let in_eighths = u64::try_from(columns * 8).unwrap_or(u64::MAX);
+    let part = part.min(whole);
+    let eighths = u128::from(part) * u128::from(in_eighths) / u128::from(whole.max(1));
+    let eighths = usize::try_from(eighths).unwrap_or(0);
+    // Something is never shown as nothing.
+    let eighths = if part > 0 { eighths.max(1) } else { 0 };
+    let mut text = "█".repeat(eighths / 8);
+    if !eighths.is_multiple_of(8) {
+        text.push(EIGHTHS[eighths % 8]);
+    }
+    let blanks = columns - text.chars().count();
+    text.extend(std::iter::repeat_n(' ', blanks));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_always_as_wide() {
+        assert_eq!(bar(0, 100, 6), "      ");
+        assert_eq!(bar(1, 1000, 6), "▏     ");
+        assert_eq!(bar(50, 100, 6), "███   ");
+        assert_eq!(bar(91, 100, 6), "█████▍");
+        assert_eq!(bar(100, 100, 6), "██████");
+        assert_eq!(bar(u64::MAX, 1, 6), "██████");
+        assert_eq!(bar(1, 0, 6), "      ");
+    }
+}

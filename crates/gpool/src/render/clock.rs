@@ -1,0 +1,153 @@
+//! Moments and lengths of time for people: local with the zone unless UTC is asked for. Also reads
+//! the moments that people write.
+
+use std::sync::OnceLock;
+
+use gpool_model::{Millis, Timestamp, parse};
+use gpool_wire::Time;
+use jiff::tz::TimeZone;
+use jiff::{Zoned, civil};
+
+/// Writes moments in one zone.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    utc: bool,
+    // Read when first asked for, since most verbs print no moment.
+    zone: OnceLock<TimeZone>,
+}
+
+impl Clock {
+    /// A clock of the machine's zone, or of UTC.
+    #[must_use]
+    pub fn new(utc: bool) -> Self {
+        Self { utc, zone: OnceLock::new() }
+    }
+
+    fn zone(&self) -> &TimeZone {
+        self.zone.get_or_init(|| if self.utc { TimeZone::UTC } else { TimeZone::system() })
+    }
+
+    fn local(&self, moment: Time) -> Zoned {
+        // A moment out of range comes from a broken clock; the last that can be written stands
+        // for it.
+        let millis = i64::try_from(moment.0.get()).unwrap_or(i64::MAX);
+        let moment = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
+        moment.to_zoned(self.zone().clone())
+    }
+
+    /// A moment in full, with its zone: `2026-11-20 15:30:00 CET`.
+    #[must_use]
+    pub fn full(&self, moment: Time) -> String {
+        self.local(moment).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
+    }
+
+    /// A moment in as few letters as tell it from `now`: `15:30`, `Fri 15:30`, `2026-11-20`.
+    #[must_use]
+    pub fn short(&self, moment: Time, now: Time) -> String {
+        let (then, today) = (self.local(moment), self.local(now));
+        let days = (then.date() - today.date()).get_days().abs();
+        let format = match days {
+            0 => "%H:%M",
+            1..=6 => "%a %H:%M",
+            _ => "%Y-%m-%d",
+        };
+        then.strftime(format).to_string()
+    }
+
+    /// A moment to the second, for lists of events: `15:30:02`, with the date on another day.
+    #[must_use]
+    pub fn second(&self, moment: Time, now: Time) -> String {
+        let (then, today) = (self.local(moment), self.local(now));
+        let format = if then.date() == today.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+        then.strftime(format).to_string()
+    }
+
+    /// The zone's name at that moment.
+    #[must_use]
+    pub fn zone_name(&self, moment: Time) -> String {
+        self.local(moment).strftime("%Z").to_string()
+    }
+
+    /// Reads a moment: how long ago (`2h`), a time of today (`15:30`), a date, or RFC 3339.
+    ///
+    /// # Errors
+    /// It is none of them.
+    pub fn read(&self, text: &str, now: Time) -> Result<Time, String> {
+        if let Ok(moment) = text.parse::<Time>() {
+            return Ok(moment);
+        }
+        let is_time = text.len() >= 4 && text.contains(':') && !text.contains('-');
+        let civil = match is_time.then(|| text.parse::<civil::Time>().ok()).flatten() {
+            Some(time) => Some(self.local(now).date().to_datetime(time)),
+            None => text.parse::<civil::DateTime>().ok(),
+        };
+        if let Some(moment) = civil.and_then(|civil| self.zoned(civil)) {
+            return Ok(moment);
+        }
+        // A bare number could be minutes or a year: nobody agrees, so it is refused.
+        let is_bare = text.bytes().all(|b| b.is_ascii_digit());
+        let ago = (!is_bare).then(|| parse::span(text).ok()).flatten();
+        let moment = ago.and_then(|ago| now.0.get().checked_sub(ago.get()));
+        moment.map(|millis| Time(Timestamp::new(millis))).ok_or_else(|| {
+            format!("{text:?} is not a moment; write, for example, 2h (ago), 15:30 or 2026-11-20")
+        })
+    }
+
+    fn zoned(&self, civil: civil::DateTime) -> Option<Time> {
+        let moment = civil.to_zoned(self.zone().clone()).ok()?.timestamp();
+        u64::try_from(moment.as_millisecond()).ok().map(|millis| Time(Timestamp::new(millis)))
+    }
+}
+
+/// The moment it is.
+#[must_use]
+pub fn now() -> Time {
+    let millis = jiff::Timestamp::now().as_millisecond();
+    Time(Timestamp::new(u64::try_from(millis).unwrap_or(0)))
+}
+
+/// Seconds of the API as a length of time.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
+pub fn span(seconds: f64) -> Millis {
+    // Far above any length of time there is, and exact as a float.
+    const MOST: f64 = 1e15;
+    Millis::new((seconds * 1000.0).clamp(0.0, MOST) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Time {
+        text.parse().expect(text)
+    }
+
+    #[test]
+    fn moments_are_as_short_as_they_can_be() {
+        let clock = Clock::new(true);
+        let now = at("2026-11-20T14:50:00Z");
+        assert_eq!(clock.short(at("2026-11-20T15:30:00Z"), now), "15:30");
+        assert_eq!(clock.short(at("2026-11-22T15:30:00Z"), now), "Sun 15:30");
+        assert_eq!(clock.short(at("2026-12-24T15:30:00Z"), now), "2026-12-24");
+        assert_eq!(clock.full(now), "2026-11-20 14:50:00 UTC");
+    }
+
+    #[test]
+    fn moments_are_read_as_people_write_them() {
+        let clock = Clock::new(true);
+        let now = at("2026-11-20T14:50:00Z");
+        for (text, moment) in [
+            ("2h", "2026-11-20T12:50:00Z"),
+            ("15:30", "2026-11-20T15:30:00Z"),
+            ("2026-11-19", "2026-11-19T00:00:00Z"),
+            ("2026-11-19T10:00", "2026-11-19T10:00:00Z"),
+            ("2026-11-19T10:00:00+01:00", "2026-11-19T09:00:00Z"),
+        ] {
+            assert_eq!(clock.read(text, now), Ok(at(moment)), "{text}");
+        }
+        for text in ["", "yesterday", "2026", "25:99", "-1h", "99999999999999w"] {
+            assert!(clock.read(text, now).is_err(), "{text}");
+        }
+    }
+}

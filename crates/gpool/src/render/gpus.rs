@@ -1,0 +1,261 @@
+//! Devices as a list and as a page: `gpool gpus`.
+
+use std::collections::BTreeMap;
+
+use gpool_model::device::DeviceState;
+use gpool_model::{Bytes, Millis};
+use gpool_wire::Gpu;
+use serde::Serialize;
+
+use super::bar::bar;
+use super::list::{Column, Noun};
+use super::page::Page;
+use super::style::Style;
+use super::table::Cell;
+use super::view::View;
+use super::why::device_state;
+use super::words::{self, NOTHING, indexes};
+
+/// A row of the list: a device, or neighbours that are free and alike.
+#[derive(Debug, Clone, Serialize)]
+pub struct GpuRow {
+    /// The first of them.
+    #[serde(flatten)]
+    pub gpu: Gpu,
+    /// Indexes of all of them.
+    #[serde(skip)]
+    pub indexes: Vec<u32>,
+    /// For how long its job may still run, if it has a limit.
+    #[serde(skip)]
+    pub job_left: Option<Millis>,
+}
+
+/// Devices.
+pub const GPUS: Noun<GpuRow> = Noun {
+    columns: COLUMNS,
+    table: &["node", "gpu", "model", "state", "util", "mem", "job", "user", "project", "free_in"],
+    wide: &[
+        "node", "gpu", "model", "state", "util", "mem", "temp", "power", "job", "user", "project",
+        "free_in", "numa", "bus", "uuid", "why",
+    ],
+    name: |row| format!("{}:{}", row.gpu.node, row.gpu.index),
+};
+
+const COLUMNS: &[Column<GpuRow>] = &[
+    Column { name: "node", head: "NODE", cell: |row, _| Cell::new(&row.gpu.node) },
+    Column { name: "gpu", head: "GPU", cell: |row, _| Cell::new(&indexes(&row.indexes)) },
+    Column { name: "model", head: "MODEL", cell: |row, _| Cell::new(&row.gpu.model_short) },
+    Column { name: "state", head: "STATE", cell: |row, _| state(&row.gpu) },
+    Column { name: "util", head: "UTIL", cell: |row, _| Cell::new(&utilization(&row.gpu)) },
+    Column { name: "mem", head: "MEM GiB", cell: |row, _| Cell::new(&memory(&row.gpu)) },
+    Column {
+        name: "temp",
+        head: "TEMP",
+        cell: |row, _| optional(row.gpu.temperature_c.map(|t| format!("{t} °C"))),
+    },
+    Column {
+        name: "power",
+        head: "POWER",
+        cell: |row, _| optional(row.gpu.power_w.map(|w| format!("{w:.0} W"))),
+    },
+    Column { name: "job", head: "JOB", cell: |row, _| held(&row.gpu, row.gpu.job.as_deref()) },
+    Column { name: "user", head: "USER", cell: |row, view| user(&row.gpu, view) },
+    Column {
+        name: "project",
+        head: "PROJECT",
+        cell: |row, _| held(&row.gpu, row.gpu.project.as_deref()),
+    },
+    Column { name: "free_in", head: "FREE IN", cell: |row, _| Cell::new(&free_in(row)) },
+    Column {
+        name: "numa",
+        head: "NUMA",
+        cell: |row, _| optional(row.gpu.numa.map(|n| n.to_string())),
+    },
+    Column { name: "bus", head: "BUS", cell: |row, _| Cell::new(&row.gpu.pci_bus) },
+    Column { name: "uuid", head: "UUID", cell: |row, _| Cell::new(&row.gpu.uuid) },
+    Column { name: "why", head: "WHY", cell: |row, _| Cell::new(&why(&row.gpu)) },
+];
+
+fn optional(text: Option<String>) -> Cell {
+    Cell::new(text.as_deref().unwrap_or(NOTHING))
+}
+
+fn state(gpu: &Gpu) -> Cell {
+    Cell::new(device_state(gpu.state)).styled(Style::of_device(gpu.state))
+}
+
+/// Nothing is said of what a free device does, so that neighbours look alike.
+fn is_quiet(gpu: &Gpu) -> bool {
+    matches!(gpu.state, DeviceState::Free | DeviceState::Drained)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to a per cent"
+)]
+fn utilization(gpu: &Gpu) -> String {
+    match gpu.utilization.filter(|_| !is_quiet(gpu)) {
+        Some(part) => {
+            let percent = (part * 100.0).round().clamp(0.0, 100.0) as u64;
+            format!("{} {percent:>2}%", bar(percent, 100, 6))
+        }
+        None => String::new(),
+    }
+}
+
+fn memory(gpu: &Gpu) -> String {
+    let total = gpu.memory_total;
+    match gpu.memory_used.filter(|_| !is_quiet(gpu)) {
+        Some(used) => {
+            format!("{} {:>5}/{}", bar(used, total, 6), gib(used), total.div_ceil(1 << 30))
+        }
+        None => String::new(),
+    }
+}
+
+/// GiB with one decimal.
+fn gib(bytes: u64) -> String {
+    let tenths = u128::from(bytes) * 10 / (1 << 30);
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+fn held(gpu: &Gpu, text: Option<&str>) -> Cell {
+    match text {
+        Some(text) => Cell::new(text),
+        None if is_quiet(gpu) => Cell::default(),
+        None => Cell::new(NOTHING),
+    }
+}
+
+fn user(gpu: &Gpu, view: &View<'_>) -> Cell {
+    let stranger = gpu.unmanaged.iter().find_map(|process| process.user.as_deref());
+    held(gpu, gpu.user.as_deref().map(|user| view.user(user)).or(stranger))
+}
+
+fn free_in(row: &GpuRow) -> String {
+    match (row.gpu.state, row.job_left) {
+        (DeviceState::Free, _) => String::new(),
+        (DeviceState::Busy | DeviceState::HeldIdle, Some(left)) => format!("{left} (limit)"),
+        (DeviceState::Drained, _) => NOTHING.to_owned(),
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn why(gpu: &Gpu) -> String {
+    match (&gpu.health_why, gpu.unmanaged.first()) {
+        (Some(why), _) => why.clone(),
+        (None, Some(process)) => {
+            format!("pid {} {}", process.pid, process.name.as_deref().unwrap_or_default())
+        }
+        (None, None) => String::new(),
+    }
+}
+
+/// One row a device.
+#[must_use]
+pub fn rows(gpus: Vec<Gpu>, job_left: &BTreeMap<String, Millis>) -> Vec<GpuRow> {
+    let row = |gpu: Gpu| GpuRow {
+        indexes: vec![gpu.index],
+        job_left: gpu.job.as_ref().and_then(|job| job_left.get(job)).copied(),
+        gpu,
+    };
+    gpus.into_iter().map(row).collect()
+}
+
+/// The same with neighbours folded that are free and alike.
+#[must_use]
+pub fn folded(rows: Vec<GpuRow>) -> Vec<GpuRow> {
+    let mut folded: Vec<GpuRow> = Vec::with_capacity(rows.len());
+    for row in rows {
+        let before = folded.last_mut().filter(|before| {
+            let (a, b) = (&before.gpu, &row.gpu);
+            a.state == DeviceState::Free
+                && b.state == DeviceState::Free
+                && (&a.node, &a.model_short) == (&b.node, &b.model_short)
+                && before.indexes.last().and_then(|index| index.checked_add(1)) == Some(b.index)
+        });
+        match before {
+            Some(before) => before.indexes.push(row.gpu.index),
+            None => folded.push(row),
+        }
+    }
+    folded
+}
+
+/// What stands below the list: how many are in which state.
+#[must_use]
+pub fn footer(gpus: &[GpuRow]) -> String {
+    if gpus.is_empty() {
+        return "no GPUs; `gpool doctor` looks for the cause".to_owned();
+    }
+    let states = [
+        DeviceState::Busy,
+        DeviceState::HeldIdle,
+        DeviceState::Unmanaged,
+        DeviceState::Drained,
+        DeviceState::Unhealthy,
+        DeviceState::Lost,
+        DeviceState::Unknown,
+        DeviceState::Free,
+    ];
+    let n_in = |state| gpus.iter().filter(|row| row.gpu.state == state).count();
+    let part = |state| match n_in(state) {
+        0 => None,
+        n => Some(format!("{n} {}", device_state(state))),
+    };
+    states.into_iter().filter_map(part).collect::<Vec<_>>().join(" · ")
+}
+
+/// All that is known of a device.
+#[must_use]
+pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
+    let headline = format!("GPU {} of {} · {}", gpu.index, gpu.node, device_state(gpu.state));
+    let mut page = Page::new(&headline);
+    page.label("model", &format!("{} ({})", gpu.model, gpu.model_short));
+    page.label("uuid", &gpu.uuid);
+    let used = gpu.memory_used.map_or(String::new(), |used| format!("{} of ", Bytes::new(used)));
+    page.label("memory", &format!("{used}{}", Bytes::new(gpu.memory_total)));
+    let busy = gpu.utilization.map(|part| format!("{:.0} %", part * 100.0));
+    page.label_if("busy", busy.as_deref());
+    let warm = gpu.temperature_c.map(|t| format!("{t} °C"));
+    page.label_if("warm", warm.as_deref());
+    let power = gpu.power_w.map(|w| format!("{w:.0} W"));
+    page.label_if("power", power.as_deref());
+    page.label_if("bus", Some(gpu.pci_bus.as_str()).filter(|bus| !bus.is_empty()));
+    let numa = gpu.numa.map(|node| node.to_string());
+    page.label_if("numa", numa.as_deref());
+    page.labels(
+        "links",
+        &gpu.links.iter().map(|(to, how)| format!("{how} to {to}")).collect::<Vec<_>>(),
+    );
+    if let Some(mig) = &gpu.mig {
+        let on = if mig.enabled { "on" } else { "off" };
+        page.label(
+            "mig",
+            &format!("{on}, {}", words::count(mig.instances.len() as u64, "instance")),
+        );
+    }
+    page.label_if("fault", gpu.health_why.as_deref());
+    if !gpu.allowed {
+        page.label("allowed", "no: new jobs don't get it (gpool gpus allow all)");
+    }
+    if let (Some(job), Some(user)) = (&gpu.job, &gpu.user) {
+        page.label("job", &format!("{job} ({})", view.user(user)));
+    }
+    let strangers: Vec<String> =
+        gpu.unmanaged.iter().map(|process| stranger(process, view)).collect();
+    page.labels("unmanaged", &strangers);
+    page.text()
+}
+
+fn stranger(process: &gpool_wire::GpuProcess, view: &View<'_>) -> String {
+    let mut parts = vec![match &process.name {
+        Some(name) => format!("pid {} {name}", process.pid),
+        None => format!("pid {}", process.pid),
+    }];
+    parts.extend(process.user.as_ref().map(|user| format!("user {user}")));
+    parts.extend(process.memory.map(|bytes| Bytes::new(bytes).to_string()));
+    parts.push(format!("seen for {}", view.now.0.since(process.seen_since.0)));
+    parts.join(", ")
+}

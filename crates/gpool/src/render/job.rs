@@ -1,0 +1,115 @@
+//! One job as a page: `gpool show`; and the line with which `gpool run` begins.
+
+use gpool_model::job::JobState;
+use gpool_wire::{Job, PlacedOn};
+
+use super::clock::span;
+use super::jobs::ran;
+use super::page::Page;
+use super::view::View;
+use super::words::{self, indexes};
+
+/// All that is known of a job.
+#[must_use]
+pub fn page(job: &Job, view: &View<'_>) -> String {
+    let headline =
+        format!("job {} \"{}\" · {}", job.id, job.name, words::state(job.state.as_str()));
+    let mut page = Page::new(&headline);
+    let owner =
+        format!("{} · project {} · priority {}", view.user(&job.user), job.project, job.priority);
+    page.label("user", &owner);
+    page.label("wants", &words::wants(job));
+    match (job.script, job.private) {
+        (_, true) => {}
+        (true, _) => {
+            page.label("script", &format!("{} {}", job.name, words::command(&job.command)))
+        }
+        (false, _) => page.label("command", &words::command(&job.command)),
+    }
+    page.label_if("directory", job.directory.as_deref());
+    page.label_if("note", job.note.as_deref());
+    for (label, path) in [("stdin", &job.stdin), ("stdout", &job.stdout), ("stderr", &job.stderr)] {
+        page.label_if(label, path.as_deref());
+    }
+    if !job.after.is_empty() {
+        page.label("after", &job.after.join(", "));
+    }
+    page.label("submitted", &view.clock.full(job.submitted_at));
+    times(&mut page, job, view);
+    let places: Vec<String> = job.placement.iter().map(place).collect();
+    page.labels("where", &places);
+    if job.state.is_end() {
+        page.label("end", &words::end(job));
+    }
+    let reasons: Vec<String> = job.reasons.iter().map(|reason| reason.text.clone()).collect();
+    page.labels("waits for", &reasons);
+    if let Some(usage) = &job.usage {
+        let memory = gpool_model::Bytes::new(usage.memory_peak);
+        let (user, system) = (span(usage.cpu_user_s), span(usage.cpu_system_s));
+        page.label("used", &format!("CPU {user} + {system} in the kernel · memory {memory}"));
+    }
+    page.text()
+}
+
+fn times(page: &mut Page, job: &Job, view: &View<'_>) {
+    let waited = span(job.waited_s);
+    match job.started_at {
+        Some(started) => {
+            let run =
+                if job.attempt > 1 { format!(", run {}", job.attempt) } else { String::new() };
+            page.label("started", &format!("{} (waited {waited}{run})", view.clock.full(started)));
+        }
+        None if !job.state.is_end() => page.label("waited", &waited.to_string()),
+        None => {}
+    }
+    if let Some(ended) = job.ended_at {
+        let ran = ran(job, view).map_or("never ran".to_owned(), |ran| format!("ran {ran}"));
+        page.label("ended", &format!("{} ({ran})", view.clock.full(ended)));
+    } else if let Some(ran) = ran(job, view) {
+        page.label("runs for", &ran.to_string());
+    }
+}
+
+fn place(placed: &PlacedOn) -> String {
+    if placed.devices.is_empty() {
+        return placed.node.clone();
+    }
+    format!("{}: GPU {} ({})", placed.node, indexes(&placed.devices), placed.uuids.join(", "))
+}
+
+/// What `run` says before a job's output: `job 1843 "train" · 2 GPUs on lab1 (GPU 4,5) · …`.
+#[must_use]
+pub fn headline(job: &Job) -> String {
+    let mut parts = vec![format!("job {} \"{}\"", job.id, job.name)];
+    let places: Vec<String> = job.placement.iter().map(spoken_place).collect();
+    let gpus = words::gpus(&job.gpus);
+    parts.push(match places.as_slice() {
+        [] => gpus,
+        places => format!("{gpus} on {}", places.join(", ")),
+    });
+    parts.extend(job.cpus.map(|cpus| format!("{cpus} CPUs")));
+    parts.extend(job.mem.map(|bytes| gpool_model::Bytes::new(bytes).to_string()));
+    parts.push(words::limit(job).map_or("no limit".to_owned(), |limit| format!("limit {limit}")));
+    parts.push(format!("project {}", job.project));
+    super::safe::safe(&parts.join(" · ")).into_owned()
+}
+
+fn spoken_place(placed: &PlacedOn) -> String {
+    match placed.devices.as_slice() {
+        [] => placed.node.clone(),
+        devices => format!("{} (GPU {})", placed.node, indexes(devices)),
+    }
+}
+
+/// Why a job does not start at once: `job 1844 waits: 4 GPUs needed together; lab1 has 2 free`.
+#[must_use]
+pub fn waits(job: &Job) -> Option<String> {
+    let word = match job.state {
+        JobState::Held => "is held",
+        JobState::Waiting | JobState::Pending => "waits",
+        _ => return None,
+    };
+    let why = job.reasons.first().map(|reason| format!(": {}", reason.text)).unwrap_or_default();
+    let text = format!("job {} {word}{why}. gpool why {}", job.id, job.id);
+    Some(super::safe::safe(&text).into_owned())
+}

@@ -1,0 +1,181 @@
+//! Jobs as a list: `gpool queue`.
+
+use gpool_model::Millis;
+use gpool_model::job::JobState;
+use gpool_wire::{Job, Status};
+
+use super::clock::span;
+use super::list::{Column, Noun};
+use super::style::Style;
+use super::table::Cell;
+use super::view::View;
+use super::words::{self, NOTHING, count};
+
+/// Jobs.
+pub const JOBS: Noun<Job> = Noun {
+    columns: COLUMNS,
+    table: &["id", "name", "user", "project", "gpus", "state", "time", "starts", "reason"],
+    wide: &[
+        "id",
+        "name",
+        "user",
+        "project",
+        "prio",
+        "gpus",
+        "cpus",
+        "mem",
+        "state",
+        "attempt",
+        "submitted",
+        "waited",
+        "time",
+        "starts",
+        "reason",
+        "command",
+        "note",
+    ],
+    name: |job| job.id.clone(),
+};
+
+const COLUMNS: &[Column<Job>] = &[
+    Column { name: "id", head: "ID", cell: |job, _| Cell::new(&job.id) },
+    Column { name: "name", head: "NAME", cell: |job, _| Cell::new(&job.name) },
+    Column { name: "user", head: "USER", cell: |job, view| Cell::new(view.user(&job.user)) },
+    Column { name: "project", head: "PROJECT", cell: |job, _| Cell::new(&job.project) },
+    Column { name: "gpus", head: "GPUS", cell: |job, _| Cell::new(&job.gpus) },
+    Column { name: "state", head: "STATE", cell: |job, _| state(job) },
+    Column { name: "time", head: "TIME / LIMIT", cell: |job, view| Cell::new(&time(job, view)) },
+    Column { name: "starts", head: "STARTS", cell: |job, view| Cell::new(&starts(job, view)) },
+    Column { name: "reason", head: "WHERE / REASON", cell: |job, _| Cell::new(&reason(job)) },
+    Column {
+        name: "where",
+        head: "WHERE",
+        cell: |job, _| Cell::new(&words::places(&job.placement)),
+    },
+    Column { name: "prio", head: "PRIO", cell: |job, _| Cell::new(&job.priority.to_string()) },
+    Column { name: "cpus", head: "CPUS", cell: |job, _| optional(job.cpus.map(|n| n.to_string())) },
+    Column {
+        name: "mem",
+        head: "MEM",
+        cell: |job, _| optional(job.mem.map(|n| gpool_model::Bytes::new(n).to_string())),
+    },
+    Column { name: "attempt", head: "RUN", cell: |job, _| Cell::new(&job.attempt.to_string()) },
+    Column {
+        name: "submitted",
+        head: "SUBMITTED",
+        cell: |job, view| Cell::new(&view.clock.short(job.submitted_at, view.now)),
+    },
+    Column {
+        name: "started",
+        head: "STARTED",
+        cell: |job, view| optional(job.started_at.map(|at| view.clock.short(at, view.now))),
+    },
+    Column {
+        name: "ended",
+        head: "ENDED",
+        cell: |job, view| optional(job.ended_at.map(|at| view.clock.short(at, view.now))),
+    },
+    Column {
+        name: "waited",
+        head: "WAITED",
+        cell: |job, _| Cell::new(&span(job.waited_s).to_string()),
+    },
+    Column {
+        name: "exit",
+        head: "EXIT",
+        cell: |job, _| optional(job.exit_code.map(|n| n.to_string())),
+    },
+    Column {
+        name: "command",
+        head: "COMMAND",
+        cell: |job, _| Cell::new(&words::command(&job.command)),
+    },
+    Column { name: "note", head: "NOTE", cell: |job, _| optional(job.note.clone()) },
+];
+
+fn optional(text: Option<String>) -> Cell {
+    Cell::new(text.as_deref().unwrap_or(NOTHING))
+}
+
+fn state(job: &Job) -> Cell {
+    Cell::new(&words::state(job.state.as_str())).styled(Style::of_job(job.state))
+}
+
+/// For how long it has run; nothing before it has started.
+#[must_use]
+pub fn ran(job: &Job, view: &View<'_>) -> Option<Millis> {
+    let until = job.ended_at.unwrap_or(view.now);
+    job.started_at.map(|started| until.0.since(started.0))
+}
+
+fn time(job: &Job, view: &View<'_>) -> String {
+    let ran = ran(job, view).map_or(NOTHING.to_owned(), |span| span.to_string());
+    match words::limit(job) {
+        Some(limit) => format!("{ran} / {limit}"),
+        None => ran,
+    }
+}
+
+/// When it will likely start, as an interval, where there is a forecast.
+fn starts(job: &Job, view: &View<'_>) -> String {
+    let moment = |key: &str| {
+        let moment = job.eta.as_ref()?.get(key)?.as_str()?.parse().ok()?;
+        Some(view.clock.short(moment, view.now))
+    };
+    match (moment("p10"), moment("p90")) {
+        (Some(early), Some(late)) if early == late => early,
+        (Some(early), Some(late)) => format!("{early}–{late}"),
+        _ => NOTHING.to_owned(),
+    }
+}
+
+/// Where it runs, how it ended, or why it waits.
+fn reason(job: &Job) -> String {
+    match job.state {
+        JobState::Held | JobState::Waiting | JobState::Pending => match job.reasons.as_slice() {
+            [] => String::new(),
+            [only] => only.text.clone(),
+            [first, rest @ ..] => format!("{} (and {} more)", first.text, rest.len()),
+        },
+        JobState::Starting | JobState::Running | JobState::Paused | JobState::Stopping => {
+            words::places(&job.placement)
+        }
+        JobState::Succeeded
+        | JobState::Failed
+        | JobState::Cancelled
+        | JobState::TimedOut
+        | JobState::Lost => words::end(job),
+    }
+}
+
+/// What stands below the list: how many rows of how many, and what the cluster does.
+#[must_use]
+pub fn footer(n_rows: usize, total: Option<u64>, status: Option<&Status>) -> String {
+    let n_rows = u64::try_from(n_rows).unwrap_or(u64::MAX);
+    let rows = match total.filter(|total| *total > n_rows) {
+        Some(total) => format!("{n_rows} of {} (-n shows more)", count(total, "row")),
+        None => count(n_rows, "row"),
+    };
+    let mut parts = vec![rows];
+    if let Some(status) = status {
+        let of = |key: &str| status.gpus.get(key).copied().unwrap_or(0);
+        let (busy, idle) = (of("busy"), of("held_idle"));
+        match (busy + idle, idle) {
+            (0, _) => {}
+            (held, 0) => parts.push(format!("{} held", count(held, "GPU"))),
+            (held, _) => parts.push(format!("{} held, {busy} of them busy", count(held, "GPU"))),
+        }
+        for (key, word) in
+            [("unmanaged", "unmanaged"), ("unhealthy", "unhealthy"), ("lost", "lost")]
+        {
+            if of(key) > 0 {
+                parts.push(format!("{} {word}", of(key)));
+            }
+        }
+        let n_waiting = status.jobs.get("pending").copied().unwrap_or(0);
+        if n_waiting > 0 {
+            parts.push("`gpool why ID` explains a wait".to_owned());
+        }
+    }
+    parts.join(" · ")
+}

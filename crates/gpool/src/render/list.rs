@@ -1,0 +1,309 @@
+//! Lists in every form: columns for people, JSON, lines of JSON, CSV, names. What is in a list is
+//! said by a [`Noun`]; filters and orders work on the keys of its JSON, so that they are the same
+//! for every noun.
+
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+
+use gpool_wire::API_VERSION;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::safe::{safe, safe_json};
+use super::table::{Cell, Table};
+use super::view::View;
+use crate::args::list::{Format, ListFlags};
+use crate::errors;
+use crate::failure::{Failure, Result};
+
+/// One column for people.
+pub struct Column<T: 'static> {
+    /// What `--format` calls it.
+    pub name: &'static str,
+    /// What stands above it.
+    pub head: &'static str,
+    /// What it shows of a row.
+    pub cell: fn(&T, &View<'_>) -> Cell,
+}
+
+/// A kind of thing that is listed.
+pub struct Noun<T: 'static> {
+    /// Every column there is.
+    pub columns: &'static [Column<T>],
+    /// Those of `-o table`.
+    pub table: &'static [&'static str],
+    /// Those of `-o wide`.
+    pub wide: &'static [&'static str],
+    /// What a row is called by.
+    pub name: fn(&T) -> String,
+}
+
+/// A row with its JSON.
+pub struct Row<T> {
+    /// The thing.
+    pub item: T,
+    /// The thing as the API wrote it.
+    pub json: Value,
+}
+
+/// A column for people, or a key of the JSON.
+enum Picked<'a, T: 'static> {
+    Column(&'a Column<T>),
+    Key(&'a str),
+}
+
+/// Filters, orders and cuts a list as the flags say.
+///
+/// # Errors
+/// A key that the things do not have.
+pub fn select<T: Serialize>(items: Vec<T>, flags: &ListFlags) -> Result<Vec<Row<T>>> {
+    let mut rows = Vec::with_capacity(items.len());
+    for item in items {
+        // Types of the API have text keys only, so this can't fail.
+        let json = serde_json::to_value(&item).unwrap_or_default();
+        rows.push(Row { item, json });
+    }
+    for filter in &flags.filter {
+        let Some((key, wanted)) = filter.split_once('=') else {
+            return Err(Failure::new(errors::BAD_COLUMN, format!("{filter:?} is not KEY=VALUE"))
+                .tip("--filter state=pending"));
+        };
+        check_key(&rows, key)?;
+        rows.retain(|row| wanted.split(',').any(|wanted| matches(&row.json[key], wanted)));
+    }
+    if let Some(key) = flags.sort.as_deref() {
+        let (key, turned) = key.strip_prefix('-').map_or((key, false), |key| (key, true));
+        check_key(&rows, key)?;
+        rows.sort_by(|a, b| {
+            let order = compare(&a.json[key], &b.json[key]);
+            if turned { order.reverse() } else { order }
+        });
+    }
+    if let Some(limit) = flags.limit {
+        rows.truncate(limit);
+    }
+    Ok(rows)
+}
+
+fn check_key<T>(rows: &[Row<T>], key: &str) -> Result<()> {
+    let Some(object) = rows.first().and_then(|row| row.json.as_object()) else { return Ok(()) };
+    if object.contains_key(key) {
+        return Ok(());
+    }
+    let keys: Vec<&str> = object.keys().map(String::as_str).collect();
+    Err(no_column("key", key, &keys))
+}
+
+fn no_column(what: &str, name: &str, known: &[&str]) -> Failure {
+    let failure = Failure::new(errors::BAD_COLUMN, format!("there is no {what} {name:?}"))
+        .why(format!("there are: {}", known.join(", ")));
+    match gpool_wire::json::nearest(name, known.iter().copied()) {
+        Some(near) => failure.tip(near),
+        None => failure,
+    }
+}
+
+fn matches(value: &Value, wanted: &str) -> bool {
+    match value {
+        Value::Array(values) => values.iter().any(|value| matches(value, wanted)),
+        Value::Null => wanted.is_empty() || wanted == "null",
+        Value::String(text) => text == wanted,
+        other => other.to_string() == wanted,
+    }
+}
+
+/// Numbers by size, other things by their text, in which runs of digits count as numbers.
+fn compare(a: &Value, b: &Value) -> Ordering {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => natural(&plain(a), &plain(b)),
+    }
+}
+
+fn natural(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a, b);
+    loop {
+        let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (n_a, n_b) = (digits(a), digits(b));
+        if n_a > 0 && n_b > 0 {
+            let (x, y) = (a[..n_a].trim_start_matches('0'), b[..n_b].trim_start_matches('0'));
+            let order = x.len().cmp(&y.len()).then_with(|| x.cmp(y));
+            if order.is_ne() {
+                return order;
+            }
+            (a, b) = (&a[n_a..], &b[n_b..]);
+            continue;
+        }
+        let (mut rest_a, mut rest_b) = (a.chars(), b.chars());
+        match (rest_a.next(), rest_b.next()) {
+            (None, None) => return Ordering::Equal,
+            (x, y) if x != y => return x.cmp(&y),
+            _ => (a, b) = (rest_a.as_str(), rest_b.as_str()),
+        }
+    }
+}
+
+/// A value as it stands in CSV: text as it is, nothing for null, the rest as JSON.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl<T: Serialize> Noun<T> {
+    /// The rows in a form. `footer` is for people only.
+    ///
+    /// # Errors
+    /// `--format` names a column that there is not.
+    pub fn text(
+        &self,
+        rows: &[Row<T>],
+        form: Format,
+        columns: &[String],
+        look: &Look<'_>,
+    ) -> Result<String> {
+        Ok(match form {
+            Format::Table | Format::Wide => {
+                let usual = if form == Format::Wide { self.wide } else { self.table };
+                let picked = self.pick(rows, columns, usual, true)?;
+                let mut text = table(rows, &picked, look);
+                if columns.is_empty() && !look.footer.is_empty() {
+                    let _ = writeln!(text, "{}", look.footer);
+                }
+                text
+            }
+            Format::Json => {
+                let items: Vec<&Value> = rows.iter().map(|row| &row.json).collect();
+                let document = json!({"apiVersion": API_VERSION, "items": items});
+                format!("{}\n", safe_json(&format!("{document:#}")))
+            }
+            Format::Jsonl => {
+                let lines = rows.iter().map(|row| format!("{}\n", row.json));
+                safe_json(&lines.collect::<String>()).into_owned()
+            }
+            Format::Csv | Format::Tsv => {
+                let usual = scalar_keys(rows);
+                let usual: Vec<&str> = usual.iter().map(String::as_str).collect();
+                let picked = self.pick(rows, columns, &usual, false)?;
+                separated(rows, &picked, look, form)
+            }
+            Format::Name => {
+                rows.iter().map(|row| format!("{}\n", safe(&(self.name)(&row.item)))).collect()
+            }
+        })
+    }
+
+    fn pick<'a>(
+        &'a self,
+        rows: &[Row<T>],
+        asked: &'a [String],
+        usual: &[&'a str],
+        for_people: bool,
+    ) -> Result<Vec<Picked<'a, T>>> {
+        let asked: Vec<&str> = match asked {
+            [] => usual.to_vec(),
+            asked => asked.iter().map(|name| name.trim()).collect(),
+        };
+        let is_key = |name: &str| match rows.first() {
+            Some(row) => row.json.get(name).is_some(),
+            None => false,
+        };
+        let pick = |name: &'a str| {
+            let column = self.columns.iter().find(|column| column.name == name);
+            match column {
+                Some(column) if for_people || !is_key(name) => Ok(Picked::Column(column)),
+                _ if is_key(name) => Ok(Picked::Key(name)),
+                _ => {
+                    let known: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
+                    Err(no_column("column", name, &known))
+                }
+            }
+        };
+        asked.into_iter().map(pick).collect()
+    }
+}
+
+/// How text for people looks.
+pub struct Look<'a> {
+    /// Who reads it.
+    pub view: View<'a>,
+    /// Columns of the terminal, if it goes to one.
+    pub width: Option<usize>,
+    /// Whether it is coloured.
+    pub colors: bool,
+    /// What stands below.
+    pub footer: &'a str,
+}
+
+fn table<T>(rows: &[Row<T>], picked: &[Picked<'_, T>], look: &Look<'_>) -> String {
+    let head = picked.iter().map(|picked| match picked {
+        Picked::Column(column) => column.head.to_owned(),
+        Picked::Key(key) => key.to_ascii_uppercase(),
+    });
+    let mut table = Table::new(head.collect());
+    for row in rows {
+        table.push(picked.iter().map(|picked| cell(row, picked, &look.view)).collect());
+    }
+    table.render(look.width, look.colors)
+}
+
+fn cell<T>(row: &Row<T>, picked: &Picked<'_, T>, view: &View<'_>) -> Cell {
+    match picked {
+        Picked::Column(column) => (column.cell)(&row.item, view),
+        Picked::Key(key) => Cell::new(&plain(&row.json[*key])),
+    }
+}
+
+/// The keys whose values are no lists and no objects, in the order in which they are written.
+fn scalar_keys<T>(rows: &[Row<T>]) -> Vec<String> {
+    let Some(object) = rows.first().and_then(|row| row.json.as_object()) else { return Vec::new() };
+    let is_scalar = |key: &String| {
+        rows.iter().all(|row| !row.json[key].is_array() && !row.json[key].is_object())
+    };
+    object.keys().filter(|key| is_scalar(key)).cloned().collect()
+}
+
+fn separated<T>(
+    rows: &[Row<T>],
+    picked: &[Picked<'_, T>],
+    look: &Look<'_>,
+    form: Format,
+) -> String {
+    let separator = if form == Format::Tsv { "\t" } else { "," };
+    let field = |text: &str| {
+        let text = safe(text).into_owned();
+        if text.contains(['"', ',']) && form == Format::Csv {
+            return format!("\"{}\"", text.replace('"', "\"\""));
+        }
+        text
+    };
+    let head = picked.iter().map(|picked| match picked {
+        Picked::Column(column) => field(column.name),
+        Picked::Key(key) => field(key),
+    });
+    let mut text = head.collect::<Vec<_>>().join(separator);
+    text.push('\n');
+    for row in rows {
+        let fields = picked.iter().map(|picked| match picked {
+            Picked::Column(column) => field((column.cell)(&row.item, &look.view).text()),
+            Picked::Key(key) => field(&plain(&row.json[*key])),
+        });
+        text.push_str(&fields.collect::<Vec<_>>().join(separator));
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_text_are_compared_as_numbers() {
+        let mut names = ["job10", "job9", "10", "9", "", "a", "job09"];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(names, ["", "9", "10", "a", "job9", "job09", "job10"]);
+    }
+}

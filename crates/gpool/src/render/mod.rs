@@ -1,0 +1,19 @@
+//! How things look. Pure: data in, text out; nothing here reads a clock or writes to a stream.
+
+pub mod bar;
+pub mod clock;
+pub mod events;
+pub mod gpus;
+pub mod job;
+pub mod jobs;
+pub mod list;
+pub mod nodes;
+pub mod page;
+pub mod safe;
+pub mod status;
+pub mod style;
+pub mod table;
+pub mod up;
+pub mod view;
+pub mod why;
+pub mod words;

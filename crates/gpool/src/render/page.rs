@@ -1,0 +1,51 @@
+//! Pages about one thing: a headline, then lines with a label each.
+
+use std::fmt::Write as _;
+
+use super::safe::safe;
+
+/// A page in the making. All text is made safe here.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    text: String,
+}
+
+impl Page {
+    /// A page with a headline.
+    #[must_use]
+    pub fn new(headline: &str) -> Self {
+        let mut page = Self::default();
+        page.line(headline);
+        page
+    }
+
+    /// Adds a line as it is.
+    pub fn line(&mut self, text: &str) {
+        let _ = writeln!(self.text, "{}", safe(text));
+    }
+
+    /// Adds a line with a label.
+    pub fn label(&mut self, label: &str, text: &str) {
+        let _ = writeln!(self.text, "  {label:<10} {}", safe(text));
+    }
+
+    /// Adds a line with a label, if there is something to say.
+    pub fn label_if(&mut self, label: &str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.label(label, text);
+        }
+    }
+
+    /// Adds lines of which only the first has the label.
+    pub fn labels(&mut self, label: &str, lines: &[String]) {
+        for (n, line) in lines.iter().enumerate() {
+            self.label(if n == 0 { label } else { "" }, line);
+        }
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn text(self) -> String {
+        self.text
+    }
+}

@@ -1,0 +1,87 @@
+//! Makes text that users chose fit for a terminal: what would move the cursor, change colours or
+//! reorder letters is shown instead of obeyed. Every name, note, path, command and message from
+//! outside passes here before it is printed.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// The text with control, escape, bidirectional and invisible characters written out.
+#[must_use]
+pub fn safe(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hostile) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            c if !is_hostile(c) => shown.push(c),
+            c if u32::from(c) < 0x100 => {
+                let _ = write!(shown, "\\x{:02x}", u32::from(c));
+            }
+            c => {
+                let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
+            }
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// JSON text in which such characters are escaped too: a JSON document only has to escape the
+/// first 32 control characters, and a terminal obeys more than those.
+#[must_use]
+pub fn safe_json(document: &str) -> Cow<'_, str> {
+    let is_raw = |c: char| c != '\n' && is_hostile(c);
+    if !document.chars().any(is_raw) {
+        return Cow::Borrowed(document);
+    }
+    let mut escaped = String::with_capacity(document.len() + 16);
+    for c in document.chars() {
+        if is_raw(c) {
+            // Outside a string JSON has no such character, so here is always inside one.
+            let mut units = [0u16; 2];
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(c);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Whether a terminal would act on it, or a reader not see it.
+fn is_hostile(c: char) -> bool {
+    c.is_control()
+        || matches!(u32::from(c),
+            0x061C | 0x200B | 0x200E | 0x200F | 0x2028..=0x202E | 0x2060..=0x206F
+            | 0xFEFF | 0xFFF9..=0xFFFB | 0xE0000..=0xE007F)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_written_out() {
+        assert_eq!(safe("train"), "train");
+        assert_eq!(safe("naïve 训练 🚀"), "naïve 训练 🚀");
+        assert_eq!(safe("a\nb\tc\r"), "a\\nb\\tc\\r");
+        assert_eq!(safe("\u{1b}[31mred\u{7}"), "\\x1b[31mred\\x07");
+        assert_eq!(safe("\u{9b}2J\u{7f}"), "\\x9b2J\\x7f");
+        assert_eq!(safe("gpj.\u{202e}exe"), "gpj.\\u{202e}exe");
+        assert_eq!(safe("a\u{200b}b\u{feff}"), "a\\u{200b}b\\u{feff}");
+    }
+
+    #[test]
+    fn json_stays_json_and_means_the_same() {
+        let value = serde_json::json!({"name": "x\u{9b}\u{202e}\u{1b}\u{e0041}"});
+        let written = serde_json::to_string_pretty(&value).expect("plain data");
+        let escaped = safe_json(&written);
+        assert!(!escaped.chars().any(|c| c != '\n' && is_hostile(c)), "{escaped}");
+        let back: serde_json::Value = serde_json::from_str(&escaped).expect("still JSON");
+        assert_eq!(back, value);
+    }
+}

@@ -1,0 +1,45 @@
+//! The server and its cluster on one page: `gpool status`.
+
+use std::collections::BTreeMap;
+
+use gpool_model::Millis;
+use gpool_wire::Status;
+
+use super::page::Page;
+use super::view::View;
+use super::words::{count, grouped, state};
+
+/// The page.
+#[must_use]
+pub fn page(status: &Status, view: &View<'_>) -> String {
+    let up = Millis::new(status.uptime_s.saturating_mul(1000));
+    let mut page = Page::new(&format!("gpool {} · pid {} · up {up}", status.version, status.pid));
+    page.label("user", view.user(&status.user));
+    page.label("socket", &status.socket);
+    page.label("state", &status.state_dir);
+    page.label("started", &view.clock.full(status.started_at));
+    let jobs = by_state(&status.jobs);
+    let ended = format!("{} ended", grouped(status.jobs_ended));
+    page.label("jobs", &if jobs.is_empty() { ended } else { format!("{jobs} · {ended}") });
+    let gpus = by_state(&status.gpus);
+    page.label("gpus", if gpus.is_empty() { "none" } else { &gpus });
+    let nodes = count(status.nodes, "node");
+    page.label("nodes", &format!("{nodes}, {} connected", status.nodes_connected));
+    let policy = &status.policy;
+    let (_, strategy) = strategy(policy.device_strategy);
+    page.label(
+        "policy",
+        &format!("{} (order {}) · GPUs {strategy}", policy.preset, policy.order.join(", ")),
+    );
+    page.text()
+}
+
+fn strategy(of: gpool_model::DeviceStrategy) -> (gpool_model::DeviceStrategy, &'static str) {
+    let known = gpool_model::DeviceStrategy::ALL.into_iter().find(|(_, strategy)| *strategy == of);
+    (of, known.map_or("", |(word, _)| word))
+}
+
+fn by_state(counts: &BTreeMap<String, u64>) -> String {
+    let part = |(word, n): (&String, &u64)| format!("{} {}", grouped(*n), state(word));
+    counts.iter().filter(|(_, n)| **n > 0).map(part).collect::<Vec<_>>().join(" · ")
+}

@@ -1,0 +1,172 @@
+//! Small phrases that several pages share.
+
+use std::fmt::Write as _;
+
+use gpool_model::{Bytes, Millis};
+use gpool_wire::{Job, PlacedOn};
+
+/// What stands where there is nothing to say.
+pub const NOTHING: &str = "–";
+
+/// A state for people: `timed out`.
+#[must_use]
+pub fn state(word: &str) -> String {
+    word.replace('_', " ")
+}
+
+/// A count with its word: `1 row`, `2 rows`.
+#[must_use]
+pub fn count(n: u64, word: &str) -> String {
+    if n == 1 { format!("1 {word}") } else { format!("{} {word}s", grouped(n)) }
+}
+
+/// A number with its thousands set apart.
+#[must_use]
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Indexes with neighbours folded: `0,2–5,7`.
+#[must_use]
+pub fn indexes(of: &[u32]) -> String {
+    let mut text = String::new();
+    let mut at = 0;
+    while at < of.len() {
+        let mut end = at;
+        while end + 1 < of.len() && of[end].checked_add(1) == Some(of[end + 1]) {
+            end += 1;
+        }
+        let sign = if text.is_empty() { "" } else { "," };
+        let _ = match end - at {
+            0 => write!(text, "{sign}{}", of[at]),
+            1 => write!(text, "{sign}{},{}", of[at], of[end]),
+            _ => write!(text, "{sign}{}–{}", of[at], of[end]),
+        };
+        at = end + 1;
+    }
+    text
+}
+
+/// Where a job runs: `lab1:0,1`.
+#[must_use]
+pub fn places(placement: &[PlacedOn]) -> String {
+    let place = |placed: &PlacedOn| match placed.devices.as_slice() {
+        [] => placed.node.clone(),
+        devices => format!("{}:{}", placed.node, indexes(devices)),
+    };
+    placement.iter().map(place).collect::<Vec<_>>().join(" ")
+}
+
+/// How a job that has ended did so: `exit 1`, `signal 9`, or what stands behind it.
+#[must_use]
+pub fn end(job: &Job) -> String {
+    match (&job.cause_text, job.signal, job.exit_code) {
+        (Some(cause), ..) => cause.clone(),
+        (None, Some(signal), _) => format!("signal {}", signal_name(signal)),
+        (None, None, Some(code)) => format!("exit {code}"),
+        (None, None, None) => NOTHING.to_owned(),
+    }
+}
+
+/// The signals that people name.
+pub const SIGNALS: [(&str, i32); 16] = [
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("ILL", 4),
+    ("TRAP", 5),
+    ("ABRT", 6),
+    ("BUS", 7),
+    ("FPE", 8),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("SEGV", 11),
+    ("USR2", 12),
+    ("PIPE", 13),
+    ("ALRM", 14),
+    ("TERM", 15),
+    ("CONT", 18),
+];
+
+/// A signal as people call it: `KILL`, or its number.
+#[must_use]
+pub fn signal_name(signal: i32) -> String {
+    let known = SIGNALS.iter().find(|(_, number)| *number == signal);
+    known.map_or_else(|| signal.to_string(), |(name, _)| (*name).to_owned())
+}
+
+/// What a job asked for: `2 GPUs · 4 CPUs · 20 GiB · limit 3h00`.
+#[must_use]
+pub fn wants(job: &Job) -> String {
+    let mut parts = vec![gpus(&job.gpus)];
+    parts.extend(job.cpus.map(|cpus| format!("{cpus} CPUs")));
+    parts.extend(job.mem.map(|bytes| Bytes::new(bytes).to_string()));
+    parts.push(limit(job).map_or("no time limit".to_owned(), |limit| format!("limit {limit}")));
+    parts.join(" · ")
+}
+
+/// A request for GPUs in words: `no GPU`, `2 GPUs`, `a100:2`.
+#[must_use]
+pub fn gpus(written: &str) -> String {
+    match written {
+        "" | "0" => "no GPU".to_owned(),
+        "1" => "1 GPU".to_owned(),
+        n if n.bytes().all(|b| b.is_ascii_digit()) => format!("{n} GPUs"),
+        other => format!("GPUs {other}"),
+    }
+}
+
+/// A job's time limit.
+#[must_use]
+pub fn limit(job: &Job) -> Option<Millis> {
+    job.time_limit.map(super::clock::span)
+}
+
+/// A command as a shell would take it.
+#[must_use]
+pub fn command(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_folded() {
+        assert_eq!(indexes(&[]), "");
+        assert_eq!(indexes(&[3]), "3");
+        assert_eq!(indexes(&[0, 1]), "0,1");
+        assert_eq!(indexes(&[0, 2, 3, 4, 5, 7]), "0,2–5,7");
+        assert_eq!(indexes(&[u32::MAX, 0]), format!("{},0", u32::MAX));
+    }
+
+    #[test]
+    fn counts_have_their_word() {
+        assert_eq!(count(1, "row"), "1 row");
+        assert_eq!(count(0, "row"), "0 rows");
+        assert_eq!(count(1_234_567, "job"), "1,234,567 jobs");
+    }
+
+    #[test]
+    fn commands_can_be_pasted() {
+        let words = ["sh", "-c", "a | b", "it's", ""].map(str::to_owned);
+        assert_eq!(command(&words), r"sh -c 'a | b' 'it'\''s' ''");
+    }
+}

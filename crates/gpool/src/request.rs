@@ -1,0 +1,235 @@
+//! From flags and words to the body of a request: what `run` and `submit` send.
+
+use std::path::Path;
+
+use gpool_client::Client;
+use gpool_wire::{JobCreate, Written, catalogue};
+
+use crate::args::job_flags::JobFlags;
+use crate::failure::{Failure, Result};
+use crate::reference::Reference;
+use crate::resolve;
+use crate::script::Script;
+use crate::{caller, errors, flags};
+
+/// A job that is to be submitted, and what is to be said about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// What is sent; without the jobs that it waits for.
+    pub job: JobCreate,
+    /// The jobs that it waits for, as written.
+    pub after: Vec<String>,
+    /// Whether it is to be refused rather than wait.
+    pub no_queue: bool,
+    /// What was understood in a way that may surprise.
+    pub remarks: Vec<String>,
+    /// What may go wrong when it starts.
+    pub warnings: Vec<String>,
+}
+
+/// A job that runs a command.
+///
+/// # Errors
+/// A `GPOOL_SUBMIT_…` variable, the environment or the folder is not usable.
+pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
+    let flags = line.or(flags::from_variables(text_variables())?);
+    let mut request = request(flags)?;
+    let (command, remark) = command(words);
+    request.remarks.extend(remark);
+    if request.job.name.is_none() && command.len() != words.len() {
+        // A shell's own name says nothing of what it runs.
+        request.job.name = words[0].split_whitespace().next().map(base_name);
+    }
+    request.warnings.extend(not_found(&command, request.job.directory.as_deref()));
+    request.job.command = command;
+    Ok(request)
+}
+
+/// A job that runs a script, with flags from its directives.
+///
+/// # Errors
+/// As for a command; or a directive is not understood.
+pub fn of_script(line: JobFlags, script: &Script, arguments: &[String]) -> Result<Request> {
+    let variables = flags::from_variables(text_variables())?;
+    let flags = line.or(variables).or(flags::from_directives(script)?);
+    let mut request = request(flags)?;
+    request.job.script = Some(script.written());
+    request.job.command = arguments.to_vec();
+    Ok(request)
+}
+
+/// What all lines of a `--from-jsonl` have in common.
+///
+/// # Errors
+/// As for a command.
+pub fn of_many(line: JobFlags) -> Result<Request> {
+    request(line.or(flags::from_variables(text_variables())?))
+}
+
+/// Variables that are text; others can't be flags.
+fn text_variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+fn request(flags: JobFlags) -> Result<Request> {
+    let environment = caller::environment(flags.clean_env, &flags.env)?;
+    let written = |text: Option<String>| text.map(Written::Text);
+    let job = JobCreate {
+        name: flags.name,
+        gpus: flags.gpus,
+        cpus: written(flags.cpus),
+        mem: written(flags.mem),
+        time: written(flags.time),
+        grace: written(flags.grace),
+        priority: flags.priority,
+        project: flags.project,
+        directory: Some(caller::directory(flags.cwd.as_deref())?),
+        environment: environment.text,
+        environment_bytes: environment.bytes,
+        stdin: flags.stdin,
+        stdout: flags.stdout,
+        stderr: flags.stderr,
+        hold: flags.hold,
+        note: flags.note,
+        allow_unsatisfiable: flags.allow_unsatisfiable,
+        umask: caller::umask(),
+        ..JobCreate::default()
+    };
+    let (remarks, warnings) = (Vec::new(), Vec::new());
+    Ok(Request { job, after: flags.after, no_queue: flags.no_queue, remarks, warnings })
+}
+
+impl Request {
+    /// Finds the jobs that it waits for.
+    ///
+    /// # Errors
+    /// There is no such job, or it is written in a way that is not understood.
+    pub fn resolve(&mut self, client: &Client, me: &str) -> Result<()> {
+        for written in &self.after {
+            for (kind, reference) in dependencies(written)? {
+                let (id, _) = match &reference {
+                    Reference::Range { .. } => {
+                        let all = std::iter::once(&reference);
+                        let found = resolve::jobs(client, all, None, me, resolve::Scope::Living)?;
+                        self.job.after.extend(found.ids.iter().map(|id| format!("{kind}:{id}")));
+                        continue;
+                    }
+                    _ => resolve::one(client, &reference, me)?,
+                };
+                self.job.after.push(format!("{kind}:{id}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads `[ok:|fail:|end:]JOB,…`; a kind holds until the next.
+fn dependencies(written: &str) -> Result<Vec<(&'static str, Reference)>> {
+    let bad = |why: String| {
+        Failure::new(catalogue::INVALID, format!("--after: {why}"))
+            .tip("--after 17, --after ok:17,18 or --after end:@")
+    };
+    let mut kind = "ok";
+    let mut found = Vec::new();
+    for part in written.split(',') {
+        let known = ["ok", "fail", "end"].into_iter();
+        let mut named =
+            known.filter_map(|kind| Some((kind, part.strip_prefix(kind)?.strip_prefix(':')?)));
+        let reference = match named.next() {
+            Some((named, reference)) => {
+                kind = named;
+                reference
+            }
+            None => part,
+        };
+        match reference.parse::<Reference>() {
+            Ok(Reference::All) => return Err(bad("a job can't wait for all jobs".to_owned())),
+            Ok(reference) => found.push((kind, reference)),
+            Err(error) => return Err(bad(error.to_string())),
+        }
+    }
+    Ok(found)
+}
+
+/// The command, and what is to be said if it was understood as something for a shell: one word with
+/// blanks in it is a line for a shell, unless there is such a program.
+fn command(words: &[String]) -> (Vec<String>, Option<String>) {
+    match words {
+        [line] if line.contains(char::is_whitespace) && !Path::new(line).exists() => {
+            let shell = ["/bin/sh", "-c", line].map(str::to_owned).to_vec();
+            (shell, Some("one quoted word with blanks: it runs as a line of /bin/sh".to_owned()))
+        }
+        words => (words.to_vec(), None),
+    }
+}
+
+fn base_name(path: &str) -> String {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned()
+}
+
+/// A warning about a program that is not there now. It may be there when the job starts, so it is
+/// no error.
+fn not_found(command: &[String], directory: Option<&str>) -> Option<String> {
+    let program = command.first()?;
+    if program.contains('/') {
+        let path = Path::new(directory.unwrap_or("/")).join(program);
+        return match std::fs::metadata(&path) {
+            Ok(found) if found.is_dir() => Some(format!("{program} is a directory, not a program")),
+            Ok(_) => None,
+            Err(error) => Some(format!("{program} can't be run as things are: {error}")),
+        };
+    }
+    let path = std::env::var_os("PATH")?;
+    let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    (!is_there)
+        .then(|| format!("there is no program {program:?} in PATH now; the job will look again"))
+}
+
+/// What a job that would have to wait is refused with.
+#[must_use]
+pub fn would_wait(reasons: &[gpool_wire::Reason]) -> Failure {
+    let failure =
+        Failure::new(errors::WOULD_WAIT, "it can't start at once, and --no-queue is given");
+    let failure = reasons.iter().fold(failure, |failure, reason| failure.why(&reason.text));
+    failure.tip("without --no-queue it waits for its turn")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn one_quoted_line_is_for_a_shell() {
+        let (line, remark) = command(&words(&["a | b"]));
+        assert_eq!(line, ["/bin/sh", "-c", "a | b"]);
+        assert!(remark.is_some());
+        assert_eq!(command(&words(&["a"])), (words(&["a"]), None));
+        assert_eq!(command(&words(&["a", "b c"])), (words(&["a", "b c"]), None));
+    }
+
+    #[test]
+    fn kinds_of_dependencies_hold_until_the_next() {
+        let read = |text: &str| -> Vec<String> {
+            let read = dependencies(text).expect(text);
+            read.iter().map(|(kind, reference)| format!("{kind}:{reference}")).collect()
+        };
+        assert_eq!(read("1,fail:2,3,end:@~1"), ["ok:1", "fail:2", "fail:3", "end:@~1"]);
+        assert_eq!(read("okay"), ["ok:okay"]);
+        for text in ["", "ok:", "1,,2", "all", "fail:all"] {
+            assert!(dependencies(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_warned_about() {
+        assert!(not_found(&words(&["no-such-program-at-all"]), None).is_some());
+        assert!(not_found(&words(&["./no-such-file"]), Some("/")).is_some());
+        assert!(not_found(&words(&["/tmp"]), None).is_some_and(|w| w.contains("directory")));
+        assert_eq!(not_found(&words(&["sh"]), None), None);
+    }
+}

@@ -1,0 +1,224 @@
+//! From what users call jobs to their ids, in as few requests as possible: numbers need none, and
+//! whatever needs a list shares one.
+
+use std::collections::BTreeSet;
+
+use gpool_client::{Client, JobsQuery};
+use gpool_model::JobId;
+use gpool_wire::Job;
+
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::reference::Reference;
+
+/// Rows that are asked for at once.
+const PAGE: u32 = 10_000;
+
+/// Which jobs a range, a name or `all` may stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Those that have not ended.
+    Living,
+    /// Those that have ended as well.
+    Ever,
+}
+
+/// Jobs that were meant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// Their ids, in the order given, none twice.
+    pub ids: Vec<String>,
+    /// How many of them are known to be of users other than the caller.
+    pub n_of_others: usize,
+}
+
+/// Every page of a list of jobs.
+///
+/// # Errors
+/// See [`gpool_client::Error`].
+pub fn every_job(client: &Client, query: &JobsQuery) -> Result<Vec<Job>> {
+    let mut query = JobsQuery { limit: Some(PAGE), ..query.clone() };
+    let mut jobs = Vec::new();
+    loop {
+        let page = client.jobs(&query)?;
+        jobs.extend(page.items);
+        match page.next_cursor {
+            Some(cursor) => query.cursor = Some(cursor),
+            None => return Ok(jobs),
+        }
+    }
+}
+
+/// Finds the jobs that are meant.
+///
+/// # Errors
+/// There is no such job, a name is of several, or the server can't be asked.
+pub fn jobs<'r>(
+    client: &Client,
+    references: impl Iterator<Item = &'r Reference>,
+    user: Option<&str>,
+    me: &str,
+    scope: Scope,
+) -> Result<Found> {
+    let mut finder = Finder { client, user, me, scope, living: None, mine: None };
+    let mut found = Found::default();
+    let mut seen = BTreeSet::new();
+    for reference in references {
+        for (id, owner) in finder.find(reference)? {
+            if seen.insert(id.clone()) {
+                found.n_of_others += usize::from(owner.is_some_and(|owner| owner != me));
+                found.ids.push(id);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The one job that is meant, with the run that was named.
+///
+/// # Errors
+/// There is no such job, or several are meant.
+pub fn one(client: &Client, reference: &Reference, me: &str) -> Result<(String, Option<u32>)> {
+    if let Reference::Id { job, attempt } = reference {
+        return Ok((job.to_string(), *attempt));
+    }
+    let found = jobs(client, std::iter::once(reference), None, me, Scope::Ever)?;
+    match found.ids.as_slice() {
+        [id] => Ok((id.clone(), None)),
+        ids => Err(Failure::new(
+            errors::USAGE,
+            format!("{reference} is {} jobs, and one was expected", ids.len()),
+        )),
+    }
+}
+
+struct Finder<'c> {
+    client: &'c Client,
+    user: Option<&'c str>,
+    me: &'c str,
+    scope: Scope,
+    living: Option<Vec<Job>>,
+    mine: Option<Vec<Job>>,
+}
+
+type Owned = (String, Option<String>);
+
+impl Finder<'_> {
+    fn find(&mut self, reference: &Reference) -> Result<Vec<Owned>> {
+        match reference {
+            Reference::Id { job, attempt: None } => Ok(vec![(job.to_string(), None)]),
+            Reference::Id { job, attempt: Some(attempt) } => Err(Failure::new(
+                errors::USAGE,
+                format!("{job}#{attempt} is one run of a job, and the job was expected"),
+            )
+            .tip(job.to_string())),
+            Reference::Range { first, last, step } => self.range(*first, *last, *step),
+            Reference::Newest { back } => self.newest(*back),
+            Reference::Name(name) => self.named(name),
+            Reference::All => self.all(),
+        }
+    }
+
+    /// Numbers of a range that no job in scope has are skipped: ranges are written by people who
+    /// do not know what lies between.
+    fn range(&mut self, first: u64, last: u64, step: u64) -> Result<Vec<Owned>> {
+        let is_in = |job: &&Job| {
+            let number = job.id.parse::<JobId>().map_or(0, |id| id.number.0);
+            (first..=last).contains(&number) && (number - first).is_multiple_of(step)
+        };
+        let mut ids: Vec<&Job> = self.in_scope()?.iter().filter(is_in).collect();
+        ids.sort_by_key(|job| job.id.parse::<JobId>().ok());
+        if ids.is_empty() {
+            let living = match self.scope {
+                Scope::Living => " that has not ended",
+                Scope::Ever => "",
+            };
+            let what = format!("there is no job from {first} to {last}{living}");
+            return Err(no_such_job(what));
+        }
+        Ok(ids.into_iter().map(owned).collect())
+    }
+
+    fn newest(&mut self, back: u32) -> Result<Vec<Owned>> {
+        let mine = match self.mine.take() {
+            Some(mine) => mine,
+            None => self.list(Some("all"), Some(self.me), None)?,
+        };
+        let mut numbers: Vec<JobId> = mine.iter().filter_map(|job| job.id.parse().ok()).collect();
+        self.mine = Some(mine);
+        numbers.sort_unstable_by(|a, b| b.cmp(a));
+        let back = usize::try_from(back).unwrap_or(usize::MAX);
+        match numbers.get(back) {
+            Some(id) => Ok(vec![(id.to_string(), None)]),
+            None => Err(no_such_job(match (numbers.len(), back) {
+                (0, _) => "you have no job".to_owned(),
+                (n, _) => format!("you have {n} jobs, and no {back} before the newest"),
+            })),
+        }
+    }
+
+    fn named(&mut self, name: &str) -> Result<Vec<Owned>> {
+        // One that has not ended is meant first: names are given again.
+        let mut jobs = self.list(None, self.user, Some(name))?;
+        if jobs.is_empty() && self.scope == Scope::Ever {
+            jobs = self.list(Some("all"), self.user, Some(name))?;
+        }
+        match jobs.as_slice() {
+            [] => Err(no_such_job(format!("there is no job named {name:?}"))),
+            [only] => Ok(vec![owned(only)]),
+            several => {
+                let ids: Vec<&str> = several.iter().take(20).map(|job| job.id.as_str()).collect();
+                let more = if several.len() > 20 { " …" } else { "" };
+                let what = format!("{} jobs are named {name:?}", several.len());
+                Err(Failure::new(errors::AMBIGUOUS, what)
+                    .why(format!("they are {}{more}", ids.join(", ")))
+                    .tip("name one by its number"))
+            }
+        }
+    }
+
+    fn all(&mut self) -> Result<Vec<Owned>> {
+        let of = self.user.unwrap_or(self.me).to_owned();
+        let is_meant = |job: &&Job| of == "all" || job.user == of;
+        let jobs = match self.scope {
+            Scope::Living => self.in_scope()?.iter().filter(is_meant).map(owned).collect(),
+            // `all` never means what has ended.
+            Scope::Ever => {
+                self.list(None, None, None)?.iter().filter(is_meant).map(owned).collect()
+            }
+        };
+        Ok(jobs)
+    }
+
+    fn in_scope(&mut self) -> Result<&[Job]> {
+        let state = match self.scope {
+            Scope::Living => None,
+            Scope::Ever => Some("all"),
+        };
+        let living = match self.living.take() {
+            Some(living) => living,
+            None => self.list(state, None, None)?,
+        };
+        Ok(self.living.insert(living))
+    }
+
+    fn list(
+        &self,
+        state: Option<&str>,
+        user: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Vec<Job>> {
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        let user = own(user.filter(|user| *user != "all"));
+        let query = JobsQuery { state: own(state), user, name: own(name), ..JobsQuery::default() };
+        every_job(self.client, &query)
+    }
+}
+
+fn owned(job: &Job) -> Owned {
+    (job.id.clone(), Some(job.user.clone()))
+}
+
+fn no_such_job(what: String) -> Failure {
+    Failure::new(gpool_wire::catalogue::NO_SUCH_JOB, what).tip("gpool queue --state all")
+}

@@ -1,0 +1,220 @@
+//! Where words go: data to standard output, talk to standard error, both made fit for who reads
+//! them. A reader that has gone ends the program quietly.
+
+use std::ffi::OsString;
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::render::clock::Clock;
+use crate::render::style::Style;
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum ColorWhen {
+    /// On a terminal that can, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How output is to look.
+#[derive(Debug, Clone)]
+pub struct Screen {
+    /// Whether standard output is coloured.
+    pub colors: bool,
+    /// Whether standard error is coloured.
+    pub talk_colors: bool,
+    /// Columns of the terminal; `None` where standard output is none.
+    pub width: Option<usize>,
+    /// Whether only ASCII is written.
+    pub ascii: bool,
+    /// Whether talk is left out.
+    pub quiet: bool,
+    /// Whether errors are written as JSON.
+    pub json: bool,
+    /// How moments are written.
+    pub clock: Clock,
+}
+
+impl Screen {
+    /// How to write to these standard streams.
+    #[must_use]
+    pub fn detect(when: ColorWhen, ascii: bool, quiet: bool, json: bool, utc: bool) -> Self {
+        let stdout = std::io::stdout();
+        let is_terminal = stdout.is_terminal();
+        let width = if is_terminal { terminal_width(&stdout) } else { None };
+        Self {
+            colors: use_colors(when, is_terminal, &variable, is_dumb()),
+            talk_colors: use_colors(when, std::io::stderr().is_terminal(), &variable, is_dumb()),
+            width,
+            ascii: ascii || is_on(variable("GPOOL_ASCII")),
+            quiet,
+            json,
+            clock: Clock::new(utc),
+        }
+    }
+
+    /// Whether standard output is a terminal.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.width.is_some()
+    }
+
+    /// Writes data to standard output.
+    ///
+    /// # Errors
+    /// The reader has gone, or the output can't be written.
+    pub fn data(&self, text: &str) -> Result<()> {
+        self.raw(self.fit(text).as_bytes())
+    }
+
+    /// Writes bytes to standard output as they are.
+    ///
+    /// # Errors
+    /// As for [`Screen::data`].
+    pub fn raw(&self, bytes: &[u8]) -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| not_written(&e))
+    }
+
+    /// Writes a remark to standard error, unless asked to be quiet. Needs no newline.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            self.talk(text);
+        }
+    }
+
+    /// Writes a warning to standard error.
+    pub fn warn(&self, text: &str) {
+        self.talk(&format!("{} {text}", Style::Warn.paint("warning:", self.talk_colors)));
+    }
+
+    /// Writes what went wrong to standard error.
+    pub fn fail(&self, failure: &Failure) {
+        let text = if self.json { failure.json() } else { failure.text(self.talk_colors) };
+        if !text.is_empty() {
+            self.talk(text.trim_end());
+        }
+    }
+
+    /// Talk whose reader has gone is lost, and nothing else is.
+    fn talk(&self, text: &str) {
+        let _ = writeln!(std::io::stderr().lock(), "{}", self.fit(text));
+    }
+
+    fn fit<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+        if self.ascii { to_ascii(text).into() } else { text.into() }
+    }
+}
+
+/// Why standard output could not be written.
+#[must_use]
+pub fn not_written(error: &std::io::Error) -> Failure {
+    if error.kind() == ErrorKind::BrokenPipe {
+        return Failure::pipe_closed();
+    }
+    Failure::new(errors::NOT_WRITTEN, format!("can't write to standard output: {error}"))
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn is_on(value: Option<OsString>) -> bool {
+    value.is_some_and(|value| value != *"0")
+}
+
+fn is_dumb() -> bool {
+    variable("TERM").is_some_and(|term| term == *"dumb")
+}
+
+/// Whether to colour, from the flag, the kind of stream, and the variables that say something.
+fn use_colors(
+    when: ColorWhen,
+    is_terminal: bool,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+    is_dumb: bool,
+) -> bool {
+    match when {
+        ColorWhen::Always => true,
+        ColorWhen::Never => false,
+        // Whatever its value: so says no-color.org.
+        ColorWhen::Auto if variable("NO_COLOR").is_some() => false,
+        ColorWhen::Auto if is_on(variable("CLICOLOR_FORCE")) => true,
+        ColorWhen::Auto => is_terminal && !is_dumb,
+    }
+}
+
+fn terminal_width(stream: &std::io::Stdout) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    // A terminal that does not know its size says 0.
+    Some(if size.ws_col == 0 { 80 } else { usize::from(size.ws_col) })
+}
+
+/// Our own signs in ASCII; other letters become `?`.
+fn to_ascii(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_ascii() => plain.push(c),
+            '–' | '—' => plain.push('-'),
+            '·' => plain.push('|'),
+            '×' => plain.push('x'),
+            '…' => plain.push_str("..."),
+            '→' => plain.push_str("->"),
+            '≤' => plain.push_str("<="),
+            '█' => plain.push('#'),
+            '▏' | '▎' | '▍' | '▌' | '▋' | '▊' | '▉' => plain.push('='),
+            '°' => {}
+            _ => plain.push('?'),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colors_follow_the_flag_then_the_variables_then_the_terminal() {
+        let one = Some(OsString::from("0"));
+        let none = |_: &str| None;
+        let no_color = |name: &str| one.clone().filter(|_| name == "NO_COLOR");
+        let force = |name: &str| (name == "CLICOLOR_FORCE").then(|| OsString::from("1"));
+        let no_force = |name: &str| one.clone().filter(|_| name == "CLICOLOR_FORCE");
+        let both = |_: &str| Some(OsString::from("1"));
+        for (when, tty, set, dumb, expected) in [
+            (ColorWhen::Auto, true, &none as &dyn Fn(&str) -> Option<OsString>, false, true),
+            (ColorWhen::Auto, false, &no_force, false, false),
+            (ColorWhen::Auto, true, &none, true, false),
+            (ColorWhen::Auto, false, &none, false, false),
+            (ColorWhen::Auto, true, &no_color, false, false),
+            (ColorWhen::Auto, false, &force, false, true),
+            (ColorWhen::Auto, false, &both, false, false),
+            (ColorWhen::Always, false, &no_color, true, true),
+            (ColorWhen::Never, true, &force, false, false),
+        ] {
+            assert_eq!(use_colors(when, tty, set, dumb), expected, "{when:?} {tty} {dumb}");
+        }
+    }
+
+    #[test]
+    fn ascii_leaves_nothing_else() {
+        assert_eq!(to_ascii("2 × A100 · 15:30–16:09 █▌…"), "2 x A100 | 15:30-16:09 #=...");
+        assert!(to_ascii("训练 é").is_ascii());
+    }
+
+    #[test]
+    fn a_closed_pipe_is_quiet_and_a_full_disk_is_not() {
+        let closed = std::io::Error::from(ErrorKind::BrokenPipe);
+        assert_eq!(not_written(&closed).exit().0, 141);
+        let full = std::io::Error::from(ErrorKind::StorageFull);
+        assert_eq!(not_written(&full).exit().0, 1);
+        assert!(not_written(&full).text(false).contains("can't write"));
+    }
+}

@@ -1,0 +1,189 @@
+//! Reads a script to submit, and refuses what can't run as one. It is kept as it is now: later
+//! changes of the file do not reach the job.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use gpool_wire::ScriptText;
+use gpool_wire::catalogue::{SCRIPT_MISSING, SCRIPT_NOT_RUNNABLE};
+
+use crate::failure::{Failure, Result};
+
+/// A script as it was when submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// Its path as written.
+    pub path: String,
+    /// All of it.
+    pub bytes: Vec<u8>,
+}
+
+/// Largest script that is taken, in bytes; a request may have 1 MB in all.
+pub const SIZE_MAX: u64 = 512 * 1024;
+
+/// How much of a file is looked at to tell text from data.
+const FIRST_BLOCK: usize = 4096;
+
+impl Script {
+    /// Reads it; `-` is standard input.
+    ///
+    /// # Errors
+    /// It is missing, no file, unreadable, too large, no text, empty or without a `#!` line.
+    pub fn read(path: &str) -> Result<Self> {
+        if path == "-" {
+            return Self::check(path, contents(path, &mut std::io::stdin().lock())?);
+        }
+        let metadata = std::fs::metadata(path).map_err(|error| missing(path, &error))?;
+        if metadata.is_dir() {
+            return Err(Failure::new(
+                SCRIPT_MISSING,
+                format!("{path} is a directory, not a script"),
+            )
+            .tip(format!("gpool submit {}", Path::new(path).join("SCRIPT").display())));
+        }
+        let mut file = File::open(path).map_err(|error| missing(path, &error))?;
+        Self::check(path, contents(path, &mut file)?)
+    }
+
+    fn check(path: &str, bytes: Vec<u8>) -> Result<Self> {
+        if bytes.starts_with(b"\x7fELF") {
+            return Err(Failure::new(
+                SCRIPT_NOT_RUNNABLE,
+                format!("{path} is a program, not a script"),
+            )
+            .tip(format!("gpool submit -- {}", runnable(path))));
+        }
+        if bytes[..bytes.len().min(FIRST_BLOCK)].contains(&0) {
+            return Err(Failure::new(SCRIPT_NOT_RUNNABLE, format!("{path} is not a text file"))
+                .why("it has NUL bytes at its start, so it can't be a script")
+                .tip("gpool submit -- COMMAND…, if a command reads this file"));
+        }
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Err(Failure::new(SCRIPT_NOT_RUNNABLE, format!("{path} is empty"))
+                .tip("write a script that starts with #!/bin/bash, or: gpool submit -- COMMAND…"));
+        }
+        if !bytes.starts_with(b"#!") {
+            return Err(Failure::new(
+                SCRIPT_NOT_RUNNABLE,
+                format!("{path} does not say what is to run it"),
+            )
+            .why("its first line does not start with #!")
+            .tip("add #!/bin/bash as its first line")
+            .tip(format!("gpool submit -- sh {path}")));
+        }
+        Ok(Self { path: path.to_owned(), bytes })
+    }
+
+    /// As a request carries it.
+    #[must_use]
+    pub fn written(&self) -> ScriptText {
+        let name = self.job_name().to_owned();
+        match std::str::from_utf8(&self.bytes) {
+            Ok(text) => ScriptText { name, text: Some(text.to_owned()), base64: None },
+            Err(_) => {
+                let base64 = Some(BASE64_STANDARD.encode(&self.bytes));
+                ScriptText { name, text: None, base64 }
+            }
+        }
+    }
+
+    /// What a job made of it is called by default.
+    #[must_use]
+    pub fn job_name(&self) -> &str {
+        match self.path.as_str() {
+            "-" => "stdin",
+            path => Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path),
+        }
+    }
+}
+
+fn contents(path: &str, from: &mut dyn std::io::Read) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(SIZE_MAX + 1).read_to_end(&mut bytes).map_err(|error| missing(path, &error))?;
+    if bytes.len() as u64 > SIZE_MAX {
+        return Err(Failure::new(SCRIPT_NOT_RUNNABLE, format!("{path} is too large for a script"))
+            .why(format!("a script may have {} KiB", SIZE_MAX / 1024))
+            .tip(format!("gpool submit -- {}", runnable(path))));
+    }
+    Ok(bytes)
+}
+
+fn missing(path: &str, error: &std::io::Error) -> Failure {
+    if error.kind() != std::io::ErrorKind::NotFound {
+        return Failure::new(SCRIPT_MISSING, format!("can't read the script {path}: {error}"));
+    }
+    let failure = Failure::new(SCRIPT_MISSING, format!("there is no script {path}"));
+    if path.contains('/') {
+        return failure;
+    }
+    failure
+        .why("without -- before it, the first word is the name of a script file")
+        .tip(format!("gpool submit -- {path} …, if it is a command"))
+}
+
+fn runnable(path: &str) -> String {
+    if path.contains('/') { path.to_owned() } else { format!("./{path}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(bytes: &[u8]) -> Failure {
+        Script::check("job.sh", bytes.to_vec()).expect_err("it is no script")
+    }
+
+    #[test]
+    fn what_is_no_script_is_refused_with_the_way_out() {
+        insta::assert_snapshot!(refused(b"\x7fELF\x02").text(false), @r"
+        error: job.sh is a program, not a script
+          try  gpool submit -- ./job.sh
+          GP0202 · gpool help GP0202
+        ");
+        insta::assert_snapshot!(refused(b"echo hi\n").text(false), @r"
+        error: job.sh does not say what is to run it
+          why  its first line does not start with #!
+          try  add #!/bin/bash as its first line
+               gpool submit -- sh job.sh
+          GP0202 · gpool help GP0202
+        ");
+        assert_eq!(refused(b" \n\n").what(), "job.sh is empty");
+        assert_eq!(refused(b"").what(), "job.sh is empty");
+        assert_eq!(refused(b"#!/bin/sh\n\0").what(), "job.sh is not a text file");
+    }
+
+    #[test]
+    fn files_that_can_not_be_read_are_refused() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().to_str().expect("UTF-8").to_owned();
+        assert!(
+            Script::read(&path)
+                .expect_err("a folder")
+                .what()
+                .ends_with("is a directory, not a script")
+        );
+        insta::assert_snapshot!(
+            Script::read("no-such-script").expect_err("missing").text(false), @r"
+        error: there is no script no-such-script
+          why  without -- before it, the first word is the name of a script file
+          try  gpool submit -- no-such-script …, if it is a command
+          GP0201 · gpool help GP0201
+        ");
+        let large = folder.path().join("large");
+        std::fs::write(&large, vec![b'#'; 600 * 1024]).expect("written");
+        let failure = Script::read(large.to_str().expect("UTF-8")).expect_err("too large");
+        assert_eq!(failure.exit().0, 2);
+    }
+
+    #[test]
+    fn a_script_is_kept_as_it_is() {
+        let script = Script::check("a/b.sh", b"#!/bin/sh\necho hi\n".to_vec()).expect("fine");
+        assert_eq!(script.written().text.as_deref(), Some("#!/bin/sh\necho hi\n"));
+        assert_eq!(script.job_name(), "b.sh");
+        let latin = Script::check("b.sh", b"#!/bin/sh\n# caf\xe9\n".to_vec()).expect("fine");
+        assert_eq!(latin.written().text, None);
+        assert!(latin.written().base64.is_some());
+    }
+}

@@ -1,0 +1,68 @@
+//! The server of this machine with the agent of this machine, in one process, over the protocol
+//! that they would speak between two.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+use gpool_agent::{Agent, AgentConfig, AgentHandle};
+use gpool_device::DevicesArg;
+use gpool_server::http::Account;
+use gpool_server::{AgentLink, AgentPorts, ServerConfig, ServerInfo};
+
+/// The file beside the state that says what happens to simulated devices.
+pub const CONTROL_FILE: &str = "devices.toml";
+
+/// Runs both until the server is told to stop; what runs goes on.
+///
+/// # Errors
+/// They can't start.
+pub fn serve(
+    config: ServerConfig,
+    devices: &DevicesArg,
+    ready: impl FnOnce(&ServerInfo),
+) -> anyhow::Result<()> {
+    let mut agent = AgentConfig::new(&config.state_dir, config.node.clone())
+        .context("can't find this program")?;
+    agent.api_socket = config.socket.to_str().map(str::to_owned);
+    let control = config.state_dir.join(CONTROL_FILE);
+    let start = |ports| start_agent(agent, devices, &control, ports);
+    gpool_server::run(config, start, ready)
+}
+
+fn start_agent(
+    config: AgentConfig,
+    devices: &DevicesArg,
+    control: &Path,
+    ports: AgentPorts,
+) -> anyhow::Result<AgentLink> {
+    let devices = devices.open(&config.node, control)?;
+    let agent = Agent::start(config, devices, ports.report, ports.blob)?;
+    // Shared by whoever tells it something; gone once it was stopped.
+    let agent = Arc::new(Mutex::new(Some(agent)));
+    let (told, asked) = (Arc::clone(&agent), Arc::clone(&agent));
+    Ok(AgentLink {
+        order: Box::new(move |order| {
+            with(&told, |agent| agent.order(order));
+        }),
+        samples: Box::new(move || with(&asked, AgentHandle::samples).unwrap_or_default()),
+        stop: Box::new(move || {
+            let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(agent) = agent {
+                agent.stop();
+            }
+        }),
+    })
+}
+
+fn with<T>(agent: &Mutex<Option<AgentHandle>>, work: impl FnOnce(&AgentHandle) -> T) -> Option<T> {
+    agent.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(work)
+}
+
+/// Looks a user up where the system keeps users.
+#[must_use]
+pub fn find_account(uid: u32) -> Option<Account> {
+    let found = gpool_sys::user::account(uid)?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Some(Account { name: text(found.name), home: text(found.home) })
+}

@@ -1,0 +1,132 @@
+//! What a verb has at hand: how to write, and how to reach the server.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use gpool_client::Client;
+use gpool_client::socket::Surroundings;
+
+use crate::args::Global;
+use crate::failure::{Failure, Result};
+use crate::render::clock;
+use crate::render::list::Look;
+use crate::render::view::View;
+use crate::screen::Screen;
+
+/// How long a verb that listens waits for a server that went away. Jobs go on meanwhile, and the
+/// user can leave at any time.
+pub const LISTEN_RETRIES: Duration = Duration::from_secs(24 * 3600);
+
+/// One run of one verb.
+pub struct Session {
+    /// Where words go.
+    pub screen: Screen,
+    /// Flags that every verb has.
+    pub global: Global,
+    // Looked up when first asked for: it may go through a name service.
+    me: OnceLock<String>,
+}
+
+impl From<gpool_client::Error> for Failure {
+    fn from(error: gpool_client::Error) -> Self {
+        Self::from(error.problem())
+    }
+}
+
+impl Session {
+    /// A session with those flags.
+    #[must_use]
+    pub fn new(screen: Screen, global: Global) -> Self {
+        Self { screen, global, me: OnceLock::new() }
+    }
+
+    /// A client of the server, if one answers.
+    ///
+    /// # Errors
+    /// None does, with all that was tried.
+    pub fn client(&self) -> Result<Client> {
+        let client = Client::find(self.global.server.as_deref())?;
+        if self.global.verbose > 0 {
+            self.screen.note(&format!("server  {}", client.socket().display()));
+        }
+        Ok(client)
+    }
+
+    /// The user's name, as the system has it.
+    #[must_use]
+    pub fn me(&self) -> &str {
+        self.me.get_or_init(user_name)
+    }
+
+    /// What rendering must know, now.
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        View { clock: &self.screen.clock, now: clock::now(), me: self.me() }
+    }
+
+    /// How lists look, with what stands below.
+    #[must_use]
+    pub fn look<'a>(&'a self, footer: &'a str) -> Look<'a> {
+        Look { view: self.view(), width: self.screen.width, colors: self.screen.colors, footer }
+    }
+}
+
+/// The socket of a server that this user starts, unless told otherwise.
+///
+/// # Errors
+/// Its path is too long, or no path of a socket.
+pub fn own_socket(named: Option<&str>) -> Result<PathBuf> {
+    let surroundings = Surroundings::of_this_process();
+    match surroundings.place(named)? {
+        gpool_client::Place::Named(path) => Ok(path),
+        gpool_client::Place::Usual { own, .. } => Ok(own),
+    }
+}
+
+/// The state folder of a server of this user: named, `GPOOL_STATE_DIR`, or the usual one.
+///
+/// # Errors
+/// There is no home to put it in.
+pub fn state_dir(named: Option<&str>) -> Result<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(named) = named {
+        return absolute(PathBuf::from(named));
+    }
+    if let Some(named) = variable("GPOOL_STATE_DIR") {
+        return absolute(PathBuf::from(named));
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/gpool"));
+    }
+    let state_home = variable("XDG_STATE_HOME").map(PathBuf::from);
+    match state_home.filter(|path| path.is_absolute()) {
+        Some(path) => Ok(path.join("gpool")),
+        None => match variable("HOME") {
+            Some(home) => Ok(PathBuf::from(home).join(".local/state/gpool")),
+            None => Err(Failure::new(
+                crate::errors::BAD_DIRECTORY,
+                "there is no home to keep the state in",
+            )
+            .why("neither GPOOL_STATE_DIR nor XDG_STATE_HOME nor HOME is set")
+            .tip("gpool up --state-dir FOLDER")),
+        },
+    }
+}
+
+fn absolute(path: PathBuf) -> Result<PathBuf> {
+    std::path::absolute(&path).map_err(|error| {
+        let what = format!("{} can't be a state folder: {error}", path.display());
+        Failure::new(crate::errors::BAD_DIRECTORY, what)
+    })
+}
+
+/// The name of the user that runs this, by the number that the kernel knows: variables can say
+/// anything.
+fn user_name() -> String {
+    let uid = rustix::process::geteuid().as_raw();
+    match gpool_sys::user::account(uid) {
+        Some(account) => String::from_utf8_lossy(&account.name).into_owned(),
+        None => uid.to_string(),
+    }
+}

@@ -1,0 +1,114 @@
+//! Pages of `gpool help` that belong to no single command.
+
+/// One page.
+pub struct Topic {
+    /// What it is asked for by.
+    pub name: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// The page.
+    pub text: &'static str,
+}
+
+/// Every page.
+pub const TOPICS: &[Topic] = &[
+    Topic {
+        name: "gpu-requests",
+        about: "how GPUs are asked for",
+        text: "
+--gpus 2               two whole GPUs of one node, of any model
+--gpus a100:2          two of that model; a100 alone is one
+--gpus 'a100|h100:2'   two of one of these models, the first rather than the second
+--gpus 40G..:2         two with at least 40 GiB of memory each
+nothing, or --gpus 0   no GPU; a job without one is welcome
+
+A model matches whole words of the driver's name in any case: \"NVIDIA A100-SXM4-80GB\" answers to
+a100 and to a100-80g. gpool gpus shows the models there are.",
+    },
+    Topic {
+        name: "units",
+        about: "how memory and time are written",
+        text: "
+Memory   20G, 512M, 1.5T; G is GiB; a unit is needed
+CPUs     4, 0.5
+Time     1h30m, 45s, 2d, HH:MM:SS, M:SS, 2-00:00:00; a bare number is minutes
+Moments  2h (ago), 15:30 (today), 2026-11-20, 2026-11-20T15:30:00Z",
+    },
+    Topic {
+        name: "jobs",
+        about: "how jobs are named",
+        text: "
+1842         by its number; 1842.3 is an element of an array
+1842#2       its second run (for logs)
+train        by its name, if one job has it
+@, last      the newest of yours; @~2 is the one two before it
+10-20        those of these numbers that there are; 10-20:2 every second
+1,2,3        a list of any of these
+all          all of yours that have not ended; others by --user NAME or --user all",
+    },
+    Topic {
+        name: "states",
+        about: "what states of jobs mean",
+        text: "
+held        kept from starting until gpool release
+waiting     waits for another job
+pending     starts as soon as there is room; gpool why says what is missing
+starting    its node was told to start it
+running     it runs
+stopping    it was told to end
+succeeded   exit code 0
+failed      another exit code, a signal, or it could not be started
+cancelled   somebody ended it
+timed_out   its time limit ended it
+lost        it was running, and nobody can say how it ended",
+    },
+    Topic {
+        name: "exit-codes",
+        about: "what commands exit with",
+        text: "
+0 done   1 other failure   2 not understood   3 no server answers   4 it could never run
+5 not permitted, or it would wait with --no-queue   6 no such job   7 conflict   8 took too long
+
+gpool run exits with the job's own code: 128+n if signal n ended it, 124 at its time limit, 137 out
+of memory, 125 if it could not be started, 130 if you left it. gpool wait exits with the largest
+code of the jobs.",
+    },
+    Topic {
+        name: "directives",
+        about: "flags inside scripts",
+        text: "
+Lines of the comments at a script's start, before its first command and within 32 KiB:
+
+  #!/bin/bash
+  # GPOOL --gpus 2 --time 1h
+  #GPOOL -J train --note 'two words'
+
+The command line goes before GPOOL_SUBMIT_ variables, and these before directives. Lists (-e,
+--after) are joined.",
+    },
+    Topic {
+        name: "environment",
+        about: "variables that gpool reads, and those that jobs get",
+        text: "
+Read     GPOOL_SERVER, GPOOL_SOCKET    where the server is
+         GPOOL_STATE_DIR               where the server keeps its state
+         GPOOL_SUBMIT_<FLAG>           defaults for flags of run and submit
+         NO_COLOR, CLICOLOR_FORCE, GPOOL_ASCII=1
+Jobs get what the caller has, and what -e says; with --clean-env only HOME, PATH, USER and LANG.
+         Beside it GPOOL_JOB_ID, GPOOL_GPUS and so on, and CUDA_VISIBLE_DEVICES by UUID.",
+    },
+];
+
+/// The page of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Topic> {
+    TOPICS.iter().find(|topic| topic.name == name)
+}
+
+/// What pages there are.
+#[must_use]
+pub fn list() -> String {
+    let lines =
+        TOPICS.iter().map(|topic| format!("  gpool help {:<14} {}\n", topic.name, topic.about));
+    format!("Topics:\n{}  gpool help {:<14} every error\n", lines.collect::<String>(), "codes")
+}

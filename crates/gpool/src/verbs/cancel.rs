@@ -1,0 +1,26 @@
+//! `gpool cancel`: ends jobs, or takes them off the queue.
+
+use clap::Args;
+
+use super::act::on_jobs;
+use crate::args::jobs::Jobs;
+use crate::failure::Result;
+use crate::session::Session;
+
+/// End jobs, or take them off the queue
+#[derive(Debug, Clone, Args)]
+pub struct CancelArgs {
+    #[command(flatten)]
+    jobs: Jobs,
+    /// Do not ask before touching jobs of other users
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There are no such jobs, or the server refuses; then none is cancelled.
+pub fn run(args: &CancelArgs, session: &Session) -> Result {
+    on_jobs(&args.jobs, "cancel", args.yes, session, |client, ids| client.cancel(ids))
+}

@@ -1,0 +1,233 @@
+//! `gpool doctor`: tries what gpool needs on this machine and says what works; exit code 1 if
+//! something is wrong.
+
+use std::path::Path;
+
+use clap::Args;
+use gpool_client::socket::{PATH_MAX, Surroundings};
+use gpool_device::{DevicesArg, Opened};
+use gpool_model::{Bytes, NodeName};
+use gpool_sys::capability::Capabilities;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::render::style::Style;
+use crate::render::table::{Cell, Table};
+use crate::session::{Session, own_socket, state_dir};
+
+/// Below this a full disk is near.
+const SPACE_LOW: Bytes = Bytes::from_gib(1);
+/// Below this many open files a busy server may run out.
+const FILES_LOW: u64 = 4096;
+
+/// Try what gpool needs on this machine, and say what works
+#[derive(Debug, Clone, Default, Args)]
+pub struct DoctorArgs {
+    /// State folder to look at
+    #[arg(long, value_name = "FOLDER")]
+    state_dir: Option<String>,
+    /// Form of the output
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    output: super::PageFormat,
+}
+
+/// How a probe went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Ok,
+    /// It works, with less than there could be.
+    Less,
+    Wrong,
+}
+
+/// One thing that was tried.
+#[derive(Debug, Clone, Serialize)]
+struct Probe {
+    what: &'static str,
+    verdict: Verdict,
+    found: String,
+}
+
+fn ok(what: &'static str, found: impl Into<String>) -> Probe {
+    Probe { what, verdict: Verdict::Ok, found: found.into() }
+}
+
+fn less(what: &'static str, found: impl Into<String>) -> Probe {
+    Probe { what, verdict: Verdict::Less, found: found.into() }
+}
+
+fn wrong(what: &'static str, found: impl Into<String>) -> Probe {
+    Probe { what, verdict: Verdict::Wrong, found: found.into() }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The output can't be written.
+pub fn run(args: &DoctorArgs, session: &Session) -> Result {
+    let mut probes = server(session);
+    probes.push(gpus());
+    probes.extend(limits());
+    match state_dir(args.state_dir.as_deref()) {
+        Ok(dir) => probes.extend(state(&dir)),
+        Err(failure) => probes.push(wrong("state folder", failure.what())),
+    }
+    probes.push(files());
+    probes.push(clock());
+    let is_wrong = probes.iter().any(|probe| probe.verdict == Verdict::Wrong);
+    match args.output.or_json(session.global.json) {
+        super::PageFormat::Text => session.screen.data(&table(&probes, session))?,
+        super::PageFormat::Json => {
+            let document = json!({"apiVersion": gpool_wire::API_VERSION, "items": probes});
+            session.screen.data(&format!("{document:#}\n"))?;
+        }
+        super::PageFormat::Jsonl => {
+            let lines = probes.iter().map(|probe| format!("{}\n", json!(probe)));
+            session.screen.data(&lines.collect::<String>())?;
+        }
+    }
+    Ok(if is_wrong { Exit::FAILED } else { Exit::OK })
+}
+
+fn table(probes: &[Probe], session: &Session) -> String {
+    let mut table = Table::new(["WHAT", "", "FOUND"].map(str::to_owned).to_vec());
+    for probe in probes {
+        let (word, style) = match probe.verdict {
+            Verdict::Ok => ("ok", Style::Good),
+            Verdict::Less => ("less", Style::Warn),
+            Verdict::Wrong => ("wrong", Style::Bad),
+        };
+        table.push(vec![
+            Cell::new(probe.what),
+            Cell::new(word).styled(style),
+            Cell::new(&probe.found),
+        ]);
+    }
+    // Not cut to the terminal: what is wrong stands at the end of a line.
+    table.render(None, session.screen.colors)
+}
+
+/// Whether a server answers, and on which socket one would.
+fn server(session: &Session) -> Vec<Probe> {
+    let mut probes = Vec::new();
+    match own_socket(session.global.server.as_deref()) {
+        Ok(socket) => {
+            let n_bytes = socket.as_os_str().len();
+            let text = format!("{} ({n_bytes} of {PATH_MAX} bytes)", socket.display());
+            probes.push(ok("socket", text));
+        }
+        Err(failure) => probes.push(wrong("socket", failure.what())),
+    }
+    match session.client().and_then(|client| Ok(client.version()?)) {
+        Ok(version) if version.version == super::version::VERSION => {
+            probes.push(ok("server", format!("{} answers (pid {})", version.version, version.pid)));
+        }
+        Ok(version) => probes.push(less(
+            "server",
+            format!("{} answers, this command is {}", version.version, super::version::VERSION),
+        )),
+        Err(failure) => {
+            probes.push(less("server", format!("{}; gpool up starts one", failure.what())));
+        }
+    }
+    let is_trusted = Surroundings::of_this_process();
+    if is_trusted.runtime_dir.is_none() && is_trusted.uid != 0 {
+        probes.push(less("XDG_RUNTIME_DIR", "not set; the socket is in a folder under /tmp"));
+    }
+    probes
+}
+
+fn gpus() -> Probe {
+    let nowhere = Path::new("/nonexistent");
+    match DevicesArg::Nvml.open(&NodeName::new("doctor"), nowhere) {
+        Ok(Opened::Source(source)) => match source.outline() {
+            Ok(outline) if outline.n_devices > 0 => {
+                ok("gpus", format!("{} by {}", outline.n_devices, outline.driver))
+            }
+            Ok(outline) => less("gpus", format!("none by {}", outline.driver)),
+            Err(error) => wrong("gpus", error.to_string()),
+        },
+        Ok(Opened::Nothing { why }) => less("gpus", format!("none: {why}")),
+        Err(error) => wrong("gpus", error.to_string()),
+    }
+}
+
+/// What the kernel lets us hold jobs to.
+fn limits() -> Vec<Probe> {
+    let can = Capabilities::probe();
+    let mut probes = vec![
+        ok("end jobs by", can.kill.as_str()),
+        ok("limit memory by", can.memory.as_str()),
+        ok("limit processes by", can.processes.as_str()),
+        ok("limit cpu by", can.cpu.as_str()),
+        ok("other users' jobs", if can.other_users { "yes (root)" } else { "no: only your own" }),
+    ];
+    let is_fatal = !can.pidfd;
+    probes.extend(can.warnings().into_iter().map(|warning| {
+        if is_fatal && warning.starts_with("no pidfd") {
+            wrong("kernel", warning)
+        } else {
+            less("kernel", warning)
+        }
+    }));
+    probes
+}
+
+/// The state folder: whether it can be written, how much room there is, whether the store is sound.
+fn state(dir: &Path) -> Vec<Probe> {
+    let mut probes = Vec::new();
+    let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let can_write = rustix::fs::access(existing, rustix::fs::Access::WRITE_OK).is_ok();
+    let text = match (existing == dir, can_write) {
+        (true, true) => format!("{} can be written", dir.display()),
+        (false, true) => format!("{} can be made", dir.display()),
+        (_, false) => format!("{} can't be written", existing.display()),
+    };
+    probes.push(if can_write { ok("state folder", text) } else { wrong("state folder", text) });
+    if let Ok(room) = rustix::fs::statvfs(existing) {
+        let free = Bytes::new(room.f_bavail.saturating_mul(room.f_frsize));
+        let text = format!("{free} free");
+        probes.push(match free {
+            free if free.is_zero() => wrong("disk space", text),
+            free if free < SPACE_LOW => less("disk space", text),
+            _ => ok("disk space", text),
+        });
+    }
+    if existing == dir && dir.join("store.db").exists() {
+        probes.push(match gpool_store::verify(dir) {
+            Ok(report) if report.is_sound() => {
+                ok("store", format!("sound, revision {}", report.revision))
+            }
+            Ok(report) => {
+                let first = report.findings.first().map(|found| found.what.as_str());
+                wrong("store", format!("damaged: {}", first.unwrap_or("gpool verify says more")))
+            }
+            Err(error) => wrong("store", error.to_string()),
+        });
+    }
+    probes
+}
+
+fn files() -> Probe {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    match limit.maximum {
+        Some(most) if most < FILES_LOW => {
+            less("open files", format!("at most {most}; a busy server may need {FILES_LOW}"))
+        }
+        Some(most) => ok("open files", format!("at most {most}")),
+        None => ok("open files", "no limit"),
+    }
+}
+
+fn clock() -> Probe {
+    let now = jiff::Timestamp::now();
+    // This program was written later than that.
+    let year_2026 = jiff::Timestamp::from_second(1_767_225_600).unwrap_or(jiff::Timestamp::MIN);
+    if now < year_2026 {
+        return wrong("clock", format!("it is {now}, which can't be: set it"));
+    }
+    ok("clock", now.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}

@@ -1,0 +1,71 @@
+//! `gpool events`: what happens, as it happens.
+
+use clap::Args;
+use gpool_wire::{Event, EventKind};
+use serde_json::json;
+
+use crate::args::values::{References, references};
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::render::events::line;
+use crate::render::safe::safe_json;
+use crate::resolve::{self, Scope};
+use crate::session::{LISTEN_RETRIES, Session};
+
+/// Show what happens, as it happens
+#[derive(Debug, Clone, Default, Args)]
+pub struct EventsArgs {
+    /// Only of these jobs
+    #[arg(value_name = "JOB", value_parser = references)]
+    jobs: Vec<References>,
+    /// Form of the output
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    output: super::PageFormat,
+    /// Go on after the event with that id (as --json shows it)
+    #[arg(long, value_name = "ID")]
+    after: Option<String>,
+    /// End after so many
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is no such job, or the server stays away.
+pub fn run(args: &EventsArgs, session: &Session) -> Result {
+    let client = session.client()?.with_retries(LISTEN_RETRIES);
+    let wanted = args.jobs.iter().flat_map(|list| &list.0);
+    let found = resolve::jobs(&client, wanted, None, session.me(), Scope::Ever)?;
+    let is_wanted = |event: &Event| match &event.kind {
+        _ if args.jobs.is_empty() => true,
+        EventKind::JobState { job, .. } => found.ids.contains(job),
+        EventKind::Resync => true,
+        EventKind::NodeChanged { .. } | EventKind::Other => false,
+    };
+    let mut n_left = args.limit.unwrap_or(u64::MAX);
+    if n_left == 0 {
+        return Ok(Exit::OK);
+    }
+    for event in client.events(args.after.clone())? {
+        let event = event?;
+        if !is_wanted(&event) {
+            continue;
+        }
+        match args.output.or_json(session.global.json) {
+            super::PageFormat::Text => {
+                let Some(line) = line(&event, &session.view()) else { continue };
+                session.screen.data(&format!("{line}\n"))?;
+            }
+            super::PageFormat::Json | super::PageFormat::Jsonl => {
+                let line = json!(event).to_string();
+                session.screen.data(&format!("{}\n", safe_json(&line)))?;
+            }
+        }
+        n_left -= 1;
+        if n_left == 0 {
+            break;
+        }
+    }
+    Ok(Exit::OK)
+}

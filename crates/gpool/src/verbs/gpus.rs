@@ -1,0 +1,118 @@
+//! `gpool gpus`: devices, and which of them new jobs may use.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use gpool_client::{Client, JobsQuery};
+use gpool_model::Millis;
+use gpool_wire::{AllowDevices, Gpu, catalogue};
+
+use super::list::{Listing, show};
+use crate::args::list::{Format, ListFlags};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::gpus::{GPUS, folded, footer, page, rows};
+use crate::render::jobs::ran;
+use crate::render::list::select;
+use crate::render::words;
+use crate::resolve::every_job;
+use crate::session::Session;
+
+/// List GPUs, or show some in full
+#[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct GpusArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Show these in full: indexes or UUIDs
+    #[arg(value_name = "GPU")]
+    gpus: Vec<String>,
+    #[command(flatten)]
+    list: ListFlags,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Action {
+    /// Say which GPUs new jobs may use; what runs stays
+    Allow {
+        /// Indexes or UUIDs, or all, or none
+        #[arg(required = true, value_name = "0,2|0-3|all|none", value_delimiter = ',')]
+        gpus: Vec<String>,
+        /// Of which node, where there are several
+        #[arg(long, value_name = "NODE")]
+        node: Option<String>,
+    },
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is no such GPU, or the server can't be asked or refuses.
+pub fn run(args: GpusArgs, session: &Session) -> Result {
+    let client = session.client()?;
+    if let Some(Action::Allow { gpus, node }) = args.action {
+        let devices = if gpus == ["none"] { Vec::new() } else { gpus };
+        let answer = client.allow_gpus(&AllowDevices { node, devices })?;
+        let allowed: Vec<u32> =
+            answer.items.iter().filter(|gpu| gpu.allowed).map(|gpu| gpu.index).collect();
+        let text = match allowed.as_slice() {
+            [] => "new jobs get no GPU".to_owned(),
+            allowed => format!("new jobs may use GPU {}", words::indexes(allowed)),
+        };
+        session.screen.note(&text);
+        return Ok(Exit::OK);
+    }
+    if !args.gpus.is_empty() && args.list.form(session.global.json) == Format::Table {
+        return pages(&client, &args.gpus, session);
+    }
+    let folds = args.list.form(session.global.json) == Format::Table && args.list.format.is_empty();
+    show(&GPUS, &args.list, session, || {
+        let gpus = chosen(client.gpus()?.items, &args.gpus)?;
+        let all = rows(gpus, &job_left(&client, session)?);
+        let footer = footer(&all);
+        let shown = if folds && args.list.sort.is_none() { folded(all) } else { all };
+        Ok(Listing { rows: select(shown, &args.list)?, footer })
+    })
+}
+
+fn pages(client: &Client, wanted: &[String], session: &Session) -> Result {
+    let gpus = chosen(client.gpus()?.items, wanted)?;
+    let pages: Vec<String> = gpus.iter().map(|gpu| page(gpu, &session.view())).collect();
+    session.screen.data(&pages.join("\n"))?;
+    Ok(Exit::OK)
+}
+
+/// Those that were named; all if none was.
+fn chosen(gpus: Vec<Gpu>, wanted: &[String]) -> Result<Vec<Gpu>> {
+    if wanted.is_empty() {
+        return Ok(gpus);
+    }
+    let is = |gpu: &Gpu, name: &str| {
+        gpu.uuid == name
+            || name.parse() == Ok(gpu.index)
+            || format!("{}:{}", gpu.node, gpu.index) == name
+    };
+    for name in wanted {
+        if !gpus.iter().any(|gpu| is(gpu, name)) {
+            let there: Vec<u32> = gpus.iter().map(|gpu| gpu.index).collect();
+            let why = match there.as_slice() {
+                [] => "there are no GPUs".to_owned(),
+                there => format!("there are {}", words::indexes(there)),
+            };
+            let what = format!("there is no GPU {name:?}");
+            return Err(Failure::new(catalogue::NO_SUCH_DEVICE, what).why(why).tip("gpool gpus"));
+        }
+    }
+    Ok(gpus.into_iter().filter(|gpu| wanted.iter().any(|name| is(gpu, name))).collect())
+}
+
+/// For how long each running job may still run, where it has a limit.
+fn job_left(client: &Client, session: &Session) -> Result<BTreeMap<String, Millis>> {
+    let running = JobsQuery { state: Some("running".to_owned()), ..JobsQuery::default() };
+    let view = session.view();
+    let left = |job: gpool_wire::Job| {
+        let limit = words::limit(&job)?;
+        Some((job.id.clone(), limit.saturating_sub(ran(&job, &view)?)))
+    };
+    Ok(every_job(client, &running)?.into_iter().filter_map(left).collect())
+}

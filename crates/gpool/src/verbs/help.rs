@@ -1,0 +1,81 @@
+//! `gpool help`: what an error means, how a command is used, and a few topics; without a server.
+
+use clap::{Args, CommandFactory as _};
+use gpool_wire::catalogue::CATALOGUE;
+
+use crate::cli::Cli;
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::page::Page;
+use crate::session::Session;
+use crate::topics::{self, TOPICS};
+
+/// Explain an error (GP0412), a command or a topic
+#[derive(Debug, Clone, Default, Args)]
+pub struct HelpArgs {
+    /// GP0412, a command, or a topic; `codes` lists all errors
+    #[arg(value_name = "WHAT")]
+    what: Vec<String>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is nothing of that name.
+pub fn run(args: &HelpArgs, session: &Session) -> Result {
+    let text = match args.what.as_slice() {
+        [] => format!("{}\n\n{}", Cli::command().render_help(), topics::list()),
+        [word] if word == "codes" => codes(),
+        [word] => match (errors::find(word), topics::find(word)) {
+            (Some(entry), _) => explained(entry),
+            (None, Some(topic)) => format!("{}\n", topic.text.trim()),
+            (None, None) => of_verb(std::slice::from_ref(word))?,
+        },
+        words => of_verb(words)?,
+    };
+    session.screen.data(&text)?;
+    Ok(Exit::OK)
+}
+
+fn explained(entry: &gpool_wire::catalogue::Entry) -> String {
+    let mut page = Page::new(&format!("{}: {}", entry.code, entry.title));
+    page.line("");
+    page.line(entry.help);
+    page.line("");
+    page.line(&format!("A command that meets it exits with {}.", entry.exit));
+    page.text()
+}
+
+fn codes() -> String {
+    let mut entries: Vec<_> = CATALOGUE.iter().chain(errors::OWN).collect();
+    entries.sort_by_key(|entry| entry.code);
+    entries
+        .into_iter()
+        .map(|entry| format!("{}  exit {}  {}\n", entry.code, entry.exit, entry.title))
+        .collect()
+}
+
+fn of_verb(words: &[String]) -> Result<String> {
+    let mut command = Cli::command();
+    command.build();
+    let mut found = &mut command;
+    for word in words {
+        let names: Vec<String> =
+            found.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+        found = match found.find_subcommand_mut(word) {
+            Some(verb) => verb,
+            None => {
+                let failure =
+                    Failure::new(errors::NO_TOPIC, format!("there is no help on {word:?}"));
+                let names =
+                    names.iter().map(String::as_str).chain(TOPICS.iter().map(|topic| topic.name));
+                return Err(match gpool_wire::json::nearest(word, names) {
+                    Some(near) => failure.tip(format!("gpool help {near}")),
+                    None => failure.tip("gpool help"),
+                });
+            }
+        };
+    }
+    Ok(found.render_long_help().to_string())
+}

@@ -1,0 +1,107 @@
+//! What all lists share: writing them once, and again and again with `--watch`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::list::{Format, ListFlags};
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::render::list::{Noun, Row};
+use crate::render::safe::safe_json;
+use crate::session::Session;
+
+/// A list as it was read just now.
+pub struct Listing<T> {
+    /// Its rows, chosen as the flags say.
+    pub rows: Vec<Row<T>>,
+    /// What stands below, for people.
+    pub footer: String,
+}
+
+/// Writes a list; with `--watch`, as often as it says, until the user or the reader leaves.
+///
+/// # Errors
+/// What `read` meets, or a column that there is not.
+pub fn show<T: Serialize>(
+    noun: &Noun<T>,
+    flags: &ListFlags,
+    session: &Session,
+    mut read: impl FnMut() -> Result<Listing<T>>,
+) -> Result {
+    let form = flags.form(session.global.json);
+    let Some(every) = flags.watch else {
+        let listing = read()?;
+        let look = session.look(&listing.footer);
+        session.screen.data(&noun.text(&listing.rows, form, &flags.format, &look)?)?;
+        return Ok(Exit::OK);
+    };
+    let every = Duration::from_millis(every.get());
+    let for_people = matches!(form, Format::Table | Format::Wide);
+    let mut seen = BTreeMap::new();
+    loop {
+        let listing = read()?;
+        if for_people && session.screen.is_terminal() {
+            let look = session.look(&listing.footer);
+            let text = noun.text(&listing.rows, form, &flags.format, &look)?;
+            session.screen.data(&redrawn(&text))?;
+        } else {
+            let text = changes(noun, &listing.rows, &mut seen);
+            session.screen.data(&safe_json(&text))?;
+        }
+        std::thread::sleep(every);
+    }
+}
+
+/// The text over what stood there: each line cleared to its end, and all below it.
+fn redrawn(text: &str) -> String {
+    format!("\u{1b}[H{}\u{1b}[J", text.replace('\n', "\u{1b}[K\n"))
+}
+
+/// What is new, other or gone since the last time, a line of JSON each.
+fn changes<T>(noun: &Noun<T>, rows: &[Row<T>], seen: &mut BTreeMap<String, Value>) -> String {
+    let mut text = String::new();
+    let mut now = BTreeMap::new();
+    for row in rows {
+        let name = (noun.name)(&row.item);
+        if seen.get(&name) != Some(&row.json) {
+            text.push_str(&format!("{}\n", row.json));
+        }
+        now.insert(name, row.json.clone());
+    }
+    for name in seen.keys().filter(|name| !now.contains_key(*name)) {
+        text.push_str(&format!("{}\n", serde_json::json!({"gone": name})));
+    }
+    *seen = now;
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::nodes::NODES;
+
+    #[test]
+    fn only_changes_are_written_to_a_pipe() {
+        let node = |name: &str, tasks_used: u64| {
+            let json = serde_json::json!({
+                "name": name, "pool": "default", "connected": true, "version": "0.1.0",
+                "system": "", "devices_from": "", "n_gpus": 0, "n_gpus_free": 0, "cpus": 1.0,
+                "cpus_used": 0.0, "memory": 1, "memory_used": 0, "tasks": 9,
+                "tasks_used": tasks_used,
+            });
+            Row { item: serde_json::from_value(json.clone()).expect("a node"), json }
+        };
+        let mut seen = BTreeMap::new();
+        let first = changes(&NODES, &[node("a", 0), node("b", 0)], &mut seen);
+        assert_eq!(first.lines().count(), 2);
+        let second = changes(&NODES, &[node("a", 1)], &mut seen);
+        let lines: Vec<&str> = second.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].contains("\"tasks_used\":1"));
+        assert_eq!(lines[1], r#"{"gone":"b"}"#);
+        assert_eq!(changes(&NODES, &[node("a", 1)], &mut seen), "");
+    }
+}

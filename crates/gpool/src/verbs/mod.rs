@@ -1,0 +1,54 @@
+//! A file for each verb. Each has its arguments and one function that runs it.
+
+pub mod act;
+pub mod backup;
+pub mod bench;
+pub mod cancel;
+pub mod completion;
+pub mod demo;
+pub mod doctor;
+pub mod down;
+pub mod edit;
+pub mod events;
+pub mod gpus;
+pub mod help;
+pub mod hold;
+pub mod list;
+pub mod logs;
+pub mod nodes;
+pub mod note;
+pub mod prio;
+pub mod queue;
+pub mod release;
+pub mod restore;
+pub mod run;
+pub mod show;
+pub mod signal;
+pub mod sim;
+pub mod status;
+pub mod submit;
+pub mod up;
+pub mod verify;
+pub mod version;
+pub mod wait;
+pub mod why;
+
+/// In which form a page is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum PageFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON document.
+    Json,
+    /// One JSON object a line.
+    Jsonl,
+}
+
+impl PageFormat {
+    /// The form, with `--json` meaning `-o json`.
+    #[must_use]
+    pub fn or_json(self, json: bool) -> Self {
+        if json && self == Self::Text { Self::Json } else { self }
+    }
+}

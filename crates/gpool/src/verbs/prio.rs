@@ -1,0 +1,29 @@
+//! `gpool prio`: changes the priority of jobs.
+
+use clap::Args;
+use gpool_wire::JobPatch;
+
+use super::edit::apply;
+use crate::args::jobs::Jobs;
+use crate::args::values;
+use crate::failure::Result;
+use crate::session::Session;
+
+/// Change the priority of jobs
+#[derive(Debug, Clone, Args)]
+pub struct PrioArgs {
+    /// New priority, -1000 to 1000; higher goes first
+    #[arg(value_name = "N", value_parser = values::priority, allow_negative_numbers = true)]
+    priority: i32,
+    #[command(flatten)]
+    jobs: Jobs,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is no such job, or the server refuses.
+pub fn run(args: &PrioArgs, session: &Session) -> Result {
+    let patch = JobPatch { priority: Some(args.priority), note: None };
+    apply(&args.jobs, &patch, session)
+}

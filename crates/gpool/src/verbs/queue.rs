@@ -1,0 +1,155 @@
+//! `gpool queue`: jobs as a list.
+
+use clap::Args;
+use gpool_client::{Client, JobsQuery};
+use gpool_model::job::JobState;
+use gpool_wire::{Job, Time, catalogue};
+
+use super::list::{Listing, show};
+use crate::args::list::{Format, ListFlags};
+use crate::failure::{Failure, Result};
+use crate::render::clock;
+use crate::render::jobs::{JOBS, footer};
+use crate::render::list::select;
+use crate::resolve::every_job;
+use crate::session::Session;
+
+/// Rows that are shown unless asked otherwise.
+const ROWS: usize = 200;
+
+/// List jobs
+#[derive(Debug, Clone, Default, Args)]
+pub struct QueueArgs {
+    #[command(flatten)]
+    list: ListFlags,
+    /// Only this user's jobs
+    #[arg(short, long, value_name = "USER", help_heading = "Jobs")]
+    user: Option<String>,
+    /// Only this project's jobs
+    #[arg(short, long, value_name = "PROJECT", help_heading = "Jobs")]
+    project: Option<String>,
+    /// Only jobs in these states: all, or pending,running,…
+    #[arg(short, long, value_name = "STATES", help_heading = "Jobs")]
+    state: Option<String>,
+    /// Only jobs of that name
+    #[arg(long, value_name = "NAME", help_heading = "Jobs")]
+    name: Option<String>,
+    /// Only jobs submitted since: 2h (ago), 15:30, 2026-11-20
+    #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
+    since: Option<String>,
+    /// Only jobs submitted until
+    #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
+    until: Option<String>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A flag's value is not understood, or the server can't be asked.
+pub fn run(args: QueueArgs, session: &Session) -> Result {
+    let state = args.state.as_deref().map(states).transpose()?;
+    let moment = |flag: &str, text: &Option<String>| -> Result<Option<Time>> {
+        let read = |text: &String| session.screen.clock.read(text, clock::now());
+        let moment = text.as_ref().map(read).transpose();
+        moment.map_err(|why| Failure::new(catalogue::INVALID, format!("{flag}: {why}")))
+    };
+    let (since, until) = (moment("--since", &args.since)?, moment("--until", &args.until)?);
+    let named = |text: &Option<String>| text.clone().filter(|text| text != "all");
+    let query = JobsQuery {
+        state,
+        user: named(&args.user),
+        project: named(&args.project),
+        name: args.name.clone(),
+        ..JobsQuery::default()
+    };
+    let client = session.client()?;
+    let form = args.list.form(session.global.json);
+    let for_people = matches!(form, Format::Table | Format::Wide);
+    show(&JOBS, &args.list, session, || {
+        let is_in = |job: &Job| {
+            since.is_none_or(|since| job.submitted_at >= since)
+                && until.is_none_or(|until| job.submitted_at <= until)
+        };
+        let is_whole = since.is_some() || until.is_some();
+        let (rows, total) = read(&client, &query, &args.list, is_whole, is_in)?;
+        let footer = match for_people {
+            true => footer(rows.len(), total, Some(&client.status()?)),
+            false => String::new(),
+        };
+        Ok(Listing { rows, footer })
+    })
+}
+
+type Rows = Vec<crate::render::list::Row<Job>>;
+
+/// The rows to show, and how many there are in all if they are not all. What the server does not
+/// filter or order by is chosen here, from all there are.
+fn read(
+    client: &Client,
+    query: &JobsQuery,
+    list: &ListFlags,
+    is_whole: bool,
+    is_in: impl Fn(&Job) -> bool,
+) -> Result<(Rows, Option<u64>)> {
+    let limit = match list.limit {
+        None => ROWS,
+        Some(0) => usize::MAX,
+        Some(limit) => limit,
+    };
+    let flags = ListFlags { limit: Some(limit), ..list.clone() };
+    let is_whole =
+        is_whole || !list.filter.is_empty() || list.sort.is_some() || limit == usize::MAX;
+    if is_whole {
+        let mut jobs = every_job(client, query)?;
+        jobs.retain(is_in);
+        let whole = ListFlags { limit: None, ..flags.clone() };
+        let mut rows = select(jobs, &whole)?;
+        let total = u64::try_from(rows.len()).ok();
+        rows.truncate(limit);
+        return Ok((rows, total));
+    }
+    let page = u32::try_from(limit).unwrap_or(u32::MAX);
+    let answer = client.jobs(&JobsQuery { limit: Some(page), ..query.clone() })?;
+    let n_jobs = u64::try_from(answer.items.len()).unwrap_or(u64::MAX);
+    let more = answer.next_cursor.is_some().then_some(n_jobs + 1);
+    Ok((select(answer.items, &flags)?, answer.total.or(more)))
+}
+
+/// Checks states as users write them: `all`, `pending,running`, `timed-out`.
+fn states(text: &str) -> Result<String> {
+    let words: Vec<&str> =
+        JobState::ALL.iter().map(|state| state.as_str()).chain(std::iter::once("all")).collect();
+    let mut states = Vec::new();
+    for word in text.split(',') {
+        let written = word.trim().to_ascii_lowercase().replace('-', "_");
+        if !words.contains(&written.as_str()) {
+            let failure =
+                Failure::new(catalogue::INVALID, format!("--state: there is no state {word:?}"))
+                    .why(format!("there are {}", words.join(", ")));
+            let near = gpool_wire::json::nearest(&written, words.iter().copied());
+            return Err(match near {
+                Some(near) => failure.tip(format!("gpool queue --state {near}")),
+                None => failure.tip("gpool queue --state all"),
+            });
+        }
+        states.push(written);
+    }
+    if states.iter().any(|state| state == "all") {
+        return Ok("all".to_owned());
+    }
+    Ok(states.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_read_as_people_write_them() {
+        assert_eq!(states("Pending,timed-out").as_deref(), Ok("pending,timed_out"));
+        assert_eq!(states("pending,all").as_deref(), Ok("all"));
+        let failure = states("bogus").expect_err("no such state");
+        assert_eq!(failure.exit().0, 2);
+        assert!(failure.text(false).contains("held, waiting, pending"));
+    }
+}

@@ -1,0 +1,47 @@
+//! `gpool restore`: makes a store out of a backup.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gpool_store::Existing;
+
+use super::backup::fault;
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::session::{Session, state_dir};
+
+/// Make a store out of a backup; no server may use it meanwhile
+#[derive(Debug, Clone, Args)]
+pub struct RestoreArgs {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    from: PathBuf,
+    /// State folder of the server
+    #[arg(long, value_name = "FOLDER")]
+    state_dir: Option<String>,
+    /// Move a store that is there already into a folder beside it
+    #[arg(long)]
+    put_aside: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The backup is damaged, a store is in the way, or a server uses it. Nothing was changed then.
+pub fn run(args: &RestoreArgs, session: &Session) -> Result {
+    let dir = state_dir(args.state_dir.as_deref())?;
+    let existing = if args.put_aside { Existing::PutAside } else { Existing::Refuse };
+    let restored =
+        gpool_store::restore(&args.from, &dir, existing).map_err(|error| fault(&error))?;
+    session.screen.note(&format!(
+        "{}: {} records and {} files as of revision {}",
+        dir.display(),
+        restored.n_records,
+        restored.n_blobs,
+        restored.revision
+    ));
+    if let Some(aside) = restored.put_aside {
+        session.screen.note(&format!("what was there before is in {}", aside.display()));
+    }
+    Ok(Exit::OK)
+}

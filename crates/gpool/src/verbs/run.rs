@@ -1,0 +1,245 @@
+//! `gpool run`: hands in a job and stays with it: its output comes here, and its exit code is this
+//! command's. The first Ctrl-C leaves it, a second one soon after cancels it.
+
+use std::io::Write;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use gpool_client::{Client, LogQuery, LogStream};
+use gpool_model::job::JobState;
+use gpool_wire::{EventKind, Job};
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
+
+use super::submit::{dry_run, hand_in, say};
+use crate::args::job_flags::JobFlags;
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::follow;
+use crate::outcome::exit_of_job;
+use crate::render::job::{headline, waits};
+use crate::render::words;
+use crate::request;
+use crate::session::{LISTEN_RETRIES, Session};
+
+/// Within this time a second Ctrl-C cancels.
+const TWICE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Run a command as a job and stay with it
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "The exit code is the job's own: 128+n if signal n ended it, 124 at its time \
+    limit, 137 out of memory, 125 if it could not be started. 2 to 7: refused, and nothing ran. \
+    Ctrl-C once leaves the job running (130), twice cancels it."
+)]
+pub struct RunArgs {
+    #[command(flatten)]
+    flags: JobFlags,
+    /// Print the id and leave the job to itself
+    #[arg(long)]
+    detach: bool,
+    /// Say what would happen, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// The command and its arguments; one quoted line is for a shell
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    words: Vec<String>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The job was refused, or the server can't be reached.
+pub fn run(args: RunArgs, session: &Session) -> Result {
+    let mut request = request::of_command(args.flags, &args.words)?;
+    let client = session.client()?;
+    request.resolve(&client, session.me())?;
+    say(&request, session);
+    if args.dry_run {
+        return dry_run(&client, &request.job, session);
+    }
+    // Before there is a job, Ctrl-C ends this program; from then on it leaves or cancels the job.
+    let job = hand_in(&client, &request)?;
+    if args.detach {
+        session.screen.data(&format!("{}\n", job.id))?;
+        return Ok(Exit::OK);
+    }
+    Attached { client: client.with_retries(LISTEN_RETRIES), session, job }.stay()
+}
+
+/// What happens while a job is stayed with.
+enum Happening {
+    Interrupted,
+    Changed(Box<Job>),
+    /// One of its two streams has ended, or can't be had.
+    StreamEnded(Result<()>),
+    /// The server was lost for good, or says that there is no such job.
+    Lost(Failure),
+}
+
+struct Attached<'s> {
+    client: Client,
+    session: &'s Session,
+    job: Job,
+}
+
+impl Attached<'_> {
+    fn stay(mut self) -> Result {
+        let screen = &self.session.screen;
+        screen.note(&headline(&self.job));
+        if let Some(why) = waits(&self.job) {
+            screen.note(&why);
+        }
+        let (tell, happenings) = channel();
+        catch_interrupts(tell.clone())?;
+        watch(self.client.clone(), self.job.id.clone(), tell.clone());
+        for stream in [LogStream::Stdout, LogStream::Stderr] {
+            stream_out(self.client.clone(), self.job.id.clone(), stream, tell.clone());
+        }
+        drop(tell);
+        self.until_ended(&happenings)
+    }
+
+    fn until_ended(&mut self, happenings: &Receiver<Happening>) -> Result {
+        let mut n_streams = 2;
+        let mut interrupted: Option<Instant> = None;
+        let mut cancelled = false;
+        loop {
+            if n_streams == 0
+                && let Some(exit) = exit_of_job(&self.job)
+            {
+                self.say_end();
+                return Ok(exit);
+            }
+            let left = interrupted.map(|at| TWICE_WITHIN.saturating_sub(at.elapsed()));
+            let happening = match happenings.recv_timeout(left.unwrap_or(TWICE_WITHIN)) {
+                Ok(happening) => happening,
+                Err(RecvTimeoutError::Timeout) if left.is_some() => return Ok(self.detach()),
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::new(errors::INTERNAL, "everything that listened ended"));
+                }
+            };
+            match happening {
+                Happening::Changed(job) => self.change(*job),
+                Happening::StreamEnded(Ok(())) => n_streams -= 1,
+                Happening::StreamEnded(Err(failure)) | Happening::Lost(failure) => {
+                    return Err(failure);
+                }
+                Happening::Interrupted if cancelled => return Ok(self.detach()),
+                Happening::Interrupted if interrupted.is_some() => {
+                    (interrupted, cancelled) = (None, true);
+                    self.session.screen.note(&format!("cancelling job {}", self.job.id));
+                    self.client.cancel(std::slice::from_ref(&self.job.id))?;
+                }
+                Happening::Interrupted => {
+                    interrupted = Some(Instant::now());
+                    self.session.screen.note("leaving the job; Ctrl-C again now cancels it");
+                }
+            }
+        }
+    }
+
+    fn detach(&self) -> Exit {
+        let id = &self.job.id;
+        let text = format!("detached; job {id} goes on.   gpool logs -f {id}   gpool cancel {id}");
+        self.session.screen.note(&text);
+        Exit::DETACHED
+    }
+
+    fn change(&mut self, job: Job) {
+        let was_placed = !self.job.placement.is_empty();
+        if !was_placed && job.started_at.is_some() && !job.placement.is_empty() {
+            let waited = crate::render::clock::span(job.waited_s);
+            let place = words::places(&job.placement);
+            let text = format!(
+                "started on {place} after {waited}. Ctrl-C once to detach, twice to cancel."
+            );
+            self.session.screen.note(&crate::render::safe::safe(&text));
+        }
+        self.job = job;
+    }
+
+    /// What the exit code alone does not say.
+    fn say_end(&self) {
+        if let (Some(why), false) = (&self.job.cause_text, self.job.state == JobState::Succeeded) {
+            let state = words::state(self.job.state.as_str());
+            let text = format!("job {} {state}: {why}", self.job.id);
+            self.session.screen.note(&crate::render::safe::safe(&text));
+        }
+    }
+}
+
+/// Reports each Ctrl-C.
+fn catch_interrupts(tell: Sender<Happening>) -> Result<()> {
+    let mut signals = Signals::new([SIGINT])
+        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            if tell.send(Happening::Interrupted).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Reports the job when it changes, until it has ended.
+fn watch(client: Client, id: String, tell: Sender<Happening>) {
+    std::thread::spawn(move || {
+        if let Err(error) = watch_until_ended(&client, &id, &tell) {
+            // Nobody listens any more: the program ends.
+            let _ = tell.send(Happening::Lost(error.into()));
+        }
+    });
+}
+
+fn watch_until_ended(
+    client: &Client,
+    id: &str,
+    tell: &Sender<Happening>,
+) -> std::result::Result<(), gpool_client::Error> {
+    // Listened to before the first look, so that no change falls between.
+    let events = client.events(None)?;
+    let look = || -> std::result::Result<bool, gpool_client::Error> {
+        let job = client.job(id)?;
+        let has_ended = job.state.is_end();
+        let is_heard = tell.send(Happening::Changed(Box::new(job))).is_ok();
+        Ok(has_ended || !is_heard)
+    };
+    if look()? {
+        return Ok(());
+    }
+    for event in events {
+        let is_ours = match event?.kind {
+            EventKind::JobState { job, .. } => job == id,
+            EventKind::Resync => true,
+            EventKind::NodeChanged { .. } | EventKind::Other => false,
+        };
+        if is_ours && look()? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Copies one of the job's streams to the one of ours.
+fn stream_out(client: Client, id: String, stream: LogStream, tell: Sender<Happening>) {
+    std::thread::spawn(move || {
+        let query = LogQuery { stream, follow: true, ..LogQuery::default() };
+        let mut out: Box<dyn Write> = match stream {
+            LogStream::Stdout => Box::new(std::io::stdout()),
+            LogStream::Stderr => Box::new(std::io::stderr()),
+        };
+        let ended = follow::copy(&client, &id, &query, &mut out, &mut || {});
+        // A job that writes to files of its own has no log here.
+        let ended = match ended {
+            Err(failure) if failure.code() == Some(gpool_wire::catalogue::NO_SUCH_LOG) => Ok(()),
+            other => other,
+        };
+        // Nobody listens any more: the program ends.
+        let _ = tell.send(Happening::StreamEnded(ended));
+    });
+}

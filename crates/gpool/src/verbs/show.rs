@@ -1,0 +1,52 @@
+//! `gpool show`: all that is known of jobs.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::args::jobs::Jobs;
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::render::job::page;
+use crate::render::safe::safe_json;
+use crate::resolve::{self, Scope};
+use crate::session::Session;
+
+/// Show all that is known of jobs
+#[derive(Debug, Clone, Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    jobs: Jobs,
+    /// Form of the output
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    output: super::PageFormat,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is no such job.
+pub fn run(args: &ShowArgs, session: &Session) -> Result {
+    let client = session.client()?;
+    let user = args.jobs.user.as_deref();
+    let found = resolve::jobs(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
+    let mut jobs = Vec::with_capacity(found.ids.len());
+    for id in &found.ids {
+        jobs.push(client.job(id)?);
+    }
+    let text = match args.output.or_json(session.global.json) {
+        super::PageFormat::Text => {
+            let pages: Vec<String> = jobs.iter().map(|job| page(job, &session.view())).collect();
+            pages.join("\n")
+        }
+        super::PageFormat::Json => {
+            let document = json!({"apiVersion": gpool_wire::API_VERSION, "items": jobs});
+            format!("{}\n", safe_json(&format!("{document:#}")))
+        }
+        super::PageFormat::Jsonl => {
+            let lines = jobs.iter().map(|job| format!("{}\n", json!(job)));
+            safe_json(&lines.collect::<String>()).into_owned()
+        }
+    };
+    session.screen.data(&text)?;
+    Ok(Exit::OK)
+}

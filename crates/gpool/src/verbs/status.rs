@@ -1,0 +1,35 @@
+//! `gpool status`: the server and its cluster on one page.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::render::safe::safe_json;
+use crate::render::status::page;
+use crate::session::Session;
+
+/// Show the server and its cluster on one page
+#[derive(Debug, Clone, Default, Args)]
+pub struct StatusArgs {
+    /// Form of the output
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    output: super::PageFormat,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// No server answers.
+pub fn run(args: &StatusArgs, session: &Session) -> Result {
+    let status = session.client()?.status()?;
+    let text = match args.output.or_json(session.global.json) {
+        super::PageFormat::Text => page(&status, &session.view()),
+        super::PageFormat::Json | super::PageFormat::Jsonl => {
+            let document = json!(gpool_wire::Document::new(&status));
+            format!("{}\n", safe_json(&document.to_string()))
+        }
+    };
+    session.screen.data(&text)?;
+    Ok(Exit::OK)
+}

@@ -1,0 +1,195 @@
+//! `gpool submit`: hands in a job, or many, and prints their ids.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write as _};
+
+use clap::Args;
+use gpool_client::{Client, new_key};
+use gpool_wire::create::BulkDefaults;
+use gpool_wire::{Job, JobCreate, catalogue};
+use serde_json::json;
+
+use crate::args::job_flags::JobFlags;
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::job::waits;
+use crate::render::safe::safe_json;
+use crate::render::words;
+use crate::request::{self, Request};
+use crate::screen::not_written;
+use crate::script::Script;
+use crate::session::Session;
+
+/// Hand in a job and print its id
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "gpool submit [FLAGS] SCRIPT [ARGUMENTS…]\n\
+    gpool submit [FLAGS] -- COMMAND [ARGUMENTS…]\n\n\
+    Lines '# GPOOL --gpus 2 --time 1h' at a script's start are flags, and so are variables such as \
+    GPOOL_SUBMIT_GPUS=2. The command line goes before both.")]
+pub struct SubmitArgs {
+    #[command(flatten)]
+    flags: JobFlags,
+    /// Print only the id, as -q does
+    #[arg(long)]
+    parsable: bool,
+    /// Say what would happen, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Many jobs, a line of JSON each; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "words")]
+    from_jsonl: Option<String>,
+    /// A script and its arguments, or a command after --
+    #[arg(trailing_var_arg = true, value_name = "SCRIPT | -- COMMAND")]
+    words: Vec<String>,
+}
+
+/// Runs it. `is_command` says whether two dashes stood before the words.
+///
+/// # Errors
+/// What was asked is not understood, impossible or refused.
+pub fn run(args: SubmitArgs, is_command: bool, session: &Session) -> Result {
+    let quiet = args.parsable || session.screen.quiet;
+    if let Some(path) = &args.from_jsonl {
+        return many(&args, path, session);
+    }
+    let mut request = match (args.words.split_first(), is_command) {
+        (None, _) => {
+            return Err(Failure::new(errors::USAGE, "there is nothing to submit")
+                .tip("gpool submit train.sh")
+                .tip("gpool submit --gpus 1 -- python train.py"));
+        }
+        (Some(_), true) => request::of_command(args.flags, &args.words)?,
+        (Some((script, arguments)), false) => {
+            request::of_script(args.flags, &Script::read(script)?, arguments)?
+        }
+    };
+    let client = session.client()?;
+    request.resolve(&client, session.me())?;
+    if !quiet {
+        say(&request, session);
+    }
+    if args.dry_run {
+        return dry_run(&client, &request.job, session);
+    }
+    let job = hand_in(&client, &request)?;
+    if session.global.json {
+        let json = serde_json::to_value(&job).unwrap_or_default();
+        let mut document = json!({"apiVersion": gpool_wire::API_VERSION});
+        if let (Some(document), Some(job)) = (document.as_object_mut(), json.as_object()) {
+            document.extend(job.clone());
+        }
+        session.screen.data(&format!("{}\n", safe_json(&format!("{document:#}"))))?;
+    } else {
+        session.screen.data(&format!("{}\n", job.id))?;
+    }
+    if let Some(note) = waits(&job).filter(|_| !quiet && !session.global.json) {
+        session.screen.note(&format!("note: {note}"));
+    }
+    Ok(Exit::OK)
+}
+
+/// Says what may surprise.
+pub fn say(request: &Request, session: &Session) {
+    for remark in &request.remarks {
+        session.screen.note(&format!("note: {remark}"));
+    }
+    for warning in &request.warnings {
+        session.screen.warn(warning);
+    }
+}
+
+/// Submits it, or refuses it where it may not wait.
+///
+/// # Errors
+/// The server refuses, or it would have to wait and may not.
+pub fn hand_in(client: &Client, request: &Request) -> Result<Job> {
+    if request.no_queue {
+        let forecast = client.forecast(&request.job)?;
+        if !forecast.starts {
+            return Err(request::would_wait(&forecast.reasons));
+        }
+    }
+    let job = client.submit(&request.job, Some(&new_key()))?;
+    // Somebody may have been faster since the forecast.
+    if request.no_queue && !job.reasons.is_empty() && job.placement.is_empty() {
+        client.cancel(std::slice::from_ref(&job.id))?;
+        return Err(request::would_wait(&job.reasons));
+    }
+    Ok(job)
+}
+
+/// Says what would become of it.
+///
+/// # Errors
+/// The server refuses it.
+pub fn dry_run(client: &Client, job: &JobCreate, session: &Session) -> Result {
+    let forecast = client.forecast(job)?;
+    if session.global.json {
+        let json = serde_json::to_value(&forecast).unwrap_or_default();
+        let mut document = json!({"apiVersion": gpool_wire::API_VERSION});
+        if let (Some(document), Some(body)) = (document.as_object_mut(), json.as_object()) {
+            document.extend(body.clone());
+        }
+        session.screen.data(&format!("{}\n", safe_json(&format!("{document:#}"))))?;
+        return Ok(Exit::OK);
+    }
+    let text = match forecast.starts {
+        true => format!("would start at once on {}\n", words::places(&forecast.placement)),
+        false => {
+            let reasons = forecast.reasons.iter().map(|reason| format!("  {}\n", reason.text));
+            format!("would wait\n{}", reasons.collect::<String>())
+        }
+    };
+    session.screen.data(&text)?;
+    Ok(Exit::OK)
+}
+
+/// Submits a file of jobs in one transaction. What flags say is what lines leave out.
+fn many(args: &SubmitArgs, path: &str, session: &Session) -> Result {
+    let mut request = request::of_many(args.flags.clone())?;
+    let mut lines: Box<dyn Read> = match path {
+        "-" => Box::new(std::io::stdin()),
+        path => Box::new(File::open(path).map_err(|error| {
+            Failure::new(catalogue::SCRIPT_MISSING, format!("can't read {path}: {error}"))
+        })?),
+    };
+    let client = session.client()?;
+    request.resolve(&client, session.me())?;
+    let defaults = BulkDefaults { defaults: request.job };
+    let mut first = serde_json::to_vec(&defaults).unwrap_or_default();
+    first.push(b'\n');
+    let mut body = first.as_slice().chain(&mut lines);
+    if args.dry_run {
+        let forecasts = client.forecast_many(&mut body)?;
+        let n_starts = forecasts.items.iter().filter(|forecast| forecast.starts).count();
+        let n_jobs = forecasts.items.len();
+        session
+            .screen
+            .data(&format!("{n_jobs} jobs, of which {n_starts} would start at once\n"))?;
+        return Ok(Exit::OK);
+    }
+    let answer = client.submit_many(&mut body, Some(&new_key()))?;
+    if session.global.json {
+        let ids: Vec<String> = answer.ids().collect();
+        let items: Vec<_> = ids.iter().map(|id| json!({"id": id})).collect();
+        let document = json!({"apiVersion": gpool_wire::API_VERSION, "items": items});
+        session.screen.data(&format!("{document}\n"))?;
+        return Ok(Exit::OK);
+    }
+    // A million ids are written as they come, not gathered first.
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    for id in answer.ids() {
+        writeln!(out, "{id}").map_err(|error| not_written(&error))?;
+    }
+    out.flush().map_err(|error| not_written(&error))?;
+    Ok(Exit::OK)
+}
+
+impl SubmitArgs {
+    /// The script and its arguments, or the command.
+    #[must_use]
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+}

@@ -1,0 +1,337 @@
+//! `gpool up`: starts the server of this machine, in the background unless asked otherwise.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use gpool_client::Client;
+use gpool_device::DevicesArg;
+use gpool_model::{DeviceStrategy, NodeName};
+use gpool_server::ServerConfig;
+use gpool_wire::catalogue;
+
+use super::version::VERSION;
+use crate::args::values;
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::safe::safe;
+use crate::render::up::{Started, text};
+use crate::session::{Session, own_socket, state_dir};
+
+/// What a server in the background writes to its parent once it answers.
+const READY: &str = "ready\n";
+
+/// Lines of a failed server's log that are shown.
+const LOG_LINES: usize = 12;
+
+/// Start the server of this machine
+#[derive(Debug, Clone, Default, Args)]
+pub struct UpArgs {
+    /// Stay, instead of going into the background
+    #[arg(long)]
+    foreground: bool,
+    /// Devices: nvml, none, sim:8xH100-80G, or a .toml file
+    #[arg(long, value_name = "DEVICES")]
+    devices: Option<String>,
+    /// GPUs that new jobs may use: 0-3, 0,2, all
+    #[arg(long, value_name = "GPUS")]
+    gpus: Option<String>,
+    /// Which GPUs are given out first: sequential, random, pack, spread
+    #[arg(long, value_name = "HOW")]
+    strategy: Option<String>,
+    /// Folder for what must not be forgotten
+    #[arg(long, value_name = "FOLDER")]
+    state_dir: Option<String>,
+    /// Socket on which it answers
+    #[arg(long, value_name = "SOCKET")]
+    socket: Option<String>,
+    /// Name of this node; the host's if absent
+    #[arg(long, value_name = "NAME", value_parser = values::filled)]
+    name: Option<String>,
+    /// Tell the parent by standard output when it answers
+    #[arg(long, hide = true, requires = "foreground")]
+    tell_parent: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A server runs already, or the new one does not start.
+pub fn run(args: &UpArgs, session: &Session) -> Result {
+    // Read first, so that a slip of the pen is told before anything is started.
+    let devices = args.devices.as_deref().unwrap_or("nvml");
+    let devices = DevicesArg::parse(devices)
+        .map_err(|error| Failure::new(catalogue::INVALID, format!("--devices: {error}")))?;
+    let socket = own_socket(args.socket.as_deref().or(session.global.server.as_deref()))?;
+    let config = ServerConfig {
+        state_dir: state_dir(args.state_dir.as_deref())?,
+        socket,
+        node: NodeName::new(args.name.clone().map_or_else(host_name, Ok)?),
+        allowed: args.gpus.as_deref().map(allowed).transpose()?,
+        strategy: args.strategy.as_deref().map(strategy).transpose()?,
+        find_account: crate::serve::find_account,
+    };
+    gpool_client::socket::check_length(&config.socket)?;
+    if !args.tell_parent {
+        refuse_a_second(&config.socket)?;
+    }
+    make_folders(&config)?;
+    if args.foreground {
+        return serve(config, &devices, args.tell_parent);
+    }
+    let log = config.state_dir.join("server.log");
+    start(args, &config, &log)?;
+    say(&config, session)
+}
+
+fn allowed(text: &str) -> Result<Vec<String>> {
+    let is_word = |part: &&str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let parts: Vec<&str> = text.split(',').collect();
+    if !parts.iter().all(|part| is_word(part)) {
+        let what = format!("--gpus: {text:?} names no GPUs");
+        return Err(Failure::new(catalogue::INVALID, what).tip("--gpus 0-3, 0,2 or all"));
+    }
+    let mut devices = Vec::new();
+    for part in parts {
+        match part.split_once('-').map(|(a, b)| (a.parse::<u32>(), b.parse::<u32>())) {
+            Some((Ok(first), Ok(last))) if first <= last && last - first < 1024 => {
+                devices.extend((first..=last).map(|index| index.to_string()));
+            }
+            Some((Ok(_), Ok(_))) => {
+                let what = format!("--gpus: {part:?} is no range of GPUs");
+                return Err(Failure::new(catalogue::INVALID, what).tip("--gpus 0-3"));
+            }
+            // A UUID has dashes too.
+            _ => devices.push(part.to_owned()),
+        }
+    }
+    Ok(devices)
+}
+
+fn strategy(text: &str) -> Result<DeviceStrategy> {
+    let known = DeviceStrategy::ALL;
+    if let Some((_, strategy)) = known.iter().find(|(word, _)| *word == text) {
+        return Ok(*strategy);
+    }
+    let words = known.map(|(word, _)| word);
+    let what = format!("--strategy: there is no strategy {text:?}");
+    let failure =
+        Failure::new(catalogue::INVALID, what).why(format!("there are {}", words.join(", ")));
+    Err(match gpool_wire::json::nearest(text, words) {
+        Some(near) => failure.tip(format!("--strategy {near}")),
+        None => failure.tip("--strategy sequential"),
+    })
+}
+
+fn host_name() -> Result<String> {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    // The first part is what people call a machine.
+    match name.split('.').next() {
+        Some(short) if !short.is_empty() => Ok(short.to_owned()),
+        _ => {
+            Err(Failure::new(errors::USAGE, "this machine has no name").tip("gpool up --name lab1"))
+        }
+    }
+}
+
+fn refuse_a_second(socket: &Path) -> Result<()> {
+    let Ok(running) = Client::at(socket).version() else { return Ok(()) };
+    let what = format!("a server runs already (pid {})", running.pid);
+    Err(Failure::new(errors::RUNS_ALREADY, what)
+        .why(format!("it answers on {}", socket.display()))
+        .tip("gpool status")
+        .tip("gpool down   (its jobs go on)"))
+}
+
+fn make_folders(config: &ServerConfig) -> Result<()> {
+    let make = |path: &Path, mode: u32| {
+        let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+        made.map_err(|error| {
+            let what = format!("can't make the folder {}: {error}", path.display());
+            Failure::new(errors::BAD_DIRECTORY, what)
+                .exit_with(Exit::FAILED)
+                .tip("name another by --state-dir and --socket")
+        })
+    };
+    // Jobs of other users reach their own files through it, and see no others.
+    make(&config.state_dir, 0o711)?;
+    if let Some(folder) = config.socket.parent() {
+        let is_for_all = rustix::process::geteuid().is_root();
+        make(folder, if is_for_all { 0o755 } else { 0o700 })?;
+    }
+    Ok(())
+}
+
+/// Runs the server here until it is told to stop.
+fn serve(config: ServerConfig, devices: &DevicesArg, tell_parent: bool) -> Result {
+    let parent = tell_parent.then(leave_parent).transpose().map_err(|error| {
+        Failure::new(errors::INTERNAL, format!("can't go into the background: {error}"))
+    })?;
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("GPOOL_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
+        )
+        .init();
+    let ready = |_: &gpool_server::ServerInfo| {
+        if let Some(mut parent) = parent {
+            // A parent that did not wait does not need to know.
+            let _ = parent.write_all(READY.as_bytes());
+        }
+    };
+    match crate::serve::serve(config, devices, ready) {
+        Ok(()) => Ok(Exit::OK),
+        Err(error) => {
+            let mut failure = Failure::new(errors::NOT_STARTED, error.to_string());
+            for cause in error.chain().skip(1) {
+                failure = failure.why(cause.to_string());
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// Becomes a session of its own, so that no terminal ends it, and keeps standard output only to
+/// tell the parent.
+fn leave_parent() -> std::io::Result<File> {
+    rustix::process::setsid()?;
+    let parent: OwnedFd = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3)?;
+    let nowhere = OpenOptions::new().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&nowhere)?;
+    Ok(File::from(parent))
+}
+
+/// Starts the server in the background and waits until it answers.
+fn start(args: &UpArgs, config: &ServerConfig, log: &Path) -> Result<()> {
+    let failed = |what: &str, error: &std::io::Error| {
+        Failure::new(errors::NOT_STARTED, format!("can't {what}: {error}"))
+    };
+    let mut writer = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(log)
+        .map_err(|error| failed(&format!("write {}", log.display()), &error))?;
+    let before = writer.seek(SeekFrom::End(0)).map_err(|error| failed("read the log", &error))?;
+    let program = std::env::current_exe().map_err(|error| failed("find this program", &error))?;
+    let mut command = Command::new(program);
+    command.args(["up", "--foreground", "--tell-parent"]);
+    command.arg("--state-dir").arg(&config.state_dir).arg("--socket").arg(&config.socket);
+    command.arg("--name").arg(config.node.as_str());
+    for (flag, value) in
+        [("--devices", &args.devices), ("--gpus", &args.gpus), ("--strategy", &args.strategy)]
+    {
+        if let Some(value) = value {
+            command.arg(format!("{flag}={value}"));
+        }
+    }
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(writer)
+        .spawn()
+        .map_err(|error| failed("start the server", &error))?;
+    let mut said = String::new();
+    if let Some(mut from_child) = child.stdout.take() {
+        from_child.read_to_string(&mut said).map_err(|error| failed("hear the server", &error))?;
+    }
+    if said == READY {
+        return Ok(());
+    }
+    let ended = child.wait().map_err(|error| failed("wait for the server", &error))?;
+    Err(not_started(&ended.to_string(), log, before))
+}
+
+/// The server's own words, if it left any.
+fn not_started(ended: &str, log: &Path, before: u64) -> Failure {
+    let mut text = String::new();
+    if let Ok(mut file) = File::open(log)
+        && file.seek(SeekFrom::Start(before)).is_ok()
+    {
+        // What is not text is not shown; the log is there to be read.
+        let _ = file.read_to_string(&mut text);
+    }
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let own = lines.iter().position(|line| line.starts_with("error: "));
+    let (what, rest) = match own {
+        Some(at) => (lines[at].trim_start_matches("error: ").to_owned(), &lines[at + 1..]),
+        None => (format!("the server did not start ({ended})"), &lines[..]),
+    };
+    let first = rest.len().saturating_sub(LOG_LINES);
+    let mut failure = Failure::new(errors::NOT_STARTED, what);
+    for line in &rest[first..] {
+        let line = line.trim();
+        // The last line of an error names its code, which is ours here.
+        if !line.starts_with("GP") {
+            failure = failure.why(line.strip_prefix("why  ").unwrap_or(line));
+        }
+    }
+    failure.tip(format!("the whole log: {}", log.display()))
+}
+
+/// Says what was started.
+fn say(config: &ServerConfig, session: &Session) -> Result {
+    let client = Client::at(&config.socket);
+    let (status, nodes, gpus) = (client.status()?, client.nodes()?.items, client.gpus()?.items);
+    let started = Started {
+        version: VERSION,
+        node: nodes.first(),
+        gpus: &gpus,
+        status: &status,
+        is_root: rustix::process::geteuid().is_root(),
+    };
+    session.screen.data(&text(&started))?;
+    for gpu in &gpus {
+        if let Some(process) = gpu.unmanaged.first() {
+            let name = process.name.as_deref().unwrap_or("a process");
+            let user = process.user.as_deref().map(|user| format!(" (user {user})"));
+            let who = format!("pid {} {name}{}", process.pid, user.unwrap_or_default());
+            session.screen.warn(
+                &safe(&format!("GPU {} is in use outside gpool: {who}\n", gpu.index))
+                    .trim_end_matches("\\n"),
+            );
+            session.screen.note(&format!(
+                "         It will not be given to jobs until it is free. gpool gpus {}",
+                gpu.index
+            ));
+        }
+    }
+    Ok(Exit::OK)
+}
+
+/// Where the log of a server is.
+#[must_use]
+pub fn log_of(state_dir: &Path) -> PathBuf {
+    state_dir.join("server.log")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allowed_gpus_are_written_in_ranges() {
+        assert_eq!(allowed("0-2,5").as_deref(), Ok(&["0", "1", "2", "5"].map(str::to_owned)[..]));
+        assert_eq!(allowed("all").as_deref(), Ok(&["all".to_owned()][..]));
+        assert_eq!(allowed("GPU-1-2").as_deref(), Ok(&["GPU-1-2".to_owned()][..]));
+        for text in ["", "0,,1", "3-1", "0-99999", "a b"] {
+            assert!(allowed(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_strategy_is_refused_with_the_nearest() {
+        assert_eq!(strategy("pack"), Ok(DeviceStrategy::Pack));
+        let failure = strategy("sequental").expect_err("no such strategy");
+        assert!(failure.text(false).contains("--strategy sequential"));
+    }
+}

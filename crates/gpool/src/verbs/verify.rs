@@ -1,0 +1,65 @@
+//! `gpool verify`: checks a store or a backup: every checksum, and the chain of the journal.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::backup::fault;
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::render::page::Page;
+use crate::session::{Session, state_dir};
+
+/// Check a store or a backup
+#[derive(Debug, Clone, Default, Args)]
+pub struct VerifyArgs {
+    /// A state folder or a backup; the usual state folder if absent
+    #[arg(value_name = "FOLDER | FILE")]
+    path: Option<PathBuf>,
+    /// State folder of the server
+    #[arg(long, value_name = "FOLDER", conflicts_with = "path")]
+    state_dir: Option<String>,
+}
+
+/// Runs it; the exit code is 1 if something is wrong.
+///
+/// # Errors
+/// It can't be read at all.
+pub fn run(args: &VerifyArgs, session: &Session) -> Result {
+    let path = match &args.path {
+        Some(path) => path.clone(),
+        None => state_dir(args.state_dir.as_deref())?,
+    };
+    let report = gpool_store::verify(&path).map_err(|error| fault(&error))?;
+    let exit = if report.is_sound() { Exit::OK } else { Exit::FAILED };
+    let findings: Vec<String> = report.findings.iter().map(|found| found.what.clone()).collect();
+    if session.global.json {
+        let document = json!({
+            "apiVersion": gpool_wire::API_VERSION,
+            "path": report.path,
+            "sound": report.is_sound(),
+            "revision": report.revision,
+            "records": report.n_records,
+            "journal": report.n_journal,
+            "archive": report.n_archive,
+            "blobs": report.n_blobs,
+            "findings": findings,
+        });
+        session.screen.data(&format!("{document:#}\n"))?;
+        return Ok(exit);
+    }
+    let word = if report.is_sound() { "sound" } else { "damaged" };
+    let mut page = Page::new(&format!("{} is {word}", report.path.display()));
+    page.label("revision", &report.revision.to_string());
+    page.label(
+        "checked",
+        &format!(
+            "{} records, {} entries of the journal, {} ended jobs, {} files",
+            report.n_records, report.n_journal, report.n_archive, report.n_blobs
+        ),
+    );
+    page.labels("wrong", &findings);
+    session.screen.data(&page.text())?;
+    Ok(exit)
+}

@@ -1,0 +1,38 @@
+//! `gpool version`: of this command, and of the server if one answers.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::session::Session;
+
+/// The version of this command.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Show the versions of this command and of the server
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct VersionArgs {}
+
+/// Runs it. That no server answers is no error.
+///
+/// # Errors
+/// The output can't be written.
+pub fn run(_: VersionArgs, session: &Session) -> Result {
+    let server = session.client().ok().and_then(|client| client.version().ok());
+    if session.global.json {
+        let document = json!({
+            "apiVersion": gpool_wire::API_VERSION,
+            "version": VERSION,
+            "server": server,
+        });
+        session.screen.data(&format!("{document:#}\n"))?;
+        return Ok(Exit::OK);
+    }
+    let of_server = match server {
+        Some(server) => format!("server {} (pid {})", server.version, server.pid),
+        None => "server: none answers".to_owned(),
+    };
+    session.screen.data(&format!("gpool {VERSION}\n{of_server}\n"))?;
+    Ok(Exit::OK)
+}

@@ -1,0 +1,151 @@
+//! `gpool wait`: waits until jobs have ended; its exit code is the largest of theirs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use gpool_client::{Client, Events, JobsQuery};
+use gpool_model::{Millis, parse};
+use gpool_wire::{Event, EventKind};
+use serde_json::json;
+
+use crate::args::jobs::Jobs;
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::outcome::{exit_of, exit_of_job};
+use crate::render::safe::safe;
+use crate::render::words::{count, state};
+use crate::resolve::{self, Scope, every_job};
+use crate::session::{LISTEN_RETRIES, Session};
+
+/// Wait until jobs have ended; the exit code is the largest of theirs
+#[derive(Debug, Clone, Args)]
+pub struct WaitArgs {
+    #[command(flatten)]
+    jobs: Jobs,
+    /// Give up after that time (exit code 8)
+    #[arg(long, value_name = "TIME", value_parser = parse::span)]
+    timeout: Option<Millis>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is no such job, or they have not ended in time.
+pub fn run(args: &WaitArgs, session: &Session) -> Result {
+    let client = session.client()?.with_retries(LISTEN_RETRIES);
+    let user = args.jobs.user.as_deref();
+    // Listened to before the first look, so that no end falls between.
+    let events = listen(client.events(None)?);
+    let found = resolve::jobs(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
+    let timeout = args.timeout.map(|span| Duration::from_millis(span.get()));
+    let mut waiting = Waiting {
+        client: &client,
+        session,
+        open: found.ids.iter().cloned().collect(),
+        exits: BTreeMap::new(),
+    };
+    waiting.look()?;
+    waiting.until_ended(&events, timeout)?;
+    if session.global.json {
+        let items: Vec<_> = found
+            .ids
+            .iter()
+            .map(|id| json!({"id": id, "exit": waiting.exits.get(id).map(|exit| exit.0)}))
+            .collect();
+        let document = json!({"apiVersion": gpool_wire::API_VERSION, "items": items});
+        session.screen.data(&format!("{document:#}\n"))?;
+    }
+    Ok(waiting.exits.values().copied().max_by_key(|exit| exit.0).unwrap_or(Exit::OK))
+}
+
+type Heard = std::result::Result<Event, gpool_client::Error>;
+
+/// Reads events on a thread of its own, so that waiting for one can end in time.
+pub fn listen(events: Events) -> Receiver<Heard> {
+    let (heard, listener) = channel();
+    std::thread::spawn(move || {
+        for event in events {
+            // Nobody listens any more: the program ends.
+            if heard.send(event).is_err() {
+                return;
+            }
+        }
+    });
+    listener
+}
+
+struct Waiting<'s> {
+    client: &'s Client,
+    session: &'s Session,
+    open: BTreeSet<String>,
+    exits: BTreeMap<String, Exit>,
+}
+
+impl Waiting<'_> {
+    /// Asks the server which of the jobs have ended.
+    fn look(&mut self) -> Result<()> {
+        let living: BTreeSet<String> = match self.open.len() {
+            // A few are asked for one by one; for many, one list is less.
+            0..=8 => self.open.clone(),
+            _ => every_job(self.client, &JobsQuery::default())?.into_iter().map(|j| j.id).collect(),
+        };
+        let is_few = self.open.len() <= 8;
+        for id in self.open.clone() {
+            if is_few || !living.contains(&id) {
+                let job = self.client.job(&id)?;
+                if let Some(exit) = exit_of_job(&job) {
+                    self.ended(&id, exit, job.state.as_str());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, id: &str, exit: Exit, word: &str) {
+        if self.open.remove(id) {
+            self.exits.insert(id.to_owned(), exit);
+            self.session.screen.note(&format!("job {} {}", safe(id), state(word)));
+        }
+    }
+
+    fn until_ended(&mut self, events: &Receiver<Heard>, timeout: Option<Duration>) -> Result<()> {
+        let began = Instant::now();
+        while !self.open.is_empty() {
+            let left = match timeout {
+                Some(timeout) => timeout.saturating_sub(began.elapsed()),
+                // In pieces, since a channel can't wait for ever and be given a time.
+                None => Duration::from_secs(3600),
+            };
+            let event = match events.recv_timeout(left) {
+                Ok(Ok(event)) => event,
+                Ok(Err(error)) => return Err(error.into()),
+                Err(RecvTimeoutError::Timeout) if timeout.is_none() => continue,
+                Err(RecvTimeoutError::Timeout) => return Err(self.too_late()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::new(errors::CONNECTION_LOST, "the server went away"));
+                }
+            };
+            match event.kind {
+                EventKind::JobState { job, state, exit_code } => {
+                    if let Some(exit) = exit_of(state, exit_code) {
+                        self.ended(&job, exit, state.as_str());
+                    }
+                }
+                EventKind::Resync => self.look()?,
+                EventKind::NodeChanged { .. } | EventKind::Other => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn too_late(&self) -> Failure {
+        let n_open = u64::try_from(self.open.len()).unwrap_or(u64::MAX);
+        let ids: Vec<&str> = self.open.iter().take(10).map(String::as_str).collect();
+        Failure::new(errors::NEVER_ENDED, format!("{} not ended in time", count(n_open, "job")))
+            .why(format!("still there: {}", ids.join(", ")))
+            .tip(format!("gpool why {}", ids.first().copied().unwrap_or("@")))
+    }
+}
