@@ -1,1 +1,18 @@
 //! The agent of one node, and the shepherd of one task.
+//!
+//! The agent does what it is told (`gpool_node::converge` decides what that is), and says what is.
+//! A shepherd is a small process that starts one task, keeps its output, ends it, and outlives
+//! everybody else; the agent finds it again after a restart. Neither decides who runs where.
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod context;
+mod environment;
+pub mod layout;
+mod message;
+mod record;
+pub mod shepherd;
+
+pub use agent::{Agent, AgentConfig, AgentHandle, Blobs, StartError, ToServer};
+pub use context::own_context;

@@ -365,7 +365,7 @@ impl Encoder {
             && commits.send(Work::Drain(done)).is_ok()
         {
             // An error means that the thread is gone, and with it everything it had.
-            drop(wait.recv());
+            let _ = wait.recv();
         }
     }
 

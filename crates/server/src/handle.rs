@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 
 use gpool_model::device::DeviceSample;
 use gpool_model::record::EndedJob;
@@ -66,12 +66,15 @@ pub enum StopRequest {
     EndJobs,
 }
 
+/// Asks the agent what each device did when it was last looked at.
+pub(crate) type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>;
+
 pub(crate) struct Shared {
     pub info: ServerInfo,
     pub inputs: mpsc::Sender<Input>,
     pub notices: broadcast::Sender<Notice>,
     pub blobs: Blobs,
-    pub samples: Mutex<BTreeMap<DeviceUuid, DeviceSample>>,
+    pub samples: OnceLock<Samples>,
     pub stop: watch::Sender<StopRequest>,
 }
 
@@ -177,7 +180,7 @@ impl CoreHandle {
     /// The last sample of each device.
     #[must_use]
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
-        self.shared.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.samples.get().map(|samples| samples()).unwrap_or_default()
     }
 
     /// Asks the server to stop.

@@ -6,6 +6,7 @@
 pub mod codec;
 mod core;
 pub mod handle;
+pub mod http;
 mod run;
 
 pub use handle::{CoreHandle, ServerInfo, StopRequest, View};

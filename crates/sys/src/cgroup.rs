@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::pidfd;
-
 /// Where this process may make groups, and what they can do there. Plain paths, so that it can be
 /// handed to another process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,26 +168,6 @@ impl Group {
     pub fn kill(&self) -> bool {
         let Some(folder) = &self.unified else { return false };
         write(&folder.join("cgroup.kill"), "1").is_ok()
-    }
-
-    /// The processes in it, as far as some part of it knows.
-    #[must_use]
-    pub fn processes(&self) -> Vec<u32> {
-        let folder = [&self.unified, &self.memory_v1, &self.pids_v1].into_iter().flatten().next();
-        let Some(folder) = folder else { return Vec::new() };
-        let list = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-        list.lines().filter_map(|line| line.parse().ok()).collect()
-    }
-
-    /// Sends every process in it a signal.
-    pub fn signal(&self, number: i32) {
-        for pid in self.processes() {
-            let Ok(Some(process)) = pidfd::open(pid) else { continue };
-            // The id may have changed hands between reading it and opening it.
-            if self.processes().contains(&pid) {
-                let _ = pidfd::signal(process, number);
-            }
-        }
     }
 
     /// How many of its processes the kernel has ended because its memory was full.

@@ -11,7 +11,7 @@
 pub mod action;
 pub mod amount;
 pub mod catalogue;
-mod check;
+pub mod check;
 pub mod create;
 pub mod envelope;
 pub mod event;
@@ -23,6 +23,7 @@ pub mod problem;
 pub mod reason;
 mod refusal;
 pub mod schema;
+pub mod signal;
 pub mod status;
 pub mod time;
 pub mod why;
@@ -61,3 +62,6 @@ pub const BULK_JOBS_MAX: u64 = 1_000_000;
 
 /// The header by which a create is known, so that a repeated one is answered and not done again.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// The header that says with which byte of a log an answer begins.
+pub const LOG_OFFSET: &str = "gpool-log-offset";

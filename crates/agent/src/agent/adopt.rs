@@ -1,0 +1,107 @@
+//! What became of a task that was claimed: alive, ended, or lost with its shepherd. The order of
+//! the questions is what keeps a reused process id from being taken for a shepherd.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use gpool_model::agent::TaskEnd;
+use gpool_model::id::TaskId;
+use gpool_model::job::{EndCause, Usage};
+use gpool_model::unit::Timestamp;
+use gpool_sys::{clock, pidfd, proc};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+
+use crate::environment::mark;
+use crate::layout::{Layout, claim_name};
+use crate::record::{Found, Record};
+
+/// What was found.
+pub(super) enum Adopted {
+    /// Its shepherd lives, and this is it.
+    Alive { record: Record, shepherd: OwnedFd },
+    /// It is over. Without a record nobody knows of which generation it was.
+    Over { record: Option<Record>, end: TaskEnd },
+    /// Nobody has ever claimed it.
+    Unclaimed,
+}
+
+/// Looks at the claim of a task.
+pub(super) fn adopt(layout: &Layout, task: TaskId) -> io::Result<Adopted> {
+    // A shepherd that ends between two of the questions makes the answers not fit together; then
+    // the second round finds it gone.
+    for _ in 0..3 {
+        let Some(found) = Found::open(layout, task)? else { return Ok(Adopted::Unclaimed) };
+        let claimant = found.read()?.map(|record| record.claimant);
+        // Opened first, tested after: whoever holds the lock lives now, and so had this id then.
+        let shepherd = claimant.map(|claimant| pidfd::open(claimant.shepherd)).transpose()?;
+        if !found.is_held()? {
+            return over(layout, found);
+        }
+        if let (Some(Some(shepherd)), Some(record)) = (shepherd, found.read()?) {
+            return Ok(Adopted::Alive { record, shepherd });
+        }
+    }
+    Err(io::Error::other("the claim is held by a process that can't be found"))
+}
+
+fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {
+    let record = found.read()?;
+    if let Some(end) = record.as_ref().and_then(|record| record.ended.clone()) {
+        return Ok(Adopted::Over { record, end });
+    }
+    // A claim is never seen without its first line, but after the machine went down.
+    let rebooted = record.as_ref().is_none_or(|record| record.claimant.boot_id != proc::boot_id());
+    if let Some(record) = record.as_ref().filter(|_| !rebooted) {
+        end_leftovers(layout, record);
+    }
+    let end = TaskEnd {
+        started_at: record.as_ref().and_then(|record| record.started).map(|(_, at)| at),
+        ended_at: Timestamp::new(clock::unix_ms()),
+        exit: None,
+        cause: Some(if rebooted { EndCause::Rebooted } else { EndCause::ShepherdLost }),
+        stopped: false,
+        usage: Usage::default(),
+    };
+    // So that a later agent says the same; if there is no room, it finds it out again.
+    let _ = found.ended(&end);
+    Ok(Adopted::Over { record, end })
+}
+
+/// Ends what a shepherd that was killed left behind: its control group, and whatever started with
+/// the environment of its run.
+fn end_leftovers(layout: &Layout, record: &Record) {
+    let task = record.claimant.task;
+    let group = record.claimant.site.existing(&claim_name(task));
+    let _ = group.kill();
+    let mark = mark(&layout.attempt(task));
+    let me = std::process::id();
+    let is_left = |pid: u32| {
+        // What started before the claim can't be of it.
+        proc::stat(pid).is_some_and(|stat| stat.started >= record.claimant.shepherd_started)
+            && proc::started_with(pid, &mark)
+    };
+    // Each round ends those that the one before had time to start.
+    for _ in 0..10 {
+        let mut ended = BTreeSet::new();
+        for pid in proc::all().into_iter().filter(|pid| *pid != me && is_left(*pid)) {
+            let Ok(Some(process)) = pidfd::open(pid) else { continue };
+            // Asked again after opening: the id may have changed hands.
+            if is_left(pid) && pidfd::signal(&process, Signal::KILL.as_raw()).unwrap_or(false) {
+                wait_for(&process);
+                ended.insert(pid);
+            }
+        }
+        if ended.is_empty() {
+            break;
+        }
+    }
+    group.remove();
+}
+
+/// Waits until a killed process has ended, or for a second if the kernel keeps it.
+fn wait_for(process: &OwnedFd) {
+    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+    let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&second));
+}

@@ -1,0 +1,247 @@
+//! The thread that asks the devices: what there is, whether it can be trusted, and whether
+//! somebody uses it who was not given it. It answers the agent's questions before launches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gpool_device::{
+    Belongs, Cadence, Ignore, Monitor, Observation, Opened, Schedule, UnmanagedGrace, Wanted,
+    sort_processes,
+};
+use gpool_model::agent::Report;
+use gpool_model::device::{Device, DeviceHealth};
+use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::unit::{Millis, Timestamp};
+use gpool_sys::{clock, proc};
+
+use super::runner::{Input, InputSender};
+use super::{AgentConfig, Samples, facts};
+
+/// How long a first inventory may take: it may wake devices.
+const INVENTORY: Duration = Duration::from_secs(10);
+/// How long a look may take before a device counts as not answering.
+const LOOK: Duration = Duration::from_secs(2);
+/// How often devices that are due are looked for.
+const TICK: Duration = Duration::from_secs(1);
+/// How often what never answered is asked for again.
+const RETRY: Millis = Millis::from_secs(10);
+
+/// The devices of the tasks that run, by the process ids of their shepherds.
+type Owners = Arc<Mutex<BTreeMap<u32, BTreeSet<DeviceUuid>>>>;
+
+/// The agent's side of the thread.
+pub(super) struct Devices {
+    questions: Sender<Question>,
+    owners: Owners,
+}
+
+/// Whether a task's devices may be used by it.
+struct Question {
+    task: TaskId,
+    devices: Vec<DeviceUuid>,
+}
+
+struct Asker {
+    monitor: Option<Monitor>,
+    /// Who has the devices, or why there are none.
+    from: String,
+    devices: Vec<Device>,
+    /// What was last reported.
+    reported: Option<Vec<Device>>,
+    /// Whether some never answered, and when that was last tried.
+    incomplete: Option<Timestamp>,
+    schedule: Schedule,
+    grace: UnmanagedGrace,
+    ignore: Ignore,
+    tasks_max: u32,
+    owners: Owners,
+    samples: Samples,
+    inputs: InputSender,
+}
+
+impl Devices {
+    pub(super) fn start(
+        config: &AgentConfig,
+        opened: Opened,
+        samples: Samples,
+        inputs: InputSender,
+    ) -> io::Result<Self> {
+        let owners = Owners::default();
+        let (monitor, from) = match opened {
+            Opened::Source(source) => (Some(Monitor::new(source)), String::new()),
+            Opened::Nothing { why } => (None, why),
+        };
+        let asker = Asker {
+            monitor,
+            from,
+            devices: Vec::new(),
+            reported: None,
+            incomplete: None,
+            schedule: Schedule::new(Cadence::default()),
+            grace: UnmanagedGrace::new(config.unmanaged_grace),
+            ignore: config.ignore.clone(),
+            tasks_max: config.tasks_max,
+            owners: Arc::clone(&owners),
+            samples,
+            inputs,
+        };
+        let (questions, asked) = channel();
+        std::thread::Builder::new().name("devices".into()).spawn(move || asker.run(&asked))?;
+        Ok(Self { questions, owners })
+    }
+
+    /// Asks whether a task's devices may be used; the answer is an [`Input::Checked`].
+    pub(super) fn check(&self, task: TaskId, devices: Vec<DeviceUuid>) {
+        // The thread ends only after the agent.
+        let _ = self.questions.send(Question { task, devices });
+    }
+
+    /// What lives below that process may use these devices.
+    pub(super) fn owned(&self, shepherd: u32, devices: impl IntoIterator<Item = DeviceUuid>) {
+        let devices = devices.into_iter().collect();
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, devices);
+    }
+
+    /// That process has ended.
+    pub(super) fn released(&self, shepherd: u32) {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner).remove(&shepherd);
+    }
+}
+
+impl Asker {
+    /// Runs until the agent's side is gone.
+    fn run(mut self, asked: &Receiver<Question>) {
+        self.take_inventory();
+        self.report();
+        loop {
+            let question = if self.monitor.is_some() {
+                asked.recv_timeout(TICK)
+            } else {
+                asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            };
+            match question {
+                Ok(question) => {
+                    let unusable = self.check(&question.devices);
+                    // What was found is known before the task is refused for it.
+                    self.report();
+                    self.inputs.send(Input::Checked { task: question.task, unusable });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.look();
+            self.report();
+        }
+    }
+
+    fn take_inventory(&mut self) {
+        let Some(monitor) = &mut self.monitor else { return };
+        self.incomplete = None;
+        match monitor.inventory(INVENTORY) {
+            Ok(inventory) => {
+                self.from = inventory.driver;
+                if !inventory.silent.is_empty() {
+                    let silent = inventory.silent.len();
+                    self.from = format!("{} ({silent} more do not answer)", self.from);
+                    self.incomplete = Some(now());
+                }
+                self.devices = inventory.devices;
+                for device in &mut self.devices {
+                    device.unmanaged = self.grace.unmanaged(&device.uuid).to_vec();
+                }
+            }
+            Err(error) => {
+                self.from = error.to_string();
+                self.incomplete = Some(now());
+            }
+        }
+        self.look();
+    }
+
+    /// Asks what is due.
+    fn look(&mut self) {
+        let time = now();
+        if self.incomplete.is_some_and(|last| time.since(last) >= RETRY || time < last) {
+            return self.take_inventory();
+        }
+        let grace = &self.grace;
+        let watched = |uuid: &DeviceUuid| !grace.unmanaged(uuid).is_empty();
+        let due = self.schedule.due(time, self.devices.iter().map(|it| &it.uuid), &watched);
+        let Some(monitor) = self.monitor.as_mut().filter(|_| !due.is_empty()) else { return };
+        let seen = monitor.look(&due, time, LOOK);
+        self.take(seen, time);
+    }
+
+    /// The devices of some that must not be used now.
+    fn check(&mut self, devices: &[DeviceUuid]) -> Vec<DeviceUuid> {
+        let time = now();
+        let question = Wanted { health: true, ..Wanted::PROCESSES };
+        let wanted = devices.iter().map(|uuid| (uuid.clone(), question)).collect();
+        let Some(monitor) = &mut self.monitor else { return devices.to_vec() };
+        let seen = monitor.look(&wanted, time, LOOK);
+        self.take(seen, time);
+        let usable = |uuid: &&DeviceUuid| {
+            self.devices.iter().any(|device| {
+                device.uuid == **uuid
+                    && device.health == DeviceHealth::Healthy
+                    && device.unmanaged.is_empty()
+            })
+        };
+        devices.iter().filter(|uuid| !usable(uuid)).cloned().collect()
+    }
+
+    fn take(&mut self, seen: BTreeMap<DeviceUuid, Observation>, time: Timestamp) {
+        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        for (uuid, observation) in seen {
+            let belongs = |pid| match proc::nearest_ancestor(pid, &|pid| owners.contains_key(&pid))
+            {
+                Some(shepherd) if owners[&shepherd].contains(&uuid) => Belongs::Here,
+                Some(_) => Belongs::Elsewhere,
+                None => Belongs::Nobody,
+            };
+            samples.insert(uuid.clone(), observation.sample);
+            let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
+                continue;
+            };
+            device.health = observation.health;
+            if let Some(processes) = observation.processes {
+                let sorted = sort_processes(&processes, &belongs, &self.ignore);
+                device.unmanaged = self.grace.observe(&uuid, sorted.unmanaged, time).to_vec();
+            }
+        }
+    }
+
+    /// Says what there is, if it is not what was said last.
+    fn report(&mut self) {
+        if self.reported.as_deref().is_some_and(|last| same(last, &self.devices)) {
+            return;
+        }
+        self.reported = Some(self.devices.clone());
+        self.inputs.send(Input::Inventory(Box::new(Report::Inventory {
+            capacity: facts::capacity(self.tasks_max),
+            devices: self.devices.clone(),
+            boot_id: proc::boot_id(),
+            facts: facts::node_facts(self.from.clone()),
+        })));
+    }
+}
+
+/// Whether two lists say the same but for how much memory somebody uses, which changes all the
+/// time and on which nothing is decided.
+fn same(last: &[Device], devices: &[Device]) -> bool {
+    let steady = |device: &Device| {
+        let mut device = device.clone();
+        device.unmanaged.iter_mut().for_each(|process| process.memory = None);
+        device
+    };
+    last.len() == devices.len()
+        && last.iter().zip(devices).all(|(one, other)| steady(one) == steady(other))
+}
+
+fn now() -> Timestamp {
+    Timestamp::new(clock::unix_ms())
+}

@@ -1,0 +1,70 @@
+//! Tasks whose end was acknowledged, on file: a restarted agent must not launch one again because
+//! an order was late. Two files of bounded length; the older is thrown away in turn.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+
+use gpool_model::id::TaskId;
+
+use crate::layout::Layout;
+
+/// The ledger of what is over.
+pub(super) struct Done {
+    layout: Layout,
+    file: File,
+    lines: usize,
+}
+
+impl Done {
+    /// Lines after which a new file is begun.
+    const MOST: usize = 32_768;
+
+    /// Opens the ledger and reads what is in it, oldest first.
+    pub(super) fn open(layout: &Layout) -> io::Result<(Self, Vec<TaskId>)> {
+        let [present, before] = layout.done();
+        let mut tasks = VecDeque::new();
+        let mut lines = 0;
+        for path in [&before, &present] {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            lines = text.lines().count();
+            tasks.extend(text.lines().filter_map(|line| line.parse::<TaskId>().ok()));
+        }
+        let file = File::options().append(true).create(true).open(present)?;
+        Ok((Self { layout: layout.clone(), file, lines }, tasks.into()))
+    }
+
+    /// Notes one more.
+    pub(super) fn note(&mut self, task: TaskId) -> io::Result<()> {
+        if self.lines >= Self::MOST {
+            let [present, before] = self.layout.done();
+            std::fs::rename(&present, before)?;
+            self.file = File::options().append(true).create(true).open(present)?;
+            self.lines = 0;
+        }
+        self.lines += 1;
+        self.file.write_all(format!("{task}\n").as_bytes())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may end by a panic.
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_is_read_in_order_and_the_oldest_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        let task = |number: usize| format!("{number}#1/0").parse::<TaskId>().unwrap();
+        let (mut done, none) = Done::open(&layout).unwrap();
+        assert!(none.is_empty());
+        let count = Done::MOST * 2 + 5;
+        for number in 0..count {
+            done.note(task(number)).unwrap();
+        }
+        let (_, read) = Done::open(&layout).unwrap();
+        assert_eq!(read.len(), Done::MOST + 5);
+        assert_eq!((read.first(), read.last()), (Some(&task(Done::MOST)), Some(&task(count - 1))));
+    }
+}

@@ -1,0 +1,54 @@
+//! What this machine is, apart from its devices.
+
+use gpool_model::node::NodeFacts;
+use gpool_model::resource::Resources;
+use gpool_model::unit::{Bytes, MilliCpu};
+
+/// What can be booked beside devices.
+pub(super) fn capacity(tasks_max: u32) -> Resources {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    Resources::none()
+        .with_cpus(MilliCpu::from_cores(u32::try_from(cores).unwrap_or(u32::MAX)))
+        .with_memory(memory(&meminfo))
+        .with_tasks(tasks_max)
+}
+
+fn memory(meminfo: &str) -> Bytes {
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kibibytes = total.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse().ok());
+    Bytes::new(1024).checked_mul(kibibytes.unwrap_or(0)).unwrap_or(Bytes::MAX)
+}
+
+/// For people.
+pub(super) fn node_facts(devices_from: String) -> NodeFacts {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let name = name.unwrap_or("Linux").trim_matches('"');
+    NodeFacts {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        devices_from,
+        system: format!("{name}, Linux {}", kernel.trim()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_in_kibibytes() {
+        assert_eq!(memory("MemTotal:       24000 kB\nMemFree: 1 kB\n"), Bytes::new(24_576_000));
+        assert_eq!(memory("nothing"), Bytes::ZERO);
+    }
+
+    #[test]
+    fn this_machine_has_something_to_give() {
+        use gpool_model::resource::ResourceKind;
+        let capacity = capacity(512);
+        for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
+            assert!(capacity.get(&kind) > 0, "{kind}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The agent of one node: one thread that does what it is told and hears of every end by event,
+//! and one that asks the devices. No decision is made here that `gpool_node::converge` could make.
+
+mod adopt;
+mod devices;
+mod done;
+mod facts;
+mod runner;
+mod shepherds;
+mod wake;
+
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use gpool_device::{Ignore, Opened};
+use gpool_model::agent::{Order, Report};
+use gpool_model::device::DeviceSample;
+use gpool_model::id::{DeviceUuid, NodeName, PoolName};
+use gpool_model::job::BlobId;
+use gpool_model::unit::{Bytes, Millis};
+use gpool_sys::cgroup::Site;
+use gpool_sys::{lock, pidfd};
+use thiserror::Error;
+
+use crate::layout::Layout;
+use devices::Devices;
+use runner::Runner;
+use wake::Waker;
+
+/// Where reports go. Called from the agent's thread; must not block for long.
+pub type ToServer = Box<dyn Fn(Report) + Send>;
+
+/// Where the bytes of blobs come from. Called from the agent's thread, at each launch.
+pub type Blobs = Box<dyn Fn(&BlobId) -> io::Result<Vec<u8>> + Send>;
+
+/// What an agent is set up with.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// Where claims and output are kept. Must be text.
+    pub state_dir: PathBuf,
+    /// The node's name.
+    pub node: NodeName,
+    /// The node's pool.
+    pub pool: PoolName,
+    /// The program that is a shepherd if its first argument is [`crate::shepherd::ARGUMENT`].
+    pub shepherd_exe: PathBuf,
+    /// The socket of the API, for the environment of jobs.
+    pub api_socket: Option<String>,
+    /// Size at which gpool's own output files are cut.
+    pub output_limit: Bytes,
+    /// Most processes and threads of one job. `None` is [`AgentConfig::PIDS_MAX`] where that costs
+    /// a start nothing: on machines with cgroup v1 it takes up to 20 ms (measured 2026-11 on Linux
+    /// 6.18: moving a process waits for an RCU grace period), so there it holds only if asked for.
+    pub pids_max: Option<u32>,
+    /// Most tasks at once.
+    pub tasks_max: u32,
+    /// Processes that do not count as use of a device.
+    pub ignore: Ignore,
+    /// How long a device must be clean before it is given out again.
+    pub unmanaged_grace: Millis,
+}
+
+impl AgentConfig {
+    /// Most processes and threads of one job by default: half of the least `pid_max` of Linux.
+    pub const PIDS_MAX: u32 = 16_384;
+    /// Most tasks at once by default.
+    pub const TASKS_MAX: u32 = 512;
+    /// Size at which output is cut by default.
+    pub const OUTPUT_LIMIT: Bytes = Bytes::from_gib(1);
+
+    /// Defaults for a node whose shepherds are this program.
+    ///
+    /// # Errors
+    /// If this program's own path can't be found.
+    pub fn new(state_dir: impl Into<PathBuf>, node: NodeName) -> io::Result<Self> {
+        Ok(Self {
+            state_dir: state_dir.into(),
+            node,
+            pool: PoolName::new("default"),
+            shepherd_exe: std::env::current_exe()?,
+            api_socket: None,
+            output_limit: Self::OUTPUT_LIMIT,
+            pids_max: None,
+            tasks_max: Self::TASKS_MAX,
+            ignore: Ignore::default(),
+            unmanaged_grace: Millis::from_secs(5),
+        })
+    }
+}
+
+/// Why an agent could not be started.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Something of the state directory can't be used.
+    #[error("can't use {path}: {error}", path = path.display())]
+    Folder {
+        /// What of it.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// The path can't be told to a shepherd.
+    #[error("the state directory {path:?} is not text; choose one that is valid UTF-8")]
+    NotText {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is one already.
+    #[error("another agent uses {path}; end it first, or choose another state directory", path = path.display())]
+    InUse {
+        /// The state directory.
+        path: PathBuf,
+    },
+    /// The system lacks something.
+    #[error("can't {what}: {error}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// Why it failed.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// Starts agents.
+pub struct Agent;
+
+/// What the last look at each device said.
+type Samples = Arc<Mutex<BTreeMap<DeviceUuid, DeviceSample>>>;
+
+/// An agent that runs. Dropped, it goes on until the process ends; [`AgentHandle::stop`] ends it.
+/// Its tasks outlive it either way.
+pub struct AgentHandle {
+    inputs: Sender<runner::Input>,
+    waker: Waker,
+    samples: Samples,
+    thread: JoinHandle<()>,
+}
+
+impl Agent {
+    /// Starts an agent: it adopts what an earlier one left, reports its inventory first, and then
+    /// waits for orders.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is running then.
+    pub fn start(
+        config: AgentConfig,
+        devices: Opened,
+        to_server: ToServer,
+        blobs: Blobs,
+    ) -> Result<AgentHandle, StartError> {
+        let layout = Layout::new(&config.state_dir);
+        if config.state_dir.to_str().is_none() {
+            return Err(StartError::NotText { path: config.state_dir });
+        }
+        for folder in [layout.state().to_owned(), layout.tasks()] {
+            make(&folder).map_err(|error| StartError::Folder { path: folder, error })?;
+        }
+        let held = take_lock(&layout)?;
+        let system = |what| move |error| StartError::System { what, error };
+        if pidfd::open(std::process::id()).map_err(system("use pidfds (Linux 5.3)"))?.is_none() {
+            let error = io::ErrorKind::NotFound.into();
+            return Err(StartError::System { what: "see processes in /proc", error });
+        }
+        gpool_sys::signal::keep_ended_children();
+        let site = open_site(&config);
+
+        let (inputs, taken) = channel();
+        let waker = Waker::new().map_err(system("make an event descriptor"))?;
+        let samples = Samples::default();
+        let sender = runner::InputSender::new(inputs.clone(), waker.clone());
+        let devices = Devices::start(&config, devices, Arc::clone(&samples), sender)
+            .map_err(system("start a thread"))?;
+        let parts = runner::Parts { config, layout, site, _held: held, devices, to_server, blobs };
+        let runner = Runner::new(parts, taken, waker.clone()).map_err(system("watch events"))?;
+        let thread = std::thread::Builder::new()
+            .name("agent".into())
+            .spawn(move || runner.run())
+            .map_err(system("start a thread"))?;
+        Ok(AgentHandle { inputs, waker, samples, thread })
+    }
+}
+
+impl AgentHandle {
+    /// Gives an order. It is carried out soon; nothing is lost but by the end of the process.
+    pub fn order(&self, order: Order) {
+        // An agent that has stopped obeys no more; whoever stopped it knows.
+        let _ = self.inputs.send(runner::Input::Order(Box::new(order)));
+        self.waker.wake();
+    }
+
+    /// What each device did when it was last looked at: at most a second or so ago, while it
+    /// answers.
+    #[must_use]
+    pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the agent, and waits until it has. Tasks go on.
+    pub fn stop(self) {
+        let _ = self.inputs.send(runner::Input::Stop);
+        self.waker.wake();
+        // Its panic, if it had one, was reported by the thread.
+        let _ = self.thread.join();
+    }
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o711).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        other => other,
+    }
+}
+
+fn take_lock(layout: &Layout) -> Result<File, StartError> {
+    let path = layout.lock();
+    let open = File::options().write(true).create(true).truncate(false).open(&path);
+    let taken = open.and_then(|file| Ok((lock::try_lock(&file)?, file)));
+    match taken {
+        Ok((true, file)) => Ok(file),
+        Ok((false, _)) => Err(StartError::InUse { path: layout.state().to_owned() }),
+        Err(error) => Err(StartError::Folder { path, error }),
+    }
+}
+
+/// The control groups of this state directory: the same after each start, and nobody else's.
+fn open_site(config: &AgentConfig) -> Site {
+    let name = config.state_dir.as_os_str().as_encoded_bytes();
+    let mut site = Site::open(&format!("gpool-{:016x}", crate::record::checksum(name)));
+    if config.pids_max.is_none() {
+        site.pids_v1 = None;
+    }
+    site
+}

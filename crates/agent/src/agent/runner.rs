@@ -1,0 +1,406 @@
+//! The agent's loop: inputs go into `Converge`, actions come out and are carried out here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender};
+
+use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::job::{EndCause, Usage};
+use gpool_model::unit::{Bytes, Timestamp};
+use gpool_node::converge::{self, Action, Converge};
+use gpool_sys::cgroup::Site;
+use gpool_sys::clock;
+
+use super::adopt::{Adopted, adopt};
+use super::devices::Devices;
+use super::done::Done;
+use super::shepherds::{About, Shepherds};
+use super::wake::{Token, Waker, Watch};
+use super::{AgentConfig, Blobs, ToServer};
+use crate::layout::{Layout, claimed_task};
+use crate::message::{FromShepherd, Launch, ToShepherd, line};
+use crate::record::{Claim, Claimant};
+
+/// What comes to the agent's thread from others.
+pub(super) enum Input {
+    Order(Box<Order>),
+    /// What there is on this node.
+    Inventory(Box<Report>),
+    /// Which of a task's devices must not be used.
+    Checked {
+        task: TaskId,
+        unusable: Vec<DeviceUuid>,
+    },
+    Stop,
+}
+
+/// Where others put it.
+pub(super) struct InputSender {
+    inputs: Sender<Input>,
+    waker: Waker,
+}
+
+impl InputSender {
+    pub(super) fn new(inputs: Sender<Input>, waker: Waker) -> Self {
+        Self { inputs, waker }
+    }
+
+    pub(super) fn send(&self, input: Input) {
+        // An agent that has stopped needs to know nothing more.
+        let _ = self.inputs.send(input);
+        self.waker.wake();
+    }
+}
+
+/// What a runner is made of.
+pub(super) struct Parts {
+    pub config: AgentConfig,
+    pub layout: Layout,
+    pub site: Site,
+    /// The lock on the state directory.
+    pub _held: File,
+    pub devices: Devices,
+    pub to_server: ToServer,
+    pub blobs: Blobs,
+}
+
+pub(super) struct Runner {
+    parts: Parts,
+    inputs: Receiver<Input>,
+    waker: Waker,
+    shepherds: Shepherds,
+    converge: Converge,
+    done: Done,
+    /// Tasks whose devices are being asked.
+    asked: BTreeMap<TaskId, Box<TaskOrder>>,
+    memory: BTreeMap<DeviceUuid, Bytes>,
+    /// Reports that wait for the inventory, which is sent first; `None` once it was.
+    held_back: Option<Vec<Report>>,
+    /// What was seen and not yet dealt with.
+    seen: VecDeque<converge::Input>,
+}
+
+impl Runner {
+    pub(super) fn new(parts: Parts, inputs: Receiver<Input>, waker: Waker) -> io::Result<Self> {
+        let shepherds = Shepherds::new(Watch::new(&waker)?, &parts.layout)?;
+        let (done, over) = Done::open(&parts.layout)?;
+        let mut runner = Self {
+            parts,
+            inputs,
+            waker,
+            shepherds,
+            converge: Converge::new(over),
+            done,
+            asked: BTreeMap::new(),
+            memory: BTreeMap::new(),
+            held_back: Some(Vec::new()),
+            seen: VecDeque::new(),
+        };
+        runner.adopt_all()?;
+        Ok(runner)
+    }
+
+    /// Runs until told to stop.
+    pub(super) fn run(mut self) {
+        self.settle();
+        loop {
+            for token in self.shepherds.wait() {
+                if token == Watch::WAKER {
+                    self.waker.clear();
+                } else {
+                    self.on_event(token);
+                }
+                self.settle();
+            }
+            while let Ok(input) = self.inputs.try_recv() {
+                if !self.take(input) {
+                    return;
+                }
+                self.settle();
+            }
+        }
+    }
+
+    /// Takes over what an earlier agent left.
+    fn adopt_all(&mut self) -> io::Result<()> {
+        let mut tasks = Vec::new();
+        for entry in std::fs::read_dir(self.parts.layout.tasks())? {
+            let entry = entry?;
+            let name = entry.file_name();
+            match name.to_str().and_then(claimed_task) {
+                Some(task) => tasks.push(task),
+                // A claim that was not finished: whoever is at it finds it gone, and launches
+                // nothing.
+                None if name.as_encoded_bytes().starts_with(b".new-") => {
+                    std::fs::remove_file(entry.path())?;
+                }
+                None => {}
+            }
+        }
+        tasks.sort_unstable();
+        for task in tasks {
+            self.adopt(task, Generation::default());
+        }
+        Ok(())
+    }
+
+    /// Finds out what became of a task that somebody has claimed.
+    fn adopt(&mut self, task: TaskId, generation: Generation) {
+        let adopted = adopt(&self.parts.layout, task);
+        let (generation, is) = match adopted {
+            Ok(Adopted::Alive { record, shepherd }) => {
+                let claimant = record.claimant;
+                let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
+                self.parts.devices.owned(claimant.shepherd, claimant.devices);
+                let is = match record.started {
+                    Some((pid, started_at)) => TaskIs::Running { pid, started_at },
+                    None => TaskIs::Launching,
+                };
+                // Without the descriptor its end would not be seen; its own line still tells.
+                drop(watched);
+                (claimant.generation, is)
+            }
+            Ok(Adopted::Over { record, end }) => {
+                let known = record.map(|record| record.claimant.generation);
+                (known.unwrap_or(generation), TaskIs::Ended(end))
+            }
+            Ok(Adopted::Unclaimed) => {
+                let why = "its shepherd was ended before it had started anything".to_owned();
+                (generation, TaskIs::Ended(not_started(why)))
+            }
+            Err(error) => {
+                let path = self.parts.layout.claim(task);
+                let why = format!("its record {} can't be used: {error}", path.display());
+                (generation, TaskIs::Ended(not_started(why)))
+            }
+        };
+        self.seen.push_back(converge::Input::Found(TaskReport { task, generation, is }));
+    }
+
+    /// Takes an input of another thread; `false` if it was the last.
+    fn take(&mut self, input: Input) -> bool {
+        match input {
+            Input::Order(order) => self.seen.push_back(converge::Input::Order(*order)),
+            Input::Inventory(report) => {
+                if let Report::Inventory { devices, .. } = &*report {
+                    let memory = devices.iter().map(|device| (device.uuid.clone(), device.memory));
+                    self.memory = memory.collect();
+                }
+                (self.parts.to_server)(*report);
+                for report in self.held_back.take().into_iter().flatten() {
+                    (self.parts.to_server)(report);
+                }
+            }
+            Input::Checked { task, unusable } => {
+                if let Some(order) = self.asked.remove(&task) {
+                    if unusable.is_empty() {
+                        self.start(&order);
+                    } else {
+                        let devices = unusable;
+                        self.seen.push_back(converge::Input::Refused { task, devices });
+                    }
+                }
+            }
+            Input::Stop => return false,
+        }
+        true
+    }
+
+    fn on_event(&mut self, token: Token) {
+        match self.shepherds.about(token) {
+            Some(About::Listener) => self.shepherds.accept(),
+            Some(About::Stranger) => {
+                let Some(caller) = self.shepherds.introduce(token) else { return };
+                let task = caller.task;
+                // One of an earlier agent, which had not claimed its task when this one started.
+                if self.shepherds.get_mut(task).is_none() {
+                    self.adopt(task, Generation::default());
+                }
+                if self.shepherds.connect(caller) {
+                    self.hear(task);
+                }
+            }
+            Some(About::Line(task)) => self.hear(task),
+            Some(About::Process(task)) => {
+                self.shepherds.forget(token);
+                self.on_shepherd_ended(task);
+            }
+            Some(About::Leaving) => self.shepherds.left(token),
+            None => {}
+        }
+    }
+
+    fn hear(&mut self, task: TaskId) {
+        for message in self.shepherds.read(task) {
+            self.on_message(task, message);
+        }
+    }
+
+    fn on_message(&mut self, task: TaskId, message: FromShepherd) {
+        match message {
+            FromShepherd::Hello { .. } => {}
+            FromShepherd::AlreadyClaimed => {
+                if let Some(pid) = self.shepherds.dismiss(task) {
+                    self.parts.devices.released(pid);
+                }
+                self.adopt(task, Generation::default());
+            }
+            FromShepherd::Started { pid, at: started_at } => {
+                self.seen.push_back(converge::Input::Started { task, pid, started_at });
+            }
+            FromShepherd::Ended { end } => {
+                if let Some(shepherd) = self.shepherds.get_mut(task) {
+                    shepherd.ended = true;
+                }
+                self.seen.push_back(converge::Input::Ended { task, end });
+            }
+        }
+    }
+
+    fn on_shepherd_ended(&mut self, task: TaskId) {
+        let Some((shepherd, messages)) = self.shepherds.ended(task) else { return };
+        self.parts.devices.released(shepherd.pid);
+        let mut told = shepherd.ended;
+        for message in messages {
+            told |= matches!(message, FromShepherd::Ended { .. } | FromShepherd::AlreadyClaimed);
+            self.on_message(task, message);
+        }
+        if !told {
+            self.adopt(task, Generation::default());
+        }
+    }
+
+    /// Deals with all that was seen, and all that follows from it.
+    fn settle(&mut self) {
+        while let Some(input) = self.seen.pop_front() {
+            for action in self.converge.step(input) {
+                self.carry_out(action);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Launch(order) => self.launch(order),
+            Action::Prevent { task, generation } => self.prevent(task, generation),
+            Action::Stop { task, grace } => match self.asked.remove(&task) {
+                Some(order) => self.prevent(task, order.generation),
+                None => self.shepherds.say(task, &ToShepherd::Stop { grace }),
+            },
+            Action::Signal { task, signal } => {
+                self.shepherds.say_now(task, &ToShepherd::Signal { signal });
+            }
+            Action::Report(report) => match &mut self.held_back {
+                Some(held_back) => held_back.push(report),
+                None => (self.parts.to_server)(report),
+            },
+            Action::Forget(task) => self.forget(task),
+        }
+    }
+
+    fn launch(&mut self, order: Box<TaskOrder>) {
+        let devices: Vec<_> =
+            order.allocation.slots.iter().map(|slot| slot.device.clone()).collect();
+        if devices.is_empty() {
+            return self.start(&order);
+        }
+        let task = order.task();
+        self.asked.insert(task, order);
+        self.parts.devices.check(task, devices);
+    }
+
+    fn start(&mut self, order: &TaskOrder) {
+        let task = order.task();
+        let started = self.first_message(order).and_then(|first| {
+            let exe = &self.parts.config.shepherd_exe;
+            self.shepherds
+                .start(exe, task, first)
+                .map_err(|error| format!("can't start a shepherd ({}): {error}", exe.display()))
+        });
+        match started {
+            Ok(pid) => {
+                let slots = order.allocation.slots.iter();
+                self.parts.devices.owned(pid, slots.map(|slot| slot.device.clone()));
+            }
+            Err(why) => {
+                let end = not_started(why);
+                self.seen.push_back(converge::Input::Ended { task, end });
+            }
+        }
+    }
+
+    /// What a shepherd reads first.
+    fn first_message(&self, order: &TaskOrder) -> Result<Vec<u8>, String> {
+        let spec = &order.spec;
+        let own = rustix::process::geteuid();
+        if !own.is_root() && own.as_raw() != spec.owner.uid {
+            return Err(format!(
+                "this agent runs without root and can run jobs of its own user only, not of {} \
+                 (uid {})",
+                spec.owner.user, spec.owner.uid
+            ));
+        }
+        let blob = |what: &str, id| {
+            (self.parts.blobs)(id)
+                .map_err(|error| format!("the job's {what} can't be had: {error}"))
+        };
+        let context = blob("environment", &spec.context)?;
+        let script = spec.script.as_ref().map(|id| blob("script", id)).transpose()?;
+        let config = &self.parts.config;
+        let memory = order.allocation.slots.iter().filter_map(|slot| self.memory.get(&slot.device));
+        let launch = Launch {
+            order: order.clone(),
+            state_dir: config.state_dir.clone(),
+            site: self.parts.site.clone(),
+            pids_max: Some(config.pids_max.unwrap_or(AgentConfig::PIDS_MAX)),
+            output_limit: config.output_limit,
+            api: config.api_socket.clone(),
+            pool: config.pool.to_string(),
+            gpu_memory: memory.min().copied(),
+            context_bytes: context.len(),
+            script_bytes: script.as_ref().map(Vec::len),
+        };
+        let mut message = line(&launch);
+        message.extend(context);
+        message.extend(script.unwrap_or_default());
+        Ok(message)
+    }
+
+    /// Claims a task itself, so that no shepherd of an earlier agent can any more.
+    fn prevent(&mut self, task: TaskId, generation: Generation) {
+        let end = TaskEnd { cause: None, stopped: true, ..not_started(String::new()) };
+        let claimant = Claimant::this_process(task, generation, 0);
+        match Claim::take(&self.parts.layout, claimant) {
+            Ok(None) => return self.adopt(task, generation),
+            Ok(Some(mut claim)) => {
+                // Without the line a later agent would find it lost instead of stopped.
+                let _ = claim.ended(&end);
+            }
+            // There is no room for a claim, so nobody else can make one either.
+            Err(_) => {}
+        }
+        self.seen.push_back(converge::Input::Ended { task, end });
+    }
+
+    fn forget(&mut self, task: TaskId) {
+        // In this order: a claim that is left is thrown away at the next start, a task that is in
+        // neither place could be launched again.
+        if self.done.note(task).is_ok() {
+            let _ = std::fs::remove_file(self.parts.layout.claim(task));
+        }
+        self.shepherds.say(task, &ToShepherd::Acknowledge);
+    }
+}
+
+fn not_started(why: String) -> TaskEnd {
+    TaskEnd {
+        started_at: None,
+        ended_at: Timestamp::new(clock::unix_ms()),
+        exit: None,
+        cause: Some(EndCause::LaunchFailed { why }),
+        stopped: false,
+        usage: Usage::default(),
+    }
+}

@@ -1,0 +1,81 @@
+//! What the agent's thread waits for: descriptors by tokens that are never used again, so that an
+//! event that is late can't be taken for another's.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, epoll, eventfd};
+
+/// Names one descriptor that is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Token(u64);
+
+/// Wakes the agent's thread from another one.
+#[derive(Debug, Clone)]
+pub(super) struct Waker {
+    event: Arc<OwnedFd>,
+}
+
+impl Waker {
+    pub(super) fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { event: Arc::new(event) })
+    }
+
+    pub(super) fn wake(&self) {
+        // It can only fail for being full, and then the thread is about to wake anyway.
+        let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
+    }
+
+    /// Lets it sleep again; to be called before what it was woken for is taken.
+    pub(super) fn clear(&self) {
+        let mut count = [0_u8; 8];
+        let _ = rustix::io::read(&*self.event, &mut count[..]);
+    }
+}
+
+/// Descriptors that are watched.
+pub(super) struct Watch {
+    epoll: OwnedFd,
+    next: u64,
+}
+
+impl Watch {
+    /// The token of the waker.
+    pub(super) const WAKER: Token = Token(0);
+
+    pub(super) fn new(waker: &Waker) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut watch = Self { epoll, next: 0 };
+        watch.add(&*waker.event)?;
+        Ok(watch)
+    }
+
+    /// Watches a descriptor for something to read, or its other end's end. Closing it ends that.
+    pub(super) fn add(&mut self, fd: impl AsFd) -> io::Result<Token> {
+        let token = Token(self.next);
+        self.next += 1;
+        let data = epoll::EventData::new_u64(token.0);
+        epoll::add(&self.epoll, fd, data, epoll::EventFlags::IN)?;
+        Ok(token)
+    }
+
+    /// Also watches for room to write, or no longer.
+    pub(super) fn want_room(&self, fd: impl AsFd, token: Token, wanted: bool) -> io::Result<()> {
+        let room = if wanted { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
+        let data = epoll::EventData::new_u64(token.0);
+        Ok(epoll::modify(&self.epoll, fd, data, epoll::EventFlags::IN | room)?)
+    }
+
+    /// Waits for events.
+    pub(super) fn wait(&self) -> Vec<Token> {
+        let mut room = [const { MaybeUninit::uninit() }; 64];
+        match epoll::wait(&self.epoll, &mut room, None) {
+            Ok((events, _)) => events.iter().map(|event| Token(event.data.u64())).collect(),
+            // Interrupted: there is nothing then, and the next call waits again.
+            Err(_) => Vec::new(),
+        }
+    }
+}

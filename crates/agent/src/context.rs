@@ -1,0 +1,22 @@
+//! What a job inherits from the process that submits it.
+
+use std::os::unix::ffi::OsStringExt;
+
+use gpool_model::agent::LaunchContext;
+use gpool_sys::privilege;
+
+/// The resource limits, umask and environment of this process, as a job that it submits inherits
+/// them.
+#[must_use]
+pub fn own_context() -> LaunchContext {
+    // The mask can only be read by setting it; /proc says it without.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    LaunchContext {
+        environment: std::env::vars_os()
+            .map(|(name, value)| (name.into_vec(), value.into_vec()))
+            .collect(),
+        limits: privilege::limits(),
+        umask: umask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()),
+    }
+}

@@ -1,0 +1,273 @@
+//! The environment of a job: the caller's, then ours, which wins. And the patterns that paths of
+//! output files may hold. Pure.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gpool_model::agent::TaskOrder;
+use gpool_model::unit::{Bytes, Timestamp};
+use gpool_sys::user::Account;
+
+/// What the environment is made of beside the order.
+pub(crate) struct Surroundings<'a> {
+    /// The caller's variables.
+    pub inherited: &'a [(Vec<u8>, Vec<u8>)],
+    /// Whom the job runs as, if that is another user than the agent's.
+    pub switched_to: Option<&'a Account>,
+    /// The folder of the run.
+    pub folder: &'a Path,
+    /// The socket of the API.
+    pub api: Option<&'a str>,
+    /// The pool of the node.
+    pub pool: &'a str,
+    /// Memory of the smallest of its devices.
+    pub gpu_memory: Option<Bytes>,
+    /// When it is started.
+    pub now: Timestamp,
+}
+
+/// Every variable of a job, by name.
+pub(crate) fn environment(
+    order: &TaskOrder,
+    surroundings: &Surroundings<'_>,
+) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut variables: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    for (name, value) in surroundings.inherited {
+        // A job that submits a job must not pass on what was said of itself.
+        if !name.starts_with(b"GPOOL_") || name.starts_with(b"GPOOL_SUBMIT_") {
+            variables.insert(name.clone(), value.clone());
+        }
+    }
+    if let Some(account) = surroundings.switched_to {
+        for (name, value) in [
+            ("HOME", &account.home),
+            ("USER", &account.name),
+            ("LOGNAME", &account.name),
+            ("SHELL", &account.shell),
+        ] {
+            variables.insert(name.into(), value.clone());
+        }
+    }
+    if let Some(cpus) = order.spec.cpus {
+        variables
+            .entry("OMP_NUM_THREADS".into())
+            .or_insert_with(|| cpus.get().div_ceil(1000).max(1).to_string().into());
+    }
+    for (name, value) in ours(order, surroundings) {
+        variables.insert(name.into(), value);
+    }
+    variables
+}
+
+/// The variable by which a process is known to belong to a run: the path is the run's alone.
+pub(crate) fn mark(folder: &Path) -> Vec<u8> {
+    let mut mark = b"GPOOL_DIR=".to_vec();
+    mark.extend_from_slice(folder.as_os_str().as_encoded_bytes());
+    mark
+}
+
+fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str, Vec<u8>)> {
+    let (spec, allocation) = (&order.spec, &order.allocation);
+    let slots = &allocation.slots;
+    let uuids: Vec<&str> = slots.iter().map(|slot| slot.device.as_str()).collect();
+    let uuids = uuids.join(",");
+    let node = allocation.node.as_str();
+    let mut ours: Vec<(&str, Vec<u8>)> = vec![
+        ("GPOOL_JOB_ID", spec.id.to_string().into()),
+        ("GPOOL_JOB_NAME", spec.name.as_bytes().to_vec()),
+        ("GPOOL_ATTEMPT", allocation.task.attempt.to_string().into()),
+        ("GPOOL_USER", spec.owner.user.as_bytes().to_vec()),
+        ("GPOOL_PROJECT", spec.project.as_str().into()),
+        ("GPOOL_POOL", surroundings.pool.into()),
+        ("GPOOL_NODE", node.into()),
+        ("GPOOL_NODELIST", node.into()),
+        ("GPOOL_NUM_NODES", "1".into()),
+        ("GPOOL_NODE_RANK", allocation.task.rank.to_string().into()),
+        ("GPOOL_GPUS", slots.len().to_string().into()),
+        ("GPOOL_GPU_UUIDS", uuids.clone().into()),
+        ("GPOOL_DIR", surroundings.folder.as_os_str().as_encoded_bytes().to_vec()),
+        ("CUDA_VISIBLE_DEVICES", uuids.clone().into()),
+        ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".into()),
+        // The word by which NVIDIA's container tools are told that there are none.
+        (
+            "NVIDIA_VISIBLE_DEVICES",
+            if uuids.is_empty() { "void".into() } else { uuids.into_bytes() },
+        ),
+    ];
+    if let Some(element) = spec.id.element {
+        ours.push(("GPOOL_ARRAY_ID", spec.id.number.to_string().into()));
+        ours.push(("GPOOL_ARRAY_INDEX", element.to_string().into()));
+    }
+    if let Some(memory) = surroundings.gpu_memory {
+        ours.push(("GPOOL_GPU_MEM", memory.get().to_string().into()));
+    }
+    if let Some(cpus) = spec.cpus {
+        ours.push(("GPOOL_CPUS", cpus.to_string().into()));
+    }
+    if let Some(memory) = spec.memory {
+        ours.push(("GPOOL_MEM", memory.get().to_string().into()));
+    }
+    if let Some(limit) = spec.time_limit {
+        ours.push(("GPOOL_TIME_LIMIT", limit.get().div_ceil(1000).to_string().into()));
+        ours.extend(rfc3339(surroundings.now.after(limit)).map(|at| ("GPOOL_DEADLINE", at.into())));
+    }
+    if let Some(api) = surroundings.api {
+        ours.push(("GPOOL_API", api.into()));
+    }
+    ours
+}
+
+fn rfc3339(at: Timestamp) -> Option<String> {
+    let at = jiff::Timestamp::from_millisecond(i64::try_from(at.get()).ok()?).ok()?;
+    Some(format!("{at:.0}"))
+}
+
+/// A path with `%j` (job), `%A` and `%a` (array and element), `%x` (name), `%u` (user), `%N`
+/// (node) and `%%` filled in. Anything else stays as it is.
+pub(crate) fn fill_in(path: &str, order: &TaskOrder) -> String {
+    let spec = &order.spec;
+    let mut filled = String::with_capacity(path.len());
+    let mut rest = path.chars();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            filled.push(c);
+            continue;
+        }
+        // A name is one part of a path, whatever it holds.
+        let part = |text: &str| text.replace('/', "_");
+        match rest.next() {
+            Some('j') => filled.push_str(&spec.id.to_string()),
+            Some('A') => filled.push_str(&spec.id.number.to_string()),
+            Some('a') => filled.push_str(&spec.id.element.unwrap_or(0).to_string()),
+            Some('x') => filled.push_str(&part(&spec.name)),
+            Some('u') => filled.push_str(&part(&spec.owner.user)),
+            Some('N') => filled.push_str(&part(order.allocation.node.as_str())),
+            Some('%') => filled.push('%'),
+            Some(other) => filled.extend(['%', other]),
+            None => filled.push('%'),
+        }
+    }
+    filled
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Arc;
+
+    use gpool_model::allocation::{Allocation, AllocationState, Slot, SlotPart};
+    use gpool_model::gpu::GpuRequest;
+    use gpool_model::id::{DeviceUuid, Generation, NodeName, ProjectName, TaskId, Term};
+    use gpool_model::job::{BlobId, JobSpec, Owner};
+    use gpool_model::resource::Resources;
+    use gpool_model::unit::{MilliCpu, Millis};
+
+    use super::*;
+
+    pub(crate) fn order(task: &str) -> TaskOrder {
+        let task: TaskId = task.parse().expect("valid");
+        let spec = JobSpec {
+            id: task.job,
+            owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
+            name: Arc::from("a/b"),
+            project: ProjectName::new("default"),
+            command: vec!["true".to_owned()],
+            script: None,
+            context: BlobId(Arc::from("c")),
+            directory: "/".to_owned(),
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            gpus: GpuRequest::whole(1),
+            gpus_written: Arc::from("1"),
+            cpus: Some(MilliCpu::new(1500)),
+            memory: None,
+            time_limit: Some(Millis::from_mins(1)),
+            grace: Millis::from_secs(1),
+            after: Vec::new(),
+            allow_unsatisfiable: false,
+            submitted_at: Timestamp::ZERO,
+        };
+        let slot = |index| Slot {
+            index,
+            device: DeviceUuid::new(format!("GPU-{index}")),
+            part: SlotPart::Whole,
+        };
+        let allocation = Allocation {
+            task,
+            node: NodeName::new("lab1"),
+            slots: vec![slot(2), slot(5)],
+            resources: Resources::none(),
+            state: AllocationState::Placed,
+        };
+        TaskOrder { term: Term(1), generation: Generation(1), spec: Arc::new(spec), allocation }
+    }
+
+    fn made(order: &TaskOrder, inherited: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let inherited: Vec<_> =
+            inherited.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let account = Account {
+            name: b"ana".to_vec(),
+            gid: 1000,
+            home: b"/home/ana".to_vec(),
+            shell: b"/bin/zsh".to_vec(),
+        };
+        let surroundings = Surroundings {
+            inherited: &inherited,
+            switched_to: Some(&account),
+            folder: Path::new("/s/jobs/7/1"),
+            api: Some("/run/gpool/api.sock"),
+            pool: "default",
+            gpu_memory: Some(Bytes::from_gib(80)),
+            now: Timestamp::ZERO,
+        };
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        let all = environment(order, &surroundings);
+        all.into_iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn ours_win_over_the_callers() {
+        let inherited =
+            [("CUDA_VISIBLE_DEVICES", "0"), ("A", "b"), ("HOME", "/root"), ("GPOOL_X", "y")];
+        let made = made(&order("7#1/0"), &inherited);
+        for (name, value) in [
+            ("A", "b"),
+            ("CUDA_VISIBLE_DEVICES", "GPU-2,GPU-5"),
+            ("GPOOL_API", "/run/gpool/api.sock"),
+            ("GPOOL_ATTEMPT", "1"),
+            ("GPOOL_CPUS", "1.5"),
+            ("GPOOL_DEADLINE", "1970-01-01T00:01:00Z"),
+            ("GPOOL_DIR", "/s/jobs/7/1"),
+            ("GPOOL_GPUS", "2"),
+            ("GPOOL_GPU_MEM", "85899345920"),
+            ("GPOOL_JOB_ID", "7"),
+            ("GPOOL_TIME_LIMIT", "60"),
+            ("HOME", "/home/ana"),
+            ("NVIDIA_VISIBLE_DEVICES", "GPU-2,GPU-5"),
+            ("OMP_NUM_THREADS", "2"),
+            ("USER", "ana"),
+        ] {
+            assert_eq!(made.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        assert!(!made.contains_key("GPOOL_X"), "of the job that submitted it");
+        assert!(!made.contains_key("GPOOL_MEM"), "not asked for");
+    }
+
+    #[test]
+    fn a_job_without_gpus_sees_none() {
+        let mut order = order("7.4#1/0");
+        order.allocation.slots.clear();
+        let made = made(&order, &[("OMP_NUM_THREADS", "9")]);
+        assert_eq!(made["CUDA_VISIBLE_DEVICES"], "");
+        assert_eq!(made["NVIDIA_VISIBLE_DEVICES"], "void");
+        assert_eq!(made["OMP_NUM_THREADS"], "9", "set by the caller");
+        assert_eq!((&*made["GPOOL_ARRAY_ID"], &*made["GPOOL_ARRAY_INDEX"]), ("7", "4"));
+    }
+
+    #[test]
+    fn patterns_of_paths_are_filled_in() {
+        let order = order("7.4#1/0");
+        assert_eq!(fill_in("o/%x-%A_%a-%u@%N.%j%%j%", &order), "o/a_b-7_4-ana@lab1.7.4%j%");
+        assert_eq!(fill_in("%z", &order), "%z");
+    }
+}

@@ -1,0 +1,111 @@
+//! Where the files of an agent and its tasks lie below the state directory.
+
+use std::path::{Path, PathBuf};
+
+use gpool_model::id::TaskId;
+
+/// The files of one agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    state: PathBuf,
+}
+
+impl Layout {
+    /// The files below a state directory.
+    #[must_use]
+    pub fn new(state: impl Into<PathBuf>) -> Self {
+        Self { state: state.into() }
+    }
+
+    /// The state directory.
+    #[must_use]
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// The name of the socket on which shepherds look for a new agent, in the state directory.
+    pub const SOCKET: &str = "agent.sock";
+
+    /// Held by the one agent that may use the directory.
+    #[must_use]
+    pub fn lock(&self) -> PathBuf {
+        self.state.join("agent.lock")
+    }
+
+    /// What was claimed and has not been acknowledged: a file a task.
+    #[must_use]
+    pub fn tasks(&self) -> PathBuf {
+        self.state.join("tasks")
+    }
+
+    /// Tasks that were acknowledged, a line each: the present file and the one before.
+    #[must_use]
+    pub fn done(&self) -> [PathBuf; 2] {
+        [self.state.join("tasks-done"), self.state.join("tasks-done.old")]
+    }
+
+    /// The claim of a task.
+    #[must_use]
+    pub fn claim(&self, task: TaskId) -> PathBuf {
+        self.tasks().join(claim_name(task))
+    }
+
+    /// The folder of one run of a job: its output, its script; the job may use it too.
+    #[must_use]
+    pub fn attempt(&self, task: TaskId) -> PathBuf {
+        let job = self.state.join("jobs").join(task.job.to_string());
+        job.join(task.attempt.to_string())
+    }
+
+    /// Where a task's output goes unless the user named a file.
+    #[must_use]
+    pub fn stdout(&self, task: TaskId) -> PathBuf {
+        self.attempt(task).join(file_name("stdout", task))
+    }
+
+    /// Where a task's errors go unless the user named a file.
+    #[must_use]
+    pub fn stderr(&self, task: TaskId) -> PathBuf {
+        self.attempt(task).join(file_name("stderr", task))
+    }
+}
+
+/// The name of a task's file in the folder of its run: the first task's is the plain name.
+pub(crate) fn file_name(name: &str, task: TaskId) -> String {
+    if task.rank == 0 { name.to_owned() } else { format!("{name}-{}", task.rank) }
+}
+
+/// The name of a task's claim, and of its control group.
+pub(crate) fn claim_name(task: TaskId) -> String {
+    format!("{}#{}-{}", task.job, task.attempt, task.rank)
+}
+
+/// Which task a claim is of; `None` for files that are none.
+pub(crate) fn claimed_task(name: &str) -> Option<TaskId> {
+    let (run, rank) = name.rsplit_once('-')?;
+    let task: TaskId = format!("{run}/{rank}").parse().ok()?;
+    (claim_name(task) == name).then_some(task)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_named_for_their_tasks() {
+        let task: TaskId = "1842.3#2/1".parse().expect("valid");
+        assert_eq!(claim_name(task), "1842.3#2-1");
+        assert_eq!(claimed_task("1842.3#2-1"), Some(task));
+        for other in ["", "1842", "1842#1", ".new-7", "01842#1-0", "1842#1-0.old"] {
+            assert_eq!(claimed_task(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_first_task_has_the_plain_names() {
+        let layout = Layout::new("/s");
+        let path = |task: &str| layout.stdout(task.parse().expect("valid"));
+        assert_eq!(path("7#1/0"), Path::new("/s/jobs/7/1/stdout"));
+        assert_eq!(path("7.2#3/4"), Path::new("/s/jobs/7.2/3/stdout-4"));
+    }
+}

@@ -1,0 +1,113 @@
+//! What agent and shepherd say to each other: lines of JSON; after the first one of the agent, the
+//! bytes that it announces.
+
+use std::path::PathBuf;
+
+use gpool_model::agent::{TaskEnd, TaskOrder};
+use gpool_model::id::TaskId;
+use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_sys::cgroup::Site;
+use serde::{Deserialize, Serialize};
+
+/// What a shepherd is given to start with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Launch {
+    /// What to run.
+    pub order: TaskOrder,
+    /// The agent's state directory.
+    pub state_dir: PathBuf,
+    /// Where control groups can be made.
+    pub site: Site,
+    /// Most processes and threads of the task.
+    pub pids_max: Option<u32>,
+    /// Size at which gpool's own output files are cut.
+    pub output_limit: Bytes,
+    /// The socket of the API, for the job's environment.
+    pub api: Option<String>,
+    /// The pool of the node, for the job's environment.
+    pub pool: String,
+    /// Memory of the smallest of its devices.
+    pub gpu_memory: Option<Bytes>,
+    /// Length of the launch context that follows.
+    pub context_bytes: usize,
+    /// Length of the script that follows after it.
+    pub script_bytes: Option<usize>,
+}
+
+/// What an agent tells a shepherd.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "to_shepherd", rename_all = "snake_case")]
+pub(crate) enum ToShepherd {
+    /// End the task.
+    Stop {
+        /// Between TERM and KILL.
+        grace: Millis,
+    },
+    /// Send its processes a signal.
+    Signal {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// The end is durable.
+    Acknowledge,
+}
+
+/// What a shepherd tells an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "from_shepherd", rename_all = "snake_case")]
+pub(crate) enum FromShepherd {
+    /// Said first to an agent that did not start it.
+    Hello {
+        /// Whose shepherd it is.
+        task: TaskId,
+    },
+    /// Somebody else has launched the task; this shepherd does nothing and goes.
+    AlreadyClaimed,
+    /// The program was started.
+    Started {
+        /// Its process id.
+        pid: u32,
+        /// When.
+        at: Timestamp,
+    },
+    /// The task has ended: no process of it is left, and its output is on file.
+    Ended {
+        /// How.
+        end: TaskEnd,
+    },
+}
+
+/// A message as it goes over the socket.
+pub(crate) fn line(message: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).expect("messages have string keys only");
+    line.push(b'\n');
+    line
+}
+
+/// Takes the complete lines off the front of what was read; lines that make no sense are left out.
+pub(crate) fn take_lines<T: for<'de> Deserialize<'de>>(input: &mut Vec<u8>) -> Vec<T> {
+    let Some(end) = input.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
+    let rest = input.split_off(end + 1);
+    let complete = std::mem::replace(input, rest);
+    complete
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_out_whole_and_strange_ones_not_at_all() {
+        let mut input = line(&ToShepherd::Acknowledge);
+        input.extend(b"nonsense\n");
+        input.extend(line(&ToShepherd::Signal { signal: 10 }));
+        input.extend(b"{\"to_sh");
+        let messages: Vec<ToShepherd> = take_lines(&mut input);
+        assert_eq!(messages, [ToShepherd::Acknowledge, ToShepherd::Signal { signal: 10 }]);
+        assert_eq!(input, b"{\"to_sh");
+        assert!(take_lines::<ToShepherd>(&mut input).is_empty());
+    }
+}

@@ -1,0 +1,279 @@
+//! The claim of a task: a file that exists once the task may have been launched, locked as long as
+//! its shepherd lives. Each line has a checksum. Nothing is synced here: a page cache survives the
+//! death of every process, and a reboot is told by the boot id.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use gpool_model::agent::TaskEnd;
+use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::unit::Timestamp;
+use gpool_sys::cgroup::Site;
+use gpool_sys::{lock, proc};
+use rustix::fs::{CWD, RenameFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::layout::Layout;
+
+/// The first line: who claimed what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Claimant {
+    /// Which task.
+    pub task: TaskId,
+    /// Of the order.
+    pub generation: Generation,
+    /// The shepherd's process id.
+    pub shepherd: u32,
+    /// When that process started, in ticks since boot.
+    pub shepherd_started: u64,
+    /// The run of the kernel that it belongs to.
+    pub boot_id: String,
+    /// Who the task runs as.
+    pub uid: u32,
+    /// Where its control group is.
+    pub site: Site,
+    /// Devices that it was given.
+    pub devices: Vec<DeviceUuid>,
+}
+
+/// One line of a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "snake_case")]
+enum Line {
+    Claimed(Claimant),
+    Started { pid: u32, at: Timestamp },
+    Ended(TaskEnd),
+}
+
+/// A claim that this process holds.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    file: File,
+}
+
+/// What a claim says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Who claimed the task.
+    pub claimant: Claimant,
+    /// The program's process id and when it started.
+    pub started: Option<(u32, Timestamp)>,
+    /// How it ended.
+    pub ended: Option<TaskEnd>,
+}
+
+impl Claimant {
+    /// This process as claimant.
+    pub fn this_process(task: TaskId, generation: Generation, uid: u32) -> Self {
+        let shepherd = std::process::id();
+        let shepherd_started = proc::stat(shepherd).map_or(0, |stat| stat.started);
+        let (boot_id, site, devices) = (proc::boot_id(), Site::default(), Vec::new());
+        Self { task, generation, shepherd, shepherd_started, boot_id, uid, site, devices }
+    }
+}
+
+impl Claim {
+    /// Claims a task; `None` if somebody has, ever. The file appears locked and with its first
+    /// line, so nobody can see a claim of which it is not known whose it is.
+    pub fn take(layout: &Layout, claimant: Claimant) -> io::Result<Option<Self>> {
+        let path = layout.claim(claimant.task);
+        let new = layout.tasks().join(format!(".new-{}", std::process::id()));
+        let options = || File::options().read(true).append(true).create_new(true).clone();
+        let file = match options().open(&new) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Of a process that had this id and was killed here: ids are unique among the
+                // living.
+                std::fs::remove_file(&new)?;
+                options().open(&new)?
+            }
+            other => other?,
+        };
+        let mut claim = Self { file };
+        let renamed = lock::try_lock(&claim.file)
+            .and_then(|_| claim.append(&Line::Claimed(claimant)))
+            .and_then(|()| rename_new(&new, &path));
+        match renamed {
+            Ok(true) => Ok(Some(claim)),
+            Ok(false) => {
+                std::fs::remove_file(&new)?;
+                Ok(None)
+            }
+            Err(error) => {
+                // The error that matters is the first.
+                let _ = std::fs::remove_file(&new);
+                Err(error)
+            }
+        }
+    }
+
+    /// Notes that the program was started.
+    pub fn started(&mut self, pid: u32, at: Timestamp) -> io::Result<()> {
+        self.append(&Line::Started { pid, at })
+    }
+
+    /// Notes the end.
+    pub fn ended(&mut self, end: &TaskEnd) -> io::Result<()> {
+        self.append(&Line::Ended(end.clone()))
+    }
+
+    /// Writes everything to the disk: for when nobody else will.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn append(&mut self, line: &Line) -> io::Result<()> {
+        let json = serde_json::to_string(line).map_err(io::Error::other)?;
+        let text = format!("{:016x} {json}\n", checksum(json.as_bytes()));
+        self.file.write_all(text.as_bytes())
+    }
+}
+
+/// Gives a file its name unless that is taken; `false` if it is.
+fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::EXIST) => Ok(false),
+        // A file system that can't; a second name is refused as well where there is one.
+        Err(rustix::io::Errno::INVAL) => match std::fs::hard_link(from, to) {
+            Ok(()) => std::fs::remove_file(from).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A claim of whoever, opened for looking at.
+#[derive(Debug)]
+pub(crate) struct Found {
+    file: File,
+}
+
+impl Found {
+    /// Opens the claim of a task; `None` if nobody has claimed it.
+    pub fn open(layout: &Layout, task: TaskId) -> io::Result<Option<Self>> {
+        match File::options().read(true).append(true).open(layout.claim(task)) {
+            Ok(file) => Ok(Some(Self { file })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether its claimant lives.
+    pub fn is_held(&self) -> io::Result<bool> {
+        lock::is_held(&self.file)
+    }
+
+    /// What it says, up to the first line that is not whole; `None` if not even who claimed it.
+    pub fn read(&self) -> io::Result<Option<Record>> {
+        let mut text = String::new();
+        let mut file = &self.file;
+        io::Seek::rewind(&mut file)?;
+        // What is not text is no line either.
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        text.push_str(&String::from_utf8_lossy(&bytes));
+        let mut record: Option<Record> = None;
+        for line in text.split_inclusive('\n').map_while(parse) {
+            match (line, &mut record) {
+                (Line::Claimed(claimant), None) => {
+                    record = Some(Record { claimant, started: None, ended: None });
+                }
+                (Line::Started { pid, at }, Some(record)) => record.started = Some((pid, at)),
+                // The first end is the end.
+                (Line::Ended(end), Some(record)) if record.ended.is_none() => {
+                    record.ended = Some(end);
+                }
+                _ => break,
+            }
+        }
+        Ok(record)
+    }
+
+    /// Notes the end in place of a claimant that is gone.
+    pub fn ended(self, end: &TaskEnd) -> io::Result<()> {
+        Claim { file: self.file }.ended(end)
+    }
+}
+
+fn parse(line: &str) -> Option<Line> {
+    let (sum, json) = line.strip_suffix('\n')?.split_once(' ')?;
+    let sum = u64::from_str_radix(sum, 16).ok()?;
+    (sum == checksum(json.as_bytes())).then(|| serde_json::from_str(json).ok())?
+}
+
+/// FNV-1a: a line that was cut or mixed up is told, which is all that is asked of it.
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may end by a panic.
+mod tests {
+    use gpool_model::job::{ExitStatus, Usage};
+
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, Layout, TaskId) {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        std::fs::create_dir(layout.tasks()).unwrap();
+        (dir, layout, "7#1/0".parse().unwrap())
+    }
+
+    fn claimant(task: TaskId) -> Claimant {
+        Claimant::this_process(task, Generation(3), 0)
+    }
+
+    fn end() -> TaskEnd {
+        TaskEnd {
+            started_at: None,
+            ended_at: Timestamp::new(5),
+            exit: Some(ExitStatus::Code(3)),
+            cause: None,
+            stopped: false,
+            usage: Usage::default(),
+        }
+    }
+
+    #[test]
+    fn a_task_is_claimed_once_for_ever() {
+        let (_dir, layout, task) = folder();
+        let claim = Claim::take(&layout, claimant(task)).unwrap().unwrap();
+        assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
+        let found = Found::open(&layout, task).unwrap().unwrap();
+        assert!(found.is_held().unwrap());
+        drop(claim);
+        assert!(!found.is_held().unwrap());
+        assert!(Claim::take(&layout, claimant(task)).unwrap().is_none(), "not even when free");
+        assert_eq!(std::fs::read_dir(layout.tasks()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_claim_says_what_was_noted_up_to_the_first_broken_line() {
+        let (_dir, layout, task) = folder();
+        let mut claim = Claim::take(&layout, claimant(task)).unwrap().unwrap();
+        claim.started(9, Timestamp::new(4)).unwrap();
+        claim.ended(&end()).unwrap();
+        let read = || Found::open(&layout, task).unwrap().unwrap().read().unwrap();
+        let record = read().unwrap();
+        assert_eq!(record.claimant, claimant(task));
+        assert_eq!(record.started, Some((9, Timestamp::new(4))));
+        assert_eq!(record.ended, Some(end()));
+
+        let whole = std::fs::read(layout.claim(task)).unwrap();
+        for cut in 0..whole.len() {
+            std::fs::write(layout.claim(task), &whole[..cut]).unwrap();
+            assert_eq!(read().and_then(|record| record.ended), None, "cut at {cut}");
+        }
+        for place in 0..whole.len() {
+            let mut broken = whole.clone();
+            broken[place] ^= 1;
+            std::fs::write(layout.claim(task), &broken).unwrap();
+            assert_ne!(read(), Some(record.clone()), "flipped at {place}");
+        }
+    }
+}

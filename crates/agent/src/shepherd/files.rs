@@ -1,0 +1,57 @@
+//! The folder of a run and what is put there before the program starts.
+
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown, lchown};
+use std::path::{Path, PathBuf};
+
+use crate::layout::Layout;
+
+/// Makes the folder of a run. What lies above it belongs to the agent and lets others only pass.
+pub(super) fn make_folder(layout: &Layout, folder: &Path) -> Result<(), String> {
+    let mut path = PathBuf::from(layout.state());
+    let below = folder.strip_prefix(layout.state()).unwrap_or(folder);
+    let parts: Vec<_> = below.components().collect();
+    for (depth, part) in parts.iter().enumerate() {
+        path.push(part);
+        let mode = if depth + 1 == parts.len() { 0o700 } else { 0o711 };
+        match std::fs::DirBuilder::new().mode(mode).create(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(format!("can't make the folder {}: {error}", path.display())),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn give(folder: &Path, owner: Option<(u32, u32)>, mode: u32) -> Result<(), String> {
+    let Some((uid, gid)) = owner else { return Ok(()) };
+    lchown(folder, Some(uid), Some(gid))
+        .and_then(|()| std::fs::set_permissions(folder, Permissions::from_mode(mode)))
+        .map_err(|error| format!("can't give {} to the user: {error}", folder.display()))
+}
+
+pub(super) fn write_script(
+    path: &Path,
+    bytes: &[u8],
+    owner: Option<(u32, u32)>,
+) -> Result<(), String> {
+    let write = || {
+        let mut file = File::options().write(true).create_new(true).mode(0o700).open(path)?;
+        file.write_all(bytes)?;
+        owner.map_or(Ok(()), |(uid, gid)| fchown(&file, Some(uid), Some(gid)))
+    };
+    write().map_err(|error| format!("can't write the script {}: {error}", path.display()))
+}
+
+/// Makes a new file of gpool's own for a task's output.
+pub(super) fn make_output(path: &Path, owner: Option<(u32, u32)>) -> Result<File, String> {
+    let make = || {
+        let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+        if let Some((uid, gid)) = owner {
+            fchown(&file, Some(uid), Some(gid))?;
+        }
+        Ok(file)
+    };
+    make().map_err(|error: io::Error| format!("can't make {}: {error}", path.display()))
+}

@@ -1,0 +1,164 @@
+//! The shepherd's line to an agent: the socket that it was born with, and after that agent's end
+//! whichever agent listens in the state directory.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use gpool_model::id::TaskId;
+use gpool_sys::clock;
+use rustix::fs::{Mode, OFlags, inotify};
+use rustix::net::{
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
+};
+use serde::Serialize;
+
+use crate::layout::Layout;
+use crate::message::{FromShepherd, ToShepherd, line, take_lines};
+
+const PATIENCE_LEAST_MS: u64 = 500;
+const PATIENCE_MOST_MS: u64 = 30_000;
+
+/// A line that may be down.
+pub(super) struct Link {
+    task: TaskId,
+    /// The state directory, open: paths through it are short whatever it is called.
+    folder: OwnedFd,
+    state: State,
+    /// When (on the boot clock) somebody is looked for again, if nothing happens before.
+    retry_at: u64,
+    /// How long it was waited for that the last time.
+    patience: u64,
+    input: Vec<u8>,
+}
+
+enum State {
+    Up(OwnedFd),
+    /// Nobody listens. The watch says when something changes, if there could be one (there is a
+    /// limit for each user).
+    Down(Option<OwnedFd>),
+}
+
+/// What came of looking at the line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Messages, perhaps none.
+    Messages(Vec<ToShepherd>),
+    /// It is up again: all that matters must be said again.
+    UpAgain,
+    /// It is down.
+    Down,
+}
+
+impl Link {
+    pub(super) fn new(task: TaskId, layout: &Layout, socket: OwnedFd) -> rustix::io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(layout.state(), flags, Mode::empty())?;
+        Ok(Self {
+            task,
+            folder,
+            state: State::Up(socket),
+            retry_at: 0,
+            patience: 0,
+            input: Vec::new(),
+        })
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
+    }
+
+    /// What to wait for, if there is something.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.state {
+            State::Up(socket) => Some(socket.as_fd()),
+            State::Down(watch) => watch.as_ref().map(AsFd::as_fd),
+        }
+    }
+
+    /// After how many milliseconds it has to be tried again, if it is down: at once, then less and
+    /// less often. The watch tells sooner, but an agent may also have hung up.
+    pub(super) fn retry_in(&self) -> Option<u64> {
+        (!self.is_up()).then(|| self.retry_at.saturating_sub(clock::boot_ms()))
+    }
+
+    /// Says something, if anybody listens.
+    pub(super) fn say(&mut self, message: &impl Serialize) {
+        let State::Up(socket) = &self.state else { return };
+        let line = line(message);
+        // A few hundred bytes: an agent that leaves no room for them has hung, and then it hears
+        // it after a reconnection.
+        let sent = send(socket, &line, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        if sent != Ok(line.len()) {
+            self.go_down();
+        }
+    }
+
+    /// Takes what has come in.
+    pub(super) fn hear(&mut self) -> Heard {
+        let socket = match &self.state {
+            State::Up(socket) => socket,
+            State::Down(_) => return self.try_again(),
+        };
+        let mut buffer = [0_u8; 4096];
+        match rustix::net::recv(socket, &mut buffer[..], rustix::net::RecvFlags::DONTWAIT) {
+            Ok((0, _)) => {
+                self.go_down();
+                Heard::Down
+            }
+            Ok((length, _)) => {
+                self.input.extend_from_slice(&buffer[..length]);
+                Heard::Messages(take_lines(&mut self.input))
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Heard::Messages(Vec::new()),
+            Err(_) => {
+                self.go_down();
+                Heard::Down
+            }
+        }
+    }
+
+    /// Tries to find an agent now.
+    pub(super) fn try_again(&mut self) -> Heard {
+        if let State::Down(Some(watch)) = &self.state {
+            // What happened does not matter: the socket is tried whatever it was.
+            let mut buffer = [0_u8; 1024];
+            while rustix::io::read(watch, &mut buffer[..]).is_ok_and(|length| length > 0) {}
+        }
+        self.patience = (self.patience * 2).clamp(PATIENCE_LEAST_MS, PATIENCE_MOST_MS);
+        self.retry_at = clock::boot_ms() + self.patience;
+        match self.connect() {
+            Ok(socket) => {
+                self.state = State::Up(socket);
+                self.input.clear();
+                self.say(&FromShepherd::Hello { task: self.task });
+                if self.is_up() { Heard::UpAgain } else { Heard::Down }
+            }
+            Err(_) => Heard::Down,
+        }
+    }
+
+    fn go_down(&mut self) {
+        // Watched first, tried after: an agent that comes up in between is not missed.
+        self.state = State::Down(self.watch().ok());
+        (self.retry_at, self.patience) = (0, 0);
+    }
+
+    fn watch(&self) -> rustix::io::Result<OwnedFd> {
+        let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        inotify::add_watch(&watch, self.folder_path(), inotify::WatchFlags::MOVED_TO)?;
+        Ok(watch)
+    }
+
+    fn connect(&self) -> rustix::io::Result<OwnedFd> {
+        let path = format!("{}/{}", self.folder_path(), Layout::SOCKET);
+        let address = SocketAddrUnix::new(OsStr::new(&path))?;
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        connect(&socket, &address)?;
+        Ok(socket)
+    }
+
+    fn folder_path(&self) -> String {
+        format!("/proc/self/fd/{}", self.folder.as_raw_fd())
+    }
+}

@@ -1,0 +1,535 @@
+//! The process that starts one task and stays with it: it claims the task so that nobody starts it
+//! again, keeps its output, its time limit and its end, and needs neither agent nor server for
+//! that. One thread, no runtime; it is started thousands of times.
+
+mod files;
+mod link;
+mod output;
+mod ready;
+mod start;
+mod tree;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use gpool_model::agent::{LaunchContext, TaskEnd};
+use gpool_model::id::TaskId;
+use gpool_model::job::{EndCause, ExitStatus, Usage};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_sys::cgroup::{Group, Limits};
+use gpool_sys::{child, clock, signal, usage, user};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use crate::environment::{Surroundings, environment};
+use crate::layout::{Layout, claim_name, file_name};
+use crate::message::{FromShepherd, Launch, ToShepherd};
+use crate::record::{Claim, Claimant};
+use files::{give, make_folder, make_output, write_script};
+use link::{Heard, Link};
+use output::{Progress, Stream};
+use start::{Program, READY, Setting};
+use tree::{Reaped, Tree};
+
+/// The first argument by which a shepherd is started; the program's `main` looks for it before
+/// anything else and calls [`main`].
+pub const ARGUMENT: &str = "__shepherd";
+
+/// While a task is being ended, how long until it is looked at again.
+const SWEEP: Millis = Millis::new(50);
+
+/// Runs the shepherd of one task, told which by its standard input, and ends the process.
+pub fn main() -> ! {
+    match born() {
+        Ok(()) => child::end(0),
+        // Its agent sees that it ended without a word, and that nothing was claimed.
+        Err(_) => child::end(1),
+    }
+}
+
+fn born() -> io::Result<()> {
+    let mut socket = rustix::stdio::stdin().try_clone_to_owned()?;
+    let (launch, context, script) = read_launch(&mut socket)?;
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    child::place(null.as_fd(), 0)?;
+    drop(null);
+    // Of its own session: no terminal's signals, and no part of the agent's.
+    rustix::process::setsid()?;
+    std::env::set_current_dir("/")?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
+    for ignored in [rustix::process::Signal::PIPE, rustix::process::Signal::HUP] {
+        signal::ignore(ignored.as_raw());
+    }
+    let watched = [rustix::process::Signal::CHILD, rustix::process::Signal::TERM];
+    let signals = signal::watch(&watched.map(rustix::process::Signal::as_raw))?;
+
+    let layout = Layout::new(&launch.state_dir);
+    let task = launch.order.task();
+    let mut link = Link::new(task, &layout, socket)?;
+    match claim(&layout, &launch) {
+        Ok(Some(claim)) => {
+            let mut shepherd = Shepherd {
+                outputs: [None, None],
+                buffer: vec![0; 64 << 10],
+                context: LaunchContext::default(),
+                started: None,
+                setup: None,
+                tree: None,
+                exit: None,
+                failed: None,
+                ending: None,
+                limit_at: None,
+                timer: None,
+                layout,
+                launch,
+                claim,
+                link,
+                signals,
+            };
+            shepherd.live(&context, script.as_deref());
+        }
+        Ok(None) => link.say(&FromShepherd::AlreadyClaimed),
+        Err(error) => {
+            let why = format!("can't claim the task in {}: {error}", layout.tasks().display());
+            link.say(&FromShepherd::Ended { end: not_started(why) });
+        }
+    }
+    Ok(())
+}
+
+/// Reads what the agent writes first.
+fn read_launch(socket: &mut OwnedFd) -> io::Result<(Launch, Vec<u8>, Option<Vec<u8>>)> {
+    let mut input = io::BufReader::with_capacity(64 << 10, File::from(socket.try_clone()?));
+    let mut line = Vec::new();
+    io::BufRead::read_until(&mut input, b'\n', &mut line)?;
+    let launch: Launch = serde_json::from_slice(&line).map_err(io::Error::other)?;
+    let mut bytes = |length| {
+        let mut bytes = vec![0; length];
+        input.read_exact(&mut bytes).map(|()| bytes)
+    };
+    let context = bytes(launch.context_bytes)?;
+    let script = launch.script_bytes.map(&mut bytes).transpose()?;
+    Ok((launch, context, script))
+}
+
+fn claim(layout: &Layout, launch: &Launch) -> io::Result<Option<Claim>> {
+    let order = &launch.order;
+    let mut claimant = Claimant::this_process(order.task(), order.generation, order.spec.owner.uid);
+    claimant.site = launch.site.clone();
+    claimant.devices = order.allocation.slots.iter().map(|slot| slot.device.clone()).collect();
+    Claim::take(layout, claimant)
+}
+
+fn now() -> Timestamp {
+    Timestamp::new(clock::unix_ms())
+}
+
+fn not_started(why: String) -> TaskEnd {
+    TaskEnd {
+        started_at: None,
+        ended_at: now(),
+        exit: None,
+        cause: Some(EndCause::LaunchFailed { why }),
+        stopped: false,
+        usage: Usage::default(),
+    }
+}
+
+/// Why a task is being ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Told,
+    TimeLimit,
+}
+
+struct Shepherd {
+    launch: Launch,
+    layout: Layout,
+    claim: Claim,
+    link: Link,
+    signals: OwnedFd,
+    context: LaunchContext,
+    outputs: [Option<Stream>; 2],
+    buffer: Vec<u8>,
+    /// The program's process id and when it started.
+    started: Option<(u32, Timestamp)>,
+    /// What the child says between fork and exec, as far as it is read.
+    setup: Option<(OwnedFd, u32, Vec<u8>)>,
+    tree: Option<Tree>,
+    exit: Option<ExitStatus>,
+    /// Why the program could not be started.
+    failed: Option<String>,
+    /// Why the task is being ended, and when (on the boot clock) it is killed.
+    ending: Option<(Why, u64)>,
+    /// When (on the boot clock) its time is over.
+    limit_at: Option<u64>,
+    timer: Option<OwnedFd>,
+}
+
+impl Shepherd {
+    fn task(&self) -> TaskId {
+        self.launch.order.task()
+    }
+
+    /// From the claim to the end.
+    fn live(&mut self, context: &[u8], script: Option<&[u8]>) {
+        let end = match self.start(context, script) {
+            Ok(()) => self.watch(),
+            Err(why) => not_started(why),
+        };
+        // A disk without room for a line; the agent hears it, and that is what matters first.
+        let noted = self.claim.ended(&end);
+        self.link.say(&FromShepherd::Ended { end: end.clone() });
+        if let Some(tree) = &self.tree {
+            tree.remove_group();
+        }
+        self.wait_for_acknowledgement(&end, noted.is_ok());
+    }
+
+    fn wait_for_acknowledgement(&mut self, end: &TaskEnd, noted: bool) {
+        loop {
+            if !self.link.is_up() && self.link.try_again() == Heard::UpAgain {
+                self.link.say(&FromShepherd::Ended { end: end.clone() });
+            }
+            if !self.link.is_up() {
+                if noted || self.claim.ended(end).is_ok() {
+                    // Nobody listens, so nobody else keeps it.
+                    let _ = self.claim.sync();
+                }
+                return;
+            }
+            let Some(fd) = self.link.fd() else { return };
+            let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None);
+            if let Heard::Messages(messages) = self.link.hear()
+                && messages.contains(&ToShepherd::Acknowledge)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Makes everything ready and forks.
+    fn start(&mut self, context: &[u8], script: Option<&[u8]>) -> Result<(), String> {
+        self.context = serde_json::from_slice(context)
+            .map_err(|error| format!("the job's environment can't be read: {error}"))?;
+        let task = self.task();
+        let spec = std::sync::Arc::clone(&self.launch.order.spec);
+        let owner =
+            rustix::process::geteuid().is_root().then_some((spec.owner.uid, spec.owner.gid));
+        let folder = self.layout.attempt(task);
+        make_folder(&self.layout, &folder)?;
+        let stdout = match spec.stdout {
+            None => Some(self.pipe_to(0, &self.layout.stdout(task), owner)?),
+            Some(_) => None,
+        };
+        let stderr = match spec.stderr {
+            None => Some(self.pipe_to(1, &self.layout.stderr(task), owner)?),
+            Some(_) => None,
+        };
+        let script = match script {
+            None => None,
+            Some(bytes) => {
+                let path = folder.join(file_name("script", task));
+                write_script(&path, bytes, owner)?;
+                Some(path)
+            }
+        };
+        give(&folder, owner, 0o700)?;
+        let switched_to =
+            owner.filter(|(uid, _)| *uid != 0).and_then(|(uid, _)| user::account(uid));
+        let surroundings = Surroundings {
+            inherited: &self.context.environment,
+            switched_to: switched_to.as_ref(),
+            folder: &folder,
+            api: self.launch.api.as_deref(),
+            pool: &self.launch.pool,
+            gpu_memory: self.launch.gpu_memory,
+            now: now(),
+        };
+        let variables = environment(&self.launch.order, &surroundings);
+        let program = Program::prepare(&self.launch, variables, script)?;
+        self.fork(&program, owner, stdout.as_ref(), stderr.as_ref())
+    }
+
+    fn fork(
+        &mut self,
+        program: &Program,
+        owner: Option<(u32, u32)>,
+        stdout: Option<&OwnedFd>,
+        stderr: Option<&OwnedFd>,
+    ) -> Result<(), String> {
+        let spec = &self.launch.order.spec;
+        let limits = Limits {
+            memory: spec.memory.map(Bytes::get),
+            pids: self.launch.pids_max,
+            cpu_milli: spec.cpus.map(|cpus| cpus.get()),
+        };
+        let group = self.launch.site.group(&claim_name(self.task()), limits);
+        let limited = group.as_ref().map(Group::limited).unwrap_or_default();
+        let (told_read, told) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+            .map_err(|error| format!("can't make a pipe: {error}"))?;
+        let mut setting = Setting {
+            told: &told,
+            stdout,
+            stderr,
+            group: group.as_ref(),
+            born_in_group: group.as_ref().is_some_and(|group| group.handle().is_some()),
+            context: &self.context,
+            become_user: owner,
+            memory_limit: limits.memory.filter(|_| !limited.memory),
+            processes_limit: limits.pids.filter(|_| !limited.pids),
+            parent: std::process::id(),
+        };
+        let handle = group.as_ref().and_then(Group::handle);
+        let mut forked = child::fork(handle, || program.run(&setting));
+        if forked.is_err() && setting.born_in_group {
+            // A kernel that can't; it moves by itself then.
+            setting.born_in_group = false;
+            forked = child::fork(None, || program.run(&setting));
+        }
+        let pid = forked.map_err(|error| format!("can't make a process: {error}"))?;
+        self.tree = Some(Tree::new(group, pid));
+        self.setup = Some((told_read, pid, Vec::new()));
+        Ok(())
+    }
+
+    /// A pipe whose other end is written to a new file of gpool's own.
+    fn pipe_to(
+        &mut self,
+        which: usize,
+        path: &Path,
+        owner: Option<(u32, u32)>,
+    ) -> Result<OwnedFd, String> {
+        let file = make_output(path, owner)?;
+        let failed = |error| format!("can't make a pipe: {error}");
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+        // Its own end alone: the program must find a pipe that blocks.
+        rustix::fs::fcntl_setfl(&read, rustix::fs::OFlags::NONBLOCK).map_err(failed)?;
+        self.outputs[which] = Some(Stream::new(read, file, self.launch.output_limit));
+        Ok(write)
+    }
+
+    /// Stays with the task until no process of it is left.
+    fn watch(&mut self) -> TaskEnd {
+        while !self.step() {}
+        for stream in &mut self.outputs {
+            if let Some(stream) = stream.take() {
+                stream.finish(&mut self.buffer);
+            }
+        }
+        self.end()
+    }
+
+    fn end(&mut self) -> TaskEnd {
+        let used = usage::of_children();
+        let told = matches!(self.ending, Some((Why::Told, _)));
+        let oom = || self.tree.as_ref().is_some_and(Tree::met_memory_limit);
+        let cause = match (&self.failed, self.ending, self.exit) {
+            _ if self.started.is_none() && told => None,
+            (Some(why), ..) => Some(EndCause::LaunchFailed { why: why.clone() }),
+            (_, Some((Why::TimeLimit, _)), _) => Some(EndCause::TimeLimit),
+            (_, _, exit) if exit != Some(ExitStatus::Code(0)) && oom() => Some(EndCause::Oom),
+            _ => None,
+        };
+        TaskEnd {
+            started_at: self.started.map(|(_, at)| at),
+            ended_at: now(),
+            exit: self.exit.filter(|_| self.started.is_some()),
+            cause,
+            stopped: told,
+            usage: Usage {
+                cpu_user: Millis::new(used.user_ms),
+                cpu_system: Millis::new(used.system_ms),
+                memory_peak: Bytes::new(used.memory_peak),
+            },
+        }
+    }
+
+    /// Waits for something and deals with it; `true` when no process is left.
+    fn step(&mut self) -> bool {
+        if self.link.retry_in() == Some(0) {
+            self.try_link();
+        }
+        let ready = self.wait();
+        if ready.setup {
+            self.read_setup();
+        }
+        for (which, ready) in ready.outputs.into_iter().enumerate() {
+            if ready
+                && let Some(stream) = &mut self.outputs[which]
+                && stream.take(&mut self.buffer) == Progress::Over
+                && let Some(stream) = self.outputs[which].take()
+            {
+                stream.finish(&mut self.buffer);
+            }
+        }
+        if ready.link {
+            self.listen();
+        }
+        if ready.timer {
+            self.on_time();
+        }
+        ready.signals && self.on_signals()
+    }
+
+    /// Hears what becomes of the child between fork and exec.
+    fn read_setup(&mut self) {
+        let Some((fd, pid, said)) = &mut self.setup else { return };
+        let mut buffer = [0_u8; 4096];
+        loop {
+            match rustix::io::read(&*fd, &mut buffer[..]) {
+                Ok(0) => break,
+                Ok(length) => said.extend_from_slice(&buffer[..length]),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return,
+                Err(_) => break,
+            }
+        }
+        let pid = *pid;
+        let ready = said.first() == Some(&READY);
+        let why = String::from_utf8_lossy(&said[usize::from(ready)..]).into_owned();
+        self.setup = None;
+        if !ready || !why.is_empty() {
+            let ended = "it was ended before its program was started".to_owned();
+            self.failed = Some(if why.is_empty() { ended } else { why });
+            return;
+        }
+        let at = now();
+        self.started = Some((pid, at));
+        // A disk that is full must not end a job that runs.
+        let _ = self.claim.started(pid, at);
+        self.link.say(&FromShepherd::Started { pid, at });
+        if let Some(limit) = self.launch.order.spec.time_limit {
+            self.limit_at = Some(clock::boot_ms().saturating_add(limit.get()));
+            self.set_timer();
+        }
+    }
+
+    fn listen(&mut self) {
+        match self.link.hear() {
+            Heard::Messages(messages) => {
+                for message in messages {
+                    match message {
+                        ToShepherd::Stop { grace } => self.begin_end(Why::Told, grace),
+                        ToShepherd::Signal { signal } => {
+                            if let Some(tree) = &self.tree {
+                                tree.signal_group(signal);
+                            }
+                        }
+                        // Nothing has ended yet.
+                        ToShepherd::Acknowledge => {}
+                    }
+                }
+            }
+            Heard::UpAgain => self.say_all(),
+            Heard::Down => self.try_link(),
+        }
+    }
+
+    fn try_link(&mut self) {
+        if self.link.try_again() == Heard::UpAgain {
+            self.say_all();
+        }
+    }
+
+    fn say_all(&mut self) {
+        if let Some((pid, at)) = self.started {
+            self.link.say(&FromShepherd::Started { pid, at });
+        }
+    }
+
+    fn begin_end(&mut self, why: Why, grace: Millis) {
+        let kill_at = clock::boot_ms().saturating_add(grace.get());
+        match &mut self.ending {
+            Some((_, earlier)) => *earlier = kill_at.min(*earlier),
+            // What is left of a task that has ended by itself is being swept away already.
+            None if self.exit.is_some() => return,
+            None => {
+                self.ending = Some((why, kill_at));
+                if let Some(tree) = &self.tree {
+                    tree.terminate();
+                }
+            }
+        }
+        self.set_timer();
+    }
+
+    /// Sets the timer for what is due next: the time limit, the kill, the next sweep.
+    fn set_timer(&mut self) {
+        let sweep = self.exit.map(|_| 0);
+        let kill = self.ending.map(|(_, at)| at);
+        let limit = self.limit_at.filter(|_| self.ending.is_none());
+        let Some(due) = [sweep, kill, limit].into_iter().flatten().min() else { return };
+        let due = due.max(clock::boot_ms().saturating_add(SWEEP.get().min(1)));
+        self.set_timer_at(due);
+    }
+
+    fn set_timer_at(&mut self, due: u64) {
+        if self.timer.is_none() {
+            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+            self.timer = timerfd_create(TimerfdClockId::Boottime, flags).ok();
+        }
+        let Some(timer) = &self.timer else { return };
+        let seconds = i64::try_from(due / 1000).unwrap_or(i64::MAX);
+        let nanos = i64::try_from(due % 1000 * 1_000_000).unwrap_or(0);
+        let time = Itimerspec {
+            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: Timespec { tv_sec: seconds, tv_nsec: nanos },
+        };
+        let _ = timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &time);
+    }
+
+    fn on_time(&mut self) {
+        if let Some(timer) = &self.timer {
+            let mut count = [0_u8; 8];
+            let _ = rustix::io::read(timer, &mut count[..]);
+        }
+        let time = clock::boot_ms();
+        let over = self.ending.is_some_and(|(_, kill_at)| time >= kill_at);
+        if over || self.exit.is_some() {
+            if let Some(tree) = &self.tree {
+                tree.kill();
+            }
+            // Until the last is gone: it may have started others in between, or be kept by the
+            // kernel for a while.
+            self.set_timer_at(time.saturating_add(SWEEP.get()));
+        } else if self.ending.is_none() && self.limit_at.is_some_and(|at| time >= at) {
+            self.begin_end(Why::TimeLimit, self.launch.order.spec.grace);
+        } else {
+            self.set_timer();
+        }
+    }
+
+    fn on_signals(&mut self) -> bool {
+        let taken = signal::take(&self.signals).unwrap_or_default();
+        if taken.contains(&rustix::process::Signal::TERM.as_raw()) {
+            self.begin_end(Why::Told, self.launch.order.spec.grace);
+        }
+        let Some(tree) = &mut self.tree else { return true };
+        loop {
+            match tree.reap() {
+                Reaped::Main(exit) => self.exit = Some(exit),
+                Reaped::Other => {}
+                Reaped::Nobody => break,
+                Reaped::AllGone => {
+                    // The child's last words may have come after the pipe was looked at.
+                    self.read_setup();
+                    return true;
+                }
+            }
+        }
+        if self.exit.is_some() {
+            // Its own process is gone: what it left behind goes too.
+            tree.kill();
+            self.set_timer_at(clock::boot_ms().saturating_add(SWEEP.get()));
+        }
+        false
+    }
+}

@@ -1,0 +1,76 @@
+//! Waiting for several things at once.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+
+use super::Shepherd;
+
+#[derive(Clone, Copy)]
+enum Source {
+    Signals,
+    Link,
+    Timer,
+    Setup,
+    Output(usize),
+}
+
+/// What there is to do.
+#[derive(Default)]
+pub(super) struct Ready {
+    pub signals: bool,
+    pub link: bool,
+    pub timer: bool,
+    pub setup: bool,
+    pub outputs: [bool; 2],
+}
+
+impl Shepherd {
+    /// Waits until there is something to do, or the line has to be tried.
+    pub(super) fn wait(&self) -> Ready {
+        let output = |which: usize| {
+            let stream = self.outputs[which].as_ref();
+            (Source::Output(which), stream.map(|stream| stream.pipe().as_fd()))
+        };
+        let sources: [(Source, Option<BorrowedFd<'_>>); 6] = [
+            (Source::Signals, Some(self.signals.as_fd())),
+            (Source::Link, self.link.fd()),
+            (Source::Timer, self.timer.as_ref().map(AsFd::as_fd)),
+            (Source::Setup, self.setup.as_ref().map(|(fd, ..)| fd.as_fd())),
+            output(0),
+            output(1),
+        ];
+        let present: Vec<_> =
+            sources.iter().filter_map(|(source, fd)| fd.as_ref().map(|fd| (*source, fd))).collect();
+        let mut polled: Vec<_> =
+            present.iter().map(|(_, fd)| PollFd::new(*fd, PollFlags::IN)).collect();
+        let timeout = self.link.retry_in().map(|millis| Timespec {
+            tv_sec: i64::try_from(millis / 1000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(millis % 1000).unwrap_or(0) * 1_000_000,
+        });
+        let mut ready = Ready::default();
+        // An interruption is as good as time that has passed.
+        if poll(&mut polled, timeout.as_ref()).is_err() {
+            return ready;
+        }
+        for ((source, _), fd) in present.iter().zip(&polled) {
+            if !fd.revents().is_empty() {
+                ready.note(*source);
+            }
+        }
+        ready
+    }
+}
+
+impl Ready {
+    fn note(&mut self, source: Source) {
+        match source {
+            Source::Signals => self.signals = true,
+            Source::Link => self.link = true,
+            Source::Timer => self.timer = true,
+            Source::Setup => self.setup = true,
+            Source::Output(which) => self.outputs[which] = true,
+        }
+    }
+}

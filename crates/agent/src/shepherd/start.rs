@@ -1,0 +1,336 @@
+//! Starting a task's program: what is prepared before the fork, and what is done between fork and
+//! exec. Everything that a user names (folder, files, program) is opened as that user.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use gpool_model::agent::LaunchContext;
+use gpool_model::id::Attempt;
+use gpool_sys::cgroup::Group;
+use gpool_sys::{child, privilege, signal};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::process::{Pid, Signal};
+
+use crate::environment::fill_in;
+use crate::message::Launch;
+
+/// Written to the parent just before exec: what follows, if anything does, is why exec failed.
+pub(super) const READY: u8 = b'!';
+
+/// All that a child needs, made while there is still time for errors.
+pub(super) struct Program {
+    /// What to execute: a path, or a name that is looked for.
+    name: String,
+    /// Set for a script, which is run from its copy.
+    script: Option<PathBuf>,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    /// The job's own.
+    search: Vec<u8>,
+    directory: CString,
+    stdin: Option<String>,
+    stdout: Option<String>,
+    stderr: Option<String>,
+    /// Files of a first run are begun anew.
+    begin_anew: bool,
+}
+
+/// What a child inherits and who it becomes.
+pub(super) struct Setting<'a> {
+    /// Where it says what failed.
+    pub told: &'a OwnedFd,
+    /// Ends of the pipes for its output, unless the user named files.
+    pub stdout: Option<&'a OwnedFd>,
+    /// The same for its errors.
+    pub stderr: Option<&'a OwnedFd>,
+    /// Its control group.
+    pub group: Option<&'a Group>,
+    /// Whether it was born in it.
+    pub born_in_group: bool,
+    /// Limits and umask of the caller.
+    pub context: &'a LaunchContext,
+    /// The user and group to become; `None` if they are the agent's.
+    pub become_user: Option<(u32, u32)>,
+    /// Bytes of memory for each process, where no control group limits them.
+    pub memory_limit: Option<u64>,
+    /// Processes of the user, where no control group limits them.
+    pub processes_limit: Option<u32>,
+    /// The shepherd.
+    pub parent: u32,
+}
+
+impl Program {
+    /// Prepares a program.
+    ///
+    /// # Errors
+    /// In words, if something holds a NUL.
+    pub(super) fn prepare(
+        launch: &Launch,
+        environment: BTreeMap<Vec<u8>, Vec<u8>>,
+        script: Option<PathBuf>,
+    ) -> Result<Self, String> {
+        let spec = &launch.order.spec;
+        let c_string = |what: &str, bytes: Vec<u8>| {
+            CString::new(bytes).map_err(|_| format!("{what} holds a NUL character"))
+        };
+        let mut words = spec.command.clone();
+        let name = match &script {
+            Some(script) => {
+                let path = script.to_string_lossy().into_owned();
+                words.insert(0, path.clone());
+                path
+            }
+            None => words.first().cloned().ok_or("the command is empty")?,
+        };
+        let search =
+            environment.get(&b"PATH"[..]).cloned().unwrap_or_else(|| DEFAULT_SEARCH.into());
+        let variable = |(mut name, value): (Vec<u8>, Vec<u8>)| {
+            name.push(b'=');
+            name.extend(value);
+            c_string("the environment", name)
+        };
+        let named = |path: &Option<String>| path.as_ref().map(|path| fill_in(path, &launch.order));
+        let task = launch.order.task();
+        Ok(Self {
+            name,
+            script,
+            arguments: words
+                .into_iter()
+                .map(|word| c_string("the command", word.into_bytes()))
+                .collect::<Result<_, _>>()?,
+            environment: environment.into_iter().map(variable).collect::<Result<_, _>>()?,
+            search,
+            directory: c_string("the working directory", spec.directory.clone().into_bytes())?,
+            stdin: named(&spec.stdin),
+            stdout: named(&spec.stdout),
+            stderr: named(&spec.stderr),
+            begin_anew: task.attempt == Attempt::FIRST && task.rank == 0,
+        })
+    }
+
+    /// Becomes the program, in the child; or says why not, to the parent, and ends.
+    pub(super) fn run(&self, setting: &Setting<'_>) -> Infallible {
+        let why = match self.become_it(setting) {
+            Ok(never) => match never {},
+            Err(why) => why,
+        };
+        // The parent reads until the end; there is nobody else to tell.
+        let _ = rustix::io::write(setting.told, why.as_bytes());
+        child::end(127)
+    }
+
+    fn become_it(&self, setting: &Setting<'_>) -> Result<Infallible, String> {
+        rustix::process::setpgid(None, None).map_err(|e| format!("can't make a group: {e}"))?;
+        if let Some(group) = setting.group {
+            group
+                .enter(setting.born_in_group)
+                .map_err(|error| format!("can't enter the control group of the job: {error}"))?;
+        }
+        give_up_privileges(setting)?;
+        signal::reset();
+        // Only after the user is the job's: becoming another clears it.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(|error| format!("can't be tied to the shepherd: {error}"))?;
+        if rustix::process::getppid() != Pid::from_raw(setting.parent.cast_signed()) {
+            return Err("the shepherd was killed".to_owned());
+        }
+        let umask = setting.context.umask.unwrap_or(0o022);
+        rustix::process::umask(Mode::from_raw_mode(umask & 0o777));
+        rustix::process::chdir(&self.directory).map_err(|error| {
+            let directory = self.directory.to_string_lossy();
+            format!("can't enter the working directory {directory}: {error}")
+        })?;
+        self.open_files(setting)?;
+        privilege::close_on_exec_from(3);
+        self.execute(setting)
+    }
+
+    fn open_files(&self, setting: &Setting<'_>) -> Result<(), String> {
+        let place = |fd: &OwnedFd, standard| {
+            child::place(fd.as_fd(), standard).map_err(|error| format!("can't open: {error}"))
+        };
+        if let Some(path) = &self.stdin {
+            place(&open(path, "standard input", OFlags::RDONLY)?, 0)?;
+        }
+        let output = |path: &str, what| -> Result<OwnedFd, String> {
+            let file = open(path, what, OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND)?;
+            if self.begin_anew {
+                // A device has no length to cut.
+                let _ = rustix::fs::ftruncate(&file, 0);
+            }
+            Ok(file)
+        };
+        let shared = self.stdout.is_some() && self.stdout == self.stderr;
+        match (&self.stdout, setting.stdout) {
+            (Some(path), _) => place(&output(path, "output")?, 1)?,
+            (None, Some(pipe)) => place(pipe, 1)?,
+            (None, None) => {}
+        }
+        match (&self.stderr, setting.stderr) {
+            // One open file, so that neither writes over the other.
+            (Some(_), _) if shared => {
+                child::place(rustix::stdio::stdout(), 2).map_err(|e| format!("can't open: {e}"))?;
+            }
+            (Some(path), _) => place(&output(path, "errors")?, 2)?,
+            (None, Some(pipe)) => place(pipe, 2)?,
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    fn execute(&self, setting: &Setting<'_>) -> Result<Infallible, String> {
+        let path = match &self.script {
+            Some(script) => script.clone(),
+            None => find(&self.name, &self.search)?,
+        };
+        let path = CString::new(path.into_os_string().into_encoded_bytes())
+            .map_err(|_| "the command holds a NUL character".to_owned())?;
+        let _ = rustix::io::write(setting.told, &[READY]);
+        let error = child::execute(&path, &self.arguments, &self.environment);
+        if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) {
+            return Err(self.execute_by_shell(&path));
+        }
+        Err(self.explain(&path, &error))
+    }
+
+    /// A text file without a first line that says by what it is run: the shell's, as everywhere.
+    fn execute_by_shell(&self, path: &CStr) -> String {
+        let mut start = [0; 256];
+        let length =
+            File::open(as_path(path)).and_then(|mut file| io::Read::read(&mut file, &mut start));
+        if length.is_ok_and(|length| start[..length].contains(&0)) {
+            return format!("{} is no program that this machine can run", self.name);
+        }
+        let mut arguments = vec![c"/bin/sh".to_owned(), path.to_owned()];
+        arguments.extend(self.arguments.iter().skip(1).cloned());
+        let error = child::execute(c"/bin/sh", &arguments, &self.environment);
+        format!("can't run {} by /bin/sh: {error}", self.name)
+    }
+
+    fn explain(&self, path: &CStr, error: &io::Error) -> String {
+        use rustix::io::Errno;
+        let shown = path.to_string_lossy();
+        match Errno::from_io_error(error) {
+            Some(Errno::NOENT) => match interpreter(as_path(path)) {
+                Some(interpreter) => format!("{shown} is run by {interpreter}, which is not there"),
+                None => format!("can't run {shown}: a file that it needs is not there"),
+            },
+            Some(Errno::TOOBIG) => {
+                let bytes = |strings: &[CString]| -> usize {
+                    strings.iter().map(|string| string.as_bytes_with_nul().len() + 8).sum()
+                };
+                format!(
+                    "environment ({} bytes) and arguments ({} bytes) are more than the system \
+                     takes; use --clean-env, or pass files instead",
+                    bytes(&self.environment),
+                    bytes(&self.arguments)
+                )
+            }
+            _ => format!("can't run {shown}: {error}"),
+        }
+    }
+}
+
+const DEFAULT_SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+fn give_up_privileges(setting: &Setting<'_>) -> Result<(), String> {
+    // The job is what the kernel should end when memory is short, not what watches it.
+    if let Ok(mut file) = File::options().write(true).open("/proc/self/oom_score_adj") {
+        let _ = file.write_all(b"0");
+    }
+    for (kind, soft, hard) in &setting.context.limits {
+        privilege::set_limit(*kind, *soft, *hard)
+            .map_err(|error| format!("can't set resource limit {kind}: {error}"))?;
+    }
+    if let Some(bytes) = setting.memory_limit {
+        privilege::lower_limit(privilege::LIMIT_DATA, bytes)
+            .map_err(|error| format!("can't limit memory: {error}"))?;
+    }
+    if let Some(most) = setting.processes_limit {
+        privilege::lower_limit(privilege::LIMIT_PROCESSES, u64::from(most))
+            .map_err(|error| format!("can't limit processes: {error}"))?;
+    }
+    match setting.become_user {
+        Some((uid, gid)) => privilege::become_user(uid, gid)
+            .map_err(|not| format!("can't {} (uid {uid}, gid {gid}): {}", not.step, not.error)),
+        None => Ok(()),
+    }
+}
+
+/// Opens a file that a user named, as that user: neither waits for a FIFO's other end nor takes
+/// one, since the task's end must not depend on a stranger.
+fn open(path: &str, what: &str, flags: OFlags) -> Result<OwnedFd, String> {
+    let failed = |why: &dyn std::fmt::Display| format!("can't open {path} for {what}: {why}");
+    let always = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags | always, Mode::from_raw_mode(0o666)).map_err(|e| {
+        match e {
+            // What a FIFO without a reader says.
+            rustix::io::Errno::NXIO => failed(&"it is a FIFO or a device that nobody serves"),
+            _ => failed(&e),
+        }
+    })?;
+    let stat = rustix::fs::fstat(&file).map_err(|error| failed(&error))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile | FileType::CharacterDevice => {}
+        FileType::Directory => return Err(failed(&"it is a directory")),
+        _ => return Err(failed(&"it is neither a file nor a character device")),
+    }
+    let status = rustix::fs::fcntl_getfl(&file).map_err(|error| failed(&error))?;
+    rustix::fs::fcntl_setfl(&file, status - OFlags::NONBLOCK).map_err(|error| failed(&error))?;
+    Ok(file)
+}
+
+/// Finds a program as a shell does, from the job's own folder.
+fn find(name: &str, search: &[u8]) -> Result<PathBuf, String> {
+    use std::os::unix::ffi::OsStrExt;
+    let usable = |path: &Path| {
+        let about = std::fs::metadata(path)?;
+        if about.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory));
+        }
+        rustix::fs::access(path, rustix::fs::Access::EXEC_OK).map_err(io::Error::from)
+    };
+    if name.contains('/') {
+        let path = PathBuf::from(name);
+        return match usable(&path) {
+            Ok(()) => Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(format!("there is no program {name}"))
+            }
+            Err(error) => Err(format!("{name} can't be run: {error}")),
+        };
+    }
+    let mut unusable = None;
+    for folder in search.split(|byte| *byte == b':') {
+        let folder = if folder.is_empty() { b"." } else { folder };
+        let path = Path::new(std::ffi::OsStr::from_bytes(folder)).join(name);
+        match usable(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                unusable.get_or_insert_with(|| format!("{} can't be run: {error}", path.display()));
+            }
+        }
+    }
+    let search = String::from_utf8_lossy(search);
+    Err(unusable.unwrap_or_else(|| format!("there is no program {name} in PATH ({search})")))
+}
+
+fn as_path(path: &CStr) -> &Path {
+    use std::os::unix::ffi::OsStrExt;
+    Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()))
+}
+
+/// By what a script says that it is run.
+fn interpreter(path: &Path) -> Option<String> {
+    let mut start = [0; 256];
+    let length = io::Read::read(&mut File::open(path).ok()?, &mut start).ok()?;
+    let line = start[..length].split(|byte| *byte == b'\n').next()?.strip_prefix(b"#!")?;
+    let line = String::from_utf8_lossy(line);
+    line.split_whitespace().next().map(str::to_owned)
+}

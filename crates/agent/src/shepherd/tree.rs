@@ -1,0 +1,107 @@
+//! All processes of a task: signalled and ended together, whatever they did to get away. With a
+//! control group the kernel does it; without, this process is the one that orphans come back to.
+
+use gpool_sys::cgroup::Group;
+use gpool_sys::{pidfd, proc};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+
+use gpool_model::job::ExitStatus;
+
+/// The processes below this one.
+pub(super) struct Tree {
+    group: Option<Group>,
+    /// The task's own process, until its end was seen; its process group has the same number.
+    main: Option<Pid>,
+}
+
+/// What an ended child was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reaped {
+    /// The task's own process.
+    Main(ExitStatus),
+    /// Some process that it started.
+    Other,
+    /// None has ended, but there are some.
+    Nobody,
+    /// There is no process left.
+    AllGone,
+}
+
+impl Tree {
+    pub(super) fn new(group: Option<Group>, main: u32) -> Self {
+        Self { group, main: i32::try_from(main).ok().and_then(Pid::from_raw) }
+    }
+
+    /// Takes one ended child.
+    pub(super) fn reap(&mut self) -> Reaped {
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if self.main == Some(pid) => {
+                    self.main = None;
+                    return Reaped::Main(exit_status(status));
+                }
+                Ok(Some(_)) => return Reaped::Other,
+                Ok(None) => return Reaped::Nobody,
+                Err(rustix::io::Errno::INTR) => {}
+                // No children: whoever was below them has come back here before they went.
+                Err(_) => return Reaped::AllGone,
+            }
+        }
+    }
+
+    /// Sends the task's process group a signal, as a terminal would.
+    pub(super) fn signal_group(&self, number: i32) {
+        if let (Some(main), Some(signal)) = (self.main, Signal::from_named_raw(number)) {
+            // The main process is not reaped, so the number is still its group's.
+            let _ = rustix::process::kill_process_group(main, signal);
+        }
+    }
+
+    /// Asks every process to end, stopped ones too.
+    pub(super) fn terminate(&self) {
+        self.signal_all(Signal::TERM);
+        self.signal_all(Signal::CONT);
+    }
+
+    /// Ends every process there is now. Without a control group new ones may have come up
+    /// meanwhile: to be repeated until all are gone.
+    pub(super) fn kill(&self) {
+        if !self.group.as_ref().is_some_and(Group::kill) {
+            // Stopped first, so that none can start others while they are ended one by one.
+            self.signal_all(Signal::STOP);
+        }
+        self.signal_all(Signal::KILL);
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        let me = std::process::id();
+        for pid in proc::descendants(me) {
+            let Ok(Some(process)) = pidfd::open(pid) else { continue };
+            // Asked after opening: the id may have changed hands before.
+            if proc::nearest_ancestor(pid, &|pid| pid == me).is_some() {
+                let _ = pidfd::signal(process, signal.as_raw());
+            }
+        }
+    }
+
+    /// Whether the kernel ended a process of it for its memory.
+    pub(super) fn met_memory_limit(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.oom_kills() > 0)
+    }
+
+    /// Throws the empty control group away.
+    pub(super) fn remove_group(&self) {
+        if let Some(group) = &self.group {
+            group.remove();
+        }
+    }
+}
+
+fn exit_status(status: WaitStatus) -> ExitStatus {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => ExitStatus::Code(code),
+        (None, Some(signal)) => ExitStatus::Signal(signal),
+        // Stops are not asked for, so there is no third way.
+        (None, None) => ExitStatus::Code(-1),
+    }
+}

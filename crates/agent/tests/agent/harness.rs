@@ -1,0 +1,321 @@
+//! A node to test: an agent in a process of its own, and what it reports.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use gpool_agent::layout::Layout;
+use gpool_model::agent::{LaunchContext, Order, Report, TaskEnd, TaskIs, TaskOrder};
+use gpool_model::allocation::{Allocation, AllocationState, Slot, SlotPart};
+use gpool_model::device::Device;
+use gpool_model::gpu::GpuRequest;
+use gpool_model::id::{Attempt, Generation, JobId, NodeName, ProjectName, TaskId, Term};
+use gpool_model::job::{BlobId, EndCause, ExitStatus, JobSpec, Owner};
+use gpool_model::resource::Resources;
+use gpool_model::unit::{Millis, Timestamp};
+
+/// Longer than anything takes on a machine that is busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Node {
+    pub folder: tempfile::TempDir,
+    settings: Vec<String>,
+    agent: Option<Agent>,
+    /// Everything reported, by whichever agent.
+    pub reports: Vec<Report>,
+}
+
+struct Agent {
+    process: Child,
+    orders: ChildStdin,
+    reports: Receiver<Report>,
+}
+
+impl Node {
+    /// A node without devices.
+    pub fn new() -> Self {
+        Self::with(&["none"])
+    }
+
+    /// A node with devices and settings, as the host takes them.
+    pub fn with(settings: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // Jobs of other users have to get to their own folders.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+        std::fs::set_permissions(folder.path(), open).unwrap();
+        std::fs::create_dir(folder.path().join("blobs")).unwrap();
+        let settings = settings.iter().map(|it| (*it).to_owned()).collect();
+        let mut node = Self { folder, settings, agent: None, reports: Vec::new() };
+        node.context(&LaunchContext {
+            environment: vec![(b"PATH".to_vec(), b"/usr/local/bin:/usr/bin:/bin".to_vec())],
+            ..LaunchContext::default()
+        });
+        node.start();
+        node
+    }
+
+    /// What jobs inherit from now on.
+    pub fn context(&self, context: &LaunchContext) {
+        self.blob("context", &serde_json::to_vec(context).unwrap());
+    }
+
+    pub fn blob(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.folder.path().join("blobs").join(name), bytes).unwrap();
+    }
+
+    pub fn start(&mut self) {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_gpool-agent-host"))
+            .arg(self.folder.path())
+            .args(&self.settings)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let orders = process.stdin.take().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        let (send, reports) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let _ = send.send(serde_json::from_str(&line).unwrap());
+            }
+        });
+        self.agent = Some(Agent { process, orders, reports });
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        let mut agent = self.agent.take().unwrap();
+        agent.process.kill().unwrap();
+        agent.process.wait().unwrap();
+        self.reports.extend(agent.reports.try_iter());
+    }
+
+    /// Lets the agent end by itself.
+    pub fn stop(&mut self) {
+        let Agent { mut process, orders, .. } = self.agent.take().unwrap();
+        drop(orders);
+        assert!(process.wait().unwrap().success());
+    }
+
+    pub fn order(&mut self, order: &Order) {
+        let orders = &mut self.agent.as_mut().unwrap().orders;
+        writeln!(orders, "{}", serde_json::to_string(order).unwrap()).unwrap();
+    }
+
+    pub fn run(&mut self, job: &JobSpec) -> TaskId {
+        self.run_on(job, &[])
+    }
+
+    pub fn run_on(&mut self, job: &JobSpec, devices: &[&Device]) -> TaskId {
+        let order = order(job, devices);
+        let task = order.task();
+        self.order(&Order::Run(Box::new(order)));
+        task
+    }
+
+    pub fn stop_task(&mut self, task: TaskId, grace: Millis) {
+        let (term, generation) = (Term(1), Generation(2));
+        self.order(&Order::Stop { term, task, generation, grace });
+    }
+
+    pub fn acknowledge(&mut self, task: TaskId) {
+        self.order(&Order::Acknowledge { term: Term(1), task });
+    }
+
+    /// Waits for the first report, of those there are and those to come, that is looked for.
+    pub fn wait_for<T>(&mut self, what: &str, mut look: impl FnMut(&Report) -> Option<T>) -> T {
+        let give_up = Instant::now() + PATIENCE;
+        let mut next = 0;
+        loop {
+            while next < self.reports.len() {
+                if let Some(found) = look(&self.reports[next]) {
+                    return found;
+                }
+                next += 1;
+            }
+            let left = give_up.saturating_duration_since(Instant::now());
+            match self.agent.as_mut().unwrap().reports.recv_timeout(left) {
+                Ok(report) => self.reports.push(report),
+                Err(error) => panic!("no {what} ({error}); reports were {:#?}", self.reports),
+            }
+        }
+    }
+
+    fn wait_for_task<T>(
+        &mut self,
+        what: &str,
+        task: TaskId,
+        look: impl Fn(&TaskIs) -> Option<T>,
+    ) -> T {
+        self.wait_for(&format!("{what} of {task}"), |report| match report {
+            Report::Task(report) if report.task == task => look(&report.is),
+            Report::Tasks { tasks, .. } => {
+                tasks.iter().find(|report| report.task == task).and_then(|report| look(&report.is))
+            }
+            _ => None,
+        })
+    }
+
+    pub fn wait_for_end(&mut self, task: TaskId) -> TaskEnd {
+        self.wait_for_task("end", task, |is| match is {
+            TaskIs::Ended(end) => Some(end.clone()),
+            _ => None,
+        })
+    }
+
+    pub fn wait_for_start(&mut self, task: TaskId) -> u32 {
+        self.wait_for_task("start", task, |is| match is {
+            TaskIs::Running { pid, .. } => Some(*pid),
+            _ => None,
+        })
+    }
+
+    pub fn wait_for_refusal(&mut self, task: TaskId) -> usize {
+        self.wait_for_task("refusal", task, |is| match is {
+            TaskIs::Refused { devices } => Some(devices.len()),
+            _ => None,
+        })
+    }
+
+    /// Runs a job to its end and forgets it.
+    pub fn finish(&mut self, job: &JobSpec) -> TaskEnd {
+        let task = self.run(job);
+        let end = self.wait_for_end(task);
+        self.acknowledge(task);
+        end
+    }
+
+    /// Why a job could not be launched.
+    pub fn failure(&mut self, job: &JobSpec) -> String {
+        match self.finish(job) {
+            TaskEnd { cause: Some(EndCause::LaunchFailed { why }), started_at: None, .. } => why,
+            end => panic!("launched: {end:?}"),
+        }
+    }
+
+    pub fn layout(&self) -> Layout {
+        Layout::new(self.folder.path())
+    }
+
+    pub fn stdout(&self, task: TaskId) -> String {
+        std::fs::read_to_string(self.layout().stdout(task)).unwrap()
+    }
+
+    pub fn stderr(&self, task: TaskId) -> String {
+        std::fs::read_to_string(self.layout().stderr(task)).unwrap()
+    }
+
+    /// A path for jobs and tests to meet at.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(mut agent) = self.agent.take() {
+            let _ = agent.process.kill();
+            let _ = agent.process.wait();
+        }
+        // Jobs that a failed test has left: they carry the path of their folder.
+        let mark = format!("GPOOL_DIR={}", self.folder.path().display());
+        for pid in gpool_sys::proc::all() {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            if environment.windows(mark.len()).any(|window| window == mark.as_bytes())
+                && let Ok(Some(process)) = gpool_sys::pidfd::open(pid)
+            {
+                let _ = gpool_sys::pidfd::signal(process, 9);
+            }
+        }
+    }
+}
+
+/// A job of this process's user.
+pub fn job(number: u64, command: &[&str]) -> JobSpec {
+    JobSpec {
+        id: JobId::single(number),
+        owner: Owner {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            user: Arc::from("tester"),
+        },
+        name: Arc::from("test"),
+        project: ProjectName::new("default"),
+        command: command.iter().map(|word| (*word).to_owned()).collect(),
+        script: None,
+        context: BlobId(Arc::from("context")),
+        directory: "/".to_owned(),
+        stdin: None,
+        stdout: None,
+        stderr: None,
+        gpus: GpuRequest::whole(0),
+        gpus_written: Arc::from("0"),
+        cpus: None,
+        memory: None,
+        time_limit: None,
+        grace: Millis::new(200),
+        after: Vec::new(),
+        allow_unsatisfiable: false,
+        submitted_at: Timestamp::ZERO,
+    }
+}
+
+pub fn shell(number: u64, script: &str) -> JobSpec {
+    job(number, &["sh", "-c", script])
+}
+
+pub fn order(job: &JobSpec, devices: &[&Device]) -> TaskOrder {
+    let slot = |device: &&Device| Slot {
+        index: device.index,
+        device: device.uuid.clone(),
+        part: SlotPart::Whole,
+    };
+    TaskOrder {
+        term: Term(1),
+        generation: Generation(1),
+        spec: Arc::new(job.clone()),
+        allocation: Allocation {
+            task: TaskId { job: job.id, attempt: Attempt::FIRST, rank: 0 },
+            node: NodeName::new("node"),
+            slots: devices.iter().map(slot).collect(),
+            resources: Resources::none(),
+            state: AllocationState::Placed,
+        },
+    }
+}
+
+/// Waits until something is true; looks again and again, since a file system tells nobody.
+pub fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < give_up, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process is there and not a zombie.
+pub fn lives(pid: u32) -> bool {
+    gpool_sys::proc::stat(pid).is_some_and(|stat| stat.state != b'Z')
+}
+
+/// A process id that a job wrote into a file.
+pub fn written_pid(path: &Path) -> u32 {
+    let mut pid = None;
+    until(&format!("a process id in {}", path.display()), || {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        pid = text.strip_suffix('\n').and_then(|text| text.parse().ok());
+        pid.is_some()
+    });
+    pid.unwrap()
+}
+
+pub const fn code(code: i32) -> Option<ExitStatus> {
+    Some(ExitStatus::Code(code))
+}
+
+pub const fn signal(signal: i32) -> Option<ExitStatus> {
+    Some(ExitStatus::Signal(signal))
+}

@@ -1,0 +1,204 @@
+//! What runs, how it ended, what it found around it; and what can't be started.
+
+use gpool_model::agent::{LaunchContext, Order, Report, TaskIs};
+use gpool_model::id::{Generation, RequestId, TaskId, Term};
+use gpool_model::unit::Millis;
+
+use crate::harness::{Node, code, job, lives, order, shell, signal, until};
+
+#[test]
+fn the_inventory_comes_first_and_a_job_runs_to_its_end() {
+    let mut node = Node::new();
+    let task = node.run(&job(1, &["true"]));
+    let end = node.wait_for_end(task);
+    assert_eq!((end.exit, end.cause, end.stopped), (code(0), None, false));
+    assert!(end.started_at.is_some_and(|at| at <= end.ended_at));
+    assert!(matches!(node.reports[0], Report::Inventory { .. }));
+    let claim = node.layout().claim(task);
+    assert!(claim.exists(), "kept until acknowledged");
+    node.acknowledge(task);
+    until("the claim is gone", || !claim.exists());
+    node.order(&Order::Run(Box::new(order(&shell(1, "echo again"), &[]))));
+    node.order(&Order::Sync { term: Term(1) });
+    let known = node.wait_for("answer", |report| match report {
+        Report::Tasks { tasks, .. } => Some(tasks.len()),
+        _ => None,
+    });
+    assert_eq!(known, 0, "a late order launches nothing");
+    assert_eq!(node.stdout(task), "");
+}
+
+#[test]
+fn exit_codes_and_signals_are_told_apart() {
+    let mut node = Node::new();
+    assert_eq!(node.finish(&shell(1, "exit 7")).exit, code(7));
+    assert_eq!(node.finish(&shell(2, "kill -9 $$")).exit, signal(9));
+    assert_eq!(node.finish(&shell(3, "kill -SEGV $$")).exit, signal(11));
+}
+
+#[test]
+fn usage_counts_what_the_whole_tree_used() {
+    let mut node = Node::new();
+    let burn = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    let end = node.finish(&shell(1, &format!("({burn}) & wait; {burn}")));
+    assert!(end.usage.cpu_user > Millis::ZERO, "{:?}", end.usage);
+    assert!(!end.usage.memory_peak.is_zero());
+}
+
+#[test]
+fn a_task_ordered_many_times_runs_once() {
+    let mut node = Node::new();
+    let file = node.path("runs");
+    let run = order(&shell(1, &format!("echo x >> {}", file.display())), &[]);
+    for _ in 0..20 {
+        node.order(&Order::Run(Box::new(run.clone())));
+    }
+    node.wait_for_end(run.task());
+    node.order(&Order::Run(Box::new(run.clone())));
+    node.order(&Order::Sync { term: Term(1) });
+    node.wait_for("answer", |report| matches!(report, Report::Tasks { .. }).then_some(()));
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "x\n");
+}
+
+#[test]
+fn signals_reach_the_job() {
+    let mut node = Node::new();
+    let ready = node.path("ready");
+    let script =
+        format!("trap 'exit 5' USR1; touch {}; while :; do sleep 0.01; done", ready.display());
+    let task = node.run(&shell(1, &script));
+    node.wait_for_start(task);
+    until("the trap is set", || ready.exists());
+    node.order(&Order::Signal { term: Term(1), task, signal: 10, request: RequestId(1) });
+    assert_eq!(node.wait_for_end(task).exit, code(5));
+}
+
+#[test]
+fn a_job_has_its_environment_and_a_clean_slate() {
+    let mut node = Node::new();
+    node.context(&LaunchContext {
+        environment: vec![
+            (b"PATH".to_vec(), b"/usr/bin:/bin".to_vec()),
+            (b"RAW".to_vec(), b"a\xffb".to_vec()),
+            (b"GPOOL_JOB_ID".to_vec(), b"99".to_vec()),
+        ],
+        limits: vec![(7, Some(321), Some(321))],
+        umask: Some(0o027),
+    });
+    let script = "env | sort; umask; ulimit -n; ls /proc/self/fd | tr '\\n' ' '; \
+                  grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status; cat";
+    let end = node.finish(&shell(1, script));
+    assert_eq!(end.exit, code(0));
+    let task: TaskId = "1#1/0".parse().unwrap();
+    let bytes = std::fs::read(node.layout().stdout(task)).unwrap();
+    let output = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(bytes.windows(8).any(|it| it == b"RAW=a\xffb\n"), "{output}");
+    for line in [
+        "CUDA_VISIBLE_DEVICES=",
+        "GPOOL_API=/run/gpool/api.sock",
+        "GPOOL_JOB_ID=1",
+        "GPOOL_NODE=node",
+        "NVIDIA_VISIBLE_DEVICES=void",
+        "0027",
+        "321",
+        // `ls` has one more open, the folder.
+        "0 1 2 3 SigBlk:\t0000000000000000",
+        "SigIgn:\t0000000000000000",
+        "SigCgt:\t0000000000000000",
+    ] {
+        assert!(output.lines().any(|it| it == line), "{line} in {output}");
+    }
+    assert!(!output.contains("CARGO"), "of the agent's own environment: {output}");
+}
+
+#[test]
+fn a_script_is_run_by_what_it_says_or_by_the_shell() {
+    let mut node = Node::new();
+    node.blob("named", b"#!/bin/sh -e\necho $0 $1; false; echo not reached\n");
+    node.blob("plain", b"echo plain $1\n");
+    node.blob("nowhere", b"#!/no/such/interpreter\n");
+    let script = |number, name: &str| {
+        let mut job = job(number, &["word"]);
+        job.script = Some(gpool_model::job::BlobId(name.into()));
+        job
+    };
+    assert_eq!(node.finish(&script(1, "named")).exit, code(1));
+    let path = node.layout().attempt("1#1/0".parse().unwrap()).join("script");
+    assert_eq!(node.stdout("1#1/0".parse().unwrap()), format!("{} word\n", path.display()));
+    assert_eq!(node.finish(&script(2, "plain")).exit, code(0));
+    assert_eq!(node.stdout("2#1/0".parse().unwrap()), "plain word\n");
+    let why = node.failure(&script(3, "nowhere"));
+    assert!(why.contains("is run by /no/such/interpreter, which is not there"), "{why}");
+    let why = node.failure(&script(4, "missing"));
+    assert!(why.starts_with("the job's script can't be had: No such file"), "{why}");
+}
+
+#[test]
+fn what_cannot_be_started_says_why() {
+    let mut node = Node::new();
+    let why = node.failure(&job(1, &["no-such-program-here"]));
+    let path = "/usr/local/bin:/usr/bin:/bin";
+    assert_eq!(why, format!("there is no program no-such-program-here in PATH ({path})"));
+    assert_eq!(node.failure(&job(2, &["./nothing"])), "there is no program ./nothing");
+    let why = node.failure(&job(3, &["/etc/hostname"]));
+    assert_eq!(why, "/etc/hostname can't be run: Permission denied (os error 13)");
+    let why = node.failure(&job(4, &["/tmp"]));
+    assert!(why.starts_with("/tmp can't be run: "), "{why}");
+    let mut nowhere = job(5, &["true"]);
+    nowhere.directory = "/no/such/folder".to_owned();
+    let why = node.failure(&nowhere);
+    assert!(why.starts_with("can't enter the working directory /no/such/folder: No such"), "{why}");
+    assert_eq!(node.failure(&job(6, &["a\0b"])), "the command holds a NUL character");
+    assert_eq!(node.failure(&job(7, &[])), "the command is empty");
+    let huge = vec![(b"HUGE".to_vec(), vec![b'x'; 10 << 20])];
+    node.context(&LaunchContext { environment: huge, ..LaunchContext::default() });
+    let why = node.failure(&job(8, &["true"]));
+    assert!(why.starts_with("environment (10486"), "{why}");
+}
+
+#[test]
+fn a_stop_before_the_launch_prevents_it() {
+    let mut node = Node::new();
+    let task: TaskId = "1#1/0".parse().unwrap();
+    node.stop_task(task, Millis::ZERO);
+    let end = node.wait_for_end(task);
+    assert_eq!((end.exit, &end.cause, end.stopped), (None, &None, true));
+    let mut run = order(&job(1, &["true"]), &[]);
+    run.generation = Generation(9);
+    node.order(&Order::Run(Box::new(run)));
+    node.kill();
+    node.start();
+    node.order(&Order::Sync { term: Term(2) });
+    let is = node.wait_for("answer", |report| match report {
+        Report::Tasks { tasks, .. } => Some(tasks[0].is.clone()),
+        _ => None,
+    });
+    assert_eq!(is, TaskIs::Ended(end), "kept over a restart, and never launched");
+    assert!(!node.layout().attempt(task).exists());
+}
+
+#[test]
+fn a_second_agent_is_refused() {
+    let node = Node::new();
+    until("the first has the lock", || node.layout().state().join("agent.sock").exists());
+    let second = std::process::Command::new(env!("CARGO_BIN_EXE_gpool-agent-host"))
+        .arg(node.folder.path())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!second.status.success());
+    assert!(String::from_utf8_lossy(&second.stderr).contains("InUse"), "{second:?}");
+}
+
+#[test]
+fn an_agent_that_stops_leaves_its_jobs_running() {
+    let mut node = Node::new();
+    let task = node.run(&job(1, &["sleep", "600"]));
+    let pid = node.wait_for_start(task);
+    node.stop();
+    assert!(lives(pid));
+    node.start();
+    node.stop_task(task, Millis::ZERO);
+    assert!(node.wait_for_end(task).stopped);
+    until("it is gone", || !lives(pid));
+}

@@ -1,0 +1,11 @@
+//! Agents, shepherds and jobs as real processes.
+
+#![allow(clippy::unwrap_used)] // A test may end by a panic.
+
+mod adopt;
+mod devices;
+mod end;
+mod harness;
+mod launch;
+mod output;
+mod users;

@@ -1,0 +1,2 @@
+//! Stands in until it is written.
+fn main() {}

@@ -1,0 +1,51 @@
+//! An agent in a process of its own, for tests that kill it: orders come in as lines of JSON,
+//! reports go out as lines of JSON, blobs are files. As a shepherd it is one.
+
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+
+use gpool_agent::{Agent, AgentConfig, shepherd};
+use gpool_device::DevicesArg;
+use gpool_model::id::NodeName;
+use gpool_model::unit::{Bytes, Millis};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let first = arguments.next().ok_or("usage: gpool-agent-host STATE DEVICES [key=value]…")?;
+    if first == shepherd::ARGUMENT {
+        shepherd::main();
+    }
+    let state = PathBuf::from(first);
+    let node = NodeName::new("node");
+    let devices = DevicesArg::parse(&arguments.next().unwrap_or_else(|| "none".to_owned()))?
+        .open(&node, &state.join("control"))?;
+    let mut config = AgentConfig::new(&state, node)?;
+    config.api_socket = Some("/run/gpool/api.sock".to_owned());
+    for setting in arguments {
+        let (key, value) = setting.split_once('=').ok_or("not key=value")?;
+        match key {
+            "output_limit" => config.output_limit = Bytes::new(value.parse()?),
+            "pids_max" => config.pids_max = Some(value.parse()?),
+            "unmanaged_grace" => config.unmanaged_grace = Millis::new(value.parse()?),
+            _ => return Err(format!("no setting {key}").into()),
+        }
+    }
+    let blobs = state.join("blobs");
+    let agent = Agent::start(
+        config,
+        devices,
+        Box::new(|report| {
+            let line = serde_json::to_string(&report).unwrap_or_else(|error| error.to_string());
+            // Whoever listened is gone; what was said is said again after a restart.
+            let _ = writeln!(std::io::stdout(), "{line}");
+        }),
+        Box::new(move |id| std::fs::read(blobs.join(&*id.0))),
+    )?;
+    for line in std::io::stdin().lock().lines() {
+        agent.order(serde_json::from_str(&line?)?);
+    }
+    agent.stop();
+    Ok(())
+}

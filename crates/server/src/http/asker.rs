@@ -1,0 +1,192 @@
+//! Who asks: the peer of a connection, as the kernel names it. Names in requests and environment
+//! do not matter.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use gpool_model::{Caller, Owner};
+
+/// A user as the system knows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// The login name.
+    pub name: String,
+    /// The home folder.
+    pub home: String,
+}
+
+/// Looks a user id up. May take as long as the system's name service does.
+pub type FindAccount = fn(u32) -> Option<Account>;
+
+/// The other end of a connection, as the kernel names it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    pub uid: u32,
+    pub gid: u32,
+    pub pid: Option<u32>,
+}
+
+/// Says who a peer is.
+pub(crate) type Identify = Arc<dyn Fn(Peer) -> Asker + Send + Sync>;
+
+/// A resource limit: kind by the kernel's number, soft, hard; `None` is unlimited.
+pub(crate) type Limit = (u32, Option<u64>, Option<u64>);
+
+/// Who asks on one connection.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    pub caller: Caller,
+    pub home: String,
+    /// The process that connected, if it can still be told.
+    pub pid: Option<u32>,
+    limits: OnceLock<Vec<Limit>>,
+}
+
+impl Asker {
+    pub fn new(caller: Caller, home: String, pid: Option<u32>) -> Self {
+        Self { caller, home, pid, limits: OnceLock::new() }
+    }
+
+    /// Whether what belongs to that user may be shown.
+    pub fn may_see(&self, uid: u32) -> bool {
+        self.caller.admin || self.caller.owner.uid == uid
+    }
+
+    /// The resource limits of the process that asks; none where they can't be read. A job without
+    /// them gets the node's.
+    pub fn limits(&self) -> &[Limit] {
+        self.limits.get_or_init(|| {
+            let uid = self.caller.owner.uid;
+            self.pid.and_then(|pid| limits_of(pid, uid)).unwrap_or_default()
+        })
+    }
+}
+
+/// The asker of a request, as its connection was found to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Asks(pub Arc<Asker>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Asks {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let asks = parts.extensions.get::<Self>().cloned();
+        Ok(asks.expect("every connection is given its asker before its first request"))
+    }
+}
+
+/// Accounts by user id, asked again after a while.
+pub(crate) struct Accounts {
+    find: FindAccount,
+    known: Mutex<HashMap<u32, (Instant, Option<Account>)>>,
+}
+
+impl Accounts {
+    const KEPT: Duration = Duration::from_secs(60);
+
+    pub fn new(find: FindAccount) -> Self {
+        Self { find, known: Mutex::new(HashMap::new()) }
+    }
+
+    pub fn find(&self, uid: u32) -> Option<Account> {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, account)) = known().get(&uid)
+            && at.elapsed() < Self::KEPT
+        {
+            return account.clone();
+        }
+        let account = (self.find)(uid);
+        known().insert(uid, (Instant::now(), account.clone()));
+        account
+    }
+
+    /// Who a peer is. A user without an account is known by the number.
+    pub fn asker(&self, peer: Peer, server_uid: u32) -> Asker {
+        let Peer { uid, gid, pid } = peer;
+        let account = self.find(uid);
+        let (name, home) = match account {
+            Some(account) => (account.name, account.home),
+            None => (uid.to_string(), String::new()),
+        };
+        let home = if home.starts_with('/') { home } else { "/".to_owned() };
+        let owner = Owner { uid, gid, user: Arc::from(name) };
+        Asker::new(Caller { owner, admin: uid == 0 || uid == server_uid }, home, pid)
+    }
+}
+
+/// Names in `/proc/PID/limits` with the kernel's numbers.
+/// Source: `lnames` in Linux's `fs/proc/base.c`; `asm-generic/resource.h`.
+const LIMITS: [(&str, u32); 16] = [
+    ("Max cpu time", 0),
+    ("Max file size", 1),
+    ("Max data size", 2),
+    ("Max stack size", 3),
+    ("Max core file size", 4),
+    ("Max resident set", 5),
+    ("Max processes", 6),
+    ("Max open files", 7),
+    ("Max locked memory", 8),
+    ("Max address space", 9),
+    ("Max file locks", 10),
+    ("Max pending signals", 11),
+    ("Max msgqueue size", 12),
+    ("Max nice priority", 13),
+    ("Max realtime priority", 14),
+    ("Max realtime timeout", 15),
+];
+
+fn limits_of(pid: u32, uid: u32) -> Option<Vec<Limit>> {
+    let folder = format!("/proc/{pid}");
+    let limits = fs::read_to_string(format!("{folder}/limits")).ok()?;
+    // Asked after reading: a process of another user that has taken the number since is not
+    // taken for the one that connected.
+    if fs::metadata(&folder).ok()?.uid() != uid {
+        return None;
+    }
+    Some(parse_limits(&limits))
+}
+
+fn parse_limits(text: &str) -> Vec<Limit> {
+    let number = |word: &str| match word {
+        "unlimited" => Some(None),
+        digits => digits.parse().ok().map(Some),
+    };
+    let row = |(name, kind): &(&str, u32)| {
+        let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let mut words = rest.split_whitespace();
+        Some((*kind, number(words.next()?)?, number(words.next()?)?))
+    };
+    LIMITS.iter().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_as_the_kernel_writes_them() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                    Max cpu time              unlimited            unlimited            seconds   \n\
+                    Max open files            1024                 1048576              files     \n\
+                    Max nice priority         0                    0                    \n";
+        let limits = parse_limits(text);
+        assert_eq!(
+            limits,
+            [(0, None, None), (7, Some(1024), Some(1_048_576)), (13, Some(0), Some(0))]
+        );
+    }
+
+    #[test]
+    fn a_process_of_another_user_is_not_believed() {
+        let own = std::process::id();
+        let uid = rustix::process::getuid().as_raw();
+        assert_eq!(limits_of(own, uid).map(|limits| limits.len()), Some(LIMITS.len()));
+        assert_eq!(limits_of(own, uid + 1), None);
+    }
+}

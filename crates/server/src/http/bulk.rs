@@ -1,0 +1,231 @@
+//! Takes many jobs in one transaction: lines of JSON, read as they come.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use gpool_model::command::RequestKey;
+use gpool_model::job::BlobId;
+use gpool_model::{Command, NewJob, Refusal, Reply};
+use gpool_wire::create::BulkDefaults;
+use gpool_wire::{
+    BODY_BYTES_MAX, BULK_BYTES_MAX, BULK_JOBS_MAX, BulkAnswer, Document, Forecast, JobCreate, List,
+    Problem, json,
+};
+use http_body_util::BodyExt;
+
+use super::Api;
+use super::asker::{Asker, Asks};
+use super::context;
+use super::extract::{ApiError, BODY_PATIENCE, Params, check_type, lost, too_slow};
+use super::submit::{self, DryRun};
+use crate::handle::{CoreHandle, internal};
+
+/// Different environments in one submission; each is a file.
+const CONTEXTS_MAX: usize = 1000;
+/// Bytes that are gathered before lines are read out of them.
+const GATHER: usize = 256 * 1024;
+
+/// Submits many jobs, all or none, a line of JSON each: what `POST /jobs` takes. The first line may
+/// be `{"defaults": {…}}`, from which lines take what they do not say. Ids are consecutive, in the
+/// order of the lines.
+#[utoipa::path(
+    post, path = "/jobs/bulk", operation_id = "jobs_create_many",
+    params(
+        DryRun,
+        ("Idempotency-Key" = Option<String>, Header, description = "The caller's name for this request"),
+    ),
+    request_body(content = String, content_type = "application/jsonl",
+        description = "Lines of JSON; at most 64 MiB and 1,000,000 jobs"),
+    responses(
+        (status = 201, description = "All were taken", body = Document<BulkAnswer>),
+        (status = 200, description = "With dry_run: what would become of each; for a repeated \
+         request: the same answer", body = List<Forecast>),
+        (status = 400, description = "A line is not valid; its number is in `line`", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 413, description = "Too many", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn create(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Params(DryRun { dry_run }): Params<DryRun>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    check_type(&headers, &["application/jsonl", "application/x-ndjson", "application/json"])?;
+    let key_name = submit::key_name(&headers)?;
+    let lines = Lines::new(api.handle.clone(), asker.clone(), dry_run);
+    let (jobs, digest) = read(body, lines).await?;
+    let key: Option<RequestKey> = key_name.map(|name| submit::key(name, digest));
+    let command = Command::Submit { jobs, key, ends: Vec::new(), dry_run };
+    match api.handle.command(asker.caller.clone(), command).await? {
+        Reply::Submitted { first, n_jobs, repeated } => {
+            let answer = BulkAnswer { first: first.to_string(), n_jobs, repeated };
+            let status = if repeated { StatusCode::OK } else { StatusCode::CREATED };
+            Ok((status, Json(Document::new(answer))).into_response())
+        }
+        Reply::WouldSubmit { forecasts } => {
+            let items = forecasts.iter().map(Forecast::from).collect();
+            Ok(Json(List::<Forecast>::new(items)).into_response())
+        }
+        other => Err(submit::unexpected(&other)),
+    }
+}
+
+/// Reads all lines; gives the jobs and a digest of all bytes.
+async fn read(body: Body, mut lines: Lines) -> Result<(Vec<NewJob>, blake3::Hash), ApiError> {
+    let mut body = body;
+    let mut n_bytes = 0;
+    loop {
+        let frame = match tokio::time::timeout(BODY_PATIENCE, body.frame()).await {
+            Ok(None) => break,
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(error))) => return Err(lost(&error)),
+            Err(_) => return Err(too_slow()),
+        };
+        let Ok(bytes) = frame.into_data() else { continue };
+        n_bytes += bytes.len() as u64;
+        if n_bytes > BULK_BYTES_MAX {
+            let most = format!("{BULK_BYTES_MAX} bytes (64 MiB); split it");
+            return Err(Refusal::TooLarge { what: "the submission".to_owned(), most }.into());
+        }
+        lines.gathered.extend_from_slice(&bytes);
+        if lines.gathered.len() >= GATHER {
+            lines = lines.work(false).await?;
+        }
+    }
+    let lines = lines.work(true).await?;
+    Ok((lines.jobs, lines.hasher.finalize()))
+}
+
+/// Lines on their way to jobs.
+struct Lines {
+    handle: CoreHandle,
+    asker: Arc<Asker>,
+    dry_run: bool,
+    /// Bytes that came and are no whole line yet.
+    gathered: Vec<u8>,
+    hasher: blake3::Hasher,
+    n_lines: u64,
+    defaults: Option<JobCreate>,
+    /// Where the environment is that a line without one of its own has, by file mode mask.
+    usual_context: Option<(Option<u32>, BlobId)>,
+    contexts: BTreeSet<BlobId>,
+    jobs: Vec<NewJob>,
+}
+
+impl Lines {
+    fn new(handle: CoreHandle, asker: Arc<Asker>, dry_run: bool) -> Self {
+        Self {
+            handle,
+            asker,
+            dry_run,
+            gathered: Vec::new(),
+            hasher: blake3::Hasher::new(),
+            n_lines: 0,
+            defaults: None,
+            usual_context: None,
+            contexts: BTreeSet::new(),
+            jobs: Vec::new(),
+        }
+    }
+
+    /// Reads the whole lines of what was gathered, where waiting for the disk disturbs nobody.
+    async fn work(mut self, is_last: bool) -> Result<Self, ApiError> {
+        let work = move || self.take(is_last).map(|()| self);
+        tokio::task::spawn_blocking(work).await.map_err(internal)?
+    }
+
+    fn take(&mut self, is_last: bool) -> Result<(), ApiError> {
+        let whole = match self.gathered.iter().rposition(|byte| *byte == b'\n') {
+            _ if is_last => self.gathered.len(),
+            Some(end) => end + 1,
+            None => 0,
+        };
+        let rest = self.gathered.split_off(whole);
+        let bytes = std::mem::replace(&mut self.gathered, rest);
+        if self.gathered.len() > BODY_BYTES_MAX {
+            return Err(self.too_long());
+        }
+        self.hasher.update(&bytes);
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.n_lines += 1;
+            let line = line.trim_ascii();
+            if line.len() > BODY_BYTES_MAX {
+                self.n_lines -= 1;
+                return Err(self.too_long());
+            }
+            if !line.is_empty() {
+                self.line(line).map_err(|problem| problem.at_line(self.n_lines))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn too_long(&self) -> ApiError {
+        let most = format!("{BODY_BYTES_MAX} bytes (1 MiB)");
+        let refusal = Refusal::TooLarge { what: "the line".to_owned(), most };
+        Problem::from(refusal).at_line(self.n_lines + 1).into()
+    }
+
+    fn line(&mut self, line: &[u8]) -> Result<(), Problem> {
+        if self.n_lines == 1 && line.starts_with(b"{\"defaults\"") {
+            let BulkDefaults { defaults } = json::read(line)?;
+            // Checked by itself, so that a mistake in it is not blamed on each line.
+            defaults.environment_entries()?;
+            self.defaults = Some(defaults);
+            return Ok(());
+        }
+        if self.jobs.len() as u64 >= BULK_JOBS_MAX {
+            let most = format!("{BULK_JOBS_MAX} jobs; split it");
+            return Err(Refusal::TooLarge { what: "the submission".to_owned(), most }.into());
+        }
+        let job: JobCreate = json::read(line)?;
+        let new = self.checked(job)?;
+        self.jobs.push(new);
+        Ok(())
+    }
+
+    fn checked(&mut self, mut job: JobCreate) -> Result<NewJob, Refusal> {
+        let has_own = !job.environment.is_empty() || job.environment_bytes.is_some();
+        if let Some(defaults) = &self.defaults {
+            job.fill_from(defaults);
+        }
+        let mut checked = job.check(&self.asker.home)?;
+        if self.dry_run {
+            return Ok(context::not_stored(checked));
+        }
+        let blobs = self.handle.blobs();
+        let script = match &checked.script {
+            Some(script) => Some(context::put(blobs, &script.bytes)?),
+            None => None,
+        };
+        let usual = self.usual_context.as_ref().filter(|(umask, _)| *umask == checked.umask);
+        if let Some((_, context)) = usual.filter(|_| !has_own) {
+            let context = context.clone();
+            return Ok(checked.into_new_job(context, script));
+        }
+        if let Some(defaults) = &self.defaults {
+            let mut environment = defaults.environment_entries()?;
+            environment.append(&mut checked.environment);
+            checked.environment = environment;
+        }
+        let limits = self.asker.limits();
+        let context = context::store_context(blobs, &checked.environment, checked.umask, limits)?;
+        if self.contexts.insert(context.clone()) && self.contexts.len() > CONTEXTS_MAX {
+            let most =
+                format!("{CONTEXTS_MAX} different ones; share them by a first line of defaults");
+            return Err(Refusal::TooLarge { what: "the set of environments".to_owned(), most });
+        }
+        if !has_own {
+            self.usual_context = Some((checked.umask, context.clone()));
+        }
+        Ok(checked.into_new_job(context, script))
+    }
+}

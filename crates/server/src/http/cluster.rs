@@ -1,0 +1,300 @@
+//! Devices, nodes, policy, and the server itself.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use gpool_model::{Command, NodeName, Refusal};
+use gpool_wire::gpu::HeldBy;
+use gpool_wire::node::InUse;
+use gpool_wire::{
+    AllowDevices, Document, Gpu, List, Node, PolicyInfo, PolicyPatch, Problem, Shutdown, Status,
+    Time, Version, schema,
+};
+use gpool_world::{NodeRow, World};
+
+use super::Api;
+use super::asker::Asks;
+use super::extract::{ApiError, JsonBody, accepted};
+use super::listing::n_ended;
+use crate::handle::{StopRequest, View};
+
+/// More devices than this no node has.
+const RANGE_MAX: u32 = 4096;
+
+/// Every device, what it does, and who has it.
+#[utoipa::path(
+    get, path = "/gpus", operation_id = "gpus_list",
+    responses((status = 200, description = "By node and index", body = List<Gpu>))
+)]
+pub(crate) async fn gpus(State(api): State<Api>) -> Result<Json<List<Gpu>>, ApiError> {
+    all_gpus(&api).await.map(|gpus| Json(List::new(gpus))).map_err(ApiError::from)
+}
+
+pub(crate) async fn all_gpus(api: &Api) -> Result<Vec<Gpu>, Refusal> {
+    let devices = api.handle.query(|view| {
+        let of_node = |row: &NodeRow| {
+            let held: Vec<Option<HeldBy>> =
+                row.devices.iter().map(|ledger| held_by(view.world, &ledger.holders)).collect();
+            (row.node.clone(), held)
+        };
+        view.world.nodes_by_name().map(|(_, row)| of_node(row)).collect::<Vec<_>>()
+    });
+    let samples = api.handle.samples();
+    let mut gpus = Vec::new();
+    for (node, held) in devices.await? {
+        for (device, held) in node.devices.iter().zip(held) {
+            let sample = samples.get(&device.uuid).copied().unwrap_or_default();
+            let allowed = node.allows(&device.uuid);
+            gpus.push(Gpu::new(&node.name, device, allowed, sample, held));
+        }
+    }
+    Ok(gpus)
+}
+
+fn held_by(world: &World, holders: &[gpool_model::TaskId]) -> Option<HeldBy> {
+    let job = holders.first()?.job;
+    let spec = world.job(job).map(|row| &row.spec);
+    Some(HeldBy {
+        job: job.to_string(),
+        user: spec.map(|spec| spec.owner.user.to_string()).unwrap_or_default(),
+        project: spec.map(|spec| spec.project.to_string()).unwrap_or_default(),
+    })
+}
+
+/// Says which devices of a node new allocations may use; what runs stays.
+#[utoipa::path(
+    post, path = "/gpus/allow", operation_id = "gpus_allow", request_body = AllowDevices,
+    responses(
+        (status = 200, description = "Every device as it is now", body = List<Gpu>),
+        (status = 403, description = "Only admins may", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such device or node", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn allow(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    JsonBody(allow): JsonBody<AllowDevices>,
+) -> Result<Json<List<Gpu>>, ApiError> {
+    let node = match allow.node {
+        Some(name) => NodeName::new(name),
+        None => only_node(&api).await?,
+    };
+    let devices = devices_of(&allow.devices)?;
+    let command = Command::AllowDevices { node, devices };
+    api.handle.command(asker.caller.clone(), command).await?;
+    gpus(State(api)).await
+}
+
+async fn only_node(api: &Api) -> Result<NodeName, Refusal> {
+    let names = |view: &View<'_>| {
+        view.world.nodes_by_name().map(|(_, row)| row.node.name.clone()).collect::<Vec<_>>()
+    };
+    let mut names = api.handle.query(names).await?;
+    match (names.pop(), names.is_empty()) {
+        (Some(only), true) => Ok(only),
+        _ => {
+            let why = "there are several nodes; say which".to_owned();
+            Err(Refusal::Invalid { field: "node".to_owned(), why })
+        }
+    }
+}
+
+/// The devices of a list, ranges written out; `None` for all.
+fn devices_of(written: &[String]) -> Result<Option<Vec<String>>, Refusal> {
+    let mut devices = Vec::new();
+    for text in written {
+        if text == "all" && written.len() == 1 {
+            return Ok(None);
+        }
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        match text.split_once('-').filter(|(from, to)| is_number(from) && is_number(to)) {
+            None => devices.push(text.clone()),
+            Some((from, to)) => {
+                let range = from.parse::<u32>().ok().zip(to.parse::<u32>().ok());
+                let (from, to) =
+                    range.filter(|(from, to)| from <= to && *to < RANGE_MAX).ok_or_else(|| {
+                        let why = format!("{text:?} is no range; write 2-5");
+                        Refusal::Invalid { field: "devices".to_owned(), why }
+                    })?;
+                devices.extend((from..=to).map(|index| index.to_string()));
+            }
+        }
+    }
+    Ok(Some(devices))
+}
+
+/// Every node.
+#[utoipa::path(
+    get, path = "/nodes", operation_id = "nodes_list",
+    responses((status = 200, description = "By name", body = List<Node>))
+)]
+pub(crate) async fn nodes(State(api): State<Api>) -> Result<Json<List<Node>>, ApiError> {
+    Ok(Json(List::new(all_nodes(&api).await?)))
+}
+
+pub(crate) async fn all_nodes(api: &Api) -> Result<Vec<Node>, Refusal> {
+    let ask =
+        |view: &View<'_>| view.world.nodes_by_name().map(|(_, row)| shown(row)).collect::<Vec<_>>();
+    api.handle.query(ask).await
+}
+
+/// One node.
+#[utoipa::path(
+    get, path = "/nodes/{name}", operation_id = "nodes_get",
+    params(("name" = String, Path, description = "Its name")),
+    responses(
+        (status = 200, description = "The node", body = Document<Node>),
+        (status = 404, description = "There is none", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn node(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+) -> Result<Json<Document<Node>>, ApiError> {
+    let name = NodeName::new(name);
+    let asked = name.clone();
+    let found = api.handle.query(move |view| view.world.node(&asked).map(shown)).await?;
+    match found {
+        Some(node) => Ok(Json(Document::new(node))),
+        None => Err(Refusal::NoSuchNode { name }.into()),
+    }
+}
+
+fn shown(row: &NodeRow) -> Node {
+    let free =
+        (0..row.devices.len()).filter(|ix| state_at(row, *ix) == gpool_model::DeviceState::Free);
+    let in_use = InUse {
+        n_gpus_free: u32::try_from(free.count()).unwrap_or(u32::MAX),
+        booked: row.node.capacity.checked_sub(&row.free_now()).unwrap_or_default(),
+    };
+    Node::new(&row.node, &in_use)
+}
+
+pub(crate) fn state_at(row: &NodeRow, device_ix: usize) -> gpool_model::DeviceState {
+    let device = &row.node.devices[device_ix];
+    let held = !row.devices[device_ix].holders.is_empty();
+    gpool_wire::gpu::state_of(device, row.node.allows(&device.uuid), held)
+}
+
+/// How the scheduler decides.
+#[utoipa::path(
+    get, path = "/policies", operation_id = "policies_get",
+    responses((status = 200, description = "The policy", body = Document<PolicyInfo>))
+)]
+pub(crate) async fn policy(State(api): State<Api>) -> Result<Json<Document<PolicyInfo>>, ApiError> {
+    let policy = api.handle.query(|view| PolicyInfo::from(view.world.policy())).await?;
+    Ok(Json(Document::new(policy)))
+}
+
+/// Changes how the scheduler decides from now on.
+#[utoipa::path(
+    patch, path = "/policies", operation_id = "policies_edit", request_body = PolicyPatch,
+    responses(
+        (status = 200, description = "The policy as it is now", body = Document<PolicyInfo>),
+        (status = 403, description = "Only admins may", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn change_policy(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    JsonBody(patch): JsonBody<PolicyPatch>,
+) -> Result<Json<Document<PolicyInfo>>, ApiError> {
+    let Some(strategy) = patch.device_strategy else {
+        let why = "it changes nothing; say device_strategy".to_owned();
+        return Err(Refusal::Invalid { field: "policy".to_owned(), why }.into());
+    };
+    let command = Command::SetDeviceStrategy { strategy };
+    api.handle.command(asker.caller.clone(), command).await?;
+    policy(State(api)).await
+}
+
+/// What answers, and of which version.
+#[utoipa::path(
+    get, path = "/version", operation_id = "version",
+    responses((status = 200, description = "The version", body = Document<Version>))
+)]
+pub(crate) async fn version(State(api): State<Api>) -> Json<Document<Version>> {
+    let version = api.handle.info().version.to_owned();
+    let name = "gpool".to_owned();
+    Json(Document::new(Version { name, version, pid: std::process::id() }))
+}
+
+/// The server and its cluster in one page.
+#[utoipa::path(
+    get, path = "/status", operation_id = "status",
+    responses((status = 200, description = "The status", body = Document<Status>))
+)]
+pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Status>>, ApiError> {
+    let info = api.handle.info();
+    let (version, socket) = (info.version.to_owned(), info.socket.display().to_string());
+    let (state_dir, started_at) = (info.state_dir.display().to_string(), info.started_at);
+    let uid = info.uid;
+    let ask = move |view: &View<'_>| {
+        let world = view.world;
+        let rows = || world.nodes_by_name().map(|(_, row)| row);
+        Status {
+            version,
+            pid: std::process::id(),
+            user: uid.to_string(),
+            socket,
+            state_dir,
+            term: world.cluster().term.0,
+            revision: world.revision().0,
+            started_at: Time(started_at),
+            uptime_s: view.now.since(started_at).get() / 1000,
+            jobs: n_jobs(world),
+            jobs_ended: n_ended(view),
+            gpus: n_gpus(world),
+            nodes: rows().count() as u64,
+            nodes_connected: rows().filter(|row| row.node.connected).count() as u64,
+            policy: PolicyInfo::from(world.policy()),
+        }
+    };
+    let status = api.handle.query(ask).await?;
+    Ok(Json(Document::new(status)))
+}
+
+fn n_jobs(world: &World) -> BTreeMap<String, u64> {
+    let counted = world.n_by_state().iter().filter(|(_, n_jobs)| **n_jobs > 0);
+    counted.map(|(state, n_jobs)| (state.as_str().to_owned(), *n_jobs)).collect()
+}
+
+fn n_gpus(world: &World) -> BTreeMap<String, u64> {
+    let mut n_by_state = BTreeMap::new();
+    for (_, row) in world.nodes_by_name() {
+        for ix in 0..row.devices.len() {
+            let word = schema::device_state_word(state_at(row, ix)).to_owned();
+            *n_by_state.entry(word).or_default() += 1;
+        }
+    }
+    n_by_state
+}
+
+/// Stops the server. Jobs that run go on, unless `now`, which ends all jobs first.
+#[utoipa::path(
+    post, path = "/shutdown", operation_id = "shutdown", request_body = Shutdown,
+    responses(
+        (status = 202, description = "It will stop"),
+        (status = 403, description = "Only admins may", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn shutdown(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    JsonBody(Shutdown { now }): JsonBody<Shutdown>,
+) -> Result<Response, ApiError> {
+    if !asker.caller.admin {
+        return Err(Refusal::NotPermitted { what: "stop the server".to_owned() }.into());
+    }
+    let request = if now { StopRequest::EndJobs } else { StopRequest::LeaveJobs };
+    tracing::info!(user = %asker.caller.owner.user, now, "asked to stop");
+    api.handle.stop(request);
+    Ok(accepted())
+}

@@ -1,0 +1,55 @@
+//! What a job inherits from its caller, stored where no record, journal, answer or log can show
+//! it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gpool_model::agent::LaunchContext;
+use gpool_model::job::BlobId;
+use gpool_model::{NewJob, Refusal};
+use gpool_store::Blobs;
+use gpool_wire::CheckedJob;
+
+use super::asker::Limit;
+use crate::handle::internal;
+
+/// Stores the context and script of a job. Waits for the disk.
+pub(crate) fn store(
+    blobs: &Blobs,
+    checked: CheckedJob,
+    limits: &[Limit],
+) -> Result<NewJob, Refusal> {
+    let context = store_context(blobs, &checked.environment, checked.umask, limits)?;
+    let script = match &checked.script {
+        Some(script) => Some(put(blobs, &script.bytes)?),
+        None => None,
+    };
+    Ok(checked.into_new_job(context, script))
+}
+
+/// Stores what a job inherits. Waits for the disk, unless the same was stored before.
+pub(crate) fn store_context(
+    blobs: &Blobs,
+    environment: &BTreeMap<Vec<u8>, Vec<u8>>,
+    umask: Option<u32>,
+    limits: &[Limit],
+) -> Result<BlobId, Refusal> {
+    let entries = environment.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let context = LaunchContext { environment: entries.collect(), limits: limits.to_vec(), umask };
+    put(blobs, &serde_json::to_vec(&context).map_err(internal)?)
+}
+
+/// Stores bytes.
+pub(crate) fn put(blobs: &Blobs, bytes: &[u8]) -> Result<BlobId, Refusal> {
+    match blobs.put(bytes) {
+        Ok(id) => Ok(BlobId(Arc::from(id.as_str()))),
+        Err(error) => Err(Refusal::StorageFull { why: error.to_string() }),
+    }
+}
+
+/// A job that is only asked about, so that nothing needs to be stored.
+pub(crate) fn not_stored(checked: CheckedJob) -> NewJob {
+    let nowhere = || BlobId(Arc::from(""));
+    let script = checked.script.as_ref().map(|_| nowhere());
+    checked.into_new_job(nowhere(), script)
+}

@@ -1,0 +1,144 @@
+//! The last events, kept so that a watcher whose connection was lost can go on where it was. One
+//! ring for all watchers: a slow one loses its place, never the server's memory.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gpool_model::Notice;
+use gpool_model::effect::Change;
+use gpool_model::job::JobState;
+use gpool_wire::Time;
+use gpool_wire::event::{Event, EventKind};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
+
+use crate::handle::CoreHandle;
+
+/// Events that are kept.
+const KEPT: usize = 32_768;
+
+/// The last events of this server.
+pub(crate) struct Feed {
+    /// Tells ids of this server process from those of another.
+    epoch: u64,
+    ring: Mutex<Ring>,
+    last: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Ring {
+    /// The number of the last event; from 1.
+    last: u64,
+    // Invariant: consecutive numbers, ending in `last`.
+    notices: VecDeque<Notice>,
+    n_started: u64,
+    n_ended: [u64; JobState::ALL.len()],
+}
+
+/// What has happened after a place.
+pub(crate) enum After {
+    /// These, in order; perhaps none yet.
+    Events(Vec<Event>),
+    /// More than is kept, or the place is of another server: go on from this event.
+    Gap(Event),
+}
+
+impl Feed {
+    /// Begins to keep what the core publishes.
+    pub fn start(handle: &CoreHandle) -> Arc<Self> {
+        let feed = Arc::new(Self {
+            epoch: handle.info().started_at.get(),
+            ring: Mutex::default(),
+            last: watch::Sender::new(0),
+        });
+        let mut notices = handle.notices();
+        let kept = Arc::downgrade(&feed);
+        tokio::spawn(async move {
+            loop {
+                let notice = notices.recv().await;
+                let Some(feed) = kept.upgrade() else { return };
+                match notice {
+                    Ok(notice) => feed.keep(notice),
+                    Err(RecvError::Lagged(n_missed)) => feed.skip(n_missed),
+                    Err(RecvError::Closed) => return,
+                }
+            }
+        });
+        feed
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        // Each change of the ring is whole, whatever a panic elsewhere.
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, notice: Notice) {
+        let mut ring = self.ring();
+        if let Change::JobState { state, .. } = &notice.change {
+            ring.n_started += u64::from(*state == JobState::Running);
+            if state.is_end() {
+                ring.n_ended[*state as usize] += 1;
+            }
+        }
+        ring.last += 1;
+        ring.notices.push_back(notice);
+        if ring.notices.len() > KEPT {
+            ring.notices.pop_front();
+        }
+        self.last.send_replace(ring.last);
+    }
+
+    /// Events came faster than they could be kept: whoever watches has to read anew.
+    fn skip(&self, n_missed: u64) {
+        let mut ring = self.ring();
+        ring.last += n_missed;
+        ring.notices.clear();
+        self.last.send_replace(ring.last);
+    }
+
+    /// Changes with each event.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.last.subscribe()
+    }
+
+    /// The place of the last event.
+    pub fn place(&self) -> u64 {
+        self.ring().last
+    }
+
+    /// The place that an id stands for, if it is one of this server.
+    pub fn place_of(&self, id: &str) -> Option<u64> {
+        let (epoch, number) = id.split_once('-')?;
+        (epoch.parse() == Ok(self.epoch)).then(|| number.parse().ok())?
+    }
+
+    fn id(&self, number: u64) -> String {
+        format!("{}-{number}", self.epoch)
+    }
+
+    /// At most `most` events after a place; `None` stands for one of another server.
+    pub fn after(&self, place: Option<u64>, most: usize) -> After {
+        let ring = self.ring();
+        let n_kept = ring.notices.len() as u64;
+        let first = ring.last - n_kept + 1;
+        let place = place.filter(|place| *place <= ring.last && *place + 1 >= first);
+        let Some(place) = place else {
+            let (seq, time) = match ring.notices.back() {
+                Some(notice) => (notice.seq.0, notice.time),
+                None => (0, crate::core::now()),
+            };
+            let kind = EventKind::Resync;
+            return After::Gap(Event { id: self.id(ring.last), seq, time: Time(time), kind });
+        };
+        let skipped = usize::try_from(place + 1 - first).unwrap_or(usize::MAX);
+        let events = (place + 1..).zip(ring.notices.iter().skip(skipped)).take(most);
+        After::Events(events.map(|(number, notice)| Event::new(self.id(number), notice)).collect())
+    }
+
+    /// Jobs that started, and that ended by how they did, since the server started.
+    pub fn counts(&self) -> (u64, Vec<(JobState, u64)>) {
+        let ring = self.ring();
+        let ends = JobState::ALL.into_iter().filter(|state| state.is_end());
+        (ring.n_started, ends.map(|state| (state, ring.n_ended[state as usize])).collect())
+    }
+}

@@ -1,0 +1,144 @@
+//! Jobs as they are: one by id, lists, and what can still be changed.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::http::header::ETAG;
+use axum::response::{IntoResponse, Response};
+use gpool_model::{Command, Job, JobId, JobSpec, Reason, Refusal, Timestamp};
+use gpool_wire::job::Shown;
+use gpool_wire::{Document, JobPatch, List, Problem, check};
+
+use super::Api;
+use super::asker::{Asker, Asks};
+use super::extract::{ApiError, JsonBody, Params, header, job_id};
+use super::listing::{self, ListParams};
+use crate::handle::View;
+
+/// A job with its reasons for waiting.
+pub(crate) struct Found {
+    pub spec: Arc<JobSpec>,
+    pub job: Job,
+    pub reasons: Vec<Reason>,
+}
+
+impl Found {
+    /// What the one who asks may see of it.
+    pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
+        let private = !asker.may_see(self.spec.owner.uid);
+        let shown = Shown { reasons: self.reasons, private };
+        gpool_wire::Job::new(&self.spec, &self.job, now, &shown)
+    }
+}
+
+/// A job, living or ended.
+pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
+    let living = move |view: &View<'_>| {
+        let row = view.world.job(id)?;
+        let reasons = view.explainer().briefly(row);
+        Some(Found { spec: row.spec.clone(), job: row.job.clone(), reasons })
+    };
+    if let Some(found) = api.handle.query(living).await? {
+        return Ok(found);
+    }
+    // The answer rests on what is durable, so a job that has left the living is in the archive.
+    let ended = api.handle.archived(id.number).await?.filter(|ended| ended.id() == id);
+    let ended = ended.ok_or(Refusal::NoSuchJob { id })?;
+    Ok(Found { spec: ended.spec, job: ended.job, reasons: Vec::new() })
+}
+
+/// One job as the answer to a request, with its version as the tag.
+pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Response, ApiError> {
+    let found = find(api, id).await?;
+    let tag = format!("\"{}\"", found.job.version);
+    let job = found.shown(asker, crate::core::now());
+    Ok(([(ETAG, tag)], Json(Document::new(job))).into_response())
+}
+
+/// Lists jobs: those that have not ended by id, then those that have, newest first.
+#[utoipa::path(
+    get, path = "/jobs", operation_id = "jobs_list", params(ListParams),
+    responses(
+        (status = 200, description = "A page of jobs", body = List<gpool_wire::Job>),
+        (status = 400, description = "A parameter is not valid", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn list(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Params(params): Params<ListParams>,
+) -> Result<Json<List<gpool_wire::Job>>, ApiError> {
+    Ok(Json(listing::page(&api, &asker, params).await?))
+}
+
+/// Shows one job, living or ended.
+#[utoipa::path(
+    get, path = "/jobs/{id}", operation_id = "jobs_get",
+    params(("id" = String, Path, description = "The job")),
+    responses(
+        (status = 200, description = "The job", body = Document<gpool_wire::Job>,
+         headers(("ETag" = String, description = "Its version, for If-Match"))),
+        (status = 404, description = "There is none", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn get(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    answer(&api, &asker, job_id(&id)?).await
+}
+
+/// Changes what can still change of a job. With `If-Match`, only if it is still at that version.
+#[utoipa::path(
+    patch, path = "/jobs/{id}", operation_id = "jobs_edit", request_body = JobPatch,
+    params(
+        ("id" = String, Path, description = "The job"),
+        ("If-Match" = Option<String>, Header, description = "The version that was seen"),
+    ),
+    responses(
+        (status = 200, description = "The job as it is now", body = Document<gpool_wire::Job>),
+        (status = 403, description = "It is another user's", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 409, description = "It has ended", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 412, description = "Somebody else was faster", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn edit(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    JsonBody(patch): JsonBody<JobPatch>,
+) -> Result<Response, ApiError> {
+    let job = job_id(&id)?;
+    let version = header(&headers, "if-match").map(version_of).transpose()?.flatten();
+    if patch.priority.is_none() && patch.note.is_none() {
+        let why = "it changes nothing; say priority or note".to_owned();
+        return Err(Refusal::Invalid { field: "patch".to_owned(), why }.into());
+    }
+    patch.priority.map(check::checked_priority).transpose()?;
+    patch.note.as_deref().map(check::checked_note).transpose()?;
+    let patch = gpool_model::JobPatch { priority: patch.priority, note: patch.note };
+    let command = Command::Edit { job, version, patch };
+    api.handle.command(asker.caller.clone(), command).await?;
+    answer(&api, &asker, job).await
+}
+
+/// The version in a tag; `None` for `*`, which any will do.
+fn version_of(tag: &str) -> Result<Option<u64>, Refusal> {
+    if tag.trim() == "*" {
+        return Ok(None);
+    }
+    let digits = tag.trim().trim_matches('"');
+    digits.parse().map(Some).map_err(|_| Refusal::Invalid {
+        field: "If-Match".to_owned(),
+        why: "it is no version; send the ETag of the job as it was read: \"3\"".to_owned(),
+    })
+}

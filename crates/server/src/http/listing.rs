@@ -1,0 +1,268 @@
+//! Pages of jobs: first those that have not ended, from memory, then those that have, from the
+//! archive.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use gpool_model::job::JobState;
+use gpool_model::{JobId, JobNumber, Refusal};
+use gpool_store::ArchiveFilter;
+use gpool_wire::{List, json};
+use gpool_world::JobRow;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Api;
+use super::asker::Asker;
+use super::jobs::Found;
+use crate::handle::View;
+
+const LIMIT_DEFAULT: u32 = 200;
+const LIMIT_MAX: u32 = 10_000;
+
+/// Which jobs to list.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListParams {
+    /// States separated by commas; `all`; `active` (the default: not ended); `ended`.
+    pub state: Option<String>,
+    /// Only this user's.
+    pub user: Option<String>,
+    /// Only this project's.
+    pub project: Option<String>,
+    /// Only with exactly this name. Names of other users' jobs are seen by admins only.
+    pub name: Option<String>,
+    /// At most so many; 200 unless said, at most 10,000.
+    pub limit: Option<u32>,
+    /// Where the page begins: `next_cursor` of the one before.
+    pub cursor: Option<String>,
+}
+
+/// Where a page begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cursor {
+    /// With the first living job after this one.
+    Living(Option<JobId>),
+    /// With the last ended job before this number.
+    Ended(Option<JobNumber>),
+}
+
+/// What narrows a list.
+#[derive(Debug, Clone)]
+struct Filter {
+    states: BTreeSet<JobState>,
+    user: Option<String>,
+    project: Option<String>,
+    name: Option<String>,
+    /// The one who asks may see the names of this user's jobs only; `None`: everybody's.
+    sees_only: Option<u32>,
+}
+
+impl Filter {
+    fn lets_through(&self, row: &JobRow) -> bool {
+        let is = |wanted: &Option<String>, found: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == found)
+        };
+        let spec = &row.spec;
+        let seen = self.name.is_none() || self.sees_only.is_none_or(|uid| spec.owner.uid == uid);
+        self.states.contains(&row.job.phase.state())
+            && is(&self.user, &spec.owner.user)
+            && is(&self.project, spec.project.as_str())
+            && seen
+            && is(&self.name, &spec.name)
+    }
+
+    fn is_by_state_only(&self) -> bool {
+        self.user.is_none() && self.project.is_none() && self.name.is_none()
+    }
+}
+
+/// One page of a list.
+pub(crate) async fn page(
+    api: &Api,
+    asker: &Asker,
+    params: ListParams,
+) -> Result<List<gpool_wire::Job>, Refusal> {
+    let limit = limit(params.limit)?;
+    let cursor = params.cursor.as_deref().map_or(Ok(Cursor::Living(None)), cursor_of)?;
+    let filter = Filter {
+        states: states(params.state.as_deref())?,
+        user: params.user,
+        project: params.project,
+        name: params.name,
+        sees_only: (!asker.caller.admin).then_some(asker.caller.owner.uid),
+    };
+    let wants_ended = filter.states.iter().any(|state| state.is_end());
+    let mut page = Page { found: Vec::new(), next: None, total: None };
+    let asked = filter.clone();
+    match cursor {
+        Cursor::Living(after) => {
+            page = api.handle.query(move |view| living(view, &asked, after, limit)).await?;
+            if page.next.is_none() && wants_ended {
+                page.next = Some(Cursor::Ended(None));
+            }
+        }
+        Cursor::Ended(_) => {
+            page.total = api.handle.query(move |view| total(view, &asked)).await?;
+        }
+    }
+    let from_archive = match (cursor, page.next) {
+        (Cursor::Ended(before), _) | (Cursor::Living(_), Some(Cursor::Ended(before))) => {
+            Some(before)
+        }
+        (Cursor::Living(_), _) => None,
+    };
+    if let Some(before) = from_archive.filter(|_| page.found.len() < limit) {
+        ended(api, asker, &filter, before, limit, &mut page).await?;
+    }
+    let now = crate::core::now();
+    let items = page.found.into_iter().map(|found| found.shown(asker, now)).collect();
+    let mut list = List::new(items);
+    list.next_cursor = page.next.map(in_text);
+    list.total = page.total;
+    Ok(list)
+}
+
+struct Page {
+    found: Vec<Found>,
+    next: Option<Cursor>,
+    total: Option<u64>,
+}
+
+fn living(view: &View<'_>, filter: &Filter, after: Option<JobId>, limit: usize) -> Page {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let rows = view.world.jobs().range((from, Bound::Unbounded)).map(|(_, row)| row);
+    let mut rows = rows.filter(|row| filter.lets_through(row));
+    let mut explainer = view.explainer();
+    let mut found = Vec::new();
+    for row in rows.by_ref().take(limit) {
+        let reasons = explainer.briefly(row);
+        found.push(Found { spec: row.spec.clone(), job: row.job.clone(), reasons });
+    }
+    let more = rows.next().is_some();
+    let next = found.last().filter(|_| more).map(|last| Cursor::Living(Some(last.job.id)));
+    Page { found, next, total: total(view, filter) }
+}
+
+/// How many jobs there are on all pages, where counting them costs next to nothing.
+fn total(view: &View<'_>, filter: &Filter) -> Option<u64> {
+    if !filter.is_by_state_only() {
+        return None;
+    }
+    let n_by_state = view.world.n_by_state();
+    let n_living = filter.states.iter().filter_map(|state| n_by_state.get(state)).sum::<u64>();
+    match filter.states.iter().filter(|state| state.is_end()).count() {
+        0 => Some(n_living),
+        n if n == JobState::ALL.iter().filter(|state| state.is_end()).count() => {
+            Some(n_living + n_ended(view))
+        }
+        _ => None,
+    }
+}
+
+/// Jobs that have ended: numbers are given out without gaps, and a job either lives or has ended.
+pub(crate) fn n_ended(view: &View<'_>) -> u64 {
+    view.world.cluster().last_job.0.saturating_sub(view.world.jobs().len() as u64)
+}
+
+async fn ended(
+    api: &Api,
+    asker: &Asker,
+    filter: &Filter,
+    before: Option<JobNumber>,
+    limit: usize,
+    page: &mut Page,
+) -> Result<(), Refusal> {
+    page.next = None;
+    let mut user = filter.user.clone();
+    if filter.name.is_some() && filter.sees_only.is_some() {
+        let own = asker.caller.owner.user.to_string();
+        if user.as_ref().is_some_and(|user| *user != own) {
+            return Ok(());
+        }
+        user = Some(own);
+    }
+    let wanted = filter.states.iter().filter(|state| state.is_end());
+    let room = limit - page.found.len();
+    let archive = ArchiveFilter {
+        user,
+        project: filter.project.clone(),
+        name: filter.name.clone(),
+        states: wanted.map(|state| state.as_str().to_owned()).collect(),
+        before,
+        limit: u32::try_from(room + 1).unwrap_or(u32::MAX),
+        ..ArchiveFilter::default()
+    };
+    if archive.states.is_empty() {
+        return Ok(());
+    }
+    let mut rows = api.handle.archive(archive).await?;
+    if rows.len() > room {
+        rows.truncate(room);
+        page.next = rows.last().map(|last| Cursor::Ended(Some(last.id().number)));
+    }
+    let rows = rows.into_iter();
+    page.found.extend(rows.map(|row| Found { spec: row.spec, job: row.job, reasons: Vec::new() }));
+    Ok(())
+}
+
+fn invalid(field: &str, why: String) -> Refusal {
+    Refusal::Invalid { field: field.to_owned(), why }
+}
+
+fn limit(asked: Option<u32>) -> Result<usize, Refusal> {
+    let limit = asked.unwrap_or(LIMIT_DEFAULT);
+    if (1..=LIMIT_MAX).contains(&limit) {
+        return Ok(usize::try_from(limit).unwrap_or(usize::MAX));
+    }
+    Err(invalid("limit", format!("{limit} is not between 1 and {LIMIT_MAX}")))
+}
+
+fn states(asked: Option<&str>) -> Result<BTreeSet<JobState>, Refusal> {
+    let mut states = BTreeSet::new();
+    for word in asked.unwrap_or("active").split(',').map(str::trim) {
+        match word {
+            "all" => states.extend(JobState::ALL),
+            "active" => states.extend(JobState::ALL.into_iter().filter(|state| !state.is_end())),
+            "ended" => states.extend(JobState::ALL.into_iter().filter(|state| state.is_end())),
+            word => match JobState::ALL.into_iter().find(|state| state.as_str() == word) {
+                Some(state) => drop(states.insert(state)),
+                None => return Err(no_state(word)),
+            },
+        }
+    }
+    Ok(states)
+}
+
+fn no_state(word: &str) -> Refusal {
+    let mut known = vec!["all", "active", "ended"];
+    known.extend(JobState::ALL.map(JobState::as_str));
+    let shown: String = word.chars().take(40).collect();
+    let why = match json::nearest(word, known.iter().copied()) {
+        Some(near) => format!("{shown:?} is no state; did you mean {near}?"),
+        None => format!("{shown:?} is no state; they are {}", known.join(", ")),
+    };
+    invalid("state", why)
+}
+
+fn cursor_of(text: &str) -> Result<Cursor, Refusal> {
+    let bad = || invalid("cursor", "it is not the next_cursor of a page".to_owned());
+    match text.split_once(':').ok_or_else(bad)? {
+        ("living", id) => id.parse().map(|id| Cursor::Living(Some(id))).map_err(|_| bad()),
+        ("ended", "") => Ok(Cursor::Ended(None)),
+        ("ended", number) => {
+            number.parse().map(|n| Cursor::Ended(Some(JobNumber(n)))).map_err(|_| bad())
+        }
+        _ => Err(bad()),
+    }
+}
+
+fn in_text(cursor: Cursor) -> String {
+    match cursor {
+        Cursor::Living(None) => "living:0".to_owned(),
+        Cursor::Living(Some(id)) => format!("living:{id}"),
+        Cursor::Ended(None) => "ended:".to_owned(),
+        Cursor::Ended(Some(number)) => format!("ended:{number}"),
+    }
+}

@@ -1,0 +1,305 @@
+//! What jobs have written: the files that gpool keeps, as they are. A file that the user named is
+//! not read here, since the server may be allowed to read what its user is not.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{self, State};
+use axum::http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::unfold;
+use gpool_model::{JobId, Phase, Refusal, Timestamp};
+use gpool_wire::{LOG_OFFSET, Problem, Time, catalogue};
+use rustix::fs::{Mode, OFlags, openat};
+use serde::Deserialize;
+use tokio::sync::watch;
+use utoipa::IntoParams;
+
+use super::Api;
+use super::asker::Asks;
+use super::extract::{ApiError, Params, job_id};
+use super::jobs::{self, Found};
+use crate::handle::internal;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 64 * 1024;
+/// How often a file that is followed is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What to read of a job's output.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LogParams {
+    /// `stdout` (unless said) or `stderr`.
+    pub stream: Option<String>,
+    /// Go on until the job has ended and all is sent.
+    #[serde(default)]
+    pub follow: bool,
+    /// Nothing, if the output was last written to before then (RFC 3339). Output carries no times
+    /// of its own.
+    pub since: Option<String>,
+    /// At first only so many of the last lines.
+    pub tail: Option<u64>,
+    /// Begin at this byte.
+    pub offset: Option<u64>,
+    /// Of which run; the last unless said.
+    pub attempt: Option<u32>,
+}
+
+/// Reads what a job has written, as bytes. The header `gpool-log-offset` says with which byte the
+/// answer begins, so that it can be gone on with by `offset`.
+#[utoipa::path(
+    get, path = "/jobs/{id}/logs", operation_id = "jobs_logs",
+    params(("id" = String, Path, description = "The job"), LogParams),
+    responses(
+        (status = 200, description = "The output; empty before the job starts", body = String,
+         content_type = "text/plain"),
+        (status = 403, description = "It is another user's", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such job, or it writes to a file of its own",
+         body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn get(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    extract::Path(id): extract::Path<String>,
+    Params(params): Params<LogParams>,
+) -> Result<Response, ApiError> {
+    let id = job_id(&id)?;
+    let found = jobs::find(&api, id).await?;
+    if !asker.may_see(found.spec.owner.uid) {
+        let what = format!("read the output of job {id} of user {}", found.spec.owner.user);
+        return Err(Refusal::NotPermitted { what }.into());
+    }
+    let log = log_of(&found, &params)?;
+    let since = params.since.as_deref().map(since_of).transpose()?;
+    let state_dir = api.handle.info().state_dir.clone();
+    let job_has_ended = found.job.phase.is_ended();
+    let opened = {
+        let (log, state_dir, tail, offset) =
+            (log.clone(), state_dir.clone(), params.tail, params.offset);
+        let open = move || open_at(&state_dir, &log, since, tail, offset);
+        tokio::task::spawn_blocking(open).await.map_err(internal)?.map_err(internal)?
+    };
+    let (file, offset) = match opened {
+        Opened::At(file, offset) => (Some(file), offset),
+        Opened::TooOld if !params.follow || job_has_ended => return Ok(answer(Body::empty(), 0)),
+        Opened::Missing if job_has_ended && has_run(&found.job.phase) => {
+            let what = format!("the output of job {id} is not there any more");
+            return Err(Problem::new(catalogue::NO_SUCH_LOG, what).into());
+        }
+        Opened::TooOld | Opened::Missing => (None, 0),
+    };
+    let reader = LogReader {
+        state_dir,
+        log,
+        id,
+        file,
+        follow: params.follow && !job_has_ended,
+        job_has_ended,
+        changes: api.feed.changes(),
+        end: api.end.clone(),
+        api,
+    };
+    let chunks = unfold(reader, async |mut reader| {
+        reader.next().await.transpose().map(|chunk| (chunk, reader))
+    });
+    Ok(answer(Body::from_stream(chunks), offset))
+}
+
+fn answer(body: Body, offset: u64) -> Response {
+    let headers = [
+        (CONTENT_TYPE.as_str(), "text/plain; charset=utf-8".to_owned()),
+        (X_CONTENT_TYPE_OPTIONS.as_str(), "nosniff".to_owned()),
+        (LOG_OFFSET, offset.to_string()),
+    ];
+    (headers, body).into_response()
+}
+
+fn has_run(phase: &Phase) -> bool {
+    matches!(phase, Phase::Ended(end) if end.started_at.is_some())
+}
+
+fn since_of(text: &str) -> Result<Timestamp, Refusal> {
+    let time: Result<Time, _> = text.parse();
+    time.map(|time| time.0)
+        .map_err(|error| Refusal::Invalid { field: "since".to_owned(), why: error.to_string() })
+}
+
+/// The file of a job's output, below the state directory. No part of it is what a user wrote.
+fn log_of(found: &Found, params: &LogParams) -> Result<PathBuf, ApiError> {
+    let stream = params.stream.as_deref().unwrap_or("stdout");
+    let own = match stream {
+        "stdout" => &found.spec.stdout,
+        "stderr" => &found.spec.stderr,
+        other => {
+            let shown: String = other.chars().take(40).collect();
+            let why = format!("{shown:?} is neither stdout nor stderr");
+            return Err(Refusal::Invalid { field: "stream".to_owned(), why }.into());
+        }
+    };
+    if let Some(own) = own {
+        let what = format!("job {} writes {stream} to a file of its own", found.job.id);
+        return Err(Problem::new(catalogue::NO_SUCH_LOG, what)
+            .because(format!("{own:?}, as seen from {:?}", found.spec.directory))
+            .into());
+    }
+    let attempt = params.attempt.unwrap_or(found.job.attempt.0);
+    Ok(PathBuf::from(format!("jobs/{}/{attempt}/{stream}", found.job.id)))
+}
+
+enum Opened {
+    /// The file, to be read from that byte on.
+    At(File, u64),
+    /// It was last written to too long ago.
+    TooOld,
+    /// It is not there (yet).
+    Missing,
+}
+
+fn open_at(
+    state_dir: &Path,
+    log: &Path,
+    since: Option<Timestamp>,
+    tail: Option<u64>,
+    offset: Option<u64>,
+) -> io::Result<Opened> {
+    let Some(mut file) = open(state_dir, log)? else { return Ok(Opened::Missing) };
+    let metadata = file.metadata()?;
+    if let Some(since) = since {
+        let written = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        if written.as_millis() < u128::from(since.get()) {
+            return Ok(Opened::TooOld);
+        }
+    }
+    let start = match (offset, tail) {
+        (Some(offset), _) => offset.min(metadata.len()),
+        (None, Some(n_lines)) => last_lines(&mut file, metadata.len(), n_lines)?,
+        (None, None) => 0,
+    };
+    file.seek(SeekFrom::Start(start))?;
+    Ok(Opened::At(file, start))
+}
+
+/// Opens a file below a folder, through folders only: its user may have put links or pipes in
+/// their place, which are neither followed nor waited for.
+fn open(state_dir: &Path, log: &Path) -> io::Result<Option<File>> {
+    let folder_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut folder: OwnedFd = rustix::fs::open(state_dir, folder_flags, Mode::empty())?;
+    let mut parts = log.iter().peekable();
+    while let Some(part) = parts.next() {
+        let is_file = parts.peek().is_none();
+        let flags = match is_file {
+            true => OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+            false => folder_flags | OFlags::NOFOLLOW,
+        };
+        folder = match openat(folder.as_fd(), part, flags, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+    }
+    let file = File::from(folder);
+    match file.metadata()?.is_file() {
+        true => Ok(Some(file)),
+        false => Err(io::Error::other("the log is no plain file")),
+    }
+}
+
+/// Where the last so many lines begin.
+fn last_lines(file: &mut File, length: u64, n_lines: u64) -> io::Result<u64> {
+    let mut buffer = vec![0; CHUNK];
+    let mut end = length;
+    let mut n_found = 0;
+    while end > 0 {
+        let start = end.saturating_sub(CHUNK as u64);
+        let size = usize::try_from(end - start).expect("a chunk fits in memory");
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(&mut buffer[..size])?;
+        for (ix, byte) in buffer[..size].iter().enumerate().rev() {
+            let position = start + ix as u64;
+            // The new line at the very end ends the last line and begins none.
+            if *byte == b'\n' && position + 1 != length {
+                n_found += 1;
+                if n_found == n_lines {
+                    return Ok(position + 1);
+                }
+            }
+        }
+        end = start;
+    }
+    Ok(if n_lines == 0 { length } else { 0 })
+}
+
+struct LogReader {
+    api: Api,
+    state_dir: PathBuf,
+    log: PathBuf,
+    id: JobId,
+    file: Option<File>,
+    follow: bool,
+    job_has_ended: bool,
+    changes: watch::Receiver<u64>,
+    end: watch::Receiver<bool>,
+}
+
+impl LogReader {
+    /// The next bytes; `None` where there will be no more. When the server stops first, it is an
+    /// error, so that the reader knows that this is not the end.
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            if let Some(chunk) = self.read().await? {
+                return Ok(Some(chunk));
+            }
+            if !self.follow {
+                return Ok(None);
+            }
+            if self.job_has_ended {
+                // Everything was written before the end was known, so one more look sees it all.
+                self.follow = false;
+                continue;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                _ = self.end.wait_for(|end| *end) => {
+                    return Err(io::Error::other("the server is stopping"));
+                }
+            }
+            if self.changes.has_changed().unwrap_or(true) {
+                self.changes.mark_unchanged();
+                self.job_has_ended = !self.lives().await?;
+            }
+        }
+    }
+
+    async fn lives(&self) -> io::Result<bool> {
+        let id = self.id;
+        let lives = self.api.handle.query(move |view| view.world.job(id).is_some()).await;
+        lives.map_err(|_| io::Error::other("the server is stopping"))
+    }
+
+    /// What can be read now, if anything can.
+    async fn read(&mut self) -> io::Result<Option<Bytes>> {
+        let (file, state_dir, log) = (self.file.take(), self.state_dir.clone(), self.log.clone());
+        let read = move || {
+            let file = match file {
+                Some(file) => Some(file),
+                None => open(&state_dir, &log)?,
+            };
+            let Some(mut file) = file else { return Ok((None, None)) };
+            let mut buffer = vec![0; CHUNK];
+            let n_read = file.read(&mut buffer)?;
+            buffer.truncate(n_read);
+            Ok::<_, io::Error>((Some(file), (n_read > 0).then(|| Bytes::from(buffer))))
+        };
+        let (file, chunk) = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
+        self.file = file;
+        Ok(chunk)
+    }
+}

@@ -1,0 +1,249 @@
+//! Figures for Prometheus. Gauges are read from the state when they are asked for; what happened
+//! is counted since the server started.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use gpool_model::Refusal;
+use gpool_wire::schema::{DEVICE_STATES, device_state_word};
+use gpool_wire::{Gpu, Node};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Metric, Registry};
+
+use super::Api;
+use super::cluster::{all_gpus, all_nodes};
+use super::extract::ApiError;
+use super::process::Process;
+use crate::handle::{View, internal};
+
+/// Shapes of waiting jobs that are looked at for their reason.
+const SHAPES_MAX: usize = 1000;
+
+type Labels = Vec<(&'static str, String)>;
+type Float = Gauge<f64, AtomicU64>;
+
+/// What is counted of requests.
+#[derive(Clone)]
+pub(crate) struct Meters {
+    requests: Family<Labels, Counter>,
+    durations: Family<Labels, Histogram>,
+}
+
+impl Default for Meters {
+    fn default() -> Self {
+        // From 0.1 ms to 13 s.
+        let histogram = || Histogram::new(exponential_buckets(0.000_1, 3.25, 11));
+        Self { requests: Family::default(), durations: Family::new_with_constructor(histogram) }
+    }
+}
+
+/// Counts a request by its route, never by its path.
+pub(crate) async fn measure(
+    State(api): State<Api>,
+    path: MatchedPath,
+    request: Request,
+    next: Next,
+) -> Response {
+    let began = Instant::now();
+    let method = request.method().to_string();
+    let response = next.run(request).await;
+    let route = path.as_str().to_owned();
+    let code = response.status().as_u16().to_string();
+    let by_route = vec![("route", route.clone()), ("method", method.clone())];
+    let by_code = vec![("route", route), ("method", method), ("code", code)];
+    api.meters.requests.get_or_create(&by_code).inc();
+    api.meters.durations.get_or_create(&by_route).observe(began.elapsed().as_secs_f64());
+    response
+}
+
+/// Figures in the OpenMetrics text format.
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "metrics",
+    responses((
+        status = 200, description = "OpenMetrics text", body = String,
+        content_type = "application/openmetrics-text",
+    ))
+)]
+pub(crate) async fn get(State(api): State<Api>) -> Result<Response, ApiError> {
+    let mut page = Page { registry: Registry::default() };
+    page.server(&api);
+    page.jobs(&api).await?;
+    page.nodes(&all_nodes(&api).await?);
+    page.gpus(&all_gpus(&api).await?);
+    let mut text = String::new();
+    encode(&mut text, &page.registry).map_err(internal)?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(CONTENT_TYPE, kind)], text).into_response())
+}
+
+struct Page {
+    registry: Registry,
+}
+
+/// Figures of which each is one number.
+#[derive(Default)]
+struct Counted {
+    /// By state.
+    jobs: Vec<(&'static str, u64)>,
+    /// By the decisive reason.
+    waiting: std::collections::BTreeMap<&'static str, u64>,
+    n_submitted: u64,
+    n_alerts: u64,
+}
+
+impl Page {
+    fn add(&mut self, name: &str, help: &str, metric: impl Metric) {
+        self.registry.register(name, help, metric);
+    }
+
+    /// A number for each set of labels.
+    fn numbers(&mut self, name: &str, help: &str, rows: impl IntoIterator<Item = (Labels, f64)>) {
+        let family = Family::<Labels, Float>::default();
+        let mut is_empty = true;
+        for (labels, value) in rows {
+            family.get_or_create(&labels).set(value);
+            is_empty = false;
+        }
+        // What is not known anywhere is absent, never zero.
+        if !is_empty {
+            self.add(name, help, family);
+        }
+    }
+
+    fn server(&mut self, api: &Api) {
+        let info = api.handle.info();
+        let build = vec![("version", info.version.to_owned())];
+        self.numbers("gpool_build_info", "Version of the server", [(build, 1.0)]);
+        let requests = api.meters.requests.clone();
+        self.add("gpool_http_requests", "Requests answered", requests);
+        let durations = api.meters.durations.clone();
+        self.add("gpool_http_request_duration_seconds", "Until an answer began", durations);
+        let process = Process::now();
+        let none = Labels::new;
+        let rows = process.resident_bytes.map(|bytes| (none(), float(bytes)));
+        self.numbers("process_resident_memory_bytes", "Memory of the server", rows);
+        let rows = process.n_open_files.map(|n| (none(), float(n)));
+        self.numbers("process_open_fds", "Files that the server has open", rows);
+        let started = float(info.started_at.get()) / 1000.0;
+        self.numbers("process_start_time_seconds", "When it started", [(none(), started)]);
+        let counter = ConstCounter::new(process.cpu_seconds);
+        self.add("process_cpu_seconds", "CPU time of the server", counter);
+    }
+
+    async fn jobs(&mut self, api: &Api) -> Result<(), Refusal> {
+        let counted = api.handle.query(count).await?;
+        let rows = counted.jobs.into_iter();
+        let rows = rows.map(|(state, n)| (vec![("state", state.to_owned())], float(n)));
+        self.numbers("gpool_jobs", "Jobs that have not ended", rows);
+        let rows = counted.waiting.into_iter();
+        let rows = rows.map(|(code, n)| (vec![("reason", code.to_owned())], float(n)));
+        self.numbers("gpool_pending_jobs", "Pending jobs by what keeps them", rows);
+        let submitted = ConstCounter::new(counted.n_submitted);
+        self.add("gpool_jobs_submitted", "Jobs ever submitted to this cluster", submitted);
+        let alerts = ConstCounter::new(counted.n_alerts);
+        self.add("gpool_plan_alerts", "Plans that broke an invariant and were dropped", alerts);
+        let (n_started, n_ended) = api.feed.counts();
+        let started = ConstCounter::new(n_started);
+        self.add("gpool_jobs_started", "Jobs that started to run", started);
+        let family = Family::<Labels, Counter>::default();
+        for (state, n) in n_ended {
+            let labels = vec![("result", state.as_str().to_owned())];
+            family.get_or_create(&labels).inc_by(n);
+        }
+        self.add("gpool_jobs_finished", "Jobs that ended", family);
+        Ok(())
+    }
+
+    fn nodes(&mut self, nodes: &[Node]) {
+        let labels = |node: &Node| vec![("node", node.name.clone())];
+        let mut each = |name, help, value: &dyn Fn(&Node) -> f64| {
+            self.numbers(name, help, nodes.iter().map(|node| (labels(node), value(node))));
+        };
+        each("gpool_node_up", "Whether the agent answers", &|node| flag(node.connected));
+        each("gpool_node_cpus", "CPU cores that can be booked", &|node| node.cpus);
+        each("gpool_node_memory_bytes", "Memory that can be booked", &|node| float(node.memory));
+        let info = |node: &Node| {
+            let mut labels = labels(node);
+            labels.push(("version", node.version.clone()));
+            labels.push(("system", node.system.clone()));
+            labels.push(("devices_from", node.devices_from.clone()));
+            (labels, 1.0)
+        };
+        self.numbers("gpool_node_info", "What a node is", nodes.iter().map(info));
+    }
+
+    fn gpus(&mut self, gpus: &[Gpu]) {
+        let labels = |gpu: &Gpu| {
+            let index = gpu.index.to_string();
+            vec![("node", gpu.node.clone()), ("gpu", index), ("uuid", gpu.uuid.clone())]
+        };
+        let mut each = |name, help, value: &dyn Fn(&Gpu) -> Option<f64>| {
+            let rows = gpus.iter().filter_map(|gpu| Some((labels(gpu), value(gpu)?)));
+            self.numbers(name, help, rows.collect::<Vec<_>>());
+        };
+        each("gpool_gpu_utilization_ratio", "Time in which a kernel ran", &|gpu| gpu.utilization);
+        each("gpool_gpu_memory_used_bytes", "Memory in use", &|gpu| gpu.memory_used.map(float));
+        each("gpool_gpu_memory_total_bytes", "Memory", &|gpu| Some(float(gpu.memory_total)));
+        each("gpool_gpu_power_watts", "Power drawn", &|gpu| gpu.power_w);
+        each("gpool_gpu_temperature_celsius", "Temperature", &|gpu| {
+            gpu.temperature_c.map(f64::from)
+        });
+        let states = gpus.iter().flat_map(|gpu| {
+            DEVICE_STATES.map(|state| {
+                let mut labels = labels(gpu);
+                labels.push(("state", device_state_word(state).to_owned()));
+                (labels, flag(gpu.state == state))
+            })
+        });
+        self.numbers("gpool_gpu_state", "1 for the state that it is in", states);
+        let info = |gpu: &Gpu| {
+            let mut labels = labels(gpu);
+            labels.push(("model", gpu.model.clone()));
+            labels.push(("pci_bus_id", gpu.pci_bus.clone()));
+            (labels, 1.0)
+        };
+        self.numbers("gpool_gpu_info", "What a device is", gpus.iter().map(info));
+    }
+}
+
+fn count(view: &View<'_>) -> Counted {
+    let world = view.world;
+    let jobs = world.n_by_state().iter().map(|(state, n_jobs)| (state.as_str(), *n_jobs));
+    let mut explainer = view.explainer();
+    let mut counted = Counted {
+        jobs: jobs.collect(),
+        n_submitted: world.cluster().last_job.0,
+        n_alerts: view.n_alerts,
+        ..Counted::default()
+    };
+    for (position, (_, queue)) in world.shapes().enumerate() {
+        // Jobs of one shape wait for the same.
+        let first = queue.escalated.iter().chain(&queue.fresh).next();
+        let row = first.and_then(|(_, job)| world.job(*job)).filter(|_| position < SHAPES_MAX);
+        let reason = row.and_then(|row| explainer.briefly(row).into_iter().next());
+        let code = match (&reason, row) {
+            (Some(reason), _) => reason.code(),
+            (None, Some(_)) => "starting",
+            (None, None) => "other",
+        };
+        *counted.waiting.entry(code).or_default() += queue.len() as u64;
+    }
+    counted
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact below 2^53, which no figure here reaches")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+fn flag(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}

@@ -1,0 +1,119 @@
+//! The HTTP side of the server: identity, limits, and a route for each thing that can be asked.
+//! It holds no state of the cluster and decides nothing; that is the core's.
+
+mod accept;
+mod actions;
+mod asker;
+mod bulk;
+mod cluster;
+mod context;
+mod events;
+mod extract;
+mod feed;
+mod health;
+mod jobs;
+mod listing;
+mod logs;
+mod metrics;
+mod process;
+pub mod routes;
+mod submit;
+#[cfg(test)]
+mod tests;
+mod why;
+
+use std::sync::Arc;
+
+use axum::Router;
+use tokio::sync::watch;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::handle::CoreHandle;
+
+pub use accept::serve;
+pub use asker::{Account, FindAccount};
+use feed::Feed;
+use metrics::Meters;
+
+/// What every route needs.
+#[derive(Clone)]
+pub(crate) struct Api {
+    handle: CoreHandle,
+    feed: Arc<Feed>,
+    meters: Meters,
+    /// Becomes true when streams have to end, because the server does.
+    end: watch::Receiver<bool>,
+}
+
+impl Api {
+    fn new(handle: CoreHandle, end: watch::Receiver<bool>) -> Self {
+        let feed = Feed::start(&handle);
+        Self { handle, feed, meters: Meters::default(), end }
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "gpool",
+        description = "GPUs for jobs. Served on a unix socket; callers are known by the socket's \
+                       peer credentials. Errors are RFC 9457 problems with a stable code.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    components(schemas(gpool_wire::Problem, gpool_wire::Event))
+)]
+struct Document;
+
+/// Every route with its documentation; what is not here is not served.
+fn documented() -> OpenApiRouter<Api> {
+    let api = OpenApiRouter::new()
+        .routes(routes!(jobs::list, submit::create))
+        .routes(routes!(bulk::create))
+        .routes(routes!(actions::cancel_many))
+        .routes(routes!(actions::hold_many))
+        .routes(routes!(actions::release_many))
+        .routes(routes!(actions::signal_many))
+        .routes(routes!(jobs::get, jobs::edit))
+        .routes(routes!(why::get))
+        .routes(routes!(logs::get))
+        .routes(routes!(actions::cancel))
+        .routes(routes!(actions::hold))
+        .routes(routes!(actions::release))
+        .routes(routes!(actions::signal))
+        .routes(routes!(cluster::gpus))
+        .routes(routes!(cluster::allow))
+        .routes(routes!(cluster::nodes))
+        .routes(routes!(cluster::node))
+        .routes(routes!(cluster::policy, cluster::change_policy))
+        .routes(routes!(events::stream))
+        .routes(routes!(cluster::version))
+        .routes(routes!(cluster::status))
+        .routes(routes!(cluster::shutdown));
+    OpenApiRouter::with_openapi(Document::openapi())
+        .nest(gpool_wire::API_PREFIX, api)
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::openapi))
+        .routes(routes!(metrics::get))
+}
+
+/// The API as an OpenAPI document, in the form in which it is kept in the repository.
+#[must_use]
+pub fn openapi_json() -> String {
+    let (_, document) = documented().split_for_parts();
+    let mut text =
+        document.to_pretty_json().expect("the document has string keys and no failing serializers");
+    text.push('\n');
+    text
+}
+
+fn router(api: Api) -> Router {
+    let (router, _) = documented().split_for_parts();
+    router
+        .route_layer(axum::middleware::from_fn_with_state(api.clone(), metrics::measure))
+        .fallback(extract::no_such_route)
+        .method_not_allowed_fallback(extract::no_such_method)
+        .with_state(api)
+}

@@ -1,0 +1,61 @@
+//! Who may use which route. The table is compared with the router by a test, so a new route has
+//! to say here who it is for.
+
+/// Who may use a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Everybody who can reach the socket; what belongs to others is left out of the answer.
+    Everybody,
+    /// The owner of the job that it names, and admins.
+    Owner,
+    /// Admins: root, and the user whose server it is.
+    Admin,
+}
+
+/// One route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// In capital letters.
+    pub method: &'static str,
+    /// As the router knows it.
+    pub path: &'static str,
+    /// Who may use it.
+    pub role: Role,
+}
+
+const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
+    Route { method, path, role }
+}
+
+/// Every route.
+pub const ROUTES: [Route; 29] = [
+    route("GET", "/api/v1/jobs", Role::Everybody),
+    route("POST", "/api/v1/jobs", Role::Everybody),
+    route("POST", "/api/v1/jobs/bulk", Role::Everybody),
+    route("POST", "/api/v1/jobs/cancel", Role::Owner),
+    route("POST", "/api/v1/jobs/hold", Role::Owner),
+    route("POST", "/api/v1/jobs/release", Role::Owner),
+    route("POST", "/api/v1/jobs/signal", Role::Owner),
+    route("GET", "/api/v1/jobs/{id}", Role::Everybody),
+    route("PATCH", "/api/v1/jobs/{id}", Role::Owner),
+    route("GET", "/api/v1/jobs/{id}/why", Role::Everybody),
+    route("GET", "/api/v1/jobs/{id}/logs", Role::Owner),
+    route("POST", "/api/v1/jobs/{id}/cancel", Role::Owner),
+    route("POST", "/api/v1/jobs/{id}/hold", Role::Owner),
+    route("POST", "/api/v1/jobs/{id}/release", Role::Owner),
+    route("POST", "/api/v1/jobs/{id}/signal", Role::Owner),
+    route("GET", "/api/v1/gpus", Role::Everybody),
+    route("POST", "/api/v1/gpus/allow", Role::Admin),
+    route("GET", "/api/v1/nodes", Role::Everybody),
+    route("GET", "/api/v1/nodes/{name}", Role::Everybody),
+    route("GET", "/api/v1/policies", Role::Everybody),
+    route("PATCH", "/api/v1/policies", Role::Admin),
+    route("GET", "/api/v1/events", Role::Everybody),
+    route("GET", "/api/v1/version", Role::Everybody),
+    route("GET", "/api/v1/status", Role::Everybody),
+    route("POST", "/api/v1/shutdown", Role::Admin),
+    route("GET", "/healthz", Role::Everybody),
+    route("GET", "/readyz", Role::Everybody),
+    route("GET", "/openapi.json", Role::Everybody),
+    route("GET", "/metrics", Role::Everybody),
+];

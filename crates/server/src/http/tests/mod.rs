@@ -1,0 +1,14 @@
+//! The API as its callers see it: a real server on a real socket, and an agent that pretends.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test that can't go on should stop where it is"
+)]
+
+mod identity;
+mod input;
+mod jobs;
+mod rig;
+mod streams;
+mod table;

@@ -1,0 +1,130 @@
+//! Events and logs: what is sent while it happens, and where a reader goes on.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
+
+use gpool_client::{Client, LogQuery, LogStream};
+use gpool_model::job::JobState;
+use gpool_wire::event::EventKind;
+use gpool_wire::{Event, JobCreate, Time};
+
+use super::rig::{ANA, Rig};
+
+fn job(program: &str) -> JobCreate {
+    JobCreate { command: vec![program.to_owned()], ..JobCreate::default() }
+}
+
+fn is(event: &Event, id: &str, wanted: JobState) -> bool {
+    matches!(&event.kind, EventKind::JobState { job, state, .. } if job == id && *state == wanted)
+}
+
+fn read(client: &Client, id: &str, query: &LogQuery) -> String {
+    let mut text = String::new();
+    client.logs(id, query).unwrap().read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn events_go_on_where_they_were() {
+    let mut rig = Rig::new();
+    let client = rig.client(ANA);
+    let mut events = client.events(None).unwrap();
+    client.submit(&job("true"), None).unwrap();
+    let mut seen = Vec::new();
+    while !seen.last().is_some_and(|event| is(event, "1", JobState::Succeeded)) {
+        seen.push(events.next().unwrap().unwrap());
+    }
+    assert!(is(&seen[0], "1", JobState::Pending), "{seen:?}");
+    let after_first = Some(seen[0].id.clone());
+    let again = client.events(after_first).unwrap().take(seen.len() - 1);
+    assert_eq!(again.map(Result::unwrap).collect::<Vec<_>>(), seen[1..]);
+}
+
+#[test]
+fn a_place_that_is_not_known_has_to_be_read_anew() {
+    let mut rig = Rig::new();
+    let client = rig.client(ANA);
+    client.submit(&job("true"), None).unwrap();
+    for place in ["7-1", "nonsense", ""] {
+        let mut events = client.events(Some(place.to_owned())).unwrap();
+        let first = events.next().unwrap().unwrap();
+        assert_eq!(first.kind, EventKind::Resync, "{place:?}");
+    }
+}
+
+#[test]
+fn streams_end_when_the_server_does() {
+    let mut rig = Rig::new();
+    let client = rig.client(ANA).with_retries(std::time::Duration::ZERO);
+    let mut events = client.events(None).unwrap();
+    rig.stop_serving();
+    let error = events.next().unwrap().unwrap_err();
+    assert_eq!(error.exit_code(), 3, "{error}");
+    assert!(events.next().is_none());
+}
+
+#[test]
+fn logs_are_the_bytes_that_were_written() {
+    let mut rig = Rig::new();
+    let client = rig.client(ANA);
+    client.submit(&job("sleep"), None).unwrap();
+    assert_eq!(read(&client, "1", &LogQuery::default()), "", "nothing yet");
+    std::fs::write(rig.log("1", "stdout"), "one\ntwo\nthree\n").unwrap();
+    std::fs::write(rig.log("1", "stderr"), "oops").unwrap();
+    let query = |tail| LogQuery { tail, ..LogQuery::default() };
+    assert_eq!(read(&client, "1", &query(None)), "one\ntwo\nthree\n");
+    for (tail, text) in [(0, ""), (1, "three\n"), (2, "two\nthree\n"), (9, "one\ntwo\nthree\n")] {
+        assert_eq!(read(&client, "1", &query(Some(tail))), text, "{tail}");
+    }
+    let stderr = LogQuery { stream: LogStream::Stderr, ..LogQuery::default() };
+    assert_eq!(read(&client, "1", &stderr), "oops");
+    let since: Time = "2099-01-01T00:00:00Z".parse().unwrap();
+    assert_eq!(read(&client, "1", &LogQuery { since: Some(since), ..LogQuery::default() }), "");
+    let many: String = (0..50_000).map(|n| format!("{n}\n")).collect();
+    std::fs::write(rig.log("1", "stdout"), &many).unwrap();
+    assert_eq!(read(&client, "1", &query(None)), many);
+    assert_eq!(
+        read(&client, "1", &query(Some(40_000))),
+        many[many.find("\n10000\n").unwrap() + 1..]
+    );
+}
+
+#[test]
+fn a_log_is_followed_to_its_end() {
+    let mut rig = Rig::new();
+    let client = rig.client(ANA);
+    client.submit(&job("sleep"), None).unwrap();
+    let mut logs = client.logs("1", &LogQuery { follow: true, ..LogQuery::default() }).unwrap();
+    let mut file = std::fs::File::create(rig.log("1", "stdout")).unwrap();
+    file.write_all(b"first\n").unwrap();
+    let mut buffer = [0; 6];
+    logs.read_exact(&mut buffer).unwrap();
+    assert_eq!(&buffer, b"first\n");
+    file.write_all(b"last\n").unwrap();
+    client.cancel(&["1".to_owned()]).unwrap();
+    let mut rest = String::new();
+    logs.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "last\n");
+}
+
+#[test]
+fn links_and_pipes_in_place_of_a_log_are_not_read() {
+    let mut rig = Rig::new();
+    let client = rig.client(ANA);
+    client.submit(&job("sleep"), None).unwrap();
+    let secret = rig.folder.path().join("secret");
+    std::fs::write(&secret, "hush").unwrap();
+    symlink(&secret, rig.log("1", "stdout")).unwrap();
+    assert!(client.logs("1", &LogQuery::default()).is_err());
+    let pipe = rig.log("1", "stderr");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let stderr = LogQuery { stream: LogStream::Stderr, ..LogQuery::default() };
+    assert!(client.logs("1", &stderr).is_err());
+}

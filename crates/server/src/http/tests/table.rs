@@ -1,0 +1,96 @@
+//! The table of routes against the router, route by route and role by role.
+
+use std::collections::BTreeSet;
+
+use super::rig::{ANA, BO, OWNER, Rig, raw, request};
+use crate::http::routes::{ROUTES, Role};
+use crate::http::{documented, openapi_json};
+
+#[test]
+fn every_route_has_a_row() {
+    let (_, document) = documented().split_for_parts();
+    let document = serde_json::to_value(&document).unwrap();
+    let served: BTreeSet<(String, String)> = document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().keys();
+            methods.map(|method| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+        })
+        .collect();
+    let rows: BTreeSet<(String, String)> =
+        ROUTES.iter().map(|row| (row.method.to_owned(), row.path.to_owned())).collect();
+    assert_eq!(served, rows);
+    assert_eq!(rows.len(), ROUTES.len(), "a row stands there twice");
+}
+
+#[test]
+fn operations_have_names_of_their_own() {
+    let document: serde_json::Value = serde_json::from_str(&openapi_json()).unwrap();
+    let paths = document["paths"].as_object().unwrap();
+    let operations = paths.values().flat_map(|path| path.as_object().unwrap().values());
+    let names: Vec<&str> =
+        operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    let different: BTreeSet<&&str> = names.iter().collect();
+    assert_eq!(different.len(), names.len());
+    assert_eq!(document["openapi"].as_str().map(|version| &version[..3]), Some("3.1"));
+}
+
+#[test]
+fn the_document_in_the_repository_is_the_one_that_is_served() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+    if std::env::var_os("GPOOL_BLESS").is_some() {
+        std::fs::write(path, openapi_json()).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        kept == openapi_json(),
+        "docs/openapi.json differs; GPOOL_BLESS=1 cargo test -p gpool-server writes it anew"
+    );
+}
+
+/// A body that the route takes, so that a refusal is about the caller and nothing else.
+fn body_of(method: &str, path: &str) -> &'static str {
+    match (method, path.rsplit('/').next().unwrap()) {
+        ("GET", _) => "",
+        ("PATCH", "policies") => r#"{"device_strategy":"pack"}"#,
+        ("PATCH", _) => r#"{"note":"n"}"#,
+        (_, "jobs" | "bulk") => r#"{"command":["true"]}"#,
+        (_, "allow") => r#"{"devices":["all"]}"#,
+        (_, "shutdown") => r#"{"now":false}"#,
+        (_, "signal") if path.contains("{id}") => r#"{"signal":"USR1"}"#,
+        (_, "signal") => r#"{"signal":"USR1","jobs":["1"]}"#,
+        (_, "cancel" | "hold" | "release") if path.contains("{id}") => "",
+        _ => r#"{"jobs":["1"]}"#,
+    }
+}
+
+#[test]
+fn each_role_gets_what_the_table_says() {
+    let mut rig = Rig::new();
+    let ana = rig.client(ANA);
+    let job = serde_json::from_str(r#"{"command":["sleep"],"gpus":"1"}"#).unwrap();
+    assert_eq!(ana.submit(&job, None).unwrap().id, "1");
+    rig.until("it runs", || ana.job("1").unwrap().state.as_str() == "running");
+    let (stranger, admin) = (rig.socket(BO), rig.socket(OWNER));
+    for row in ROUTES {
+        // Its answer has no end, and it asks nobody who they are.
+        if row.path.ends_with("/events") {
+            continue;
+        }
+        let path = row.path.replace("{id}", "1").replace("{name}", "lab1");
+        let request = request(row.method, &path, body_of(row.method, row.path));
+        let (status, _, body) = raw(&stranger, &request);
+        match row.role {
+            Role::Everybody => assert!(status < 300, "{row:?} {status} {body}"),
+            Role::Owner | Role::Admin => assert_eq!(status, 403, "{row:?} {body}"),
+        }
+    }
+    assert_eq!(ana.job("1").unwrap().state.as_str(), "running", "nothing was done to it");
+    for row in ROUTES.iter().filter(|row| row.role == Role::Admin) {
+        let body = body_of(row.method, row.path);
+        let (status, _, body) = raw(&admin, &request(row.method, row.path, body));
+        assert!(status < 300, "{row:?} {status} {body}");
+    }
+}

@@ -1,0 +1,288 @@
+//! A server from its start to its end: opens the store, takes over a term, starts the agent,
+//! listens, and stops without ending what runs.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use gpool_model::agent::{Order, Report};
+use gpool_model::device::DeviceSample;
+use gpool_model::job::{BlobId, Owner};
+use gpool_model::{
+    Caller, Command, DeviceStrategy, DeviceUuid, JobId, NodeName, Policy, Record, Refusal,
+};
+use gpool_store::{Committer, Loaded, Options, Store};
+use tokio::net::UnixListener;
+use tokio::sync::{broadcast, watch};
+
+use crate::codec;
+use crate::core::{Core, Input, now};
+use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
+use crate::http;
+
+/// What a server is started with.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Where the state is kept; made if it is not there.
+    pub state_dir: PathBuf,
+    /// Where the API listens.
+    pub socket: PathBuf,
+    /// The name of this node.
+    pub node: NodeName,
+    /// Devices that new allocations may use from now on, by index or UUID; `None` leaves it as
+    /// it was.
+    pub allowed: Option<Vec<String>>,
+    /// How whole devices are chosen from now on; `None` leaves it as it was.
+    pub strategy: Option<DeviceStrategy>,
+    /// Looks users up.
+    pub find_account: http::FindAccount,
+}
+
+/// What the agent of this process is given to speak to its server.
+pub struct AgentPorts {
+    /// Takes a report.
+    pub report: Box<dyn Fn(Report) + Send + Sync>,
+    /// Gives the bytes of a blob.
+    pub blob: Box<dyn Fn(&BlobId) -> std::io::Result<Vec<u8>> + Send + Sync>,
+}
+
+/// What the server holds of the agent of its process.
+pub struct AgentLink {
+    /// Tells it an order.
+    pub order: Box<dyn Fn(Order) + Send>,
+    /// What each device did when it was last looked at.
+    pub samples: Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>,
+    /// Stops it; what runs goes on.
+    pub stop: Box<dyn FnOnce() + Send>,
+}
+
+/// How long the agent may take to say what there is and what runs; a driver may hang.
+const AGENT_PATIENCE: Duration = Duration::from_secs(60);
+/// Blobs younger than this may belong to a submission that is on its way.
+const BLOB_AGE_MIN: Duration = Duration::from_secs(3600);
+/// Notices that a slow watcher may fall behind before it has to read the journal.
+const NOTICES_MAX: usize = 4096;
+
+/// Runs a server until it is asked to stop. `ready` is called once it answers.
+///
+/// # Errors
+/// If it can't start: the store, the socket, the agent; each says what to do.
+pub fn run(
+    config: ServerConfig,
+    start_agent: impl FnOnce(AgentPorts) -> anyhow::Result<AgentLink>,
+    ready: impl FnOnce(&ServerInfo),
+) -> anyhow::Result<()> {
+    let (store, loaded) = Store::open(&config.state_dir, &Options::default())?;
+    let blobs = store.blobs()?;
+    let (inputs, inbox) = mpsc::channel();
+    let told = inputs.clone();
+    let on_done = Box::new(move |result| drop(told.send(Input::Committed(result))));
+    let committer = Committer::spawn(store, on_done).context("can't start a thread")?;
+    let info = ServerInfo {
+        version: env!("CARGO_PKG_VERSION"),
+        node: config.node.clone(),
+        state_dir: config.state_dir.clone(),
+        socket: config.socket.clone(),
+        uid: rustix::process::geteuid().as_raw(),
+        started_at: now(),
+    };
+    let shared = Arc::new(Shared {
+        info,
+        inputs: inputs.clone(),
+        notices: broadcast::Sender::new(NOTICES_MAX),
+        blobs,
+        samples: OnceLock::new(),
+        stop: watch::Sender::new(StopRequest::None),
+    });
+    remove_unused_blobs(&shared, &loaded);
+    let mut core = Core::new(Arc::clone(&shared), committer, &loaded, Policy::fair())?;
+    let fence = loaded.fence;
+    drop(loaded);
+    let term = core.begin(fence);
+    tracing::info!(%term, state = %config.state_dir.display(), "took over");
+    let AgentLink { order, samples, stop: stop_agent } = start_agent(ports(&shared))?;
+    core.set_agent(order);
+    assert!(shared.samples.set(samples).is_ok(), "one agent is started");
+    let core = std::thread::Builder::new()
+        .name("core".to_owned())
+        .spawn(move || core.run(&inbox))
+        .context("can't start a thread")?;
+
+    let handle = CoreHandle { shared: Arc::clone(&shared) };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("http")
+        .enable_all()
+        .build()
+        .context("can't start the threads of the API")?;
+    let served = runtime.block_on(serve(&config, &handle, ready));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    stop_agent();
+    drop(inputs.send(Input::Stop));
+    if core.join().is_err() {
+        bail!("the core panicked; what was answered is safe");
+    }
+    served
+}
+
+fn ports(shared: &Arc<Shared>) -> AgentPorts {
+    let (reports, blobs) = (Mutex::new(shared.inputs.clone()), Arc::clone(shared));
+    AgentPorts {
+        report: Box::new(move |report| {
+            let reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+            // A core that has stopped hears of it from the next server's agent.
+            drop(reports.send(Input::Report(report)));
+        }),
+        blob: Box::new(move |id| {
+            let id = id.0.parse().map_err(std::io::Error::other)?;
+            blobs.blobs.get(&id).map_err(std::io::Error::other)
+        }),
+    }
+}
+
+fn remove_unused_blobs(shared: &Shared, loaded: &Loaded) {
+    let mut in_use = HashSet::new();
+    for row in &loaded.records {
+        if let Ok(Record::JobSpec(spec)) = codec::decode(row) {
+            let blobs = std::iter::once(&spec.context).chain(&spec.script);
+            in_use.extend(blobs.filter_map(|id| id.0.parse().ok()));
+        }
+    }
+    match shared.blobs.retain(&in_use, BLOB_AGE_MIN) {
+        Ok(0) => {}
+        Ok(n_removed) => tracing::info!(n_removed, "removed files that no job uses"),
+        Err(error) => tracing::warn!(%error, "files that no job uses are still there"),
+    }
+}
+
+async fn serve(
+    config: &ServerConfig,
+    handle: &CoreHandle,
+    ready: impl FnOnce(&ServerInfo),
+) -> anyhow::Result<()> {
+    tokio::time::timeout(AGENT_PATIENCE, node_connected(handle))
+        .await
+        .context("the agent did not say in time what runs on this node")??;
+    let admin = server_itself(handle);
+    if let Some(devices) = &config.allowed {
+        let node = config.node.clone();
+        let devices = Some(devices.clone()).filter(|devices| devices != &["all"]);
+        let command = Command::AllowDevices { node, devices };
+        handle.command(admin.clone(), command).await.map_err(refused)?;
+    }
+    if let Some(strategy) = config.strategy {
+        let command = Command::SetDeviceStrategy { strategy };
+        handle.command(admin.clone(), command).await.map_err(refused)?;
+    }
+    let listener = bind(&config.socket)?;
+    let (end_serving, serving_ended) = tokio::sync::oneshot::channel::<()>();
+    let server = http::serve(listener, handle.clone(), config.find_account, async {
+        // The sender is dropped when it is time.
+        drop(serving_ended.await);
+    });
+    let server = tokio::spawn(server);
+    ready(handle.info());
+    let asked = stop_asked(handle).await?;
+    tracing::info!(?asked, "stopping");
+    if asked == StopRequest::EndJobs {
+        end_jobs(handle, &admin).await?;
+    }
+    drop(end_serving);
+    server.await.context("the API panicked")?;
+    drop(std::fs::remove_file(&config.socket));
+    Ok(())
+}
+
+/// Waits until the agent has said what there is and what runs.
+async fn node_connected(handle: &CoreHandle) -> anyhow::Result<()> {
+    let mut notices = handle.notices();
+    loop {
+        let node = handle.info().node.clone();
+        let is_connected = move |view: &crate::View<'_>| {
+            view.world.node(&node).is_some_and(|row| row.node.connected)
+        };
+        if handle.query(is_connected).await.map_err(refused)? {
+            return Ok(());
+        }
+        // Either way it is time to look again.
+        drop(notices.recv().await);
+    }
+}
+
+/// The server's own doings are an admin's.
+fn server_itself(handle: &CoreHandle) -> Caller {
+    let user = Arc::from("gpool");
+    let uid = handle.info().uid;
+    let gid = rustix::process::getegid().as_raw();
+    Caller { owner: Owner { uid, gid, user }, admin: true }
+}
+
+fn refused(refusal: Refusal) -> anyhow::Error {
+    let problem = gpool_wire::Problem::from(&refusal);
+    anyhow::anyhow!("{} ({})", problem.detail, problem.code)
+}
+
+/// Makes the socket. One that somebody listens on is left alone; one that a killed server left
+/// behind is replaced.
+fn bind(path: &Path) -> anyhow::Result<UnixListener> {
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        bail!(
+            "another server answers on {}: stop it by `gpool down`, or give --socket another path",
+            path.display()
+        );
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("can't make the folder {}", folder.display()))?;
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("can't replace {}", path.display()));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    let listener =
+        UnixListener::bind(path).with_context(|| format!("can't listen on {}", path.display()))?;
+    // Everybody may ask: who asks is known by the socket's peer credentials.
+    let mode = std::fs::Permissions::from_mode(0o666);
+    std::fs::set_permissions(path, mode)
+        .with_context(|| format!("can't open {} to other users", path.display()))?;
+    Ok(listener)
+}
+
+/// Waits for a request to stop, or for a signal, which leaves what runs alone.
+async fn stop_asked(handle: &CoreHandle) -> anyhow::Result<StopRequest> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).context("can't wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("can't wait for SIGINT")?;
+    let mut requests = handle.stopping();
+    tokio::select! {
+        _ = terminate.recv() => Ok(StopRequest::LeaveJobs),
+        _ = interrupt.recv() => Ok(StopRequest::LeaveJobs),
+        asked = requests.wait_for(|asked| *asked != StopRequest::None) => Ok(*asked?),
+    }
+}
+
+/// Cancels everything and waits until it has ended.
+async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
+    let mut notices = handle.notices();
+    loop {
+        let live = |view: &crate::View<'_>| view.world.jobs().keys().copied().collect::<Vec<_>>();
+        let jobs: BTreeSet<JobId> =
+            handle.query(live).await.map_err(refused)?.into_iter().collect();
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let cancel = Command::Cancel { jobs: jobs.into_iter().collect() };
+        match handle.command(admin.clone(), cancel).await {
+            // One that ended in between; the rest is asked for again.
+            Ok(_) | Err(Refusal::NoSuchJob { .. } | Refusal::AlreadyEnded { .. }) => {}
+            Err(refusal) => return Err(refused(refusal)),
+        }
+        // Either way it is time to look again.
+        drop(notices.recv().await);
+    }
+}

@@ -1,0 +1,84 @@
+//! Names and numbers of signals, as Linux numbers them on x86 and Arm.
+
+use gpool_model::Refusal;
+
+use crate::amount::Written;
+use crate::json::nearest;
+
+const NAMES: [(&str, i32); 30] = [
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("ILL", 4),
+    ("TRAP", 5),
+    ("ABRT", 6),
+    ("BUS", 7),
+    ("FPE", 8),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("SEGV", 11),
+    ("USR2", 12),
+    ("PIPE", 13),
+    ("ALRM", 14),
+    ("TERM", 15),
+    ("STKFLT", 16),
+    ("CHLD", 17),
+    ("CONT", 18),
+    ("STOP", 19),
+    ("TSTP", 20),
+    ("TTIN", 21),
+    ("TTOU", 22),
+    ("URG", 23),
+    ("XCPU", 24),
+    ("XFSZ", 25),
+    ("VTALRM", 26),
+    ("PROF", 27),
+    ("WINCH", 28),
+    ("PWR", 30),
+    ("SYS", 31),
+];
+const NUMBER_MAX: i32 = 64;
+
+/// The number of a signal that is given by name (`USR1`, `SIGUSR1`, any case) or number.
+///
+/// # Errors
+/// [`Refusal::Invalid`] with the nearest name.
+pub fn number(written: &Written) -> Result<i32, Refusal> {
+    let text = written.to_string();
+    if let Ok(number) = text.parse::<i32>() {
+        if (1..=NUMBER_MAX).contains(&number) {
+            return Ok(number);
+        }
+        return Err(invalid(format!("{number} is no signal; they are 1 to {NUMBER_MAX}")));
+    }
+    let upper = text.to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    if let Some((_, number)) = NAMES.iter().find(|(known, _)| *known == name) {
+        return Ok(*number);
+    }
+    let meant = nearest(name, NAMES.iter().map(|(known, _)| *known)).unwrap_or("USR1");
+    let shown: String = text.chars().take(32).collect();
+    Err(invalid(format!("{shown:?} is no signal; write, for example, {meant}")))
+}
+
+fn invalid(why: String) -> Refusal {
+    Refusal::Invalid { field: "signal".to_owned(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_names_and_numbers() {
+        for text in ["USR1", "sigusr1", "10"] {
+            assert_eq!(number(&Written::from(text)), Ok(10), "{text}");
+        }
+        assert_eq!(number(&Written::from(9)), Ok(9));
+        for text in ["0", "65", "-1", "", "SIG", "USR", "\u{1b}[31m"] {
+            assert!(number(&Written::from(text)).is_err(), "{text:?}");
+        }
+        let refusal = number(&Written::from("TREM")).expect_err("no such signal");
+        assert!(matches!(refusal, Refusal::Invalid { why, .. } if why.contains("TERM")));
+    }
+}
