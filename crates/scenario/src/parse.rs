@@ -5,16 +5,16 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use gpool_model::device::Mig;
-use gpool_model::job::{BlobId, Holder, StopCause};
+use gpool_model::job::{Holder, StopCause};
 use gpool_model::node::NodeFacts;
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, Device, DeviceHealth,
     DeviceProcess, DeviceStrategy, DeviceUuid, Generation, GpuRequest, Job, JobId, JobSpec, Link,
-    MilliCpu, Millis, Node, NodeName, OrderKey, Owner, Phase, PoolName, ProjectName, Resources,
-    Slot, SlotPart, TaskId, Timestamp, Version, parse,
+    MilliCpu, Millis, Node, NodeName, OrderKey, Phase, PoolName, Resources, Slot, SlotPart, TaskId,
+    Timestamp, Version, parse,
 };
 
-use crate::situation::Situation;
+use crate::situation::{Situation, bare_spec};
 use crate::words::{ScenarioError, Words};
 
 impl Situation {
@@ -194,8 +194,7 @@ impl Reader {
 
     fn job(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let name = words.need("the name of the job")?;
-        let written = words.need("a number of GPUs")?;
-        let gpus = GpuRequest::parse(written).map_err(|error| words.error(error.to_string()))?;
+        let gpus = words.parse("a number of GPUs", GpuRequest::parse)?;
         let n_jobs = match words.take("x") {
             true => Some(words.parse("a number of jobs", u32::from_str)?),
             false => None,
@@ -213,7 +212,15 @@ impl Reader {
             if self.ids.insert(name.clone(), id).is_some() {
                 return Err(words.error(format!("job {name} stands here twice")));
             }
-            let spec = self.spec(id, &name, &gpus, written, age, &options);
+            let submitted = options.submitted.unwrap_or(age.saturating_add(options.waited));
+            let submitted_at = before(self.situation.now, submitted);
+            let spec = JobSpec {
+                cpus: options.cpus,
+                memory: options.memory,
+                time_limit: options.limit,
+                after: options.after.clone(),
+                ..bare_spec(id, &name, &gpus, submitted_at)
+            };
             let job = Job {
                 id,
                 version: Version(1),
@@ -227,40 +234,6 @@ impl Reader {
             self.situation.jobs.push((Arc::new(spec), job));
         }
         Ok(())
-    }
-
-    fn spec(
-        &self,
-        id: JobId,
-        name: &str,
-        gpus: &GpuRequest,
-        written: &str,
-        age: Millis,
-        options: &Options,
-    ) -> JobSpec {
-        let submitted = options.submitted.unwrap_or(age.saturating_add(options.waited));
-        JobSpec {
-            id,
-            owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
-            name: Arc::from(name),
-            project: ProjectName::new("default"),
-            command: vec!["true".to_owned()],
-            script: None,
-            context: BlobId(Arc::from("none")),
-            directory: "/".to_owned(),
-            stdin: None,
-            stdout: None,
-            stderr: None,
-            gpus: gpus.clone(),
-            gpus_written: Arc::from(written),
-            cpus: options.cpus,
-            memory: options.memory,
-            time_limit: options.limit,
-            grace: Millis::from_secs(10),
-            after: options.after.clone(),
-            allow_unsatisfiable: true,
-            submitted_at: before(self.situation.now, submitted),
-        }
     }
 
     /// Where the job is in its life, and for how long.

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use gpool_model::job::BlobId;
 use gpool_model::record::ClusterRecord;
-use gpool_model::{Job, JobNumber, JobSpec, Node, Policy, Timestamp};
+use gpool_model::{
+    GpuRequest, Job, JobId, JobNumber, JobSpec, Millis, Node, Owner, Policy, ProjectName, Timestamp,
+};
 use gpool_world::{Snapshot, World};
 
 /// All that a cycle reads, at one moment.
@@ -64,5 +67,36 @@ impl Situation {
         world.take_changes();
         world.advance(self.now);
         world
+    }
+}
+
+/// What a job asks for that wants these GPUs and nothing else.
+pub(crate) fn bare_spec(
+    id: JobId,
+    name: &str,
+    gpus: &GpuRequest,
+    submitted_at: Timestamp,
+) -> JobSpec {
+    JobSpec {
+        id,
+        owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
+        name: Arc::from(name),
+        project: ProjectName::new("default"),
+        command: vec!["true".to_owned()],
+        script: None,
+        context: BlobId(Arc::from("none")),
+        directory: "/".to_owned(),
+        stdin: None,
+        stdout: None,
+        stderr: None,
+        gpus: gpus.clone(),
+        gpus_written: Arc::from(gpus.to_string()),
+        cpus: None,
+        memory: None,
+        time_limit: None,
+        grace: Millis::from_secs(10),
+        after: Vec::new(),
+        allow_unsatisfiable: true,
+        submitted_at,
     }
 }

@@ -6,17 +6,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use gpool_model::device::Mig;
-use gpool_model::job::{BlobId, EndCause, Holder, JobEnd, StopCause, Usage};
+use gpool_model::job::{EndCause, Holder, JobEnd, StopCause, Usage};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Decision, Dependency, DependencyKind,
     DeviceHealth, DeviceProcess, DeviceStrategy, Generation, GpuRequest, Job, JobId, JobNumber,
-    JobSpec, MilliCpu, Millis, Outcome, Owner, Phase, Plan, ProjectName, TaskId, Timestamp,
-    Version,
+    JobSpec, MilliCpu, Millis, Outcome, Phase, Plan, TaskId, Timestamp, Version,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
 
-use crate::situation::Situation;
+use crate::situation::{Situation, bare_spec};
 
 /// One thing that happens. Jobs, nodes and devices are picked by a number that is taken modulo
 /// how many there are to pick from, so that every step means something in every cluster.
@@ -218,27 +217,13 @@ impl Cluster {
         let after = seed.after.and_then(|(number, kind)| {
             self.pick(number, |_| true).map(|job| Dependency { job: job.id, kind })
         });
+        let submitted_at = Timestamp::new(self.now.get().saturating_sub(seed.behind.get()));
         let spec = JobSpec {
-            id,
-            owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
-            name: Arc::from(format!("j{}", id.number)),
-            project: ProjectName::new("default"),
-            command: vec!["true".to_owned()],
-            script: None,
-            context: BlobId(Arc::from("none")),
-            directory: "/".to_owned(),
-            stdin: None,
-            stdout: None,
-            stderr: None,
-            gpus: seed.gpus.clone(),
-            gpus_written: Arc::from(seed.gpus.to_string()),
             cpus: seed.cpus,
             memory: seed.memory,
             time_limit: seed.limit,
-            grace: Millis::from_secs(10),
             after: after.into_iter().collect(),
-            allow_unsatisfiable: true,
-            submitted_at: Timestamp::new(self.now.get().saturating_sub(seed.behind.get())),
+            ..bare_spec(id, &format!("j{}", id.number), &seed.gpus, submitted_at)
         };
         let phase = match (seed.is_held, spec.after.is_empty()) {
             (true, _) => Phase::Held { by: Holder::User, since: self.now },

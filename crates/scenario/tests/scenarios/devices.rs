@@ -11,8 +11,8 @@ fn the_lowest_free_index_is_given_first() {
         job  b  1  running lab1[2]
         job  c  1 x 2  pending
     "), @r"
-        start c1 lab1[1]
-        start c2 lab1[3]
+    start c1 lab1[1]
+    start c2 lab1[3]
     ");
 }
 
@@ -22,9 +22,7 @@ fn several_devices_need_not_be_neighbours() {
         node lab1  4 x h100
         job  a  1  running lab1[1]
         job  b  3  pending
-    "), @r"
-        start b lab1[0,2,3]
-    ");
+    "), @"start b lab1[0,2,3]");
 }
 
 #[test]
@@ -33,9 +31,7 @@ fn linked_devices_are_given_together() {
         node lab1  4 x h100
         link lab1[1,3]  nvlink 12
         job  a  2  pending
-    "), @r"
-        start a lab1[1,3]
-    ");
+    "), @"start a lab1[1,3]");
 }
 
 #[test]
@@ -47,9 +43,9 @@ fn nvlink_is_better_than_a_switch_and_a_switch_than_numa() {
         link lab1[4,5]  nvlink 4
         job  a  2 x 3  pending
     "), @r"
-        start a1 lab1[4,5]
-        start a2 lab1[2,3]
-        start a3 lab1[0,1]
+    start a1 lab1[4,5]
+    start a2 lab1[2,3]
+    start a3 lab1[0,1]
     ");
 }
 
@@ -61,9 +57,7 @@ fn four_devices_of_one_island_are_better_than_two_and_two() {
         link lab1[4-7]  switch
         job  a  1  running lab1[1]
         job  b  4  pending
-    "), @r"
-        start b lab1[4,5,6,7]
-    ");
+    "), @"start b lab1[4,5,6,7]");
 }
 
 #[test]
@@ -74,8 +68,8 @@ fn equal_links_leave_the_lowest_indexes() {
         job  a  2  pending
         job  b  3  pending
     "), @r"
-        start a lab1[0,1]
-        start b lab1[2,3,4]
+    start a lab1[0,1]
+    start b lab1[2,3,4]
     ");
 }
 
@@ -87,9 +81,9 @@ fn a_model_is_found_by_its_words() {
         job  large  a100-80g:1  pending
         job  h      H100        pending
     "), @r"
-        start any lab1[0]
-        start large lab1[1]
-        start h lab1[2]
+    start any lab1[0]
+    start large lab1[1]
+    start h lab1[2]
     ");
 }
 
@@ -99,9 +93,9 @@ fn models_are_taken_in_the_order_of_preference() {
         node lab1  2 x a100 + 2 x h100
         job  a  h100|a100:1 x 3  pending
     "), @r"
-        start a1 lab1[2]
-        start a2 lab1[3]
-        start a3 lab1[0]
+    start a1 lab1[2]
+    start a2 lab1[3]
+    start a3 lab1[0]
     ");
 }
 
@@ -111,9 +105,7 @@ fn models_are_never_mixed_when_they_are_listed() {
         node lab1  1 x a100 + 2 x h100
         job  a  1  running lab1[1]
         job  b  h100|a100:2  pending
-    "), @r"
-        wait  b gpus_not_free_together need 2 free 1 on lab1
-    ");
+    "), @"wait  b gpus_not_free_together need 2 free 1 on lab1");
 }
 
 #[test]
@@ -121,9 +113,7 @@ fn without_a_model_two_alike_are_better_than_two_that_differ() {
     assert_snapshot!(answer("
         node lab1  1 x a100 + 2 x h100
         job  a  2  pending
-    "), @r"
-        start a lab1[1,2]
-    ");
+    "), @"start a lab1[1,2]");
 }
 
 #[test]
@@ -132,9 +122,7 @@ fn without_a_model_two_that_differ_are_better_than_none() {
         node lab1  1 x a100 + 2 x h100
         job  a  1  running lab1[1]
         job  b  2  pending
-    "), @r"
-        start b lab1[0,2]
-    ");
+    "), @"start b lab1[0,2]");
 }
 
 #[test]
@@ -144,8 +132,8 @@ fn least_memory_passes_over_small_devices() {
         job  a  60G..:1  pending
         job  b  40G..:2  pending
     "), @r"
-        start a lab1[2]
-        start b lab1[0,1]
+    start a lab1[2]
+    start b lab1[0,1]
     ");
 }
 
@@ -157,8 +145,8 @@ fn devices_that_others_use_are_left_alone() {
         job  a  1  pending
         job  b  2  pending
     "), @r"
-        start a lab1[1]
-        wait  b gpus_not_free need 2 free 0
+    start a lab1[1]
+    wait  b gpus_not_free need 2 free 0
     ");
 }
 
@@ -171,8 +159,8 @@ fn faulty_lost_and_silent_devices_are_left_alone() {
         gpu  lab1[2]  unknown
         job  a  1 x 2  pending
     "), @r"
-        start a1 lab1[3]
-        wait  a2 gpus_not_free need 1 free 0
+    start a1 lab1[3]
+    wait  a2 gpus_not_free need 1 free 0
     ");
 }
 
@@ -183,8 +171,8 @@ fn only_allowed_devices_are_given() {
         gpu  lab1[0,2-3]  forbidden
         job  a  1 x 2  pending
     "), @r"
-        start a1 lab1[1]
-        wait  a2 gpus_not_free need 1 free 0
+    start a1 lab1[1]
+    wait  a2 gpus_not_free need 1 free 0
     ");
 }
 
@@ -195,9 +183,7 @@ fn a_job_keeps_a_device_that_was_forbidden_later() {
         gpu  lab1[0]  forbidden
         job  a  1  running lab1[0]
         job  b  1  pending
-    "), @r"
-        wait  b gpus_not_free need 1 free 0
-    ");
+    "), @"wait  b gpus_not_free need 1 free 0");
 }
 
 #[test]
@@ -207,8 +193,8 @@ fn devices_in_mig_mode_are_not_given_whole() {
         gpu  lab1[0]  mig
         job  a  1 x 2  pending
     "), @r"
-        start a1 lab1[1]
-        wait  a2 gpus_not_free need 1 free 0
+    start a1 lab1[1]
+    wait  a2 gpus_not_free need 1 free 0
     ");
 }
 
@@ -221,10 +207,10 @@ fn random_gives_a_job_the_same_devices_whenever_it_is_asked() {
     ";
     assert_eq!(answer(scenario), answer(scenario));
     assert_snapshot!(answer(scenario), @r"
-        start a1 lab1[2]
-        start a2 lab1[4]
-        start a3 lab1[5]
-        start a4 lab1[6]
+    start a1 lab1[2]
+    start a2 lab1[4]
+    start a3 lab1[5]
+    start a4 lab1[6]
     ");
 }
 
@@ -234,9 +220,7 @@ fn random_gives_another_attempt_its_own_draw() {
         policy strategy random
         node lab1  8 x h100
         job  a  1  pending  attempt 2
-    "), @r"
-        start a#2 lab1[5]
-    ");
+    "), @"start a#2 lab1[5]");
 }
 
 #[test]
@@ -249,8 +233,8 @@ fn pack_stays_beside_what_is_busy() {
         job  a  1  running lab1[2]
         job  b  1 x 2  pending
     "), @r"
-        start b1 lab1[3]
-        start b2 lab1[0]
+    start b1 lab1[3]
+    start b2 lab1[0]
     ");
 }
 
@@ -264,7 +248,7 @@ fn spread_keeps_away_from_what_is_busy() {
         job  a  1  running lab1[0]
         job  b  1 x 2  pending
     "), @r"
-        start b1 lab1[2]
-        start b2 lab1[1]
+    start b1 lab1[2]
+    start b2 lab1[1]
     ");
 }

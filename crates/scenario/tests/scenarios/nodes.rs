@@ -12,8 +12,8 @@ fn small_jobs_fill_the_fuller_node_so_that_large_ones_find_a_whole_one() {
         job  b    1  pending
         job  big  4  pending
     "), @r"
-        start b lab2[1]
-        start big lab1[0,1,2,3]
+    start b lab2[1]
+    start big lab1[0,1,2,3]
     ");
 }
 
@@ -24,8 +24,8 @@ fn equal_nodes_are_taken_by_name() {
         node lab1  1 x h100
         job  a  1 x 2  pending
     "), @r"
-        start a1 lab1[0]
-        start a2 lab2[0]
+    start a1 lab1[0]
+    start a2 lab2[0]
     ");
 }
 
@@ -37,9 +37,7 @@ fn devices_of_two_nodes_are_not_given_to_one_task() {
         job  a  1  running lab1[0]
         job  b  1  running lab2[0]
         job  c  2  pending
-    "), @r"
-        wait  c gpus_not_free_together need 2 free 1 on lab1
-    ");
+    "), @"wait  c gpus_not_free_together need 2 free 1 on lab1");
 }
 
 #[test]
@@ -49,8 +47,8 @@ fn a_node_whose_agent_is_away_gets_nothing() {
         node lab2  1 x h100
         job  a  1 x 2  pending
     "), @r"
-        start a1 lab2[0]
-        wait  a2 gpus_not_free need 1 free 0
+    start a1 lab2[0]
+    wait  a2 gpus_not_free need 1 free 0
     ");
 }
 
@@ -62,8 +60,8 @@ fn jobs_wait_for_the_agent_of_the_only_node_that_has_the_model() {
         job  a  h100:2  pending
         job  b  v100:1  pending
     "), @r"
-        wait  b gpu_model_missing asked v100:1 most 0
-        wait  a agent_unreachable lab1
+    wait  b gpu_model_missing asked v100:1 most 0
+    wait  a agent_unreachable lab1
     ");
 }
 
@@ -74,8 +72,8 @@ fn jobs_wait_while_no_agent_answers() {
         job  a  1  pending
         job  b  0  pending
     "), @r"
-        wait  b agent_unreachable lab1
-        wait  a agent_unreachable lab1
+    wait  b agent_unreachable lab1
+    wait  a agent_unreachable lab1
     ");
 }
 
@@ -83,9 +81,7 @@ fn jobs_wait_while_no_agent_answers() {
 fn without_nodes_jobs_wait() {
     assert_snapshot!(answer("
         job  a  1  pending
-    "), @r"
-        wait  a agent_unreachable any
-    ");
+    "), @"wait  a agent_unreachable any");
 }
 
 #[test]
@@ -95,9 +91,7 @@ fn a_full_node_is_passed_over() {
         node lab2  4 x h100  cpus 16
         job  a  1  running lab1[0]  cpus 4
         job  b  1  pending  cpus 2
-    "), @r"
-        start b lab2[0]
-    ");
+    "), @"start b lab2[0]");
 }
 
 #[test]
@@ -108,8 +102,8 @@ fn the_preferred_model_is_worth_an_emptier_node() {
         job  a  h100|a100:1  pending
         job  b  a100|h100:1  pending
     "), @r"
-        start a lab2[0]
-        start b lab1[0]
+    start a lab2[0]
+    start b lab1[0]
     ");
 }
 
@@ -119,7 +113,5 @@ fn the_kind_that_is_short_is_named_on_a_node_where_it_is_short() {
         node lab1  1 x h100  cpus 2  mem 64G
         node lab2  1 x h100  cpus 32  mem 8G
         job  a  1  pending  cpus 4  mem 32G
-    "), @r"
-        wait  a cpu_or_mem_short CPU cores need 4 free 2 on lab1
-    ");
+    "), @"wait  a cpu_or_mem_short CPU cores need 4 free 2 on lab1");
 }

@@ -8,9 +8,7 @@ fn a_job_starts_where_there_is_room() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  1  pending
-    "), @r"
-        start a lab1[0]
-    ");
+    "), @"start a lab1[0]");
 }
 
 #[test]
@@ -27,8 +25,8 @@ fn small_jobs_go_first() {
         job  big    2  pending 3h
         job  small  1  pending 1m
     "), @r"
-        start small lab1[0]
-        wait  big gpus_not_free need 2 free 1
+    start small lab1[0]
+    wait  big gpus_not_free need 2 free 1
     ");
 }
 
@@ -39,8 +37,8 @@ fn among_equals_the_older_goes_first() {
         job  young  1  pending 1m
         job  old    1  pending 2h
     "), @r"
-        start old lab1[0]
-        wait  young gpus_not_free need 1 free 0
+    start old lab1[0]
+    wait  young gpus_not_free need 1 free 0
     ");
 }
 
@@ -50,9 +48,9 @@ fn among_equals_of_one_age_the_lower_id_goes_first() {
         node lab1  2 x h100
         job  a  1 x 3  pending 5m
     "), @r"
-        start a1 lab1[0]
-        start a2 lab1[1]
-        wait  a3 gpus_not_free need 1 free 0
+    start a1 lab1[0]
+    start a2 lab1[1]
+    wait  a3 gpus_not_free need 1 free 0
     ");
 }
 
@@ -63,8 +61,8 @@ fn a_job_that_waited_a_day_goes_before_smaller_ones() {
         job  big    2  pending 24h
         job  small  1  pending 23h
     "), @r"
-        start big lab1[0,1]
-        wait  small gpus_not_free need 1 free 0
+    start big lab1[0,1]
+    wait  small gpus_not_free need 1 free 0
     ");
 }
 
@@ -75,8 +73,8 @@ fn a_minute_less_than_a_day_is_not_a_day() {
         job  big    2  pending 1439
         job  small  1  pending 23h
     "), @r"
-        start small lab1[0]
-        wait  big gpus_not_free need 2 free 1
+    start small lab1[0]
+    wait  big gpus_not_free need 2 free 1
     ");
 }
 
@@ -87,8 +85,8 @@ fn among_escalated_jobs_the_oldest_goes_first_whatever_its_size() {
         job  small  1  pending 25h
         job  big    4  pending 26h
     "), @r"
-        start big lab1[0,1,2,3]
-        wait  small gpus_not_free need 1 free 0
+    start big lab1[0,1,2,3]
+    wait  small gpus_not_free need 1 free 0
     ");
 }
 
@@ -99,8 +97,8 @@ fn waits_before_and_after_a_hold_count_together_for_escalation() {
         job  big    2  pending 10h  waited 14h
         job  small  1  pending 20h
     "), @r"
-        start big lab1[0,1]
-        wait  small gpus_not_free need 1 free 0
+    start big lab1[0,1]
+    wait  small gpus_not_free need 1 free 0
     ");
 }
 
@@ -111,8 +109,8 @@ fn time_spent_held_does_not_count_for_escalation() {
         job  big    2  pending 10h  submitted 30h
         job  small  1  pending 20h
     "), @r"
-        start small lab1[0]
-        wait  big gpus_not_free need 2 free 1
+    start small lab1[0]
+    wait  big gpus_not_free need 2 free 1
     ");
 }
 
@@ -124,8 +122,8 @@ fn escalation_comes_as_soon_as_the_policy_says() {
         job  big    2  pending 61
         job  small  1  pending 59
     "), @r"
-        start big lab1[0,1]
-        wait  small gpus_not_free need 1 free 0
+    start big lab1[0,1]
+    wait  small gpus_not_free need 1 free 0
     ");
 }
 
@@ -137,8 +135,8 @@ fn priority_goes_before_size_age_and_escalation() {
         job  small   1  pending 1h
         job  urgent  4  pending  priority 10
     "), @r"
-        start urgent lab1[0,1,2,3]
-        wait  old ×2 gpus_not_free need 1 free 0
+    start urgent lab1[0,1,2,3]
+    wait  old ×2 gpus_not_free need 1 free 0
     ");
 }
 
@@ -149,8 +147,8 @@ fn a_negative_priority_goes_last() {
         job  later   1  pending 48h  priority -1
         job  normal  1  pending
     "), @r"
-        start normal lab1[0]
-        wait  later gpus_not_free need 1 free 0
+    start normal lab1[0]
+    wait  later gpus_not_free need 1 free 0
     ");
 }
 
@@ -162,8 +160,8 @@ fn priority_does_not_close_the_queue_for_what_still_fits() {
         job  urgent  4  pending  priority 10
         job  small   1  pending
     "), @r"
-        start small lab1[1]
-        wait  urgent gpus_not_free need 4 free 3
+    start small lab1[1]
+    wait  urgent gpus_not_free need 4 free 3
     ");
 }
 
@@ -175,8 +173,8 @@ fn fifo_takes_jobs_as_they_came() {
         job  big     2  pending 2m  priority -5
         job  small   1  pending 1m  priority 5
     "), @r"
-        start big lab1[0,1]
-        wait  small gpus_not_free need 1 free 0
+    start big lab1[0,1]
+    wait  small gpus_not_free need 1 free 0
     ");
 }
 
@@ -188,8 +186,8 @@ fn the_priority_preset_knows_no_size() {
         job  big    2  pending 2m
         job  small  1  pending 1m
     "), @r"
-        start big lab1[0,1]
-        wait  small gpus_not_free need 1 free 0
+    start big lab1[0,1]
+    wait  small gpus_not_free need 1 free 0
     ");
 }
 
@@ -201,8 +199,8 @@ fn the_valohai_preset_knows_no_priority() {
         job  urgent  2  pending 30m  priority 100
         job  small   1  pending 10m
     "), @r"
-        start small lab1[0]
-        wait  urgent gpus_not_free need 2 free 1
+    start small lab1[0]
+    wait  urgent gpus_not_free need 2 free 1
     ");
 }
 
@@ -214,8 +212,8 @@ fn an_order_without_keys_is_that_of_age() {
         job  young  1  pending 1m
         job  old    1  pending 2m
     "), @r"
-        start old lab1[0]
-        wait  young gpus_not_free need 1 free 0
+    start old lab1[0]
+    wait  young gpus_not_free need 1 free 0
     ");
 }
 
@@ -227,8 +225,8 @@ fn jobs_without_gpus_start_at_once() {
         job  cpu     0  pending  cpus 4
         job  gpu     1  pending
     "), @r"
-        start cpu lab1
-        wait  gpu gpus_not_free need 1 free 0
+    start cpu lab1
+    wait  gpu gpus_not_free need 1 free 0
     ");
 }
 
@@ -239,9 +237,7 @@ fn held_jobs_are_not_considered() {
         job  mine    1  held 3h
         job  theirs  1  held by admin 3h
         job  b       1  pending
-    "), @r"
-        start b lab1[0]
-    ");
+    "), @"start b lab1[0]");
 }
 
 #[test]
@@ -251,9 +247,7 @@ fn a_job_waits_for_those_it_comes_after() {
         job  first   1  running lab1[0] 5m
         job  second  1  waiting 5m  after first
         job  other   1  pending
-    "), @r"
-        start other lab1[1]
-    ");
+    "), @"start other lab1[1]");
 }
 
 #[test]
@@ -262,9 +256,7 @@ fn what_is_being_stopped_is_not_free_yet() {
         node lab1  1 x h100
         job  leaving  1  stopping lab1[0] 5m
         job  next     1  pending
-    "), @r"
-        wait  next gpus_not_free need 1 free 0
-    ");
+    "), @"wait  next gpus_not_free need 1 free 0");
 }
 
 #[test]
@@ -272,9 +264,7 @@ fn a_requeued_job_starts_as_its_next_attempt() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  again  1  pending 1m  attempt 3
-    "), @r"
-        start again#3 lab1[0]
-    ");
+    "), @"start again#3 lab1[0]");
 }
 
 #[test]
@@ -284,9 +274,9 @@ fn jobs_of_one_kind_wait_together() {
         job  sweep  1 x 5  pending 10m
         job  other  1      pending 1m  priority -1
     "), @r"
-        start sweep1 lab1[0]
-        start sweep2 lab1[1]
-        wait  sweep3 ×3 gpus_not_free need 1 free 0
-        wait  other gpus_not_free need 1 free 0
+    start sweep1 lab1[0]
+    start sweep2 lab1[1]
+    wait  sweep3 ×3 gpus_not_free need 1 free 0
+    wait  other gpus_not_free need 1 free 0
     ");
 }

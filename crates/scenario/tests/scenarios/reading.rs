@@ -27,7 +27,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         ("node a  2 h100", "1:11 expected x and a model: 2 x h100-80g"),
         (
             "node a  cpus many",
-            "1:14 \"many\" is not a number of cores: \"many\" is not a number of CPU cores; write, for example, 4 or 0.5",
+            "1:14 \"many\" is not a number of cores: \"many\" is not a number of CPU \
+             cores; write, for example, 4 or 0.5",
         ),
         ("node a\nnode a", "2:6 node a stands here twice"),
         ("gpu a[0] mig", "1:5 no node a stands above"),
@@ -61,7 +62,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         ("job a 1 pending\njob a 1 pending", "2:9 job a stands here twice"),
         (
             "job a 1 pending 5x",
-            "1:17 \"5x\" is not a length of time: \"5x\" is not a length of time (position 2: 'x'); write, for example, 1h30m or 45s",
+            "1:17 \"5x\" is not a length of time: \"5x\" is not a length of time \
+             (position 2: 'x'); write, for example, 1h30m or 45s",
         ),
     ] {
         assert_eq!(refusal(text), expected, "{text}");

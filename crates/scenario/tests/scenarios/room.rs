@@ -11,8 +11,8 @@ fn cores_run_out_before_devices() {
         job  b  1  pending  cpus 4
         job  c  1  pending  cpus 2
     "), @r"
-        start c lab1[1]
-        wait  b cpu_or_mem_short CPU cores need 4 free 2 on lab1
+    start c lab1[1]
+    wait  b cpu_or_mem_short CPU cores need 4 free 2 on lab1
     ");
 }
 
@@ -22,9 +22,9 @@ fn memory_runs_out_before_devices() {
         node lab1  4 x h100  mem 64G
         job  a  1 x 3  pending  mem 30G
     "), @r"
-        start a1 lab1[0]
-        start a2 lab1[1]
-        wait  a3 cpu_or_mem_short memory need 30 GiB free 4 GiB on lab1
+    start a1 lab1[0]
+    start a2 lab1[1]
+    wait  a3 cpu_or_mem_short memory need 30 GiB free 4 GiB on lab1
     ");
 }
 
@@ -34,9 +34,7 @@ fn who_asks_for_no_cores_books_none() {
         node lab1  2 x h100  cpus 1
         job  a  1  running lab1[0]  cpus 1
         job  b  1  pending
-    "), @r"
-        start b lab1[1]
-    ");
+    "), @"start b lab1[1]");
 }
 
 #[test]
@@ -45,9 +43,9 @@ fn half_cores_add_up() {
         node lab1  cpus 1
         job  a  0 x 3  pending  cpus 0.5
     "), @r"
-        start a1 lab1
-        start a2 lab1
-        wait  a3 cpu_or_mem_short CPU cores need 0.5 free 0 on lab1
+    start a1 lab1
+    start a2 lab1
+    wait  a3 cpu_or_mem_short CPU cores need 0.5 free 0 on lab1
     ");
 }
 
@@ -58,8 +56,8 @@ fn tasks_at_once_are_capped() {
         job  a  0  running lab1
         job  b  1 x 3  pending
     "), @r"
-        start b1 lab1[0]
-        wait  b2 ×2 cpu_or_mem_short tasks at once need 1 free 0 on lab1
+    start b1 lab1[0]
+    wait  b2 ×2 cpu_or_mem_short tasks at once need 1 free 0 on lab1
     ");
 }
 
@@ -69,9 +67,7 @@ fn what_is_being_stopped_keeps_its_memory_until_it_ends() {
         node lab1  2 x h100  mem 64G
         job  a  1  stopping lab1[0]  mem 60G
         job  b  1  pending  mem 10G
-    "), @r"
-        wait  b cpu_or_mem_short memory need 10 GiB free 4 GiB on lab1
-    ");
+    "), @"wait  b cpu_or_mem_short memory need 10 GiB free 4 GiB on lab1");
 }
 
 #[test]
@@ -81,8 +77,8 @@ fn a_machine_without_gpus_runs_what_needs_none() {
         job  a  0  pending  cpus 4
         job  b  1  pending
     "), @r"
-        start a lab1
-        wait  b gpu_model_missing asked 1 most 0
+    start a lab1
+    wait  b gpu_model_missing asked 1 most 0
     ");
 }
 
@@ -91,9 +87,7 @@ fn more_devices_than_the_machine_has_never_fit() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         job  a  5  pending
-    "), @r"
-        wait  a gpu_model_missing asked 5 most 4
-    ");
+    "), @"wait  a gpu_model_missing asked 5 most 4");
 }
 
 #[test]
@@ -101,9 +95,7 @@ fn more_memory_than_any_device_has_never_fits() {
     assert_snapshot!(answer("
         node lab1  2 x a100-40g + 1 x h100-80g
         job  a  100G..:1  pending
-    "), @r"
-        wait  a gpu_memory_too_small need 100 GiB largest 80 GiB
-    ");
+    "), @"wait  a gpu_memory_too_small need 100 GiB largest 80 GiB");
 }
 
 #[test]
@@ -111,9 +103,7 @@ fn a_model_that_is_not_there_never_fits() {
     assert_snapshot!(answer("
         node lab1  2 x a100-40g
         job  a  h100:1  pending
-    "), @r"
-        wait  a gpu_model_missing asked h100:1 most 0
-    ");
+    "), @"wait  a gpu_model_missing asked h100:1 most 0");
 }
 
 #[test]
@@ -121,7 +111,5 @@ fn more_of_a_list_of_models_than_there_is_of_one_never_fit() {
     assert_snapshot!(answer("
         node lab1  1 x a100 + 1 x h100
         job  a  h100|a100:2  pending
-    "), @r"
-        wait  a gpu_model_missing asked h100|a100:2 most 1
-    ");
+    "), @"wait  a gpu_model_missing asked h100|a100:2 most 1");
 }

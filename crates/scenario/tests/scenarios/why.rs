@@ -11,9 +11,9 @@ fn the_devices_are_busy_and_others_go_first() {
         job  b  1 x 2  pending 5m
         job  c  2      pending 9m
     "), @r"
-        b2  gpus_not_free need 1 free 0
-        c   gpus_not_free need 2 free 0
-            ahead_in_order 1 ahead, last job 3
+    b2  gpus_not_free need 1 free 0
+    c   gpus_not_free need 2 free 0
+        ahead_in_order 1 ahead, last job 3
     ");
 }
 
@@ -25,9 +25,9 @@ fn somebody_else_uses_the_device() {
         gpu  lab1[1]  unhealthy
         job  a  1  pending
     "), @r"
-        a   gpus_not_free need 1 free 0
-            unmanaged_process lab1[0] pid 4711 of bob
-            gpu_unhealthy lab1[1] Xid 79
+    a   gpus_not_free need 1 free 0
+        unmanaged_process lab1[0] pid 4711 of bob
+        gpu_unhealthy lab1[1] Xid 79
     ");
 }
 
@@ -40,12 +40,12 @@ fn an_admin_keeps_the_devices() {
         job  a  1       pending
         job  b  a100:1  pending 1m
     "), @r"
-        a   gpus_not_free need 1 free 0
-            gpu_not_allowed lab1[0]
-            gpu_unhealthy lab1[1] it is divided into MIG instances
-            ahead_in_order 1 ahead, last job 2
-        b   gpus_not_free need 1 free 0
-            gpu_unhealthy lab1[1] it is divided into MIG instances
+    a   gpus_not_free need 1 free 0
+        gpu_not_allowed lab1[0]
+        gpu_unhealthy lab1[1] it is divided into MIG instances
+        ahead_in_order 1 ahead, last job 2
+    b   gpus_not_free need 1 free 0
+        gpu_unhealthy lab1[1] it is divided into MIG instances
     ");
 }
 
@@ -56,8 +56,8 @@ fn it_is_held() {
         job  a  1  held
         job  b  1  held by admin
     "), @r"
-        a   held_by_user
-        b   held_by_admin
+    a   held_by_user
+    b   held_by_admin
     ");
 }
 
@@ -69,9 +69,9 @@ fn it_waits_for_another_job() {
         job  b  0  held
         job  c  1  waiting  after a,end:b
     "), @r"
-        b   held_by_user
-        c   waits_for_job job 1
-            waits_for_job job 2
+    b   held_by_user
+    c   waits_for_job job 1
+        waits_for_job job 2
     ");
 }
 
@@ -81,9 +81,7 @@ fn cores_are_short() {
         node lab1  2 x h100  cpus 4.5
         job  a  1  running lab1[0]  cpus 2
         job  b  1  pending  cpus 4
-    "), @r"
-        b   cpu_or_mem_short CPU cores need 4 free 2.5 on lab1
-    ");
+    "), @"b   cpu_or_mem_short CPU cores need 4 free 2.5 on lab1");
 }
 
 #[test]
@@ -104,16 +102,16 @@ fn who_is_ahead_is_counted_over_all_kinds_of_jobs() {
         job  d  2  pending 25h
         job  e  1  pending 1m
     "), @r"
-        b1  gpus_not_free need 1 free 0
-            ahead_in_order 2 ahead, last job 5
-        b2  gpus_not_free need 1 free 0
-            ahead_in_order 3 ahead, last job 2
-        b3  gpus_not_free need 1 free 0
-            ahead_in_order 4 ahead, last job 3
-        c   gpus_not_free need 1 free 0
-            ahead_in_order 1 ahead, last job 6
-        d   gpu_model_missing asked 2 most 1
-        e   gpus_not_free need 1 free 0
-            ahead_in_order 5 ahead, last job 4
+    b1  gpus_not_free need 1 free 0
+        ahead_in_order 2 ahead, last job 5
+    b2  gpus_not_free need 1 free 0
+        ahead_in_order 3 ahead, last job 2
+    b3  gpus_not_free need 1 free 0
+        ahead_in_order 4 ahead, last job 3
+    c   gpus_not_free need 1 free 0
+        ahead_in_order 1 ahead, last job 6
+    d   gpu_model_missing asked 2 most 1
+    e   gpus_not_free need 1 free 0
+        ahead_in_order 5 ahead, last job 4
     ");
 }
