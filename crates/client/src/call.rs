@@ -166,10 +166,6 @@ impl Client {
         &self.socket
     }
 
-    pub(crate) fn retry_for(&self) -> Duration {
-        self.retry_for
-    }
-
     /// Sends a request and reads the JSON that it is answered.
     pub(crate) fn ask<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
         self.with_tries(call.repeatable, |left| {
@@ -185,10 +181,23 @@ impl Client {
     }
 
     /// Sends a request and hands over the stream that it is answered with.
-    pub(crate) fn stream(&self, call: &Call) -> Result<Body, Error> {
+    pub(crate) fn stream(&self, call: &Call) -> Result<Response<Body>, Error> {
         let request = self.agent.configure_request(request_of(call, ()));
         let request = request.timeout_recv_response(self.timeout).build();
-        self.checked(self.agent.run(request)).map(Response::into_body)
+        self.checked(self.agent.run(request))
+    }
+
+    /// Opens a stream again whose connection was lost; waits for a server that is away.
+    pub(crate) fn stream_again(&self, call: &Call) -> Result<Response<Body>, Error> {
+        let began = Instant::now();
+        loop {
+            match self.stream(call) {
+                Err(error) if error.is_away() && began.elapsed() < self.retry_for => {
+                    std::thread::sleep(RETRY_PAUSE);
+                }
+                other => return other,
+            }
+        }
     }
 
     /// Sends a request whose body is read as it goes.

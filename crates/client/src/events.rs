@@ -1,16 +1,14 @@
 //! The stream of events, resumed by itself.
 
 use std::io::{BufRead, BufReader, Read};
-use std::time::{Duration, Instant};
 
 use gpool_wire::Event;
-use ureq::BodyReader;
+use ureq::http::Response;
+use ureq::{Body, BodyReader};
 
 use crate::call::{Call, Client, of_io};
 use crate::error::Error;
 
-/// Between two tries to resume.
-const RESUME_PAUSE: Duration = Duration::from_millis(100);
 /// Longest line of the stream; an event is a fraction of that.
 const LINE_MAX: u64 = 1 << 20;
 
@@ -26,7 +24,8 @@ pub struct Events {
 impl Events {
     pub(crate) fn open(client: Client, after: Option<String>) -> Result<Self, Error> {
         let mut events = Self { client, last: after, stream: None, failed: false };
-        events.connect()?;
+        let response = events.client.stream(&events.call())?;
+        events.read_from(response);
         Ok(events)
     }
 
@@ -36,15 +35,17 @@ impl Events {
         self.last.as_deref()
     }
 
-    fn connect(&mut self) -> Result<(), Error> {
+    fn call(&self) -> Call {
         let call = Call::get("/events").header("accept", &"text/event-stream");
-        let call = match &self.last {
+        match &self.last {
             Some(last) => call.header("last-event-id", last),
             None => call,
-        };
-        let body = self.client.stream(&call)?;
-        self.stream = Some(BufReader::new(body.into_with_config().limit(u64::MAX).reader()));
-        Ok(())
+        }
+    }
+
+    fn read_from(&mut self, response: Response<Body>) {
+        let body = response.into_body().into_with_config().limit(u64::MAX);
+        self.stream = Some(BufReader::new(body.reader()));
     }
 
     /// The next event of this connection; `None` where it ends.
@@ -71,15 +72,9 @@ impl Events {
     }
 
     fn resume(&mut self) -> Result<(), Error> {
-        let began = Instant::now();
-        loop {
-            match self.connect() {
-                Err(error) if error.is_away() && began.elapsed() < self.client.retry_for() => {
-                    std::thread::sleep(RESUME_PAUSE);
-                }
-                other => return other,
-            }
-        }
+        let response = self.client.stream_again(&self.call())?;
+        self.read_from(response);
+        Ok(())
     }
 }
 

@@ -158,18 +158,13 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// What a job has written, as it is; with `follow`, until the job has ended and all is read.
+    /// What a job has written, as it is; with `follow`, until the job has ended and all is read. A
+    /// stream that is followed goes on by itself when the connection is lost.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn logs(&self, id: &str, query: &LogQuery) -> Result<Logs, Error> {
-        let call = Call::get(&of_job(id, "/logs"))
-            .query("stream", &query.stream.as_str())
-            .query("follow", &query.follow)
-            .query_if("since", query.since.as_ref())
-            .query_if("tail", query.tail)
-            .query_if("attempt", query.attempt);
-        self.stream(&call).map(Logs::new)
+        Logs::open(self.clone(), id, query.clone())
     }
 
     fn act(&self, verb: &str, ids: &[String]) -> Result<List<JobChanged>, Error> {
@@ -178,7 +173,7 @@ impl Client {
     }
 }
 
-fn of_job(id: &str, rest: &str) -> String {
+pub(crate) fn of_job(id: &str, rest: &str) -> String {
     format!("/jobs/{}{rest}", escaped(id))
 }
 

@@ -1,9 +1,14 @@
 //! What jobs have written, as a stream of bytes.
 
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 
-use gpool_wire::Time;
+use gpool_wire::{LOG_OFFSET, Time};
+use ureq::http::Response;
 use ureq::{Body, BodyReader};
+
+use crate::call::{Call, Client};
+use crate::error::Error;
+use crate::jobs::of_job;
 
 /// Which of a job's two streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,7 +38,7 @@ pub struct LogQuery {
     pub stream: LogStream,
     /// Go on until the job has ended.
     pub follow: bool,
-    /// Only what the job wrote in files that were written to since then.
+    /// Nothing, if the output was last written to before then.
     pub since: Option<Time>,
     /// Only so many of the last lines, at first.
     pub tail: Option<u64>,
@@ -41,19 +46,61 @@ pub struct LogQuery {
     pub attempt: Option<u32>,
 }
 
+impl LogQuery {
+    fn call(&self, id: &str) -> Call {
+        Call::get(&of_job(id, "/logs"))
+            .query("stream", &self.stream.as_str())
+            .query("follow", &self.follow)
+            .query_if("since", self.since.as_ref())
+            .query_if("tail", self.tail)
+            .query_if("attempt", self.attempt)
+    }
+}
+
 /// A job's output; ends where the output does.
 pub struct Logs {
+    client: Client,
+    id: String,
+    query: LogQuery,
+    /// How far it has been read.
+    position: u64,
     reader: BodyReader<'static>,
 }
 
 impl Logs {
-    pub(crate) fn new(body: Body) -> Self {
-        Self { reader: body.into_with_config().limit(u64::MAX).reader() }
+    pub(crate) fn open(client: Client, id: &str, query: LogQuery) -> Result<Self, Error> {
+        let response = client.stream(&query.call(id))?;
+        let position = response.headers().get(LOG_OFFSET).and_then(|value| value.to_str().ok());
+        let position = position.and_then(|digits| digits.parse().ok()).unwrap_or(0);
+        let reader = reader(response);
+        Ok(Self { client, id: id.to_owned(), query, position, reader })
     }
+
+    fn resume(&mut self) -> Result<(), Error> {
+        let rest = LogQuery { since: None, tail: None, ..self.query.clone() };
+        let call = rest.call(&self.id).query("offset", &self.position);
+        self.reader = reader(self.client.stream_again(&call)?);
+        Ok(())
+    }
+}
+
+fn reader(response: Response<Body>) -> BodyReader<'static> {
+    response.into_body().into_with_config().limit(u64::MAX).reader()
 }
 
 impl Read for Logs {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.reader.read(buffer)
+        loop {
+            match self.reader.read(buffer) {
+                Ok(n_read) => {
+                    self.position += n_read as u64;
+                    return Ok(n_read);
+                }
+                Err(error) if !self.query.follow || error.kind() == ErrorKind::Interrupted => {
+                    return Err(error);
+                }
+                Err(_) => self.resume().map_err(io::Error::other)?,
+            }
+        }
     }
 }

@@ -69,9 +69,6 @@ catalogue! {
     NOT_JSON_TYPE = 107, EXIT_USAGE, 415, "the body is not declared as JSON",
         "Requests with a body need the header Content-Type: application/json (for bulk submissions also application/jsonl or application/x-ndjson).";
     /// See the catalogue.
-    HEADERS_TOO_LARGE = 108, EXIT_USAGE, 431, "the headers are too large",
-        "The headers of a request may have 16 kB together.";
-    /// See the catalogue.
     TOO_MANY_CONNECTIONS = 109, EXIT_OTHER, 429, "too many connections",
         "One user may have a limited number of connections open at once, so that a runaway script does not lock others out. Close watches and followed logs that are not needed, and use one call for many jobs.";
     /// See the catalogue.

@@ -1,0 +1,164 @@
+//! A server that answers as it is told: lost connections, strange answers, silence.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use gpool_client::{Client, Error, JobsQuery, LogQuery};
+use gpool_wire::JobCreate;
+
+/// What to do with one connection: send these bytes, having read a request; then close.
+type Script = Vec<String>;
+
+struct Pretender {
+    _folder: tempfile::TempDir,
+    socket: PathBuf,
+    requests: JoinHandle<Vec<String>>,
+}
+
+impl Pretender {
+    fn new(script: Script) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("api.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let requests = std::thread::spawn(move || {
+            let mut requests = Vec::new();
+            for answer in script {
+                let (mut stream, _) = listener.accept().unwrap();
+                requests.push(read_request(&mut BufReader::new(&mut stream)));
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+            requests
+        });
+        Self { _folder: folder, socket, requests }
+    }
+
+    fn client(&self) -> Client {
+        Client::at(&self.socket)
+    }
+
+    /// The requests that it got, once it has answered all that it was to.
+    fn requests(self) -> Vec<String> {
+        self.requests.join().unwrap()
+    }
+}
+
+fn read_request(stream: &mut impl BufRead) -> String {
+    let mut request = String::new();
+    while !request.ends_with("\r\n\r\n") {
+        assert_ne!(stream.read_line(&mut request).unwrap(), 0, "cut off: {request}");
+    }
+    let length = request.to_lowercase().lines().find_map(|line| {
+        line.strip_prefix("content-length: ").map(|digits| digits.parse::<usize>().unwrap())
+    });
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body).unwrap();
+    request + &String::from_utf8(body).unwrap()
+}
+
+fn json(body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+fn version() -> String {
+    json(r#"{"apiVersion":"gpool/v1","name":"gpool","version":"9","pid":1,"new":"field"}"#)
+}
+
+#[test]
+fn what_repeats_without_harm_is_asked_again() {
+    let server = Pretender::new(vec![String::new(), String::new(), version()]);
+    assert_eq!(server.client().version().unwrap().version, "9");
+    assert_eq!(server.requests().len(), 3);
+}
+
+#[test]
+fn a_submission_is_asked_again_only_under_its_key() {
+    let job = JobCreate { command: vec!["true".to_owned()], ..JobCreate::default() };
+    let server = Pretender::new(vec![String::new()]);
+    let error = server.client().submit(&job, None).unwrap_err();
+    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+    assert_eq!(error.exit_code(), 3);
+    assert_eq!(server.requests().len(), 1);
+
+    let refusal = r#"{"code":"GP0704","status":409,"detail":"other"}"#;
+    let answer =
+        format!("HTTP/1.1 409 Conflict\r\ncontent-length: {}\r\n\r\n{refusal}", refusal.len());
+    let server = Pretender::new(vec![String::new(), answer]);
+    let error = server.client().submit(&job, Some("k 1")).unwrap_err();
+    assert_eq!(error.exit_code(), 7, "{error:?}");
+    let requests = server.requests();
+    assert_eq!(requests[0], requests[1]);
+    assert!(requests[0].to_lowercase().contains("idempotency-key: k%201"), "{}", requests[0]);
+}
+
+#[test]
+fn a_lost_server_is_not_waited_for_for_ever() {
+    let server = Pretender::new(vec![String::new()]);
+    let client = server.client().with_retries(Duration::from_millis(1));
+    let error = client.version().unwrap_err();
+    assert!(error.is_away(), "{error:?}");
+}
+
+#[test]
+fn silence_ends_at_the_time_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("api.sock");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let client = Client::at(&socket).with_timeout(Some(Duration::from_millis(30)));
+    let error = client.version().unwrap_err();
+    assert!(matches!(error, Error::TimedOut), "{error:?}");
+    assert_eq!(error.exit_code(), 8);
+}
+
+#[test]
+fn what_is_no_gpool_is_not_believed() {
+    for answer in [
+        json("[]"),
+        json("not json"),
+        "HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\noops".to_owned(),
+        "SSH-2.0-OpenSSH\r\n".to_owned(),
+    ] {
+        let server = Pretender::new(vec![answer.clone()]);
+        let error = server.client().with_retries(Duration::ZERO).version().unwrap_err();
+        assert_eq!(error.problem().code, "GP0306", "{answer}: {error:?}");
+    }
+}
+
+#[test]
+fn queries_and_paths_are_escaped() {
+    let list = json(r#"{"apiVersion":"gpool/v1","items":[]}"#);
+    let server = Pretender::new(vec![list]);
+    let query = JobsQuery { name: Some("a b&state=all#x".to_owned()), ..JobsQuery::default() };
+    assert!(server.client().jobs(&query).unwrap().items.is_empty());
+    let request = server.requests().remove(0);
+    assert!(request.starts_with("GET /api/v1/jobs?name=a%20b%26state%3Dall%23x HTTP/1.1\r\n"));
+    let server = Pretender::new(vec![version()]);
+    drop(server.client().job("../x?y"));
+    assert!(server.requests().remove(0).starts_with("GET /api/v1/jobs/..%2Fx%3Fy HTTP/1.1\r\n"));
+}
+
+#[test]
+fn followed_logs_go_on_at_their_byte() {
+    let head = |offset| {
+        format!(
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ngpool-log-offset: {offset}\r\n\r\n"
+        )
+    };
+    let cut = format!("{}5\r\nhello\r\n", head(10));
+    let rest = format!("{}6\r\n world\r\n0\r\n\r\n", head(15));
+    let server = Pretender::new(vec![cut, rest]);
+    let query = LogQuery { follow: true, tail: Some(1), ..LogQuery::default() };
+    let mut text = String::new();
+    server.client().logs("7", &query).unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "hello world");
+    let requests = server.requests();
+    assert!(requests[0].contains("tail=1"), "{}", requests[0]);
+    assert!(requests[1].contains("offset=15") && !requests[1].contains("tail"), "{}", requests[1]);
+}

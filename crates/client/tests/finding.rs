@@ -1,0 +1,89 @@
+//! Where a server is looked for, and what is said when none is there.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use gpool_client::socket::{Surroundings, check_folder, check_length};
+use gpool_client::{Client, Error, Place};
+
+fn of_ana() -> Surroundings {
+    Surroundings { uid: 1001, ..Surroundings::default() }
+}
+
+fn named(path: &str) -> Place {
+    Place::Named(PathBuf::from(path))
+}
+
+#[test]
+fn the_nearest_word_wins() {
+    let mut around = of_ana();
+    around.runtime_dir = Some("/run/user/1001".into());
+    let usual = Place::Usual {
+        own: "/run/user/1001/gpool/api.sock".into(),
+        machine: "/run/gpool/api.sock".into(),
+    };
+    assert_eq!(around.place(None).unwrap(), usual);
+    around.socket = Some("/tmp/a.sock".into());
+    assert_eq!(around.place(None).unwrap(), named("/tmp/a.sock"));
+    around.server = Some("unix:/tmp/b.sock".into());
+    assert_eq!(around.place(None).unwrap(), named("/tmp/b.sock"));
+    assert_eq!(around.place(Some("/tmp/c.sock")).unwrap(), named("/tmp/c.sock"));
+    assert_eq!(around.place(Some("unix:///tmp/c.sock")).unwrap(), named("/tmp/c.sock"));
+}
+
+#[test]
+fn own_sockets_are_where_nobody_else_can_be() {
+    assert_eq!(of_ana().own_socket(), Path::new("/tmp/gpool-1001/api.sock"));
+    let relative = Surroundings { runtime_dir: Some("run".into()), ..of_ana() };
+    assert_eq!(relative.own_socket(), Path::new("/tmp/gpool-1001/api.sock"));
+    let root = Surroundings { uid: 0, runtime_dir: Some("/run/user/0".into()), ..of_ana() };
+    assert_eq!(root.own_socket(), Path::new("/run/gpool/api.sock"));
+}
+
+#[test]
+fn what_is_no_socket_is_refused_with_the_way_out() {
+    for server in ["https://lab1:7878", "lab1", "http://[::1]/", ""] {
+        let error = of_ana().place(Some(server)).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{server}");
+        assert!(error.to_string().contains("unix:/path"), "{error}");
+    }
+    let long = PathBuf::from(format!("/tmp/{}", "x".repeat(103)));
+    let error = check_length(&long).unwrap_err();
+    assert!(error.to_string().contains("108 bytes"), "{error}");
+    assert!(error.to_string().contains("GPOOL_SOCKET"), "{error}");
+    assert!(check_length(&PathBuf::from(format!("/tmp/{}", "x".repeat(102)))).is_ok());
+}
+
+#[test]
+fn a_folder_of_somebody_else_is_not_trusted() {
+    let place = tempfile::tempdir().unwrap();
+    let uid = rustix::process::geteuid().as_raw();
+    let folder = place.path().join("gpool");
+    assert!(check_folder(&folder, uid).is_ok(), "there is none, so there is no socket in it");
+    std::fs::create_dir(&folder).unwrap();
+    let mode = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(&folder, mode(0o700)).unwrap();
+    assert!(check_folder(&folder, uid).is_ok());
+    assert!(matches!(check_folder(&folder, uid + 1), Err(Error::SocketNotOurs { .. })));
+    std::fs::set_permissions(&folder, mode(0o770)).unwrap();
+    assert!(check_folder(&folder, uid).unwrap_err().to_string().contains("770"));
+    std::fs::set_permissions(&folder, mode(0o700)).unwrap();
+    let link = place.path().join("link");
+    symlink(&folder, &link).unwrap();
+    assert!(check_folder(&link, uid).is_err(), "somebody else may have put it there");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("api.sock");
+    let error = Client::at(&socket).version().unwrap_err();
+    let problem = error.problem();
+    assert_eq!((error.exit_code(), problem.code.as_str()), (3, "GP0301"));
+    assert_eq!(problem.why, [format!("{}: there is no such socket", socket.display())]);
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let problem = Client::at(&socket).version().unwrap_err().problem();
+    assert!(problem.why[0].contains("nobody listens"), "{problem:?}");
+}

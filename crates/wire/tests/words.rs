@@ -1,0 +1,232 @@
+//! Every refusal and reason has a code, a place in the catalogue, and words that a person can act
+//! on.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
+
+use std::collections::BTreeSet;
+
+use gpool_model::gpu::GpuRequest;
+use gpool_model::job::JobState;
+use gpool_model::refusal::LargestFit;
+use gpool_model::{
+    Bytes, DeviceUuid, JobId, NodeName, ProjectName, Reason, Refusal, ResourceKind, Timestamp,
+};
+use gpool_wire::catalogue::{self, CATALOGUE};
+use gpool_wire::{Problem, json};
+
+fn h100(count: u32) -> GpuRequest {
+    GpuRequest::parse(&format!("h100:{count}")).unwrap()
+}
+
+fn lab7() -> NodeName {
+    NodeName::new("lab7")
+}
+
+fn text(words: &str) -> String {
+    words.to_owned()
+}
+
+/// One of each kind. A kind that is added does not compile until it is here.
+fn refusals() -> Vec<Refusal> {
+    let id = JobId::single(7);
+    let all = vec![
+        Refusal::Invalid { field: text("mem"), why: text("no unit") },
+        Refusal::TooLarge { what: text("the request"), most: text("1 MiB") },
+        Refusal::NoGpus { asked: h100(1), why: text("no driver") },
+        Refusal::ImpossibleGpus {
+            asked: h100(16),
+            largest: Some(LargestFit { n_devices: 8, node: lab7(), n_in_cluster: 16 }),
+            nearest: None,
+            models: vec![(text("H100-80G"), 8)],
+        },
+        Refusal::ImpossibleResource {
+            kind: ResourceKind::Memory,
+            asked: Bytes::from_gib(2000).get(),
+            largest: Bytes::from_gib(500).get(),
+            node: Some(lab7()),
+        },
+        Refusal::NotPermitted { what: text("cancel job 7 of user ana") },
+        Refusal::PriorityTooHigh { asked: 10, most: 0 },
+        Refusal::NoSuchJob { id },
+        Refusal::NoSuchProject {
+            name: ProjectName::new("nlp"),
+            projects: vec![ProjectName::new("default")],
+        },
+        Refusal::NoSuchNode { name: lab7() },
+        Refusal::NoSuchDevice { device: text("9"), node: lab7(), n_devices: 8 },
+        Refusal::AlreadyEnded { id, state: JobState::Failed },
+        Refusal::WrongState { id, state: JobState::Running, action: text("release") },
+        Refusal::VersionConflict { id, expected: 3, found: 4 },
+        Refusal::DependencyNeverMet { job: id, state: JobState::Failed },
+        Refusal::KeyReused { key: text("k") },
+        Refusal::StorageFull { why: text("no space left on device") },
+        Refusal::Internal { why: text("a thread ended") },
+        Refusal::ShuttingDown,
+    ];
+    for refusal in &all {
+        match refusal {
+            Refusal::Invalid { .. }
+            | Refusal::TooLarge { .. }
+            | Refusal::NoGpus { .. }
+            | Refusal::ImpossibleGpus { .. }
+            | Refusal::ImpossibleResource { .. }
+            | Refusal::NotPermitted { .. }
+            | Refusal::PriorityTooHigh { .. }
+            | Refusal::NoSuchJob { .. }
+            | Refusal::NoSuchProject { .. }
+            | Refusal::NoSuchNode { .. }
+            | Refusal::NoSuchDevice { .. }
+            | Refusal::AlreadyEnded { .. }
+            | Refusal::WrongState { .. }
+            | Refusal::VersionConflict { .. }
+            | Refusal::DependencyNeverMet { .. }
+            | Refusal::KeyReused { .. }
+            | Refusal::StorageFull { .. }
+            | Refusal::Internal { .. }
+            | Refusal::ShuttingDown => {}
+        }
+    }
+    all
+}
+
+#[test]
+fn every_refusal_is_a_problem_with_its_code() {
+    let refusals = refusals();
+    let codes: BTreeSet<_> = refusals.iter().map(Refusal::code).collect();
+    assert_eq!(codes.len(), refusals.len(), "two kinds share a code, or one is missing");
+    for refusal in refusals {
+        let problem = Problem::from(&refusal);
+        assert_eq!(problem.code, refusal.code().to_string());
+        assert!((400..600).contains(&problem.status), "{problem:?}");
+        assert!((1..=8).contains(&problem.exit_code()), "{problem:?}");
+        for line in problem.why.iter().chain(&problem.tries).chain([&problem.detail]) {
+            assert!(!line.is_empty() && !line.ends_with('.') && !line.contains('\n'), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn an_impossible_request_names_what_fits() {
+    let problem = Problem::from(&refusals()[3]);
+    assert_eq!(problem.detail, "no node could ever run this: 16 × H100 on one node");
+    assert_eq!(problem.why, ["the most on one node is 8, on lab7; there are 16 H100 GPUs in all"]);
+    assert_eq!(problem.tries[0], "gpool run --gpus 'h100:8' -- …");
+    assert_eq!((problem.code.as_str(), problem.exit_code()), ("GP0412", 4));
+    let problem = Problem::from(&refusals()[4]);
+    assert_eq!(problem.detail, "no node could ever run this: 1.9 TiB of memory on one node");
+    assert_eq!(problem.why, ["the largest is lab7 with 500 GiB of memory"]);
+    assert_eq!(problem.tries[0], "--mem 500G");
+}
+
+#[test]
+fn a_model_that_nobody_has_names_those_there_are() {
+    let refusal = Refusal::ImpossibleGpus {
+        asked: h100(1),
+        largest: None,
+        nearest: Some(GpuRequest::parse("a100:1").unwrap()),
+        models: vec![(text("A100-80G"), 4), (text("T4"), 1)],
+    };
+    let problem = Problem::from(&refusal);
+    assert_eq!(problem.why, ["the nodes have A100-80G (up to 4), T4 (up to 1)"]);
+    assert_eq!(problem.tries[0], "gpool run --gpus 'a100:1' -- …");
+}
+
+#[test]
+fn the_catalogue_is_whole() {
+    let mut last = 0;
+    for entry in CATALOGUE {
+        assert!(entry.code.0 > last, "{} is out of order", entry.code);
+        last = entry.code.0;
+        assert!((1..=8).contains(&entry.exit), "{}", entry.code);
+        assert!((400..600).contains(&entry.status), "{}", entry.code);
+        assert!(entry.help.len() > 60 && entry.help.ends_with('.'), "{}", entry.code);
+        assert!(!entry.title.ends_with('.'), "{}", entry.code);
+        for text in [entry.code.to_string(), entry.code.to_string().to_lowercase()] {
+            assert_eq!(catalogue::find(&text), Some(entry));
+        }
+    }
+    for refusal in refusals() {
+        assert!(catalogue::entry(refusal.code()).is_some(), "{refusal:?}");
+    }
+    for text in ["", "GP", "GP9999", "x", "GP04 12", "é"] {
+        assert_eq!(catalogue::find(text), None, "{text:?}");
+    }
+}
+
+#[test]
+fn a_problem_of_a_newer_server_has_an_exit_code() {
+    let problem: Problem = json::read(br#"{"code":"GP7777","status":404,"detail":"x"}"#).unwrap();
+    assert_eq!((problem.entry(), problem.exit_code()), (None, 6));
+}
+
+fn reasons() -> Vec<(Reason, &'static str)> {
+    let (node, index, device) = (lab7(), 3, DeviceUuid::new("GPU-3"));
+    let (job, since) = (JobId::single(7), Timestamp::new(0));
+    vec![
+        (Reason::GpusNotFree { need: 4, free: 2 }, "4 GPUs needed, 2 free"),
+        (
+            Reason::GpusNotFreeTogether { need: 4, free: 2, node: node.clone() },
+            "4 GPUs needed together; lab7 has 2 free",
+        ),
+        (Reason::GpuModelMissing { asked: h100(2), most: 0 }, "no node has 2 × H100"),
+        (
+            Reason::GpuMemoryTooSmall { need: Bytes::from_gib(80), largest: Bytes::from_gib(40) },
+            "GPUs of at least 80 GiB needed; the largest has 40 GiB",
+        ),
+        (
+            Reason::CpuOrMemShort {
+                kind: ResourceKind::Cpu,
+                need: 4000,
+                free: 500,
+                node: node.clone(),
+            },
+            "4 CPU cores needed; lab7 has 0.5 CPU cores free",
+        ),
+        (Reason::AheadInOrder { job, n_ahead: 1 }, "job 7 goes first"),
+        (Reason::WaitsForJob { job }, "waits for job 7 to end"),
+        (Reason::HeldByUser { since }, "held by its user until released"),
+        (Reason::HeldByAdmin { since }, "held by an admin until released"),
+        (
+            Reason::UnmanagedProcess {
+                node: node.clone(),
+                index,
+                device: device.clone(),
+                pid: 42,
+                user: Some(text("eve")),
+                name: Some(text("python")),
+            },
+            "GPU 3 of lab7 is used outside gpool: pid 42 python (user eve)",
+        ),
+        (
+            Reason::GpuUnhealthy {
+                node: node.clone(),
+                index,
+                device: device.clone(),
+                why: text("Xid 79"),
+            },
+            "GPU 3 of lab7 can't be used: Xid 79",
+        ),
+        (
+            Reason::GpuNotAllowed { node: node.clone(), index, device },
+            "GPU 3 of lab7 is kept from new work by an admin",
+        ),
+        (Reason::AgentUnreachable { node }, "the agent of lab7 does not answer"),
+    ]
+}
+
+#[test]
+fn every_reason_has_words_and_facts() {
+    for (reason, words) in reasons() {
+        let shown = gpool_wire::Reason::new(&reason, true);
+        assert_eq!((shown.code.as_str(), shown.text.as_str()), (reason.code(), words));
+        let json = serde_json::to_value(&shown).unwrap();
+        assert_eq!(serde_json::from_value::<gpool_wire::Reason>(json.clone()).unwrap(), shown);
+        assert_eq!((&json["code"], &json["blocking"]), (&reason.code().into(), &true.into()));
+    }
+    let (held, _) = &reasons()[7];
+    let facts = gpool_wire::Reason::new(held, true).facts;
+    assert_eq!(facts["since"], "1970-01-01T00:00:00.000Z");
+    let (short, _) = &reasons()[4];
+    let facts = gpool_wire::Reason::new(short, true).facts;
+    assert_eq!((&facts["kind"], &facts["need"]), (&"cpus".into(), &4.0.into()));
+}
