@@ -43,7 +43,7 @@ pub enum Verb {
     Doctor(doctor::DoctorArgs),
     /// Show the versions of this command and of the server
     Version(version::VersionArgs),
-    /// See [`run`].
+    /// Run a command as a job and stay with it
     #[command(args_override_self = true)]
     Run(run::RunArgs),
     /// Hand in a job and print its id

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use gpool_client::Client;
 use gpool_wire::{JobCreate, Written, catalogue};
+use rustix::fs::{Access, access};
 
 use crate::args::job_flags::JobFlags;
 use crate::failure::{Failure, Result};
@@ -96,7 +97,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         umask: caller::umask(),
         ..JobCreate::default()
     };
-    let (remarks, warnings) = (Vec::new(), Vec::new());
+    let (remarks, warnings) = (Vec::new(), unusable_files(&job));
     Ok(Request { job, after: flags.after, no_queue: flags.no_queue, remarks, warnings })
 }
 
@@ -186,6 +187,28 @@ fn not_found(command: &[String], directory: Option<&str>) -> Option<String> {
         .then(|| format!("there is no program {program:?} in PATH now; the job will look again"))
 }
 
+/// Warnings about files that can't be read or made now. They may be there when the job starts, so
+/// they are no errors.
+fn unusable_files(job: &JobCreate) -> Vec<String> {
+    let here = Path::new(job.directory.as_deref().unwrap_or("/"));
+    let mut warnings = Vec::new();
+    if let Some(path) = job.stdin.as_ref().filter(|path| !here.join(path).exists()) {
+        warnings.push(format!("there is no file {path} to read now"));
+    }
+    for (flag, path) in [("--stdout", &job.stdout), ("--stderr", &job.stderr)] {
+        let Some(path) = path.as_ref().map(|path| here.join(path)) else { continue };
+        let folder = path.parent().unwrap_or(here);
+        if path.is_dir() {
+            warnings.push(format!("{flag}: {} is a folder", path.display()));
+        } else if !folder.is_dir() {
+            warnings.push(format!("{flag}: there is no folder {} now", folder.display()));
+        } else if access(folder, Access::WRITE_OK).is_err() {
+            warnings.push(format!("{flag}: {} can't be written", folder.display()));
+        }
+    }
+    warnings
+}
+
 /// What a job that would have to wait is refused with.
 #[must_use]
 pub fn would_wait(reasons: &[gpool_wire::Reason]) -> Failure {
@@ -223,6 +246,19 @@ mod tests {
         for text in ["", "ok:", "1,,2", "all", "fail:all"] {
             assert!(dependencies(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn files_that_can_not_be_used_are_warned_about() {
+        let job = JobCreate {
+            directory: Some("/tmp".to_owned()),
+            stdin: Some("no-such-file".to_owned()),
+            stdout: Some("/nonexistent/out".to_owned()),
+            stderr: Some("/tmp".to_owned()),
+            ..JobCreate::default()
+        };
+        assert_eq!(unusable_files(&job).len(), 3);
+        assert_eq!(unusable_files(&JobCreate::default()), Vec::<String>::new());
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub fn page(job: &Job, view: &View<'_>) -> String {
         page.label("end", &words::end(job));
     }
     let reasons: Vec<String> = job.reasons.iter().map(|reason| reason.text.clone()).collect();
-    page.labels("waits for", &reasons);
+    page.labels("because", &reasons);
     if let Some(usage) = &job.usage {
         let memory = gpool_model::Bytes::new(usage.memory_peak);
         let (user, system) = (span(usage.cpu_user_s), span(usage.cpu_system_s));
@@ -101,15 +101,20 @@ fn spoken_place(placed: &PlacedOn) -> String {
     }
 }
 
-/// Why a job does not start at once: `job 1844 waits: 4 GPUs needed together; lab1 has 2 free`.
+/// Why a job does not start at once, and what to do next: `job 1844 waits: 4 GPUs needed together;
+/// lab1 has 2 free. gpool why 1844`.
 #[must_use]
 pub fn waits(job: &Job) -> Option<String> {
-    let word = match job.state {
-        JobState::Held => "is held",
-        JobState::Waiting | JobState::Pending => "waits",
+    let id = &job.id;
+    let text = match job.state {
+        JobState::Held => format!("job {id} is held. gpool release {id}"),
+        JobState::Waiting | JobState::Pending => {
+            let why = &job.reasons.first()?.text;
+            // Some reasons say the word themselves.
+            let word = if why.starts_with("waits ") { "" } else { "waits: " };
+            format!("job {id} {word}{why}. gpool why {id}")
+        }
         _ => return None,
     };
-    let why = job.reasons.first().map(|reason| format!(": {}", reason.text)).unwrap_or_default();
-    let text = format!("job {} {word}{why}. gpool why {}", job.id, job.id);
     Some(super::safe::safe(&text).into_owned())
 }

@@ -5,11 +5,11 @@
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
-use gpool_wire::API_VERSION;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::safe::{safe, safe_json};
+use super::json;
+use super::safe::safe;
 use super::table::{Cell, Table};
 use super::view::View;
 use crate::args::list::{Format, ListFlags};
@@ -174,17 +174,10 @@ impl<T: Serialize> Noun<T> {
                 }
                 text
             }
-            Format::Json => {
-                let items: Vec<&Value> = rows.iter().map(|row| &row.json).collect();
-                let document = json!({"apiVersion": API_VERSION, "items": items});
-                format!("{}\n", safe_json(&format!("{document:#}")))
-            }
-            Format::Jsonl => {
-                let lines = rows.iter().map(|row| format!("{}\n", row.json));
-                safe_json(&lines.collect::<String>()).into_owned()
-            }
+            Format::Json => json::list(&rows.iter().map(|row| &row.item).collect::<Vec<_>>()),
+            Format::Jsonl => json::lines(&rows.iter().map(|row| &row.item).collect::<Vec<_>>()),
             Format::Csv | Format::Tsv => {
-                let usual = scalar_keys(rows);
+                let usual = self.keys(rows);
                 let usual: Vec<&str> = usual.iter().map(String::as_str).collect();
                 let picked = self.pick(rows, columns, &usual, false)?;
                 separated(rows, &picked, look, form)
@@ -225,6 +218,18 @@ impl<T: Serialize> Noun<T> {
     }
 }
 
+impl<T> Noun<T> {
+    /// Every key: first those that people see, in their order.
+    fn keys(&self, rows: &[Row<T>]) -> Vec<String> {
+        let Some(object) = rows.first().and_then(|row| row.json.as_object()) else {
+            return self.table.iter().map(|name| (*name).to_owned()).collect();
+        };
+        let mut keys: Vec<String> = object.keys().cloned().collect();
+        keys.sort_by_key(|key| self.wide.iter().position(|name| name == key).unwrap_or(usize::MAX));
+        keys
+    }
+}
+
 /// How text for people looks.
 pub struct Look<'a> {
     /// Who reads it.
@@ -254,15 +259,6 @@ fn cell<T>(row: &Row<T>, picked: &Picked<'_, T>, view: &View<'_>) -> Cell {
         Picked::Column(column) => (column.cell)(&row.item, view),
         Picked::Key(key) => Cell::new(&plain(&row.json[*key])),
     }
-}
-
-/// The keys whose values are no lists and no objects, in the order in which they are written.
-fn scalar_keys<T>(rows: &[Row<T>]) -> Vec<String> {
-    let Some(object) = rows.first().and_then(|row| row.json.as_object()) else { return Vec::new() };
-    let is_scalar = |key: &String| {
-        rows.iter().all(|row| !row.json[key].is_array() && !row.json[key].is_object())
-    };
-    object.keys().filter(|key| is_scalar(key)).cloned().collect()
 }
 
 fn separated<T>(

@@ -6,6 +6,7 @@ pub mod events;
 pub mod gpus;
 pub mod job;
 pub mod jobs;
+pub mod json;
 pub mod list;
 pub mod nodes;
 pub mod page;

@@ -25,12 +25,10 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
     let now = view.clock.short(why.as_of, why.as_of);
     let waits = matches!(job.state, JobState::Held | JobState::Waiting | JobState::Pending);
     if !waits {
-        page.line(&format!(
-            "Now {now}. It is {} and waits for nothing.",
-            words::state(job.state.as_str())
-        ));
+        let word = words::state(job.state.as_str());
+        page.line(&format!("Now {now}. It waits for nothing: it is in state {word}."));
         if !job.placement.is_empty() {
-            page.line(&format!("It has {}.", words::places(&job.placement)));
+            page.line(&format!("Where: {}.", words::places(&job.placement)));
         }
         return page.text();
     }
@@ -54,8 +52,6 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
             page.line(&format!("{:<13} {devices}", ""));
         }
     }
-    page.line("");
-    page.line(&format!("Decision log: gpool events {}", job.id));
     page.text()
 }
 

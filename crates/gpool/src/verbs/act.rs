@@ -5,12 +5,12 @@ use std::io::{BufRead as _, IsTerminal as _};
 
 use gpool_client::Client;
 use gpool_wire::{JobChanged, List};
-use serde_json::json;
 
 use crate::args::jobs::Jobs;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::render::json;
 use crate::render::safe::safe;
 use crate::render::words::{count, state};
 use crate::resolve::{self, Scope};
@@ -44,8 +44,7 @@ pub fn on_jobs(
 
 fn report(changed: &[JobChanged], session: &Session) -> Result {
     if session.global.json {
-        let document = json!({"apiVersion": gpool_wire::API_VERSION, "items": changed});
-        session.screen.data(&format!("{document:#}\n"))?;
+        session.screen.data(&json::list(changed))?;
     } else if !session.screen.quiet {
         let line =
             |job: &JobChanged| format!("job {} {}\n", safe(&job.id), state(job.state.as_str()));

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::render::json;
 use crate::session::{Session, state_dir};
 
 /// Copy the store into one file; the server may go on meanwhile
@@ -30,13 +31,12 @@ pub fn run(args: &BackupArgs, session: &Session) -> Result {
     let made = gpool_store::backup(&dir, &args.to).map_err(|error| fault(&error))?;
     if session.global.json {
         let document = json!({
-            "apiVersion": gpool_wire::API_VERSION,
             "file": args.to,
             "revision": made.revision,
             "records": made.n_records,
             "blobs": made.n_blobs,
         });
-        session.screen.data(&format!("{document:#}\n"))?;
+        session.screen.data(&json::one(document))?;
     } else {
         session.screen.note(&format!(
             "{}: {} records and {} files as of revision {}",

@@ -7,12 +7,12 @@ use clap::Args;
 use gpool_client::socket::{PATH_MAX, Surroundings};
 use gpool_device::{DevicesArg, Opened};
 use gpool_model::{Bytes, NodeName};
-use gpool_sys::capability::Capabilities;
+use gpool_sys::capability::{Capabilities, Held};
 use serde::Serialize;
-use serde_json::json;
 
 use crate::exit::Exit;
 use crate::failure::Result;
+use crate::render::json;
 use crate::render::style::Style;
 use crate::render::table::{Cell, Table};
 use crate::session::{Session, own_socket, state_dir};
@@ -80,14 +80,8 @@ pub fn run(args: &DoctorArgs, session: &Session) -> Result {
     let is_wrong = probes.iter().any(|probe| probe.verdict == Verdict::Wrong);
     match args.output.or_json(session.global.json) {
         super::PageFormat::Text => session.screen.data(&table(&probes, session))?,
-        super::PageFormat::Json => {
-            let document = json!({"apiVersion": gpool_wire::API_VERSION, "items": probes});
-            session.screen.data(&format!("{document:#}\n"))?;
-        }
-        super::PageFormat::Jsonl => {
-            let lines = probes.iter().map(|probe| format!("{}\n", json!(probe)));
-            session.screen.data(&lines.collect::<String>())?;
-        }
+        super::PageFormat::Json => session.screen.data(&json::list(&probes))?,
+        super::PageFormat::Jsonl => session.screen.data(&json::lines(&probes))?,
     }
     Ok(if is_wrong { Exit::FAILED } else { Exit::OK })
 }
@@ -162,11 +156,15 @@ fn limits() -> Vec<Probe> {
         ok("end jobs by", can.kill.as_str()),
         ok("limit memory by", can.memory.as_str()),
         ok("limit processes by", can.processes.as_str()),
-        ok("limit cpu by", can.cpu.as_str()),
+        match can.cpu {
+            Held::No => less("limit cpu by", "nothing: --cpus is booked and not enforced"),
+            held => ok("limit cpu by", held.as_str()),
+        },
         ok("other users' jobs", if can.other_users { "yes (root)" } else { "no: only your own" }),
     ];
     let is_fatal = !can.pidfd;
-    probes.extend(can.warnings().into_iter().map(|warning| {
+    let warnings = can.warnings().into_iter().filter(|warning| !warning.contains("--cpus"));
+    probes.extend(warnings.map(|warning| {
         if is_fatal && warning.starts_with("no pidfd") {
             wrong("kernel", warning)
         } else {

@@ -2,13 +2,12 @@
 
 use clap::Args;
 use gpool_wire::{Event, EventKind};
-use serde_json::json;
 
 use crate::args::values::{References, references};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::events::line;
-use crate::render::safe::safe_json;
+use crate::render::json;
 use crate::resolve::{self, Scope};
 use crate::session::{LISTEN_RETRIES, Session};
 
@@ -58,8 +57,7 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
                 session.screen.data(&format!("{line}\n"))?;
             }
             super::PageFormat::Json | super::PageFormat::Jsonl => {
-                let line = json!(event).to_string();
-                session.screen.data(&format!("{}\n", safe_json(&line)))?;
+                session.screen.data(&json::line(&event))?;
             }
         }
         n_left -= 1;

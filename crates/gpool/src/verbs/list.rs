@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::args::list::{Format, ListFlags};
 use crate::exit::Exit;
 use crate::failure::Result;
+use crate::render::json;
 use crate::render::list::{Noun, Row};
-use crate::render::safe::safe_json;
 use crate::session::Session;
 
 /// A list as it was read just now.
@@ -48,8 +48,7 @@ pub fn show<T: Serialize>(
             let text = noun.text(&listing.rows, form, &flags.format, &look)?;
             session.screen.data(&redrawn(&text))?;
         } else {
-            let text = changes(noun, &listing.rows, &mut seen);
-            session.screen.data(&safe_json(&text))?;
+            session.screen.data(&changes(noun, &listing.rows, &mut seen))?;
         }
         std::thread::sleep(every);
     }
@@ -61,18 +60,22 @@ fn redrawn(text: &str) -> String {
 }
 
 /// What is new, other or gone since the last time, a line of JSON each.
-fn changes<T>(noun: &Noun<T>, rows: &[Row<T>], seen: &mut BTreeMap<String, Value>) -> String {
+fn changes<T: Serialize>(
+    noun: &Noun<T>,
+    rows: &[Row<T>],
+    seen: &mut BTreeMap<String, Value>,
+) -> String {
     let mut text = String::new();
     let mut now = BTreeMap::new();
     for row in rows {
         let name = (noun.name)(&row.item);
         if seen.get(&name) != Some(&row.json) {
-            text.push_str(&format!("{}\n", row.json));
+            text.push_str(&json::line(&row.item));
         }
         now.insert(name, row.json.clone());
     }
     for name in seen.keys().filter(|name| !now.contains_key(*name)) {
-        text.push_str(&format!("{}\n", serde_json::json!({"gone": name})));
+        text.push_str(&json::line(&serde_json::json!({"gone": name})));
     }
     *seen = now;
     text

@@ -1,13 +1,12 @@
 //! `gpool show`: all that is known of jobs.
 
 use clap::Args;
-use serde_json::json;
 
 use crate::args::jobs::Jobs;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::job::page;
-use crate::render::safe::safe_json;
+use crate::render::json;
 use crate::resolve::{self, Scope};
 use crate::session::Session;
 
@@ -38,14 +37,8 @@ pub fn run(args: &ShowArgs, session: &Session) -> Result {
             let pages: Vec<String> = jobs.iter().map(|job| page(job, &session.view())).collect();
             pages.join("\n")
         }
-        super::PageFormat::Json => {
-            let document = json!({"apiVersion": gpool_wire::API_VERSION, "items": jobs});
-            format!("{}\n", safe_json(&format!("{document:#}")))
-        }
-        super::PageFormat::Jsonl => {
-            let lines = jobs.iter().map(|job| format!("{}\n", json!(job)));
-            safe_json(&lines.collect::<String>()).into_owned()
-        }
+        super::PageFormat::Json => json::list(&jobs),
+        super::PageFormat::Jsonl => json::lines(&jobs),
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)

@@ -1,11 +1,10 @@
 //! `gpool status`: the server and its cluster on one page.
 
 use clap::Args;
-use serde_json::json;
 
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::render::safe::safe_json;
+use crate::render::json;
 use crate::render::status::page;
 use crate::session::Session;
 
@@ -25,10 +24,7 @@ pub fn run(args: &StatusArgs, session: &Session) -> Result {
     let status = session.client()?.status()?;
     let text = match args.output.or_json(session.global.json) {
         super::PageFormat::Text => page(&status, &session.view()),
-        super::PageFormat::Json | super::PageFormat::Jsonl => {
-            let document = json!(gpool_wire::Document::new(&status));
-            format!("{}\n", safe_json(&document.to_string()))
-        }
+        super::PageFormat::Json | super::PageFormat::Jsonl => json::one(&status),
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)

@@ -6,7 +6,7 @@ use std::io::{BufWriter, Read, Write as _};
 use clap::Args;
 use gpool_client::{Client, new_key};
 use gpool_wire::create::BulkDefaults;
-use gpool_wire::{Job, JobCreate, catalogue};
+use gpool_wire::{Job, JobCreate, Problem, catalogue};
 use serde_json::json;
 
 use crate::args::job_flags::JobFlags;
@@ -14,7 +14,7 @@ use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::render::job::waits;
-use crate::render::safe::safe_json;
+use crate::render::json;
 use crate::render::words;
 use crate::request::{self, Request};
 use crate::screen::not_written;
@@ -74,12 +74,7 @@ pub fn run(args: SubmitArgs, is_command: bool, session: &Session) -> Result {
     }
     let job = hand_in(&client, &request)?;
     if session.global.json {
-        let json = serde_json::to_value(&job).unwrap_or_default();
-        let mut document = json!({"apiVersion": gpool_wire::API_VERSION});
-        if let (Some(document), Some(job)) = (document.as_object_mut(), json.as_object()) {
-            document.extend(job.clone());
-        }
-        session.screen.data(&format!("{}\n", safe_json(&format!("{document:#}"))))?;
+        session.screen.data(&json::one(&job))?;
     } else {
         session.screen.data(&format!("{}\n", job.id))?;
     }
@@ -126,12 +121,7 @@ pub fn hand_in(client: &Client, request: &Request) -> Result<Job> {
 pub fn dry_run(client: &Client, job: &JobCreate, session: &Session) -> Result {
     let forecast = client.forecast(job)?;
     if session.global.json {
-        let json = serde_json::to_value(&forecast).unwrap_or_default();
-        let mut document = json!({"apiVersion": gpool_wire::API_VERSION});
-        if let (Some(document), Some(body)) = (document.as_object_mut(), json.as_object()) {
-            document.extend(body.clone());
-        }
-        session.screen.data(&format!("{}\n", safe_json(&format!("{document:#}"))))?;
+        session.screen.data(&json::one(&forecast))?;
         return Ok(Exit::OK);
     }
     let text = match forecast.starts {
@@ -161,7 +151,8 @@ fn many(args: &SubmitArgs, path: &str, session: &Session) -> Result {
     first.push(b'\n');
     let mut body = first.as_slice().chain(&mut lines);
     if args.dry_run {
-        let forecasts = client.forecast_many(&mut body)?;
+        let forecasts =
+            client.forecast_many(&mut body).map_err(|error| at_line(error.problem(), path))?;
         let n_starts = forecasts.items.iter().filter(|forecast| forecast.starts).count();
         let n_jobs = forecasts.items.len();
         session
@@ -169,12 +160,12 @@ fn many(args: &SubmitArgs, path: &str, session: &Session) -> Result {
             .data(&format!("{n_jobs} jobs, of which {n_starts} would start at once\n"))?;
         return Ok(Exit::OK);
     }
-    let answer = client.submit_many(&mut body, Some(&new_key()))?;
+    let answer = client
+        .submit_many(&mut body, Some(&new_key()))
+        .map_err(|error| at_line(error.problem(), path))?;
     if session.global.json {
-        let ids: Vec<String> = answer.ids().collect();
-        let items: Vec<_> = ids.iter().map(|id| json!({"id": id})).collect();
-        let document = json!({"apiVersion": gpool_wire::API_VERSION, "items": items});
-        session.screen.data(&format!("{document}\n"))?;
+        let items: Vec<_> = answer.ids().map(|id| json!({"id": id})).collect();
+        session.screen.data(&json::list(&items))?;
         return Ok(Exit::OK);
     }
     // A million ids are written as they come, not gathered first.
@@ -184,6 +175,18 @@ fn many(args: &SubmitArgs, path: &str, session: &Session) -> Result {
     }
     out.flush().map_err(|error| not_written(&error))?;
     Ok(Exit::OK)
+}
+
+/// A problem with a line of the file. The server counts the line of defaults, which the user does
+/// not see.
+fn at_line(mut problem: Problem, path: &str) -> Failure {
+    if let Some(line) = problem.line
+        && let Some(what) = problem.detail.strip_prefix(&format!("line {line}: "))
+    {
+        let path = if path == "-" { "standard input" } else { path };
+        problem.detail = format!("{path}, line {}: {what}", line.saturating_sub(1));
+    }
+    Failure::from(problem)
 }
 
 impl SubmitArgs {

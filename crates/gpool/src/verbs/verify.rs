@@ -8,6 +8,7 @@ use serde_json::json;
 use super::backup::fault;
 use crate::exit::Exit;
 use crate::failure::Result;
+use crate::render::json;
 use crate::render::page::Page;
 use crate::session::{Session, state_dir};
 
@@ -36,7 +37,6 @@ pub fn run(args: &VerifyArgs, session: &Session) -> Result {
     let findings: Vec<String> = report.findings.iter().map(|found| found.what.clone()).collect();
     if session.global.json {
         let document = json!({
-            "apiVersion": gpool_wire::API_VERSION,
             "path": report.path,
             "sound": report.is_sound(),
             "revision": report.revision,
@@ -46,7 +46,7 @@ pub fn run(args: &VerifyArgs, session: &Session) -> Result {
             "blobs": report.n_blobs,
             "findings": findings,
         });
-        session.screen.data(&format!("{document:#}\n"))?;
+        session.screen.data(&json::one(document))?;
         return Ok(exit);
     }
     let word = if report.is_sound() { "sound" } else { "damaged" };

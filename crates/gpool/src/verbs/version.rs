@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::exit::Exit;
 use crate::failure::Result;
+use crate::render::json;
 use crate::session::Session;
 
 /// The version of this command.
@@ -21,12 +22,8 @@ pub struct VersionArgs {}
 pub fn run(_: VersionArgs, session: &Session) -> Result {
     let server = session.client().ok().and_then(|client| client.version().ok());
     if session.global.json {
-        let document = json!({
-            "apiVersion": gpool_wire::API_VERSION,
-            "version": VERSION,
-            "server": server,
-        });
-        session.screen.data(&format!("{document:#}\n"))?;
+        let body = json!({"version": VERSION, "server": server});
+        session.screen.data(&json::one(body))?;
         return Ok(Exit::OK);
     }
     let of_server = match server {

@@ -15,6 +15,7 @@ use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::outcome::{exit_of, exit_of_job};
+use crate::render::json;
 use crate::render::safe::safe;
 use crate::render::words::{count, state};
 use crate::resolve::{self, Scope, every_job};
@@ -55,8 +56,7 @@ pub fn run(args: &WaitArgs, session: &Session) -> Result {
             .iter()
             .map(|id| json!({"id": id, "exit": waiting.exits.get(id).map(|exit| exit.0)}))
             .collect();
-        let document = json!({"apiVersion": gpool_wire::API_VERSION, "items": items});
-        session.screen.data(&format!("{document:#}\n"))?;
+        session.screen.data(&json::list(&items))?;
     }
     Ok(waiting.exits.values().copied().max_by_key(|exit| exit.0).unwrap_or(Exit::OK))
 }

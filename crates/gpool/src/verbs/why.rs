@@ -1,12 +1,11 @@
 //! `gpool why`: what keeps a job from starting.
 
 use clap::Args;
-use serde_json::json;
 
 use crate::args::jobs::Jobs;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::render::safe::safe_json;
+use crate::render::json;
 use crate::render::why::page;
 use crate::resolve::{self, Scope};
 use crate::session::Session;
@@ -38,14 +37,8 @@ pub fn run(args: &WhyArgs, session: &Session) -> Result {
             let pages: Vec<String> = answers.iter().map(|why| page(why, &session.view())).collect();
             pages.join("\n")
         }
-        super::PageFormat::Json => {
-            let document = json!({"apiVersion": gpool_wire::API_VERSION, "items": answers});
-            format!("{}\n", safe_json(&format!("{document:#}")))
-        }
-        super::PageFormat::Jsonl => {
-            let lines = answers.iter().map(|why| format!("{}\n", json!(why)));
-            safe_json(&lines.collect::<String>()).into_owned()
-        }
+        super::PageFormat::Json => json::list(&answers),
+        super::PageFormat::Jsonl => json::lines(&answers),
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)

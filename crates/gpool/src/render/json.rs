@@ -1,0 +1,66 @@
+//! JSON as commands write it: one document, keys in the order of the API, and nothing in it that a
+//! terminal would act on.
+
+use gpool_wire::{API_VERSION, Document};
+use serde::Serialize;
+
+use super::safe::safe_json;
+
+#[derive(Serialize)]
+struct Items<'a, T> {
+    #[serde(rename = "apiVersion")]
+    api_version: &'static str,
+    items: &'a [T],
+}
+
+/// A list as one document.
+#[must_use]
+pub fn list<T: Serialize>(items: &[T]) -> String {
+    pretty(&Items { api_version: API_VERSION, items })
+}
+
+/// One thing as one document, its keys beside the version.
+#[must_use]
+pub fn one<T: Serialize>(body: T) -> String {
+    pretty(&Document::new(body))
+}
+
+/// A line for each thing.
+#[must_use]
+pub fn lines<T: Serialize>(items: &[T]) -> String {
+    items.iter().map(line).collect()
+}
+
+/// One thing as a line.
+#[must_use]
+pub fn line<T: Serialize>(item: &T) -> String {
+    // Types of the API have text keys only, so this can't fail.
+    let text = serde_json::to_string(item).unwrap_or_default();
+    format!("{}\n", safe_json(&text))
+}
+
+fn pretty(document: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(document).unwrap_or_default();
+    format!("{}\n", safe_json(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_stand_in_the_order_of_the_type() {
+        #[derive(Serialize)]
+        struct Thing {
+            name: &'static str,
+            age: u32,
+        }
+        let thing = Thing { name: "\u{9b}2J", age: 1 };
+        assert_eq!(line(&thing), "{\"name\":\"\\u009b2J\",\"age\":1}\n");
+        let document = list(&[thing]);
+        assert!(document.find("name") < document.find("age"), "{document}");
+        let read: serde_json::Value = serde_json::from_str(&document).expect("it is JSON");
+        assert_eq!(read["apiVersion"], "gpool/v1");
+        assert_eq!(read["items"][0]["name"], "\u{9b}2J");
+    }
+}

@@ -1,0 +1,204 @@
+//! How things look, and that no name reaches a terminal raw.
+
+use std::collections::BTreeMap;
+
+use gpool::args::list::{Format, ListFlags};
+use gpool::render::clock::Clock;
+use gpool::render::gpus::GPUS;
+use gpool::render::jobs::JOBS;
+use gpool::render::list::{Look, Noun, select};
+use gpool::render::nodes::NODES;
+use gpool::render::view::View;
+use gpool::render::{events, gpus, job, jobs, status, up, why};
+use gpool_model::Millis;
+use gpool_wire::Event;
+use insta::assert_snapshot;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::things::{self, NASTY};
+
+fn with_view<T>(then: impl FnOnce(View<'_>) -> T) -> T {
+    let clock = Clock::new(true);
+    then(View { clock: &clock, now: things::now(), me: "ana" })
+}
+
+fn list<T: Serialize>(noun: &Noun<T>, items: Vec<T>, form: Format, footer: &str) -> String {
+    with_view(|view| {
+        let rows = select(items, &ListFlags::default()).unwrap();
+        noun.text(&rows, form, &[], &Look { view, width: None, colors: false, footer }).unwrap()
+    })
+}
+
+#[test]
+fn the_queue_as_a_table() {
+    let footer = jobs::footer(6, Some(1234), Some(&things::status()));
+    assert_snapshot!(list(&JOBS, things::jobs(), Format::Table, &footer));
+}
+
+#[test]
+fn the_queue_in_every_other_form() {
+    assert_snapshot!("wide", list(&JOBS, things::jobs(), Format::Wide, ""));
+    assert_snapshot!("csv", list(&JOBS, things::jobs(), Format::Csv, ""));
+    assert_snapshot!("names", list(&JOBS, things::jobs(), Format::Name, ""));
+    let one = || vec![things::jobs().remove(2)];
+    assert_snapshot!("json", list(&JOBS, one(), Format::Json, "not here"));
+    assert_snapshot!("jsonl", list(&JOBS, one(), Format::Jsonl, "not here"));
+}
+
+#[test]
+fn gpus_as_a_table() {
+    let left = BTreeMap::from([("1839".to_owned(), Millis::from_mins(75))]);
+    let rows = gpus::rows(things::gpus(), &left);
+    let footer = gpus::footer(&rows);
+    assert_snapshot!(list(&GPUS, gpus::folded(rows), Format::Table, &footer));
+}
+
+#[test]
+fn gpus_in_full() {
+    let pages = with_view(|view| {
+        let gpus = things::gpus();
+        [gpus::page(&gpus[2], &view), gpus::page(&gpus[3], &view), gpus::page(&gpus[6], &view)]
+    });
+    assert_snapshot!(pages.join("\n"));
+}
+
+#[test]
+fn nodes_as_a_table() {
+    let nodes = vec![things::node(json!({})), things::node(json!({"connected": false}))];
+    assert_snapshot!(list(&NODES, nodes, Format::Table, ""));
+}
+
+#[test]
+fn one_job_as_a_page() {
+    let pages = with_view(|view| {
+        things::jobs().iter().map(|job| job::page(job, &view)).collect::<Vec<_>>()
+    });
+    assert_snapshot!(pages.join("\n"));
+}
+
+#[test]
+fn why_a_job_waits() {
+    let jobs = things::jobs();
+    let text = with_view(|view| {
+        let pages = [&jobs[2], &jobs[1]].map(|job| why::page(&things::why(job), &view));
+        pages.join("\n")
+    });
+    assert_snapshot!(text);
+}
+
+#[test]
+fn the_server_on_a_page() {
+    assert_snapshot!(with_view(|view| status::page(&things::status(), &view)));
+}
+
+#[test]
+fn what_up_says() {
+    let (node, status, gpus) = (things::node(json!({})), things::status(), things::gpus());
+    let started = up::Started {
+        version: "0.1.0",
+        node: Some(&node),
+        gpus: &gpus,
+        status: &status,
+        is_root: true,
+    };
+    assert_snapshot!(up::text(&started));
+}
+
+#[test]
+fn what_run_says_first() {
+    let texts: Vec<String> = things::jobs().iter().map(job::headline).collect();
+    let waits: Vec<String> = things::jobs().iter().filter_map(job::waits).collect();
+    assert_snapshot!(format!("{}\n\n{}", texts.join("\n"), waits.join("\n")));
+}
+
+#[test]
+fn events_as_lines() {
+    let event = |kind: serde_json::Value| {
+        let mut event = json!({"id": "1-2", "seq": 7, "time": "2026-11-20T14:49:59Z"});
+        event.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
+        let event: Event = serde_json::from_value(event).unwrap();
+        with_view(|view| events::line(&event, &view))
+    };
+    let lines = [
+        event(json!({"type": "job_state", "job": "7", "state": "timed_out", "exit_code": 143})),
+        event(json!({"type": "job_state", "job": NASTY, "state": "running", "exit_code": null})),
+        event(json!({"type": "node_changed", "node": NASTY})),
+        event(json!({"type": "resync"})),
+        event(json!({"type": "of_a_newer_version"})),
+    ];
+    assert_snapshot!(lines.into_iter().flatten().collect::<Vec<_>>().join("\n"));
+}
+
+/// Whether a terminal would obey something in it.
+fn is_raw(text: &str) -> bool {
+    text.chars()
+        .any(|c| (c.is_control() && c != '\n' && c != '\t') || "\u{202e}\u{200b}".contains(c))
+}
+
+#[test]
+fn no_name_reaches_a_terminal_raw() {
+    let nasty_job = || {
+        things::job(json!({
+            "name": NASTY, "user": NASTY, "project": NASTY, "gpus": NASTY, "note": NASTY,
+            "command": [NASTY, NASTY], "directory": NASTY, "stdout": NASTY, "after": [NASTY],
+            "id": NASTY, "cause_text": NASTY,
+            "placement": [{"node": NASTY, "devices": [0], "uuids": [NASTY]}],
+            "reasons": [{"code": NASTY, "blocking": true, "text": NASTY, "node": NASTY}],
+        }))
+    };
+    let nasty_gpu = || {
+        things::gpu(
+            0,
+            json!({
+                "node": NASTY, "uuid": NASTY, "model": NASTY, "model_short": NASTY, "job": NASTY,
+                "state": "busy", "user": NASTY, "project": NASTY, "pci_bus": NASTY,
+                "health_why": NASTY, "links": {NASTY: NASTY},
+                "unmanaged": [{"pid": 1, "user": NASTY, "name": NASTY, "memory": null,
+                               "seen_since": "2026-11-20T10:50:00Z"}],
+            }),
+        )
+    };
+    let nasty_node = || {
+        things::node(json!({
+            "name": NASTY, "pool": NASTY, "system": NASTY, "devices_from": NASTY, "version": NASTY,
+        }))
+    };
+    let forms =
+        [Format::Table, Format::Wide, Format::Json, Format::Jsonl, Format::Csv, Format::Name];
+    for form in forms {
+        let gpus = gpus::rows(vec![nasty_gpu()], &BTreeMap::new());
+        for text in [
+            list(&JOBS, vec![nasty_job()], form, ""),
+            list(&GPUS, gpus, form, ""),
+            list(&NODES, vec![nasty_node()], form, ""),
+        ] {
+            assert!(!is_raw(&text), "{form:?}: {text:?}");
+            if !matches!(form, Format::Json) {
+                let n_lines = text.lines().count();
+                assert!(n_lines <= 2, "{form:?}: {n_lines} lines: {text:?}");
+            }
+        }
+    }
+    let (node, status, gpus) = (nasty_node(), things::status(), [nasty_gpu()]);
+    let started = up::Started {
+        version: "0",
+        node: Some(&node),
+        gpus: &gpus,
+        status: &status,
+        is_root: false,
+    };
+    let pages = with_view(|view| {
+        vec![
+            job::page(&nasty_job(), &view),
+            job::headline(&nasty_job()),
+            job::waits(&nasty_job()).unwrap(),
+            why::page(&things::why(&nasty_job()), &view),
+            gpus::page(&nasty_gpu(), &view),
+            up::text(&started),
+        ]
+    });
+    for page in pages {
+        assert!(!is_raw(&page), "{page:?}");
+    }
+}
