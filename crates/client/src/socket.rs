@@ -123,7 +123,8 @@ pub fn check_length(path: &Path) -> Result<(), Error> {
         return Ok(());
     }
     let why = format!(
-        "{} has {n_bytes} bytes, and the kernel takes {PATH_MAX}; set GPOOL_SOCKET to a shorter one",
+        "{} has {n_bytes} bytes, and the kernel takes {PATH_MAX}; set GPOOL_SOCKET to a shorter \
+         path",
         path.display()
     );
     Err(Error::SocketPath { why })

@@ -62,9 +62,7 @@ fn read_request(stream: &mut impl BufRead) -> String {
 
 fn json(body: &str) -> String {
     let length = body.len();
-    format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-    )
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
 fn version() -> String {

@@ -36,7 +36,9 @@ pub const EXIT_CONFLICT: u8 = 7;
 pub const EXIT_TIMED_OUT: u8 = 8;
 
 macro_rules! catalogue {
-    ($($name:ident = $code:literal, $exit:ident, $status:literal, $title:literal, $help:literal;)*) => {
+    ($(
+        $name:ident = $code:literal, $exit:ident, $status:literal, $title:literal, $help:literal;
+    )*) => {
         $(#[doc = $title] pub const $name: Code = Code($code);)*
 
         /// Every kind of error, by code.
@@ -48,77 +50,124 @@ macro_rules! catalogue {
 
 catalogue! {
     INVALID = 101, EXIT_USAGE, 400, "a value is not valid",
-        "A flag or a field of the request has a value that gpool does not understand. The message names the field, the position and a valid example. Memory needs a unit (20G, 512M), a bare time is minutes (90 = 1h30m), GPUs are whole (2, a100:2, 40G..:1).";
+        "A flag or a field of the request has a value that gpool does not understand. The message \
+         names the field, the position and a valid example. Memory needs a unit (20G, 512M), a \
+         bare time is minutes (90 = 1h30m), GPUs are whole (2, a100:2, 40G..:1).";
     TOO_LARGE = 102, EXIT_USAGE, 413, "the request is too large",
-        "A request may have 1 MB, a bulk submission 64 MB and 1,000,000 jobs. Split it; hand large data to jobs in files rather than in their environment.";
+        "A request may have 1 MB, a bulk submission 64 MB and 1,000,000 jobs. Split it; hand \
+         large data to jobs in files rather than in their environment.";
     UNKNOWN_FIELD = 103, EXIT_USAGE, 400, "a field is not known",
-        "A request or a line of --from-jsonl has a field that gpool does not know. Unknown fields are refused rather than ignored, so that a typing error does not start a job that differs from what was meant. The nearest known name is suggested.";
+        "A request or a line of --from-jsonl has a field that gpool does not know. Unknown fields \
+         are refused rather than ignored, so that a typing error does not start a job that \
+         differs from what was meant. The nearest known name is suggested.";
     BAD_JSON = 104, EXIT_USAGE, 400, "this is not JSON",
-        "The body of a request, or a line of --from-jsonl, could not be read as JSON. The message says where reading stopped. In a bulk submission nothing was submitted: it is all lines or none.";
+        "The body of a request, or a line of --from-jsonl, could not be read as JSON. The message \
+         says where reading stopped. In a bulk submission nothing was submitted: it is all lines \
+         or none.";
     NO_SUCH_ROUTE = 105, EXIT_OTHER, 404, "there is no such path",
-        "The server has nothing under that path. GET /openapi.json lists all there is. If the gpool command met this, the server is older than the command: compare `gpool version`.";
+        "The server has nothing under that path. GET /openapi.json lists all there is. If the \
+         gpool command met this, the server is older than the command: compare `gpool version`.";
     METHOD_NOT_ALLOWED = 106, EXIT_OTHER, 405, "the path has no such method",
-        "The path exists, with other methods, which the Allow header names. If the gpool command met this, the server is older than the command: compare `gpool version`.";
+        "The path exists, with other methods, which the Allow header names. If the gpool command \
+         met this, the server is older than the command: compare `gpool version`.";
     NOT_JSON_TYPE = 107, EXIT_USAGE, 415, "the body is not declared as JSON",
-        "Requests with a body need the header Content-Type: application/json (for bulk submissions also application/jsonl or application/x-ndjson).";
+        "Requests with a body need the header Content-Type: application/json (for bulk \
+         submissions also application/jsonl or application/x-ndjson).";
     TOO_MANY_CONNECTIONS = 109, EXIT_OTHER, 429, "too many connections",
-        "One user may have a limited number of connections open at once, so that a runaway script does not lock others out. Close watches and followed logs that are not needed, and use one call for many jobs.";
+        "One user may have a limited number of connections open at once, so that a runaway script \
+         does not lock others out. Close watches and followed logs that are not needed, and use \
+         one call for many jobs.";
     BODY_TIMEOUT = 110, EXIT_TIMED_OUT, 408, "the request came too slowly",
-        "The server waited for the rest of the request and did not get it. Nothing was done. Try again.";
+        "The server waited for the rest of the request and did not get it. Nothing was done. Try \
+         again.";
     SCRIPT_MISSING = 201, EXIT_USAGE, 400, "the script can't be read",
-        "The script named on the command line does not exist, is a directory, or may not be read. To run a program rather than a script, put it after two dashes: gpool submit -- program arguments.";
+        "The script named on the command line does not exist, is a directory, or may not be read. \
+         To run a program rather than a script, put it after two dashes: gpool submit -- program \
+         arguments.";
     SCRIPT_NOT_RUNNABLE = 202, EXIT_USAGE, 400, "the file is no script",
-        "A script is text and begins with a line that says what runs it, such as #!/bin/bash. To run a binary, put it after two dashes: gpool submit -- ./program.";
+        "A script is text and begins with a line that says what runs it, such as #!/bin/bash. To \
+         run a binary, put it after two dashes: gpool submit -- ./program.";
     NOT_UTF8 = 203, EXIT_USAGE, 400, "an argument is not UTF-8",
-        "Commands, names and paths travel as JSON, which is UTF-8. Put the command into a script, which may hold any bytes. The environment may hold any bytes, too.";
+        "Commands, names and paths travel as JSON, which is UTF-8. Put the command into a script, \
+         which may hold any bytes. The environment may hold any bytes, too.";
     UNREACHABLE = 301, EXIT_UNREACHABLE, 503, "no server answers",
-        "No gpool server answers on any of the sockets that were tried: that of --server, GPOOL_SERVER or GPOOL_SOCKET if given; else your own ($XDG_RUNTIME_DIR/gpool/api.sock) and the machine's (/run/gpool/api.sock). `gpool up` starts one; `gpool doctor` looks for the cause. Jobs that run go on without a server.";
+        "No gpool server answers on any of the sockets that were tried: that of --server, \
+         GPOOL_SERVER or GPOOL_SOCKET if given; else your own ($XDG_RUNTIME_DIR/gpool/api.sock) \
+         and the machine's (/run/gpool/api.sock). `gpool up` starts one; `gpool doctor` looks for \
+         the cause. Jobs that run go on without a server.";
     SHUTTING_DOWN = 302, EXIT_UNREACHABLE, 503, "the server is stopping",
-        "The server was told to stop and takes no more requests. Jobs that run go on. `gpool up` starts it again.";
+        "The server was told to stop and takes no more requests. Jobs that run go on. `gpool up` \
+         starts it again.";
     TIMED_OUT = 303, EXIT_TIMED_OUT, 504, "it took too long",
-        "The answer did not come within the time given by --timeout. What was asked may have been done: look before you ask again. A repeated submission with the same idempotency key is not done twice.";
+        "The answer did not come within the time given by --timeout. What was asked may have been \
+         done: look before you ask again. A repeated submission with the same idempotency key is \
+         not done twice.";
     SOCKET_PATH = 304, EXIT_USAGE, 400, "the socket's path can't be used",
-        "The kernel takes 107 bytes in the path of a socket. Set GPOOL_SOCKET to a shorter path, for both `gpool up` and the other commands.";
+        "The kernel takes 107 bytes in the path of a socket. Set GPOOL_SOCKET to a shorter path, \
+         for both `gpool up` and the other commands.";
     SOCKET_NOT_OURS = 305, EXIT_NOT_PERMITTED, 403, "the socket's folder belongs to somebody else",
-        "Where there is no XDG_RUNTIME_DIR, your own server's socket is in a folder of yours that nobody else may enter. The folder that was found is not yours, or others may write to it; whoever made it could read your environment. Remove it, or set GPOOL_SOCKET.";
+        "Where there is no XDG_RUNTIME_DIR, your own server's socket is in a folder of yours that \
+         nobody else may enter. The folder that was found is not yours, or others may write to \
+         it; whoever made it could read your environment. Remove it, or set GPOOL_SOCKET.";
     BAD_ANSWER = 306, EXIT_OTHER, 502, "the answer was not understood",
-        "What answers on the socket does not speak as a gpool server does, or is of another version. Compare both lines of `gpool version`.";
+        "What answers on the socket does not speak as a gpool server does, or is of another \
+         version. Compare both lines of `gpool version`.";
     NOT_READY = 307, EXIT_UNREACHABLE, 503, "the server is not ready yet",
         "The server has started and is still reading its state. Try again in a moment.";
     IMPOSSIBLE_GPUS = 412, EXIT_IMPOSSIBLE, 422, "no node could ever run this",
-        "The job asks for more GPUs on one node, or for another kind, than any node has, whatever is free. The message says the largest request that would fit and the nearest alternative. If the hardware is still to come, --allow-unsatisfiable queues the job until then. `gpool gpus` lists what there is.";
+        "The job asks for more GPUs on one node, or for another kind, than any node has, whatever \
+         is free. The message says the largest request that would fit and the nearest \
+         alternative. If the hardware is still to come, --allow-unsatisfiable queues the job \
+         until then. `gpool gpus` lists what there is.";
     NO_GPUS = 413, EXIT_IMPOSSIBLE, 422, "there are no GPUs",
-        "The job asks for GPUs and the cluster has none. The message says where GPUs were looked for. `gpool doctor` looks for the cause: no driver, no permission, or no GPU. Jobs without GPUs run; `gpool up --devices sim:8xA100-80G` simulates some.";
+        "The job asks for GPUs and the cluster has none. The message says where GPUs were looked \
+         for. `gpool doctor` looks for the cause: no driver, no permission, or no GPU. Jobs \
+         without GPUs run; `gpool up --devices sim:8xA100-80G` simulates some.";
     IMPOSSIBLE_RESOURCE = 414, EXIT_IMPOSSIBLE, 422, "no node is large enough",
-        "The job asks for more CPU cores or memory than any node with its GPUs has. The message says the largest there is. --allow-unsatisfiable queues it until a larger node comes.";
+        "The job asks for more CPU cores or memory than any node with its GPUs has. The message \
+         says the largest there is. --allow-unsatisfiable queues it until a larger node comes.";
     NOT_PERMITTED = 501, EXIT_NOT_PERMITTED, 403, "not permitted",
-        "You may see and change your own jobs. Other users' jobs, and settings of the cluster, are for admins: root, and the user whose server it is. You are known by the user that runs the command; USER and LOGNAME do not matter.";
-    PRIORITY_TOO_HIGH = 502, EXIT_NOT_PERMITTED, 403, "the priority is higher than users may ask for",
-        "Users may lower the priority of their jobs, and raise it up to the policy's limit, which is usually 0. An admin may raise it further.";
+        "You may see and change your own jobs. Other users' jobs, and settings of the cluster, \
+         are for admins: root, and the user whose server it is. You are known by the user that \
+         runs the command; USER and LOGNAME do not matter.";
+    PRIORITY_TOO_HIGH = 502, EXIT_NOT_PERMITTED, 403, "the priority is above that of users",
+        "Users may lower the priority of their jobs, and raise it up to the policy's limit, which \
+         is usually 0. An admin may raise it further.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
-        "No job has that id, neither living nor in the archive. `gpool queue --state all` lists all there are.";
+        "No job has that id, neither living nor in the archive. `gpool queue --state all` lists \
+         all there are.";
     NO_SUCH_PROJECT = 602, EXIT_NO_SUCH, 404, "there is no such project",
         "No project has that name. Without --project a job belongs to `default`.";
     NO_SUCH_NODE = 603, EXIT_NO_SUCH, 404, "there is no such node",
         "No node has that name. `gpool status` lists them.";
     NO_SUCH_DEVICE = 604, EXIT_NO_SUCH, 404, "there is no such GPU",
-        "The node has no GPU with that index or UUID. `gpool gpus` lists them; indexes count from 0.";
+        "The node has no GPU with that index or UUID. `gpool gpus` lists them; indexes count from \
+         0.";
     NO_SUCH_LOG = 605, EXIT_NO_SUCH, 404, "the job has no such log",
-        "The job wrote to a file of its own (--stdout, --stderr), or its log was removed. `gpool show ID` names the files.";
+        "The job wrote to a file of its own (--stdout, --stderr), or its log was removed. `gpool \
+         show ID` names the files.";
     ALREADY_ENDED = 701, EXIT_CONFLICT, 409, "the job has ended already",
-        "A job that has ended can't be cancelled, held, signalled or changed. `gpool show ID` says how it ended.";
+        "A job that has ended can't be cancelled, held, signalled or changed. `gpool show ID` \
+         says how it ended.";
     WRONG_STATE = 702, EXIT_CONFLICT, 409, "the job's state does not allow that",
-        "Only a job that waits can be held, only a held one released, only a running one signalled. `gpool show ID` says the state that it is in.";
+        "Only a job that waits can be held, only a held one released, only a running one \
+         signalled. `gpool show ID` says the state that it is in.";
     VERSION_CONFLICT = 703, EXIT_CONFLICT, 412, "somebody else was faster",
-        "The job was changed after you read it, and your change was not made so that it does not undo the other. Read it again, and repeat the change if it is still wanted.";
+        "The job was changed after you read it, and your change was not made so that it does not \
+         undo the other. Read it again, and repeat the change if it is still wanted.";
     KEY_REUSED = 704, EXIT_CONFLICT, 409, "the idempotency key was used for another request",
-        "An idempotency key names one request, so that repeating it after a lost connection does nothing twice. This key belongs to a request that differs. Use a new key for a new request.";
+        "An idempotency key names one request, so that repeating it after a lost connection does \
+         nothing twice. This key belongs to a request that differs. Use a new key for a new \
+         request.";
     DEPENDENCY_NEVER_MET = 705, EXIT_CONFLICT, 409, "the job to wait for has ended otherwise",
-        "A job given by --after has ended in a way that the dependency does not accept, so the new job would never start. --after end:ID accepts any end, --after fail:ID a failure.";
+        "A job given by --after has ended in a way that the dependency does not accept, so the \
+         new job would never start. --after end:ID accepts any end, --after fail:ID a failure.";
     INTERNAL = 900, EXIT_OTHER, 500, "the server failed",
-        "The server met an error of its own. What was asked may or may not have been done: look before you ask again. The server's log has more; please report it with `gpool doctor`.";
+        "The server met an error of its own. What was asked may or may not have been done: look \
+         before you ask again. The server's log has more; please report it with `gpool doctor`.";
     STORAGE_FULL = 907, EXIT_OTHER, 507, "the server can't store more",
-        "The disk of the server's state directory is full, or a limit of its file system is reached. Nothing was changed. Running jobs go on; free some space and try again.";
+        "The disk of the server's state directory is full, or a limit of its file system is \
+         reached. Nothing was changed. Running jobs go on; free some space and try again.";
 }
 
 /// The entry of a code.

@@ -282,7 +282,8 @@ fn check_variable(name: &[u8], value: &[u8]) -> Result<(), Refusal> {
     if name.len() + value.len() + 2 > ARGUMENT_MAX {
         let size = name.len() + value.len();
         let why = format!(
-            "{:?} has {size} bytes, and the kernel takes {} in one variable; unset it, or hand it over in a file",
+            "{:?} has {size} bytes, and the kernel takes {} in one variable; unset it, or hand it \
+             over in a file",
             shown(),
             ARGUMENT_MAX - 2
         );

@@ -32,7 +32,12 @@ fn selected(ids: &[String]) -> Result<Vec<JobId>, ApiError> {
 }
 
 macro_rules! action {
-    ($(#[$doc:meta])* $one:ident, $many:ident, $command:ident, $path:literal, $path_many:literal, $id:literal, $id_many:literal) => {
+    (
+        $(#[$doc:meta])*
+        $command:ident,
+        $one:ident $path:literal $id:literal,
+        $many:ident $path_many:literal $id_many:literal
+    ) => {
         $(#[$doc])*
         #[utoipa::path(
             post, path = $path, operation_id = $id,
@@ -84,15 +89,21 @@ macro_rules! action {
 
 action!(
     /// Ends a job: one that waits leaves the queue, one that runs is told to end.
-    cancel, cancel_many, Cancel, "/jobs/{id}/cancel", "/jobs/cancel", "jobs_cancel", "jobs_cancel_many"
+    Cancel,
+    cancel "/jobs/{id}/cancel" "jobs_cancel",
+    cancel_many "/jobs/cancel" "jobs_cancel_many"
 );
 action!(
     /// Keeps a job that waits from being considered.
-    hold, hold_many, Hold, "/jobs/{id}/hold", "/jobs/hold", "jobs_hold", "jobs_hold_many"
+    Hold,
+    hold "/jobs/{id}/hold" "jobs_hold",
+    hold_many "/jobs/hold" "jobs_hold_many"
 );
 action!(
     /// Lets a held job be considered again.
-    release, release_many, Release, "/jobs/{id}/release", "/jobs/release", "jobs_release", "jobs_release_many"
+    Release,
+    release "/jobs/{id}/release" "jobs_release",
+    release_many "/jobs/release" "jobs_release_many"
 );
 
 /// Sends a signal to the processes of a running job.

@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn limits_are_read_as_the_kernel_writes_them() {
-        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
-                    Max cpu time              unlimited            unlimited            seconds   \n\
-                    Max open files            1024                 1048576              files     \n\
+        let text = "Limit                     Soft Limit           Hard Limit           Units\n\
+                    Max cpu time              unlimited            unlimited            seconds\n\
+                    Max open files            1024                 1048576              files\n\
                     Max nice priority         0                    0                    \n";
         let limits = parse_limits(text);
         assert_eq!(

@@ -30,14 +30,14 @@ const CONTEXTS_MAX: usize = 1000;
 /// Bytes that are gathered before lines are read out of them.
 const GATHER: usize = 256 * 1024;
 
-/// Submits many jobs, all or none, a line of JSON each: what `POST /jobs` takes. The first line may
-/// be `{"defaults": {…}}`, from which lines take what they do not say. Ids are consecutive, in the
-/// order of the lines.
+/// Submits many jobs, all or none, a line of JSON each: what `POST /jobs` takes. The first line
+/// may be `{"defaults": {…}}`, from which lines take what they do not say. Ids are consecutive, in
+/// the order of the lines.
 #[utoipa::path(
     post, path = "/jobs/bulk", operation_id = "jobs_create_many",
     params(
         DryRun,
-        ("Idempotency-Key" = Option<String>, Header, description = "The caller's name for this request"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A name for this request"),
     ),
     request_body(content = String, content_type = "application/jsonl",
         description = "Lines of JSON; at most 64 MiB and 1,000,000 jobs"),

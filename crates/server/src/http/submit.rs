@@ -36,7 +36,7 @@ pub(crate) struct DryRun {
     post, path = "/jobs", operation_id = "jobs_create", request_body = JobCreate,
     params(
         DryRun,
-        ("Idempotency-Key" = Option<String>, Header, description = "The caller's name for this request"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A name for this request"),
     ),
     responses(
         (status = 201, description = "The job", body = Document<gpool_wire::Job>),

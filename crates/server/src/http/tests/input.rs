@@ -64,6 +64,16 @@ fn each_bad_request_is_one_problem() {
 }
 
 #[test]
+fn a_method_that_a_path_has_not_brings_those_it_has() {
+    let mut rig = Rig::new();
+    let socket = rig.socket(ANA);
+    let (status, head, _) = raw(&socket, &request("DELETE", "/api/v1/jobs/1", ""));
+    assert_eq!(status, 405);
+    let allowed = head.lines().find_map(|line| line.strip_prefix("allow: ")).unwrap_or_default();
+    assert!(allowed.contains("get") && allowed.contains("patch"), "{head}");
+}
+
+#[test]
 fn an_unknown_field_brings_the_nearest() {
     let mut rig = Rig::new();
     let socket = rig.socket(ANA);
