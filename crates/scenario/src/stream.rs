@@ -10,7 +10,7 @@ use gpool_model::job::{EndCause, Holder, JobEnd, StopCause, Usage};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Decision, Dependency, DependencyKind,
     DeviceHealth, DeviceProcess, DeviceStrategy, Generation, GpuRequest, Job, JobId, JobNumber,
-    JobSpec, MilliCpu, Millis, Outcome, Phase, Plan, TaskId, Timestamp, Version,
+    JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, TaskId, Timestamp, Version,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
@@ -56,6 +56,41 @@ pub enum DeviceChange {
     Forbid,
     /// It is divided into instances.
     Divide,
+}
+
+impl DeviceChange {
+    /// Changes a device of a node.
+    ///
+    /// # Panics
+    /// If the node has no device at that position.
+    pub fn apply(self, node: &mut Node, device_ix: usize, now: Timestamp) {
+        let all: BTreeSet<_> = node.devices.iter().map(|device| device.uuid.clone()).collect();
+        let device = &mut node.devices[device_ix];
+        match self {
+            Self::Mend => {
+                device.health = DeviceHealth::Healthy;
+                device.unmanaged.clear();
+                device.mig = None;
+                if let Some(allowed) = &mut node.allowed {
+                    allowed.insert(device.uuid.clone());
+                }
+            }
+            Self::Break => {
+                device.health = DeviceHealth::Unhealthy { why: "Xid 79".to_owned() };
+            }
+            Self::Intrude => device.unmanaged.push(DeviceProcess {
+                pid: 4711,
+                user: None,
+                name: None,
+                memory: None,
+                seen_since: now,
+            }),
+            Self::Forbid => {
+                node.allowed.get_or_insert(all).remove(&device.uuid);
+            }
+            Self::Divide => device.mig = Some(Mig { enabled: true, instances: vec![] }),
+        }
+    }
 }
 
 /// What is random of a job.
@@ -304,34 +339,10 @@ impl Cluster {
     fn device(&mut self, node: u32, device: u32, change: DeviceChange) {
         let Some(node_ix) = pick(node, self.world.nodes().len()) else { return };
         let mut node = self.world.nodes()[node_ix].node.clone();
-        let Some(device_ix) = pick(device, node.devices.len()) else { return };
-        let all: BTreeSet<_> = node.devices.iter().map(|device| device.uuid.clone()).collect();
-        let device = &mut node.devices[device_ix];
-        match change {
-            DeviceChange::Mend => {
-                device.health = DeviceHealth::Healthy;
-                device.unmanaged.clear();
-                device.mig = None;
-                if let Some(allowed) = &mut node.allowed {
-                    allowed.insert(device.uuid.clone());
-                }
-            }
-            DeviceChange::Break => {
-                device.health = DeviceHealth::Unhealthy { why: "Xid 79".to_owned() };
-            }
-            DeviceChange::Intrude => device.unmanaged.push(DeviceProcess {
-                pid: 4711,
-                user: None,
-                name: None,
-                memory: None,
-                seen_since: self.now,
-            }),
-            DeviceChange::Forbid => {
-                node.allowed.get_or_insert(all).remove(&device.uuid);
-            }
-            DeviceChange::Divide => device.mig = Some(Mig { enabled: true, instances: vec![] }),
+        if let Some(device_ix) = pick(device, node.devices.len()) {
+            change.apply(&mut node, device_ix, self.now);
+            self.world.put_node(node);
         }
-        self.world.put_node(node);
     }
 
     /// Where a job goes that nobody holds.
