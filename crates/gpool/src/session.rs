@@ -1,6 +1,6 @@
 //! What a verb has at hand: how to write, and how to reach the server.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -91,10 +91,10 @@ pub fn own_socket(named: Option<&str>) -> Result<PathBuf> {
 pub fn state_dir(named: Option<&str>) -> Result<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(named) = named {
-        return absolute(PathBuf::from(named));
+        return absolute(Path::new(&named));
     }
     if let Some(named) = variable("GPOOL_STATE_DIR") {
-        return absolute(PathBuf::from(named));
+        return absolute(Path::new(&named));
     }
     if rustix::process::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/gpool"));
@@ -114,8 +114,8 @@ pub fn state_dir(named: Option<&str>) -> Result<PathBuf> {
     }
 }
 
-fn absolute(path: PathBuf) -> Result<PathBuf> {
-    std::path::absolute(&path).map_err(|error| {
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| {
         let what = format!("{} can't be a state folder: {error}", path.display());
         Failure::new(crate::errors::BAD_DIRECTORY, what)
     })

@@ -76,8 +76,8 @@ const COLUMNS: &[Column<GpuRow>] = &[
     Column { name: "why", head: "WHY", cell: |row, _| Cell::new(&why(&row.gpu)) },
 ];
 
-fn optional(text: Option<String>) -> Cell {
-    Cell::new(text.as_deref().unwrap_or(NOTHING))
+fn optional(text: Option<impl AsRef<str>>) -> Cell {
+    text.map_or_else(|| Cell::new(NOTHING), |text| Cell::new(text.as_ref()))
 }
 
 fn state(gpu: &Gpu) -> Cell {

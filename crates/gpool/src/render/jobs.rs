@@ -90,11 +90,11 @@ const COLUMNS: &[Column<Job>] = &[
         head: "COMMAND",
         cell: |job, _| Cell::new(&words::command(&job.command)),
     },
-    Column { name: "note", head: "NOTE", cell: |job, _| optional(job.note.clone()) },
+    Column { name: "note", head: "NOTE", cell: |job, _| optional(job.note.as_ref()) },
 ];
 
-fn optional(text: Option<String>) -> Cell {
-    Cell::new(text.as_deref().unwrap_or(NOTHING))
+fn optional(text: Option<impl AsRef<str>>) -> Cell {
+    text.map_or_else(|| Cell::new(NOTHING), |text| Cell::new(text.as_ref()))
 }
 
 fn state(job: &Job) -> Cell {

@@ -108,7 +108,7 @@ fn matches(value: &Value, wanted: &str) -> bool {
         Value::Array(values) => values.iter().any(|value| matches(value, wanted)),
         Value::Null => wanted.is_empty() || wanted == "null",
         Value::String(text) => text == wanted,
-        other => other.to_string() == wanted,
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => plain(value) == wanted,
     }
 }
 

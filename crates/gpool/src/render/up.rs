@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpool_model::device::DeviceState;
 use gpool_wire::{Gpu, Node, Status};
 
 use super::page::Page;
@@ -56,7 +57,8 @@ pub fn text(started: &Started<'_>) -> String {
 /// How many of each model: `8 × NVIDIA A100-SXM4-80GB`.
 fn models(gpus: &[Gpu]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for gpu in gpus {
+    // One that was there in an earlier run and is gone is no find.
+    for gpu in gpus.iter().filter(|gpu| gpu.state != DeviceState::Lost) {
         *counts.entry(gpu.model.as_str()).or_default() += 1;
     }
     counts.into_iter().map(|(model, n)| format!("{n} × {model}")).collect()

@@ -47,6 +47,9 @@ pub fn apply(jobs: &Jobs, patch: &JobPatch, session: &Session) -> Result {
     let client = session.client()?;
     let user = jobs.user.as_deref();
     let found = resolve::jobs(&client, jobs.references(), user, session.me(), Scope::Living)?;
+    if found.ids.is_empty() {
+        session.screen.note("there is no job to change");
+    }
     for id in &found.ids {
         let job = client.edit(id, patch, None)?;
         let note = job.note.as_deref().map(|note| format!(" · note {note:?}")).unwrap_or_default();

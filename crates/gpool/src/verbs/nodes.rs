@@ -21,7 +21,7 @@ pub struct NodesArgs {
 ///
 /// # Errors
 /// The server can't be asked.
-pub fn run(args: NodesArgs, session: &Session) -> Result {
+pub fn run(args: &NodesArgs, session: &Session) -> Result {
     let client = session.client()?;
     show(&NODES, &args.list, session, || {
         let rows = select(client.nodes()?.items, &args.list)?;

@@ -46,7 +46,7 @@ pub struct QueueArgs {
 ///
 /// # Errors
 /// A flag's value is not understood, or the server can't be asked.
-pub fn run(args: QueueArgs, session: &Session) -> Result {
+pub fn run(args: &QueueArgs, session: &Session) -> Result {
     let state = args.state.as_deref().map(states).transpose()?;
     let moment = |flag: &str, text: &Option<String>| -> Result<Option<Time>> {
         let read = |text: &String| session.screen.clock.read(text, clock::now());

@@ -66,7 +66,9 @@ pub fn run(args: RunArgs, session: &Session) -> Result {
         session.screen.data(&format!("{}\n", job.id))?;
         return Ok(Exit::OK);
     }
-    Attached { client: client.with_retries(LISTEN_RETRIES), session, job }.stay()
+    let is_place_known = !job.placement.is_empty();
+    let client = client.with_retries(LISTEN_RETRIES);
+    Attached { client, session, job, is_place_known }.stay()
 }
 
 /// What happens while a job is stayed with.
@@ -83,6 +85,8 @@ struct Attached<'s> {
     client: Client,
     session: &'s Session,
     job: Job,
+    /// Whether it was said where the job runs.
+    is_place_known: bool,
 }
 
 impl Attached<'_> {
@@ -126,6 +130,8 @@ impl Attached<'_> {
                 Happening::Changed(job) => self.change(*job),
                 Happening::StreamEnded(Ok(())) => n_streams -= 1,
                 Happening::StreamEnded(Err(failure)) | Happening::Lost(failure) => {
+                    // Whatever ended here, the job did not.
+                    self.say_detached();
                     return Err(failure);
                 }
                 Happening::Interrupted if cancelled => return Ok(self.detach()),
@@ -143,15 +149,19 @@ impl Attached<'_> {
     }
 
     fn detach(&self) -> Exit {
-        let id = &self.job.id;
-        let text = format!("detached; job {id} goes on.   gpool logs -f {id}   gpool cancel {id}");
-        self.session.screen.note(&text);
+        self.say_detached();
         Exit::DETACHED
     }
 
+    fn say_detached(&self) {
+        let id = &self.job.id;
+        let text = format!("detached; job {id} goes on.   gpool logs -f {id}   gpool cancel {id}");
+        self.session.screen.note(&text);
+    }
+
     fn change(&mut self, job: Job) {
-        let was_placed = !self.job.placement.is_empty();
-        if !was_placed && job.started_at.is_some() && !job.placement.is_empty() {
+        if !self.is_place_known && job.started_at.is_some() {
+            self.is_place_known = true;
             let waited = crate::render::clock::span(job.waited_s);
             let place = words::places(&job.placement);
             let text = format!(

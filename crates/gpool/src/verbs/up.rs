@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::Args;
@@ -94,7 +94,7 @@ fn allowed(text: &str) -> Result<Vec<String>> {
         !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     };
     let parts: Vec<&str> = text.split(',').collect();
-    if !parts.iter().all(|part| is_word(part)) {
+    if !parts.iter().all(is_word) {
         let what = format!("--gpus: {text:?} names no GPUs");
         return Err(Failure::new(catalogue::INVALID, what).tip("--gpus 0-3, 0,2 or all"));
     }
@@ -295,10 +295,8 @@ fn say(config: &ServerConfig, session: &Session) -> Result {
             let name = process.name.as_deref().unwrap_or("a process");
             let user = process.user.as_deref().map(|user| format!(" (user {user})"));
             let who = format!("pid {} {name}{}", process.pid, user.unwrap_or_default());
-            session.screen.warn(
-                &safe(&format!("GPU {} is in use outside gpool: {who}\n", gpu.index))
-                    .trim_end_matches("\\n"),
-            );
+            let what = format!("GPU {} is in use outside gpool: {who}", gpu.index);
+            session.screen.warn(&safe(&what));
             session.screen.note(&format!(
                 "         It will not be given to jobs until it is free. gpool gpus {}",
                 gpu.index
@@ -306,12 +304,6 @@ fn say(config: &ServerConfig, session: &Session) -> Result {
         }
     }
     Ok(Exit::OK)
-}
-
-/// Where the log of a server is.
-#[must_use]
-pub fn log_of(state_dir: &Path) -> PathBuf {
-    state_dir.join("server.log")
 }
 
 #[cfg(test)]

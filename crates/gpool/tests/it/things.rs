@@ -161,5 +161,6 @@ pub fn why(job: &Job) -> Why {
 }
 
 fn merge(into: &mut Value, changes: Value) {
-    into.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    let Value::Object(changes) = changes else { panic!("changes are fields") };
+    into.as_object_mut().unwrap().extend(changes);
 }
