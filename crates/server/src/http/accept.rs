@@ -54,9 +54,11 @@ pub(crate) async fn serve_as(
     shutdown: impl Future<Output = ()> + Send,
 ) {
     let (ending, end) = watch::channel(false);
+    let itself = Peer { uid: handle.info().uid, gid: 0, pid: None };
+    let user = identify(itself).caller.owner.user;
     let server = Arc::new(Server {
         identify,
-        router: router(Api::new(handle, end.clone())),
+        router: router(Api::new(handle, user, end.clone())),
         n_by_uid: Mutex::default(),
     });
     let mut connections = JoinSet::new();

@@ -234,14 +234,14 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
     let info = api.handle.info();
     let (version, socket) = (info.version.to_owned(), info.socket.display().to_string());
     let (state_dir, started_at) = (info.state_dir.display().to_string(), info.started_at);
-    let uid = info.uid;
+    let user = api.user.to_string();
     let ask = move |view: &View<'_>| {
         let world = view.world;
         let rows = || world.nodes_by_name().map(|(_, row)| row);
         Status {
             version,
             pid: std::process::id(),
-            user: uid.to_string(),
+            user,
             socket,
             state_dir,
             term: world.cluster().term.0,

@@ -43,14 +43,16 @@ pub(crate) struct Api {
     handle: CoreHandle,
     feed: Arc<Feed>,
     meters: Meters,
+    /// The user whose server it is.
+    user: Arc<str>,
     /// Becomes true when streams have to end, because the server does.
     end: watch::Receiver<bool>,
 }
 
 impl Api {
-    fn new(handle: CoreHandle, end: watch::Receiver<bool>) -> Self {
+    fn new(handle: CoreHandle, user: Arc<str>, end: watch::Receiver<bool>) -> Self {
         let feed = Feed::start(&handle);
-        Self { handle, feed, meters: Meters::default(), end }
+        Self { handle, feed, meters: Meters::default(), user, end }
     }
 }
 

@@ -176,6 +176,22 @@ fn devices_are_shown_and_allowed() {
 }
 
 #[test]
+fn the_server_tells_of_itself() {
+    let mut rig = Rig::new();
+    let client = rig.client(ANA);
+    client.submit(&job("sleep", "1"), None).unwrap();
+    client.submit(&job("sleep", "2"), None).unwrap();
+    rig.until("the first runs", || state(&client, "1") == "running");
+    let status = client.status().unwrap();
+    assert_eq!((status.term, status.nodes, status.nodes_connected), (1, 1, 1));
+    assert_eq!(status.jobs, [("pending".to_owned(), 1), ("running".to_owned(), 1)].into());
+    assert_eq!(status.gpus, [("busy".to_owned(), 1), ("free".to_owned(), 1)].into());
+    assert_eq!((status.policy.preset.as_str(), status.jobs_ended), ("fair", 0));
+    assert_eq!(client.version().unwrap().pid, std::process::id());
+    client.ready().unwrap();
+}
+
+#[test]
 fn figures_have_the_names_of_the_page() {
     let mut rig = Rig::new();
     let socket = rig.socket(ANA);
