@@ -104,6 +104,12 @@ async fn read(body: Body, mut lines: Lines) -> Result<(Vec<NewJob>, blake3::Hash
     Ok((lines.jobs, lines.hasher.finalize()))
 }
 
+/// Whether a line holds what others do not say. A job has no such field.
+fn has_defaults(line: &[u8]) -> bool {
+    let inner = line.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
+    inner.is_some_and(|inner| inner.starts_with(b"\"defaults\""))
+}
+
 /// Lines on their way to jobs.
 struct Lines {
     handle: CoreHandle,
@@ -175,7 +181,7 @@ impl Lines {
     }
 
     fn line(&mut self, line: &[u8]) -> Result<(), Problem> {
-        if self.n_lines == 1 && line.starts_with(b"{\"defaults\"") {
+        if self.n_lines == 1 && has_defaults(line) {
             let BulkDefaults { defaults } = json::read(line)?;
             // Checked by itself, so that a mistake in it is not blamed on each line.
             defaults.environment_entries()?;

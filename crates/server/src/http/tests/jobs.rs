@@ -83,7 +83,7 @@ fn many_jobs_are_one_call() {
     let mut rig = Rig::new();
     let client = rig.client(ANA);
     let mut lines =
-        r#"{"defaults":{"command":["true"],"directory":"/data","environment":{"A":"1"}}}"#
+        r#"{ "defaults": {"command":["true"],"directory":"/data","environment":{"A":"1"}}}"#
             .to_owned();
     for n in 0..3000 {
         lines.push_str(&format!("\n{{\"name\":\"n{n}\"}}"));
