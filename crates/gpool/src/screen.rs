@@ -30,6 +30,8 @@ pub struct Screen {
     pub talk_colors: bool,
     /// Columns of the terminal; `None` where standard output is none.
     pub width: Option<usize>,
+    /// Lines of the terminal, where it says.
+    pub height: Option<usize>,
     /// Whether only ASCII is written.
     pub ascii: bool,
     /// Whether talk is left out.
@@ -46,11 +48,13 @@ impl Screen {
     pub fn detect(when: ColorWhen, ascii: bool, quiet: bool, json: bool, utc: bool) -> Self {
         let stdout = std::io::stdout();
         let is_terminal = stdout.is_terminal();
-        let width = if is_terminal { terminal_width(&stdout) } else { None };
+        let size = if is_terminal { terminal_size(&stdout) } else { None };
+        let (width, height) = size.unzip();
         Self {
             colors: use_colors(when, is_terminal, &variable, is_dumb()),
             talk_colors: use_colors(when, std::io::stderr().is_terminal(), &variable, is_dumb()),
             width,
+            height: height.filter(|lines| *lines > 0),
             ascii: ascii || is_on(variable("GPOOL_ASCII")),
             quiet,
             json,
@@ -149,10 +153,11 @@ fn use_colors(
     }
 }
 
-fn terminal_width(stream: &std::io::Stdout) -> Option<usize> {
+fn terminal_size(stream: &std::io::Stdout) -> Option<(usize, usize)> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     // A terminal that does not know its size says 0.
-    Some(if size.ws_col == 0 { 80 } else { usize::from(size.ws_col) })
+    let columns = if size.ws_col == 0 { 80 } else { usize::from(size.ws_col) };
+    Some((columns, usize::from(size.ws_row)))
 }
 
 /// Our own signs in ASCII; other letters become `?`.

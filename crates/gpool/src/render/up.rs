@@ -13,7 +13,7 @@ pub struct Started<'a> {
     /// Of this program.
     pub version: &'a str,
     /// Its node.
-    pub node: Option<&'a Node>,
+    pub node: &'a Node,
     /// Its devices.
     pub gpus: &'a [Gpu],
     /// What it says of itself.
@@ -25,13 +25,9 @@ pub struct Started<'a> {
 /// The page.
 #[must_use]
 pub fn text(started: &Started<'_>) -> String {
-    let (name, system) = match started.node {
-        Some(node) => (node.name.as_str(), node.system.as_str()),
-        None => ("this machine", ""),
-    };
+    let Node { name, system, devices_from, .. } = started.node;
     let system = if system.is_empty() { String::new() } else { format!(" ({system})") };
     let mut page = Page::new(&format!("gpool {} on {name}{system}", started.version));
-    let devices_from = started.node.map(|node| node.devices_from.as_str()).unwrap_or_default();
     match models(started.gpus).as_slice() {
         [] => page.label("found", &format!("no GPUs: {devices_from}")),
         models => {

@@ -58,5 +58,5 @@ pub fn fault(error: &dyn std::error::Error) -> Failure {
         failure = failure.why(error.to_string());
         cause = error.source();
     }
-    failure.tip("gpool help GP0224")
+    failure
 }

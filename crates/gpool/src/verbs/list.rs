@@ -46,7 +46,7 @@ pub fn show<T: Serialize>(
         if for_people && session.screen.is_terminal() {
             let look = session.look(&listing.footer);
             let text = noun.text(&listing.rows, form, &flags.format, &look)?;
-            session.screen.data(&redrawn(&text))?;
+            session.screen.data(&redrawn(&text, session.screen.height))?;
         } else {
             session.screen.data(&changes(noun, &listing.rows, &mut seen))?;
         }
@@ -54,9 +54,12 @@ pub fn show<T: Serialize>(
     }
 }
 
-/// The text over what stood there: each line cleared to its end, and all below it.
-fn redrawn(text: &str) -> String {
-    format!("\u{1b}[H{}\u{1b}[J", text.replace('\n', "\u{1b}[K\n"))
+/// The text over what stood there: each line cleared to its end, and all below it. What does not
+/// fit is left out, so that nothing scrolls.
+fn redrawn(text: &str, height: Option<usize>) -> String {
+    let n_lines = height.map_or(usize::MAX, |height| height.saturating_sub(1));
+    let lines = text.lines().take(n_lines).map(|line| format!("{line}\u{1b}[K\n"));
+    format!("\u{1b}[H{}\u{1b}[J", lines.collect::<String>())
 }
 
 /// What is new, other or gone since the last time, a line of JSON each.
@@ -85,6 +88,12 @@ fn changes<T: Serialize>(
 mod tests {
     use super::*;
     use crate::render::nodes::NODES;
+
+    #[test]
+    fn a_screen_is_redrawn_without_scrolling() {
+        assert_eq!(redrawn("a\nb\nc\n", Some(3)), "\u{1b}[Ha\u{1b}[K\nb\u{1b}[K\n\u{1b}[J");
+        assert_eq!(redrawn("a\n", None), "\u{1b}[Ha\u{1b}[K\n\u{1b}[J");
+    }
 
     #[test]
     fn only_changes_are_written_to_a_pipe() {

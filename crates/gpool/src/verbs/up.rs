@@ -281,10 +281,12 @@ fn not_started(ended: &str, log: &Path, before: u64) -> Failure {
 /// Says what was started.
 fn say(config: &ServerConfig, session: &Session) -> Result {
     let client = Client::at(&config.socket);
-    let (status, nodes, gpus) = (client.status()?, client.nodes()?.items, client.gpus()?.items);
+    let (status, mut gpus) = (client.status()?, client.gpus()?.items);
+    gpus.retain(|gpu| gpu.node == config.node.as_str());
+    let node = client.node(config.node.as_str())?;
     let started = Started {
         version: VERSION,
-        node: nodes.first(),
+        node: &node,
         gpus: &gpus,
         status: &status,
         is_root: rustix::process::geteuid().is_root(),

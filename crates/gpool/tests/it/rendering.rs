@@ -95,13 +95,8 @@ fn the_server_on_a_page() {
 #[test]
 fn what_up_says() {
     let (node, status, gpus) = (things::node(json!({})), things::status(), things::gpus());
-    let started = up::Started {
-        version: "0.1.0",
-        node: Some(&node),
-        gpus: &gpus,
-        status: &status,
-        is_root: true,
-    };
+    let started =
+        up::Started { version: "0.1.0", node: &node, gpus: &gpus, status: &status, is_root: true };
     assert_snapshot!(up::text(&started));
 }
 
@@ -181,13 +176,8 @@ fn no_name_reaches_a_terminal_raw() {
         }
     }
     let (node, status, gpus) = (nasty_node(), things::status(), [nasty_gpu()]);
-    let started = up::Started {
-        version: "0",
-        node: Some(&node),
-        gpus: &gpus,
-        status: &status,
-        is_root: false,
-    };
+    let started =
+        up::Started { version: "0", node: &node, gpus: &gpus, status: &status, is_root: false };
     let pages = with_view(|view| {
         vec![
             job::page(&nasty_job(), &view),
