@@ -18,7 +18,7 @@ pub const CONTROL_FILE: &str = "devices.toml";
 /// # Errors
 /// They can't start.
 pub fn serve(
-    config: ServerConfig,
+    config: &ServerConfig,
     devices: &DevicesArg,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {

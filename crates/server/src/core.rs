@@ -23,6 +23,8 @@ use crate::handle::{Shared, View, internal};
 
 /// Answers a query later, when what it rests on is durable.
 type Deliver = Box<dyn FnOnce() + Send>;
+/// Looks at the state and prepares an answer.
+type Ask = Box<dyn FnOnce(&View<'_>) -> Deliver + Send>;
 
 /// What the core is sent.
 pub(crate) enum Input {
@@ -36,7 +38,7 @@ pub(crate) enum Input {
         reply: oneshot::Sender<Result<Reply, Refusal>>,
     },
     /// Somebody asks the state.
-    Query(Box<dyn FnOnce(&View<'_>) -> Deliver + Send>),
+    Query(Ask),
     /// The agent reported.
     Report(Report),
     /// A commit is durable, or failed.
@@ -229,7 +231,7 @@ impl Core {
         }
     }
 
-    fn answer(&mut self, queries: Vec<Box<dyn FnOnce(&View<'_>) -> Deliver + Send>>) {
+    fn answer(&mut self, queries: Vec<Ask>) {
         let view = View { world: self.control.world(), now: now(), n_alerts: self.n_alerts };
         let revision = self.control.revision();
         for ask in queries {
@@ -371,10 +373,10 @@ impl Encoder {
 
     fn close(&mut self) {
         self.commits = None;
-        if let Some(thread) = self.thread.take() {
-            if thread.join().is_err() {
-                tracing::error!("the encoder panicked");
-            }
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the encoder panicked");
         }
     }
 }

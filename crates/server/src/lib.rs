@@ -1,5 +1,6 @@
 //! The server of one machine: the thread that owns the state machine, the store's committer, the
-//! link to the agent of this node, and the HTTP API. It decides nothing about jobs; that is `control`'s.
+//! link to the agent of this node, and the HTTP API. It decides nothing about jobs; that is
+//! `control`'s.
 
 #![forbid(unsafe_code)]
 

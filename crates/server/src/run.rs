@@ -46,8 +46,11 @@ pub struct AgentPorts {
     /// Takes a report.
     pub report: Box<dyn Fn(Report) + Send + Sync>,
     /// Gives the bytes of a blob.
-    pub blob: Box<dyn Fn(&BlobId) -> std::io::Result<Vec<u8>> + Send + Sync>,
+    pub blob: ReadBlob,
 }
+
+/// Reads a blob whole.
+pub type ReadBlob = Box<dyn Fn(&BlobId) -> std::io::Result<Vec<u8>> + Send + Sync>;
 
 /// What the server holds of the agent of its process.
 pub struct AgentLink {
@@ -71,7 +74,7 @@ const NOTICES_MAX: usize = 4096;
 /// # Errors
 /// If it can't start: the store, the socket, the agent; each says what to do.
 pub fn run(
-    config: ServerConfig,
+    config: &ServerConfig,
     start_agent: impl FnOnce(AgentPorts) -> anyhow::Result<AgentLink>,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
@@ -118,7 +121,7 @@ pub fn run(
         .enable_all()
         .build()
         .context("can't start the threads of the API")?;
-    let served = runtime.block_on(serve(&config, &handle, ready));
+    let served = runtime.block_on(serve(config, &handle, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
     stop_agent();
     drop(inputs.send(Input::Stop));
@@ -171,11 +174,11 @@ async fn serve(
         let node = config.node.clone();
         let devices = Some(devices.clone()).filter(|devices| devices != &["all"]);
         let command = Command::AllowDevices { node, devices };
-        handle.command(admin.clone(), command).await.map_err(refused)?;
+        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
     }
     if let Some(strategy) = config.strategy {
         let command = Command::SetDeviceStrategy { strategy };
-        handle.command(admin.clone(), command).await.map_err(refused)?;
+        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
     }
     let listener = bind(&config.socket)?;
     let (end_serving, serving_ended) = tokio::sync::oneshot::channel::<()>();
@@ -204,7 +207,7 @@ async fn node_connected(handle: &CoreHandle) -> anyhow::Result<()> {
         let is_connected = move |view: &crate::View<'_>| {
             view.world.node(&node).is_some_and(|row| row.node.connected)
         };
-        if handle.query(is_connected).await.map_err(refused)? {
+        if handle.query(is_connected).await.map_err(|refusal| refused(&refusal))? {
             return Ok(());
         }
         // Either way it is time to look again.
@@ -220,8 +223,8 @@ fn server_itself(handle: &CoreHandle) -> Caller {
     Caller { owner: Owner { uid, gid, user }, admin: true }
 }
 
-fn refused(refusal: Refusal) -> anyhow::Error {
-    let problem = gpool_wire::Problem::from(&refusal);
+fn refused(refusal: &Refusal) -> anyhow::Error {
+    let problem = gpool_wire::Problem::from(refusal);
     anyhow::anyhow!("{} ({})", problem.detail, problem.code)
 }
 
@@ -272,7 +275,7 @@ async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
     loop {
         let live = |view: &crate::View<'_>| view.world.jobs().keys().copied().collect::<Vec<_>>();
         let jobs: BTreeSet<JobId> =
-            handle.query(live).await.map_err(refused)?.into_iter().collect();
+            handle.query(live).await.map_err(|refusal| refused(&refusal))?.into_iter().collect();
         if jobs.is_empty() {
             return Ok(());
         }
@@ -280,7 +283,7 @@ async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
         match handle.command(admin.clone(), cancel).await {
             // One that ended in between; the rest is asked for again.
             Ok(_) | Err(Refusal::NoSuchJob { .. } | Refusal::AlreadyEnded { .. }) => {}
-            Err(refusal) => return Err(refused(refusal)),
+            Err(refusal) => return Err(refused(&refusal)),
         }
         // Either way it is time to look again.
         drop(notices.recv().await);

@@ -87,9 +87,9 @@ fn line(job: &Job) -> String {
     let mut line = format!("{:>4} {:6} {:>2} GPU  {:10}", job.id, job.name, job.gpus, job.state);
     if !job.placement.is_empty() {
         // Writing to text can't fail.
-        drop(write!(line, " {}", words::places(&job.placement)));
+        let _ = write!(line, " {}", words::places(&job.placement));
     } else if let Some(reason) = job.reasons.first() {
-        drop(write!(line, " {}", reason.text));
+        let _ = write!(line, " {}", reason.text);
     }
     line
 }
@@ -97,11 +97,11 @@ fn line(job: &Job) -> String {
 fn redraw(jobs: &[Job], n_drawn: usize, screen: &Screen) -> Result<usize> {
     let mut text = String::new();
     if n_drawn > 0 {
-        drop(write!(text, "\x1b[{n_drawn}A"));
+        let _ = write!(text, "\x1b[{n_drawn}A");
     }
     let room = screen.width.unwrap_or(80).saturating_sub(1);
     for job in jobs {
-        drop(writeln!(text, "\x1b[2K{}", crate::render::table::cut(&line(job), room)));
+        let _ = writeln!(text, "\x1b[2K{}", crate::render::table::cut(&line(job), room));
     }
     screen.raw(text.as_bytes())?;
     Ok(jobs.len())

@@ -82,7 +82,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
     }
     make_folders(&config)?;
     if args.foreground {
-        return serve(config, &devices, args.tell_parent);
+        return serve(&config, &devices, args.tell_parent);
     }
     let log = config.state_dir.join("server.log");
     start(args, &config, &log)?;
@@ -170,7 +170,7 @@ fn make_folders(config: &ServerConfig) -> Result<()> {
 }
 
 /// Runs the server here until it is told to stop.
-fn serve(config: ServerConfig, devices: &DevicesArg, tell_parent: bool) -> Result {
+fn serve(config: &ServerConfig, devices: &DevicesArg, tell_parent: bool) -> Result {
     let parent = tell_parent.then(leave_parent).transpose().map_err(|error| {
         Failure::new(errors::INTERNAL, format!("can't go into the background: {error}"))
     })?;
