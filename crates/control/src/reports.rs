@@ -26,9 +26,12 @@ impl Control {
 
     /// Compares all that an agent has with all that it should have.
     fn reconcile(&mut self, node: &NodeName, term: Term, tasks: Vec<TaskReport>) {
-        if term != self.world.cluster().term || self.world.node(node).is_none() {
+        let Some(row) = self.world.node(node).filter(|_| term == self.world.cluster().term) else {
             return;
-        }
+        };
+        // Nothing is placed on a node before its first answer in a term, so that one proves what
+        // is missing. Another one may be older than what was ordered since.
+        let is_first = !row.node.connected;
         let here: Vec<TaskId> = (self.world.jobs().values())
             .flat_map(|row| row.job.phase.allocations())
             .filter(|allocation| allocation.node == *node)
@@ -42,7 +45,7 @@ impl Control {
         for task in here {
             if reported.contains(&task) {
                 self.remind(node, task);
-            } else {
+            } else if is_first {
                 self.missing(node, task);
             }
         }

@@ -142,3 +142,15 @@ fn reports_of_an_earlier_term_or_attempt_change_nothing() {
     harness.report(Report::Task(says(later, TaskIs::Ended(ended))));
     assert_eq!(harness.state(id), JobState::Running, "an attempt that is not this one");
 }
+
+#[test]
+fn an_answer_that_comes_again_ends_nothing_that_was_started_since() {
+    let mut harness = Harness::new(1);
+    let term = harness.term();
+    let starting = harness.add(job("1"));
+    harness.report(Report::Tasks { term, tasks: vec![] });
+    assert_eq!(harness.state(starting), JobState::Starting);
+    harness.started(starting);
+    harness.report(Report::Tasks { term, tasks: vec![] });
+    assert_eq!(harness.state(starting), JobState::Running);
+}
