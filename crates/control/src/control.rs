@@ -33,9 +33,10 @@ impl Control {
     /// How long the answer to a create with an idempotency key is remembered.
     pub(crate) const REQUESTS_KEPT: gpool_model::Millis = gpool_model::Millis::from_hours(24);
 
-    /// Takes over a world as loaded: all of it is durable.
+    /// Takes over a world as loaded: all of it is durable, and no agent has said yet what it has.
     #[must_use]
-    pub fn new(world: World) -> Self {
+    pub fn new(mut world: World) -> Self {
+        world.disconnect_nodes();
         Self {
             durable: world.revision(),
             seq: world.cluster().last_seq,
@@ -134,7 +135,6 @@ impl Control {
         cluster.term = term;
         cluster.last_job = JobNumber(cluster.last_job.0.saturating_add(n_skipped_jobs));
         self.world.put_cluster(cluster);
-        self.disconnect_all();
     }
 
     fn requested(&mut self, request: RequestId, caller: &Caller, command: Command) {

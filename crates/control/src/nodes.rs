@@ -13,17 +13,6 @@ use gpool_model::{
 use crate::control::Control;
 
 impl Control {
-    /// No agent has reported in this term.
-    pub(crate) fn disconnect_all(&mut self) {
-        let nodes: Vec<Node> = (self.world.nodes().iter())
-            .filter(|row| row.node.connected)
-            .map(|row| Node { connected: false, ..row.node.clone() })
-            .collect();
-        for node in nodes {
-            self.world.put_node(node);
-        }
-    }
-
     pub(crate) fn inventory(
         &mut self,
         name: &NodeName,

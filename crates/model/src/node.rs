@@ -23,7 +23,7 @@ pub struct Node {
     pub allowed: Option<BTreeSet<DeviceUuid>>,
     /// Names one run of the node's kernel.
     pub boot_id: String,
-    /// Whether its agent has reported in this term of the server.
+    /// Whether its agent has said what it has since this server loaded its state.
     pub connected: bool,
     /// What its agent says of itself and its machine.
     pub facts: NodeFacts,

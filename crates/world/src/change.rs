@@ -55,6 +55,14 @@ impl World {
         self.nodes[ix.0] = row;
     }
 
+    /// Takes every node for one whose agent has not answered yet. What is recorded stays: whether
+    /// an agent answers is known by hearing from it, not by reading it.
+    pub fn disconnect_nodes(&mut self) {
+        for row in &mut self.nodes {
+            row.node.connected = false;
+        }
+    }
+
     /// Adds a job that was admitted.
     ///
     /// # Panics
