@@ -4,8 +4,8 @@
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::job::{EndCause, ExitStatus, StopCause, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Effect, JobEnd, Millis, NodeName, Outcome, Phase, TaskId, Term,
-    Timestamp,
+    Allocation, AllocationState, Effect, Generation, JobEnd, Millis, NodeName, Outcome, Phase,
+    TaskId, Term, Timestamp,
 };
 
 use crate::control::Control;
@@ -119,30 +119,31 @@ impl Control {
         let row = self.world.job(task.job);
         let current = row.filter(|row| row.job.phase.allocations().iter().any(holds));
         let Some(row) = current else {
-            return self.stray(node, task, &is);
+            return self.stray(node, task, generation, &is);
         };
         match is {
             TaskIs::Launching => {}
             TaskIs::Running { started_at, .. } => self.task_started(task, started_at),
             TaskIs::Ended(end) => {
                 self.task_ended(task, &end);
-                self.acknowledge(node, task);
+                self.acknowledge(node, task, generation);
             }
             TaskIs::Refused { .. } if generation != row.job.generation => {}
             TaskIs::Refused { .. } => {
                 self.refused(task);
-                self.acknowledge(node, task);
+                self.acknowledge(node, task, generation);
             }
         }
     }
 
     /// A task that should not be: its job has ended, or is in another attempt.
-    fn stray(&mut self, node: &NodeName, task: TaskId, is: &TaskIs) {
+    fn stray(&mut self, node: &NodeName, task: TaskId, generation: Generation, is: &TaskIs) {
         match is {
-            TaskIs::Ended(_) | TaskIs::Refused { .. } => self.acknowledge(node, task),
+            TaskIs::Ended(_) | TaskIs::Refused { .. } => {
+                self.acknowledge(node, task, generation);
+            }
             TaskIs::Launching | TaskIs::Running { .. } => {
                 let term = self.world.cluster().term;
-                let generation = gpool_model::Generation(u64::MAX);
                 let grace = Self::STRAY_GRACE;
                 let order = Order::Stop { term, task, generation, grace };
                 self.effect(Effect::Order { node: node.clone(), order });
@@ -150,8 +151,8 @@ impl Control {
         }
     }
 
-    fn acknowledge(&mut self, node: &NodeName, task: TaskId) {
-        let order = Order::Acknowledge { term: self.world.cluster().term, task };
+    fn acknowledge(&mut self, node: &NodeName, task: TaskId, generation: Generation) {
+        let order = Order::Acknowledge { term: self.world.cluster().term, task, generation };
         self.effect(Effect::Order { node: node.clone(), order });
     }
 

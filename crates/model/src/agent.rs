@@ -47,12 +47,14 @@ pub enum Order {
         /// Whose request it was: an order that comes twice is acted on once.
         request: RequestId,
     },
-    /// The task's end is durable: forget it.
+    /// The task's end, or its refusal, is durable: forget it.
     Acknowledge {
         /// The server's term.
         term: Term,
         /// Which task.
         task: TaskId,
+        /// As it was reported: what came of a later one has yet to be heard.
+        generation: Generation,
     },
 }
 

@@ -157,7 +157,7 @@ impl Converge {
             Order::Run(order) => self.run(order),
             Order::Stop { task, generation, grace, .. } => self.stop(task, generation, grace),
             Order::Signal { task, signal, request, .. } => self.signal(task, signal, request),
-            Order::Acknowledge { task, .. } => self.acknowledged(task),
+            Order::Acknowledge { task, generation, .. } => self.acknowledged(task, generation),
         }
     }
 
@@ -224,8 +224,10 @@ impl Converge {
         vec![Action::Signal { task, signal }]
     }
 
-    fn acknowledged(&mut self, task: TaskId) -> Vec<Action> {
+    fn acknowledged(&mut self, task: TaskId, acknowledged: Generation) -> Vec<Action> {
         match self.tasks.get(&task).map(|known| (&known.state, known.generation)) {
+            // Of an earlier launch: the server has yet to hear how this one ended.
+            Some((_, generation)) if acknowledged < generation => Vec::new(),
             // Placed elsewhere; a later generation may come back here.
             Some((State::Refused { .. }, generation)) => {
                 self.tasks.remove(&task);
@@ -240,7 +242,7 @@ impl Converge {
             // It has not ended here, whatever the server thinks.
             Some(_) => Vec::new(),
             None => {
-                self.done.insert(task, None);
+                self.done.insert(task, Some(acknowledged));
                 Vec::new()
             }
         }
@@ -350,11 +352,13 @@ impl Done {
 
     fn insert(&mut self, task: TaskId, generation: Option<Generation>) {
         match self.tasks.insert(task, generation) {
-            // Over for ever stays so.
+            // Over for ever stays so, and what was barred is not let in again.
             Some(None) => {
                 self.tasks.insert(task, None);
             }
-            Some(Some(_)) => {}
+            Some(Some(before)) => {
+                self.tasks.insert(task, generation.map(|generation| generation.max(before)));
+            }
             None => self.order.push_back(task),
         }
         if self.order.len() > Self::MOST

@@ -63,8 +63,10 @@ fn stop(term: u64, number: u64, generation: u64) -> Order {
     Order::Stop { term, task: task(number), generation, grace: GRACE }
 }
 
+/// Of whatever generation.
 fn acknowledge(term: u64, number: u64) -> Order {
-    Order::Acknowledge { term: Term(term), task: task(number) }
+    let (term, generation) = (Term(term), Generation(u64::MAX));
+    Order::Acknowledge { term, task: task(number), generation }
 }
 
 fn end(stopped: bool) -> TaskEnd {
@@ -176,6 +178,23 @@ fn a_refused_task_may_come_back_with_other_devices_only() {
     assert_eq!(converge.tasks(), []);
     assert_eq!(obey(&mut converge, run(1, 1, 2)), [], "late, and now placed elsewhere");
     assert!(matches!(&obey(&mut converge, run(1, 1, 3))[..], [Action::Launch(_)]), "came back");
+}
+
+#[test]
+fn a_late_acknowledgement_of_a_refusal_keeps_the_end_of_the_next_launch() {
+    let mut converge = Converge::default();
+    let _ = obey(&mut converge, run(1, 1, 1));
+    let _ = converge.step(Input::Refused { task: task(1), devices: Vec::new() });
+    let _ = obey(&mut converge, run(1, 1, 2));
+    let _ = converge.step(ended(1));
+    let of_refusal = Order::Acknowledge { term: Term(1), task: task(1), generation: Generation(1) };
+    assert_eq!(obey(&mut converge, of_refusal.clone()), [], "the end has yet to be heard of");
+    assert_eq!(converge.tasks()[0].is, TaskIs::Ended(end(false)));
+    // An agent that was started again in between knows nothing of the task.
+    let mut converge = Converge::default();
+    assert_eq!(obey(&mut converge, of_refusal), []);
+    assert_eq!(obey(&mut converge, run(1, 1, 1)), [], "over");
+    assert!(matches!(&obey(&mut converge, run(1, 1, 2))[..], [Action::Launch(_)]), "not over");
 }
 
 #[test]

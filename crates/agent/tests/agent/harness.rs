@@ -122,7 +122,8 @@ impl Node {
     }
 
     pub fn acknowledge(&mut self, task: TaskId) {
-        self.order(&Order::Acknowledge { term: Term(1), task });
+        let (term, generation) = (Term(1), Generation(2));
+        self.order(&Order::Acknowledge { term, task, generation });
     }
 
     /// Waits for the first report, of those there are and those to come, that is looked for.
