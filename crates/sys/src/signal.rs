@@ -68,13 +68,17 @@ pub fn ignore(signal: i32) {
 /// Gives every signal its default effect and unblocks all: what a program expects at its start.
 /// An ignored SIGCHLD or SIGPIPE would otherwise be inherited.
 pub fn reset() {
+    // The kernel's `struct sigaction` and signal set: all zeros is the default effect, no flags and
+    // no signal. Asked of the kernel itself, because the C library keeps two signals for itself.
+    let zeros = [0_u64; 4];
+    let none = std::ptr::null_mut::<u64>();
     for signal in 1..=HIGHEST {
-        // SAFETY: SIG_DFL runs no code of ours; KILL, STOP and those of the C library are refused.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: `zeros` is as long as the kernel reads, and the default effect runs no code of
+        // ours; KILL and STOP are refused.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, zeros.as_ptr(), none, 8) };
     }
-    let set = empty_set();
-    // SAFETY: `set` is initialised; the old mask is not asked for.
-    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &set, std::ptr::null_mut()) };
+    // SAFETY: `zeros` is as long as the kernel reads; the old mask is not asked for.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, zeros.as_ptr(), none, 8) };
 }
 
 /// Makes ended children stay until they are waited for: whoever started this process may have

@@ -1,1 +1,160 @@
-//! x
+//! Ending jobs: limits, stops, and everything that tries to get away.
+
+use gpool_model::job::EndCause;
+use gpool_model::unit::{Bytes, Millis};
+use gpool_sys::capability::{Capabilities, Held};
+
+use crate::harness::{Node, code, job, lives, shell, signal, until, written_pid};
+
+/// Starts a process in a session of its own, whose parent has gone, and which ignores TERM.
+fn escape(pid_file: &std::path::Path) -> String {
+    let pid_file = pid_file.display();
+    format!("(setsid sh -c 'trap \"\" TERM; echo $$ > {pid_file}; while :; do sleep 1; done' &)")
+}
+
+#[test]
+fn a_time_limit_ends_what_ignores_term_and_all_that_escaped() {
+    let mut node = Node::new();
+    let escaped = node.path("escaped");
+    let script = format!("trap '' TERM; {}; while :; do sleep 1; done", escape(&escaped));
+    let mut job = shell(1, &script);
+    job.time_limit = Some(Millis::new(400));
+    let task = node.run(&job);
+    let pid = node.wait_for_start(task);
+    let escaped = written_pid(&escaped);
+    let end = node.wait_for_end(task);
+    assert_eq!((end.exit, end.cause), (signal(9), Some(EndCause::TimeLimit)));
+    assert!(!end.stopped);
+    assert!(!lives(pid) && !lives(escaped), "ended is said when all are gone");
+    let ran = end.ended_at.since(end.started_at.unwrap());
+    assert!(ran >= Millis::new(400), "{ran} of 400ms");
+}
+
+#[test]
+fn a_job_that_ends_itself_at_term_has_still_met_its_limit() {
+    let mut node = Node::new();
+    let mut job = shell(1, "trap 'exit 3' TERM; while :; do sleep 0.01; done");
+    job.time_limit = Some(Millis::new(300));
+    job.grace = Millis::from_secs(60);
+    let end = node.finish(&job);
+    assert_eq!((end.exit, end.cause), (code(3), Some(EndCause::TimeLimit)));
+}
+
+#[test]
+fn a_stop_gives_the_grace_and_then_kills() {
+    let mut node = Node::new();
+    let ready = node.path("ready");
+    let script =
+        format!("trap 'echo asked' TERM; touch {}; while :; do sleep 0.01; done", ready.display());
+    let task = node.run(&shell(1, &script));
+    node.wait_for_start(task);
+    until("the trap is set", || ready.exists());
+    node.stop_task(task, Millis::new(500));
+    let end = node.wait_for_end(task);
+    assert_eq!((end.exit, end.cause, end.stopped), (signal(9), None, true));
+    assert_eq!(node.stdout(task), "asked\n");
+}
+
+#[test]
+fn a_stop_wakes_what_was_stopped_by_a_signal() {
+    let mut node = Node::new();
+    let task = node.run(&shell(1, "kill -STOP $$; exit 3"));
+    let pid = node.wait_for_start(task);
+    until("it is stopped", || gpool_sys::proc::stat(pid).is_some_and(|stat| stat.state == b'T'));
+    node.stop_task(task, Millis::from_secs(60));
+    assert_eq!(node.wait_for_end(task).exit, signal(15));
+}
+
+#[test]
+fn leftovers_of_a_job_that_has_ended_go_with_it() {
+    let mut node = Node::new();
+    let escaped = node.path("escaped");
+    let script = format!(
+        "{}; while [ ! -s {} ]; do sleep 0.01; done; exit 4",
+        escape(&escaped),
+        escaped.display()
+    );
+    let end = node.finish(&shell(1, &script));
+    assert_eq!((end.exit, end.cause), (code(4), None), "its own end is what counts");
+    assert!(!lives(written_pid(&escaped)));
+}
+
+#[test]
+fn a_fork_bomb_is_over_when_its_time_is() {
+    let mut node = Node::with(&["none", "pids_max=64"]);
+    // Each one makes two that make two; without a limit on processes the depth bounds it.
+    let bomb = node.path("bomb");
+    std::fs::write(&bomb, "[ $1 -gt 9 ] || { sh $0 $(($1+1)) & sh $0 $(($1+1)) & }\nsleep 600\n")
+        .unwrap();
+    let mut job = job(1, &["sh", bomb.to_str().unwrap(), "0"]);
+    job.time_limit = Some(Millis::from_secs(1));
+    let task = node.run(&job);
+    let capabilities = Capabilities::probe();
+    if matches!(capabilities.processes, Held::CgroupV1 | Held::CgroupV2) {
+        node.wait_for_start(task);
+        let mark = format!("GPOOL_DIR={}", node.layout().attempt(task).display());
+        let mut most = 0;
+        until("the limit is met", || {
+            let all = gpool_sys::proc::all();
+            let of_job = |pid: &&u32| gpool_sys::proc::started_with(**pid, mark.as_bytes());
+            most = most.max(all.iter().filter(of_job).count());
+            most >= 32 || node.layout().claim(task).metadata().unwrap().len() > 2000
+        });
+        assert!(most <= 64, "{most} processes in spite of the limit");
+    } else {
+        eprintln!("SKIPPED in part: no pids cgroup here, so the number is not limited");
+    }
+    let end = node.wait_for_end(task);
+    assert_eq!(end.cause, Some(EndCause::TimeLimit));
+    let mark = format!("GPOOL_DIR={}", node.layout().attempt(task).display());
+    let left = gpool_sys::proc::all()
+        .into_iter()
+        .filter(|pid| lives(*pid) && gpool_sys::proc::started_with(*pid, mark.as_bytes()));
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_job_over_its_memory_is_told_from_others_that_are_killed() {
+    let capabilities = Capabilities::probe();
+    if !matches!(capabilities.memory, Held::CgroupV1 | Held::CgroupV2) {
+        eprintln!("SKIPPED: no memory cgroup here");
+        return;
+    }
+    let mut node = Node::new();
+    let mut greedy = shell(1, "exec tail -c 200M /dev/zero");
+    greedy.memory = Some(Bytes::from_mib(32));
+    let end = node.finish(&greedy);
+    assert_eq!((end.exit, end.cause), (signal(9), Some(EndCause::Oom)));
+    let mut modest = shell(2, "kill -9 $$");
+    modest.memory = Some(Bytes::from_mib(32));
+    let end = node.finish(&modest);
+    assert_eq!((end.exit, end.cause), (signal(9), None));
+}
+
+#[test]
+fn no_control_group_is_left_behind() {
+    let mut node = Node::new();
+    let mut job = shell(1, "cat /proc/self/cgroup");
+    job.memory = Some(Bytes::from_mib(64));
+    let task = node.run(&job);
+    node.wait_for_end(task);
+    let groups = node.stdout(task);
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    node.acknowledge(task);
+    let paths: Vec<_> = groups
+        .lines()
+        .filter_map(|line| line.rsplit(':').next())
+        .filter(|path| path.contains("gpool-"))
+        .flat_map(|path| {
+            mounts
+                .lines()
+                .filter(|line| line.contains("cgroup"))
+                .filter_map(|line| line.split(' ').nth(1))
+                .map(move |mount| format!("{mount}{path}"))
+        })
+        .collect();
+    if paths.is_empty() {
+        eprintln!("SKIPPED: no cgroups can be made here");
+    }
+    until("they are gone", || paths.iter().all(|path| !std::path::Path::new(path).exists()));
+}
