@@ -5,7 +5,7 @@ use gpool_model::id::{TaskId, Term};
 use gpool_model::job::EndCause;
 use gpool_model::unit::Millis;
 
-use crate::harness::{Node, code, job, lives, order, shell, signal, until, written_pid};
+use crate::harness::{Node, Stranger, code, job, lives, order, shell, signal, until, written_pid};
 
 fn shepherd_of(node: &Node, task: TaskId) -> u32 {
     let text = std::fs::read_to_string(node.layout().claim(task)).unwrap();
@@ -142,18 +142,16 @@ fn leave_claim(node: &Node, task: TaskId, shepherd: u32, boot_id: &str) {
 fn a_stranger_with_the_shepherds_process_id_is_left_alone() {
     let mut node = Node::new();
     node.kill();
-    let mut stranger = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let mut stranger = Stranger::new();
     let task: TaskId = "1#1/0".parse().unwrap();
-    leave_claim(&node, task, stranger.id(), &gpool_sys::proc::boot_id());
+    leave_claim(&node, task, stranger.pid(), &gpool_sys::proc::boot_id());
     node.start();
     let end = node.wait_for_end(task);
     assert_eq!(end.cause, Some(EndCause::ShepherdLost));
     node.stop_task(task, Millis::ZERO);
     node.acknowledge(task);
     until("it is forgotten", || !node.layout().claim(task).exists());
-    assert!(lives(stranger.id()) && stranger.try_wait().unwrap().is_none());
-    stranger.kill().unwrap();
-    stranger.wait().unwrap();
+    assert!(stranger.lives());
 }
 
 #[test]

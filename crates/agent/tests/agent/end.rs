@@ -121,7 +121,7 @@ fn a_job_over_its_memory_is_told_from_others_that_are_killed() {
         return;
     }
     let mut node = Node::new();
-    let mut greedy = shell(1, "exec tail -c 200M /dev/zero");
+    let mut greedy = shell(1, "exec dd if=/dev/zero of=/dev/null bs=200M count=1");
     greedy.memory = Some(Bytes::from_mib(32));
     let end = node.finish(&greedy);
     assert_eq!((end.exit, end.cause), (signal(9), Some(EndCause::Oom)));

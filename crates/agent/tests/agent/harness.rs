@@ -54,6 +54,9 @@ impl Node {
             ..LaunchContext::default()
         });
         node.start();
+        node.wait_for("inventory", |report| {
+            matches!(report, Report::Inventory { .. }).then_some(())
+        });
         node
     }
 
@@ -311,6 +314,37 @@ pub fn written_pid(path: &Path) -> u32 {
         pid.is_some()
     });
     pid.unwrap()
+}
+
+/// A process that has nothing to do with any job.
+pub struct Stranger(Child);
+
+impl Stranger {
+    pub fn new() -> Self {
+        Self(
+            Command::new("sleep")
+                .arg("600")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn lives(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 pub const fn code(code: i32) -> Option<ExitStatus> {
