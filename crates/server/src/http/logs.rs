@@ -12,10 +12,12 @@ use axum::extract::{self, State};
 use axum::http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
-use gpool_model::{JobId, Phase, Refusal, Timestamp};
+use gpool_model::effect::Change;
+use gpool_model::{JobId, Notice, Phase, Refusal, Timestamp};
 use gpool_wire::{LOG_OFFSET, Problem, Time, catalogue};
 use rustix::fs::{Mode, OFlags, openat};
 use serde::Deserialize;
+use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 use utoipa::IntoParams;
 
@@ -72,6 +74,8 @@ pub(crate) async fn get(
     Params(params): Params<LogParams>,
 ) -> Result<Response, ApiError> {
     let id = job_id(&id)?;
+    // Before the job is looked at, so that its end can't be missed in between.
+    let notices = api.handle.notices();
     let found = jobs::find(&api, id).await?;
     if !asker.may_see(found.spec.owner.uid) {
         let what = format!("read the output of job {id} of user {}", found.spec.owner.user);
@@ -94,7 +98,7 @@ pub(crate) async fn get(
             let what = format!("the output of job {id} is not there any more");
             return Err(Problem::new(catalogue::NO_SUCH_LOG, what).into());
         }
-        Opened::TooOld | Opened::Missing => (None, 0),
+        Opened::TooOld | Opened::Unwritten | Opened::Missing => (None, 0),
     };
     let reader = LogReader {
         state_dir,
@@ -103,7 +107,7 @@ pub(crate) async fn get(
         file,
         follow: params.follow && !job_has_ended,
         job_has_ended,
-        changes: api.feed.changes(),
+        notices,
         end: api.end.clone(),
         api,
     };
@@ -159,7 +163,9 @@ enum Opened {
     At(File, u64),
     /// It was last written to too long ago.
     TooOld,
-    /// It is not there (yet).
+    /// The job has not written anything (yet).
+    Unwritten,
+    /// The job has not run here, or what it left was removed.
     Missing,
 }
 
@@ -170,7 +176,11 @@ fn open_at(
     tail: Option<u64>,
     offset: Option<u64>,
 ) -> io::Result<Opened> {
-    let Some(mut file) = open(state_dir, log)? else { return Ok(Opened::Missing) };
+    let Some(mut file) = open(state_dir, log)? else {
+        let folder = log.parent().map(|folder| state_dir.join(folder).symlink_metadata());
+        let has_folder = folder.is_some_and(|about| about.is_ok_and(|about| about.is_dir()));
+        return Ok(if has_folder { Opened::Unwritten } else { Opened::Missing });
+    };
     let metadata = file.metadata()?;
     if let Some(since) = since {
         let written = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -237,6 +247,19 @@ fn last_lines(file: &mut File, length: u64, n_lines: u64) -> io::Result<u64> {
     Ok(if n_lines == 0 { length } else { 0 })
 }
 
+/// Waits until something is said of a job, or may have been.
+async fn change_of(notices: &mut broadcast::Receiver<Notice>, id: JobId) {
+    loop {
+        match notices.recv().await {
+            Ok(Notice { change: Change::JobState { job, .. }, .. }) if job != id => {}
+            Ok(Notice { change: Change::NodeChanged { .. }, .. }) => {}
+            Ok(_) | Err(RecvError::Lagged(_)) => return,
+            // The server ends, and says so elsewhere.
+            Err(RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
 struct LogReader {
     api: Api,
     state_dir: PathBuf,
@@ -245,7 +268,7 @@ struct LogReader {
     file: Option<File>,
     follow: bool,
     job_has_ended: bool,
-    changes: watch::Receiver<u64>,
+    notices: broadcast::Receiver<Notice>,
     end: watch::Receiver<bool>,
 }
 
@@ -265,14 +288,15 @@ impl LogReader {
                 self.follow = false;
                 continue;
             }
-            tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+            let id = self.id;
+            let changed = tokio::select! {
+                () = tokio::time::sleep(LOOK) => false,
+                () = change_of(&mut self.notices, id) => true,
                 _ = self.end.wait_for(|end| *end) => {
                     return Err(io::Error::other("the server is stopping"));
                 }
-            }
-            if self.changes.has_changed().unwrap_or(true) {
-                self.changes.mark_unchanged();
+            };
+            if changed {
                 self.job_has_ended = !self.lives().await?;
             }
         }
