@@ -194,7 +194,7 @@ impl Control {
     }
 
     /// Lets a waiting job go on after one that it waited for has ended; answers with its own end
-    /// if that was not the end it waited for.
+    /// if that was not the end it waited for, held or not: it could never start.
     fn settle(
         &mut self,
         id: JobId,
@@ -217,7 +217,7 @@ impl Control {
             return Some((id, end));
         }
         let still_waits = row.spec.after.iter().any(|after| self.world.job(after.job).is_some());
-        if !still_waits {
+        if !still_waits && matches!(row.job.phase, Phase::Waiting { .. }) {
             let mut job = row.job.clone();
             job.phase = Phase::Pending { since: self.now };
             self.put_job(job);

@@ -299,8 +299,10 @@ impl Cluster {
             let mut job = row.job.clone();
             let is_met = |after: &Dependency| after.job != id || after.kind.is_met_by(outcome);
             if row.spec.after.iter().all(is_met) {
-                job.phase = self.ready(dependent);
-                self.world.put_job(job);
+                if matches!(job.phase, Phase::Waiting { .. }) {
+                    job.phase = self.ready(dependent);
+                    self.world.put_job(job);
+                }
             } else {
                 self.end(job, Outcome::Cancelled);
             }

@@ -34,7 +34,7 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
         })
         .map(|placement| &placement.node)
         .collect();
-    let mut tally = Tally::of(snapshot.world, |name| touched.contains(name));
+    let mut tally = Tally::of_nodes(snapshot.world, |name| touched.contains(name));
     let mut found = Vec::new();
     decisions::check(snapshot, plan, &mut tally, &mut found);
     order::check_decisions(snapshot, policy, plan, &mut found);
@@ -47,7 +47,7 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
 #[must_use]
 pub fn verify_fully(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Violation> {
     let mut found = Vec::new();
-    let before = Tally::of(snapshot.world, |_| true);
+    let before = Tally::of(snapshot.world);
     let mut after = before.clone();
     decisions::check(snapshot, plan, &mut after, &mut found);
     order::check_decisions(snapshot, policy, plan, &mut found);

@@ -22,7 +22,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     for (id, row) in world.jobs() {
         check_job(world, *id, row, &mut found);
     }
-    let tally = Tally::of(world, |_| true);
+    let tally = Tally::of(world);
     for row in world.nodes() {
         if let Some(counted) = tally.nodes.get(&row.node.name) {
             check_sharing(counted, &mut found);
@@ -220,6 +220,13 @@ fn check_counts(world: &World, found: &mut Vec<Violation>) {
     for row in world.jobs().values() {
         *counts.entry(row.job.phase.state()).or_default() += 1;
     }
+    let holds = |row: &&JobRow| !row.job.phase.allocations().is_empty();
+    let holding: Vec<JobId> = world.jobs().values().filter(holds).map(|row| row.job.id).collect();
+    let indexed: Vec<JobId> = world.holding().map(|row| row.job.id).collect();
+    if holding != indexed {
+        let about = format!("{indexed:?}, counted {holding:?}");
+        found.push(Violation::WrongIndexEntry { index: "jobs that hold something", about });
+    }
     if counts != *world.n_by_state() {
         let about = format!("{:?}, counted {counts:?}", world.n_by_state());
         found.push(Violation::WrongIndexEntry { index: "states", about });
@@ -270,7 +277,7 @@ fn check_queue(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
 fn check_dependents(world: &World, found: &mut Vec<Violation>) {
     let mut expected = BTreeMap::<JobId, BTreeSet<JobId>>::new();
     for (id, row) in world.jobs() {
-        let is_waiting = matches!(row.job.phase, Phase::Waiting { .. });
+        let is_waiting = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. });
         for after in row.spec.after.iter().filter(|_| is_waiting) {
             expected.entry(after.job).or_default().insert(*id);
         }

@@ -7,7 +7,7 @@ use gpool_model::{
     Allocation, AllocationState, Device, DeviceHealth, DeviceUuid, GpuRequest, Node, NodeName,
     ResourceKind, Resources, TaskId,
 };
-use gpool_world::World;
+use gpool_world::{JobRow, World};
 
 use crate::violation::Unusable;
 
@@ -38,8 +38,22 @@ pub(crate) struct Holding {
 }
 
 impl<'a> Tally<'a> {
-    /// Counts the nodes for which `wanted` says so.
-    pub fn of(world: &'a World, wanted: impl Fn(&NodeName) -> bool) -> Self {
+    /// Counts all nodes from all jobs.
+    pub fn of(world: &'a World) -> Self {
+        Self::count(world, world.jobs().values(), |_| true)
+    }
+
+    /// Counts the nodes for which `wanted` says so, from the jobs that are indexed as holding
+    /// something, so that it costs nothing per job that waits.
+    pub fn of_nodes(world: &'a World, wanted: impl Fn(&NodeName) -> bool) -> Self {
+        Self::count(world, world.holding(), wanted)
+    }
+
+    fn count(
+        world: &'a World,
+        jobs: impl Iterator<Item = &'a JobRow>,
+        wanted: impl Fn(&NodeName) -> bool,
+    ) -> Self {
         let rows = world.nodes().iter().filter(|row| wanted(&row.node.name));
         let nodes = rows.map(|row| {
             let tally = NodeTally {
@@ -54,11 +68,9 @@ impl<'a> Tally<'a> {
         if tally.nodes.is_empty() {
             return tally;
         }
-        for row in world.jobs().values() {
-            for allocation in row.job.phase.allocations() {
-                if let Some(node) = tally.nodes.get_mut(&allocation.node) {
-                    node.book(allocation);
-                }
+        for allocation in jobs.flat_map(|row| row.job.phase.allocations()) {
+            if let Some(node) = tally.nodes.get_mut(&allocation.node) {
+                node.book(allocation);
             }
         }
         tally

@@ -48,7 +48,8 @@ impl World {
                 ix
             }
         };
-        let held = self.jobs.values().flat_map(|row| row.job.phase.allocations());
+        let holding = self.holding.iter().map(|id| &self.jobs[id]);
+        let held = holding.flat_map(|row| row.job.phase.allocations());
         for allocation in held.filter(|allocation| allocation.node == name) {
             row.book(allocation);
         }
@@ -202,15 +203,16 @@ impl World {
                 let shape = shape_of(row);
                 self.queue.insert(row.job.id, shape, row.spec.submitted_at, waits_since);
             }
-            Phase::Waiting { .. } => {
+            Phase::Waiting { .. } | Phase::Held { .. } => {
                 for dependency in &row.spec.after {
                     self.dependents.entry(dependency.job).or_default().insert(row.job.id);
                 }
             }
-            Phase::Held { .. } | Phase::Ended(_) => {}
+            Phase::Ended(_) => {}
             Phase::Starting { allocations, .. }
             | Phase::Running { allocations, .. }
             | Phase::Stopping { allocations, .. } => {
+                self.holding.insert(row.job.id);
                 for allocation in allocations {
                     let ix = self.node_by_name.get(&allocation.node);
                     let ix = ix.expect("what is held is on a node that is there");
@@ -230,7 +232,7 @@ impl World {
         }
         match &row.job.phase {
             Phase::Pending { .. } => self.queue.remove(row.job.id),
-            Phase::Waiting { .. } => {
+            Phase::Waiting { .. } | Phase::Held { .. } => {
                 for dependency in &row.spec.after {
                     if let Some(waiting) = self.dependents.get_mut(&dependency.job) {
                         waiting.remove(&row.job.id);
@@ -240,10 +242,11 @@ impl World {
                     }
                 }
             }
-            Phase::Held { .. } | Phase::Ended(_) => {}
+            Phase::Ended(_) => {}
             Phase::Starting { allocations, .. }
             | Phase::Running { allocations, .. }
             | Phase::Stopping { allocations, .. } => {
+                self.holding.remove(&row.job.id);
                 for allocation in allocations {
                     let ix = self.node_by_name.get(&allocation.node);
                     let ix = ix.expect("what is held is on a node that is there");

@@ -59,7 +59,9 @@ pub struct World {
     pub(crate) node_by_name: BTreeMap<NodeName, NodeIx>,
     pub(crate) jobs: BTreeMap<JobId, JobRow>,
     pub(crate) queue: Queue,
-    /// Waiting jobs by each job that they wait for.
+    /// Jobs that hold something on nodes.
+    pub(crate) holding: BTreeSet<JobId>,
+    /// Waiting and held jobs by each job that they wait for.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
     /// Ends of the jobs that left memory last, for dependencies on them.
@@ -89,6 +91,7 @@ impl World {
             node_by_name: BTreeMap::new(),
             jobs: BTreeMap::new(),
             queue: Queue::default(),
+            holding: BTreeSet::new(),
             dependents: BTreeMap::new(),
             n_by_state: BTreeMap::new(),
             recent_ends: BTreeMap::new(),
@@ -264,7 +267,12 @@ impl World {
         self.queue.n_fit_rows()
     }
 
-    /// Waiting jobs that wait for that one.
+    /// Jobs that hold something on nodes, by id.
+    pub fn holding(&self) -> impl Iterator<Item = &JobRow> {
+        self.holding.iter().map(|id| &self.jobs[id])
+    }
+
+    /// Waiting and held jobs that wait for that one.
     pub fn dependents(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
         self.dependents.get(&job).into_iter().flatten().copied()
     }

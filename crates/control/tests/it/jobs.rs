@@ -224,3 +224,19 @@ fn devices_that_are_not_allowed_are_not_given_out() {
     let refused = harness.submit(&ana(), vec![job("3")]);
     assert!(matches!(refused, Err(Refusal::ImpossibleGpus { .. })));
 }
+
+#[test]
+fn a_held_job_ends_with_a_job_that_it_waited_for_and_is_not_released_into_the_queue() {
+    let mut harness = Harness::new(1);
+    let first = harness.add(job("1"));
+    harness.started(first);
+    let second = harness.add(after(job("1"), first, DependencyKind::Ok));
+    let patient = harness.add(after(job("1"), first, DependencyKind::Fail));
+    harness.command(&ana(), Command::Hold { jobs: vec![second, patient] }).expect("own jobs");
+    harness.exited(first, 3);
+    assert_eq!(harness.state(second), JobState::Cancelled);
+    assert_eq!(harness.end_of(second).cause, Some(EndCause::DependencyFailed { job: first }));
+    assert_eq!(harness.state(patient), JobState::Held, "it may start, once it is released");
+    harness.command(&ana(), Command::Release { jobs: vec![patient] }).expect("own job");
+    assert_eq!(harness.state(patient), JobState::Starting);
+}
