@@ -50,6 +50,13 @@ impl Layout {
         self.tasks().join(claim_name(task))
     }
 
+    /// Where the claim of a task goes when its end is durable: what the shepherd saw is kept.
+    #[must_use]
+    pub fn record(&self, task: TaskId) -> PathBuf {
+        let job = self.state.join("jobs").join(task.job.to_string());
+        job.join(format!("{}.{}", task.attempt, file_name("claim", task)))
+    }
+
     /// The folder of one run of a job: its output, its script; the job may use it too.
     #[must_use]
     pub fn attempt(&self, task: TaskId) -> PathBuf {

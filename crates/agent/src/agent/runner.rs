@@ -388,7 +388,12 @@ impl Runner {
         // In this order: a claim that is left is thrown away at the next start, a task that is in
         // neither place could be launched again.
         if self.done.note(task).is_ok() {
-            let _ = std::fs::remove_file(self.parts.layout.claim(task));
+            let (claim, record) = (self.parts.layout.claim(task), self.parts.layout.record(task));
+            // Moved, not removed: some file systems make new files slowly while others were just
+            // removed. A task that was never launched has no folder to keep it in.
+            if std::fs::rename(&claim, record).is_err() {
+                let _ = std::fs::remove_file(claim);
+            }
         }
         self.shepherds.say(task, &ToShepherd::Acknowledge);
     }

@@ -44,14 +44,12 @@ pub(super) fn write_script(
     write().map_err(|error| format!("can't write the script {}: {error}", path.display()))
 }
 
-/// Makes a new file of gpool's own for a task's output.
-pub(super) fn make_output(path: &Path, owner: Option<(u32, u32)>) -> Result<File, String> {
-    let make = || {
-        let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-        if let Some((uid, gid)) = owner {
-            fchown(&file, Some(uid), Some(gid))?;
-        }
-        Ok(file)
-    };
-    make().map_err(|error: io::Error| format!("can't make {}: {error}", path.display()))
+/// Makes a new file of gpool's own for a task's output. The folder is its user's by then: whatever
+/// lies there under that name, a link above all, is not opened.
+pub(super) fn make_output(path: &Path, owner: Option<(u32, u32)>) -> io::Result<File> {
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    if let Some((uid, gid)) = owner {
+        fchown(&file, Some(uid), Some(gid))?;
+    }
+    Ok(file)
 }

@@ -12,7 +12,7 @@ mod tree;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::PathBuf;
 
 use gpool_model::agent::{LaunchContext, TaskEnd};
 use gpool_model::id::TaskId;
@@ -31,9 +31,9 @@ use crate::environment::{Surroundings, environment};
 use crate::layout::{Layout, claim_name, file_name};
 use crate::message::{FromShepherd, Launch, ToShepherd};
 use crate::record::{Claim, Claimant};
-use files::{give, make_folder, make_output, write_script};
+use files::{give, make_folder, write_script};
 use link::{Heard, Link};
-use output::{Progress, Stream};
+use output::{Progress, Stream, Target};
 use start::{Program, READY, Setting};
 use tree::{Reaped, Tree};
 
@@ -221,16 +221,18 @@ impl Shepherd {
             .map_err(|error| format!("the job's environment can't be read: {error}"))?;
         let task = self.task();
         let spec = std::sync::Arc::clone(&self.launch.order.spec);
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        // The agent's own user is nobody to become: asking the name service costs milliseconds.
         let owner =
-            rustix::process::geteuid().is_root().then_some((spec.owner.uid, spec.owner.gid));
+            Some((spec.owner.uid, spec.owner.gid)).filter(|owner| own.0 == 0 && *owner != own);
         let folder = self.layout.attempt(task);
         make_folder(&self.layout, &folder)?;
         let stdout = match spec.stdout {
-            None => Some(self.pipe_to(0, &self.layout.stdout(task), owner)?),
+            None => Some(self.pipe_to(0, self.layout.stdout(task), owner)?),
             Some(_) => None,
         };
         let stderr = match spec.stderr {
-            None => Some(self.pipe_to(1, &self.layout.stderr(task), owner)?),
+            None => Some(self.pipe_to(1, self.layout.stderr(task), owner)?),
             Some(_) => None,
         };
         let script = match script {
@@ -300,19 +302,19 @@ impl Shepherd {
         Ok(())
     }
 
-    /// A pipe whose other end is written to a new file of gpool's own.
+    /// A pipe whose other end is written to a file of gpool's own.
     fn pipe_to(
         &mut self,
         which: usize,
-        path: &Path,
+        path: PathBuf,
         owner: Option<(u32, u32)>,
     ) -> Result<OwnedFd, String> {
-        let file = make_output(path, owner)?;
         let failed = |error| format!("can't make a pipe: {error}");
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
         // Its own end alone: the program must find a pipe that blocks.
         rustix::fs::fcntl_setfl(&read, rustix::fs::OFlags::NONBLOCK).map_err(failed)?;
-        self.outputs[which] = Some(Stream::new(read, file, self.launch.output_limit));
+        let target = Target::new(path, owner);
+        self.outputs[which] = Some(Stream::new(read, target, self.launch.output_limit));
         Ok(write)
     }
 

@@ -8,9 +8,12 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use gpool_model::unit::Bytes;
 use rustix::io::Errno;
+
+use super::files::make_output;
 
 /// One stream.
 pub(super) struct Stream {
@@ -20,7 +23,7 @@ pub(super) struct Stream {
 
 /// What is on file of it.
 struct Kept {
-    file: File,
+    file: Target,
     room: u64,
     limit: u64,
     /// Bytes that found no room.
@@ -28,6 +31,29 @@ struct Kept {
     /// Bytes that could not be written since the last that could, and why.
     lost: u64,
     why: String,
+}
+
+/// Where it is kept. The file is made when there is something to write: many jobs write nothing,
+/// and on some file systems making a file is among the dearest parts of a start.
+pub(super) struct Target {
+    path: PathBuf,
+    /// Whose the file will be; `None` if it is the agent's user's.
+    owner: Option<(u32, u32)>,
+    file: Option<File>,
+}
+
+impl Target {
+    /// A file that is not there yet.
+    pub(super) fn new(path: PathBuf, owner: Option<(u32, u32)>) -> Self {
+        Self { path, owner, file: None }
+    }
+
+    fn file(&mut self) -> io::Result<&mut File> {
+        if self.file.is_none() {
+            self.file = Some(make_output(&self.path, self.owner)?);
+        }
+        Ok(self.file.as_mut().expect("it was just made"))
+    }
 }
 
 /// How far a stream has come.
@@ -41,7 +67,7 @@ pub(super) enum Progress {
 
 impl Stream {
     /// A stream whose reading end never blocks.
-    pub(super) fn new(pipe: OwnedFd, file: File, limit: Bytes) -> Self {
+    pub(super) fn new(pipe: OwnedFd, file: Target, limit: Bytes) -> Self {
         let limit = limit.get();
         let kept = Kept { file, room: limit, limit, beyond: 0, lost: 0, why: String::new() };
         Self { pipe, kept }
@@ -93,7 +119,7 @@ impl Kept {
         }
         let mut rest = &bytes[..fits];
         while !rest.is_empty() {
-            match self.file.write(rest) {
+            match self.file.file().and_then(|file| file.write(rest)) {
                 Ok(written) => {
                     self.room -= count(written);
                     rest = &rest[written..];
@@ -110,7 +136,8 @@ impl Kept {
 
     fn say_lost(&mut self) -> io::Result<()> {
         let (lost, why) = (self.lost, &self.why);
-        writeln!(self.file, "\n[gpool: {lost} bytes of output could not be written: {why}]")?;
+        let file = self.file.file()?;
+        writeln!(file, "\n[gpool: {lost} bytes of output could not be written: {why}]")?;
         self.lost = 0;
         Ok(())
     }
@@ -122,10 +149,13 @@ impl Kept {
         }
         if self.beyond > 0 {
             let (limit, beyond) = (Bytes::new(self.limit), self.beyond);
-            let _ = writeln!(
-                self.file,
-                "\n[gpool: the output limit of {limit} was reached; {beyond} bytes more were not kept]"
-            );
+            if let Ok(file) = self.file.file() {
+                let _ = writeln!(
+                    file,
+                    "\n[gpool: the output limit of {limit} was reached; {beyond} bytes more were \
+                     not kept]"
+                );
+            }
         }
     }
 }
@@ -145,7 +175,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
-        let mut stream = Stream::new(read, File::create(&path).unwrap(), Bytes::new(limit));
+        let mut stream = Stream::new(read, Target::new(path.clone(), None), Bytes::new(limit));
         let mut buffer = [0; 4];
         for bytes in writes {
             rustix::io::write(&write, bytes).unwrap();
@@ -166,8 +196,20 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_made_for_a_job_that_writes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
+        drop(write);
+        let target = Target::new(path.clone(), None);
+        Stream::new(read, target, Bytes::from_gib(1)).finish(&mut [0; 4]);
+        assert!(!path.exists());
+    }
+
+    #[test]
     fn a_full_disk_loses_output_and_says_so_once_there_is_room() {
         let full = File::options().write(true).open("/dev/full").unwrap();
+        let full = Target { path: PathBuf::new(), owner: None, file: Some(full) };
         let why = String::new();
         let mut kept = Kept { file: full, room: 100, limit: 100, beyond: 0, lost: 0, why };
         kept.write(b"hello");
@@ -175,7 +217,7 @@ mod tests {
         assert_eq!((kept.lost, kept.room), (8, 100));
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
-        kept.file = File::create(&path).unwrap();
+        kept.file = Target::new(path.clone(), None);
         kept.write(b"again");
         kept.close();
         let text = std::fs::read_to_string(path).unwrap();

@@ -194,6 +194,7 @@ fn of_two_shepherds_for_one_task_one_launches_it() {
             _ => None,
         });
         assert!(matches!(is, TaskIs::Running { .. }), "{is:?}");
+        until("it has said that it runs", || runs.exists());
         let order = Order::Stop {
             term: Term(2),
             task,
