@@ -63,7 +63,9 @@ impl<'a> Admission<'a> {
             return Ok(());
         };
         let of_kind = |row: &&&NodeRow| row.node.capacity.get(&kind);
-        let most = with_gpus.iter().rev().max_by_key(of_kind);
+        // Nodes that have enough of it lack something else.
+        let lacking = with_gpus.iter().rev().filter(|row| of_kind(row) < beside.get(&kind));
+        let most = lacking.max_by_key(of_kind);
         Err(Refusal::ImpossibleResource {
             asked: beside.get(&kind),
             largest: most.map_or(0, |row| of_kind(&row)),

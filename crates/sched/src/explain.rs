@@ -21,7 +21,7 @@ pub struct Explainer<'a> {
 }
 
 impl<'a> Explainer<'a> {
-    /// More devices than this are not named one by one.
+    /// More nodes or devices than this are not named one by one.
     const DEVICES_MAX: usize = 16;
 
     /// Looks at one snapshot.
@@ -51,11 +51,17 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// Everything that keeps a job from starting: the decisive reasons, the devices of the asked
-    /// kind that are not usable, and who goes first.
+    /// Everything that keeps a job from starting: the decisive reasons, the nodes that have the
+    /// devices and do not answer, the devices of the asked kind that are not usable, and who goes
+    /// first.
     pub fn fully(&mut self, row: &JobRow) -> Vec<Reason> {
         let mut reasons = self.briefly(row);
         if matches!(row.job.phase, Phase::Pending { .. }) {
+            for reason in self.unreachable_nodes(row) {
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
             reasons.extend(self.unusable_devices(row));
             reasons.extend(self.ahead(row));
         }
@@ -72,6 +78,16 @@ impl<'a> Explainer<'a> {
         let reason = found.is_none().then(|| wait::reason(&self.board, fit));
         self.by_fit.insert(fit.clone(), reason.clone());
         reason
+    }
+
+    fn unreachable_nodes(&self, row: &JobRow) -> Vec<Reason> {
+        let gpus = &row.spec.gpus;
+        let nodes = self.board.nodes.iter().filter(|node| !node.row.node.connected);
+        nodes
+            .filter(|node| wait::most_of_a_kind(node, gpus, |_| true) >= gpus.n_devices())
+            .map(|node| Reason::AgentUnreachable { node: node.name().clone() })
+            .take(Self::DEVICES_MAX)
+            .collect()
     }
 
     fn unusable_devices(&self, row: &JobRow) -> Vec<Reason> {

@@ -1,7 +1,7 @@
 //! Why a fit has no place: the one reason that stands for a shape in a plan.
 
 use gpool_model::plan::Fit;
-use gpool_model::{NodeName, Reason};
+use gpool_model::{GpuRequest, NodeName, Reason};
 
 use crate::board::{Board, NodeBoard, beside_devices};
 
@@ -20,7 +20,7 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
         && let Some(reason) = kind_missing(&connected, fit)
     {
         let mut away = board.nodes.iter().filter(|node| !node.row.node.connected);
-        let has_kind = |node: &&NodeBoard<'_>| most_of_a_kind(node, fit, |_| true) >= need;
+        let has_kind = |node: &&NodeBoard<'_>| most_of_a_kind(node, &fit.gpus, |_| true) >= need;
         return match away.find(has_kind) {
             Some(node) => Reason::AgentUnreachable { node: node.name().clone() },
             None => reason,
@@ -45,7 +45,8 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
 
 /// Set where no node has as many devices of one kind, whoever holds them.
 fn kind_missing(nodes: &[&NodeBoard<'_>], fit: &Fit) -> Option<Reason> {
-    let most = nodes.iter().map(|node| most_of_a_kind(node, fit, |_| true)).max().unwrap_or(0);
+    let most =
+        nodes.iter().map(|node| most_of_a_kind(node, &fit.gpus, |_| true)).max().unwrap_or(0);
     if most >= fit.gpus.n_devices() {
         return None;
     }
@@ -59,10 +60,14 @@ fn kind_missing(nodes: &[&NodeBoard<'_>], fit: &Fit) -> Option<Reason> {
 
 /// How many devices a node has, among those at the positions that pass, for the model of the
 /// request of which it has most: a task's devices all answer to one model of its request.
-fn most_of_a_kind(node: &NodeBoard<'_>, fit: &Fit, passes: impl Fn(usize) -> bool) -> u32 {
-    let mut counts = vec![0; fit.gpus.models.len().max(1)];
+pub(crate) fn most_of_a_kind(
+    node: &NodeBoard<'_>,
+    gpus: &GpuRequest,
+    passes: impl Fn(usize) -> bool,
+) -> u32 {
+    let mut counts = vec![0; gpus.models.len().max(1)];
     for (at, device) in node.row.node.devices.iter().enumerate() {
-        if let Some(rank) = fit.gpus.rank_of(device)
+        if let Some(rank) = gpus.rank_of(device)
             && passes(at)
         {
             counts[rank] += 1;
@@ -72,7 +77,7 @@ fn most_of_a_kind(node: &NodeBoard<'_>, fit: &Fit, passes: impl Fn(usize) -> boo
 }
 
 fn n_free_of_a_kind(node: &NodeBoard<'_>, fit: &Fit) -> u32 {
-    most_of_a_kind(node, fit, |at| node.is_free[at])
+    most_of_a_kind(node, &fit.gpus, |at| node.is_free[at])
 }
 
 /// Free devices that the task could use, whatever model of the request they answer to.

@@ -1,11 +1,14 @@
 //! What is taken, what is refused, and that a refusal changes nothing.
 
+use gpool_model::agent::Report;
 use gpool_model::command::RequestKey;
 use gpool_model::job::{JobState, Outcome};
 use gpool_model::unit::{Bytes, MilliCpu};
-use gpool_model::{Command, DependencyKind, JobId, NewJob, Reason, Refusal, Reply};
+use gpool_model::{
+    Command, DependencyKind, Event, JobId, NewJob, NodeName, Reason, Refusal, Reply, Resources,
+};
 
-use crate::harness::{Harness, after, ana, bo, job, root};
+use crate::harness::{Harness, after, ana, bo, inventory, job, root};
 
 fn refusal(harness: &mut Harness, job: NewJob) -> Refusal {
     let before = harness.control.revision();
@@ -61,6 +64,27 @@ fn cores_and_memory_beyond_every_node_are_refused() {
     assert!(matches!(refusal(&mut harness, cores), Refusal::ImpossibleResource { .. }));
     let memory = NewJob { memory: Some(Bytes::from_gib(65)), ..job("0") };
     assert!(matches!(refusal(&mut harness, memory), Refusal::ImpossibleResource { .. }));
+}
+
+#[test]
+fn what_no_single_node_has_is_named_on_a_node_that_lacks_it() {
+    let mut harness = Harness::new(1);
+    // The harness's node has 16 cores and 64 GiB; this one has more of one and less of the other.
+    let capacity = Resources::none().with_cpus(MilliCpu::from_cores(64)).with_tasks(32);
+    let Report::Inventory { devices, boot_id, facts, .. } = inventory(1) else {
+        panic!("an inventory is one")
+    };
+    let report = Report::Inventory { capacity, devices, boot_id, facts };
+    harness.step(vec![Event::Reported { node: NodeName::new("lab2"), report }]);
+    let both = NewJob {
+        cpus: Some(MilliCpu::from_cores(32)),
+        memory: Some(Bytes::from_gib(32)),
+        ..job("1")
+    };
+    match refusal(&mut harness, both) {
+        Refusal::ImpossibleResource { asked, largest, .. } => assert!(largest < asked),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

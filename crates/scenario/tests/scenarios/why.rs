@@ -115,3 +115,20 @@ fn who_is_ahead_is_counted_over_all_kinds_of_jobs() {
         ahead_in_order 5 ahead, last job 4
     ");
 }
+
+#[test]
+fn nodes_that_have_the_devices_do_not_answer() {
+    assert_snapshot!(reasons("
+        node lab1  4 x h100  unreachable
+        node lab2  1 x h100
+        node lab3  1 x a100  unreachable
+        job  a  1  running lab2[0]
+        job  b  h100:1  pending
+        job  c  h100:2  pending
+    "), @r"
+    b   gpus_not_free need 1 free 0
+        agent_unreachable lab1
+    c   agent_unreachable lab1
+        ahead_in_order 1 ahead, last job 2
+    ");
+}
