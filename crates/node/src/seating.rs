@@ -85,10 +85,17 @@ fn ranked(seats: &[Seat<'_>], strategy: DeviceStrategy, seed: u64) -> Vec<usize>
 /// equals, the first in the order of preference.
 fn best_linked(seats: &[Seat<'_>], candidates: &[usize], n_devices: usize) -> Vec<usize> {
     let first = || candidates[..n_devices].to_vec();
-    let rank =
-        |a: usize, b: usize| link_rank(seats[candidates[a]].device, seats[candidates[b]].device);
+    if n_devices == 1 || n_devices == candidates.len() {
+        return first();
+    }
+    // Thousands of sets are compared, so each pair is looked up once.
+    let n = candidates.len();
+    let between = |a: &usize, b: &usize| link_rank(seats[*a].device, seats[*b].device);
+    let ranks: Vec<u64> =
+        candidates.iter().flat_map(|a| candidates.iter().map(move |b| between(a, b))).collect();
+    let rank = |a: usize, b: usize| ranks[a * n + b];
     let all_equal = {
-        let mut pairs = (0..candidates.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let mut pairs = (0..n).flat_map(|b| (0..b).map(move |a| (a, b)));
         match pairs.next() {
             None => true,
             Some((a, b)) => {
@@ -97,13 +104,13 @@ fn best_linked(seats: &[Seat<'_>], candidates: &[usize], n_devices: usize) -> Ve
             }
         }
     };
-    if n_devices == 1 || n_devices == candidates.len() || all_equal {
+    if all_equal {
         return first();
     }
-    let best = if n_sets(candidates.len(), n_devices) <= SETS_MAX {
-        best_of_all(candidates.len(), n_devices, &rank)
+    let best = if n_sets(n, n_devices) <= SETS_MAX {
+        best_of_all(n, n_devices, &rank)
     } else {
-        best_grown(candidates.len(), n_devices, &rank)
+        best_grown(n, n_devices, &rank)
     };
     best.into_iter().map(|ix| candidates[ix]).collect()
 }
