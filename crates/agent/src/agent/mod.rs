@@ -170,6 +170,7 @@ impl Agent {
             return Err(StartError::System { what: "see processes in /proc", error });
         }
         gpool_sys::signal::keep_ended_children();
+        outlive_jobs();
         let site = open_site(&config);
 
         let (inputs, taken) = channel();
@@ -216,6 +217,15 @@ fn make(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o711).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         other => other,
+    }
+}
+
+/// Makes the kernel end jobs before this process and its shepherds when memory is short; jobs undo
+/// it for themselves. Only root may.
+fn outlive_jobs() {
+    // Without it all works as well, until memory is short.
+    if let Ok(mut file) = File::options().write(true).open("/proc/self/oom_score_adj") {
+        let _ = io::Write::write_all(&mut file, b"-900");
     }
 }
 

@@ -7,6 +7,7 @@ mod link;
 mod output;
 mod ready;
 mod start;
+mod time;
 mod tree;
 
 use std::fs::File;
@@ -22,10 +23,6 @@ use gpool_sys::cgroup::{Group, Limits};
 use gpool_sys::{child, clock, signal, usage, user};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
 
 use crate::environment::{Surroundings, environment};
 use crate::layout::{Layout, claim_name, file_name};
@@ -40,9 +37,6 @@ use tree::{Reaped, Tree};
 /// The first argument by which a shepherd is started; the program's `main` looks for it before
 /// anything else and calls [`main`].
 pub const ARGUMENT: &str = "__shepherd";
-
-/// While a task is being ended, how long until it is looked at again.
-const SWEEP: Millis = Millis::new(50);
 
 /// Runs the shepherd of one task, told which by its standard input, and ends the process.
 pub fn main() -> ! {
@@ -447,68 +441,6 @@ impl Shepherd {
         }
     }
 
-    fn begin_end(&mut self, why: Why, grace: Millis) {
-        let kill_at = clock::boot_ms().saturating_add(grace.get());
-        match &mut self.ending {
-            Some((_, earlier)) => *earlier = kill_at.min(*earlier),
-            // What is left of a task that has ended by itself is being swept away already.
-            None if self.exit.is_some() => return,
-            None => {
-                self.ending = Some((why, kill_at));
-                if let Some(tree) = &self.tree {
-                    tree.terminate();
-                }
-            }
-        }
-        self.set_timer();
-    }
-
-    /// Sets the timer for what is due next: the time limit, the kill, the next sweep.
-    fn set_timer(&mut self) {
-        let sweep = self.exit.map(|_| 0);
-        let kill = self.ending.map(|(_, at)| at);
-        let limit = self.limit_at.filter(|_| self.ending.is_none());
-        let Some(due) = [sweep, kill, limit].into_iter().flatten().min() else { return };
-        let due = due.max(clock::boot_ms().saturating_add(SWEEP.get().min(1)));
-        self.set_timer_at(due);
-    }
-
-    fn set_timer_at(&mut self, due: u64) {
-        if self.timer.is_none() {
-            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-            self.timer = timerfd_create(TimerfdClockId::Boottime, flags).ok();
-        }
-        let Some(timer) = &self.timer else { return };
-        let seconds = i64::try_from(due / 1000).unwrap_or(i64::MAX);
-        let nanos = i64::try_from(due % 1000 * 1_000_000).unwrap_or(0);
-        let time = Itimerspec {
-            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
-            it_value: Timespec { tv_sec: seconds, tv_nsec: nanos },
-        };
-        let _ = timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &time);
-    }
-
-    fn on_time(&mut self) {
-        if let Some(timer) = &self.timer {
-            let mut count = [0_u8; 8];
-            let _ = rustix::io::read(timer, &mut count[..]);
-        }
-        let time = clock::boot_ms();
-        let over = self.ending.is_some_and(|(_, kill_at)| time >= kill_at);
-        if over || self.exit.is_some() {
-            if let Some(tree) = &self.tree {
-                tree.kill();
-            }
-            // Until the last is gone: it may have started others in between, or be kept by the
-            // kernel for a while.
-            self.set_timer_at(time.saturating_add(SWEEP.get()));
-        } else if self.ending.is_none() && self.limit_at.is_some_and(|at| time >= at) {
-            self.begin_end(Why::TimeLimit, self.launch.order.spec.grace);
-        } else {
-            self.set_timer();
-        }
-    }
-
     fn on_signals(&mut self) -> bool {
         let taken = signal::take(&self.signals).unwrap_or_default();
         if taken.contains(&rustix::process::Signal::TERM.as_raw()) {
@@ -530,7 +462,7 @@ impl Shepherd {
         if self.exit.is_some() {
             // Its own process is gone: what it left behind goes too.
             tree.kill();
-            self.set_timer_at(clock::boot_ms().saturating_add(SWEEP.get()));
+            self.sweep_again();
         }
         false
     }

@@ -86,7 +86,8 @@ fn a_job_has_its_environment_and_a_clean_slate() {
         umask: Some(0o027),
     });
     let script = "env | sort; umask; ulimit -n; ls /proc/self/fd | tr '\\n' ' '; \
-                  grep -E '^Sig(Blk|Ign)' /proc/self/status; cat";
+                  grep -E '^Sig(Blk|Ign)' /proc/self/status; cat; \
+                  echo oom $(cat /proc/self/oom_score_adj)";
     let end = node.finish(&shell(1, script));
     assert_eq!(end.exit, code(0));
     let task: TaskId = "1#1/0".parse().unwrap();
@@ -100,6 +101,7 @@ fn a_job_has_its_environment_and_a_clean_slate() {
         "GPOOL_NODE=node",
         "NVIDIA_VISIBLE_DEVICES=void",
         "0027",
+        "oom 0",
         "321",
         // `ls` has one more open, the folder.
         "0 1 2 3 SigBlk:\t0000000000000000",

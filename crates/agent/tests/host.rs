@@ -1,2 +1,0 @@
-//! Stands in until it is written.
-fn main() {}
