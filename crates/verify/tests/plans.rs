@@ -471,7 +471,9 @@ fn reasons_that_are_not_so() {
         (short, Reason::CpuOrMemShort { kind: ResourceKind::Tasks, need: 1, free: 0, node }),
     ] {
         let found = with_reason(text, &reason);
-        let is_it = |violation: &Violation| matches!(violation, Violation::ReasonUntrue { reason: told, .. } if *told == reason);
-        assert!(found.len() == 1 && is_it(&found[0]), "{reason:?}: {found:?}");
+        match &found[..] {
+            [Violation::ReasonUntrue { reason: told, .. }] => assert_eq!(*told, reason),
+            other => panic!("{reason:?}: {other:?}"),
+        }
     }
 }

@@ -118,11 +118,11 @@ fn a_task_of_a_job_that_is_over_is_stopped_or_forgotten() {
         ],
     );
     let orders = harness.take_orders();
-    assert!(
-        matches!(&orders[..], [Order::Acknowledge { task: known, .. }, Order::Stop { task: unknown, .. }]
-            if *known == task && *unknown == stranger),
-        "{orders:?}"
-    );
+    let [Order::Acknowledge { task: known, .. }, Order::Stop { task: unknown, .. }] = &orders[..]
+    else {
+        panic!("{orders:?}")
+    };
+    assert_eq!((*known, *unknown), (task, stranger));
 }
 
 #[test]
