@@ -203,18 +203,6 @@ fn end(job: &mut Job) {
     }));
 }
 
-fn end(job: &mut Job) {
-    job.phase = Phase::Ended(Box::new(JobEnd {
-        outcome: Outcome::Succeeded,
-        cause: None,
-        exit: None,
-        started_at: None,
-        ended_at: Situation::NOW,
-        usage: Usage::default(),
-        allocations: vec![],
-    }));
-}
-
 #[test]
 fn jobs_that_wait_for_nothing() {
     assert_eq!(changed(3, end), vec![Violation::WaitsForNothing { job: id(4) }]);
