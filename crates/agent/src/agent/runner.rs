@@ -203,7 +203,11 @@ impl Runner {
                     }
                 }
             }
-            Input::Stop => return false,
+            Input::Stop => {
+                // What still runs keeps its own group, and with it the folder.
+                self.parts.site.close();
+                return false;
+            }
         }
         true
     }

@@ -5,7 +5,9 @@ use gpool_model::id::{TaskId, Term};
 use gpool_model::job::EndCause;
 use gpool_model::unit::Millis;
 
-use crate::harness::{Node, Stranger, code, job, lives, order, shell, signal, until, written_pid};
+use crate::harness::{
+    Node, Stranger, checksum, code, job, lives, order, shell, signal, until, written_pid,
+};
 
 fn shepherd_of(node: &Node, task: TaskId) -> u32 {
     let text = std::fs::read_to_string(node.layout().claim(task)).unwrap();
@@ -132,9 +134,7 @@ fn leave_claim(node: &Node, task: TaskId, shepherd: u32, boot_id: &str) {
                  "controllers": {"memory": false, "pids": false, "cpu": false}},
     });
     let json = claimant.to_string();
-    let sum = json.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let sum = checksum(json.as_bytes());
     std::fs::write(node.layout().claim(task), format!("{sum:016x} {json}\n")).unwrap();
 }
 

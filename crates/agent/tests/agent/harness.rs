@@ -234,7 +234,16 @@ impl Drop for Node {
                 let _ = gpool_sys::pidfd::signal(process, 9);
             }
         }
+        let name = self.folder.path().as_os_str().as_encoded_bytes();
+        gpool_sys::cgroup::Site::open(&format!("gpool-{:016x}", checksum(name))).close();
     }
+}
+
+/// FNV-1a, by which the agent names things.
+pub fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// A job of this process's user.
