@@ -61,6 +61,12 @@ pub fn number(written: &Written) -> Result<i32, Refusal> {
     Err(invalid(format!("{shown:?} is no signal; write, for example, {meant}")))
 }
 
+/// The name of a signal that has one: `TERM`.
+#[must_use]
+pub fn name(number: i32) -> Option<&'static str> {
+    NAMES.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
+}
+
 fn invalid(why: String) -> Refusal {
     Refusal::Invalid { field: "signal".to_owned(), why }
 }

@@ -234,9 +234,12 @@ fn failure(call: &'static str, error: &NvmlError) -> SourceError {
     }
 }
 
-/// The wrapper's words, with those of the loader below them.
+/// The wrapper's words; shorter ones where there just is no driver, which is no fault.
 fn explain(error: &NvmlError) -> String {
     let mut text = error.to_string();
+    if matches!(error, NvmlError::LibloadingError(_)) && text.contains("No such file") {
+        return "its library is not there".to_owned();
+    }
     if let NvmlError::LibRmVersionMismatch = error {
         text.push_str("; the driver was updated while it was loaded, restart the machine");
     }

@@ -26,11 +26,9 @@ pub fn write(
     screen: &Screen,
 ) -> Result<()> {
     let jobs = watch::jobs(client, submitted)?;
-    let head = ["JOB", "NAME", "GPUS", "WAITED", "RAN", "DEVICES", "STATE", "WHY"];
+    let head = ["JOB", "NAME", "GPUS", "WAITED", "RAN", "DEVICES", "STATE"];
     let mut table = Table::new(head.map(str::to_owned).to_vec());
-    for (job, submitted) in jobs.iter().zip(submitted) {
-        let nothing = Seen::default();
-        let seen = seen.get(&job.id).unwrap_or(&nothing);
+    for job in &jobs {
         table.push(vec![
             Cell::new(&job.id),
             Cell::new(&job.name),
@@ -39,11 +37,16 @@ pub fn write(
             Cell::new(&ran(job)),
             Cell::new(&devices(job)),
             Cell::new(job.state.as_str()),
-            Cell::new(&why(submitted, seen)),
         ]);
     }
     screen.data("\n")?;
     screen.data(&table.render(screen.width, screen.colors))?;
+    screen.data("\nWhy\n")?;
+    let nothing = Seen::default();
+    for (job, submitted) in jobs.iter().zip(submitted) {
+        let why = why(job, submitted, seen.get(&job.id).unwrap_or(&nothing));
+        screen.data(&format!("  {} {:6} {}\n", job.id, job.name, why))?;
+    }
     match jobs.iter().find(|job| job.state != JobState::Succeeded) {
         None => Ok(()),
         Some(job) => {
@@ -65,14 +68,18 @@ fn devices(job: &Job) -> String {
     if any { words::places(&job.placement) } else { "none".to_owned() }
 }
 
-fn why(submitted: &Submitted, seen: &Seen) -> String {
-    let mut why = submitted.what.to_owned();
+/// What became of a job and why, in a line.
+fn why(job: &Job, submitted: &Submitted, seen: &Seen) -> String {
+    let mut parts = vec![submitted.what.to_owned()];
     if let Some(reason) = seen.waited_for.first() {
-        why.push_str("; waited: ");
-        why.push_str(reason);
+        parts.push(format!("waited: {reason}"));
     }
     if !seen.overtaken_by.is_empty() {
-        why.push_str(&format!("; overtaken by {}", seen.overtaken_by.join(", ")));
+        let names = seen.overtaken_by.join(", ");
+        parts.push(format!("{names} fitted meanwhile and went ahead"));
     }
-    why
+    if job.placement.iter().any(|placed| !placed.devices.is_empty()) {
+        parts.push(format!("given {}, the lowest that were free", words::places(&job.placement)));
+    }
+    parts.join("; ")
 }

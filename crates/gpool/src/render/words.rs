@@ -76,31 +76,10 @@ pub fn end(job: &Job) -> String {
     }
 }
 
-/// The signals that people name.
-pub const SIGNALS: [(&str, i32); 16] = [
-    ("HUP", 1),
-    ("INT", 2),
-    ("QUIT", 3),
-    ("ILL", 4),
-    ("TRAP", 5),
-    ("ABRT", 6),
-    ("BUS", 7),
-    ("FPE", 8),
-    ("KILL", 9),
-    ("USR1", 10),
-    ("SEGV", 11),
-    ("USR2", 12),
-    ("PIPE", 13),
-    ("ALRM", 14),
-    ("TERM", 15),
-    ("CONT", 18),
-];
-
 /// A signal as people call it: `KILL`, or its number.
 #[must_use]
 pub fn signal_name(signal: i32) -> String {
-    let known = SIGNALS.iter().find(|(_, number)| *number == signal);
-    known.map_or_else(|| signal.to_string(), |(name, _)| (*name).to_owned())
+    gpool_wire::signal::name(signal).map_or_else(|| signal.to_string(), str::to_owned)
 }
 
 /// What a job asked for: `2 GPUs · 4 CPUs · 20 GiB · limit 3h00`.
