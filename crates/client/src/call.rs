@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpool_wire::{API_PREFIX, Problem, json};
@@ -12,7 +13,7 @@ use ureq::{Agent, Body, SendBody};
 
 use crate::error::Error;
 use crate::socket::{self, Place, Surroundings};
-use crate::transport::{NoResolver, NotConnected, UnixConnector};
+use crate::transport::{HungUp, NoResolver, NotConnected, UnixConnector, WhileHeard};
 
 /// How long a lost connection is tried again, unless set otherwise.
 const RETRY_FOR: Duration = Duration::from_secs(10);
@@ -129,13 +130,17 @@ impl Client {
     /// A client of the server with that socket, whether it answers or not.
     #[must_use]
     pub fn at(socket: &Path) -> Self {
+        Self::that_hears(socket, HungUp::default())
+    }
+
+    fn that_hears(socket: &Path, hung_up: HungUp) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None)
             .user_agent(concat!("gpool/", env!("CARGO_PKG_VERSION")))
             .build();
-        let connector = UnixConnector::new(socket.to_owned());
+        let connector = UnixConnector::new(socket.to_owned(), hung_up);
         Self {
             agent: Agent::with_parts(config, connector, NoResolver),
             socket: socket.to_owned(),
@@ -206,9 +211,13 @@ impl Client {
         call: &Call,
         body: &mut dyn Read,
     ) -> Result<T, Error> {
-        let request = request_of(call, SendBody::from_reader(body));
-        let request = self.agent.configure_request(request).timeout_global(self.timeout).build();
-        let response = self.checked(self.agent.run(request))?;
+        // On a connection of its own, so that it is this one that is hung up.
+        let hung_up = HungUp::default();
+        let once = Self::that_hears(&self.socket, Arc::clone(&hung_up));
+        let mut body = WhileHeard { body, hung_up };
+        let request = request_of(call, SendBody::from_reader(&mut body));
+        let request = once.agent.configure_request(request).timeout_global(self.timeout).build();
+        let response = self.checked(once.agent.run(request))?;
         understand(&read_all(response)?)
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use gpool_wire::Event;
+use gpool_wire::{Event, EventKind};
 use ureq::http::Response;
 use ureq::{Body, BodyReader};
 
@@ -93,6 +93,9 @@ impl Iterator for Events {
                         self.failed = true;
                         return Some(Err(error));
                     }
+                    if self.last.is_none() {
+                        return Some(Ok(resync()));
+                    }
                 }
                 Err(error) => {
                     self.failed = true;
@@ -102,4 +105,10 @@ impl Iterator for Events {
         }
         None
     }
+}
+
+/// What stands for events that can't be asked for, since none was seen that they come after.
+fn resync() -> Event {
+    let time = "1970-01-01T00:00:00Z".parse().expect("this is how a moment is written");
+    Event { id: String::new(), seq: 0, time, kind: EventKind::Resync }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ureq::config::Config;
@@ -17,11 +19,28 @@ use ureq::unversioned::transport::{
 #[derive(Debug)]
 pub(crate) struct UnixConnector {
     path: PathBuf,
+    hung_up: HungUp,
 }
 
+/// Whether the server has stopped to read a request before its end. It has answered then, and the
+/// answer says why; so the rest is not sent, and the answer is read as if all had been.
+pub(crate) type HungUp = Arc<AtomicBool>;
+
 impl UnixConnector {
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path }
+    pub(crate) fn new(path: PathBuf, hung_up: HungUp) -> Self {
+        Self { path, hung_up }
+    }
+}
+
+/// A body that ends where the server no longer reads it.
+pub(crate) struct WhileHeard<'r> {
+    pub(crate) body: &'r mut dyn Read,
+    pub(crate) hung_up: HungUp,
+}
+
+impl Read for WhileHeard<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.hung_up.load(Ordering::Relaxed) { Ok(0) } else { self.body.read(buffer) }
     }
 }
 
@@ -53,7 +72,10 @@ impl<In: Transport> Connector<In> for UnixConnector {
         let stream = UnixStream::connect(&self.path).map_err(not_connected)?;
         let config = &details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        Ok(Some(UnixTransport { stream, buffers, timeout_read: None, timeout_write: None }))
+        let hung_up = Arc::clone(&self.hung_up);
+        hung_up.store(false, Ordering::Relaxed);
+        let (timeout_read, timeout_write) = (None, None);
+        Ok(Some(UnixTransport { stream, buffers, hung_up, timeout_read, timeout_write }))
     }
 }
 
@@ -70,6 +92,7 @@ fn not_connected(error: io::Error) -> ureq::Error {
 pub(crate) struct UnixTransport {
     stream: UnixStream,
     buffers: LazyBuffers,
+    hung_up: HungUp,
     timeout_read: Option<Duration>,
     timeout_write: Option<Duration>,
 }
@@ -99,6 +122,10 @@ fn failed(error: io::Error, timeout: NextTimeout) -> ureq::Error {
     }
 }
 
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
 impl Transport for UnixTransport {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
@@ -112,7 +139,13 @@ impl Transport for UnixTransport {
             self.timeout_write = left;
         }
         let output = &self.buffers.output()[..amount];
-        self.stream.write_all(output).map_err(|error| failed(error, timeout))
+        match self.stream.write_all(output) {
+            Err(error) if is_hang_up(&error) => {
+                self.hung_up.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            other => other.map_err(|error| failed(error, timeout)),
+        }
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {

@@ -155,6 +155,11 @@ fn log_of(found: &Found, params: &LogParams) -> Result<PathBuf, ApiError> {
             .into());
     }
     let attempt = params.attempt.unwrap_or(found.job.attempt.0);
+    if attempt == 0 || attempt > found.job.attempt.0 {
+        let what = format!("job {} has no attempt {attempt}", found.job.id);
+        let newest = format!("its newest is {}#{}", found.job.id, found.job.attempt.0);
+        return Err(Problem::new(catalogue::NO_SUCH_LOG, what).because(newest).into());
+    }
     Ok(PathBuf::from(format!("jobs/{}/{attempt}/{stream}", found.job.id)))
 }
 
