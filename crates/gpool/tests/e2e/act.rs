@@ -1,0 +1,160 @@
+//! What is done to jobs: cancelled, signalled, changed, limited.
+
+use crate::harness::{Cluster, until, until_so};
+
+/// A line for a shell that starts children which ignore TERM, one of them in a session of its own,
+/// and says when all are there.
+const STUBBORN: &str = "trap '' TERM; setsid sh -c \"trap '' TERM; echo s; while :; do sleep 1000; done\" & \
+    sh -c \"trap '' TERM; echo c; while :; do sleep 1000; done\" & echo p; while :; do sleep 1000; done";
+
+fn until_all_there(cluster: &Cluster, id: &str) {
+    until_so("all processes are there", || {
+        cluster.until_is(id, "running");
+        cluster.stdout_of(id).lines().count() == 3
+    });
+}
+
+/// Processes that have the job's number in their environment.
+fn processes_of_job(cluster: &Cluster, id: &str) -> usize {
+    let wanted = format!("GPOOL_JOB_ID={id}");
+    let is_of_job = |pid: &&u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+    };
+    cluster.processes().iter().filter(is_of_job).count()
+}
+
+#[test]
+fn cancel_ends_a_tree_that_ignores_it() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let id = cluster.sh(&["--gpus", "1", "--grace", "1s"], STUBBORN);
+    until_all_there(&cluster, &id);
+    assert!(processes_of_job(&cluster, &id) >= 3);
+    let out = cluster.gpool(["cancel", &id]).ok();
+    assert!(out.contains(&format!("job {id} stopping")), "{out}");
+    let job = cluster.until_ended(&id);
+    assert_eq!((job.state.as_str(), job.exit_code), ("cancelled", Some(137)));
+    assert_eq!(processes_of_job(&cluster, &id), 0);
+    cluster.gpool(["cancel", &id]).refused(7, &["ended", &id]);
+    // What it held is free again.
+    assert_eq!(cluster.gpool(["run", "--gpus", "1", "--", "true"]).code, 0);
+}
+
+#[test]
+fn a_time_limit_ends_the_whole_tree() {
+    let cluster = Cluster::new("none");
+    let id = cluster.sh(&["--time", "2s", "--grace", "1s"], STUBBORN);
+    let job = cluster.until_ended(&id);
+    assert_eq!(job.state.as_str(), "timed_out");
+    assert_eq!(processes_of_job(&cluster, &id), 0);
+}
+
+#[test]
+fn what_a_job_leaves_behind_ends_with_it() {
+    let cluster = Cluster::new("none");
+    let id = cluster.sh(&[], "setsid sleep 1000 & sleep 1000 & exit 3");
+    let job = cluster.until_ended(&id);
+    assert_eq!(job.exit_code, Some(3));
+    until_so("nothing is left", || processes_of_job(&cluster, &id) == 0);
+}
+
+#[test]
+fn a_job_that_waits_is_cancelled_at_once() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    cluster.sh(&["--gpus", "1"], "sleep 1000");
+    let id = cluster.sh(&["--gpus", "1"], "true");
+    cluster.gpool(["cancel", &id]).ok();
+    let job = cluster.job(&id);
+    assert_eq!((job.state.as_str(), job.started_at), ("cancelled", None));
+    // All of mine, and none of them is no failure.
+    cluster.gpool(["cancel", "all"]).ok();
+    cluster.until_ended("1");
+    let ran = cluster.gpool(["cancel", "all"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
+}
+
+#[test]
+fn a_signal_reaches_the_job() {
+    let cluster = Cluster::new("none");
+    let line = "trap 'echo got; exit 6' USR1; echo ready; while :; do sleep 0.1; done";
+    let id = cluster.sh(&[], line);
+    until_so("it listens", || {
+        cluster.until_is(&id, "running");
+        cluster.stdout_of(&id) == "ready\n"
+    });
+    cluster.gpool(["signal", "USR1", &id]).ok();
+    assert_eq!(cluster.until_ended(&id).exit_code, Some(6));
+    assert_eq!(cluster.stdout_of(&id), "ready\ngot\n");
+    cluster.gpool(["signal", "USR1", &id]).refused(7, &["ended"]);
+    cluster.gpool(["signal", "BANG", &id]).refused(2, &["BANG"]);
+}
+
+#[test]
+fn a_change_made_on_an_old_version_is_refused() {
+    let cluster = Cluster::new("none");
+    let id = cluster.submit(["--hold", "--", "true"]);
+    cluster.gpool(["edit", &id, "--priority", "-3", "--note", "later"]).ok();
+    let job = cluster.job(&id);
+    assert_eq!((job.priority, job.note.as_deref()), (-3, Some("later")));
+    let patch = |note: &str| gpool_wire::JobPatch { priority: None, note: Some(note.to_owned()) };
+    let client = cluster.client();
+    client.edit(&id, &patch("mine"), Some(job.version)).unwrap();
+    let error = client.edit(&id, &patch("theirs"), Some(job.version)).unwrap_err().problem();
+    assert_eq!((error.status, error.code.as_str()), (412, "GP0703"), "{error:?}");
+    assert_eq!(cluster.job(&id).note.as_deref(), Some("mine"));
+    cluster.gpool(["edit", &id]).refused(2, &["nothing is to be changed"]);
+}
+
+#[test]
+fn two_clients_that_cancel_and_edit_at_once_do_no_harm() {
+    let cluster = Cluster::new("none");
+    let ids: Vec<String> = (0..10).map(|_| cluster.submit(["--hold", "--", "true"])).collect();
+    for id in &ids {
+        let version = cluster.job(id).version;
+        let (client, other) = (cluster.client(), cluster.client());
+        let (one, two) = (id.clone(), id.clone());
+        let cancels = std::thread::spawn(move || client.cancel(&[one]).is_ok());
+        let edits = std::thread::spawn(move || {
+            let patch = gpool_wire::JobPatch { priority: Some(-1), note: None };
+            other.edit(&two, &patch, Some(version)).map_err(|error| error.problem().status)
+        });
+        assert!(cancels.join().unwrap(), "job {id} can always be cancelled");
+        match edits.join().unwrap() {
+            Ok(_) => {}
+            Err(status) => assert!([409, 412].contains(&status), "{status}"),
+        }
+        assert_eq!(cluster.job(id).state.as_str(), "cancelled");
+    }
+    // Of many that cancel one job, exactly one is told that it did.
+    let id = cluster.submit(["--hold", "--", "true"]);
+    let cancel = |id: String, client: gpool_client::Client| {
+        std::thread::spawn(move || client.cancel(&[id]).is_ok())
+    };
+    let all: Vec<_> = (0..8).map(|_| cancel(id.clone(), cluster.client())).collect();
+    let n_done = all.into_iter().filter(|_| true).map(|it| it.join().unwrap()).filter(|it| *it);
+    assert_eq!(n_done.count(), 1);
+}
+
+#[test]
+fn a_reference_names_jobs_in_many_ways() {
+    let cluster = Cluster::new("none");
+    for name in ["a", "b", "c"] {
+        cluster.submit(["--hold", "-J", name, "--", "true"]);
+    }
+    let shown = |reference: &str| {
+        let items = cluster.gpool(["show", reference, "--json"]).json()["items"].clone();
+        let ids = items.as_array().unwrap().iter();
+        ids.map(|item| item["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown("b"), ["2"]);
+    assert_eq!(shown("@"), ["3"]);
+    assert_eq!(shown("@~2"), ["1"]);
+    assert_eq!(shown("2-3"), ["2", "3"]);
+    assert_eq!(shown("3,1"), ["3", "1"]);
+    cluster.submit(["--hold", "-J", "b", "--", "true"]);
+    cluster.gpool(["cancel", "b"]).refused(2, &["2", "4"]);
+    // A number that is not there, among some that are: nothing is done.
+    cluster.gpool(["cancel", "1,99"]).refused(6, &["99"]);
+    let state = until("job 1 is shown", || cluster.client().job("1").ok()).state;
+    assert_eq!(state.as_str(), "held");
+}

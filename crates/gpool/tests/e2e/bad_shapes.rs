@@ -1,0 +1,156 @@
+//! Things that are too large, in the way, gone, or meant to deceive.
+
+use crate::harness::{Cluster, Gate, Running};
+use crate::http::Http;
+
+#[test]
+fn an_environment_of_ten_megabytes_is_refused() {
+    let cluster = Cluster::new("none");
+    let with = |n_variables: usize| {
+        let mut command = cluster.command();
+        // The kernel takes at most 128 KiB a variable.
+        for n in 0..n_variables {
+            command.env(format!("BIG_{n}"), "x".repeat(100_000));
+        }
+        command.args(["submit", "--", "true"]);
+        command
+    };
+    // The kernel itself refuses that much; less than it allows is still too much for a request.
+    assert!(with(100).output().is_err());
+    Running::start(&mut with(15), None).end().refused(2, &["too large", "--clean-env"]);
+    let big =
+        serde_json::json!({"command": ["true"], "environment": {"BIG": "x".repeat(10 << 20)}});
+    let answer = Http::new(&cluster).post("/api/v1/jobs", &big);
+    assert_eq!((answer.status, answer.problem_code()), (413, "GP0102".to_owned()));
+    assert!(cluster.all_ids().is_empty());
+}
+
+#[test]
+fn a_folder_that_vanishes_fails_the_job_with_that_reason() {
+    let cluster = Cluster::new("none");
+    let folder = cluster.work().join("gone");
+    std::fs::create_dir(&folder).unwrap();
+    let id = cluster.submit(["--hold", "--cwd", "gone", "--", "true"]);
+    std::fs::remove_dir(&folder).unwrap();
+    cluster.gpool(["release", &id]).ok();
+    let job = cluster.until_ended(&id);
+    assert_eq!((job.state.as_str(), job.cause.as_deref()), ("failed", Some("launch_failed")));
+    assert!(job.cause_text.as_deref().is_some_and(|text| text.contains("gone")), "{job:?}");
+    assert_eq!(cluster.gpool(["wait", &id]).code, 125);
+    // One's own folder, gone before anything is asked.
+    let folder = cluster.work().join("under-foot");
+    std::fs::create_dir(&folder).unwrap();
+    let mut command = cluster.command();
+    command.current_dir(&folder);
+    let mut shell = std::process::Command::new("sh");
+    shell.env_clear().envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    shell.current_dir(&folder).args(["-c", "rmdir \"$PWD\"; exec \"$0\" submit -- true"]);
+    shell.arg(command.get_program());
+    Running::start(&mut shell, None).end().refused(2, &["folder"]);
+}
+
+#[test]
+fn files_that_can_not_be_written_fail_the_job_with_their_name() {
+    let cluster = Cluster::new("none");
+    for path in ["no/such/folder/out", "/proc/nothing-can-be-made-here", "."] {
+        let id = cluster.submit(["--stdout", path, "--", "true"]);
+        let job = cluster.until_ended(&id);
+        assert_eq!(job.cause.as_deref(), Some("launch_failed"), "{path}: {job:?}");
+        assert!(job.cause_text.unwrap().contains(path.trim_start_matches('.')), "{path}");
+    }
+    let id = cluster.submit(["--stdin", "no-such-input", "--", "cat"]);
+    let job = cluster.until_ended(&id);
+    assert!(job.cause_text.is_some_and(|text| text.contains("no-such-input")));
+    // A pipe that nobody reads blocks nobody.
+    Gate::new(&cluster, "work/fifo");
+    let id = cluster.submit(["--stdout", "fifo", "--", "true"]);
+    let next = cluster.submit(["--", "true"]);
+    assert_eq!(cluster.until_ended(&next).exit_code, Some(0));
+    cluster.gpool(["cancel", &id]);
+    assert!(cluster.until_ended(&id).state.is_end());
+}
+
+#[test]
+fn names_never_reach_a_terminal_raw() {
+    let cluster = Cluster::new("none");
+    let http = Http::new(&cluster);
+    let name = "evil\u{1b}[2J\u{1b}]0;title\u{7}";
+    let body = serde_json::json!({"command": ["sleep", "1000"], "name": name, "note": name});
+    let answer = http.post("/api/v1/jobs", &body);
+    let shown_somewhere = answer.status == 201;
+    if !shown_somewhere {
+        assert_eq!((answer.status, answer.problem_code()), (400, "GP0101".to_owned()));
+    }
+    for bad in ["a\nb", "a\rb", "a\0b"] {
+        let body = serde_json::json!({"command": ["sleep", "1000"], "name": bad});
+        let answer = http.post("/api/v1/jobs", &body);
+        assert!([201, 400].contains(&answer.status), "{bad:?}: {answer:?}");
+    }
+    // What a command holds is shown too, and may hold anything but NUL.
+    let id = cluster.submit(["--hold", "--", "echo", name, "two\nlines"]);
+    let failing = cluster.submit(["--", &format!("no-such-{name}")]);
+    cluster.until_ended(&failing);
+    for words in [
+        &["queue", "--state", "all"][..],
+        &["queue", "--state", "all", "-o", "wide"],
+        &["queue", "--state", "all", "-o", "csv"],
+        &["queue", "--state", "all", "-o", "json"],
+        &["show", &id],
+        &["show", &failing],
+        &["why", &id],
+        &["cancel", name],
+        &["show", "no\u{1b}[31msuch"],
+        &["submit", "no\u{1b}[31msuch.sh"],
+    ] {
+        let ran = cluster.gpool(words);
+        let said = format!("{}{}", ran.out, ran.err);
+        let is_raw = said.chars().any(|c| c.is_control() && c != '\n');
+        assert!(!is_raw, "{words:?}: {said:?}");
+    }
+    // A row is a line, whatever its name is.
+    let table = cluster.gpool(["queue", "--state", "all", "--format", "id,name"]).ok();
+    let n_jobs = cluster.all_ids().len();
+    let n_rows =
+        table.lines().skip(1).take_while(|line| line.starts_with(char::is_numeric)).count();
+    assert_eq!(n_rows.min(n_jobs), n_jobs, "{table}");
+}
+
+#[test]
+fn what_the_api_can_not_read_is_a_problem_and_changes_nothing() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let http = Http::new(&cluster);
+    for (body, status) in [
+        ("", 400),
+        ("{", 400),
+        ("[1]", 400),
+        ("null", 400),
+        ("{\"command\":\"true\"}", 400),
+        ("{\"command\":[\"true\"],\"gpsu\":\"1\"}", 400),
+        ("{\"command\":[\"true\"],\"gpus\":1}", 400),
+        ("{\"command\":[\"true\"],\"time\":-1}", 400),
+        ("{\"command\":[\"true\"],\"time\":1e300}", 400),
+        ("{\"command\":[\"true\"],\"mem\":18446744073709551616}", 400),
+        ("{\"command\":[\"true\"],\"directory\":\"relative\"}", 400),
+        ("{\"command\":[\"true\"],\"umask\":99999}", 400),
+        ("{\"command\":[\"true\"],\"environment\":{\"A=B\":\"x\"}}", 400),
+        ("{\"command\":[\"true\"],\"after\":[\"what:1\"]}", 400),
+        ("{\"command\":[\"true\"],\"gpus\":\"2\"}", 422),
+    ] {
+        let answer = http.send("POST", "/api/v1/jobs", &[JSON], body.as_bytes());
+        assert_eq!(answer.status, status, "{body}: {answer:?}");
+        assert!(answer.problem_code().starts_with("GP"), "{body}: {answer:?}");
+    }
+    for path in ["/api/v1/nothing", "/api/v1/jobs/1/../../../etc/passwd", "/api/v2/jobs"] {
+        assert_eq!(http.get(path).status, 404, "{path}");
+    }
+    assert_eq!(http.send("DELETE", "/api/v1/jobs", &[], b"").status, 405);
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert_eq!(http.send("POST", "/api/v1/jobs", &[JSON], deep.as_bytes()).status, 400);
+    let headers = [("X-Long", "x".repeat(100_000))];
+    let long = [(headers[0].0, headers[0].1.as_str())];
+    assert!([431, 400].contains(&http.send("GET", "/api/v1/jobs", &long, b"").status));
+    assert!(cluster.all_ids().is_empty());
+    assert!(cluster.client().ready().is_ok());
+}
+
+const JSON: (&str, &str) = ("Content-Type", "application/json");

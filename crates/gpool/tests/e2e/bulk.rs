@@ -1,0 +1,96 @@
+//! Many jobs in one call: all or none.
+
+use std::fmt::Write as _;
+
+use crate::harness::{Cluster, until_so};
+
+#[test]
+fn ids_are_printed_a_line_each() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let lines =
+        b"{\"command\":[\"true\"],\"gpus\":\"1\",\"name\":\"a\"}\n\n{\"command\":[\"false\"]}\n";
+    let ran = cluster.gpool_reading(["submit", "--from-jsonl", "-"], lines);
+    assert_eq!(ran.ok(), "1\n2\n");
+    assert_eq!(cluster.until_ended("1").name, "a");
+    assert_eq!(cluster.until_ended("2").exit_code, Some(1));
+    let file = cluster.work().join("jobs.jsonl");
+    std::fs::write(&file, "{\"command\":[\"sh\",\"-c\",\"exit 9\"]}").unwrap();
+    // Flags say what lines leave out.
+    let words = ["submit", "--from-jsonl", "jobs.jsonl", "-J", "of-the-flag", "--gpus", "2"];
+    assert_eq!(cluster.gpool(words).ok(), "3\n");
+    let job = cluster.until_ended("3");
+    assert_eq!((job.name.as_str(), job.gpus.as_str()), ("of-the-flag", "2"));
+    assert_eq!(job.exit_code, Some(9));
+}
+
+#[test]
+fn one_bad_line_refuses_all_with_its_number() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let good = "{\"command\":[\"true\"]}";
+    for (bad, code, words) in [
+        ("{\"command\":[\"true\"]", 2, &["line 3"][..]),
+        ("not json", 2, &["line 3"]),
+        ("{\"comand\":[\"true\"]}", 2, &["line 3", "comand", "command"]),
+        ("{\"command\":[]}", 2, &["line 3"]),
+        ("{\"command\":[\"true\"],\"gpus\":\"-1\"}", 2, &["line 3", "-1"]),
+        ("{\"command\":[\"true\"],\"gpus\":\"3\"}", 4, &["most on one node is 2"]),
+        ("{\"command\":[\"true\"],\"mem\":\"20\"}", 2, &["line 3", "20G"]),
+        ("{\"command\":[\"true\"],\"after\":[\"99\"]}", 6, &["99"]),
+        ("{\"command\":[\"a\\u0000b\"]}", 2, &["line 3"]),
+        ("[]", 2, &["line 3"]),
+    ] {
+        let text = format!("{good}\n{good}\n{bad}\n{good}\n");
+        let ran = cluster.gpool_reading(["submit", "--from-jsonl", "-"], text.as_bytes());
+        ran.refused(code, words);
+    }
+    assert!(cluster.all_ids().is_empty());
+    // Nor was a number used up.
+    assert_eq!(cluster.submit(["--", "true"]), "1");
+}
+
+#[test]
+fn a_thousand_jobs_all_run() {
+    let cluster = Cluster::new("none");
+    let text = "{\"command\":[\"true\"]}\n".repeat(1000);
+    let out = cluster.gpool_reading(["submit", "--from-jsonl", "-"], text.as_bytes()).ok();
+    let expected = (1..=1000).fold(String::new(), |mut text, id| {
+        let _ = writeln!(text, "{id}");
+        text
+    });
+    assert_eq!(out, expected);
+    let ran = cluster.gpool(["wait", "all"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    until_so("all have ended", || cluster.client().status().unwrap().jobs_ended == 1000);
+    let bad = cluster.gpool(["queue", "--state", "failed,lost,cancelled", "-o", "name"]).ok();
+    assert_eq!(bad, "");
+}
+
+#[test]
+fn a_million_jobs_are_taken_or_refused_in_bounded_memory() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    // More than a submission may have: the way out is named, and nothing is changed.
+    let line = "{\"command\":[\"true\"],\"hold\":true}\n";
+    let too_many = line.repeat(1_000_001);
+    let ran = cluster.gpool_reading(["submit", "--from-jsonl", "-"], too_many.as_bytes());
+    ran.refused(2, &["1000000 jobs", "split it"]);
+    assert!(cluster.all_ids().is_empty());
+    // Many bytes: refused at the bound, without reading all.
+    let mut long = Vec::new();
+    for _ in 0..700 {
+        long.extend_from_slice(b"{\"command\":[\"true\",\"");
+        long.extend(std::iter::repeat_n(b'x', 100_000));
+        long.extend_from_slice(b"\"]}\n");
+    }
+    cluster.gpool_reading(["submit", "--from-jsonl", "-"], &long).refused(2, &["64 MiB"]);
+    assert!(cluster.all_ids().is_empty());
+    // A generous bound: it is there to find what grows with each byte that is sent.
+    let peak = peak_kib(cluster.server_pid());
+    assert!(peak < 2 * 1024 * 1024, "the server's memory peaked at {peak} KiB");
+    assert_eq!(cluster.submit(["--", "true"]), "1");
+}
+
+fn peak_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}

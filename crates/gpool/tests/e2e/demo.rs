@@ -1,0 +1,38 @@
+//! The demo, as a person would run it, but off a terminal.
+
+use crate::harness::{Cluster, Running, processes_of, until_so};
+
+#[test]
+fn it_ends_well_and_leaves_nothing_behind() {
+    // Only for its folders: the demo starts a cluster of its own.
+    let cluster = Cluster::unstarted(&[]);
+    let mut command = cluster.command();
+    command.env("TMPDIR", cluster.path("run")).args(["demo", "--devices", "sim:8xH100-80G"]);
+    command.env_remove("GPOOL_SOCKET").env_remove("GPOOL_STATE_DIR");
+    let ran = Running::start(&mut command, None).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains("cleaned up") && !ran.out.contains('\u{1b}'), "{ran:?}");
+    let left: Vec<_> = std::fs::read_dir(cluster.path("run")).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+    until_so("no process is left", || processes_of(&cluster.path("run")).is_empty());
+}
+
+#[test]
+fn kept_it_can_be_used_and_ended() {
+    let cluster = Cluster::unstarted(&[]);
+    let mut command = cluster.command();
+    command.env("TMPDIR", cluster.path("run"));
+    command.args(["demo", "--keep", "--devices", "sim:4xH100-80G"]);
+    let ran = Running::start(&mut command, None).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let socket = ran.out.lines().find_map(|line| line.strip_prefix("socket ")).unwrap();
+    let on_it = |words: &[&str]| {
+        let mut command = cluster.command();
+        Running::start(command.env("GPOOL_SOCKET", socket).args(words), None).end()
+    };
+    assert!(on_it(&["queue", "--state", "all", "-o", "name"]).ok().lines().count() > 3);
+    assert_eq!(on_it(&["run", "--gpus", "1", "--", "sh", "-c", "exit 3"]).code, 3);
+    assert_eq!(on_it(&["down", "--now"]).code, 0);
+    on_it(&["queue"]).refused(3, &[]);
+    until_so("no process is left", || processes_of(&cluster.path("run")).is_empty());
+}

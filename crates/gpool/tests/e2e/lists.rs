@@ -1,0 +1,168 @@
+//! What lists look like to programs.
+
+use serde_json::Value;
+
+use crate::harness::Cluster;
+
+/// What a job must have at least, as the issue of the API promises it.
+const JOB_KEYS: [&str; 15] = [
+    "id",
+    "name",
+    "user",
+    "project",
+    "state",
+    "attempt",
+    "gpus",
+    "placement",
+    "submitted_at",
+    "started_at",
+    "ended_at",
+    "exit_code",
+    "reasons",
+    "eta",
+    "priority",
+];
+
+fn has_keys(item: &Value, keys: &[&str]) {
+    for key in keys {
+        assert!(item.get(key).is_some(), "{key} is not in {item}");
+    }
+}
+
+fn is_utc(time: &Value) -> bool {
+    time.as_str().is_some_and(|time| time.ends_with('Z') && time.contains('T'))
+}
+
+#[test]
+fn a_job_in_json_has_what_is_promised() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let running = cluster.sh(&["--gpus", "h100:2", "-J", "first"], "sleep 1000");
+    cluster.until_is(&running, "running");
+    let pending = cluster.sh(&["--gpus", "1"], "true");
+    let queue = cluster.gpool(["queue", "-o", "json"]).json();
+    assert_eq!(queue["apiVersion"], "gpool/v1");
+    let items = queue["items"].as_array().unwrap();
+    items.iter().for_each(|item| has_keys(item, &JOB_KEYS));
+    let of = |id: &str| items.iter().find(|item| item["id"] == *id).unwrap();
+    let first = of(&running);
+    assert_eq!((&first["name"], &first["gpus"]), (&"first".into(), &"h100:2".into()));
+    assert_eq!((&first["state"], &first["attempt"]), (&"running".into(), &1.into()));
+    assert_eq!(first["project"], "default");
+    assert_eq!(first["placement"][0]["node"], "lab1");
+    assert_eq!(first["placement"][0]["devices"], serde_json::json!([0, 1]));
+    assert!(first["placement"][0]["uuids"][1].as_str().unwrap().starts_with("GPU-"));
+    assert!(is_utc(&first["submitted_at"]) && is_utc(&first["started_at"]), "{first}");
+    assert_eq!((&first["ended_at"], &first["exit_code"]), (&Value::Null, &Value::Null));
+    let second = of(&pending);
+    assert_eq!((&second["state"], &second["eta"]), (&"pending".into(), &Value::Null));
+    assert_eq!(second["placement"], serde_json::json!([]));
+    assert_eq!(second["reasons"][0]["code"], "gpus_not_free");
+    assert_eq!(second["reasons"][0]["blocking"], true);
+    let show = cluster.gpool(["show", &running, &pending, "-o", "json"]).json();
+    assert_eq!(show["items"].as_array().unwrap().len(), 2);
+    has_keys(&show["items"][0], &JOB_KEYS);
+    // Of one that has ended as well.
+    cluster.gpool(["cancel", &running]).ok();
+    let job = cluster.until_ended(&pending);
+    assert_eq!(job.exit_code, Some(0));
+    let ended = cluster.gpool(["show", &pending, "--json"]).json();
+    has_keys(&ended["items"][0], &JOB_KEYS);
+    assert!(is_utc(&ended["items"][0]["ended_at"]));
+}
+
+#[test]
+fn every_form_of_a_list_has_every_row() {
+    let cluster = Cluster::new("none");
+    cluster.submit(["--hold", "-J", "a, \"quoted\"", "--", "true"]);
+    cluster.submit(["--hold", "-J", "b", "--", "true"]);
+    assert_eq!(cluster.gpool(["queue", "-o", "name"]).ok(), "1\n2\n");
+    let csv = cluster.gpool(["queue", "-o", "csv", "--format", "id,name,state"]).ok();
+    assert_eq!(csv, "id,name,state\n1,\"a, \"\"quoted\"\"\",held\n2,b,held\n");
+    let jsonl = cluster.gpool(["queue", "-o", "jsonl"]).ok();
+    let lines: Vec<Value> = jsonl.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[1]["id"]), (2, &"2".into()));
+    let table = cluster.gpool(["queue"]).ok();
+    assert!(table.starts_with("ID") && table.contains("a, \"quoted\""), "{table}");
+    assert!(!table.contains('\u{1b}'), "no colour off a terminal: {table:?}");
+    let filtered = cluster.gpool(["queue", "--filter", "name=b", "-o", "name"]).ok();
+    assert_eq!(filtered, "2\n");
+    let sorted = cluster.gpool(["q", "--sort", "-id", "-o", "name"]).ok();
+    assert_eq!(sorted, "2\n1\n");
+    assert_eq!(cluster.gpool(["ps", "-n", "1", "-o", "name"]).ok(), "1\n");
+    assert_eq!(cluster.gpool(["queue", "-s", "pending", "-o", "name"]).ok(), "");
+}
+
+#[test]
+fn gpus_nodes_and_status_are_documents_too() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let id = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    cluster.until_is(&id, "running");
+    let gpus = cluster.gpool(["gpus", "--json"]).json();
+    assert_eq!(gpus["apiVersion"], "gpool/v1");
+    let first = &gpus["items"][0];
+    has_keys(first, &["node", "index", "uuid", "model", "state", "memory_total", "memory_used"]);
+    has_keys(
+        first,
+        &["memory_free", "utilization", "temperature_c", "power_w", "pci_bus", "minor"],
+    );
+    has_keys(first, &["numa", "links", "mig", "health_why", "allowed", "job", "user", "unmanaged"]);
+    assert_eq!((&first["state"], &first["job"]), (&"busy".into(), &id.as_str().into()));
+    assert_eq!(gpus["items"][1]["state"], "free");
+    let nodes = cluster.gpool(["nodes", "-o", "json"]).json();
+    assert_eq!(nodes["items"][0]["name"], "lab1");
+    let status = cluster.gpool(["status", "--json"]).json();
+    assert_eq!(status["apiVersion"], "gpool/v1");
+    assert_eq!(status["jobs"]["running"], 1);
+    assert_eq!(status["gpus"]["busy"], 1);
+    assert_eq!(status["pid"], cluster.server_pid());
+    let version = cluster.gpool(["version", "--json"]).json();
+    assert_eq!(version["apiVersion"], "gpool/v1");
+    assert!(cluster.gpool(["doctor", "--json"]).json()["items"].is_array());
+}
+
+#[test]
+fn why_gives_reasons_as_data_and_in_words() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let holder = cluster.sh(&["--gpus", "3"], "sleep 1000");
+    cluster.until_is(&holder, "running");
+    let id = cluster.sh(&["--gpus", "2", "-J", "big"], "true");
+    let why = cluster.gpool(["why", &id, "-o", "json"]).json();
+    let why = &why["items"][0];
+    let reason = &why["reasons"][0];
+    assert_eq!(reason["blocking"], true);
+    assert_eq!((&reason["need"], &reason["free"]), (&2.into(), &1.into()), "{reason}");
+    assert_eq!(why["nodes"][0]["n_free"], 1);
+    assert_eq!(why["nodes"][0]["devices"][0]["job"], holder.as_str());
+    let text = cluster.gpool(["why", &id]).ok();
+    assert!(text.contains("big") && text.contains("lab1") && text.contains("blocks"), "{text}");
+    cluster.gpool(["why", "77"]).refused(6, &["77"]);
+}
+
+#[test]
+fn errors_are_json_too_if_asked_and_on_standard_error() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let ran = cluster.gpool(["submit", "--json", "--gpus", "2", "--", "true"]);
+    assert_eq!((ran.code, ran.out.as_str()), (4, ""));
+    let error: Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!(error["error"]["code"], "GP0412");
+    assert!(!error["error"]["why"].as_array().unwrap().is_empty());
+    assert!(!error["error"]["try"].as_array().unwrap().is_empty());
+    let ran = cluster.gpool(["show", "77", "--json"]);
+    let error: Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!((ran.code, &error["error"]["code"]), (6, &"GP0601".into()));
+}
+
+#[test]
+fn watching_on_a_pipe_prints_changes() {
+    let cluster = Cluster::new("none");
+    let id = cluster.submit(["--hold", "--", "true"]);
+    let watch = cluster.start(["queue", "--watch=100ms", "--state", "all", "-o", "jsonl"]);
+    watch.until_says("\"held\"");
+    cluster.gpool(["release", &id]).ok();
+    watch.until_says("\"succeeded\"");
+    watch.signal(rustix::process::Signal::INT);
+    let ran = watch.end();
+    for line in ran.out.lines() {
+        assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
+    }
+}

@@ -1,0 +1,30 @@
+//! End to end: the real binary, real processes, real files. Everything that is looked at here is
+//! what a user would see; how a crate behaves by itself is tested in that crate.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "a test that meets the unexpected ends there"
+)]
+
+mod act;
+mod api;
+mod attached;
+mod bad_input;
+mod bad_shapes;
+mod bulk;
+mod crash;
+mod demo;
+mod devices;
+mod disk;
+mod harness;
+mod http;
+mod kill;
+mod lists;
+mod logs;
+mod nvml;
+mod order;
+mod script;
+mod store;
+mod submit;
+mod users;

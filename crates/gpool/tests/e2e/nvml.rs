@@ -1,0 +1,107 @@
+//! The real path to the driver, with a library in its place that tells what a file says.
+
+use std::path::PathBuf;
+
+use gpool_stub_nvml::{Device, Process, STATE_FILE, State, install};
+
+use crate::harness::{Cluster, until_so};
+
+struct Driver {
+    file: PathBuf,
+    state: State,
+}
+
+impl Driver {
+    fn write(&self) {
+        self.state.write(&self.file).unwrap();
+    }
+}
+
+fn device(index: u32) -> Device {
+    Device {
+        uuid: format!("GPU-0000000{index}-aaaa-bbbb-cccc-00000000000{index}"),
+        name: "NVIDIA A100-SXM4-80GB".to_owned(),
+        memory: Some(80 << 30),
+        used: 1 << 30,
+        bus: format!("00000000:0{}:00.0", index + 1),
+        minor: Some(index),
+        processes: Some(Vec::new()),
+        utilization: Some(7),
+        temperature: Some(41),
+        power_mw: Some(65_500),
+        ..Device::default()
+    }
+}
+
+fn cluster() -> (Cluster, Driver) {
+    let mut cluster = Cluster::unstarted(&["--devices", "nvml"]);
+    let folder = cluster.path("driver");
+    std::fs::create_dir(&folder).unwrap();
+    let library = install(&folder).unwrap();
+    let devices = (0..3).map(device).collect();
+    let state = State { driver: "570.124.06".to_owned(), devices, ..State::default() };
+    let driver = Driver { file: folder.join(STATE_FILE), state };
+    driver.write();
+    cluster.variables.push(("GPOOL_NVML_PATH".to_owned(), library.display().to_string()));
+    cluster.up();
+    (cluster, driver)
+}
+
+#[test]
+fn the_inventory_is_the_drivers() {
+    let (cluster, _driver) = cluster();
+    let gpus = cluster.gpool(["gpus", "--json"]).json();
+    assert_eq!(gpus["items"].as_array().unwrap().len(), 3);
+    let first = &gpus["items"][0];
+    assert_eq!(first["uuid"], "GPU-00000000-aaaa-bbbb-cccc-000000000000");
+    assert_eq!(first["model"], "NVIDIA A100-SXM4-80GB");
+    assert_eq!((&first["memory_total"], &first["minor"]), (&(80_u64 << 30).into(), &0.into()));
+    assert_eq!(first["pci_bus"], "00000000:01:00.0");
+    until_so("it is sampled", || {
+        let gpus = cluster.gpool(["gpus", "--json"]).json();
+        gpus["items"][0]["temperature_c"] == 41 && gpus["items"][0]["power_w"] == 65.5
+    });
+    let line = "echo $CUDA_VISIBLE_DEVICES";
+    let out = cluster.gpool(["run", "--gpus", "a100:1", "--", "sh", "-c", line]).ok();
+    assert_eq!(out, "GPU-00000000-aaaa-bbbb-cccc-000000000000\n");
+    assert_eq!(cluster.client().nodes().unwrap().items[0].name, "lab1");
+}
+
+#[test]
+fn strangers_and_faults_are_seen_through_the_driver() {
+    let (cluster, mut driver) = cluster();
+    // A process that is really there, so that its owner can be looked up.
+    let pid = std::process::id();
+    driver.state.devices[0].processes = Some(vec![Process { pid, memory: Some(5 << 30) }]);
+    driver.write();
+    let process = cluster.until_gpu_is(0, "unmanaged").unmanaged.swap_remove(0);
+    assert_eq!((process.pid, process.memory), (pid, Some(5 << 30)));
+    assert!(process.user.is_some() && process.name.is_some(), "{process:?}");
+    driver.state.devices[1].lost = true;
+    driver.write();
+    cluster.until_gpu_is(1, "lost");
+    let id = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    cluster.until_is(&id, "running");
+    assert_eq!(cluster.devices_of(&id), [2]);
+    let next = cluster.sh(&["--gpus", "1"], "true");
+    assert_eq!(cluster.job(&next).state.as_str(), "pending");
+    driver.state.devices[0].processes = Some(Vec::new());
+    driver.write();
+    assert_eq!(cluster.until_ended(&next).placement[0].devices, [0]);
+}
+
+#[test]
+fn the_processes_of_jobs_are_no_strangers() {
+    let (cluster, mut driver) = cluster();
+    let id = cluster.sh(&["--gpus", "1"], "sleep 1000 & echo $!; wait");
+    until_so("its child is known", || cluster.stdout_of(&id).ends_with('\n'));
+    let pid = cluster.stdout_of(&id).trim().parse().unwrap();
+    driver.state.devices[0].processes = Some(vec![Process { pid, memory: None }]);
+    // Seen in the same look, so that both have been looked at.
+    let stranger = Process { pid: std::process::id(), memory: None };
+    driver.state.devices[1].processes = Some(vec![stranger]);
+    driver.write();
+    cluster.until_gpu_is(1, "unmanaged");
+    assert!(cluster.gpu(0).unmanaged.is_empty());
+    assert_eq!(cluster.gpu_state(0), "busy");
+}

@@ -1,0 +1,82 @@
+//! Scripts with `# GPOOL` lines.
+
+use std::path::PathBuf;
+
+use crate::harness::{Cluster, Running};
+
+fn script(cluster: &Cluster, name: &str, text: &str) -> PathBuf {
+    let path = cluster.work().join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn lines_of_a_script_are_flags() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    script(
+        &cluster,
+        "train.sh",
+        "#!/bin/sh\n# GPOOL --gpus 2 --time 1h\n#GPOOL -e FROM='a script'\n# a comment\n\
+         echo \"$GPOOL_GPUS $FROM $1\"\n# GPOOL --gpus 4\n",
+    );
+    let id = cluster.submit(["train.sh", "argument"]);
+    let job = cluster.until_ended(&id);
+    assert_eq!((job.name.as_str(), job.gpus.as_str()), ("train.sh", "2"));
+    assert_eq!(job.time_limit, Some(3600.0));
+    assert!(job.script);
+    assert_eq!(cluster.stdout_of(&id), "2 a script argument\n");
+}
+
+#[test]
+fn the_command_line_goes_before_variables_and_those_before_lines() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    script(&cluster, "a.sh", "#!/bin/sh\n# GPOOL --gpus 1 --time 1h --name inside\ntrue\n");
+    let mut command = cluster.command();
+    command.env("GPOOL_SUBMIT_GPUS", "2").env("GPOOL_SUBMIT_TIME", "2h");
+    command.args(["submit", "--gpus", "3", "a.sh"]);
+    let id = Running::start(&mut command, None).end().ok();
+    let job = cluster.job(id.trim());
+    assert_eq!((job.gpus.as_str(), job.time_limit), ("3", Some(7200.0)));
+    assert_eq!(job.name, "inside");
+}
+
+#[test]
+fn a_script_is_kept_as_it_was() {
+    let cluster = Cluster::new("none");
+    let path = script(&cluster, "a.sh", "#!/bin/sh\necho before\n");
+    let id = cluster.submit(["--hold", "a.sh"]);
+    script(&cluster, "a.sh", "#!/bin/sh\necho after\n");
+    std::fs::remove_file(path).unwrap();
+    cluster.gpool(["release", &id]).ok();
+    cluster.until_ended(&id);
+    assert_eq!(cluster.stdout_of(&id), "before\n");
+}
+
+#[test]
+fn a_line_that_is_not_understood_is_named() {
+    let cluster = Cluster::new("none");
+    script(&cluster, "a.sh", "#!/bin/sh\n# fine\n# GPOOL --gpu 2\ntrue\n");
+    cluster.gpool(["submit", "a.sh"]).refused(2, &["a.sh", "3", "--gpus"]);
+    script(&cluster, "b.sh", "#!/bin/sh\n# GPOOL --name 'open\ntrue\n");
+    cluster.gpool(["submit", "b.sh"]).refused(2, &["b.sh", "2", "quotation"]);
+    assert!(cluster.all_ids().is_empty());
+}
+
+#[test]
+fn what_is_no_script_is_refused() {
+    let cluster = Cluster::new("none");
+    script(&cluster, "plain.sh", "echo hi\n");
+    script(&cluster, "empty.sh", "");
+    std::fs::copy("/bin/true", cluster.work().join("binary")).unwrap();
+    std::fs::create_dir(cluster.work().join("folder")).unwrap();
+    for (name, words) in [
+        ("no-such.sh", &["there is no script", "gpool submit --"][..]),
+        ("folder", &["is a directory"]),
+        ("binary", &["is a program", "gpool submit -- ./binary"]),
+        ("plain.sh", &["#!/bin/bash"]),
+        ("empty.sh", &["is empty"]),
+    ] {
+        cluster.gpool(["submit", name]).refused(2, words);
+    }
+    assert!(cluster.all_ids().is_empty());
+}

@@ -1,0 +1,158 @@
+//! Other users: known by who they are to the kernel, and kept apart. The server must be root's.
+
+use std::os::unix::process::CommandExt as _;
+
+use crate::harness::{Cluster, Ran, Running, is_root, skip};
+
+/// A user that every system has and that owns nothing.
+const NOBODY: u32 = 65534;
+
+fn cluster() -> Option<Cluster> {
+    if !is_root() {
+        skip("only root can be several users");
+        return None;
+    }
+    let cluster = Cluster::new("sim:2xH100-80G");
+    // The program has to be within reach of others as well.
+    let program = cluster.path("gpool");
+    // By another process: one of ours that is just being started might hold it open to write.
+    let mut copy = std::process::Command::new("cp");
+    assert!(copy.arg(env!("CARGO_BIN_EXE_gpool")).arg(&program).status().unwrap().success());
+    let open = |path: &std::path::Path| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path, mode).unwrap();
+    };
+    open(&program);
+    for name in ["work", "home"] {
+        open(&cluster.path(name));
+    }
+    Some(cluster)
+}
+
+/// The same command line as somebody else.
+fn as_nobody(cluster: &Cluster, words: &[&str]) -> Ran {
+    let own = cluster.command();
+    let mut command = std::process::Command::new(cluster.path("gpool"));
+    command.env_clear().current_dir(cluster.work());
+    command.envs(own.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    command.env_remove("XDG_RUNTIME_DIR").env("USER", "root").env("LOGNAME", "root");
+    command.args(words).uid(NOBODY).gid(NOBODY);
+    Running::start(&mut command, None).end()
+}
+
+#[test]
+fn a_job_runs_as_who_submitted_it() {
+    let Some(cluster) = cluster() else { return };
+    let line = "id -u; id -g; id -G; grep NoNewPrivs /proc/self/status; env";
+    let ran = as_nobody(&cluster, &["run", "--gpus", "1", "-e", "MINE=1", "--", "sh", "-c", line]);
+    let out = ran.ok();
+    let mut lines = out.lines();
+    assert_eq!(lines.next(), Some("65534"), "{out}");
+    assert_eq!(lines.next(), Some("65534"), "{out}");
+    // Not one of the server's.
+    let groups = lines.next().unwrap();
+    assert!(groups.split(' ').all(|group| group != "0"), "{out}");
+    assert_eq!(lines.next(), Some("NoNewPrivs:\t1"), "{out}");
+    assert!(out.contains("MINE=1"), "{out}");
+    let job = cluster.job("1");
+    assert_ne!(job.user, "root", "variables say nothing of who asks");
+    // What root's server has is not handed on.
+    for name in ["GPOOL_STATE_DIR", "SUDO_", "XDG_RUNTIME_DIR"] {
+        assert!(!out.contains(name), "{name} in {out}");
+    }
+    // Nor can the job write where it may not.
+    let ran = as_nobody(&cluster, &["run", "--", "sh", "-c", "touch /etc/gpool-e2e-was-here"]);
+    assert_ne!(ran.code, 0);
+    assert_eq!(as_nobody(&cluster, &["logs", "1", "--tail", "1"]).code, 0);
+}
+
+#[test]
+fn others_see_that_a_job_is_there_and_no_more() {
+    let Some(cluster) = cluster() else { return };
+    let secret = "canary-77b1";
+    let id = cluster.submit([
+        "-J",
+        secret,
+        "--note",
+        secret,
+        "--gpus",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        &format!("echo {secret}; sleep 1000"),
+    ]);
+    cluster.until_is(&id, "running");
+    for words in [&["queue", "--json"][..], &["show", &id, "--json"], &["why", &id], &["gpus"]] {
+        let ran = as_nobody(&cluster, words);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(!ran.out.contains(secret), "{words:?}: {ran:?}");
+    }
+    let shown = as_nobody(&cluster, &["show", &id, "--json"]).json();
+    assert_eq!(
+        (&shown["items"][0]["private"], &shown["items"][0]["user"]),
+        (&true.into(), &"root".into())
+    );
+    for words in [
+        &["cancel", &id][..],
+        &["hold", &id],
+        &["signal", "USR1", &id],
+        &["prio", "-1", &id],
+        &["note", &id, "hello"],
+        &["logs", &id],
+        &["gpus", "allow", "0"],
+        &["down"],
+        &["submit", "--priority", "5", "--", "true"],
+    ] {
+        let ran = as_nobody(&cluster, words);
+        ran.refused(5, &[]);
+        assert!(!ran.err.contains(secret), "{words:?}: {ran:?}");
+    }
+    let job = cluster.job(&id);
+    assert_eq!((job.state.as_str(), job.version), ("running", cluster.job(&id).version));
+    // `all` is mine.
+    assert_eq!(as_nobody(&cluster, &["cancel", "all"]).code, 0);
+    assert_eq!(cluster.job(&id).state.as_str(), "running");
+    // The files are closed to others too.
+    let stdout = cluster.state().join("jobs").join(&id).join("1/stdout");
+    let mut cat = std::process::Command::new("cat");
+    let read = cat.arg(&stdout).uid(NOBODY).gid(NOBODY).output().unwrap();
+    assert!(!read.status.success() && read.stdout.is_empty());
+    let folder = cluster.state();
+    let mut grep = std::process::Command::new("grep");
+    let found = grep.args(["-rs", secret]).arg(&folder).uid(NOBODY).gid(NOBODY).output().unwrap();
+    assert!(found.stdout.is_empty());
+}
+
+#[test]
+fn root_may_end_anybodys_job() {
+    let Some(cluster) = cluster() else { return };
+    let id = as_nobody(&cluster, &["submit", "--gpus", "1", "--", "sleep", "1000"]).ok();
+    let id = id.trim();
+    let pid_owner = || {
+        cluster.until_is(id, "running");
+        let shepherd = cluster.shepherd(id);
+        let children =
+            std::fs::read_to_string(format!("/proc/{shepherd}/task/{shepherd}/children"));
+        let child = children.unwrap();
+        let child = child.split(' ').next().unwrap();
+        use std::os::unix::fs::MetadataExt as _;
+        std::fs::metadata(format!("/proc/{child}")).unwrap().uid()
+    };
+    assert_eq!(pid_owner(), NOBODY);
+    cluster.gpool(["cancel", id]).ok();
+    assert_eq!(cluster.until_ended(id).state.as_str(), "cancelled");
+}
+
+#[test]
+fn somebody_elses_waiting_job_is_theirs_to_steer() {
+    let Some(cluster) = cluster() else { return };
+    let id = as_nobody(&cluster, &["submit", "--hold", "-J", "theirs", "--", "true"]).ok();
+    let id = id.trim();
+    assert_eq!(as_nobody(&cluster, &["prio", "-5", id]).code, 0);
+    as_nobody(&cluster, &["prio", "5", id]).refused(5, &["0"]);
+    assert_eq!(as_nobody(&cluster, &["show", "theirs"]).code, 0);
+    assert_eq!(as_nobody(&cluster, &["release", id]).code, 0);
+    assert_eq!(cluster.until_ended(id).exit_code, Some(0));
+    assert_eq!(as_nobody(&cluster, &["wait", id]).code, 0);
+}
