@@ -9,6 +9,7 @@ use gpool_model::{
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use crate::situation::Situation;
 use crate::stream::{DeviceChange, JobSeed, Step};
@@ -28,6 +29,23 @@ impl fmt::Debug for Case {
         write!(f, "\n{}", self.start)?;
         self.steps.iter().try_for_each(|step| writeln!(f, "{step:?}"))
     }
+}
+
+/// So many cases, the same in every run, so that a failure is due to a change. Other cases are
+/// looked at with `PROPTEST_RNG_SEED` and more of them with `PROPTEST_CASES` set.
+#[must_use]
+pub fn config(cases: u32) -> ProptestConfig {
+    let from_environment = ProptestConfig::default();
+    let rng_seed = match from_environment.rng_seed {
+        RngSeed::Random => RngSeed::Fixed(1),
+        RngSeed::Fixed(seed) => RngSeed::Fixed(seed),
+    };
+    let cases = match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => from_environment.cases,
+        None => cases,
+    };
+    // What failed becomes a scenario or a test of its own, not a file of seeds.
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..from_environment }
 }
 
 /// Clusters with up to `n_steps_max` steps.

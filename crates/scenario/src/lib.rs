@@ -30,7 +30,7 @@ mod stream;
 mod words;
 
 pub use answer::{answer, plan_text, reasons};
-pub use generate::{Case, cases, situations, steps};
+pub use generate::{Case, cases, config, situations, steps};
 pub use reason::reason_text;
 pub use situation::Situation;
 pub use stream::{Cluster, DeviceChange, JobSeed, Step};

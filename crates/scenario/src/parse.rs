@@ -101,6 +101,7 @@ impl Reader {
             devices: Vec::new(),
             allowed: None,
             boot_id: format!("boot-of-{name}"),
+            settled_boot_id: format!("boot-of-{name}"),
             connected: true,
             facts: NodeFacts::default(),
         };

@@ -6,18 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{Decision, JobId, Plan, Record, RecordKey};
-use gpool_scenario::{Case, Cluster, Situation, Step, cases, plan_text};
+use gpool_scenario::{Case, Cluster, Situation, Step, cases, config, plan_text};
 use gpool_sched::{Explainer, Workspace};
 use gpool_verify::{Violation, check, verify, verify_fully};
 use gpool_world::{Snapshot, World};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestCaseError;
-
-/// The same number of cases every time, and no files beside the sources.
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
-}
 
 fn none(what: &[Violation], snapshot: &Snapshot<'_>, plan: &str) -> Result<(), TestCaseError> {
     let lines: Vec<String> = what.iter().map(ToString::to_string).collect();

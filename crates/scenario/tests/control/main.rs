@@ -9,7 +9,7 @@ mod server;
 
 use std::fmt;
 
-use gpool_scenario::{Situation, Step, situations, steps};
+use gpool_scenario::{Situation, Step, config, situations, steps};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -79,11 +79,7 @@ fn play(stream: &Stream) -> Server {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 150,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(150))]
 
     /// RELIABILITY I1, I2, I3, I6, I10 and SCHEDULING §E 1, 2.
     #[test]

@@ -74,6 +74,20 @@ fn equal_links_leave_the_lowest_indexes() {
 }
 
 #[test]
+fn of_equally_linked_pairs_the_lower_one_is_given() {
+    assert_snapshot!(answer("
+        node lab1  6 x h100
+        link lab1[1,4]  nvlink 4
+        link lab1[2,3]  nvlink 4
+        link lab1[0,5]  switch
+        job  a  2 x 2  pending
+    "), @r"
+    start a1 lab1[1,4]
+    start a2 lab1[2,3]
+    ");
+}
+
+#[test]
 fn a_model_is_found_by_its_words() {
     assert_snapshot!(answer("
         node lab1  1 x a100-40g + 1 x a100-80g + 1 x h100-80g
