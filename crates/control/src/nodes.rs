@@ -28,8 +28,9 @@ impl Control {
             capacity,
             devices,
             allowed: before.and_then(|node| node.allowed.clone()),
+            settled_boot_id: before.map_or(&boot_id, |node| &node.settled_boot_id).clone(),
+            connected: before.is_some_and(|node| node.connected && node.boot_id == boot_id),
             boot_id,
-            connected: before.is_some_and(|node| node.connected),
             facts,
         };
         if before.is_none_or(|before| *before != node) {
@@ -48,7 +49,8 @@ impl Control {
             return;
         };
         if !row.node.connected {
-            let node = Node { connected: true, ..row.node.clone() };
+            let settled_boot_id = row.node.boot_id.clone();
+            let node = Node { connected: true, settled_boot_id, ..row.node.clone() };
             self.world.put_node(node);
             self.publish(Change::NodeChanged { node: name.clone() });
         }

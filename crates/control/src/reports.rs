@@ -32,6 +32,7 @@ impl Control {
         // Nothing is placed on a node before its first answer in a term, so that one proves what
         // is missing. Another one may be older than what was ordered since.
         let is_first = !row.node.connected;
+        let was_rebooted = row.node.boot_id != row.node.settled_boot_id;
         let here: Vec<TaskId> = (self.world.jobs().values())
             .flat_map(|row| row.job.phase.allocations())
             .filter(|allocation| allocation.node == *node)
@@ -46,7 +47,7 @@ impl Control {
             if reported.contains(&task) {
                 self.remind(node, task);
             } else if is_first {
-                self.missing(node, task);
+                self.missing(node, task, was_rebooted);
             }
         }
         self.connect(node);
@@ -66,8 +67,9 @@ impl Control {
         }
     }
 
-    /// A task that the agent should have and knows nothing of.
-    fn missing(&mut self, node: &NodeName, task: TaskId) {
+    /// A task that the agent should have and knows nothing of. After a reboot that proves nothing
+    /// of what ran before: what the agent had noted may not have reached the disk.
+    fn missing(&mut self, node: &NodeName, task: TaskId, was_rebooted: bool) {
         let Some(row) = self.world.job(task.job) else {
             return;
         };
@@ -75,11 +77,15 @@ impl Control {
             started_at,
             ended_at: self.now,
             exit: None,
-            cause: Some(EndCause::Vanished),
+            cause: Some(if was_rebooted { EndCause::Rebooted } else { EndCause::Vanished }),
             stopped: false,
             usage: Usage::default(),
         };
         match &row.job.phase {
+            Phase::Starting { .. } if was_rebooted => {
+                let end = vanished(None);
+                self.task_ended(task, &end);
+            }
             Phase::Starting { allocations, .. } => {
                 let rank = usize::try_from(task.rank).unwrap_or(usize::MAX);
                 let Some(allocation) = allocations.get(rank).cloned() else {

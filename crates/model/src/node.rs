@@ -21,8 +21,11 @@ pub struct Node {
     pub devices: Vec<Device>,
     /// Devices that new allocations may use; `None` means all.
     pub allowed: Option<BTreeSet<DeviceUuid>>,
-    /// Names one run of the node's kernel.
+    /// The run of the kernel that the agent reported last.
     pub boot_id: String,
+    /// The run of the kernel in which the agent last said what it has: tasks that were ordered
+    /// before are of that run, and did not outlive it.
+    pub settled_boot_id: String,
     /// Whether its agent has said what it has since this server loaded its state.
     pub connected: bool,
     /// What its agent says of itself and its machine.

@@ -154,3 +154,45 @@ fn an_answer_that_comes_again_ends_nothing_that_was_started_since() {
     harness.report(Report::Tasks { term, tasks: vec![] });
     assert_eq!(harness.state(starting), JobState::Running);
 }
+
+#[test]
+fn after_a_reboot_nothing_is_launched_that_may_have_run() {
+    let mut harness = Harness::new(2);
+    let starting = harness.add(job("1"));
+    let running = harness.add(job("1"));
+    let waiting = harness.add(job("1"));
+    harness.started(running);
+    harness.restart();
+    let mut report = inventory(2);
+    if let Report::Inventory { boot_id, .. } = &mut report {
+        "boot-2".clone_into(boot_id);
+    }
+    harness.report(report);
+    harness.take_orders();
+    let term = harness.term();
+    harness.report(Report::Tasks { term, tasks: vec![] });
+    for id in [starting, running] {
+        let end = harness.end_of(id);
+        assert_eq!((end.outcome, &end.cause), (Outcome::Lost, &Some(EndCause::Rebooted)));
+    }
+    assert_eq!(harness.state(waiting), JobState::Starting);
+    let orders = harness.take_orders();
+    assert!(matches!(&orders[..], [Order::Run(order)] if order.task().job == waiting));
+}
+
+#[test]
+fn a_node_that_was_rebooted_while_the_server_lived_is_asked_what_it_has() {
+    let mut harness = Harness::new(1);
+    let running = harness.add(job("1"));
+    harness.started(running);
+    harness.take_orders();
+    let mut report = inventory(1);
+    if let Report::Inventory { boot_id, .. } = &mut report {
+        "boot-2".clone_into(boot_id);
+    }
+    harness.report(report);
+    let term = harness.term();
+    assert_eq!(harness.take_orders(), [Order::Sync { term }]);
+    harness.report(Report::Tasks { term, tasks: vec![] });
+    assert_eq!(harness.end_of(running).cause, Some(EndCause::Rebooted));
+}
