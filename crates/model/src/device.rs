@@ -33,6 +33,10 @@ pub struct Device {
     pub health: DeviceHealth,
     /// Compute processes on it that belong to no allocation of ours, by pid.
     pub unmanaged: Vec<DeviceProcess>,
+    /// Compute processes on it that belong to an allocation of ours which does not have it, by
+    /// pid: a job that uses more than it was given.
+    #[serde(default)]
+    pub strays: Vec<DeviceProcess>,
 }
 
 /// MIG mode of a device that has it.

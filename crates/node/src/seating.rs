@@ -237,6 +237,7 @@ mod tests {
             mig: None,
             health: DeviceHealth::Healthy,
             unmanaged: Vec::new(),
+            strays: Vec::new(),
         };
         models.iter().enumerate().map(device).collect()
     }

@@ -408,6 +408,7 @@ fn devices(node: &mut Node, count: u32, words: &mut Words<'_>) -> Result<(), Sce
             mig: None,
             health: DeviceHealth::Healthy,
             unmanaged: Vec::new(),
+            strays: Vec::new(),
         });
     }
     Ok(())

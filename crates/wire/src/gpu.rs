@@ -65,6 +65,9 @@ pub struct Gpu {
     pub project: Option<String>,
     /// Compute processes on it that gpool did not start.
     pub unmanaged: Vec<GpuProcess>,
+    /// Compute processes on it that belong to jobs which were not given it.
+    #[serde(default)]
+    pub strays: Vec<GpuProcess>,
 }
 
 /// MIG mode of a device that has it.
@@ -162,6 +165,7 @@ impl Gpu {
             user,
             project,
             unmanaged: device.unmanaged.iter().map(GpuProcess::from).collect(),
+            strays: device.strays.iter().map(GpuProcess::from).collect(),
         }
     }
 }

@@ -211,6 +211,7 @@ impl Asker {
             if let Some(processes) = observation.processes {
                 let sorted = sort_processes(&processes, &belongs, &self.ignore);
                 device.unmanaged = self.grace.observe(&uuid, sorted.unmanaged, time).to_vec();
+                device.strays = sorted.strays;
             }
         }
     }
@@ -235,7 +236,8 @@ impl Asker {
 fn same(last: &[Device], devices: &[Device]) -> bool {
     let steady = |device: &Device| {
         let mut device = device.clone();
-        device.unmanaged.iter_mut().for_each(|process| process.memory = None);
+        let processes = device.unmanaged.iter_mut().chain(&mut device.strays);
+        processes.for_each(|process| process.memory = None);
         device
     };
     last.len() == devices.len()

@@ -71,3 +71,20 @@ fn a_broken_device_is_reported_and_not_used() {
     control.unhang(0).unwrap();
     inventory(&mut node, |devices| devices[0].health == DeviceHealth::Healthy);
 }
+
+#[test]
+fn a_job_on_a_device_that_it_was_not_given_is_seen_as_a_stray() {
+    let mut node = Node::with(&["sim:2xH100-80G"]);
+    let devices = inventory(&mut node, |devices| devices.len() == 2);
+    let task = node.run_on(&shell(1, "exec sleep 600"), &[&devices[0]]);
+    let pid = node.wait_for_start(task);
+    let control = SimControl::new(&node.path("control"), 2);
+    control.add_process(1, SimProcess { pid, ..SimProcess::default() }).unwrap();
+    // Asked about just before a launch, so that the test need not wait for the next look.
+    let second = node.run_on(&shell(2, "exit 0"), &[&devices[1]]);
+    assert_eq!(node.wait_for_end(second).exit, code(0));
+    let seen = inventory(&mut node, |devices| !devices[1].strays.is_empty());
+    assert_eq!(seen[1].strays[0].pid, pid);
+    assert!(seen[1].unmanaged.is_empty(), "it is ours");
+    assert!(seen[0].strays.is_empty());
+}

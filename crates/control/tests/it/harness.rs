@@ -216,6 +216,7 @@ pub fn device(index: u32) -> Device {
         mig: None,
         health: DeviceHealth::Healthy,
         unmanaged: Vec::new(),
+        strays: Vec::new(),
     }
 }
 

@@ -57,6 +57,7 @@ impl Card {
             mig: self.mig()?,
             health,
             unmanaged: Vec::new(),
+            strays: Vec::new(),
         })
     }
 

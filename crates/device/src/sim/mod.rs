@@ -128,6 +128,7 @@ impl DeviceSource for SimSource {
             mig: None,
             health,
             unmanaged: Vec::new(),
+            strays: Vec::new(),
         })
     }
 

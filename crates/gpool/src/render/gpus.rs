@@ -246,6 +246,8 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     let strangers: Vec<String> =
         gpu.unmanaged.iter().map(|process| stranger(process, view)).collect();
     page.labels("unmanaged", &strangers);
+    let strays: Vec<String> = gpu.strays.iter().map(|process| stranger(process, view)).collect();
+    page.labels("strays", &strays);
     page.text()
 }
 

@@ -244,6 +244,7 @@ fn device(index: u32) -> Device {
         mig: None,
         health: DeviceHealth::Healthy,
         unmanaged: Vec::new(),
+        strays: Vec::new(),
     }
 }
 
