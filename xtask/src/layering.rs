@@ -81,8 +81,17 @@ const BEHIND_THE_API: &[&str] = &[
 ];
 
 /// Files of the command line that start server, agent or shepherd, or work without a server.
-const MAY_REACH_BEHIND: &[&str] =
-    &["main.rs", "up.rs", "shepherd.rs", "doctor.rs", "backup.rs", "restore.rs", "verify.rs"];
+const MAY_REACH_BEHIND: &[&str] = &[
+    "main.rs",
+    "serve.rs",
+    "demo/cluster.rs",
+    "verbs/up.rs",
+    "verbs/doctor.rs",
+    "verbs/backup.rs",
+    "verbs/restore.rs",
+    "verbs/verify.rs",
+    "verbs/sim.rs",
+];
 
 /// A crate of the workspace and what its shipped code depends on, by folder where it is one of
 /// ours and by package name where it is not.

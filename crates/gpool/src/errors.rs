@@ -9,7 +9,10 @@ use gpool_wire::catalogue::{
 pub use gpool_wire::catalogue::{INTERNAL, INVALID};
 
 macro_rules! own {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $exit:ident, $title:literal, $help:literal;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident = $code:literal, $exit:ident, $title:literal, $help:literal;
+    )*) => {
         $($(#[$doc])* pub const $name: Code = Code($code);)*
 
         /// What the command line adds to the catalogue, by code.

@@ -1,5 +1,5 @@
-//! How users name jobs: `1842`, `1842.3`, `1842#2`, a name, `@`, `@~2`, `last`, `10-20:2`, lists and
-//! `all`. Only reads them; [`crate::resolve`] finds the jobs.
+//! How users name jobs: `1842`, `1842.3`, `1842#2`, a name, `@`, `@~2`, `last`, `10-20:2`, lists
+//! and `all`. Only reads them; [`crate::resolve`] finds the jobs.
 
 use std::fmt;
 use std::str::FromStr;
