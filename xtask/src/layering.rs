@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn verbs_know_what_the_api_tells_and_no_more() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        for name in ["up.rs", "queue.rs"] {
+        for name in ["serve.rs", "queue.rs"] {
             fs::write(folder.path().join(name), "use gpool_store::Store;\n").expect("a file");
         }
         fs::write(folder.path().join("why.rs"), "use gpool_client::Client;\n").expect("a file");
