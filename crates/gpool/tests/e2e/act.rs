@@ -4,8 +4,12 @@ use crate::harness::{Cluster, until, until_so};
 
 /// A line for a shell that starts children which ignore TERM, one of them in a session of its own,
 /// and says when all are there.
-const STUBBORN: &str = "trap '' TERM; setsid sh -c \"trap '' TERM; echo s; while :; do sleep 1000; done\" & \
-    sh -c \"trap '' TERM; echo c; while :; do sleep 1000; done\" & echo p; while :; do sleep 1000; done";
+const STUBBORN: &str = r#"
+trap '' TERM
+setsid sh -c "trap '' TERM; echo s; while :; do sleep 1000; done" &
+sh -c "trap '' TERM; echo c; while :; do sleep 1000; done" &
+echo p
+while :; do sleep 1000; done"#;
 
 fn until_all_there(cluster: &Cluster, id: &str) {
     until_so("all processes are there", || {
@@ -131,7 +135,7 @@ fn two_clients_that_cancel_and_edit_at_once_do_no_harm() {
         std::thread::spawn(move || client.cancel(&[id]).is_ok())
     };
     let all: Vec<_> = (0..8).map(|_| cancel(id.clone(), cluster.client())).collect();
-    let n_done = all.into_iter().filter(|_| true).map(|it| it.join().unwrap()).filter(|it| *it);
+    let n_done = all.into_iter().map(|it| it.join().unwrap()).filter(|it| *it);
     assert_eq!(n_done.count(), 1);
 }
 

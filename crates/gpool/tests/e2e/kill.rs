@@ -80,7 +80,7 @@ fn killed_at_random_moments_nothing_is_lost_and_nothing_runs_twice() {
     let submitters = submit_all(&cluster);
     for _ in 0..N_KILLS {
         // The moment is what is tried here; nothing waits for anything by it.
-        std::thread::sleep(Duration::from_millis(numbers.below(300)));
+        std::thread::sleep(Duration::from_millis(numbers.below(120)));
         cluster.kill();
         // Half of the time it is killed again while it still starts.
         cluster.launch();
