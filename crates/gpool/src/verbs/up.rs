@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use clap::Args;
 use gpool_client::Client;
@@ -142,7 +143,10 @@ fn host_name() -> Result<String> {
 }
 
 fn refuse_a_second(socket: &Path) -> Result<()> {
-    let Ok(running) = Client::at(socket).version() else { return Ok(()) };
+    // Not tried again: for a moment after a server was killed, a process that it was just starting
+    // still has its socket, and nobody will ever answer there.
+    let once = Client::at(socket).with_retries(Duration::ZERO);
+    let Ok(running) = once.version() else { return Ok(()) };
     let what = format!("a server runs already (pid {})", running.pid);
     Err(Failure::new(errors::RUNS_ALREADY, what)
         .why(format!("it answers on {}", socket.display()))

@@ -39,7 +39,7 @@ fn amounts_that_make_no_sense_are_refused() {
         ("-J", "", &["empty"]),
         ("--after", "ok:", &["--after"]),
         ("-e", "1BAD=x", &["1BAD"]),
-        ("-e", "=x", &["=x"]),
+        ("-e", "=x", &["--env"]),
         ("--project", "no-such-project", &["no-such-project"]),
     ] {
         for verb in ["submit", "run"] {
