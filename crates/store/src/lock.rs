@@ -5,9 +5,19 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
 
 use crate::error::OpenError;
 use crate::file;
+
+/// How long a lock is waited for whose holder has ended. A process that it was just starting has
+/// what it inherited until it becomes another program, which takes a moment.
+const HEIRS: Duration = Duration::from_secs(5);
+/// Between two tries.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Held for as long as the store is open.
 pub struct Lock {
@@ -22,12 +32,20 @@ impl Lock {
         let path = dir.join("lock");
         let mut file = file::open_private(&path)
             .map_err(|error| OpenError::io("open the lock", &path, error))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::Held { path: dir.to_owned(), pid: read_pid(&mut file) });
+        let began = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => {
+                    return Err(OpenError::io("lock", &path, error));
+                }
             }
-            Err(TryLockError::Error(error)) => return Err(OpenError::io("lock", &path, error)),
+            let pid = read_pid(&mut file);
+            if pid.is_none_or(is_alive) || began.elapsed() > HEIRS {
+                return Err(OpenError::Held { path: dir.to_owned(), pid });
+            }
+            std::thread::sleep(LOOK);
         }
         // Only tells the next one who holds it; a full disk must not keep a server from starting.
         if let Err(error) = write_pid(&mut file) {
@@ -63,8 +81,15 @@ fn check_dir(dir: &Path, create: bool) -> Result<(), OpenError> {
     Ok(())
 }
 
+fn is_alive(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    // One that may not be signalled is there.
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
+}
+
 fn read_pid(file: &mut File) -> Option<u32> {
     let mut text = String::new();
+    file.rewind().ok()?;
     file.read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
@@ -73,4 +98,26 @@ fn write_pid(file: &mut File) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
     writeln!(file, "{}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_that_lives_is_named_and_an_heir_of_a_dead_one_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("state");
+        let first = Lock::take(&dir, true).unwrap();
+        let own = std::process::id();
+        let refused = Lock::take(&dir, true).err();
+        assert!(matches!(refused, Some(OpenError::Held { pid: Some(pid), .. }) if pid == own));
+        // As if its holder had been killed while it started another process.
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        std::fs::write(dir.join("lock"), format!("{}\n", ended.id())).unwrap();
+        let heir = std::thread::spawn(move || drop(first));
+        assert!(Lock::take(&dir, true).is_ok());
+        heir.join().unwrap();
+    }
 }
