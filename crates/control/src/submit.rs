@@ -73,9 +73,14 @@ impl Control {
             return Err(Refusal::TooLarge { what: "the queue".to_owned(), most });
         }
         let mut admission = Admission::new(&self.world);
-        jobs.iter().try_for_each(|job| {
-            admission.admit(caller, job)?;
-            self.check_dependencies(caller, job, ends)
+        (0..).zip(jobs).try_for_each(|(index, job)| {
+            let admitted = admission.admit(caller, job);
+            admitted.and_then(|()| self.check_dependencies(caller, job, ends)).map_err(|refusal| {
+                match jobs.len() {
+                    1 => refusal,
+                    _ => Refusal::OfJob { index, refusal: Box::new(refusal) },
+                }
+            })
         })
     }
 

@@ -138,6 +138,13 @@ pub enum Refusal {
         /// How it ended.
         state: JobState,
     },
+    /// One of several jobs was refused, and so all.
+    OfJob {
+        /// Which, from 0.
+        index: u64,
+        /// Why.
+        refusal: Box<Self>,
+    },
     /// An idempotency key was used before for another request.
     KeyReused {
         /// The key.
@@ -189,6 +196,7 @@ impl Refusal {
             Self::WrongState { .. } => 702,
             Self::VersionConflict { .. } => 703,
             Self::KeyReused { .. } => 704,
+            Self::OfJob { refusal, .. } => return refusal.code(),
             Self::DependencyNeverMet { .. } => 705,
             Self::Internal { .. } => 900,
             Self::StorageFull { .. } => 907,

@@ -50,6 +50,8 @@ impl From<&Refusal> for Problem {
             Refusal::DependencyNeverMet { job, .. } => {
                 problem.try_this(format!("--after end:{job} accepts any end"))
             }
+            // Which one it is, is said by whoever knows how they were written.
+            Refusal::OfJob { refusal, .. } => Self::from(&**refusal),
             Refusal::KeyReused { .. } => problem.try_this("a new key for a new request"),
             Refusal::StorageFull { why } => problem
                 .because(why.clone())
@@ -97,6 +99,7 @@ fn what(refusal: &Refusal) -> String {
         Refusal::DependencyNeverMet { job, state } => {
             format!("this would wait for ever: job {job} has ended already: {state}")
         }
+        Refusal::OfJob { refusal, .. } => what(refusal),
         Refusal::KeyReused { key } => {
             format!("the idempotency key {key:?} belongs to another request")
         }

@@ -80,6 +80,8 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::WrongState { .. }
             | Refusal::VersionConflict { .. }
             | Refusal::DependencyNeverMet { .. }
+            // One of the others, of one job among several.
+            | Refusal::OfJob { .. }
             | Refusal::KeyReused { .. }
             | Refusal::StorageFull { .. }
             | Refusal::Internal { .. }

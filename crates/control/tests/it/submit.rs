@@ -113,7 +113,8 @@ fn one_bad_job_refuses_all_of_a_request() {
     let mut harness = Harness::new(2);
     let before = harness.control.world().cluster().last_job;
     let refused = harness.submit(&ana(), vec![job("1"), job("9"), job("1")]);
-    assert!(matches!(refused, Err(Refusal::ImpossibleGpus { .. })));
+    let Err(Refusal::OfJob { index: 1, refusal }) = refused else { panic!("{refused:?}") };
+    assert!(matches!(*refusal, Refusal::ImpossibleGpus { .. }));
     assert_eq!(harness.control.world().cluster().last_job, before);
     assert!(harness.control.world().jobs().is_empty());
 }

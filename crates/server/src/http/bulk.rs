@@ -61,10 +61,11 @@ pub(crate) async fn create(
     check_type(&headers, &["application/jsonl", "application/x-ndjson", "application/json"])?;
     let key_name = submit::key_name(&headers)?;
     let lines = Lines::new(api.handle.clone(), asker.clone(), dry_run);
-    let (jobs, digest) = read(body, lines).await?;
+    let (jobs, numbers, digest) = read(body, lines).await?;
     let key: Option<RequestKey> = key_name.map(|name| submit::key(name, digest));
     let command = Command::Submit { jobs, key, ends: Vec::new(), dry_run };
-    match api.handle.command(asker.caller.clone(), command).await? {
+    let reply = api.handle.command(asker.caller.clone(), command).await;
+    match reply.map_err(|refusal| at_line(refusal, &numbers))? {
         Reply::Submitted { first, n_jobs, repeated } => {
             let answer = BulkAnswer { first: first.to_string(), n_jobs, repeated };
             let status = if repeated { StatusCode::OK } else { StatusCode::CREATED };
@@ -78,8 +79,26 @@ pub(crate) async fn create(
     }
 }
 
-/// Reads all lines; gives the jobs and a digest of all bytes.
-async fn read(body: Body, mut lines: Lines) -> Result<(Vec<NewJob>, blake3::Hash), ApiError> {
+/// With the line of the job that it is about.
+fn at_line(refusal: Refusal, numbers: &[u64]) -> ApiError {
+    match refusal {
+        Refusal::OfJob { index, refusal } => {
+            let line = usize::try_from(index).ok().and_then(|index| numbers.get(index));
+            let problem = Problem::from(*refusal);
+            match line {
+                Some(line) => problem.at_line(*line).into(),
+                None => problem.into(),
+            }
+        }
+        other => other.into(),
+    }
+}
+
+/// Reads all lines; gives the jobs, the number of the line of each, and a digest of all bytes.
+async fn read(
+    body: Body,
+    mut lines: Lines,
+) -> Result<(Vec<NewJob>, Vec<u64>, blake3::Hash), ApiError> {
     let mut body = body;
     let mut n_bytes = 0;
     loop {
@@ -101,7 +120,7 @@ async fn read(body: Body, mut lines: Lines) -> Result<(Vec<NewJob>, blake3::Hash
         }
     }
     let lines = lines.work(true).await?;
-    Ok((lines.jobs, lines.hasher.finalize()))
+    Ok((lines.jobs, lines.numbers, lines.hasher.finalize()))
 }
 
 /// Whether a line holds what others do not say. A job has no such field.
@@ -124,6 +143,8 @@ struct Lines {
     usual_context: Option<(Option<u32>, BlobId)>,
     contexts: BTreeSet<BlobId>,
     jobs: Vec<NewJob>,
+    /// The line of each.
+    numbers: Vec<u64>,
 }
 
 impl Lines {
@@ -139,6 +160,7 @@ impl Lines {
             usual_context: None,
             contexts: BTreeSet::new(),
             jobs: Vec::new(),
+            numbers: Vec::new(),
         }
     }
 
@@ -195,6 +217,7 @@ impl Lines {
         let job: JobCreate = json::read(line)?;
         let new = self.checked(job)?;
         self.jobs.push(new);
+        self.numbers.push(self.n_lines);
         Ok(())
     }
 
