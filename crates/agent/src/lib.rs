@@ -11,8 +11,9 @@ mod context;
 mod environment;
 pub mod layout;
 mod message;
+pub mod nursery;
 mod record;
-pub mod shepherd;
+mod shepherd;
 
 pub use agent::{Agent, AgentConfig, AgentHandle, Blobs, StartError, ToServer};
 pub use context::own_context;

@@ -65,10 +65,10 @@ pub(crate) struct Record {
 
 impl Claimant {
     /// This process as claimant.
-    pub fn this_process(task: TaskId, generation: Generation, uid: u32) -> Self {
+    pub fn this_process(task: TaskId, generation: Generation, uid: u32, boot_id: &str) -> Self {
         let shepherd = std::process::id();
         let shepherd_started = proc::stat(shepherd).map_or(0, |stat| stat.started);
-        let (boot_id, site, devices) = (proc::boot_id(), Site::default(), Vec::new());
+        let (boot_id, site, devices) = (boot_id.to_owned(), Site::default(), Vec::new());
         Self { task, generation, shepherd, shepherd_started, boot_id, uid, site, devices }
     }
 }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     fn claimant(task: TaskId) -> Claimant {
-        Claimant::this_process(task, Generation(3), 0)
+        Claimant::this_process(task, Generation(3), 0, "boot")
     }
 
     fn end() -> TaskEnd {

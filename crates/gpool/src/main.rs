@@ -7,7 +7,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<std::ffi::OsString> = std::env::args_os().collect();
     match words.get(1).and_then(|word| word.to_str()) {
-        Some(gpool_agent::shepherd::ARGUMENT) => gpool_agent::shepherd::main(),
+        Some(gpool_agent::nursery::ARGUMENT) => gpool_agent::nursery::main(),
         Some(gpool::bench::STAMP_ARGUMENT) => match words.get(2).map(Path::new) {
             Some(path) if gpool::bench::write_stamp(path).is_ok() => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,

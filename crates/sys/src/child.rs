@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::panic::AssertUnwindSafe;
 
 use crate::proc;
@@ -35,9 +35,7 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 /// If the process has several threads (a lock that another holds would stay held in the child for
 /// ever), or there is no room for one more process.
 pub fn fork(cgroup: Option<BorrowedFd<'_>>, body: impl FnOnce() -> Infallible) -> io::Result<u32> {
-    if proc::n_threads()? != 1 {
-        return Err(io::Error::other("only a process with one thread may fork"));
-    }
+    check_one_thread()?;
     let pid = match cgroup {
         // SAFETY: the only thread is this one, so the child's copy of memory is consistent.
         None => i64::from(unsafe { libc::fork() }),
@@ -54,6 +52,38 @@ pub fn fork(cgroup: Option<BorrowedFd<'_>>, body: impl FnOnce() -> Infallible) -
             unsafe { libc::syscall(libc::SYS_clone3, &args, size_of::<CloneArgs>()) }
         }
     };
+    in_child(pid, body)
+}
+
+/// Forks this process, but the child's parent is this one's: that one is told of the child's end
+/// and waits for it. `body` is as for [`fork`]. The handle on the child is made with it, so there
+/// is no moment in which its id could mean another process.
+///
+/// # Errors
+/// As for [`fork`].
+pub fn fork_sibling(body: impl FnOnce() -> Infallible) -> io::Result<(u32, OwnedFd)> {
+    check_one_thread()?;
+    let mut handle: libc::c_int = -1;
+    // Not `clone3`: filters of containers that can't look into its arguments refuse it.
+    let flags = libc::CLONE_PARENT | libc::CLONE_PIDFD;
+    let none = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: without CLONE_VM and a stack it is a fork, and the only thread is this one. The
+    // third argument is where the kernel writes the handle, for the length of the call.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, none, &raw mut handle, none, none) };
+    let pid = in_child(pid, body)?;
+    // SAFETY: the kernel has just given us this descriptor and nobody else has it.
+    Ok((pid, unsafe { OwnedFd::from_raw_fd(handle) }))
+}
+
+fn check_one_thread() -> io::Result<()> {
+    match proc::n_threads()? {
+        1 => Ok(()),
+        _ => Err(io::Error::other("only a process with one thread may fork")),
+    }
+}
+
+/// Goes on after a fork: in the parent with the child's id, in the child with what it is for.
+fn in_child(pid: i64, body: impl FnOnce() -> Infallible) -> io::Result<u32> {
     match pid {
         0 => {
             // A panic must not unwind into what was the parent's stack.

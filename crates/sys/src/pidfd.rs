@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 
 /// Opens the process that has an id now; `None` if there is none. Whether it is the one that was
 /// meant has to be asked after opening, never before.
@@ -43,4 +45,11 @@ pub fn has_ended(process: impl AsFd) -> io::Result<bool> {
     let mut fds = [PollFd::new(&process, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     Ok(poll(&mut fds, Some(&now))? > 0)
+}
+
+/// Takes a child of this process that has ended out of the list of processes. Whoever's child it
+/// is else, and one that lives, are left as they are.
+pub fn reap(process: impl AsFd) {
+    let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    let _ = waitid(WaitId::PidFd(process.as_fd()), how);
 }

@@ -48,7 +48,7 @@ pub struct AgentConfig {
     pub node: NodeName,
     /// The node's pool.
     pub pool: PoolName,
-    /// The program that is a shepherd if its first argument is [`crate::shepherd::ARGUMENT`].
+    /// The program that forks shepherds if its first argument is [`crate::nursery::ARGUMENT`].
     pub shepherd_exe: PathBuf,
     /// The socket of the API, for the environment of jobs.
     pub api_socket: Option<String>,

@@ -11,7 +11,7 @@ use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::{Bytes, Timestamp};
 use gpool_node::converge::{self, Action, Converge};
 use gpool_sys::cgroup::Site;
-use gpool_sys::clock;
+use gpool_sys::{clock, proc};
 
 use super::adopt::{Adopted, adopt};
 use super::devices::Devices;
@@ -375,7 +375,7 @@ impl Runner {
     /// Claims a task itself, so that no shepherd of an earlier agent can any more.
     fn prevent(&mut self, task: TaskId, generation: Generation) {
         let end = TaskEnd { cause: None, stopped: true, ..not_started(String::new()) };
-        let claimant = Claimant::this_process(task, generation, 0);
+        let claimant = Claimant::this_process(task, generation, 0, &proc::boot_id());
         match Claim::take(&self.parts.layout, claimant) {
             Ok(None) => return self.adopt(task, generation),
             Ok(Some(mut claim)) => {

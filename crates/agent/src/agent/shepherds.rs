@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 use gpool_model::id::TaskId;
 use gpool_sys::pidfd;
@@ -20,15 +19,13 @@ use serde::Serialize;
 use super::wake::{Token, Watch};
 use crate::layout::Layout;
 use crate::message::{FromShepherd, line, take_lines};
-use crate::shepherd::ARGUMENT;
+use crate::nursery::{Asked, Nursery};
 
 /// One shepherd that lives.
 pub(super) struct Shepherd {
     /// Its process id.
     pub pid: u32,
     process: OwnedFd,
-    /// If this process is its parent.
-    child: Option<Child>,
     link: Option<Line>,
     /// What it is told once it can be told anything.
     unsaid: Vec<u8>,
@@ -75,6 +72,8 @@ pub(super) struct Shepherds {
     strangers: BTreeMap<Token, Line>,
     leaving: BTreeMap<Token, Shepherd>,
     listener: OwnedFd,
+    /// Who forks them, once there was one to fork.
+    nursery: Option<Nursery>,
 }
 
 impl Shepherds {
@@ -89,6 +88,7 @@ impl Shepherds {
             strangers: BTreeMap::new(),
             leaving: BTreeMap::new(),
             listener,
+            nursery: None,
         })
     }
 
@@ -108,22 +108,8 @@ impl Shepherds {
 
     /// Starts one and gives it the bytes that it reads first.
     pub(super) fn start(&mut self, exe: &Path, task: TaskId, first: Vec<u8>) -> io::Result<u32> {
-        let (ours, its) =
-            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // The socket is its standard input: so no descriptor has to be inherited by accident. The
-        // name of the task is for people who look at a list of processes.
-        let child = Command::new(exe)
-            .arg(ARGUMENT)
-            .arg(task.to_string())
-            .env_clear()
-            .stdin(Stdio::from(its))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let pid = child.id();
-        // Ours and not waited for: the id can't have changed hands.
-        let process = pidfd::open(pid)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        self.add(task, pid, process, Some(child))?;
+        let (pid, process, ours) = self.fork(exe, task)?;
+        self.add(task, pid, process)?;
         let token = self.watch.add(&ours)?;
         self.about.insert(token, About::Line(task));
         if let Some(shepherd) = self.living.get_mut(&task) {
@@ -134,22 +120,35 @@ impl Shepherds {
         Ok(pid)
     }
 
-    /// Takes one over that an earlier agent started.
-    pub(super) fn adopt(&mut self, task: TaskId, pid: u32, process: OwnedFd) -> io::Result<()> {
-        self.add(task, pid, process, None)
+    /// Has a shepherd forked, with a handle on it and a line to it.
+    fn fork(&mut self, exe: &Path, task: TaskId) -> io::Result<(u32, OwnedFd, OwnedFd)> {
+        // A nursery that somebody has ended is replaced; one that ends by itself at once can't be.
+        for _ in 0..3 {
+            let nursery = match &self.nursery {
+                Some(nursery) => nursery,
+                None => self.nursery.insert(Nursery::start(exe)?),
+            };
+            // Another one for each try: nobody else must hear what the shepherd is told.
+            let (ours, its) =
+                socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+            match nursery.fork(task, its.as_fd()) {
+                Asked::Born(pid, process) => return Ok((pid, process, ours)),
+                Asked::Refused(error) => return Err(error),
+                Asked::Gone => self.nursery = None,
+            }
+        }
+        Err(io::Error::other("it ends before it has forked one"))
     }
 
-    fn add(
-        &mut self,
-        task: TaskId,
-        pid: u32,
-        process: OwnedFd,
-        child: Option<Child>,
-    ) -> io::Result<()> {
+    /// Takes one over that an earlier agent started.
+    pub(super) fn adopt(&mut self, task: TaskId, pid: u32, process: OwnedFd) -> io::Result<()> {
+        self.add(task, pid, process)
+    }
+
+    fn add(&mut self, task: TaskId, pid: u32, process: OwnedFd) -> io::Result<()> {
         let token = self.watch.add(&process)?;
         self.about.insert(token, About::Process(task));
-        let shepherd =
-            Shepherd { pid, process, child, link: None, unsaid: Vec::new(), ended: false };
+        let shepherd = Shepherd { pid, process, link: None, unsaid: Vec::new(), ended: false };
         self.living.insert(task, shepherd);
         Ok(())
     }
@@ -210,7 +209,7 @@ impl Shepherds {
         if let Some(link) = shepherd.link.take() {
             self.about.remove(&link.token);
         }
-        shepherd.reap();
+        pidfd::reap(&shepherd.process);
         Some((shepherd, messages))
     }
 
@@ -231,8 +230,8 @@ impl Shepherds {
     /// A shepherd that was let go has ended.
     pub(super) fn left(&mut self, token: Token) {
         self.about.remove(&token);
-        if let Some(mut shepherd) = self.leaving.remove(&token) {
-            shepherd.reap();
+        if let Some(shepherd) = self.leaving.remove(&token) {
+            pidfd::reap(&shepherd.process);
         }
     }
 
@@ -284,16 +283,6 @@ impl Shepherds {
     /// Forgets the token of a process that has ended.
     pub(super) fn forget(&mut self, token: Token) {
         self.about.remove(&token);
-    }
-}
-
-impl Shepherd {
-    fn reap(&mut self) {
-        if let Some(child) = &mut self.child {
-            // It has ended, so this does not wait.
-            let _ = child.wait();
-        }
-        debug_assert!(pidfd::has_ended(&self.process).unwrap_or(true), "waited for a living one");
     }
 }
 

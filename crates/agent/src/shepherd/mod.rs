@@ -10,8 +10,9 @@ mod start;
 mod time;
 mod tree;
 
+use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
@@ -34,40 +35,37 @@ use output::{Progress, Stream, Target};
 use start::{Program, READY, Setting};
 use tree::{Reaped, Tree};
 
-/// The first argument by which a shepherd is started; the program's `main` looks for it before
-/// anything else and calls [`main`].
-pub const ARGUMENT: &str = "__shepherd";
-
-/// Runs the shepherd of one task, told which by its standard input, and ends the process.
-pub fn main() -> ! {
-    match born() {
+/// Runs the shepherd of one task in a process that was just forked for it: `name` is for people
+/// who look at a list of processes, what to do comes through the socket.
+pub(crate) fn run(name: &str, boot_id: &str, socket: OwnedFd) -> ! {
+    match born(name, boot_id, socket) {
         Ok(()) => child::end(0),
         // Its agent sees that it ended without a word, and that nothing was claimed.
         Err(_) => child::end(1),
     }
 }
 
-fn born() -> io::Result<()> {
-    let mut socket = rustix::stdio::stdin().try_clone_to_owned()?;
-    let (launch, context, script) = read_launch(&mut socket)?;
+fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
+    // In place of the nursery's line, and for the task to read from.
     let null = File::options().read(true).write(true).open("/dev/null")?;
     child::place(null.as_fd(), 0)?;
     drop(null);
-    // Of its own session: no terminal's signals, and no part of the agent's.
-    rustix::process::setsid()?;
-    std::env::set_current_dir("/")?;
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
-    for ignored in [rustix::process::Signal::PIPE, rustix::process::Signal::HUP] {
-        signal::ignore(ignored.as_raw());
+    if let Ok(name) = CString::new(format!("gpool {name}")) {
+        let _ = rustix::thread::set_name(&name);
     }
+    // Of its own session: no terminal's signals, and no part of the nursery's.
+    rustix::process::setsid()?;
+    rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     let watched = [rustix::process::Signal::CHILD, rustix::process::Signal::TERM];
     let signals = signal::watch(&watched.map(rustix::process::Signal::as_raw))?;
 
+    let mut input = io::BufReader::with_capacity(64 << 10, File::from(socket));
+    let (launch, context, script) = read_launch(&mut input)?;
+    let socket = input.into_inner().into();
     let layout = Layout::new(&launch.state_dir);
     let task = launch.order.task();
     let mut link = Link::new(task, &layout, socket)?;
-    match claim(&layout, &launch) {
+    match claim(&layout, &launch, boot_id) {
         Ok(Some(claim)) => {
             let mut shepherd = Shepherd {
                 outputs: [None, None],
@@ -99,10 +97,9 @@ fn born() -> io::Result<()> {
 }
 
 /// Reads what the agent writes first.
-fn read_launch(socket: &mut OwnedFd) -> io::Result<(Launch, Vec<u8>, Option<Vec<u8>>)> {
-    let mut input = io::BufReader::with_capacity(64 << 10, File::from(socket.try_clone()?));
+fn read_launch(input: &mut impl io::BufRead) -> io::Result<(Launch, Vec<u8>, Option<Vec<u8>>)> {
     let mut line = Vec::new();
-    io::BufRead::read_until(&mut input, b'\n', &mut line)?;
+    input.read_until(b'\n', &mut line)?;
     let launch: Launch = serde_json::from_slice(&line).map_err(io::Error::other)?;
     let mut bytes = |length| {
         let mut bytes = vec![0; length];
@@ -113,9 +110,10 @@ fn read_launch(socket: &mut OwnedFd) -> io::Result<(Launch, Vec<u8>, Option<Vec<
     Ok((launch, context, script))
 }
 
-fn claim(layout: &Layout, launch: &Launch) -> io::Result<Option<Claim>> {
+fn claim(layout: &Layout, launch: &Launch, boot_id: &str) -> io::Result<Option<Claim>> {
     let order = &launch.order;
-    let mut claimant = Claimant::this_process(order.task(), order.generation, order.spec.owner.uid);
+    let mut claimant =
+        Claimant::this_process(order.task(), order.generation, order.spec.owner.uid, boot_id);
     claimant.site = launch.site.clone();
     claimant.devices = order.allocation.slots.iter().map(|slot| slot.device.clone()).collect();
     Claim::take(layout, claimant)

@@ -1,10 +1,10 @@
 //! An agent in a process of its own, for tests that kill it: orders come in as lines of JSON,
-//! reports go out as lines of JSON, blobs are files. As a shepherd it is one.
+//! reports go out as lines of JSON, blobs are files. As a nursery it is one.
 
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
-use gpool_agent::{Agent, AgentConfig, shepherd};
+use gpool_agent::{Agent, AgentConfig, nursery};
 use gpool_device::DevicesArg;
 use gpool_model::id::NodeName;
 use gpool_model::unit::{Bytes, Millis};
@@ -14,8 +14,8 @@ type Failure = Box<dyn std::error::Error>;
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let first = arguments.next().ok_or("usage: gpool-agent-host STATE DEVICES [key=value]…")?;
-    if first == shepherd::ARGUMENT {
-        shepherd::main();
+    if first == nursery::ARGUMENT {
+        nursery::main();
     }
     let state = PathBuf::from(first);
     let node = NodeName::new("node");

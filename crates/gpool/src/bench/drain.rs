@@ -87,14 +87,20 @@ fn check(cluster: &Cluster, n_jobs: u32) -> Result<()> {
     }
 }
 
-/// CPU time of a process and of its children that have ended and been waited for.
+/// CPU time of a process, of all below it that live (such as the one that forks shepherds), and of
+/// all that have ended and been waited for.
 fn cpu_ms_of(pid: u32) -> f64 {
+    let all = gpool_sys::proc::descendants(pid);
+    let ticks: u64 = std::iter::once(pid).chain(all).map(cpu_ticks_of).sum();
+    ticks as f64 * 1000.0 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// Of a process and of its children that have ended and been waited for.
+fn cpu_ticks_of(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The second field is in parentheses and may hold anything.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks: u64 =
-        fields.split_whitespace().skip(11).take(4).filter_map(|n| n.parse::<u64>().ok()).sum();
-    ticks as f64 * 1000.0 / rustix::param::clock_ticks_per_second() as f64
+    fields.split_whitespace().skip(11).take(4).filter_map(|n| n.parse::<u64>().ok()).sum()
 }
 
 /// Resident memory of a process, in bytes.

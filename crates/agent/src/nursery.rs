@@ -1,0 +1,153 @@
+//! The process that forks shepherds, and the agent's line to it. To start the program anew for each
+//! task costs more than all that a shepherd does for a short job: this process starts once, has
+//! everything loaded, and is copied. It decides nothing and keeps nothing; whoever ends it ends no
+//! task, and the agent starts another.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use gpool_model::id::TaskId;
+use gpool_sys::{child, proc, signal};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+use crate::shepherd;
+
+/// The first argument by which a nursery is started; the program's `main` looks for it before
+/// anything else and calls [`main`].
+pub const ARGUMENT: &str = "__nursery";
+
+/// A message holds a task's name, a process id or an error in words.
+const LONGEST: usize = 512;
+
+/// How long an answer may take before the nursery counts as hung: a fork takes a fraction of a
+/// millisecond.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs the nursery of the agent that is at the other end of its standard input, until that end is
+/// closed, and ends the process.
+pub fn main() -> ! {
+    match serve() {
+        Ok(()) => child::end(0),
+        // Its agent sees that it is gone.
+        Err(_) => child::end(1),
+    }
+}
+
+fn serve() -> io::Result<()> {
+    // Of its own session: what a terminal sends to the agent is not meant for it.
+    rustix::process::setsid()?;
+    std::env::set_current_dir("/")?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    for ignored in [rustix::process::Signal::PIPE, rustix::process::Signal::HUP] {
+        signal::ignore(ignored.as_raw());
+    }
+    let boot_id = proc::boot_id();
+    let agent = rustix::stdio::stdin();
+    while let Some((name, socket)) = receive(agent)? {
+        let socket = socket.ok_or(io::ErrorKind::InvalidData)?;
+        // In this process the socket is closed with the closure.
+        let forked = child::fork_sibling({
+            let (name, boot_id) = (&name, &boot_id);
+            move || shepherd::run(name, boot_id, socket)
+        });
+        match forked {
+            Ok((pid, process)) => send(agent, pid.to_string().as_bytes(), Some(process.as_fd()))?,
+            Err(error) => send(agent, error.to_string().as_bytes(), None)?,
+        }
+    }
+    Ok(())
+}
+
+/// The agent's side of a nursery.
+pub(crate) struct Nursery {
+    socket: OwnedFd,
+    process: Child,
+}
+
+/// What came of asking a nursery.
+pub(crate) enum Asked {
+    /// A shepherd with this id. It is a child of this process, which has to wait for it.
+    Born(u32, OwnedFd),
+    /// The system has no room for one more process, or the like.
+    Refused(io::Error),
+    /// It was ended, or has hung. What it may have forked nonetheless finds nobody at the other
+    /// end of its socket, if nobody else has that, and goes without having claimed anything.
+    Gone,
+}
+
+impl Nursery {
+    /// Starts one.
+    pub(crate) fn start(exe: &Path) -> io::Result<Self> {
+        let (socket, its) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+        // The socket is its standard input: so no descriptor has to be inherited by accident.
+        let process = Command::new(exe)
+            .arg(ARGUMENT)
+            .env_clear()
+            .stdin(Stdio::from(its))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self { socket, process })
+    }
+
+    /// Has it fork the shepherd of a task, which gets its end of a socket.
+    pub(crate) fn fork(&self, task: TaskId, its: BorrowedFd<'_>) -> Asked {
+        let asked = send(self.socket.as_fd(), task.to_string().as_bytes(), Some(its));
+        let Ok(Some((answer, process))) = asked.and_then(|()| receive(self.socket.as_fd())) else {
+            return Asked::Gone;
+        };
+        match (answer.parse(), process) {
+            (Ok(pid), Some(process)) => Asked::Born(pid, process),
+            (..) => Asked::Refused(io::Error::other(answer)),
+        }
+    }
+}
+
+impl Drop for Nursery {
+    fn drop(&mut self) {
+        // Not by closing its line alone: it may have hung.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn send(socket: BorrowedFd<'_>, text: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    let fds = fd.map(|fd| [fd]);
+    if let Some(fds) = &fds {
+        control.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    let text = &text[..text.len().min(LONGEST)];
+    rustix::io::retry_on_intr(|| {
+        sendmsg(socket, &[IoSlice::new(text)], &mut control, SendFlags::NOSIGNAL)
+    })?;
+    Ok(())
+}
+
+/// Takes one message; `None` if the other end is closed.
+fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<(String, Option<OwnedFd>)>> {
+    let mut text = [0_u8; LONGEST];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let length = rustix::io::retry_on_intr(|| {
+        recvmsg(socket, &mut [IoSliceMut::new(&mut text)], &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?
+    .bytes;
+    let fd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    let text = String::from_utf8_lossy(&text[..length]).into_owned();
+    Ok((length > 0).then_some((text, fd)))
+}
