@@ -33,7 +33,7 @@ impl Control {
         // is missing. Another one may be older than what was ordered since.
         let is_first = !row.node.connected;
         let was_rebooted = row.node.boot_id != row.node.settled_boot_id;
-        let here: Vec<TaskId> = (self.world.jobs().values())
+        let here: Vec<TaskId> = (self.world.holding())
             .flat_map(|row| row.job.phase.allocations())
             .filter(|allocation| allocation.node == *node)
             .map(|allocation| allocation.task)
