@@ -73,6 +73,13 @@ pub enum Refusal {
         /// What, in words: `cancel job 12 of user ana`.
         what: String,
     },
+    /// The server runs without root, so it can run jobs of its own user only.
+    CannotRunAs {
+        /// Whose job it would be.
+        user: String,
+        /// The user id that it can run jobs of.
+        only: u32,
+    },
     /// A user asked for a higher priority than users may.
     PriorityTooHigh {
         /// Asked.
@@ -188,6 +195,7 @@ impl Refusal {
             Self::ImpossibleResource { .. } => 414,
             Self::NotPermitted { .. } => 501,
             Self::PriorityTooHigh { .. } => 502,
+            Self::CannotRunAs { .. } => 504,
             Self::NoSuchJob { .. } => 601,
             Self::NoSuchProject { .. } => 602,
             Self::NoSuchNode { .. } => 603,

@@ -97,6 +97,7 @@ impl CoreHandle {
     /// If it was refused; then nothing was changed.
     pub async fn command(&self, caller: Caller, mut command: Command) -> Result<Reply, Refusal> {
         if let Command::Submit { jobs, ends, .. } = &mut command {
+            self.check_can_run_as(&caller)?;
             *ends = self.ends_of(jobs).await?;
         }
         let (reply, answer) = oneshot::channel();
@@ -192,6 +193,17 @@ impl CoreHandle {
     #[must_use]
     pub fn stopping(&self) -> watch::Receiver<StopRequest> {
         self.shared.stop.subscribe()
+    }
+
+    /// The agent of this process runs as the server does: without root it can become nobody else,
+    /// so what another user submits could never start.
+    fn check_can_run_as(&self, caller: &Caller) -> Result<(), Refusal> {
+        let own = self.shared.info.uid;
+        if own == 0 || caller.owner.uid == own {
+            return Ok(());
+        }
+        let user = caller.owner.user.to_string();
+        Err(Refusal::CannotRunAs { user, only: own })
     }
 
     /// How jobs ended that others wait for and that have left memory.

@@ -133,6 +133,10 @@ catalogue! {
     PRIORITY_TOO_HIGH = 502, EXIT_NOT_PERMITTED, 403, "the priority is above that of users",
         "Users may lower the priority of their jobs, and raise it up to the policy's limit, which \
          is usually 0. An admin may raise it further.";
+    CANNOT_RUN_AS = 504, EXIT_NOT_PERMITTED, 403, "the server can't run your jobs",
+        "A server that runs without root runs jobs as its own user, and nobody else's. A server \
+         of root runs everybody's jobs, each as whoever submitted it; `gpool up` starts one of \
+         your own.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
         "No job has that id, neither living nor in the archive. `gpool queue --state all` lists \
          all there are.";

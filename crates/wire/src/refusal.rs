@@ -26,6 +26,9 @@ impl From<&Refusal> for Problem {
             Refusal::NotPermitted { .. } => {
                 problem.because("only its owner and admins may: root, and the server's own user")
             }
+            Refusal::CannotRunAs { only, .. } => problem
+                .because(format!("it runs without root, and so only jobs of its user (uid {only})"))
+                .try_this("gpool up   (a server of your own)"),
             Refusal::PriorityTooHigh { most, .. } => {
                 problem.because(format!("users may ask for at most {most}")).try_this("--prio 0")
             }
@@ -84,6 +87,7 @@ fn what(refusal: &Refusal) -> String {
             format!("no node could ever run this: {} on one node", amount_words(kind, *asked))
         }
         Refusal::NotPermitted { what } => format!("you may not {what}"),
+        Refusal::CannotRunAs { user, .. } => format!("this server can't run jobs of {user}"),
         Refusal::PriorityTooHigh { asked, .. } => {
             format!("priority {asked} is higher than you may ask for")
         }

@@ -47,6 +47,7 @@ fn refusals() -> Vec<Refusal> {
         },
         Refusal::NotPermitted { what: text("cancel job 7 of user ana") },
         Refusal::PriorityTooHigh { asked: 10, most: 0 },
+        Refusal::CannotRunAs { user: text("bo"), only: 1000 },
         Refusal::NoSuchJob { id },
         Refusal::NoSuchProject {
             name: ProjectName::new("nlp"),
@@ -72,6 +73,7 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::ImpossibleResource { .. }
             | Refusal::NotPermitted { .. }
             | Refusal::PriorityTooHigh { .. }
+            | Refusal::CannotRunAs { .. }
             | Refusal::NoSuchJob { .. }
             | Refusal::NoSuchProject { .. }
             | Refusal::NoSuchNode { .. }
