@@ -10,7 +10,7 @@ use gpool_model::agent::TaskEnd;
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::Timestamp;
 use gpool_sys::cgroup::Site;
-use gpool_sys::{lock, proc};
+use gpool_sys::{clock, lock};
 use rustix::fs::{CWD, RenameFlags};
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub(crate) struct Claimant {
     pub generation: Generation,
     /// The shepherd's process id.
     pub shepherd: u32,
-    /// When that process started, in ticks since boot.
+    /// When it started, or later, in ticks since boot: no process of the task is older.
     pub shepherd_started: u64,
     /// The run of the kernel that it belongs to.
     pub boot_id: String,
@@ -67,7 +67,7 @@ impl Claimant {
     /// This process as claimant.
     pub fn this_process(task: TaskId, generation: Generation, uid: u32, boot_id: &str) -> Self {
         let shepherd = std::process::id();
-        let shepherd_started = proc::stat(shepherd).map_or(0, |stat| stat.started);
+        let shepherd_started = clock::boot_ticks();
         let (boot_id, site, devices) = (boot_id.to_owned(), Site::default(), Vec::new());
         Self { task, generation, shepherd, shepherd_started, boot_id, uid, site, devices }
     }
@@ -260,7 +260,9 @@ mod tests {
         claim.ended(&end()).unwrap();
         let read = || Found::open(&layout, task).unwrap().unwrap().read().unwrap();
         let record = read().unwrap();
-        assert_eq!(record.claimant, claimant(task));
+        let claimed =
+            Claimant { shepherd_started: record.claimant.shepherd_started, ..claimant(task) };
+        assert_eq!(record.claimant, claimed);
         assert_eq!(record.started, Some((9, Timestamp::new(4))));
         assert_eq!(record.ended, Some(end()));
 

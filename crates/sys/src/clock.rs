@@ -14,8 +14,32 @@ pub fn boot_ms() -> u64 {
     millis(clock_gettime(ClockId::Boottime))
 }
 
+/// The same in the unit in which `/proc` says when a process started: what starts after this call
+/// has at least this number there.
+#[must_use]
+pub fn boot_ticks() -> u64 {
+    boot_ms().saturating_mul(rustix::param::clock_ticks_per_second()) / 1000
+}
+
 fn millis(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
     seconds.saturating_mul(1000).saturating_add(nanos / 1_000_000)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may end by a panic.
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_starts_between_the_ticks_before_and_after() {
+        let before = boot_ticks();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let started = crate::proc::stat(child.id()).unwrap().started;
+        let after = boot_ticks();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!((before..=after).contains(&started), "{before} {started} {after}");
+    }
 }
