@@ -27,6 +27,10 @@ use crate::session::{Session, own_socket, state_dir};
 /// What a server in the background writes to its parent once it answers.
 const READY: &str = "ready\n";
 
+/// How long a server that may run already has to say so. One that is stopped or stuck is told of
+/// by the lock on its state folder.
+const ANSWER: Duration = Duration::from_secs(5);
+
 /// Lines of a failed server's log that are shown.
 const LOG_LINES: usize = 12;
 
@@ -145,7 +149,7 @@ fn host_name() -> Result<String> {
 fn refuse_a_second(socket: &Path) -> Result<()> {
     // Not tried again: for a moment after a server was killed, a process that it was just starting
     // still has its socket, and nobody will ever answer there.
-    let once = Client::at(socket).with_retries(Duration::ZERO);
+    let once = Client::at(socket).with_retries(Duration::ZERO).with_timeout(Some(ANSWER));
     let Ok(running) = once.version() else { return Ok(()) };
     let what = format!("a server runs already (pid {})", running.pid);
     Err(Failure::new(errors::RUNS_ALREADY, what)

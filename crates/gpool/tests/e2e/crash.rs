@@ -1,5 +1,7 @@
 //! What happens to jobs when what looks after them is ended, one thing at a time.
 
+use rustix::process::Signal;
+
 use crate::harness::{Cluster, Gate, kill_9, until_so};
 
 /// A line that notes each start, waits, and exits with 5.
@@ -145,6 +147,33 @@ fn down_now_ends_them() {
         ["cancelled", "succeeded", "pending", "starting", "running"]
             .contains(&cluster.job(&waits).state.as_str())
     );
+}
+
+#[test]
+fn told_to_end_by_a_signal_the_server_leaves_jobs_running() {
+    let mut cluster = Cluster::new("none");
+    let gate = Gate::new(&cluster, "gate");
+    let id = cluster.sh(&[], &noted(&cluster, &gate));
+    until_begun(&cluster, &id);
+    cluster.end_by(Signal::TERM);
+    cluster.up();
+    assert_eq!(cluster.job(&id).state.as_str(), "running");
+    cluster.end_by(Signal::INT);
+    gate.open();
+    cluster.up();
+    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
+    assert_eq!(trace(&cluster), format!("{id} 1\n"));
+}
+
+#[test]
+fn a_server_that_stands_still_is_not_doubled() {
+    let cluster = Cluster::new("none");
+    let id = cluster.submit(["--hold", "--", "true"]);
+    cluster.signal_server(Signal::STOP);
+    let ran = cluster.gpool(["up", "--foreground", "--devices", "none"]);
+    ran.refused(1, &["in use by process", &cluster.server_pid().to_string()]);
+    cluster.signal_server(Signal::CONT);
+    assert_eq!(cluster.job(&id).state.as_str(), "held");
 }
 
 #[test]

@@ -352,6 +352,18 @@ impl Cluster {
         self.server.as_ref().unwrap().id()
     }
 
+    pub fn signal_server(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.server_pid()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Sends a signal that it ends well by.
+    pub fn end_by(&mut self, signal: Signal) {
+        self.signal_server(signal);
+        let status = self.server.take().unwrap().wait().unwrap();
+        assert!(status.success(), "{status}: {}", self.log());
+    }
+
     /// kill -9.
     pub fn kill(&mut self) {
         let mut server = self.server.take().unwrap();

@@ -186,7 +186,9 @@ fn only_allowed_gpus_are_given_out_and_what_runs_stays() {
 
 #[test]
 fn a_strategy_ranks_devices() {
-    for (strategy, expected) in [("sequential", Some([0, 1])), ("random", None), ("pack", None)] {
+    let strategies =
+        [("sequential", Some([0, 1])), ("random", None), ("pack", None), ("spread", None)];
+    for (strategy, expected) in strategies {
         let cluster = Cluster::with(&["--devices", "sim:4xH100-80G", "--strategy", strategy]);
         let ids = ["1", "1"].map(|n| cluster.sh(&["--gpus", n], "sleep 1000"));
         let got = ids.map(|id| {
