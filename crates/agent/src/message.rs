@@ -90,7 +90,7 @@ pub(crate) fn take_lines<T: for<'de> Deserialize<'de>>(input: &mut Vec<u8>) -> V
     let rest = input.split_off(end + 1);
     let complete = std::mem::replace(input, rest);
     complete
-        .split(|byte| *byte == b'\n')
+        .split_inclusive(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice(line).ok())
         .collect()
 }

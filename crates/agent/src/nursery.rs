@@ -50,7 +50,8 @@ fn serve() -> io::Result<()> {
         signal::ignore(ignored.as_raw());
     }
     let boot_id = proc::boot_id();
-    find_out_once();
+    // Where the kernel keeps the time is found out here, once, and not by each shepherd.
+    let _ = clock::unix_ms();
     let agent = rustix::stdio::stdin();
     while let Some((name, socket)) = receive(agent)? {
         let socket = socket.ok_or(io::ErrorKind::InvalidData)?;
@@ -65,13 +66,6 @@ fn serve() -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// What libraries find out about processor and kernel when they are first used is found out here,
-/// once, and not by each shepherd: in a virtual machine asking the processor takes 30 µs.
-fn find_out_once() {
-    let _ = clock::unix_ms();
-    let _ = serde_json::from_str::<String>("\"a string that is long enough to be searched\"");
 }
 
 /// The agent's side of a nursery.

@@ -6,19 +6,9 @@ use gpool_model::job::EndCause;
 use gpool_model::unit::Millis;
 
 use crate::harness::{
-    Node, Stranger, checksum, code, job, lives, order, shell, signal, until, written_pid,
+    Node, Stranger, checksum, code, job, kill, lives, order, shell, shepherd_of, signal, until,
+    written_pid,
 };
-
-fn shepherd_of(node: &Node, task: TaskId) -> u32 {
-    let text = std::fs::read_to_string(node.layout().claim(task)).unwrap();
-    let (_, rest) = text.split_once("\"shepherd\":").unwrap();
-    rest.split(',').next().unwrap().parse().unwrap()
-}
-
-fn kill(pid: u32) {
-    let process = gpool_sys::pidfd::open(pid).unwrap().unwrap();
-    gpool_sys::pidfd::signal(process, 9).unwrap();
-}
 
 #[test]
 fn a_new_agent_adopts_what_runs_and_what_ended_in_between() {

@@ -88,6 +88,11 @@ impl Node {
         self.agent = Some(Agent { process, orders, reports });
     }
 
+    /// The agent's process id.
+    pub fn agent(&self) -> u32 {
+        self.agent.as_ref().unwrap().process.id()
+    }
+
     /// kill -9.
     pub fn kill(&mut self) {
         let mut agent = self.agent.take().unwrap();
@@ -312,6 +317,20 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) {
 /// Whether a process is there and not a zombie.
 pub fn lives(pid: u32) -> bool {
     gpool_sys::proc::stat(pid).is_some_and(|stat| stat.state != b'Z')
+}
+
+/// Who claimed a task.
+pub fn shepherd_of(node: &Node, task: TaskId) -> u32 {
+    let text = std::fs::read_to_string(node.layout().claim(task)).unwrap();
+    let (_, rest) = text.split_once("\"shepherd\":").unwrap();
+    rest.split(',').next().unwrap().parse().unwrap()
+}
+
+/// kill -9, if it is still there.
+pub fn kill(pid: u32) {
+    if let Some(process) = gpool_sys::pidfd::open(pid).unwrap() {
+        gpool_sys::pidfd::signal(process, 9).unwrap();
+    }
 }
 
 /// A process id that a job wrote into a file.

@@ -7,5 +7,6 @@ mod devices;
 mod end;
 mod harness;
 mod launch;
+mod nursery;
 mod output;
 mod users;

@@ -28,6 +28,7 @@ fn main() -> Result<(), Failure> {
         match key {
             "output_limit" => config.output_limit = Bytes::new(value.parse()?),
             "pids_max" => config.pids_max = Some(value.parse()?),
+            "shepherd_exe" => config.shepherd_exe = PathBuf::from(value),
             "unmanaged_grace" => config.unmanaged_grace = Millis::new(value.parse()?),
             _ => return Err(format!("no setting {key}").into()),
         }
