@@ -21,6 +21,10 @@ use crate::layout::Layout;
 use crate::message::{FromShepherd, line, take_lines};
 use crate::nursery::{Asked, Nursery};
 
+/// How many nurseries one launch may use up. Whoever ends them does not mean the job; but a program
+/// that can't be one ends each time.
+const NURSERIES_MOST: u32 = 20;
+
 /// One shepherd that lives.
 pub(super) struct Shepherd {
     /// Its process id.
@@ -122,8 +126,7 @@ impl Shepherds {
 
     /// Has a shepherd forked, with a handle on it and a line to it.
     fn fork(&mut self, exe: &Path, task: TaskId) -> io::Result<(u32, OwnedFd, OwnedFd)> {
-        // A nursery that somebody has ended is replaced; one that ends by itself at once can't be.
-        for _ in 0..3 {
+        for _ in 0..NURSERIES_MOST {
             let nursery = match &self.nursery {
                 Some(nursery) => nursery,
                 None => self.nursery.insert(Nursery::start(exe)?),

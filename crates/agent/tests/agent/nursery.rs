@@ -11,12 +11,15 @@ use crate::harness::{Node, code, kill, lives, order, shell, shepherd_of, until};
 /// The children of an agent's process that were started for forking.
 fn nurseries(agent: u32) -> Vec<u32> {
     let is_one = |pid: &u32| {
-        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let of_agent = gpool_sys::proc::stat(*pid).is_some_and(|stat| stat.parent == agent);
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        // A shepherd has the words of the process that it was forked from, and its own name.
-        let forked = name.starts_with("gpool ");
-        of_agent && !forked && words.split(|byte| *byte == 0).any(|word| word == b"__nursery")
+        // A shepherd has the words of the process that it was forked from, and that one's session
+        // until it has a name of its own: asked in this order, it can't be taken for a nursery.
+        let leads = |stat: gpool_sys::proc::Stat| stat.parent == agent && stat.session == *pid;
+        gpool_sys::proc::stat(*pid).is_some_and(leads) && {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            !name.starts_with("gpool ")
+                && words.split(|byte| *byte == 0).any(|word| word == b"__nursery")
+        }
     };
     gpool_sys::proc::all().into_iter().filter(is_one).collect()
 }
@@ -46,7 +49,8 @@ fn a_nursery_that_is_killed_again_and_again_loses_no_job_and_starts_none_twice()
             let job = noting(&node, number);
             let task = node.run(&job);
             if number % 4 == 0 {
-                // In the middle of the orders of before, wherever the agent is with them.
+                // In the middle of the orders of before, wherever the agent is with them. In all
+                // fewer than a single launch may use up.
                 until("there is one", || !nurseries(node.agent()).is_empty());
                 nurseries(node.agent()).into_iter().for_each(kill);
             }
