@@ -46,8 +46,8 @@ const COLUMNS: &[Column<GpuRow>] = &[
     Column { name: "gpu", head: "GPU", cell: |row, _| Cell::new(&indexes(&row.indexes)) },
     Column { name: "model", head: "MODEL", cell: |row, _| Cell::new(&row.gpu.model_short) },
     Column { name: "state", head: "STATE", cell: |row, _| state(&row.gpu) },
-    Column { name: "util", head: "UTIL", cell: |row, _| Cell::new(&utilization(&row.gpu)) },
-    Column { name: "mem", head: "MEM GiB", cell: |row, _| Cell::new(&memory(&row.gpu)) },
+    Column { name: "util", head: "UTIL", cell: |row, _| utilization(&row.gpu) },
+    Column { name: "mem", head: "MEM GiB", cell: |row, _| memory(&row.gpu) },
     Column {
         name: "temp",
         head: "TEMP",
@@ -94,23 +94,25 @@ fn is_quiet(gpu: &Gpu) -> bool {
     clippy::cast_sign_loss,
     reason = "clamped to a per cent"
 )]
-fn utilization(gpu: &Gpu) -> String {
+fn utilization(gpu: &Gpu) -> Cell {
     match gpu.utilization.filter(|_| !is_quiet(gpu)) {
         Some(part) => {
             let percent = (part * 100.0).round().clamp(0.0, 100.0) as u64;
-            format!("{} {percent:>2}%", bar(percent, 100, 6))
+            let figure = format!("{percent:>2}%");
+            Cell::new(&format!("{} {figure}", bar(percent, 100, 6))).or_shorter(&figure)
         }
-        None => String::new(),
+        None => Cell::default(),
     }
 }
 
-fn memory(gpu: &Gpu) -> String {
+fn memory(gpu: &Gpu) -> Cell {
     let total = gpu.memory_total;
     match gpu.memory_used.filter(|_| !is_quiet(gpu)) {
         Some(used) => {
-            format!("{} {:>5}/{}", bar(used, total, 6), gib(used), total.div_ceil(1 << 30))
+            let figure = format!("{:>5}/{}", gib(used), total.div_ceil(1 << 30));
+            Cell::new(&format!("{} {figure}", bar(used, total, 6))).or_shorter(&figure)
         }
-        None => String::new(),
+        None => Cell::default(),
     }
 }
 

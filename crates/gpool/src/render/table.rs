@@ -10,6 +10,8 @@ use super::style::Style;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cell {
     text: String,
+    /// What is shown where the text has no room.
+    shorter: Option<String>,
     style: Style,
 }
 
@@ -17,7 +19,13 @@ impl Cell {
     /// A cell of text from anywhere; made safe here.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        Self { text: safe(text).into_owned(), style: Style::Plain }
+        Self { text: safe(text).into_owned(), shorter: None, style: Style::Plain }
+    }
+
+    /// The same cell, with what it shows where it would be cut.
+    #[must_use]
+    pub fn or_shorter(self, text: &str) -> Self {
+        Self { shorter: Some(safe(text).into_owned()), ..self }
     }
 
     /// The same cell in a style.
@@ -34,6 +42,17 @@ impl Cell {
 
     fn width(&self) -> usize {
         UnicodeWidthStr::width(self.text.as_str())
+    }
+
+    fn shorter_width(&self) -> usize {
+        self.shorter.as_deref().map_or_else(|| self.width(), UnicodeWidthStr::width)
+    }
+
+    fn within(&self, room: usize) -> String {
+        match &self.shorter {
+            Some(shorter) if self.width() > room => cut(shorter, room),
+            _ => cut(&self.text, room),
+        }
     }
 }
 
@@ -69,45 +88,72 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The table as lines. With a `width`, the last column is cut so that lines fit; nothing is
-    /// cut from what goes to a file or a pipe.
+    /// The table as lines. With a `width`, cells are cut so that lines fit: first in the last
+    /// column, then in whatever is widest. Nothing is cut from what goes to a file or a pipe.
     #[must_use]
     pub fn render(&self, width: Option<usize>, colors: bool) -> String {
-        let n_columns = self.head.len();
-        let mut widths: Vec<usize> = self.head.iter().map(|head| head.width()).collect();
-        for row in &self.rows {
-            for (column, cell) in row.iter().enumerate() {
-                widths[column] = widths[column].max(cell.width());
-            }
+        let mut widths = self.widths(Cell::width);
+        if let Some(width) = width.filter(|width| too_many(&widths, *width) > 0) {
+            widths = self.widths(Cell::shorter_width);
+            fit(&mut widths, width);
         }
-        let before_last: usize =
-            widths.iter().take(n_columns.saturating_sub(1)).map(|w| w + GAP).sum();
-        // Less than that is no room to say anything: then let the terminal wrap.
-        const LEAST: usize = 16;
-        let last_max = width.map(|w| w.saturating_sub(before_last)).filter(|room| *room >= LEAST);
         let mut out = String::new();
         let head: Vec<Cell> =
             self.head.iter().map(|head| Cell::new(head).styled(Style::Head)).collect();
         for row in std::iter::once(&head).chain(&self.rows) {
             let mut line = Line::default();
             for (column, cell) in row.iter().enumerate() {
-                let is_last = column + 1 == n_columns;
-                match last_max.filter(|_| is_last) {
-                    Some(room) if cell.width() > room => {
-                        line.put(&cut(&cell.text, room), cell.style, colors);
-                    }
-                    _ => line.put(&cell.text, cell.style, colors),
-                }
-                line.pad(widths[column].saturating_sub(cell.width()) + GAP);
+                let text = cell.within(widths[column]);
+                line.put(&text, cell.style, colors);
+                line.pad(widths[column].saturating_sub(text.width()) + GAP);
             }
             out.push_str(&line.text);
             out.push('\n');
         }
         out
     }
+
+    fn widths(&self, of: fn(&Cell) -> usize) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.head.iter().map(|head| head.width()).collect();
+        for row in &self.rows {
+            for (column, cell) in row.iter().enumerate() {
+                widths[column] = widths[column].max(of(cell));
+            }
+        }
+        widths
+    }
 }
 
 const GAP: usize = 2;
+
+/// By how much a line of such columns is too long.
+fn too_many(widths: &[usize], width: usize) -> usize {
+    let gaps = widths.len().saturating_sub(1) * GAP;
+    (widths.iter().sum::<usize>() + gaps).saturating_sub(width)
+}
+
+/// Narrows columns until a line has no more than `width`; where even that is too much, lets the
+/// terminal wrap.
+fn fit(widths: &mut [usize], width: usize) {
+    // Less than that is no room to say anything.
+    const LEAST: usize = 8;
+    const LEAST_OF_LAST: usize = 16;
+    let whole = widths.to_vec();
+    if let Some(last) = widths.last_mut() {
+        let least = LEAST_OF_LAST.min(*last);
+        *last = last.saturating_sub(too_many(&whole, width)).max(least);
+    }
+    while too_many(widths, width) > 0 {
+        // Of two that are as wide, the later one: what a thing is called by stands in front.
+        match widths.iter_mut().max_by_key(|width| **width) {
+            Some(widest) if *widest > LEAST => *widest -= 1,
+            _ => {
+                widths.copy_from_slice(&whole);
+                return;
+            }
+        }
+    }
+}
 
 /// A line whose blanks are written only when something follows them.
 #[derive(Default)]
@@ -179,6 +225,16 @@ mod tests {
         1842  a\x1b[2J\n
         ");
         assert!(table().render(Some(10), false).contains("2 are"));
+    }
+
+    #[test]
+    fn then_the_widest_is_cut_so_that_no_line_is_wrapped() {
+        let mut table = Table::new(["ID", "NAME", "REASON"].map(str::to_owned).to_vec());
+        table.push(vec!["1".into(), "a name of many words".into(), "needs four together".into()]);
+        insta::assert_snapshot!(table.render(Some(34), false), @r"
+        ID  NAME            REASON
+        1   a name of man…  needs four to…
+        ");
     }
 
     #[test]
