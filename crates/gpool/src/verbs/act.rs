@@ -1,9 +1,11 @@
 //! What the verbs that change jobs share: find them, ask where it is wise, do it, say what became
 //! of them.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, IsTerminal as _};
 
 use gpool_client::{Client, Error};
+use gpool_model::JobId;
 use gpool_wire::{JobChanged, List, catalogue};
 
 use crate::args::jobs::Jobs;
@@ -40,9 +42,16 @@ pub fn on_jobs(
     let several = jobs.references().any(Reference::is_several);
     let mut asked = yes;
     let mut tries = 0;
+    let mut at_once = IDS_MAX;
+    let mut changed = Vec::new();
     loop {
-        let found = resolve::jobs(&client, jobs.references(), user, session.me(), Scope::Living)?;
-        if found.ids.is_empty() {
+        let found = resolve::jobs(&client, jobs.references(), user, session.me(), Scope::Living);
+        let found = match found {
+            // All that a range meant has ended since the first try.
+            Err(_) if !changed.is_empty() => return report(changed, session),
+            found => found?,
+        };
+        if found.ids.is_empty() && changed.is_empty() {
             // `all` of nothing is done; a script that clears up must not fail on a clear queue.
             session.screen.note(&format!("there is no job to {verb}"));
             return Ok(Exit::OK);
@@ -51,23 +60,21 @@ pub fn on_jobs(
             confirm(verb, found.n_of_others)?;
             asked = true;
         }
-        let mut changed = Vec::with_capacity(found.ids.len());
-        let mut done = Ok(());
-        for ids in found.ids.chunks(IDS_MAX) {
+        tries += 1;
+        let mut missed = false;
+        // The last first: those at the front start and end while the others are worked through.
+        for ids in found.ids.rchunks(at_once) {
             match act(&client, ids) {
                 Ok(answer) => changed.extend(answer.items),
-                Err(error) => {
-                    done = Err(error);
-                    break;
-                }
+                Err(error) if several && has_ended(&error) && tries < TRIES => missed = true,
+                Err(error) => return Err(error.into()),
             }
         }
-        tries += 1;
-        match done {
-            Ok(()) => return report(&changed, session),
-            Err(error) if several && has_ended(&error) && tries < TRIES => {}
-            Err(error) => return Err(error.into()),
+        if !missed {
+            return report(changed, session);
         }
+        // Where jobs end quickly, fewer at once leave them less time for it.
+        at_once = (at_once / 4).max(1);
     }
 }
 
@@ -77,9 +84,13 @@ fn has_ended(error: &Error) -> bool {
     [catalogue::ALREADY_ENDED, catalogue::NO_SUCH_JOB].iter().any(|ended| ended.to_string() == code)
 }
 
-fn report(changed: &[JobChanged], session: &Session) -> Result {
+/// Says what became of each job, once and by number: a job may have been met in several tries.
+fn report(changed: Vec<JobChanged>, session: &Session) -> Result {
+    let by_number = |job: JobChanged| (job.id.parse::<JobId>().ok(), job);
+    let changed: Vec<JobChanged> =
+        changed.into_iter().map(by_number).collect::<BTreeMap<_, _>>().into_values().collect();
     if session.global.json {
-        session.screen.data(&json::list(changed))?;
+        session.screen.data(&json::list(&changed))?;
     } else if !session.screen.quiet {
         let line =
             |job: &JobChanged| format!("job {} {}\n", safe(&job.id), state(job.state.as_str()));
