@@ -25,7 +25,7 @@ pub struct GpusArgs {
     #[command(subcommand)]
     action: Option<Action>,
     /// Show these in full: indexes or UUIDs
-    #[arg(value_name = "GPU")]
+    #[arg(value_name = "GPU", value_delimiter = ',')]
     gpus: Vec<String>,
     #[command(flatten)]
     list: ListFlags,
@@ -65,7 +65,11 @@ pub fn run(args: GpusArgs, session: &Session) -> Result {
     if !args.gpus.is_empty() && args.list.form(session.global.json) == Format::Table {
         return pages(&client, &args.gpus, session);
     }
-    let folds = args.list.form(session.global.json) == Format::Table && args.list.format.is_empty();
+    // A row of several devices answers for the first only, so nothing may be picked from such rows.
+    let folds = args.list.form(session.global.json) == Format::Table
+        && args.list.format.is_empty()
+        && args.list.filter.is_empty()
+        && args.list.limit.is_none();
     show(&GPUS, &args.list, session, || {
         let gpus = chosen(client.gpus()?.items, &args.gpus)?;
         let all = rows(gpus, &job_left(&client, session)?);
