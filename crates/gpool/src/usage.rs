@@ -13,10 +13,14 @@ pub fn failure(error: &clap::Error, verb: Option<&str>) -> Failure {
     let argument = text(error, ContextKind::InvalidArg);
     let value = text(error, ContextKind::InvalidValue);
     let failure = match error.kind() {
-        ErrorKind::UnknownArgument => Failure::new(
-            errors::NO_SUCH_FLAG,
-            format!("there is no flag {}", argument.unwrap_or_default()),
-        ),
+        ErrorKind::UnknownArgument => {
+            let word = argument.unwrap_or_default();
+            if word.starts_with('-') {
+                Failure::new(errors::NO_SUCH_FLAG, format!("there is no flag {word}"))
+            } else {
+                Failure::new(errors::USAGE, format!("{word:?} is one word too many"))
+            }
+        }
         ErrorKind::InvalidSubcommand => {
             let verb = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
             Failure::new(errors::NO_SUCH_VERB, format!("there is no command {verb:?}"))
@@ -102,9 +106,9 @@ fn verb_of(error: &clap::Error) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// `--gpus` of `--gpus <GPUS>`.
+/// `--gpus` of `--gpus <GPUS>`, `--watch` of `--watch[=<EVERY>]`.
 fn bare(flag: &str) -> &str {
-    flag.split([' ', '=']).next().unwrap_or(flag)
+    flag.split([' ', '=', '[']).next().unwrap_or(flag)
 }
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {

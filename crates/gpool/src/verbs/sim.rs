@@ -60,7 +60,7 @@ enum Action {
         /// Index of the GPU
         gpu: usize,
         /// Per cent
-        #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
+        #[arg(value_parser = per_cent)]
         percent: u32,
     },
     /// Break a GPU
@@ -128,6 +128,13 @@ fn act(control: &SimControl, action: Action) -> std::result::Result<(), ControlE
         Action::Heal { gpu } => control.heal(gpu),
         Action::Hang { gpu } => control.hang(gpu, Query::All),
         Action::Unhang { gpu } => control.unhang(gpu),
+    }
+}
+
+fn per_cent(text: &str) -> std::result::Result<u32, String> {
+    match text.parse() {
+        Ok(percent) if percent <= 100 => Ok(percent),
+        _ => Err(format!("{text:?} is not a per cent; write a whole number from 0 to 100")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write as _};
+use std::path::Path;
 
 use clap::Args;
 use gpool_client::{Client, new_key};
@@ -140,6 +141,10 @@ fn many(args: &SubmitArgs, path: &str, session: &Session) -> Result {
     let mut request = request::of_many(args.flags.clone())?;
     let mut lines: Box<dyn Read> = match path {
         "-" => Box::new(std::io::stdin()),
+        path if Path::new(path).is_dir() => {
+            let what = format!("{path} is a directory, not a file of jobs");
+            return Err(Failure::new(catalogue::SCRIPT_MISSING, what));
+        }
         path => Box::new(File::open(path).map_err(|error| {
             Failure::new(catalogue::SCRIPT_MISSING, format!("can't read {path}: {error}"))
         })?),
