@@ -87,7 +87,7 @@ pub fn headline(job: &Job) -> String {
         [] => gpus,
         places => format!("{gpus} on {}", places.join(", ")),
     });
-    parts.extend(job.cpus.map(|cpus| format!("{cpus} CPUs")));
+    parts.extend(job.cpus.map(words::cores));
     parts.extend(job.mem.map(|bytes| gpool_model::Bytes::new(bytes).to_string()));
     parts.push(words::limit(job).map_or("no limit".to_owned(), |limit| format!("limit {limit}")));
     parts.push(format!("project {}", job.project));

@@ -59,7 +59,7 @@ const COLUMNS: &[Column<Job>] = &[
         head: "MEM",
         cell: |job, _| optional(job.mem.map(|n| gpool_model::Bytes::new(n).to_string())),
     },
-    Column { name: "attempt", head: "RUN", cell: |job, _| Cell::new(&job.attempt.to_string()) },
+    Column { name: "attempt", head: "ATTEMPT", cell: |job, _| Cell::new(&job.attempt.to_string()) },
     Column {
         name: "submitted",
         head: "SUBMITTED",

@@ -219,13 +219,15 @@ impl<T: Serialize> Noun<T> {
 }
 
 impl<T> Noun<T> {
-    /// Every key: first those that people see, in their order.
+    /// Every key: first what a thing is called by, then what people see, in their order.
     fn keys(&self, rows: &[Row<T>]) -> Vec<String> {
         let Some(object) = rows.first().and_then(|row| row.json.as_object()) else {
             return self.table.iter().map(|name| (*name).to_owned()).collect();
         };
         let mut keys: Vec<String> = object.keys().cloned().collect();
-        keys.sort_by_key(|key| self.wide.iter().position(|name| name == key).unwrap_or(usize::MAX));
+        let names = ["id", "name", "node", "index"];
+        let order = names.iter().chain(self.wide);
+        keys.sort_by_key(|key| order.clone().position(|name| name == key).unwrap_or(usize::MAX));
         keys
     }
 }

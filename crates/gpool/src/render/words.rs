@@ -86,7 +86,7 @@ pub fn signal_name(signal: i32) -> String {
 #[must_use]
 pub fn wants(job: &Job) -> String {
     let mut parts = vec![gpus(&job.gpus)];
-    parts.extend(job.cpus.map(|cpus| format!("{cpus} CPUs")));
+    parts.extend(job.cpus.map(cores));
     parts.extend(job.mem.map(|bytes| Bytes::new(bytes).to_string()));
     parts.push(limit(job).map_or("no time limit".to_owned(), |limit| format!("limit {limit}")));
     parts.join(" · ")
@@ -101,6 +101,13 @@ pub fn gpus(written: &str) -> String {
         n if n.bytes().all(|b| b.is_ascii_digit()) => format!("{n} GPUs"),
         other => format!("GPUs {other}"),
     }
+}
+
+/// CPU cores in words: `1 CPU`, `0.5 CPUs`, `4 CPUs`.
+#[must_use]
+pub fn cores(cpus: f64) -> String {
+    let text = cpus.to_string();
+    if text == "1" { "1 CPU".to_owned() } else { format!("{text} CPUs") }
 }
 
 /// A job's time limit.

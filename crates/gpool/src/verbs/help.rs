@@ -25,7 +25,7 @@ pub struct HelpArgs {
 /// There is nothing of that name.
 pub fn run(args: &HelpArgs, session: &Session) -> Result {
     let text = match args.what.as_slice() {
-        [] => format!("{}\n\n{}", Cli::command().render_help(), topics::list()),
+        [] => format!("{}\n{}", Cli::command().render_help(), topics::list()),
         [word] if word == "codes" => codes(),
         [word] => match (errors::find(word), topics::find(word)) {
             (Some(entry), _) => explained(entry),
