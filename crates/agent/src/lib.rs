@@ -2,7 +2,8 @@
 //!
 //! The agent does what it is told (`gpool_node::converge` decides what that is), and says what is.
 //! A shepherd is a small process that starts one task, keeps its output, ends it, and outlives
-//! everybody else; the agent finds it again after a restart. Neither decides who runs where.
+//! everybody else; the agent finds it again after a restart. Neither decides who runs where. A
+//! third process, the nursery, forks shepherds and does nothing else.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The one binary. A shepherd is this program too: it is told apart before anything else is set
-//! up, since one is started for every task.
+//! The one binary. The process that forks shepherds is this program too: it is told apart before
+//! anything else is set up, so that a shepherd has nothing that it does not need.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! The process that starts one task and stays with it: it claims the task so that nobody starts it
 //! again, keeps its output, its time limit and its end, and needs neither agent nor server for
-//! that. One thread, no runtime; it is started thousands of times.
+//! that. One thread, no runtime; it is forked thousands of times.
 
 mod files;
 mod link;
