@@ -22,7 +22,16 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Held for as long as the store is open.
 pub struct Lock {
     // The lock belongs to the open file, so it is never closed and opened again.
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that is just being started has the file as well.
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "the lock of the state folder is let go of by closing it");
+        }
+    }
 }
 
 impl Lock {
@@ -51,7 +60,7 @@ impl Lock {
         if let Err(error) = write_pid(&mut file) {
             tracing::warn!(path = %path.display(), %error, "can't write the process id");
         }
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }
 
