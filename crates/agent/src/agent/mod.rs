@@ -113,7 +113,10 @@ pub enum StartError {
         path: PathBuf,
     },
     /// There is one already.
-    #[error("another agent uses {path}; end it first, or choose another state directory", path = path.display())]
+    #[error(
+        "another agent uses {}; end it first, or choose another state directory",
+        .path.display()
+    )]
     InUse {
         /// The state directory.
         path: PathBuf,
