@@ -53,6 +53,18 @@ pub fn find(script: &[u8]) -> Result<Vec<Directive>, UnclosedQuote> {
     Ok(found)
 }
 
+/// The first word of directives for others that stand in a script: `#SBATCH`, `# GFLOW`.
+#[must_use]
+pub fn foreign(script: &[u8]) -> Option<&'static str> {
+    const OTHERS: [&str; 2] = ["SBATCH", "GFLOW"];
+    let start = String::from_utf8_lossy(&script[..script.len().min(LOOKED_AT)]);
+    let comments = start.lines().map(str::trim).filter(|line| !line.is_empty());
+    comments.map_while(|line| line.strip_prefix('#')).find_map(|comment| {
+        let first = comment.split_whitespace().next()?;
+        OTHERS.into_iter().find(|other| *other == first)
+    })
+}
+
 /// Splits a line as a shell would, without its expansions; `None` if a quotation mark is not
 /// closed. A word that starts with `#` ends the line.
 fn split(line: &str) -> Option<Vec<String>> {
@@ -108,6 +120,13 @@ mod tests {
             words(script),
             [(2, own(&["--gpus", "2", "--time", "1h"])), (4, own(&["-J", "train"]))]
         );
+    }
+
+    #[test]
+    fn those_for_others_are_known() {
+        assert_eq!(foreign(b"#!/bin/sh\n\n#SBATCH -t 10\n"), Some("SBATCH"));
+        assert_eq!(foreign(b"#!/bin/sh\n# GFLOW --gpus 1\n"), Some("GFLOW"));
+        assert_eq!(foreign(b"#!/bin/sh\n# GPOOL --gpus 1\ntrue\n#SBATCH -t 10\n"), None);
     }
 
     #[test]

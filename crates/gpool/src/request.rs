@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::reference::Reference;
 use crate::resolve;
 use crate::script::Script;
-use crate::{caller, errors, flags};
+use crate::{caller, directives, errors, flags};
 
 /// A job that is to be submitted, and what is to be said about it.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +54,12 @@ pub fn of_script(line: JobFlags, script: &Script, arguments: &[String]) -> Resul
     let variables = flags::from_variables(text_variables())?;
     let flags = line.or(variables).or(flags::from_directives(script)?);
     let mut request = request(flags)?;
+    if let Some(other) = directives::foreign(&script.bytes) {
+        request.warnings.push(format!(
+            "{}: its {other} lines are not read; write their flags as # GPOOL lines",
+            script.path
+        ));
+    }
     request.job.script = Some(script.written());
     request.job.command = arguments.to_vec();
     Ok(request)
@@ -97,8 +103,20 @@ fn request(flags: JobFlags) -> Result<Request> {
         umask: caller::umask(),
         ..JobCreate::default()
     };
-    let (remarks, warnings) = (Vec::new(), unusable_files(&job));
+    let (remarks, mut warnings) = (Vec::new(), unusable_files(&job));
+    let names = flags.env.iter().map(|variable| variable.name.as_str());
+    warnings.extend(
+        names
+            .filter(|name| is_ours(name))
+            .map(|name| format!("-e {name} has no effect: gpool says itself what jobs find in it")),
+    );
     Ok(Request { job, after: flags.after, no_queue: flags.no_queue, remarks, warnings })
+}
+
+/// Whether jobs get that variable from gpool, whatever their callers have in it.
+fn is_ours(name: &str) -> bool {
+    matches!(name, "CUDA_VISIBLE_DEVICES" | "CUDA_DEVICE_ORDER" | "NVIDIA_VISIBLE_DEVICES")
+        || (name.starts_with("GPOOL_") && !name.starts_with("GPOOL_SUBMIT_"))
 }
 
 impl Request {

@@ -58,6 +58,7 @@ pub fn failure(error: &clap::Error, verb: Option<&str>) -> Failure {
 
 fn invalid_value(error: &clap::Error, argument: Option<String>, value: Option<String>) -> Failure {
     let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    let why = why.replace(" is not in ", " is not from ").replace("..=", " to ");
     let flag = argument.unwrap_or_default();
     // The name of a place is of no use to people; that of a flag is.
     if flag.starts_with('<') || flag.starts_with('[') {
