@@ -24,7 +24,7 @@ impl From<&Refusal> for Problem {
                 impossible_resource(problem, kind, *largest, node.as_ref())
             }
             Refusal::NotPermitted { .. } => {
-                problem.because("only its owner and admins may: root, and the server's own user")
+                problem.because("only a job's owner and admins may: root, and the server's own user")
             }
             Refusal::CannotRunAs { only, .. } => problem
                 .because(format!("it runs without root, and so only jobs of its user (uid {only})"))
