@@ -23,9 +23,8 @@ impl From<&Refusal> for Problem {
             Refusal::ImpossibleResource { kind, largest, node, .. } => {
                 impossible_resource(problem, kind, *largest, node.as_ref())
             }
-            Refusal::NotPermitted { .. } => {
-                problem.because("only a job's owner and admins may: root, and the server's own user")
-            }
+            Refusal::NotPermitted { .. } => problem
+                .because("only a job's owner and admins may: root, and the server's own user"),
             Refusal::CannotRunAs { only, .. } => problem
                 .because(format!("it runs without root, and so only jobs of its user (uid {only})"))
                 .try_this("gpool up   (a server of your own)"),
