@@ -108,7 +108,9 @@ pub fn run(args: SimArgs, session: &Session) -> Result {
     let file = Path::new(&status.state_dir).join(CONTROL_FILE);
     let control = SimControl::new(&file, gpus.len());
     act(&control, args.action).map_err(|error| refused(&error))?;
-    session.screen.note("done; the agent sees it within a second or so");
+    session
+        .screen
+        .note("done; the agent sees use within a second, faults within 5 s, processes within 10 s");
     Ok(Exit::OK)
 }
 
