@@ -26,7 +26,7 @@ pub fn run() -> anyhow::Result<Summary> {
         .spawn()
         .context("starting cargo test")?;
     let output = child.stdout.take().expect("standard output was asked for as a pipe");
-    let tally = pass_on(&mut child, &read_lines(output)?)?;
+    let tally = pass_on(&mut child, &read_lines(output)?, &mut io::stdout().lock())?;
     let status = child.wait().context("waiting for cargo test")?;
     Ok(tally.summary(status.success()))
 }
@@ -52,9 +52,12 @@ fn read_lines(output: impl Read + Send + 'static) -> anyhow::Result<Receiver<Vec
     Ok(lines)
 }
 
-/// Copies lines to standard output as they come, counting on the way.
-fn pass_on(child: &mut Child, lines: &Receiver<Vec<u8>>) -> anyhow::Result<Tally> {
-    let mut out = io::stdout().lock();
+/// Copies lines as they come, counting on the way.
+fn pass_on(
+    child: &mut Child,
+    lines: &Receiver<Vec<u8>>,
+    out: &mut impl Write,
+) -> anyhow::Result<Tally> {
     let mut tally = Tally::default();
     loop {
         match lines.recv_timeout(SILENCE) {
@@ -184,7 +187,10 @@ mod tests {
             .spawn()
             .expect("bash is there");
         let output = child.stdout.take().expect("a pipe");
-        let tally = pass_on(&mut child, &read_lines(output).expect("a thread")).expect("output");
+        let lines = read_lines(output).expect("a thread");
+        let mut passed_on = Vec::new();
+        let tally = pass_on(&mut child, &lines, &mut passed_on).expect("output");
+        assert_eq!(passed_on, b"running 1 test\n");
         assert_eq!(tally.n_open, 1);
     }
 
