@@ -21,6 +21,8 @@ pub struct Control {
     /// The entry of the present event, if it is journaled.
     pub(crate) seq: Seq,
     journal: Vec<JournalEntry>,
+    /// Nothing more is started.
+    pub(crate) is_stopping: bool,
     /// Effects of the present step that wait for its commit.
     effects: Vec<Effect>,
     /// Effects of earlier steps, with the revision that must be durable first.
@@ -44,6 +46,7 @@ impl Control {
             workspace: Workspace::default(),
             now: Timestamp::ZERO,
             journal: Vec::new(),
+            is_stopping: false,
             effects: Vec::new(),
             waiting: VecDeque::new(),
         }
@@ -92,9 +95,10 @@ impl Control {
             match event {
                 Event::Committed { revision } => self.durable = self.durable.max(revision),
                 Event::TimerFired => time_passed = true,
-                Event::ServerStarted { .. } | Event::Requested { .. } | Event::Reported { .. } => {
-                    self.take(event);
-                }
+                Event::ServerStarted { .. }
+                | Event::ServerStopping
+                | Event::Requested { .. }
+                | Event::Reported { .. } => self.take(event),
             }
         }
         if time_passed || self.world.n_changes() != before {
@@ -114,9 +118,12 @@ impl Control {
                 self.requested(request, &caller, command);
             }
             Event::Reported { node, report } => self.reported(&node, report),
+            Event::ServerStopping => self.is_stopping = true,
             Event::TimerFired | Event::Committed { .. } => {}
         }
-        if self.world.n_changes() != before {
+        // It changes no record, and what is decided after it depends on it.
+        let is_decisive = matches!(event, Event::ServerStopping);
+        if is_decisive || self.world.n_changes() != before {
             self.note(Journaled::Event(event));
         }
     }
@@ -134,6 +141,7 @@ impl Control {
         assert!(term > cluster.term, "a server starts with a term of its own");
         cluster.term = term;
         cluster.last_job = JobNumber(cluster.last_job.0.saturating_add(n_skipped_jobs));
+        cluster.n_skipped_jobs = cluster.n_skipped_jobs.saturating_add(n_skipped_jobs);
         self.world.put_cluster(cluster);
     }
 

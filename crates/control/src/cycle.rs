@@ -17,6 +17,9 @@ impl Control {
     /// Decides what starts now and applies it.
     pub(crate) fn cycle(&mut self) {
         self.world.advance(self.now);
+        if self.is_stopping {
+            return;
+        }
         let Some(plan) = self.verified_plan() else {
             return;
         };

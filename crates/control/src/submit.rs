@@ -170,7 +170,9 @@ impl Control {
                 reasons.push(Reason::HeldByUser { since: self.now });
             }
             let unmet = job.after.iter().filter(|after| self.world.job(after.job).is_some());
-            reasons.extend(unmet.map(|after| Reason::WaitsForJob { job: after.job }));
+            reasons.extend(
+                unmet.map(|after| Reason::WaitsForJob { job: after.job, kind: after.kind }),
+            );
             let fit = Fit {
                 gpus: job.gpus.clone(),
                 cpus: job.cpus.unwrap_or_default(),

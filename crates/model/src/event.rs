@@ -19,6 +19,8 @@ pub enum Event {
         /// have been given out since it was made.
         n_skipped_jobs: u64,
     },
+    /// The server is going to stop: what waits stays, and nothing more is started.
+    ServerStopping,
     /// Somebody asked for a change.
     Requested {
         /// Whom to answer.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
 use crate::id::{DeviceUuid, JobId, NodeName};
+use crate::job::DependencyKind;
 use crate::resource::ResourceKind;
 use crate::unit::{Bytes, Timestamp};
 
@@ -63,6 +64,8 @@ pub enum Reason {
     WaitsForJob {
         /// Which.
         job: JobId,
+        /// How it must end.
+        kind: DependencyKind,
     },
     /// A user holds it.
     HeldByUser {

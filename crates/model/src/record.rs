@@ -143,8 +143,19 @@ pub struct ClusterRecord {
     pub term: Term,
     /// The last number given to a job.
     pub last_job: JobNumber,
+    /// Numbers up to that which were never given out, because the store was restored.
+    #[serde(default)]
+    pub n_skipped_jobs: u64,
     /// The last entry of the journal.
     pub last_seq: Seq,
+}
+
+impl ClusterRecord {
+    /// How many jobs were ever taken.
+    #[must_use]
+    pub fn n_jobs(&self) -> u64 {
+        self.last_job.0.saturating_sub(self.n_skipped_jobs)
+    }
 }
 
 /// Who is charged for jobs.

@@ -17,7 +17,7 @@ pub fn reason_text(reason: &Reason) -> String {
             format!("{kind} need {need} free {free} on {node}")
         }
         Reason::AheadInOrder { job, n_ahead } => format!("{n_ahead} ahead, last job {job}"),
-        Reason::WaitsForJob { job } => format!("job {job}"),
+        Reason::WaitsForJob { job, .. } => format!("job {job}"),
         Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } => String::new(),
         Reason::UnmanagedProcess { node, index, pid, user, .. } => {
             let user = user.as_deref().unwrap_or("unknown");

@@ -41,7 +41,9 @@ impl<'a> Explainer<'a> {
             Phase::Waiting { .. } => {
                 let world = self.snapshot.world;
                 let unmet = row.spec.after.iter().filter(|after| world.job(after.job).is_some());
-                unmet.map(|after| Reason::WaitsForJob { job: after.job }).collect()
+                unmet
+                    .map(|after| Reason::WaitsForJob { job: after.job, kind: after.kind })
+                    .collect()
             }
             Phase::Pending { .. } => self.no_place(row).into_iter().collect(),
             Phase::Starting { .. }

@@ -43,6 +43,8 @@ pub(crate) enum Input {
     Report(Report),
     /// A commit is durable, or failed.
     Committed(Result<Revision, CommitError>),
+    /// Start nothing more.
+    Stopping,
     /// Stop, once all commits are answered.
     Stop,
 }
@@ -168,6 +170,7 @@ impl Core {
         for input in batch {
             match input {
                 Input::Stop => stop = true,
+                Input::Stopping => events.push(Event::ServerStopping),
                 Input::Query(ask) => queries.push(ask),
                 Input::Committed(Ok(revision)) => events.push(Event::Committed { revision }),
                 Input::Committed(Err(error)) => {

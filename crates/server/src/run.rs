@@ -1,7 +1,7 @@
 //! A server from its start to its end: opens the store, takes over a term, starts the agent,
 //! listens, and stops without ending what runs.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
@@ -269,18 +269,20 @@ async fn stop_asked(handle: &CoreHandle) -> anyhow::Result<StopRequest> {
     }
 }
 
-/// Cancels everything and waits until it has ended.
+/// Cancels what runs and waits until it has ended. What waits stays queued for the next server.
 async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
     let mut notices = handle.notices();
+    // In this order nothing starts on what is freed.
+    drop(handle.shared.inputs.send(Input::Stopping));
+    let holding = |view: &crate::View<'_>| -> Vec<JobId> {
+        view.world.holding().map(|row| row.job.id).collect()
+    };
     loop {
-        let live = |view: &crate::View<'_>| view.world.jobs().keys().copied().collect::<Vec<_>>();
-        let jobs: BTreeSet<JobId> =
-            handle.query(live).await.map_err(|refusal| refused(&refusal))?.into_iter().collect();
+        let jobs = handle.query(holding).await.map_err(|refusal| refused(&refusal))?;
         if jobs.is_empty() {
             return Ok(());
         }
-        let cancel = Command::Cancel { jobs: jobs.into_iter().collect() };
-        match handle.command(admin.clone(), cancel).await {
+        match handle.command(admin.clone(), Command::Cancel { jobs }).await {
             // One that ended in between; the rest is asked for again.
             Ok(_) | Err(Refusal::NoSuchJob { .. } | Refusal::AlreadyEnded { .. }) => {}
             Err(refusal) => return Err(refused(&refusal)),

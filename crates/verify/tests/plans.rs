@@ -457,7 +457,7 @@ fn reasons_that_are_not_so() {
         (busy, Reason::GpuModelMissing { asked: gpus("2"), most: 1 }),
         (busy, Reason::GpuMemoryTooSmall { need: gib(100), largest: gib(80) }),
         (busy, Reason::AgentUnreachable { node: node.clone() }),
-        (busy, Reason::WaitsForJob { job: id(1) }),
+        (busy, Reason::WaitsForJob { job: id(1), kind: gpool_model::DependencyKind::Ok }),
         (short, Reason::GpusNotFree { need: 1, free: 0 }),
         (
             short,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpool_model::DependencyKind;
 use gpool_model::gpu::GpuRequest;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
@@ -69,7 +70,7 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             ("node", json!(node)),
         ],
         R::AheadInOrder { job, n_ahead } => vec![("job", json!(job)), ("n_ahead", json!(n_ahead))],
-        R::WaitsForJob { job } => vec![("job", json!(job))],
+        R::WaitsForJob { job, kind } => vec![("job", json!(job)), ("kind", json!(kind))],
         R::HeldByUser { since } | R::HeldByAdmin { since } => vec![("since", json!(Time(*since)))],
         R::UnmanagedProcess { node, index, device: uuid, pid, user, name } => {
             let mut facts = device(node, index, uuid);
@@ -112,7 +113,14 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             1 => format!("job {job} goes first"),
             _ => format!("{n_ahead} jobs go first, job {job} the last of them"),
         },
-        R::WaitsForJob { job } => format!("waits for job {job} to end"),
+        R::WaitsForJob { job, kind } => {
+            let how = match kind {
+                DependencyKind::Ok => "succeed",
+                DependencyKind::Fail => "fail",
+                DependencyKind::End => "end",
+            };
+            format!("waits for job {job} to {how}")
+        }
         R::HeldByUser { .. } => "held by its user until released".to_owned(),
         R::HeldByAdmin { .. } => "held by an admin until released".to_owned(),
         R::UnmanagedProcess { node, index, pid, user, name, .. } => format!(

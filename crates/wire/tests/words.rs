@@ -9,7 +9,8 @@ use gpool_model::gpu::GpuRequest;
 use gpool_model::job::JobState;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Bytes, DeviceUuid, JobId, NodeName, ProjectName, Reason, Refusal, ResourceKind, Timestamp,
+    Bytes, DependencyKind, DeviceUuid, JobId, NodeName, ProjectName, Reason, Refusal, ResourceKind,
+    Timestamp,
 };
 use gpool_wire::catalogue::{self, CATALOGUE};
 use gpool_wire::{Problem, json};
@@ -187,7 +188,8 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             "4 CPU cores needed; lab7 has 0.5 CPU cores free",
         ),
         (Reason::AheadInOrder { job, n_ahead: 1 }, "job 7 goes first"),
-        (Reason::WaitsForJob { job }, "waits for job 7 to end"),
+        (Reason::WaitsForJob { job, kind: DependencyKind::Ok }, "waits for job 7 to succeed"),
+        (Reason::WaitsForJob { job, kind: DependencyKind::End }, "waits for job 7 to end"),
         (Reason::HeldByUser { since }, "held by its user until released"),
         (Reason::HeldByAdmin { since }, "held by an admin until released"),
         (

@@ -196,3 +196,17 @@ fn a_node_that_was_rebooted_while_the_server_lived_is_asked_what_it_has() {
     harness.report(Report::Tasks { term, tasks: vec![] });
     assert_eq!(harness.end_of(running).cause, Some(EndCause::Rebooted));
 }
+
+#[test]
+fn a_server_that_is_going_to_stop_starts_nothing_more() {
+    let mut harness = Harness::new(1);
+    let running = harness.add(job("1"));
+    let waiting = harness.add(job("1"));
+    harness.started(running);
+    harness.step(vec![gpool_model::Event::ServerStopping]);
+    harness.exited(running, 0);
+    assert_eq!(harness.state(waiting), JobState::Pending);
+    harness.restart();
+    sync(&mut harness, vec![]);
+    assert_eq!(harness.state(waiting), JobState::Starting, "the next one does");
+}

@@ -161,9 +161,9 @@ fn total(view: &View<'_>, filter: &Filter) -> Option<u64> {
     }
 }
 
-/// Jobs that have ended: numbers are given out without gaps, and a job either lives or has ended.
+/// Jobs that have ended: a job that was taken either lives or has ended.
 pub(crate) fn n_ended(view: &View<'_>) -> u64 {
-    view.world.cluster().last_job.0.saturating_sub(view.world.jobs().len() as u64)
+    view.world.cluster().n_jobs().saturating_sub(view.world.jobs().len() as u64)
 }
 
 async fn ended(

@@ -220,7 +220,7 @@ fn count(view: &View<'_>) -> Counted {
     let mut explainer = view.explainer();
     let mut counted = Counted {
         jobs: jobs.collect(),
-        n_submitted: world.cluster().last_job.0,
+        n_submitted: world.cluster().n_jobs(),
         n_alerts: view.n_alerts,
         ..Counted::default()
     };
