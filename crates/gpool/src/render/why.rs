@@ -2,12 +2,17 @@
 
 use gpool_model::device::DeviceState;
 use gpool_model::job::JobState;
-use gpool_wire::{Why, WhyDevice, WhyNode};
+use gpool_wire::{Reason, Why, WhyDevice, WhyNode};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::clock::span;
 use super::page::Page;
+use super::safe::safe;
 use super::view::View;
 use super::words::{self, indexes};
+
+/// Where marks stand at the least.
+const COLUMN: usize = 66;
 
 /// The whole answer.
 #[must_use]
@@ -40,9 +45,8 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
     } else {
         page.line("Not started because");
     }
-    for (n, reason) in why.reasons.iter().enumerate() {
-        let mark = if reason.blocking { "[blocks]" } else { "[ok]" };
-        page.line(&format!("  {}. {:<66} {mark}", n + 1, reason.text));
+    for line in reason_lines(&why.reasons) {
+        page.line(&line);
     }
     for (n, node) in why.nodes.iter().enumerate() {
         let label = if n == 0 { "Nodes" } else { "" };
@@ -53,6 +57,23 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
         }
     }
     page.text()
+}
+
+/// Numbered, with a mark behind those that block alone; the marks stand in one column.
+fn reason_lines(reasons: &[Reason]) -> Vec<String> {
+    let texts: Vec<_> = reasons.iter().map(|reason| safe(&reason.text)).collect();
+    let marked = texts.iter().zip(reasons).filter(|(_, reason)| reason.blocking);
+    let column = marked.map(|(text, _)| text.width()).max().unwrap_or(0).max(COLUMN);
+    let mut lines = Vec::with_capacity(reasons.len());
+    for (n, (text, reason)) in texts.iter().zip(reasons).enumerate() {
+        let mut line = format!("  {}. {text}", n + 1);
+        if reason.blocking {
+            let gap = column - text.width();
+            line.push_str(&format!("{:gap$} [blocks]", ""));
+        }
+        lines.push(line);
+    }
+    lines
 }
 
 fn node_line(node: &WhyNode) -> String {

@@ -88,6 +88,17 @@ fn why_a_job_waits() {
 }
 
 #[test]
+fn marks_of_what_blocks_stand_in_one_column() {
+    let mut why = things::why(&things::jobs()[2]);
+    why.reasons[0].text = "a reason of which the words go on for longer than is usual, ".repeat(2);
+    why.reasons.push(gpool_wire::Reason { blocking: false, ..why.reasons[1].clone() });
+    let page = with_view(|view| why::page(&why, &view));
+    let columns: Vec<_> = page.lines().filter_map(|line| line.find("[blocks]")).collect();
+    assert!(columns.len() == 2 && columns[0] == columns[1], "{page}");
+    assert!(page.contains("  3. job 1841 goes first\n"), "{page}");
+}
+
+#[test]
 fn the_server_on_a_page() {
     assert_snapshot!(with_view(|view| status::page(&things::status(), &view)));
 }
