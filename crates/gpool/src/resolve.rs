@@ -1,10 +1,11 @@
 //! From what users call jobs to their ids, in as few requests as possible: numbers need none, and
 //! whatever needs a list shares one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_client::{Client, JobsQuery};
 use gpool_model::JobId;
+use gpool_model::job::JobState;
 use gpool_wire::Job;
 
 use crate::errors;
@@ -19,6 +20,8 @@ const PAGE: u32 = 10_000;
 pub enum Scope {
     /// Those that have not ended.
     Living,
+    /// Those that have not ended and are in one of these states; others are passed over.
+    In(&'static [JobState]),
     /// Those that have ended as well.
     Ever,
 }
@@ -30,6 +33,8 @@ pub struct Found {
     pub ids: Vec<String>,
     /// How many of them are known to be of users other than the caller.
     pub n_of_others: usize,
+    /// Jobs of a range or of `all` that are in a state out of scope.
+    pub passed_over: BTreeMap<String, JobState>,
 }
 
 /// Every page of a list of jobs.
@@ -60,7 +65,8 @@ pub fn jobs<'r>(
     me: &str,
     scope: Scope,
 ) -> Result<Found> {
-    let mut finder = Finder { client, user, me, scope, living: None, mine: None };
+    let passed_over = BTreeMap::new();
+    let mut finder = Finder { client, user, me, scope, living: None, mine: None, passed_over };
     let mut found = Found::default();
     let mut seen = BTreeSet::new();
     for reference in references {
@@ -71,6 +77,9 @@ pub fn jobs<'r>(
             }
         }
     }
+    found.passed_over = finder.passed_over;
+    // One that was also named by itself is meant, whatever its state.
+    found.passed_over.retain(|id, _| !seen.contains(id));
     Ok(found)
 }
 
@@ -99,6 +108,7 @@ struct Finder<'c> {
     scope: Scope,
     living: Option<Vec<Job>>,
     mine: Option<Vec<Job>>,
+    passed_over: BTreeMap<String, JobState>,
 }
 
 type Owned = (String, Option<String>);
@@ -126,17 +136,26 @@ impl Finder<'_> {
             let number = job.id.parse::<JobId>().map_or(0, |id| id.number.0);
             (first..=last).contains(&number) && (number - first).is_multiple_of(step)
         };
-        let mut ids: Vec<&Job> = self.in_scope()?.iter().filter(is_in).collect();
-        ids.sort_by_key(|job| job.id.parse::<JobId>().ok());
-        if ids.is_empty() {
+        let mut jobs: Vec<Job> = self.in_scope()?.iter().filter(is_in).cloned().collect();
+        jobs.sort_by_key(|job| job.id.parse::<JobId>().ok());
+        if jobs.is_empty() {
             let living = match self.scope {
-                Scope::Living => " that has not ended",
+                Scope::Living | Scope::In(_) => " that has not ended",
                 Scope::Ever => "",
             };
             let what = format!("there is no job from {first} to {last}{living}");
             return Err(no_such_job(what));
         }
-        Ok(ids.into_iter().map(owned).collect())
+        Ok(self.in_state(&jobs))
+    }
+
+    /// Those whose state is in scope; the others are noted.
+    fn in_state(&mut self, jobs: &[Job]) -> Vec<Owned> {
+        let Scope::In(states) = self.scope else { return jobs.iter().map(owned).collect() };
+        let (meant, others): (Vec<&Job>, Vec<&Job>) =
+            jobs.iter().partition(|job| states.contains(&job.state));
+        self.passed_over.extend(others.into_iter().map(|job| (job.id.clone(), job.state)));
+        meant.into_iter().map(owned).collect()
     }
 
     fn newest(&mut self, back: u32) -> Result<Vec<Owned>> {
@@ -180,19 +199,21 @@ impl Finder<'_> {
     fn all(&mut self) -> Result<Vec<Owned>> {
         let of = self.user.unwrap_or(self.me).to_owned();
         let is_meant = |job: &&Job| of == "all" || job.user == of;
-        let jobs = match self.scope {
-            Scope::Living => self.in_scope()?.iter().filter(is_meant).map(owned).collect(),
+        let jobs: Vec<Job> = match self.scope {
+            Scope::Living | Scope::In(_) => {
+                self.in_scope()?.iter().filter(is_meant).cloned().collect()
+            }
             // `all` never means what has ended.
             Scope::Ever => {
-                self.list(None, None, None)?.iter().filter(is_meant).map(owned).collect()
+                self.list(None, None, None)?.into_iter().filter(|j| is_meant(&j)).collect()
             }
         };
-        Ok(jobs)
+        Ok(self.in_state(&jobs))
     }
 
     fn in_scope(&mut self) -> Result<&[Job]> {
         let state = match self.scope {
-            Scope::Living => None,
+            Scope::Living | Scope::In(_) => None,
             Scope::Ever => Some("all"),
         };
         let living = match self.living.take() {

@@ -5,6 +5,7 @@ use clap::Args;
 use super::act::on_jobs;
 use crate::args::jobs::Jobs;
 use crate::failure::Result;
+use crate::resolve::Scope;
 use crate::session::Session;
 
 /// End jobs, or take them off the queue
@@ -22,5 +23,7 @@ pub struct CancelArgs {
 /// # Errors
 /// There are no such jobs, or the server refuses; then none is cancelled.
 pub fn run(args: &CancelArgs, session: &Session) -> Result {
-    on_jobs(&args.jobs, "cancel", args.yes, session, |client, ids| client.cancel(ids))
+    on_jobs(&args.jobs, "cancel", Scope::Living, args.yes, session, |client, ids| {
+        client.cancel(ids)
+    })
 }

@@ -1,11 +1,16 @@
 //! `gpool hold`: keeps jobs from starting until they are released.
 
 use clap::Args;
+use gpool_model::job::JobState;
 
 use super::act::on_jobs;
 use crate::args::jobs::Jobs;
 use crate::failure::Result;
+use crate::resolve::Scope;
 use crate::session::Session;
+
+/// Only what has not started can be kept from it.
+const SCOPE: Scope = Scope::In(&[JobState::Held, JobState::Waiting, JobState::Pending]);
 
 /// Keep jobs from starting until they are released
 #[derive(Debug, Clone, Args)]
@@ -22,5 +27,5 @@ pub struct HoldArgs {
 /// # Errors
 /// There are no such jobs, or the server refuses; then none is held.
 pub fn run(args: &HoldArgs, session: &Session) -> Result {
-    on_jobs(&args.jobs, "hold", args.yes, session, |client, ids| client.hold(ids))
+    on_jobs(&args.jobs, "hold", SCOPE, args.yes, session, |client, ids| client.hold(ids))
 }

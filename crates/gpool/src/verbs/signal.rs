@@ -1,12 +1,17 @@
 //! `gpool signal`: sends a signal to the processes of running jobs.
 
 use clap::Args;
+use gpool_model::job::JobState;
 use gpool_wire::{Problem, Written};
 
 use super::act::on_jobs;
 use crate::args::jobs::Jobs;
 use crate::failure::{Failure, Result};
+use crate::resolve::Scope;
 use crate::session::Session;
+
+/// Only what runs has processes.
+const SCOPE: Scope = Scope::In(&[JobState::Running]);
 
 /// Send a signal to the processes of running jobs
 #[derive(Debug, Clone, Args)]
@@ -27,7 +32,9 @@ pub struct SignalArgs {
 /// There is no such signal, there are no such jobs, or the server refuses.
 pub fn run(args: &SignalArgs, session: &Session) -> Result {
     let signal = check(&args.signal)?;
-    on_jobs(&args.jobs, "signal", args.yes, session, |client, ids| client.signal(ids, &signal))
+    on_jobs(&args.jobs, "signal", SCOPE, args.yes, session, |client, ids| {
+        client.signal(ids, &signal)
+    })
 }
 
 /// Refuses here what the server would refuse, so that it is told before jobs are looked up.

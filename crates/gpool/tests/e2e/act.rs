@@ -162,3 +162,21 @@ fn a_reference_names_jobs_in_many_ways() {
     let state = until("job 1 is shown", || cluster.client().job("1").ok()).state;
     assert_eq!(state.as_str(), "held");
 }
+
+#[test]
+fn all_means_those_to_which_it_applies() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let runs = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    cluster.until_is(&runs, "running");
+    let waits = cluster.sh(&["--gpus", "1"], "true");
+    let ran = cluster.gpool(["hold", "all"]);
+    assert_eq!((ran.code, ran.out), (0, format!("job {waits} held\n")));
+    assert!(ran.err.contains("1 job passed over: 1 running"), "{}", ran.err);
+    // What was named by itself is not passed over, and then nothing is done.
+    cluster.gpool(["hold", &runs, &waits]).refused(7, &["hold", &runs]);
+    cluster.gpool(["hold", &runs, "1-2"]).refused(7, &["hold", &runs]);
+    let ran = cluster.gpool(["signal", "CONT", "1-2"]);
+    assert_eq!((ran.code, ran.out), (0, format!("job {runs} running\n")));
+    assert_eq!(cluster.gpool(["release", "all"]).ok(), format!("job {waits} pending\n"));
+    cluster.gpool(["release", "all"]).refused(7, &["no job to release", "1 pending, 1 running"]);
+}
