@@ -133,11 +133,17 @@ fn impossible_gpus(nodes: &[&NodeRow], asked: &GpuRequest) -> Refusal {
         n_in_cluster: nodes.iter().map(|row| most_of(row, asked)).sum(),
     });
     let nearest = nearest(nodes, asked, memory_max);
+    let kept_back = nodes.iter().flat_map(|row| {
+        let devices = row.node.devices.iter();
+        devices.filter(|device| !row.node.allows(&device.uuid) && asked.rank_of(device).is_some())
+    });
+    let n_kept_back = u32::try_from(kept_back.count()).unwrap_or(u32::MAX);
     Refusal::ImpossibleGpus {
         asked: asked.clone(),
         largest,
         nearest,
         models: models.into_iter().collect(),
+        n_kept_back,
     }
 }
 

@@ -56,6 +56,8 @@ pub enum Refusal {
         nearest: Option<GpuRequest>,
         /// Every model there is with the most of it on one node.
         models: Vec<(String, u32)>,
+        /// Devices of the asked kind that an admin keeps from new jobs.
+        n_kept_back: u32,
     },
     /// No node could ever hold that much of something beside GPUs.
     ImpossibleResource {

@@ -17,7 +17,8 @@ impl From<&Refusal> for Problem {
                 .because(why.clone())
                 .try_this("gpool doctor    (looks for the cause)")
                 .try_this("gpool run -- …  (without --gpus, runs without a GPU)"),
-            Refusal::ImpossibleGpus { asked, largest, nearest, models } => {
+            Refusal::ImpossibleGpus { asked, largest, nearest, models, n_kept_back } => {
+                let problem = kept_back(problem, *n_kept_back);
                 impossible_gpus(problem, asked, largest.as_ref(), nearest.as_ref(), models)
             }
             Refusal::ImpossibleResource { kind, largest, node, .. } => {
@@ -112,6 +113,17 @@ fn what(refusal: &Refusal) -> String {
         Refusal::Internal { .. } => "the server failed".to_owned(),
         Refusal::ShuttingDown => "the server is stopping".to_owned(),
     }
+}
+
+/// Devices that are there and that nobody may have.
+fn kept_back(problem: Problem, n_devices: u32) -> Problem {
+    if n_devices == 0 {
+        return problem;
+    }
+    let are = if n_devices == 1 { "GPU of that kind is" } else { "GPUs of that kind are" };
+    problem
+        .because(format!("{n_devices} {are} kept from new jobs by an admin"))
+        .try_this("gpool gpus allow all   (as an admin)")
 }
 
 fn impossible_gpus(

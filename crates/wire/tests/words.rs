@@ -39,6 +39,7 @@ fn refusals() -> Vec<Refusal> {
             largest: Some(LargestFit { n_devices: 8, node: lab7(), n_in_cluster: 16 }),
             nearest: None,
             models: vec![(text("H100-80G"), 8)],
+            n_kept_back: 0,
         },
         Refusal::ImpossibleResource {
             kind: ResourceKind::Memory,
@@ -130,6 +131,7 @@ fn a_model_that_nobody_has_names_those_there_are() {
         largest: None,
         nearest: Some(GpuRequest::parse("a100:1").unwrap()),
         models: vec![(text("A100-80G"), 4), (text("T4"), 1)],
+        n_kept_back: 0,
     };
     let problem = Problem::from(&refusal);
     assert_eq!(problem.why, ["the nodes have A100-80G (up to 4), T4 (up to 1)"]);
@@ -189,7 +191,6 @@ fn reasons() -> Vec<(Reason, &'static str)> {
         ),
         (Reason::AheadInOrder { job, n_ahead: 1 }, "job 7 goes first"),
         (Reason::WaitsForJob { job, kind: DependencyKind::Ok }, "waits for job 7 to succeed"),
-        (Reason::WaitsForJob { job, kind: DependencyKind::End }, "waits for job 7 to end"),
         (Reason::HeldByUser { since }, "held by its user until released"),
         (Reason::HeldByAdmin { since }, "held by an admin until released"),
         (

@@ -222,7 +222,7 @@ fn devices_that_are_not_allowed_are_not_given_out() {
         row.job.phase.allocations()[0].slots.iter().map(|slot| slot.index).collect();
     assert_eq!(indexes, [1, 2]);
     let refused = harness.submit(&ana(), vec![job("3")]);
-    assert!(matches!(refused, Err(Refusal::ImpossibleGpus { .. })));
+    assert!(matches!(refused, Err(Refusal::ImpossibleGpus { n_kept_back: 1, .. })), "{refused:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A server of its own in a temporary folder, ended with whoever started it.
 
 use std::fs::File;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -82,6 +83,8 @@ impl Cluster {
             .arg(folder.path().join("state"))
             .arg("--socket")
             .arg(&socket)
+            // Ctrl-C is for the demo, which then ends its server properly.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(errors)

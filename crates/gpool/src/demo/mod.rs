@@ -7,10 +7,13 @@ mod cluster;
 mod load;
 mod watch;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gpool_client::Client;
 
+use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::screen::Screen;
@@ -33,13 +36,14 @@ pub struct Options {
 pub fn run(options: &Options, screen: &Screen) -> Result {
     let devices = cluster::choose_devices(options.devices.as_deref())?;
     screen.data(&format!("gpool demo: {}\n", devices.words))?;
+    let interrupted = watch_signals()?;
     let cluster = Cluster::start(&devices.argument)?;
     screen.data(&format!(
         "state  {}\nsocket {}\n\n",
         cluster.folder().display(),
         cluster.socket().display()
     ))?;
-    let outcome = play(cluster.client(), screen);
+    let outcome = play(cluster.client(), &interrupted, screen);
     if options.keep {
         let folder = cluster.keep();
         let socket = folder.join("api.sock");
@@ -59,11 +63,23 @@ pub fn run(options: &Options, screen: &Screen) -> Result {
     Ok(Exit::OK)
 }
 
-fn play(client: &Client, screen: &Screen) -> Result<()> {
+/// Becomes true when the user wants to leave: then everything is cleaned up as at the end.
+fn watch_signals() -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted)).map_err(|error| {
+            let what = format!("can't wait for signals: {error}");
+            Failure::new(errors::DEMO_FAILED, what)
+        })?;
+    }
+    Ok(interrupted)
+}
+
+fn play(client: &Client, interrupted: &AtomicBool, screen: &Screen) -> Result<()> {
     let n_devices = client.gpus().map_err(Failure::from)?.items.len();
     let n_devices = u32::try_from(n_devices).unwrap_or(u32::MAX);
     let submitted = load::submit(client, n_devices, screen)?;
-    let seen = watch::until_ended(client, &submitted, screen)?;
+    let seen = watch::until_ended(client, &submitted, interrupted, screen)?;
     account::write(client, &submitted, &seen, screen)
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gpool_client::Client;
@@ -11,6 +12,7 @@ use gpool_wire::Job;
 use super::PATIENCE;
 use super::load::Submitted;
 use crate::errors;
+use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::render::words;
 use crate::screen::Screen;
@@ -30,10 +32,11 @@ const EVERY: Duration = Duration::from_millis(200);
 /// Shows the jobs until all have ended; answers with what was seen of each, by id.
 ///
 /// # Errors
-/// They do not end in time, or the server does not answer.
+/// They do not end in time, the server does not answer, or the user has seen enough.
 pub fn until_ended(
     client: &Client,
     submitted: &[Submitted],
+    interrupted: &AtomicBool,
     screen: &Screen,
 ) -> Result<BTreeMap<String, Seen>> {
     let deadline = Instant::now() + PATIENCE;
@@ -54,6 +57,10 @@ pub fn until_ended(
         }
         if jobs.iter().all(|job| job.state.is_end()) {
             return Ok(seen);
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            let failure = Failure::new(errors::DEMO_FAILED, "the demo was interrupted");
+            return Err(failure.exit_with(Exit::DETACHED));
         }
         if Instant::now() > deadline {
             let what = "the jobs of the demo do not end";
