@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use crate::codec;
 use crate::handle::{Shared, View, internal};
+use crate::inspect::world_of;
 
 /// Answers a query later, when what it rests on is durable.
 type Deliver = Box<dyn FnOnce() + Send>;
@@ -92,7 +93,7 @@ impl Core {
     ) -> anyhow::Result<Self> {
         let control = match loaded.records.is_empty() {
             true => Control::create(policy),
-            false => Control::new(world_of(loaded)?),
+            false => Control::new(world_of(loaded).map_err(anyhow::Error::msg)?),
         };
         let encoder = Encoder::spawn(committer.submitter(), shared.inputs.clone())?;
         Ok(Self {
@@ -263,7 +264,7 @@ impl Core {
         // Behind everything that is on its way, so that nothing of before comes after.
         self.encoder.drain();
         let reloaded = self.committer.reset().map_err(anyhow::Error::from);
-        match reloaded.and_then(|loaded| world_of(&loaded)) {
+        match reloaded.and_then(|loaded| world_of(&loaded).map_err(anyhow::Error::msg)) {
             Ok(world) => self.control = Control::new(world),
             Err(error) => tracing::error!(%error, "the store can't be loaded; trying again"),
         }
@@ -299,11 +300,6 @@ fn dump(folder: &Path, world: &World, violations: &[String]) -> std::io::Result<
         "records": world.records(),
     });
     std::fs::write(path, serde_json::to_vec(&case)?)
-}
-
-fn world_of(loaded: &Loaded) -> anyhow::Result<World> {
-    let records = loaded.records.iter().map(codec::decode).collect::<Result<Vec<_>, _>>()?;
-    Ok(World::load(loaded.revision, records)?)
 }
 
 fn refusal_of(error: &CommitError) -> Refusal {

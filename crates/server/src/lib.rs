@@ -8,6 +8,7 @@ pub mod codec;
 mod core;
 pub mod handle;
 pub mod http;
+pub mod inspect;
 mod run;
 
 pub use handle::{CoreHandle, ServerInfo, StopRequest, View};

@@ -11,17 +11,15 @@ use anyhow::{Context, bail};
 use gpool_model::agent::{Order, Report};
 use gpool_model::device::DeviceSample;
 use gpool_model::job::{BlobId, Owner};
-use gpool_model::{
-    Caller, Command, DeviceStrategy, DeviceUuid, JobId, NodeName, Policy, Record, Refusal,
-};
+use gpool_model::{Caller, Command, DeviceStrategy, DeviceUuid, JobId, NodeName, Policy, Refusal};
 use gpool_store::{Committer, Loaded, Options, Store};
 use tokio::net::UnixListener;
 use tokio::sync::{broadcast, watch};
 
-use crate::codec;
 use crate::core::{Core, Input, now};
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::http;
+use crate::inspect;
 
 /// What a server is started with.
 #[derive(Debug, Clone)]
@@ -147,13 +145,8 @@ fn ports(shared: &Arc<Shared>) -> AgentPorts {
 }
 
 fn remove_unused_blobs(shared: &Shared, loaded: &Loaded) {
-    let mut in_use = HashSet::new();
-    for row in &loaded.records {
-        if let Ok(Record::JobSpec(spec)) = codec::decode(row) {
-            let blobs = std::iter::once(&spec.context).chain(&spec.script);
-            in_use.extend(blobs.filter_map(|id| id.0.parse().ok()));
-        }
-    }
+    let in_use: HashSet<gpool_store::BlobId> =
+        inspect::blobs_of(loaded).iter().filter_map(|id| id.0.parse().ok()).collect();
     match shared.blobs.retain(&in_use, BLOB_AGE_MIN) {
         Ok(0) => {}
         Ok(n_removed) => tracing::info!(n_removed, "removed files that no job uses"),

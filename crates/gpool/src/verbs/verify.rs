@@ -1,8 +1,11 @@
-//! `gpool verify`: checks a store or a backup: every checksum, and the chain of the journal.
+//! `gpool verify`: checks a store or a backup: every checksum, the chain of the journal, and whether
+//! the records agree with each other.
 
 use std::path::PathBuf;
 
 use clap::Args;
+use gpool_server::inspect::contradictions;
+use gpool_store::Reader;
 use serde_json::json;
 
 use super::backup::fault;
@@ -33,12 +36,19 @@ pub fn run(args: &VerifyArgs, session: &Session) -> Result {
         None => state_dir(args.state_dir.as_deref())?,
     };
     let report = gpool_store::verify(&path).map_err(|error| fault(&error))?;
-    let exit = if report.is_sound() { Exit::OK } else { Exit::FAILED };
-    let findings: Vec<String> = report.findings.iter().map(|found| found.what.clone()).collect();
+    let mut findings: Vec<String> =
+        report.findings.iter().map(|found| found.what.clone()).collect();
+    if report.is_sound() {
+        // What is damaged makes no sense either, and says so once.
+        let reader = Reader::open(&path).map_err(|error| fault(&error))?;
+        findings.extend(contradictions(&reader));
+    }
+    let is_sound = findings.is_empty();
+    let exit = if is_sound { Exit::OK } else { Exit::FAILED };
     if session.global.json {
         let document = json!({
             "path": report.path,
-            "sound": report.is_sound(),
+            "sound": is_sound,
             "revision": report.revision,
             "records": report.n_records,
             "journal": report.n_journal,
@@ -49,7 +59,7 @@ pub fn run(args: &VerifyArgs, session: &Session) -> Result {
         session.screen.data(&json::one(document))?;
         return Ok(exit);
     }
-    let word = if report.is_sound() { "sound" } else { "damaged" };
+    let word = if is_sound { "sound" } else { "damaged" };
     let mut page = Page::new(&format!("{} is {word}", report.path.display()));
     page.label("revision", &report.revision.to_string());
     page.label(
