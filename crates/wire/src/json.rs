@@ -3,17 +3,19 @@
 use serde::de::DeserializeOwned;
 
 use crate::catalogue;
+use crate::misfit;
 use crate::problem::Problem;
 
 /// Reads one JSON document.
 ///
 /// # Errors
-/// A [`Problem`] that names the position, or the nearest name for an unknown one.
+/// A [`Problem`] that names the position or the field, or the nearest name for an unknown one.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| refuse(&error))
+    // Fields are kept track of only where one is to be named: that costs time.
+    serde_json::from_slice(bytes).map_err(|error| refuse::<T>(&error, bytes))
 }
 
-fn refuse(error: &serde_json::Error) -> Problem {
+fn refuse<T: DeserializeOwned>(error: &serde_json::Error, bytes: &[u8]) -> Problem {
     use serde_json::error::Category;
     let message = error.to_string();
     let at = format!(" at line {} column {}", error.line(), error.column());
@@ -22,7 +24,19 @@ fn refuse(error: &serde_json::Error) -> Problem {
         Category::Syntax | Category::Eof | Category::Io => {
             Problem::new(catalogue::BAD_JSON, format!("this is not JSON: {what}{at}"))
         }
-        Category::Data => refuse_data(what, &at),
+        Category::Data => match unknown_name(what) {
+            Some((found, known)) => unknown(&found, &known, &at),
+            None => misfit::problem(&path::<T>(bytes), what),
+        },
+    }
+}
+
+/// Where in the document the value stands that does not fit; empty for the document itself.
+fn path<T: DeserializeOwned>(bytes: &[u8]) -> String {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+        Err(error) if error.path().iter().next().is_some() => error.path().to_string(),
+        _ => String::new(),
     }
 }
 

@@ -18,6 +18,7 @@ pub mod event;
 pub mod gpu;
 pub mod job;
 pub mod json;
+mod misfit;
 pub mod node;
 pub mod problem;
 pub mod reason;
