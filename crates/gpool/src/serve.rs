@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use gpool_agent::{Agent, AgentConfig, AgentHandle};
-use gpool_device::DevicesArg;
+use gpool_device::{DevicesArg, Ignore};
 use gpool_server::http::Account;
 use gpool_server::{AgentLink, AgentPorts, ServerConfig, ServerInfo};
 
@@ -20,10 +20,12 @@ pub const CONTROL_FILE: &str = "devices.toml";
 pub fn serve(
     config: &ServerConfig,
     devices: &DevicesArg,
+    ignore: Ignore,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     let mut agent = AgentConfig::new(&config.state_dir, config.node.clone())
         .context("can't find this program")?;
+    agent.ignore = ignore;
     agent.api_socket = config.socket.to_str().map(str::to_owned);
     let control = config.state_dir.join(CONTROL_FILE);
     let start = |ports| start_agent(agent, devices, &control, ports);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use gpool_client::Client;
-use gpool_device::DevicesArg;
+use gpool_device::{DevicesArg, Ignore};
 use gpool_model::{DeviceStrategy, NodeName};
 use gpool_server::ServerConfig;
 use gpool_wire::catalogue;
@@ -49,6 +49,9 @@ pub struct UpArgs {
     /// Which GPUs are given out first: sequential, random, pack, spread
     #[arg(long, value_name = "HOW")]
     strategy: Option<String>,
+    /// Processes that do not count as use of a GPU, by name or id: Xorg,4242
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = values::filled)]
+    ignore_processes: Vec<String>,
     /// Folder for what must not be forgotten
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
@@ -87,7 +90,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
     }
     make_folders(&config)?;
     if args.foreground {
-        return serve(&config, &devices, args.tell_parent);
+        return serve(&config, &devices, ignored(&args.ignore_processes), args.tell_parent);
     }
     let log = config.state_dir.join("server.log");
     start(args, &config, &log)?;
@@ -177,8 +180,24 @@ fn make_folders(config: &ServerConfig) -> Result<()> {
     Ok(())
 }
 
+/// A number is a process id, everything else the name of a program.
+fn ignored(processes: &[String]) -> Ignore {
+    let mut ignore = Ignore::default();
+    for process in processes {
+        match process.parse() {
+            Ok(pid) => {
+                ignore.pids.insert(pid);
+            }
+            Err(_) => {
+                ignore.names.insert(process.clone());
+            }
+        }
+    }
+    ignore
+}
+
 /// Runs the server here until it is told to stop.
-fn serve(config: &ServerConfig, devices: &DevicesArg, tell_parent: bool) -> Result {
+fn serve(config: &ServerConfig, devices: &DevicesArg, ignore: Ignore, tell_parent: bool) -> Result {
     let parent = tell_parent.then(leave_parent).transpose().map_err(|error| {
         Failure::new(errors::INTERNAL, format!("can't go into the background: {error}"))
     })?;
@@ -196,7 +215,7 @@ fn serve(config: &ServerConfig, devices: &DevicesArg, tell_parent: bool) -> Resu
             let _ = parent.write_all(READY.as_bytes());
         }
     };
-    match crate::serve::serve(config, devices, ready) {
+    match crate::serve::serve(config, devices, ignore, ready) {
         Ok(()) => Ok(Exit::OK),
         Err(error) => {
             let mut failure = Failure::new(errors::NOT_STARTED, error.to_string());
@@ -241,6 +260,9 @@ fn start(args: &UpArgs, config: &ServerConfig, log: &Path) -> Result<()> {
         if let Some(value) = value {
             command.arg(format!("{flag}={value}"));
         }
+    }
+    if !args.ignore_processes.is_empty() {
+        command.arg(format!("--ignore-processes={}", args.ignore_processes.join(",")));
     }
     let mut child = command
         .stdin(Stdio::null())

@@ -1,5 +1,5 @@
-//! `gpool verify`: checks a store or a backup: every checksum, the chain of the journal, and whether
-//! the records agree with each other.
+//! `gpool verify`: checks a store or a backup: every checksum, the chain of the journal, and
+//! whether the records agree with each other.
 
 use std::path::PathBuf;
 
