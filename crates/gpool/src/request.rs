@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gpool_client::Client;
 use gpool_wire::{JobCreate, Written, catalogue};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, FileType, access, fstat, tell};
 
 use crate::args::job_flags::JobFlags;
 use crate::failure::{Failure, Result};
@@ -43,6 +43,7 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
     }
     request.warnings.extend(not_found(&command, request.job.directory.as_deref()));
     request.job.command = command;
+    request.warnings.extend(unread_input(&request.job));
     Ok(request)
 }
 
@@ -62,6 +63,9 @@ pub fn of_script(line: JobFlags, script: &Script, arguments: &[String]) -> Resul
     }
     request.job.script = Some(script.written());
     request.job.command = arguments.to_vec();
+    if script.path != "-" {
+        request.warnings.extend(unread_input(&request.job));
+    }
     Ok(request)
 }
 
@@ -203,6 +207,22 @@ fn not_found(command: &[String], directory: Option<&str>) -> Option<String> {
     let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     (!is_there)
         .then(|| format!("there is no program {program:?} in PATH now; the job will look again"))
+}
+
+/// A warning about a pipe or a file on standard input that nobody will read.
+fn unread_input(job: &JobCreate) -> Option<String> {
+    let input = std::io::stdin();
+    let found = fstat(&input).ok().filter(|_| job.stdin.is_none())?;
+    let has_input = match FileType::from_raw_mode(found.st_mode) {
+        FileType::Fifo => true,
+        // Nobody misses what was read already, or is not there.
+        FileType::RegularFile => {
+            tell(&input).is_ok_and(|at| u64::try_from(found.st_size).is_ok_and(|size| at < size))
+        }
+        _ => false,
+    };
+    let what = "standard input is not passed to jobs; name a file by --stdin FILE";
+    has_input.then(|| what.to_owned())
 }
 
 /// Warnings about files that can't be read or made now. They may be there when the job starts, so

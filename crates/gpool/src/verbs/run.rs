@@ -20,6 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::follow;
 use crate::outcome::exit_of_job;
 use crate::render::job::{headline, waits};
+use crate::render::json;
 use crate::render::words;
 use crate::request;
 use crate::session::{LISTEN_RETRIES, Session};
@@ -32,7 +33,8 @@ const TWICE_WITHIN: Duration = Duration::from_secs(2);
 #[command(
     after_help = "The exit code is the job's own: 128+n if signal n ended it, 124 at its time \
     limit, 137 out of memory, 125 if it could not be started. 2 to 7: refused, and nothing ran. \
-    Ctrl-C once leaves the job running (130), twice cancels it."
+    Ctrl-C once leaves the job running (130), twice cancels it. Standard input is not passed to \
+    the job; --stdin FILE names a file for it to read."
 )]
 pub struct RunArgs {
     #[command(flatten)]
@@ -53,6 +55,12 @@ pub struct RunArgs {
 /// # Errors
 /// The job was refused, or the server can't be reached.
 pub fn run(args: RunArgs, session: &Session) -> Result {
+    if session.global.json && !args.detach && !args.dry_run {
+        let what = "run has no --json: standard output is the job's own";
+        return Err(Failure::new(errors::USAGE, what)
+            .tip("gpool submit --json -- COMMAND")
+            .tip("gpool run --detach --json -- COMMAND"));
+    }
     let mut request = request::of_command(args.flags, &args.words)?;
     let client = session.client()?;
     request.resolve(&client, session.me())?;
@@ -63,7 +71,10 @@ pub fn run(args: RunArgs, session: &Session) -> Result {
     // Before there is a job, Ctrl-C ends this program; from then on it leaves or cancels the job.
     let job = hand_in(&client, &request)?;
     if args.detach {
-        session.screen.data(&format!("{}\n", job.id))?;
+        session.screen.data(&match session.global.json {
+            true => json::one(&job),
+            false => format!("{}\n", job.id),
+        })?;
         return Ok(Exit::OK);
     }
     let is_place_known = !job.placement.is_empty();

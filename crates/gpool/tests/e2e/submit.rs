@@ -154,3 +154,18 @@ fn flags_go_before_variables() {
     let id = submit(&["submit", "--gpus", "1", "--", "true"]).ok();
     assert_eq!(cluster.job(id.trim()).gpus, "1");
 }
+
+#[test]
+fn input_that_nobody_will_read_is_warned_about() {
+    let cluster = Cluster::new("none");
+    let words = "standard input is not passed to jobs";
+    let piped = |verb: &[&str]| cluster.gpool_reading(verb, b"x\n");
+    let ran = piped(&["run", "--", "cat"]);
+    assert!(ran.code == 0 && ran.out.is_empty() && ran.err.contains(words), "{ran:?}");
+    assert!(piped(&["submit", "--", "cat"]).err.contains(words));
+    // The job has input of its own, or it is the script.
+    assert!(!piped(&["run", "--stdin", "/dev/null", "--", "cat"]).err.contains(words));
+    let ran = cluster.gpool_reading(["submit", "-"], b"#!/bin/sh\n");
+    assert!(ran.code == 0 && !ran.err.contains(words), "{ran:?}");
+    assert!(!cluster.gpool(["run", "--", "cat"]).err.contains(words));
+}

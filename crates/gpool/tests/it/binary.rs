@@ -292,3 +292,10 @@ fn a_script_can_come_from_standard_input() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("does not say what is to run it"));
 }
+
+#[test]
+fn run_has_no_json_of_its_own() {
+    let output = Place::new().run(&["run", "--json", "--", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("gpool submit --json"), "{}", stderr(&output));
+}
