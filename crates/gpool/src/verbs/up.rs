@@ -1,5 +1,6 @@
 //! `gpool up`: starts the server of this machine, in the background unless asked otherwise.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::OwnedFd;
@@ -9,11 +10,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
-use gpool_client::Client;
+use gpool_client::{Client, JobsQuery};
 use gpool_device::{DevicesArg, Ignore};
-use gpool_model::{DeviceStrategy, NodeName};
+use gpool_model::device::DeviceState;
+use gpool_model::{Code, DeviceStrategy, NodeName};
 use gpool_server::ServerConfig;
-use gpool_wire::catalogue;
+use gpool_wire::{Gpu, Job, catalogue};
 
 use super::version::VERSION;
 use crate::args::values;
@@ -22,6 +24,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::render::safe::safe;
 use crate::render::up::{Started, text};
+use crate::resolve::every_job;
 use crate::session::{Session, own_socket, state_dir};
 
 /// What a server in the background writes to its parent once it answers.
@@ -94,7 +97,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
     }
     let log = config.state_dir.join("server.log");
     start(args, &config, &log)?;
-    say(&config, session)
+    if session.screen.quiet { Ok(Exit::OK) } else { say(&config, session) }
 }
 
 fn allowed(text: &str) -> Result<Vec<String>> {
@@ -217,13 +220,26 @@ fn serve(config: &ServerConfig, devices: &DevicesArg, ignore: Ignore, tell_paren
     };
     match crate::serve::serve(config, devices, ignore, ready) {
         Ok(()) => Ok(Exit::OK),
-        Err(error) => {
-            let mut failure = Failure::new(errors::NOT_STARTED, error.to_string());
-            for cause in error.chain().skip(1) {
-                failure = failure.why(cause.to_string());
-            }
-            Err(failure)
-        }
+        Err(error) => Err(refused(&error.chain().map(ToString::to_string).collect::<Vec<_>>())),
+    }
+}
+
+/// Why the server did not start, from the outside in. What it refused has a code behind it, which
+/// says how this program ends.
+fn refused(causes: &[String]) -> Failure {
+    let with_code = |text: &'_ str| -> Option<(String, Code)> {
+        let (what, code) = text.strip_suffix(')')?.rsplit_once(" (GP")?;
+        Some((what.to_owned(), errors::find(code)?.code))
+    };
+    let coded = causes.iter().find_map(|cause| with_code(cause));
+    let code = coded.map_or(errors::NOT_STARTED, |(_, code)| code);
+    let mut texts =
+        causes.iter().map(|cause| with_code(cause).map_or_else(|| cause.clone(), |(what, _)| what));
+    let failure = Failure::new(code, texts.next().unwrap_or_default());
+    let failure = texts.fold(failure, Failure::why);
+    match code {
+        catalogue::NO_SUCH_DEVICE => failure.tip("gpool up --gpus all"),
+        _ => failure,
     }
 }
 
@@ -290,22 +306,34 @@ fn not_started(ended: &str, log: &Path, before: u64) -> Failure {
         // What is not text is not shown; the log is there to be read.
         let _ = file.read_to_string(&mut text);
     }
+    from_log(ended, &text).tip(format!("the whole log: {}", log.display()))
+}
+
+/// The error at the end of a log, or else its last lines.
+fn from_log(ended: &str, text: &str) -> Failure {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let own = lines.iter().position(|line| line.starts_with("error: "));
-    let (what, rest) = match own {
-        Some(at) => (lines[at].trim_start_matches("error: ").to_owned(), &lines[at + 1..]),
-        None => (format!("the server did not start ({ended})"), &lines[..]),
+    let last = |from: usize| &lines[from.max(lines.len().saturating_sub(LOG_LINES))..];
+    let Some(own) = lines.iter().position(|line| line.starts_with("error: ")) else {
+        let what = format!("the server did not start ({ended})");
+        let failure = Failure::new(errors::NOT_STARTED, what);
+        return last(0).iter().fold(failure, |failure, line| failure.why(line.trim()));
     };
-    let first = rest.len().saturating_sub(LOG_LINES);
-    let mut failure = Failure::new(errors::NOT_STARTED, what);
-    for line in &rest[first..] {
+    let (mut whys, mut tries, mut is_try) = (Vec::new(), Vec::new(), false);
+    let mut code = errors::NOT_STARTED;
+    for line in last(own + 1) {
         let line = line.trim();
-        // The last line of an error names its code, which is ours here.
-        if !line.starts_with("GP") {
-            failure = failure.why(line.strip_prefix("why  ").unwrap_or(line));
+        if let Some(entry) = line.split_once(" · ").and_then(|(code, _)| errors::find(code)) {
+            code = entry.code;
+            continue;
         }
+        let (label, said) = line.split_once("  ").unwrap_or(("", line));
+        is_try = label == "try" || is_try && label != "why";
+        let said = if matches!(label, "why" | "try") { said.trim() } else { line };
+        if is_try { tries.push(said) } else { whys.push(said) }
     }
-    failure.tip(format!("the whole log: {}", log.display()))
+    let failure = Failure::new(code, lines[own].trim_start_matches("error: "));
+    let failure = whys.into_iter().fold(failure, Failure::why);
+    tries.into_iter().fold(failure, Failure::tip)
 }
 
 /// Says what was started.
@@ -322,6 +350,7 @@ fn say(config: &ServerConfig, session: &Session) -> Result {
         is_root: rustix::process::geteuid().is_root(),
     };
     session.screen.data(&text(&started))?;
+    warn_of_gone(&client, &gpus, config, session)?;
     for gpu in &gpus {
         if let Some(process) = gpu.unmanaged.first() {
             let name = process.name.as_deref().unwrap_or("a process");
@@ -338,9 +367,48 @@ fn say(config: &ServerConfig, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
+/// Warns of jobs that run on devices which an earlier run had and this one has not.
+fn warn_of_gone(
+    client: &Client,
+    gpus: &[Gpu],
+    config: &ServerConfig,
+    session: &Session,
+) -> Result<()> {
+    let there = gpus.iter().filter(|gpu| gpu.state != DeviceState::Lost);
+    let there: BTreeSet<&str> = there.map(|gpu| gpu.uuid.as_str()).collect();
+    let active = Some("starting,running,paused,stopping".to_owned());
+    let jobs = every_job(client, &JobsQuery { state: active, ..JobsQuery::default() })?;
+    let lacks = |job: &&Job| {
+        let here = job.placement.iter().filter(|placed| placed.node == config.node.as_str());
+        here.flat_map(|placed| &placed.uuids).any(|uuid| !there.contains(uuid.as_str()))
+    };
+    let ids: Vec<&str> = jobs.iter().filter(lacks).map(|job| job.id.as_str()).collect();
+    if let Some((last, rest)) = ids.split_last() {
+        let jobs = if rest.is_empty() { "job" } else { "jobs" };
+        let comma = if rest.is_empty() { "" } else { ", " };
+        let what =
+            format!("GPUs of {jobs} {}{comma}{last} are not there any more", rest.join(", "));
+        session.screen.warn(&what);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_server_refused_decides_how_this_ends() {
+        let failure = refused(&["can't begin".to_owned(), "lab1 has no GPU \"2\" (GP0604)".into()]);
+        assert_eq!((failure.code(), failure.exit()), (Some(Code(604)), Exit(6)));
+        assert!(failure.text(false).contains("why  lab1 has no GPU \"2\"\n"));
+        // Through the log it stays the same.
+        let log = format!("2026 INFO took over\n{}", failure.text(false));
+        assert_eq!(from_log("exit status: 6", &log), failure);
+        assert_eq!(refused(&["a (b)".to_owned()]).code(), Some(errors::NOT_STARTED));
+        let failure = from_log("signal: 9", "one\ntwo\n");
+        assert!(failure.text(false).contains("(signal: 9)\n  why  one\n       two\n"));
+    }
 
     #[test]
     fn allowed_gpus_are_written_in_ranges() {

@@ -184,3 +184,24 @@ fn in_the_background_up_returns_when_it_answers() {
     cluster.gpool(["status"]).refused(3, &[]);
     until_so("no process is left", || cluster.processes().is_empty());
 }
+
+#[test]
+fn up_says_what_it_refuses_and_which_jobs_lost_their_gpus() {
+    let mut cluster = Cluster::new("sim:2xH100-80G");
+    let id = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    cluster.until_is(&id, "running");
+    cluster.end_by(Signal::TERM);
+    let up = |more: &[&str]| cluster.gpool(["up", "--name", "lab1"].iter().chain(more));
+    let ran = up(&["--devices", "sim:2xH100-80G", "--gpus", "0-9"]);
+    ran.refused(6, &["no GPU", "GP0604", "gpool up --gpus all"]);
+    let ran = up(&["--devices", "none"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.err.contains(&format!("GPUs of job {id} are not there")), "{ran:?}");
+    assert_eq!(cluster.gpool(["down"]).code, 0);
+    let ran = up(&["-q", "--devices", "sim:2xH100-80G"]);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""));
+    cluster.gpool(["cancel", &id]).ok();
+    cluster.until_ended(&id);
+    assert_eq!(cluster.gpool(["down"]).code, 0);
+    until_so("no process is left", || cluster.processes().is_empty());
+}
