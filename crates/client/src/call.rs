@@ -251,6 +251,9 @@ impl Client {
         if let ureq::Error::Other(inner) = &error
             && let Some(NotConnected(why)) = inner.downcast_ref::<NotConnected>()
         {
+            if why.kind() == std::io::ErrorKind::PermissionDenied {
+                return Error::MayNotConnect { socket: self.socket.clone() };
+            }
             let tried = vec![(self.socket.clone(), socket::in_words(why))];
             return Error::Unreachable { tried };
         }

@@ -16,6 +16,12 @@ pub enum Error {
         /// Each socket with what came of it.
         tried: Vec<(PathBuf, String)>,
     },
+    /// There is a socket, and the caller may not connect to it.
+    #[error("you may not connect to {}", .socket.display())]
+    MayNotConnect {
+        /// Which.
+        socket: PathBuf,
+    },
     /// The connection was lost after the request was sent; it may have been carried out.
     #[error("the connection to the server was lost: {why}")]
     Lost {
@@ -65,6 +71,10 @@ impl Error {
                     .try_this("gpool up      (starts a server of your own)")
                     .try_this("gpool doctor  (looks for the cause)")
             }
+            Self::MayNotConnect { .. } => of(catalogue::SOCKET_REFUSES)
+                .because("its permissions, or those of its folder, do not let you in")
+                .try_this("gpool up      (starts a server of your own)")
+                .try_this("GPOOL_SOCKET  (names another server's socket)"),
             Self::Lost { .. } => of(catalogue::UNREACHABLE)
                 .because("it may have been done: look before you ask again"),
             Self::TimedOut => of(catalogue::TIMED_OUT)
@@ -93,6 +103,7 @@ impl Error {
             Self::Unreachable { .. } | Self::Lost { .. } => true,
             Self::Problem(problem) => problem.code == catalogue::NOT_READY.to_string(),
             Self::TimedOut
+            | Self::MayNotConnect { .. }
             | Self::BadAnswer { .. }
             | Self::SocketPath { .. }
             | Self::SocketNotOurs { .. }

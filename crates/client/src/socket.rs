@@ -158,7 +158,8 @@ pub fn check_folder(folder: &Path, uid: u32) -> Result<(), Error> {
 /// The socket on which somebody answers.
 ///
 /// # Errors
-/// [`Error::Unreachable`] with each socket that was tried, [`Error::SocketNotOurs`].
+/// [`Error::Unreachable`] with each socket that was tried, [`Error::MayNotConnect`],
+/// [`Error::SocketNotOurs`].
 pub(crate) fn find(place: &Place, uid: u32) -> Result<PathBuf, Error> {
     let (own, machine) = match place {
         // Whoever names a socket means that one; the request itself finds out whether it answers.
@@ -177,6 +178,9 @@ pub(crate) fn find(place: &Place, uid: u32) -> Result<PathBuf, Error> {
     }
     match UnixStream::connect(machine) {
         Ok(_) => return Ok(machine.clone()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Err(Error::MayNotConnect { socket: machine.clone() });
+        }
         Err(error) => tried.push((machine.clone(), in_words(&error))),
     }
     Err(Error::Unreachable { tried })

@@ -114,6 +114,10 @@ catalogue! {
          version. Compare both lines of `gpool version`.";
     NOT_READY = 307, EXIT_UNREACHABLE, 503, "the server is not ready yet",
         "The server has started and is still reading its state. Try again in a moment.";
+    SOCKET_REFUSES = 308, EXIT_NOT_PERMITTED, 403, "you may not connect to the socket",
+        "There is a socket, and its permissions, or those of a folder on the way, keep you from \
+         connecting. The socket of a user's own server is for that user alone; that of root's \
+         server is for all. `gpool up` starts a server of your own.";
     IMPOSSIBLE_GPUS = 412, EXIT_IMPOSSIBLE, 422, "no node could ever run this",
         "The job asks for more GPUs on one node, or for another kind, than any node has, whatever \
          is free. The message says the largest request that would fit and the nearest \

@@ -180,7 +180,7 @@ pub fn checked_priority(priority: i32) -> Result<i32, Refusal> {
 pub fn checked_note(note: &str) -> Result<Option<String>, Refusal> {
     limit("note", note.chars().count(), NOTE_MAX, "characters")?;
     if note.chars().any(|c| is_unprintable(c) && c != '\n') {
-        return Err(invalid("note", "it holds control characters"));
+        return Err(invalid("note", "it holds control characters; leave them out: after the demo"));
     }
     Ok((!note.is_empty()).then(|| note.to_owned()))
 }
@@ -205,12 +205,16 @@ pub(crate) fn is_unprintable(c: char) -> bool {
 fn plain_line(field: &str, text: &str, most: usize) -> Result<(), Refusal> {
     limit(field, text.chars().count(), most, "characters")?;
     if text.chars().any(is_unprintable) {
-        return Err(invalid(field, "it holds control characters or line breaks"));
+        return Err(invalid(field, "it holds control characters or line breaks; leave them out"));
     }
     Ok(())
 }
 
-fn checked_name(name: &str) -> Result<String, Refusal> {
+/// Checks a name: one line that can be shown as it is.
+///
+/// # Errors
+/// [`Refusal::Invalid`] if it is empty, too long or holds control characters.
+pub fn checked_name(name: &str) -> Result<String, Refusal> {
     plain_line("name", name, NAME_MAX)?;
     if name.trim().is_empty() {
         return Err(invalid("name", "it is empty; leave it out to name the job by its command"));

@@ -6,6 +6,7 @@ use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
 use gpool_model::{NodeName, Refusal};
 
+use crate::json::nearest;
 use crate::problem::Problem;
 use crate::reason::{amount_words, gpus, models_words, request_words};
 
@@ -33,9 +34,12 @@ impl From<&Refusal> for Problem {
                 problem.because(format!("users may ask for at most {most}")).try_this("--prio 0")
             }
             Refusal::NoSuchJob { .. } => problem.try_this("gpool queue --state all"),
-            Refusal::NoSuchProject { projects, .. } => {
+            Refusal::NoSuchProject { name, projects } => {
                 let names: Vec<&str> = projects.iter().map(|name| name.as_str()).collect();
-                problem.because(format!("there are: {}", names.join(", ")))
+                let near = nearest(name.as_str(), names.iter().copied());
+                problem
+                    .because(format!("there are: {}", names.join(", ")))
+                    .try_this(format!("--project {}", near.unwrap_or("default")))
             }
             Refusal::NoSuchNode { .. } => problem.try_this("gpool status"),
             Refusal::NoSuchDevice { n_devices, node, .. } => match n_devices {
@@ -138,7 +142,7 @@ fn impossible_gpus(
             problem = problem.because(largest_words(asked, largest));
             let fits = GpuRequest { amount: GpuAmount::Whole(largest.n_devices), ..asked.clone() };
             if largest.n_devices > 0 {
-                problem = problem.try_this(format!("gpool run --gpus '{fits}' -- …"));
+                problem = problem.try_this(format!("gpool run --gpus {} -- …", quoted(&fits)));
             }
         }
         None if models.is_empty() => problem = problem.because("no node has a GPU"),
@@ -149,9 +153,16 @@ fn impossible_gpus(
         }
     }
     if let Some(nearest) = nearest {
-        problem = problem.try_this(format!("gpool run --gpus '{nearest}' -- …"));
+        problem = problem.try_this(format!("gpool run --gpus {} -- …", quoted(nearest)));
     }
     problem.try_this("--allow-unsatisfiable queues it until there is such a node")
+}
+
+/// A request as a shell takes it: quoted where it must be.
+fn quoted(request: &GpuRequest) -> String {
+    let written = request.to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '.' | ',' | '-' | '_');
+    if written.chars().all(is_plain) { written } else { format!("'{written}'") }
 }
 
 fn largest_words(asked: &GpuRequest, largest: &LargestFit) -> String {

@@ -116,7 +116,7 @@ fn an_impossible_request_names_what_fits() {
     let problem = Problem::from(&refusals()[3]);
     assert_eq!(problem.detail, "no node could ever run this: 16 × H100 on one node");
     assert_eq!(problem.why, ["the most on one node is 8, on lab7; there are 16 H100 GPUs in all"]);
-    assert_eq!(problem.tries[0], "gpool run --gpus 'h100:8' -- …");
+    assert_eq!(problem.tries[0], "gpool run --gpus h100:8 -- …");
     assert_eq!((problem.code.as_str(), problem.exit_code()), ("GP0412", 4));
     let problem = Problem::from(&refusals()[4]);
     assert_eq!(problem.detail, "no node could ever run this: 1.9 TiB of memory on one node");
@@ -129,13 +129,13 @@ fn a_model_that_nobody_has_names_those_there_are() {
     let refusal = Refusal::ImpossibleGpus {
         asked: h100(1),
         largest: None,
-        nearest: Some(GpuRequest::parse("a100:1").unwrap()),
+        nearest: Some(GpuRequest::parse("a100|t4:1").unwrap()),
         models: vec![(text("A100-80G"), 4), (text("T4"), 1)],
         n_kept_back: 0,
     };
     let problem = Problem::from(&refusal);
     assert_eq!(problem.why, ["the nodes have A100-80G (up to 4), T4 (up to 1)"]);
-    assert_eq!(problem.tries[0], "gpool run --gpus 'a100:1' -- …");
+    assert_eq!(problem.tries[0], "gpool run --gpus 'a100|t4:1' -- …");
 }
 
 #[test]

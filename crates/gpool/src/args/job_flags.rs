@@ -27,7 +27,7 @@ pub struct JobFlags {
     #[arg(allow_hyphen_values = true)]
     pub time: Option<String>,
     /// What the job is called
-    #[arg(short = 'J', long, value_name = "NAME", value_parser = values::filled)]
+    #[arg(short = 'J', long, value_name = "NAME", value_parser = values::name)]
     pub name: Option<String>,
     /// Who is charged
     #[arg(short, long, value_name = "PROJECT", value_parser = values::filled)]
@@ -61,7 +61,7 @@ pub struct JobFlags {
     #[arg(long)]
     pub hold: bool,
     /// Text to show beside it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = values::note)]
     pub note: Option<String>,
     /// Between TERM and KILL when it is ended
     #[arg(long, value_name = "TIME", value_parser = values::span_written)]

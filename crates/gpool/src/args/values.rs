@@ -1,6 +1,9 @@
 //! Readers of single values, with messages of their own.
 
-use gpool_model::{GpuRequest, Millis, gpu::GpuRequestError, parse};
+use gpool_model::{GpuRequest, Millis, Refusal, gpu::GpuRequestError, parse};
+
+use gpool_wire::Problem;
+use gpool_wire::check::{checked_name, checked_note};
 
 use crate::reference::Reference;
 
@@ -76,6 +79,38 @@ pub fn priority(text: &str) -> Result<i32, String> {
             "{text:?} is not a priority; write a whole number from -1000 to 1000, higher goes first"
         )
     })
+}
+
+/// The name of a job.
+///
+/// # Errors
+/// It is empty, too long, or can't be shown as it is.
+pub fn name(text: &str) -> Result<String, String> {
+    checked_name(text).map_err(why)
+}
+
+/// A note, which may be empty.
+///
+/// # Errors
+/// It is too long, or can't be shown as it is.
+pub fn note(text: &str) -> Result<String, String> {
+    checked_note(text).map(Option::unwrap_or_default).map_err(why)
+}
+
+/// A note that stands behind no flag.
+///
+/// # Errors
+/// As for [`note`].
+pub fn note_alone(text: &str) -> Result<String, String> {
+    note(text).map_err(|why| format!("the note: {why}"))
+}
+
+/// Without the name of the field: the flag is named instead.
+fn why(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::Invalid { why, .. } => why,
+        other => Problem::from(other).detail,
+    }
 }
 
 /// References to jobs: one argument, with commas between.

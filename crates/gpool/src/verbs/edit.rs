@@ -21,7 +21,7 @@ pub struct EditArgs {
     #[arg(allow_hyphen_values = true)]
     priority: Option<i32>,
     /// New note; an empty one removes it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = values::note)]
     note: Option<String>,
 }
 

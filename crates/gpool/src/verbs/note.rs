@@ -5,7 +5,7 @@ use gpool_wire::JobPatch;
 
 use super::edit::apply;
 use crate::args::jobs::Jobs;
-use crate::args::values::{References, references};
+use crate::args::values::{References, note_alone, references};
 use crate::failure::Result;
 use crate::session::Session;
 
@@ -16,7 +16,7 @@ pub struct NoteArgs {
     #[arg(value_name = "JOB", value_parser = references)]
     jobs: References,
     /// What to write; an empty one removes what is there
-    #[arg(value_name = "TEXT")]
+    #[arg(value_name = "TEXT", value_parser = note_alone)]
     text: String,
 }
 

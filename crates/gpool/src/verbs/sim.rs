@@ -1,6 +1,7 @@
 //! `gpool sim`: what happens to simulated devices. It edits the control file of a server's
 //! simulated devices, which can be edited by hand as well; real devices are out of its reach.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
@@ -8,6 +9,7 @@ use gpool_device::{Breakage, ControlError, Query, SimControl, SimProcess};
 use gpool_model::Bytes;
 use gpool_wire::catalogue;
 
+use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::serve::CONTROL_FILE;
@@ -141,5 +143,34 @@ fn per_cent(text: &str) -> std::result::Result<u32, String> {
 }
 
 fn refused(error: &ControlError) -> Failure {
-    Failure::new(catalogue::INVALID, error.to_string())
+    match error {
+        ControlError::File { error: why, .. } if why.kind() == ErrorKind::PermissionDenied => {
+            Failure::new(catalogue::NOT_PERMITTED, error.to_string())
+                .why("it belongs to the server's user, and only that user and root may edit it")
+                .tip("sudo gpool sim …")
+                .tip("gpool up --devices sim:8xH100-80G   (a server of your own)")
+        }
+        ControlError::File { error: why, .. } => {
+            Failure::new(errors::NOT_WRITTEN, error.to_string()).why(why.to_string())
+        }
+        ControlError::Content(_) => Failure::new(catalogue::INVALID, error.to_string())
+            .tip("gpool gpus   (lists the GPUs there are)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_may_not_be_edited_is_a_matter_of_rights() {
+        let of = |kind: ErrorKind| {
+            let (file, error) = ("/x/control.toml".into(), kind.into());
+            refused(&ControlError::File { action: "lock", file, error })
+        };
+        assert_eq!(of(ErrorKind::PermissionDenied).exit().0, 5);
+        assert_eq!(of(ErrorKind::StorageFull).exit().0, 1);
+        let failure = refused(&ControlError::Content("there is no device 9".to_owned()));
+        assert_eq!(failure.exit().0, 2);
+    }
 }

@@ -142,3 +142,17 @@ fn words_that_are_not_utf8_are_refused() {
     let ran = crate::harness::Running::start(&mut command, None).end();
     ran.refused(2, &["UTF-8"]);
 }
+
+#[test]
+fn names_that_can_not_be_shown_and_projects_that_are_not_there_have_a_way_out() {
+    let cluster = Cluster::new("none");
+    let refused = |words: &[&str], said: &[&str]| cluster.gpool(words).refused(2, said);
+    refused(&["submit", "--name", "a\tb", "--", "true"], &["--name: \"a\\tb\": it holds", "try"]);
+    refused(
+        &["submit", "--note", "a\x07", "--", "true"],
+        &["--note: \"a\\u{7}\": it holds", "try"],
+    );
+    refused(&["note", "1", "a\x07"], &["the note: it holds control", "try"]);
+    let ran = cluster.gpool(["submit", "--project", "defualt", "--", "true"]);
+    ran.refused(6, &["there are: default", "--project default"]);
+}

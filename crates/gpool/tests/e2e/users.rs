@@ -156,3 +156,12 @@ fn somebody_elses_waiting_job_is_theirs_to_steer() {
     assert_eq!(cluster.until_ended(id).exit_code, Some(0));
     assert_eq!(as_nobody(&cluster, &["wait", id]).code, 0);
 }
+
+#[test]
+fn what_others_may_not_touch_is_a_matter_of_rights() {
+    let Some(cluster) = cluster() else { return };
+    as_nobody(&cluster, &["sim", "break", "0"]).refused(5, &["GP0501", "server's user"]);
+    let closed = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(cluster.socket(), closed).unwrap();
+    as_nobody(&cluster, &["queue"]).refused(5, &["may not connect", "GP0308"]);
+}
