@@ -114,7 +114,15 @@ fn request(flags: JobFlags) -> Result<Request> {
             .filter(|name| is_ours(name))
             .map(|name| format!("-e {name} has no effect: gpool says itself what jobs find in it")),
     );
+    warnings.extend(job.name.as_deref().and_then(misleading));
     Ok(Request { job, after: flags.after, no_queue: flags.no_queue, remarks, warnings })
+}
+
+/// A warning about a name by which its job can't be named, as it means something else.
+fn misleading(name: &str) -> Option<String> {
+    let is_name = name.parse::<Reference>().is_ok_and(|meant| matches!(meant, Reference::Name(_)));
+    let what = format!("name {name:?} can't be used to refer to the job; use its number");
+    (!is_name || name.contains(',')).then_some(what)
 }
 
 /// Whether jobs get that variable from gpool, whatever their callers have in it.
@@ -283,6 +291,16 @@ mod tests {
         assert_eq!(read("okay"), ["ok:okay"]);
         for text in ["", "ok:", "1,,2", "all", "fail:all"] {
             assert!(dependencies(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_that_mean_something_else_are_warned_about() {
+        for name in ["12", "all", "@", "@~2", "last", "1-5", "a,b", "12#x"] {
+            assert!(misleading(name).is_some(), "{name}");
+        }
+        for name in ["train", "train-7", "12abc", "a b", "é"] {
+            assert_eq!(misleading(name), None, "{name}");
         }
     }
 

@@ -4,8 +4,18 @@
 use gpool_model::device::DeviceState;
 use gpool_model::job::JobState;
 use gpool_model::policy::DeviceStrategy;
+use utoipa::PartialSchema;
 use utoipa::openapi::schema::Type;
-use utoipa::openapi::{Object, ObjectBuilder};
+use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema};
+
+/// The fields of a type's JSON, in alphabetical order.
+#[must_use]
+pub fn fields<T: PartialSchema>() -> Vec<String> {
+    let RefOr::T(Schema::Object(object)) = T::schema() else { return Vec::new() };
+    let mut names: Vec<String> = object.properties.into_keys().collect();
+    names.sort();
+    names
+}
 
 fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Object {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()

@@ -16,7 +16,7 @@ use super::view::View;
 use super::why::device_state;
 use super::words::{self, NOTHING, indexes};
 
-/// A row of the list: a device, or neighbours that are free and alike.
+/// A row of the list: a device, or neighbours of which nothing is to be said and that are alike.
 #[derive(Debug, Clone, Serialize)]
 pub struct GpuRow {
     /// The first of them.
@@ -39,6 +39,7 @@ pub const GPUS: Noun<GpuRow> = Noun {
         "free_in", "numa", "bus", "uuid", "why",
     ],
     name: |row| format!("{}:{}", row.gpu.node, row.gpu.index),
+    keys: gpool_wire::schema::fields::<Gpu>,
 };
 
 const COLUMNS: &[Column<GpuRow>] = &[
@@ -165,15 +166,15 @@ pub fn rows(gpus: Vec<Gpu>, job_left: &BTreeMap<String, Millis>) -> Vec<GpuRow> 
     gpus.into_iter().map(row).collect()
 }
 
-/// The same with neighbours folded that are free and alike.
+/// The same with neighbours folded that are free, or drained, and alike.
 #[must_use]
 pub fn folded(rows: Vec<GpuRow>) -> Vec<GpuRow> {
     let mut folded: Vec<GpuRow> = Vec::with_capacity(rows.len());
     for row in rows {
         let before = folded.last_mut().filter(|before| {
             let (a, b) = (&before.gpu, &row.gpu);
-            a.state == DeviceState::Free
-                && b.state == DeviceState::Free
+            is_quiet(a)
+                && a.state == b.state
                 && (&a.node, &a.model_short) == (&b.node, &b.model_short)
                 && before.indexes.last().and_then(|index| index.checked_add(1)) == Some(b.index)
         });

@@ -35,6 +35,7 @@ pub const JOBS: Noun<Job> = Noun {
         "note",
     ],
     name: |job| job.id.clone(),
+    keys: gpool_wire::schema::fields::<Job>,
 };
 
 const COLUMNS: &[Column<Job>] = &[

@@ -36,6 +36,8 @@ pub struct Noun<T: 'static> {
     pub wide: &'static [&'static str],
     /// What a row is called by.
     pub name: fn(&T) -> String,
+    /// The keys of a row's JSON.
+    pub keys: fn() -> Vec<String>,
 }
 
 /// A row with its JSON.
@@ -56,7 +58,11 @@ enum Picked<'a, T: 'static> {
 ///
 /// # Errors
 /// A key that the things do not have.
-pub fn select<T: Serialize>(items: Vec<T>, flags: &ListFlags) -> Result<Vec<Row<T>>> {
+pub fn select<T: Serialize>(
+    noun: &Noun<T>,
+    items: Vec<T>,
+    flags: &ListFlags,
+) -> Result<Vec<Row<T>>> {
     let mut rows = Vec::with_capacity(items.len());
     for item in items {
         // Types of the API have text keys only, so this can't fail.
@@ -68,12 +74,12 @@ pub fn select<T: Serialize>(items: Vec<T>, flags: &ListFlags) -> Result<Vec<Row<
             return Err(Failure::new(errors::BAD_COLUMN, format!("{filter:?} is not KEY=VALUE"))
                 .tip("--filter state=pending"));
         };
-        check_key(&rows, key)?;
+        check_key(noun, key)?;
         rows.retain(|row| wanted.split(',').any(|wanted| matches(&row.json[key], wanted)));
     }
     if let Some(key) = flags.sort.as_deref() {
         let (key, turned) = key.strip_prefix('-').map_or((key, false), |key| (key, true));
-        check_key(&rows, key)?;
+        check_key(noun, key)?;
         rows.sort_by(|a, b| {
             let order = compare(&a.json[key], &b.json[key]);
             if turned { order.reverse() } else { order }
@@ -85,12 +91,12 @@ pub fn select<T: Serialize>(items: Vec<T>, flags: &ListFlags) -> Result<Vec<Row<
     Ok(rows)
 }
 
-fn check_key<T>(rows: &[Row<T>], key: &str) -> Result<()> {
-    let Some(object) = rows.first().and_then(|row| row.json.as_object()) else { return Ok(()) };
-    if object.contains_key(key) {
+fn check_key<T>(noun: &Noun<T>, key: &str) -> Result<()> {
+    let keys = (noun.keys)();
+    if keys.iter().any(|known| known == key) {
         return Ok(());
     }
-    let keys: Vec<&str> = object.keys().map(String::as_str).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     Err(no_column("key", key, &keys))
 }
 
@@ -167,7 +173,7 @@ impl<T: Serialize> Noun<T> {
         Ok(match form {
             Format::Table | Format::Wide => {
                 let usual = if form == Format::Wide { self.wide } else { self.table };
-                let picked = self.pick(rows, columns, usual, true)?;
+                let picked = self.pick(columns, usual, true)?;
                 let mut text = table(rows, &picked, look);
                 if columns.is_empty() && !look.footer.is_empty() {
                     let _ = writeln!(text, "{}", look.footer);
@@ -177,9 +183,9 @@ impl<T: Serialize> Noun<T> {
             Format::Json => json::list(&rows.iter().map(|row| &row.item).collect::<Vec<_>>()),
             Format::Jsonl => json::lines(&rows.iter().map(|row| &row.item).collect::<Vec<_>>()),
             Format::Csv | Format::Tsv => {
-                let usual = self.keys(rows);
+                let usual = self.ordered_keys();
                 let usual: Vec<&str> = usual.iter().map(String::as_str).collect();
-                let picked = self.pick(rows, columns, &usual, false)?;
+                let picked = self.pick(columns, &usual, false)?;
                 separated(rows, &picked, look, form)
             }
             Format::Name => {
@@ -190,7 +196,6 @@ impl<T: Serialize> Noun<T> {
 
     fn pick<'a>(
         &'a self,
-        rows: &[Row<T>],
         asked: &'a [String],
         usual: &[&'a str],
         for_people: bool,
@@ -199,10 +204,8 @@ impl<T: Serialize> Noun<T> {
             [] => usual.to_vec(),
             asked => asked.iter().map(|name| name.trim()).collect(),
         };
-        let is_key = |name: &str| match rows.first() {
-            Some(row) => row.json.get(name).is_some(),
-            None => false,
-        };
+        let keys = (self.keys)();
+        let is_key = |name: &str| keys.iter().any(|key| key == name);
         let pick = |name: &'a str| {
             let column = self.columns.iter().find(|column| column.name == name);
             match column {
@@ -220,11 +223,8 @@ impl<T: Serialize> Noun<T> {
 
 impl<T> Noun<T> {
     /// Every key: first what a thing is called by, then what people see, in their order.
-    fn keys(&self, rows: &[Row<T>]) -> Vec<String> {
-        let Some(object) = rows.first().and_then(|row| row.json.as_object()) else {
-            return self.table.iter().map(|name| (*name).to_owned()).collect();
-        };
-        let mut keys: Vec<String> = object.keys().cloned().collect();
+    fn ordered_keys(&self) -> Vec<String> {
+        let mut keys = (self.keys)();
         let names = ["id", "name", "node", "index"];
         let order = names.iter().chain(self.wide);
         keys.sort_by_key(|key| order.clone().position(|name| name == key).unwrap_or(usize::MAX));

@@ -15,6 +15,7 @@ pub const NODES: Noun<Node> = Noun {
         "node", "pool", "state", "gpus", "cpus", "mem", "tasks", "devices", "system", "version",
     ],
     name: |node| node.name.clone(),
+    keys: gpool_wire::schema::fields::<Node>,
 };
 
 const COLUMNS: &[Column<Node>] = &[

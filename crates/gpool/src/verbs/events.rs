@@ -21,11 +21,20 @@ pub struct EventsArgs {
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     output: super::PageFormat,
     /// Go on after the event with that id (as --json shows it)
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = event_id)]
     after: Option<String>,
     /// End after so many
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<u64>,
+}
+
+/// Ids are two numbers, of the server and of the event.
+fn event_id(text: &str) -> std::result::Result<String, String> {
+    let is_number = |part: &str| part.parse::<u64>().is_ok();
+    match text.split_once('-') {
+        Some((server, event)) if is_number(server) && is_number(event) => Ok(text.to_owned()),
+        _ => Err(format!("{text:?} is not the id of an event; gpool events --json shows them")),
+    }
 }
 
 /// Runs it.

@@ -75,7 +75,7 @@ pub fn run(args: GpusArgs, session: &Session) -> Result {
         let all = rows(gpus, &job_left(&client, session)?);
         let footer = footer(&all);
         let shown = if folds && args.list.sort.is_none() { folded(all) } else { all };
-        Ok(Listing { rows: select(shown, &args.list)?, footer })
+        Ok(Listing { rows: select(&GPUS, shown, &args.list)?, footer })
     })
 }
 

@@ -24,7 +24,7 @@ pub struct NodesArgs {
 pub fn run(args: &NodesArgs, session: &Session) -> Result {
     let client = session.client()?;
     show(&NODES, &args.list, session, || {
-        let rows = select(client.nodes()?.items, &args.list)?;
+        let rows = select(&NODES, client.nodes()?.items, &args.list)?;
         let footer = count(u64::try_from(rows.len()).unwrap_or(u64::MAX), "node");
         Ok(Listing { rows, footer })
     })

@@ -103,7 +103,7 @@ fn read(
         let mut jobs = every_job(client, query)?;
         jobs.retain(is_in);
         let whole = ListFlags { limit: None, ..flags.clone() };
-        let mut rows = select(jobs, &whole)?;
+        let mut rows = select(&JOBS, jobs, &whole)?;
         let total = u64::try_from(rows.len()).ok();
         rows.truncate(limit);
         return Ok((rows, total));
@@ -112,7 +112,7 @@ fn read(
     let answer = client.jobs(&JobsQuery { limit: Some(page), ..query.clone() })?;
     let n_jobs = u64::try_from(answer.items.len()).unwrap_or(u64::MAX);
     let more = answer.next_cursor.is_some().then_some(n_jobs + 1);
-    Ok((select(answer.items, &flags)?, answer.total.or(more)))
+    Ok((select(&JOBS, answer.items, &flags)?, answer.total.or(more)))
 }
 
 /// Checks states as users write them: `all`, `pending,running`, `timed-out`.

@@ -187,7 +187,11 @@ impl Attached<'_> {
     fn say_end(&self) {
         if let (Some(why), false) = (&self.job.cause_text, self.job.state == JobState::Succeeded) {
             let state = words::state(self.job.state.as_str());
-            let text = format!("job {} {state}: {why}", self.job.id);
+            // Some causes say the word themselves: cancelled by root.
+            let text = match why.starts_with(&*state) {
+                true => format!("job {} {why}", self.job.id),
+                false => format!("job {} {state}: {why}", self.job.id),
+            };
             self.session.screen.note(&crate::render::safe::safe(&text));
         }
     }

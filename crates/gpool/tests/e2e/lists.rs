@@ -166,3 +166,20 @@ fn watching_on_a_pipe_prints_changes() {
         assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
     }
 }
+
+#[test]
+fn an_empty_list_has_the_same_keys_as_a_full_one() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let refused =
+        |words: &[&str]| cluster.gpool(words).refused(2, &["\"foo\"", "priority", "GP0217"]);
+    refused(&["queue", "--filter", "foo=1"]);
+    refused(&["queue", "--sort", "foo"]);
+    let head = |out: String| out.lines().next().map(str::to_owned);
+    let empty = head(cluster.gpool(["queue", "-o", "csv"]).ok());
+    cluster.submit(["--hold", "--", "true"]);
+    assert_eq!(empty, head(cluster.gpool(["queue", "-o", "csv"]).ok()));
+    // Neighbours that new jobs don't get are one row.
+    cluster.gpool(["gpus", "allow", "0"]).ok();
+    let out = cluster.gpool(["gpus"]).ok();
+    assert!(out.lines().any(|line| line.contains(" 1–3 ") && line.contains("drained")), "{out}");
+}

@@ -56,6 +56,7 @@ fn what_is_not_understood_ends_with_2_and_says_so_in_four_parts() {
         &["queue", "-s", "bogus"],
         &["queue", "-o", "xml"],
         &["queue", "--since", "yesterday"],
+        &["events", "--after", "foo"],
         &["run"],
         &["run", "--nosuch", "true"],
         &["run", "--gpu", "1", "--", "true"],

@@ -25,7 +25,7 @@ fn with_view<T>(then: impl FnOnce(View<'_>) -> T) -> T {
 
 fn list<T: Serialize>(noun: &Noun<T>, items: Vec<T>, form: Format, footer: &str) -> String {
     with_view(|view| {
-        let rows = select(items, &ListFlags::default()).unwrap();
+        let rows = select(noun, items, &ListFlags::default()).unwrap();
         noun.text(&rows, form, &[], &Look { view, width: None, colors: false, footer }).unwrap()
     })
 }
