@@ -218,7 +218,11 @@ fn server_itself(handle: &CoreHandle) -> Caller {
 
 fn refused(refusal: &Refusal) -> anyhow::Error {
     let problem = gpool_wire::Problem::from(refusal);
-    anyhow::anyhow!("{} ({})", problem.detail, problem.code)
+    let what = format!("{} ({})", problem.detail, problem.code);
+    match problem.why.is_empty() {
+        true => anyhow::Error::msg(what),
+        false => anyhow::Error::msg(problem.why.join("; ")).context(what),
+    }
 }
 
 /// Makes the socket. One that somebody listens on is left alone; one that a killed server left

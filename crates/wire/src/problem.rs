@@ -71,7 +71,7 @@ impl Problem {
     /// With the line of a bulk submission.
     #[must_use]
     pub fn at_line(mut self, line: u64) -> Self {
-        // A line by itself is read as a document of one line, and two numbers of lines would confuse.
+        // A line by itself is read as a document of one line; two numbers of lines would confuse.
         if let Some((what, column)) = self.detail.rsplit_once(" at line 1 column ")
             && column.bytes().all(|byte| byte.is_ascii_digit())
         {
