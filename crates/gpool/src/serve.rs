@@ -23,6 +23,7 @@ pub fn serve(
     ignore: Ignore,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
+    gpool_sys::memory::share_arenas();
     let mut agent = AgentConfig::new(&config.state_dir, config.node.clone())
         .context("can't find this program")?;
     agent.ignore = ignore;

@@ -10,6 +10,7 @@ pub mod cgroup;
 pub mod child;
 pub mod clock;
 pub mod lock;
+pub mod memory;
 pub mod pidfd;
 pub mod privilege;
 pub mod proc;
