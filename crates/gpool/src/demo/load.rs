@@ -40,7 +40,7 @@ fn parts(n_devices: u32) -> Vec<Part> {
         parts.push(part("rest", n_devices - 3, 3, "all that is left"));
     }
     if n_devices >= 2 {
-        parts.push(part("whole", n_devices, 2, "every GPU at once: must wait for all of them"));
+        parts.push(part("whole", n_devices, 2, "all of them at once: must wait for the others"));
         parts.push(part("small", 1, 2, "submitted after `whole`, overtakes it"));
     }
     let first = if n_devices >= 1 { "one" } else { "cpu" };
@@ -52,14 +52,19 @@ fn parts(n_devices: u32) -> Vec<Part> {
     parts
 }
 
-/// Submits the load, and a request that can never be met.
+/// Submits the load for the devices that are free, and a request that can never be met.
 ///
 /// # Errors
 /// A job is refused that should not be, or one is taken that should be refused.
-pub fn submit(client: &Client, n_devices: u32, screen: &Screen) -> Result<Vec<Submitted>> {
+pub fn submit(
+    client: &Client,
+    n_free: u32,
+    n_devices: u32,
+    screen: &Screen,
+) -> Result<Vec<Submitted>> {
     let mut submitted: Vec<Submitted> = Vec::new();
     let mut ids: Vec<(&str, String)> = Vec::new();
-    for part in parts(n_devices) {
+    for part in parts(n_free) {
         let after = part.after.and_then(|name| ids.iter().find(|(other, _)| *other == name));
         let create = JobCreate {
             command: vec!["sh".to_owned(), "-c".to_owned(), script(part.seconds)],

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gpool_client::Client;
+use gpool_model::DeviceState;
 
 use crate::errors;
 use crate::exit::Exit;
@@ -76,9 +77,15 @@ fn watch_signals() -> Result<Arc<AtomicBool>> {
 }
 
 fn play(client: &Client, interrupted: &AtomicBool, screen: &Screen) -> Result<()> {
-    let n_devices = client.gpus().map_err(Failure::from)?.items.len();
-    let n_devices = u32::try_from(n_devices).unwrap_or(u32::MAX);
-    let submitted = load::submit(client, n_devices, screen)?;
+    let gpus = client.gpus().map_err(Failure::from)?.items;
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    // What others use is left alone, so a job that asked for it as well would wait for them.
+    let n_free = count(gpus.iter().filter(|gpu| gpu.state == DeviceState::Free).count());
+    let n_devices = count(gpus.len());
+    if n_free < n_devices {
+        screen.data(&format!("{n_free} of {n_devices} GPUs are free; the demo uses those\n"))?;
+    }
+    let submitted = load::submit(client, n_free, n_devices, screen)?;
     let seen = watch::until_ended(client, &submitted, interrupted, screen)?;
     account::write(client, &submitted, &seen, screen)
 }
