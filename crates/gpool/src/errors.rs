@@ -75,6 +75,9 @@ own! {
     NEVER_ENDED = 227, EXIT_TIMED_OUT, "the jobs have not ended",
         "gpool wait waited for as long as --timeout allows. The jobs are not touched by that.";
     /// See the catalogue.
+    BAD_CONFIG = 229, EXIT_USAGE, "the settings can't be used",
+        "gpool up takes settings from the file that GPOOL_CONFIG names, else from ~/.config/gpool/gpool.toml, or /etc/gpool/gpool.toml as root. Its keys are name, devices, gpus, strategy and ignore_processes, each as the flag of up of that name; flags go before them. A key that is none is refused rather than ignored.";
+    /// See the catalogue.
     DEMO_FAILED = 228, EXIT_OTHER, "the demo or the benchmark did not work",
         "gpool demo and gpool bench start a cluster of their own in a temporary folder. It did not start, or a job that should have succeeded did not. gpool doctor shows what this machine lacks.";
     /// See the catalogue.

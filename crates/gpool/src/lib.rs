@@ -12,6 +12,7 @@ pub mod args;
 pub mod bench;
 pub mod caller;
 pub mod cli;
+pub mod config;
 pub mod demo;
 pub mod directives;
 pub mod entry;

@@ -83,6 +83,8 @@ impl Cluster {
             .arg(folder.path().join("state"))
             .arg("--socket")
             .arg(&socket)
+            // Settings of the machine are not for it.
+            .env("GPOOL_CONFIG", "/dev/null")
             // Ctrl-C is for the demo, which then ends its server properly.
             .process_group(0)
             .stdin(Stdio::null())

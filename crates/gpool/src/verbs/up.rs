@@ -19,6 +19,7 @@ use gpool_wire::{Gpu, Job, catalogue};
 
 use super::version::VERSION;
 use crate::args::values;
+use crate::config::Config;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -38,6 +39,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 const LOG_LINES: usize = 12;
 
 /// Start the server of this machine
+///
+/// Settings may also stand in gpool.toml: gpool help GP0229.
 #[derive(Debug, Clone, Default, Args)]
 pub struct UpArgs {
     /// Stay, instead of going into the background
@@ -69,11 +72,24 @@ pub struct UpArgs {
     tell_parent: bool,
 }
 
+impl UpArgs {
+    /// Takes from the settings what no flag says.
+    fn or(mut self, config: Config) -> Self {
+        self.name = self.name.or(config.name);
+        self.devices = self.devices.or(config.devices);
+        self.gpus = self.gpus.or(config.gpus);
+        self.strategy = self.strategy.or(config.strategy);
+        self.ignore_processes.extend(config.ignore_processes);
+        self
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// A server runs already, or the new one does not start.
 pub fn run(args: &UpArgs, session: &Session) -> Result {
+    let args = &args.clone().or(Config::find()?);
     // Read first, so that a slip of the pen is told before anything is started.
     let devices = args.devices.as_deref().unwrap_or("nvml");
     let devices = DevicesArg::parse(devices)

@@ -1,0 +1,107 @@
+//! The settings of a server that is started without flags: `gpool.toml`. Flags go before it.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::errors;
+use crate::failure::{Failure, Result};
+
+/// What may stand in the file; a key that is not here is refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// As `up --name`.
+    pub name: Option<String>,
+    /// As `up --devices`.
+    pub devices: Option<String>,
+    /// As `up --gpus`.
+    pub gpus: Option<String>,
+    /// As `up --strategy`.
+    pub strategy: Option<String>,
+    /// As `up --ignore-processes`.
+    #[serde(default)]
+    pub ignore_processes: Vec<String>,
+}
+
+const KEYS: [&str; 5] = ["name", "devices", "gpus", "strategy", "ignore_processes"];
+
+impl Config {
+    /// The settings of this user: the file that `GPOOL_CONFIG` names, or the usual one if it is
+    /// there.
+    ///
+    /// # Errors
+    /// It can't be read or understood; the message says where.
+    pub fn find() -> Result<Self> {
+        if let Some(named) = std::env::var_os("GPOOL_CONFIG").filter(|path| !path.is_empty()) {
+            return Self::read(Path::new(&named));
+        }
+        match usual_path() {
+            Some(path) if path.exists() => Self::read(&path),
+            _ => Ok(Self::default()),
+        }
+    }
+
+    fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let what = format!("can't read the settings {}: {error}", path.display());
+            Failure::new(errors::BAD_CONFIG, what).tip("unset GPOOL_CONFIG, or name a file")
+        })?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    fn parse(text: &str, shown: &str) -> Result<Self> {
+        toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+            let said = error.message().lines().next().unwrap_or_default();
+            let unknown =
+                said.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
+            let Some((key, _)) = unknown else {
+                return Failure::new(errors::BAD_CONFIG, format!("{shown}:{line}: {said}"))
+                    .tip("gpool help GP0229");
+            };
+            let what = format!("{shown}:{line}: there is no setting {key:?}");
+            let failure = Failure::new(errors::BAD_CONFIG, what)
+                .why(format!("there are {}", KEYS.join(", ")));
+            match gpool_wire::json::nearest(key, KEYS) {
+                Some(near) => failure.tip(format!("{near} = …")),
+                None => failure,
+            }
+        })
+    }
+}
+
+/// Where the file is looked for: the machine's for root, a user's own otherwise.
+fn usual_path() -> Option<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Some(PathBuf::from("/etc/gpool/gpool.toml"));
+    }
+    let set = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let folder = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    folder.map(|folder| folder.join("gpool/gpool.toml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_unknown_keys_are_refused_with_the_nearest() {
+        let config = Config::parse("devices = \"nvml\"\nignore_processes = [\"Xorg\"]\n", "f");
+        let config = config.expect("both keys are known");
+        assert_eq!(config.devices.as_deref(), Some("nvml"));
+        assert_eq!(config.ignore_processes, ["Xorg"]);
+        let failure =
+            Config::parse("name = \"lab1\"\ndevces = \"nvml\"\n", "f").expect_err("a slip");
+        insta::assert_snapshot!(failure.text(false), @r#"
+        error: f:2: there is no setting "devces"
+          why  there are name, devices, gpus, strategy, ignore_processes
+          try  devices = …
+          GP0229 · gpool help GP0229
+        "#);
+        let failure = Config::parse("gpus = 3\n", "f").expect_err("a number");
+        assert!(failure.what().starts_with("f:1: "), "{}", failure.what());
+        assert!(Config::parse("gpus = ", "f").is_err());
+    }
+}
