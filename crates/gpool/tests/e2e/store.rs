@@ -107,7 +107,7 @@ fn a_backup_is_made_while_it_runs_and_used_elsewhere() {
     ran.refused(1, &[other.state().to_str().unwrap()]);
     // A damaged backup is no backup.
     let mut bytes = std::fs::read(&file).unwrap();
-    for at in places(&bytes.clone(), b"\"true\"") {
+    for at in places(&bytes.clone(), b"\"default\"") {
         bytes[at + 1] ^= 1;
     }
     assert!(bytes != std::fs::read(&file).unwrap());
