@@ -3,8 +3,11 @@
 
 mod check;
 mod document;
+mod fuzz;
+mod kill;
 mod layering;
 mod need;
+mod sim;
 mod step;
 mod test;
 mod tidy;
@@ -18,6 +21,9 @@ usage: cargo xtask <command>
   test    install what the tests need and run all of them
   check   format, lints, documentation, layering, tidiness, dependencies
   ci      check, then test: what must pass before a change is merged
+  sim     simulate with faults; `cargo xtask sim --help` lists its options
+  kill    kill -9 the real binary under load, [--rounds N] [--seed N]
+  fuzz    fuzz every parser of what users send, [--seconds N] [TARGET]…
 ";
 
 fn main() -> ExitCode {
@@ -28,13 +34,16 @@ fn main() -> ExitCode {
         ["test"] => test().map(|summary| summary.all_passed()),
         ["check"] => check().map(|failed| failed.is_empty()),
         ["ci"] => ci(),
+        ["sim", rest @ ..] => sim::run(rest),
+        ["kill", rest @ ..] => kill::run(rest),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(true)
         }
         [] => return usage_error("no command was given"),
         [word] => return usage_error(&format!("unknown command {word:?}")),
-        [_, ..] => return usage_error("a command takes no arguments"),
+        [word, ..] => return usage_error(&format!("{word} takes no arguments, or is no command")),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

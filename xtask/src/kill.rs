@@ -1,0 +1,27 @@
+//! `cargo xtask kill`: more of the kills that the tests do to the real binary.
+
+use anyhow::bail;
+
+use crate::step;
+
+/// Runs the kill tests for so many rounds.
+///
+/// # Errors
+/// If an argument is not known, or cargo cannot be started.
+pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
+    let mut command = step::cargo(&["test", "--locked", "--package", "gpool", "--test", "e2e"]);
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let variable = match *argument {
+            "--rounds" => "GPOOL_KILL_ROUNDS",
+            "--seed" => "GPOOL_TEST_SEED",
+            other => bail!("unknown argument {other:?}; there are --rounds N and --seed N"),
+        };
+        let Some(value) = rest.next().filter(|it| it.parse::<u64>().is_ok()) else {
+            bail!("{argument} needs a number");
+        };
+        command.env(variable, value);
+    }
+    command.args(["kill::", "--", "--nocapture"]);
+    step::succeeds("kills", command)
+}
