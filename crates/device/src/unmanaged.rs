@@ -99,7 +99,9 @@ impl UnmanagedGrace {
             let last = Last { processes: found, clean_since: None };
             self.devices.insert(device.clone(), last);
         } else if let Some(last) = self.devices.get_mut(device) {
-            let since = *last.clean_since.get_or_insert(now);
+            // A clock that was set back must not keep a clean device until it has caught up.
+            let since = last.clean_since.filter(|since| *since <= now).unwrap_or(now);
+            last.clean_since = Some(since);
             if now.since(since) >= self.grace {
                 self.devices.remove(device);
             }
@@ -170,5 +172,15 @@ mod tests {
         assert_eq!(grace.observe(&gpu, vec![], at(15)).len(), 1, "the grace starts anew");
         assert_eq!(grace.observe(&gpu, vec![], at(19)).len(), 1);
         assert!(grace.observe(&gpu, vec![], at(20)).is_empty());
+    }
+
+    #[test]
+    fn a_clock_set_back_keeps_a_clean_device_for_one_grace_more() {
+        let mut grace = UnmanagedGrace::default();
+        let gpu = DeviceUuid::new("GPU-a");
+        grace.observe(&gpu, vec![process(3, "python")], at(4000));
+        assert_eq!(grace.observe(&gpu, vec![], at(4001)).len(), 1);
+        assert_eq!(grace.observe(&gpu, vec![], at(402)).len(), 1, "the clock was set back");
+        assert!(grace.observe(&gpu, vec![], at(407)).is_empty());
     }
 }

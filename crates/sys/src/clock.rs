@@ -1,11 +1,15 @@
 //! The two clocks: what people read, and what lengths of time are measured by.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Milliseconds since 1970-01-01 UTC; may jump when somebody sets the clock.
+/// Milliseconds since 1970-01-01 UTC; may jump when somebody sets the clock. Asked of the C
+/// library, as the rest of the program does, so that a library put before it can shift all of it.
 #[must_use]
 pub fn unix_ms() -> u64 {
-    millis(clock_gettime(ClockId::Realtime))
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Milliseconds since the kernel started, time asleep included; never jumps.
