@@ -45,6 +45,8 @@ pub struct Capabilities {
     pub processes: Held,
     /// How CPU time is limited.
     pub cpu: Held,
+    /// Whether a job can be kept from opening GPUs that it was not given. This version can't.
+    pub devices: bool,
     /// Whether processes can be named without races (Linux 5.3).
     pub pidfd: bool,
     /// Whether a reboot can be told (`/proc/sys/kernel/random/boot_id`).
@@ -77,6 +79,7 @@ impl Capabilities {
             memory: held(site.controllers.memory, site.memory_v1.is_some(), Held::ProcessLimit),
             processes: held(site.controllers.pids, site.pids_v1.is_some(), Held::ProcessLimit),
             cpu: held(site.controllers.cpu, false, Held::No),
+            devices: false,
             pidfd: matches!(pidfd::open(std::process::id()), Ok(Some(_))),
             boot_id: !proc::boot_id().is_empty(),
             born_in_cgroup: site.unified.is_some() && child::can_be_born_in_cgroup(),
@@ -103,6 +106,12 @@ impl Capabilities {
         }
         if self.cpu == Held::No {
             warnings.push("no cpu controller: --cpus is booked and not enforced");
+        }
+        if !self.devices {
+            warnings.push(
+                "no device isolation: jobs are told their GPUs by CUDA_VISIBLE_DEVICES, which is \
+                 advice; one that ignores it is seen and shown as a stray, and not prevented",
+            );
         }
         if !self.pidfd {
             warnings.push("no pidfd (Linux before 5.3): gpool can't run jobs on this machine");
@@ -134,6 +143,6 @@ mod tests {
     fn a_machine_without_groups_is_warned_of() {
         let found = Capabilities::with(&Site::default());
         assert_eq!((found.kill, found.memory), (Held::ProcessTree, Held::ProcessLimit));
-        assert_eq!(found.warnings().len(), 4);
+        assert_eq!(found.warnings().len(), 5);
     }
 }

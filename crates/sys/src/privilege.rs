@@ -42,6 +42,7 @@ pub fn become_user(uid: u32, gid: u32) -> Result<(), NotBecome> {
     if uid == 0 {
         return Ok(());
     }
+    drop_capabilities().map_err(at("give up capabilities"))?;
     rustix::thread::set_no_new_privs(true)
         .map_err(|error| NotBecome { step: "forbid new privileges", error: error.into() })?;
     // SAFETY: plain numbers go in. It must be impossible to come back.
@@ -61,6 +62,20 @@ fn drop_bounding_set() {
             return;
         }
     }
+}
+
+/// Empties all sets of this process. Becoming another user does so for most, unless whoever started
+/// the server asked the kernel not to (`securebits`), and never for the inheritable set.
+fn drop_capabilities() -> io::Result<()> {
+    /// The kernel's `_LINUX_CAPABILITY_VERSION_3`: 64 capabilities in two parts.
+    const VERSION: u32 = 0x2008_0522;
+    let mut header = [VERSION, 0];
+    // Two times effective, permitted and inheritable.
+    let none = [0_u32; 6];
+    // SAFETY: both are as long as the version says. The header may be written to, and is ours; the
+    // rest is only read.
+    let done = unsafe { libc::syscall(libc::SYS_capset, header.as_mut_ptr(), none.as_ptr()) };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Sets a resource limit by the kernel's number; `None` is unlimited. A process that may not raise
