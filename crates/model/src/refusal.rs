@@ -82,6 +82,15 @@ pub enum Refusal {
         /// The user id that it can run jobs of.
         only: u32,
     },
+    /// The user has as many jobs that have not ended as one user may have.
+    TooManyJobs {
+        /// How many there are already.
+        n_found: u64,
+        /// How many came with the request.
+        n_asked: u64,
+        /// How many there may be.
+        most: u64,
+    },
     /// A user asked for a higher priority than users may.
     PriorityTooHigh {
         /// Asked.
@@ -198,6 +207,7 @@ impl Refusal {
             Self::NotPermitted { .. } => 501,
             Self::PriorityTooHigh { .. } => 502,
             Self::CannotRunAs { .. } => 504,
+            Self::TooManyJobs { .. } => 505,
             Self::NoSuchJob { .. } => 601,
             Self::NoSuchProject { .. } => 602,
             Self::NoSuchNode { .. } => 603,

@@ -80,6 +80,17 @@ catalogue! {
     BODY_TIMEOUT = 110, EXIT_TIMED_OUT, 408, "the request came too slowly",
         "The server waited for the rest of the request and did not get it. Nothing was done. Try \
          again.";
+    HEADERS_TOO_LARGE = 111, EXIT_USAGE, 431, "the request's headers are too large",
+        "The first line and the headers of a request may have 16 kB together. Put what is large \
+         into the body, or ask for less at once.";
+    TOO_MANY_REQUESTS = 112, EXIT_OTHER, 429, "too many requests",
+        "One user may send a limited number of requests a second, so that a runaway script does \
+         not slow others down. Nothing was done; the header Retry-After says when to try again, \
+         and the gpool command waits and tries again by itself for a while. Use one call for many \
+         jobs: `gpool submit --from-jsonl`, `gpool wait 1 2 3`, `gpool events`.";
+    ENCODED_BODY = 113, EXIT_USAGE, 415, "the body is compressed",
+        "Requests are taken as they are: no Content-Encoding but identity. A few compressed bytes \
+         could become more than the server's memory.";
     SCRIPT_MISSING = 201, EXIT_USAGE, 400, "the script can't be read",
         "The script named on the command line does not exist, is a directory, or may not be read. \
          To run a program rather than a script, put it after two dashes: gpool submit -- program \
@@ -141,6 +152,10 @@ catalogue! {
         "A server that runs without root runs jobs as its own user, and nobody else's. A server \
          of root runs everybody's jobs, each as whoever submitted it; `gpool up` starts one of \
          your own.";
+    TOO_MANY_JOBS = 505, EXIT_CONFLICT, 429, "you have too many jobs",
+        "One user may have a limited number of jobs that have not ended, so that the queue has \
+         room for others. Cancel what is not needed, or submit the rest when some have ended. \
+         Whose server it is sets the limit as user_jobs_max in gpool.toml.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
         "No job has that id, neither living nor in the archive. `gpool queue --state all` lists \
          all there are.";

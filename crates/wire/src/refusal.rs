@@ -30,6 +30,9 @@ impl From<&Refusal> for Problem {
             Refusal::CannotRunAs { only, .. } => problem
                 .because(format!("it runs without root, and so only jobs of its user (uid {only})"))
                 .try_this("gpool up   (a server of your own)"),
+            Refusal::TooManyJobs { n_found, n_asked, .. } => problem
+                .because(format!("you have {n_found}, and this would add {n_asked}"))
+                .try_this("gpool queue   (cancel what is not needed, or wait until some have ended)"),
             Refusal::PriorityTooHigh { most, .. } => {
                 problem.because(format!("users may ask for at most {most}")).try_this("--prio 0")
             }
@@ -92,6 +95,9 @@ fn what(refusal: &Refusal) -> String {
         }
         Refusal::NotPermitted { what } => format!("you may not {what}"),
         Refusal::CannotRunAs { user, .. } => format!("this server can't run jobs of {user}"),
+        Refusal::TooManyJobs { most, .. } => {
+            format!("one user may have {most} jobs that have not ended")
+        }
         Refusal::PriorityTooHigh { asked, .. } => {
             format!("priority {asked} is higher than you may ask for")
         }

@@ -197,6 +197,7 @@ impl World {
 
     fn index(&mut self, row: &JobRow) {
         *self.n_by_state.entry(row.job.phase.state()).or_default() += 1;
+        *self.n_by_uid.entry(row.spec.owner.uid).or_default() += 1;
         match &row.job.phase {
             Phase::Pending { since } => {
                 let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
@@ -228,6 +229,12 @@ impl World {
             *n -= 1;
             if *n == 0 {
                 self.n_by_state.remove(&state);
+            }
+        }
+        if let Some(n) = self.n_by_uid.get_mut(&row.spec.owner.uid) {
+            *n -= 1;
+            if *n == 0 {
+                self.n_by_uid.remove(&row.spec.owner.uid);
             }
         }
         match &row.job.phase {

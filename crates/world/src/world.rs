@@ -64,6 +64,8 @@ pub struct World {
     /// Waiting and held jobs by each job that they wait for.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
+    /// Jobs that have not ended, by user.
+    pub(crate) n_by_uid: BTreeMap<u32, u64>,
     /// Ends of the jobs that left memory last, for dependencies on them.
     pub(crate) recent_ends: BTreeMap<JobId, Outcome>,
     pub(crate) recent_order: std::collections::VecDeque<JobId>,
@@ -94,6 +96,7 @@ impl World {
             holding: BTreeSet::new(),
             dependents: BTreeMap::new(),
             n_by_state: BTreeMap::new(),
+            n_by_uid: BTreeMap::new(),
             recent_ends: BTreeMap::new(),
             recent_order: std::collections::VecDeque::new(),
             requests: BTreeMap::new(),
@@ -236,6 +239,12 @@ impl World {
     #[must_use]
     pub fn n_by_state(&self) -> &BTreeMap<JobState, u64> {
         &self.n_by_state
+    }
+
+    /// How many jobs of a user have not ended.
+    #[must_use]
+    pub fn n_of_user(&self, uid: u32) -> u64 {
+        self.n_by_uid.get(&uid).copied().unwrap_or(0)
     }
 
     /// Shapes that have pending jobs, in the order of their rows.
