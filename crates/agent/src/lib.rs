@@ -10,6 +10,8 @@
 mod agent;
 mod context;
 mod environment;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod layout;
 mod message;
 pub mod nursery;

@@ -40,7 +40,7 @@ pub(crate) struct Claimant {
 /// One line of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
-enum Line {
+pub(crate) enum Line {
     Claimed(Claimant),
     Started { pid: u32, at: Timestamp },
     Ended(TaskEnd),
@@ -61,6 +61,29 @@ pub(crate) struct Record {
     pub started: Option<(u32, Timestamp)>,
     /// How it ended.
     pub ended: Option<TaskEnd>,
+}
+
+impl Record {
+    /// What the bytes of a claim say.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        // What is not text is no line either.
+        let text = String::from_utf8_lossy(bytes);
+        let mut record: Option<Self> = None;
+        for line in text.split_inclusive('\n').map_while(parse) {
+            match (line, &mut record) {
+                (Line::Claimed(claimant), None) => {
+                    record = Some(Self { claimant, started: None, ended: None });
+                }
+                (Line::Started { pid, at }, Some(record)) => record.started = Some((pid, at)),
+                // The first end is the end.
+                (Line::Ended(end), Some(record)) if record.ended.is_none() => {
+                    record.ended = Some(end);
+                }
+                _ => break,
+            }
+        }
+        record
+    }
 }
 
 impl Claimant {
@@ -124,8 +147,7 @@ impl Claim {
 
     fn append(&mut self, line: &Line) -> io::Result<()> {
         let json = serde_json::to_string(line).map_err(io::Error::other)?;
-        let text = format!("{:016x} {json}\n", checksum(json.as_bytes()));
-        self.file.write_all(text.as_bytes())
+        self.file.write_all(with_checksum(&json).as_bytes())
     }
 }
 
@@ -167,34 +189,22 @@ impl Found {
 
     /// What it says, up to the first line that is not whole; `None` if not even who claimed it.
     pub fn read(&self) -> io::Result<Option<Record>> {
-        let mut text = String::new();
         let mut file = &self.file;
         io::Seek::rewind(&mut file)?;
-        // What is not text is no line either.
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        text.push_str(&String::from_utf8_lossy(&bytes));
-        let mut record: Option<Record> = None;
-        for line in text.split_inclusive('\n').map_while(parse) {
-            match (line, &mut record) {
-                (Line::Claimed(claimant), None) => {
-                    record = Some(Record { claimant, started: None, ended: None });
-                }
-                (Line::Started { pid, at }, Some(record)) => record.started = Some((pid, at)),
-                // The first end is the end.
-                (Line::Ended(end), Some(record)) if record.ended.is_none() => {
-                    record.ended = Some(end);
-                }
-                _ => break,
-            }
-        }
-        Ok(record)
+        Ok(Record::read(&bytes))
     }
 
     /// Notes the end in place of a claimant that is gone.
     pub fn ended(self, end: &TaskEnd) -> io::Result<()> {
         Claim { file: self.file }.ended(end)
     }
+}
+
+/// A line as it stands in the file.
+pub(crate) fn with_checksum(json: &str) -> String {
+    format!("{:016x} {json}\n", checksum(json.as_bytes()))
 }
 
 fn parse(line: &str) -> Option<Line> {

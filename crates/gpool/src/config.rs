@@ -50,7 +50,11 @@ impl Config {
         Self::parse(&text, &path.display().to_string())
     }
 
-    fn parse(text: &str, shown: &str) -> Result<Self> {
+    /// Reads what stands in a file, which messages call `shown`.
+    ///
+    /// # Errors
+    /// It can't be understood; the message says where.
+    pub fn parse(text: &str, shown: &str) -> Result<Self> {
         toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;

@@ -47,7 +47,11 @@ impl Script {
         Self::check(path, contents(path, &mut file)?)
     }
 
-    fn check(path: &str, bytes: Vec<u8>) -> Result<Self> {
+    /// Takes what was read from that path.
+    ///
+    /// # Errors
+    /// It is no text, empty or without a `#!` line.
+    pub fn check(path: &str, bytes: Vec<u8>) -> Result<Self> {
         if bytes.starts_with(b"\x7fELF") {
             return Err(Failure::new(
                 SCRIPT_NOT_RUNNABLE,

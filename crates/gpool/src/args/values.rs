@@ -2,13 +2,17 @@
 
 use gpool_model::{GpuRequest, Millis, Refusal, gpu::GpuRequestError, parse};
 
-use gpool_wire::Problem;
 use gpool_wire::check::{checked_name, checked_note};
+use gpool_wire::{Problem, catalogue};
 
+use crate::failure::{self, Failure};
 use crate::reference::Reference;
 
 /// Lowest and highest priority there is; what a caller may ask for is the server's to say.
 pub const PRIORITY_MAX: i32 = 1000;
+
+/// More devices than this no node has.
+const DEVICES_MAX: usize = 4096;
 
 /// A request for GPUs, kept as written.
 ///
@@ -125,6 +129,46 @@ pub fn references(text: &str) -> Result<References, String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct References(pub Vec<Reference>);
 
+/// GPUs of a node by index or UUID, ranges written out: `0-3`, `0,2`; or `all`.
+///
+/// # Errors
+/// It names none, or more than a node can have.
+pub fn devices(text: &str) -> failure::Result<Vec<String>> {
+    let invalid = |what| Failure::new(catalogue::INVALID, format!("--gpus: {what}"));
+    let is_word = |part: &&str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let parts: Vec<&str> = text.split(',').collect();
+    if !parts.iter().all(is_word) {
+        let failure = invalid(format!("{:?} names no GPUs", beginning(text)));
+        return Err(failure.tip("--gpus 0-3, 0,2 or all"));
+    }
+    let mut devices = Vec::new();
+    for part in parts {
+        match part.split_once('-').map(|(a, b)| (a.parse::<u32>(), b.parse::<u32>())) {
+            Some((Ok(first), Ok(last))) if first <= last && last - first < 1024 => {
+                devices.extend((first..=last).map(|index| index.to_string()));
+            }
+            Some((Ok(_), Ok(_))) => {
+                let failure = invalid(format!("{:?} is no range of GPUs", beginning(part)));
+                return Err(failure.tip("--gpus 0-3"));
+            }
+            // A UUID has dashes too.
+            _ => devices.push(part.to_owned()),
+        }
+        if devices.len() > DEVICES_MAX {
+            let what = format!("{:?} names more than {DEVICES_MAX} GPUs", beginning(text));
+            return Err(invalid(what).tip("--gpus all"));
+        }
+    }
+    Ok(devices)
+}
+
+/// As much of a bad value as a message repeats.
+fn beginning(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
 /// Text without control characters at its ends, not empty.
 ///
 /// # Errors
@@ -135,4 +179,21 @@ pub fn filled(text: &str) -> Result<String, String> {
 
 fn not_zero(text: &str, is_zero: bool, instead: &str) -> Result<String, String> {
     if is_zero { Err(format!("{text:?} is nothing; {instead}")) } else { Ok(text.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_are_written_in_ranges() {
+        assert_eq!(devices("0-2,5").as_deref(), Ok(&["0", "1", "2", "5"].map(str::to_owned)[..]));
+        assert_eq!(devices("all").as_deref(), Ok(&["all".to_owned()][..]));
+        assert_eq!(devices("GPU-1-2").as_deref(), Ok(&["GPU-1-2".to_owned()][..]));
+        for text in ["", "0,,1", "3-1", "0-99999", "a b"] {
+            assert!(devices(text).is_err(), "{text}");
+        }
+        let failure = devices(&["0-1023"; 5].join(",")).expect_err("more than any node has");
+        assert!(failure.what().contains("more than 4096"), "{}", failure.what());
+    }
 }

@@ -99,7 +99,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         state_dir: state_dir(args.state_dir.as_deref())?,
         socket,
         node: NodeName::new(args.name.clone().map_or_else(host_name, Ok)?),
-        allowed: args.gpus.as_deref().map(allowed).transpose()?,
+        allowed: args.gpus.as_deref().map(values::devices).transpose()?,
         strategy: args.strategy.as_deref().map(strategy).transpose()?,
         find_account: crate::serve::find_account,
     };
@@ -114,32 +114,6 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
     let log = config.state_dir.join("server.log");
     start(args, &config, &log)?;
     if session.screen.quiet { Ok(Exit::OK) } else { say(&config, session) }
-}
-
-fn allowed(text: &str) -> Result<Vec<String>> {
-    let is_word = |part: &&str| {
-        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-    };
-    let parts: Vec<&str> = text.split(',').collect();
-    if !parts.iter().all(is_word) {
-        let what = format!("--gpus: {text:?} names no GPUs");
-        return Err(Failure::new(catalogue::INVALID, what).tip("--gpus 0-3, 0,2 or all"));
-    }
-    let mut devices = Vec::new();
-    for part in parts {
-        match part.split_once('-').map(|(a, b)| (a.parse::<u32>(), b.parse::<u32>())) {
-            Some((Ok(first), Ok(last))) if first <= last && last - first < 1024 => {
-                devices.extend((first..=last).map(|index| index.to_string()));
-            }
-            Some((Ok(_), Ok(_))) => {
-                let what = format!("--gpus: {part:?} is no range of GPUs");
-                return Err(Failure::new(catalogue::INVALID, what).tip("--gpus 0-3"));
-            }
-            // A UUID has dashes too.
-            _ => devices.push(part.to_owned()),
-        }
-    }
-    Ok(devices)
 }
 
 fn strategy(text: &str) -> Result<DeviceStrategy> {
@@ -424,16 +398,6 @@ mod tests {
         assert_eq!(refused(&["a (b)".to_owned()]).code(), Some(errors::NOT_STARTED));
         let failure = from_log("signal: 9", "one\ntwo\n");
         assert!(failure.text(false).contains("(signal: 9)\n  why  one\n       two\n"));
-    }
-
-    #[test]
-    fn allowed_gpus_are_written_in_ranges() {
-        assert_eq!(allowed("0-2,5").as_deref(), Ok(&["0", "1", "2", "5"].map(str::to_owned)[..]));
-        assert_eq!(allowed("all").as_deref(), Ok(&["all".to_owned()][..]));
-        assert_eq!(allowed("GPU-1-2").as_deref(), Ok(&["GPU-1-2".to_owned()][..]));
-        for text in ["", "0,,1", "3-1", "0-99999", "a b"] {
-            assert!(allowed(text).is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ async fn carry_out(api: &Api, caller: Caller, command: Command) -> Changed {
     }
 }
 
-fn selected(ids: &[String]) -> Result<Vec<JobId>, ApiError> {
+pub(crate) fn selected(ids: &[String]) -> Result<Vec<JobId>, ApiError> {
     if ids.is_empty() {
         let why = "it names no job; write {\"jobs\": [\"17\"]}".to_owned();
         return Err(Refusal::Invalid { field: "jobs".to_owned(), why }.into());

@@ -152,7 +152,7 @@ fn limits_of(pid: u32, uid: u32) -> Option<Vec<Limit>> {
     Some(parse_limits(&limits))
 }
 
-fn parse_limits(text: &str) -> Vec<Limit> {
+pub(crate) fn parse_limits(text: &str) -> Vec<Limit> {
     let number = |word: &str| match word {
         "unlimited" => Some(None),
         digits => digits.parse().ok().map(Some),

@@ -60,7 +60,8 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     check_type(&headers, &["application/jsonl", "application/x-ndjson", "application/json"])?;
     let key_name = submit::key_name(&headers)?;
-    let lines = Lines::new(api.handle.clone(), asker.clone(), dry_run);
+    let store = (!dry_run).then(|| api.handle.clone());
+    let lines = Lines::new(store, asker.clone());
     let (jobs, numbers, digest) = read(body, lines).await?;
     let key: Option<RequestKey> = key_name.map(|name| submit::key(name, digest));
     let command = Command::Submit { jobs, key, ends: Vec::new(), dry_run };
@@ -130,29 +131,28 @@ fn has_defaults(line: &[u8]) -> bool {
 }
 
 /// Lines on their way to jobs.
-struct Lines {
-    handle: CoreHandle,
+pub(crate) struct Lines {
+    /// Where environments and scripts are stored; `None` where jobs are only asked about.
+    store: Option<CoreHandle>,
     asker: Arc<Asker>,
-    dry_run: bool,
     /// Bytes that came and are no whole line yet.
-    gathered: Vec<u8>,
+    pub(crate) gathered: Vec<u8>,
     hasher: blake3::Hasher,
     n_lines: u64,
     defaults: Option<JobCreate>,
     /// Where the environment is that a line without one of its own has, by file mode mask.
     usual_context: Option<(Option<u32>, BlobId)>,
     contexts: BTreeSet<BlobId>,
-    jobs: Vec<NewJob>,
+    pub(crate) jobs: Vec<NewJob>,
     /// The line of each.
-    numbers: Vec<u64>,
+    pub(crate) numbers: Vec<u64>,
 }
 
 impl Lines {
-    fn new(handle: CoreHandle, asker: Arc<Asker>, dry_run: bool) -> Self {
+    pub(crate) fn new(store: Option<CoreHandle>, asker: Arc<Asker>) -> Self {
         Self {
-            handle,
+            store,
             asker,
-            dry_run,
             gathered: Vec::new(),
             hasher: blake3::Hasher::new(),
             n_lines: 0,
@@ -170,7 +170,7 @@ impl Lines {
         tokio::task::spawn_blocking(work).await.map_err(internal)?
     }
 
-    fn take(&mut self, is_last: bool) -> Result<(), ApiError> {
+    pub(crate) fn take(&mut self, is_last: bool) -> Result<(), ApiError> {
         let whole = match self.gathered.iter().rposition(|byte| *byte == b'\n') {
             _ if is_last => self.gathered.len(),
             Some(end) => end + 1,
@@ -227,10 +227,8 @@ impl Lines {
             job.fill_from(defaults);
         }
         let mut checked = job.check(&self.asker.home)?;
-        if self.dry_run {
-            return Ok(context::not_stored(checked));
-        }
-        let blobs = self.handle.blobs();
+        let Some(store) = &self.store else { return Ok(context::not_stored(checked)) };
+        let blobs = store.blobs();
         let script = match &checked.script {
             Some(script) => Some(context::put(blobs, &script.bytes)?),
             None => None,

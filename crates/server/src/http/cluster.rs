@@ -21,7 +21,7 @@ use super::listing::n_ended;
 use crate::handle::{StopRequest, View};
 
 /// More devices than this no node has.
-const RANGE_MAX: u32 = 4096;
+const DEVICES_MAX: u32 = 4096;
 
 /// Every device, what it does, and who has it.
 #[utoipa::path(
@@ -104,7 +104,8 @@ async fn only_node(api: &Api) -> Result<NodeName, Refusal> {
 }
 
 /// The devices of a list, ranges written out; `None` for all.
-fn devices_of(written: &[String]) -> Result<Option<Vec<String>>, Refusal> {
+pub(crate) fn devices_of(written: &[String]) -> Result<Option<Vec<String>>, Refusal> {
+    let invalid = |why| Refusal::Invalid { field: "devices".to_owned(), why };
     let mut devices = Vec::new();
     for text in written {
         if text == "all" && written.len() == 1 {
@@ -115,13 +116,15 @@ fn devices_of(written: &[String]) -> Result<Option<Vec<String>>, Refusal> {
             None => devices.push(text.clone()),
             Some((from, to)) => {
                 let range = from.parse::<u32>().ok().zip(to.parse::<u32>().ok());
+                let range = range.filter(|(from, to)| from <= to && *to < DEVICES_MAX);
                 let (from, to) =
-                    range.filter(|(from, to)| from <= to && *to < RANGE_MAX).ok_or_else(|| {
-                        let why = format!("{text:?} is no range; write 2-5");
-                        Refusal::Invalid { field: "devices".to_owned(), why }
-                    })?;
+                    range.ok_or_else(|| invalid(format!("{text:?} is no range; write 2-5")))?;
                 devices.extend((from..=to).map(|index| index.to_string()));
             }
+        }
+        // Within the loop: a small request may name ranges that fill the memory.
+        if devices.len() > DEVICES_MAX as usize {
+            return Err(invalid(format!("it names more than {DEVICES_MAX}; write each once")));
         }
     }
     Ok(Some(devices))
@@ -297,4 +300,22 @@ pub(crate) async fn shutdown(
     tracing::info!(user = %asker.caller.owner.user, now, "asked to stop");
     api.handle.stop(request);
     Ok(accepted())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_devices_is_written_out_and_never_longer_than_a_node() {
+        let devices = |written: &[&str]| {
+            devices_of(&written.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+        };
+        let words = ["GPU-1-2", "0", "1", "2"].map(str::to_owned);
+        assert_eq!(devices(&["GPU-1-2", "0-2"]), Ok(Some(words.to_vec())));
+        assert_eq!(devices(&["all"]), Ok(None));
+        assert!(devices(&["2-1"]).is_err());
+        assert!(devices(&["0-4095"]).is_ok());
+        assert!(devices(&["0-4095", "0-4095"]).is_err());
+    }
 }

@@ -126,16 +126,21 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        match Query::<T>::try_from_uri(&parts.uri) {
-            Ok(Query(params)) => Ok(Self(params)),
-            Err(rejection) => {
-                let error = std::error::Error::source(&rejection).map(ToString::to_string);
-                let what = error.unwrap_or_else(|| rejection.to_string());
-                // It is told of as `name: unknown field …`.
-                let unknown = what.split_once(": ").filter(|(_, rest)| rest.starts_with("unknown"));
-                let what = unknown.map_or(what.as_str(), |(_, rest)| rest);
-                Err(json::refuse_data(what, " in the query").into())
-            }
+        Ok(Self(params(&parts.uri)?))
+    }
+}
+
+/// Reads what stands after the `?`.
+pub(crate) fn params<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    match Query::<T>::try_from_uri(uri) {
+        Ok(Query(params)) => Ok(params),
+        Err(rejection) => {
+            let error = std::error::Error::source(&rejection).map(ToString::to_string);
+            let what = error.unwrap_or_else(|| rejection.to_string());
+            // It is told of as `name: unknown field …`.
+            let unknown = what.split_once(": ").filter(|(_, rest)| rest.starts_with("unknown"));
+            let what = unknown.map_or(what.as_str(), |(_, rest)| rest);
+            Err(json::refuse_data(what, " in the query"))
         }
     }
 }

@@ -108,8 +108,7 @@ impl Feed {
 
     /// The place that an id stands for, if it is one of this server.
     pub fn place_of(&self, id: &str) -> Option<u64> {
-        let (epoch, number) = id.split_once('-')?;
-        (epoch.parse() == Ok(self.epoch)).then(|| number.parse().ok())?
+        place_of(self.epoch, id)
     }
 
     fn id(&self, number: u64) -> String {
@@ -141,4 +140,9 @@ impl Feed {
         let ends = JobState::ALL.into_iter().filter(|state| state.is_end());
         (ring.n_started, ends.map(|state| (state, ring.n_ended[state as usize])).collect())
     }
+}
+
+pub(crate) fn place_of(epoch: u64, id: &str) -> Option<u64> {
+    let (of, number) = id.split_once('-')?;
+    (of.parse() == Ok(epoch)).then(|| number.parse().ok())?
 }

@@ -132,7 +132,7 @@ pub(crate) async fn edit(
 }
 
 /// The version in a tag; `None` for `*`, which any will do.
-fn version_of(tag: &str) -> Result<Option<u64>, Refusal> {
+pub(crate) fn version_of(tag: &str) -> Result<Option<u64>, Refusal> {
     if tag.trim() == "*" {
         return Ok(None);
     }

@@ -41,7 +41,7 @@ pub(crate) struct ListParams {
 
 /// Where a page begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cursor {
+pub(crate) enum Cursor {
     /// With the first living job after this one.
     Living(Option<JobId>),
     /// With the last ended job before this number.
@@ -211,7 +211,7 @@ fn invalid(field: &str, why: String) -> Refusal {
     Refusal::Invalid { field: field.to_owned(), why }
 }
 
-fn limit(asked: Option<u32>) -> Result<usize, Refusal> {
+pub(crate) fn limit(asked: Option<u32>) -> Result<usize, Refusal> {
     let limit = asked.unwrap_or(LIMIT_DEFAULT);
     if (1..=LIMIT_MAX).contains(&limit) {
         return Ok(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -219,7 +219,7 @@ fn limit(asked: Option<u32>) -> Result<usize, Refusal> {
     Err(invalid("limit", format!("{limit} is not between 1 and {LIMIT_MAX}")))
 }
 
-fn states(asked: Option<&str>) -> Result<BTreeSet<JobState>, Refusal> {
+pub(crate) fn states(asked: Option<&str>) -> Result<BTreeSet<JobState>, Refusal> {
     let mut states = BTreeSet::new();
     for word in asked.unwrap_or("active").split(',').map(str::trim) {
         match word {
@@ -246,7 +246,7 @@ fn no_state(word: &str) -> Refusal {
     invalid("state", why)
 }
 
-fn cursor_of(text: &str) -> Result<Cursor, Refusal> {
+pub(crate) fn cursor_of(text: &str) -> Result<Cursor, Refusal> {
     let bad = || invalid("cursor", "it is not the next_cursor of a page".to_owned());
     match text.split_once(':').ok_or_else(bad)? {
         ("living", id) => id.parse().map(|id| Cursor::Living(Some(id))).map_err(|_| bad()),
@@ -258,7 +258,7 @@ fn cursor_of(text: &str) -> Result<Cursor, Refusal> {
     }
 }
 
-fn in_text(cursor: Cursor) -> String {
+pub(crate) fn in_text(cursor: Cursor) -> String {
     match cursor {
         Cursor::Living(None) => "living:0".to_owned(),
         Cursor::Living(Some(id)) => format!("living:{id}"),

@@ -130,7 +130,7 @@ fn has_run(phase: &Phase) -> bool {
     matches!(phase, Phase::Ended(end) if end.started_at.is_some())
 }
 
-fn since_of(text: &str) -> Result<Timestamp, Refusal> {
+pub(crate) fn since_of(text: &str) -> Result<Timestamp, Refusal> {
     let time: Result<Time, _> = text.parse();
     time.map(|time| time.0)
         .map_err(|error| Refusal::Invalid { field: "since".to_owned(), why: error.to_string() })

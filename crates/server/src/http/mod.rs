@@ -10,6 +10,8 @@ mod context;
 mod events;
 mod extract;
 mod feed;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod health;
 mod jobs;
 mod listing;
