@@ -50,17 +50,16 @@ pub(super) enum Heard {
 }
 
 impl Link {
-    pub(super) fn new(task: TaskId, layout: &Layout, socket: OwnedFd) -> rustix::io::Result<Self> {
+    /// `input` is what was read from the socket and not used.
+    pub(super) fn new(
+        task: TaskId,
+        layout: &Layout,
+        socket: OwnedFd,
+        input: Vec<u8>,
+    ) -> rustix::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(layout.state(), flags, Mode::empty())?;
-        Ok(Self {
-            task,
-            folder,
-            state: State::Up(socket),
-            retry_at: 0,
-            patience: 0,
-            input: Vec::new(),
-        })
+        Ok(Self { task, folder, state: State::Up(socket), retry_at: 0, patience: 0, input })
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -109,7 +108,9 @@ impl Link {
                 self.input.extend_from_slice(&buffer[..length]);
                 Heard::Messages(take_lines(&mut self.input))
             }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Heard::Messages(Vec::new()),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
+                Heard::Messages(take_lines(&mut self.input))
+            }
             Err(_) => {
                 self.go_down();
                 Heard::Down

@@ -61,10 +61,12 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
 
     let mut input = io::BufReader::with_capacity(64 << 10, File::from(socket));
     let (launch, context, script) = read_launch(&mut input)?;
+    // What the agent has said since.
+    let said = input.buffer().to_vec();
     let socket = input.into_inner().into();
     let layout = Layout::new(&launch.state_dir);
     let task = launch.order.task();
-    let mut link = Link::new(task, &layout, socket)?;
+    let mut link = Link::new(task, &layout, socket, said)?;
     match claim(&layout, &launch, boot_id) {
         Ok(Some(claim)) => {
             let mut shepherd = Shepherd {
@@ -312,6 +314,8 @@ impl Shepherd {
 
     /// Stays with the task until no process of it is left.
     fn watch(&mut self) -> TaskEnd {
+        // What came together with the launch makes no descriptor ready.
+        self.listen();
         while !self.step() {}
         for stream in &mut self.outputs {
             if let Some(stream) = stream.take() {

@@ -56,6 +56,23 @@ fn a_stop_gives_the_grace_and_then_kills() {
 }
 
 #[test]
+fn a_stop_just_after_the_launch_is_not_lost() {
+    let mut node = Node::new();
+    // It comes while the shepherd is being born, or reads what it is to start, or has forked.
+    let tasks: Vec<_> = (1..=30)
+        .map(|number| {
+            let task = node.run(&job(number, &["sleep", "1d"]));
+            node.stop_task(task, Millis::from_secs(10));
+            task
+        })
+        .collect();
+    for task in tasks {
+        let end = node.wait_for_end(task);
+        assert!(end.stopped, "{task}: {end:?}");
+    }
+}
+
+#[test]
 fn a_stop_wakes_what_was_stopped_by_a_signal() {
     let mut node = Node::new();
     let task = node.run(&shell(1, "kill -STOP $$; exit 3"));
