@@ -1,0 +1,228 @@
+//! `gpool bench faults`: provokes each fault that one machine can have, on clusters of its own with
+//! real processes, and prints what came of it beside its bar. What is counted is counted: ids, lines
+//! that jobs wrote, exit codes; nothing is taken from what the server says of itself alone.
+
+mod clock;
+mod crash;
+mod crowd;
+mod devices;
+mod disk;
+mod escape;
+mod old;
+mod reuse;
+mod rig;
+mod slow;
+mod torn;
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::figure::Figure;
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::screen::Screen;
+use rig::Stop;
+
+/// A fault that can be provoked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fault {
+    /// kill -9 of the server under load
+    Kill,
+    /// kill -9 of the agent while jobs run and end
+    Agentkill,
+    /// The disk of the state is full
+    Diskfull,
+    /// Bits of the store's files flip
+    Torn,
+    /// The clock jumps, goes back, runs fast
+    Clock,
+    /// GPUs hang, break and are lost
+    Nvml,
+    /// Process ids are given to strangers
+    Pidreuse,
+    /// A job takes more memory than it may
+    Oom,
+    /// A job makes processes that try to get away
+    Fork,
+    /// 100,000 jobs of 1,000 users wait
+    #[value(name = "100k")]
+    #[serde(rename = "100k")]
+    Crowd,
+    /// Clients that are slow on purpose
+    Slow,
+    /// A foreign process takes a GPU
+    Rival,
+    /// A state folder of an earlier version is opened
+    Upgrade,
+}
+
+/// What is provoked, and how often.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which faults; all if none is named.
+    pub faults: Vec<Fault>,
+    /// Less of everything.
+    pub quick: bool,
+    /// A state folder of an earlier version, or an archive of one.
+    pub kept: Option<PathBuf>,
+}
+
+impl Options {
+    /// So much, or as much as there is time for.
+    fn amount(&self, full: u32, quick: u32) -> u32 {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// What came of one fault.
+#[derive(Debug, Serialize)]
+struct Row {
+    fault: Fault,
+    /// What was done, for people.
+    did: String,
+    figures: Vec<Figure>,
+    /// Why nothing was done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<String>,
+}
+
+/// What a fault comes to before it is known which one it was.
+enum Outcome {
+    Done { did: String, figures: Vec<Figure> },
+    Skipped { why: String },
+}
+
+impl Outcome {
+    fn skipped(why: impl Into<String>) -> Self {
+        Self::Skipped { why: why.into() }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    version: &'static str,
+    faults: &'a [Row],
+}
+
+/// Provokes faults and writes what came of them, as text while they come or as one JSON document.
+/// A bar that is missed ends the program with 1.
+///
+/// # Errors
+/// A cluster can't be started, something that should have happened never did, or the user wants to
+/// leave; what was started is ended in each case.
+pub fn run(options: &Options, screen: &Screen) -> Result {
+    if reuse::is_inside() {
+        return reuse::inside(screen);
+    }
+    let stop = Stop::watch()?;
+    let mut rows = Vec::new();
+    for fault in chosen(options) {
+        let row = row(fault, provoke(fault, options, &stop)?);
+        if !screen.json {
+            screen.data(&text(&row))?;
+        }
+        rows.push(row);
+    }
+    if screen.json {
+        let report = Report { version: env!("CARGO_PKG_VERSION"), faults: &rows };
+        let body = gpool_wire::Document::new(report);
+        let text = serde_json::to_string_pretty(&body).unwrap_or_default();
+        screen.data(&format!("{text}\n"))?;
+    } else {
+        screen.data(&summary(&rows))?;
+    }
+    Ok(if n_missed(&rows) == 0 { Exit::OK } else { Exit::FAILED })
+}
+
+fn chosen(options: &Options) -> Vec<Fault> {
+    match options.faults.as_slice() {
+        [] => Fault::value_variants().to_vec(),
+        some => some.to_vec(),
+    }
+}
+
+fn provoke(fault: Fault, options: &Options, stop: &Stop) -> Result<Outcome> {
+    match fault {
+        Fault::Kill => crash::server(options, stop),
+        Fault::Agentkill => crash::agent(options, stop),
+        Fault::Diskfull => disk::full(options, stop),
+        Fault::Torn => torn::measure(options, stop),
+        Fault::Clock => clock::measure(options, stop),
+        Fault::Nvml => devices::driver(options, stop),
+        Fault::Pidreuse => reuse::measure(),
+        Fault::Oom => escape::memory(options, stop),
+        Fault::Fork => escape::processes(options, stop),
+        Fault::Crowd => crowd::measure(options, stop),
+        Fault::Slow => slow::measure(options, stop),
+        Fault::Rival => devices::rival(options, stop),
+        Fault::Upgrade => old::measure(options, stop),
+    }
+}
+
+fn row(fault: Fault, outcome: Outcome) -> Row {
+    match outcome {
+        Outcome::Done { did, figures } => Row { fault, did, figures, skipped: None },
+        Outcome::Skipped { why } => {
+            Row { fault, did: String::new(), figures: Vec::new(), skipped: Some(why) }
+        }
+    }
+}
+
+fn n_missed(rows: &[Row]) -> usize {
+    let figures = rows.iter().flat_map(|row| &row.figures);
+    figures.filter(|figure| figure.reached == Some(false)).count()
+}
+
+fn text(row: &Row) -> String {
+    let value = row.fault.to_possible_value();
+    let name = value.as_ref().map_or("", |value| value.get_name()).to_owned();
+    match &row.skipped {
+        Some(why) => format!("{name}: skipped: {why}\n\n"),
+        None => {
+            let lines: String = row.figures.iter().map(Figure::line).collect();
+            format!("{name}: {}\n{lines}\n", row.did)
+        }
+    }
+}
+
+fn summary(rows: &[Row]) -> String {
+    let n_skipped = rows.iter().filter(|row| row.skipped.is_some()).count();
+    let figures = rows.iter().flat_map(|row| &row.figures);
+    let n_bars = figures.filter(|figure| figure.reached.is_some()).count();
+    let n_reached = n_bars - n_missed(rows);
+    format!("{n_reached} of {n_bars} bars reached, {n_skipped} of {} faults skipped\n", rows.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(figures: Vec<Figure>) -> Row {
+        row(Fault::Kill, Outcome::Done { did: "two kills".to_owned(), figures })
+    }
+
+    #[test]
+    fn a_missed_bar_is_counted_and_a_skipped_fault_says_why() {
+        let good = Figure::new("lost", "jobs lost", 0.0, "jobs").exactly(0.0);
+        let bad = Figure::new("lost", "jobs lost", 1.0, "jobs").exactly(0.0);
+        let explains = Figure::new("n", "jobs", 7.0, "jobs");
+        let skipped = row(Fault::Clock, Outcome::skipped("no library"));
+        assert_eq!(text(&skipped), "clock: skipped: no library\n\n");
+        let rows = [done(vec![good, explains]), done(vec![bad]), skipped];
+        assert_eq!(n_missed(&rows), 1);
+        assert_eq!(summary(&rows), "1 of 2 bars reached, 1 of 3 faults skipped\n");
+        assert!(text(&rows[0]).starts_with("kill: two kills\n"), "{}", text(&rows[0]));
+    }
+
+    #[test]
+    fn all_faults_are_chosen_if_none_is_named() {
+        let options = Options { faults: Vec::new(), quick: true, kept: None };
+        assert_eq!(chosen(&options).len(), 13);
+        assert_eq!(options.amount(9, 3), 3);
+        let one = Options { faults: vec![Fault::Crowd], ..options };
+        assert_eq!(chosen(&one), [Fault::Crowd]);
+    }
+}
