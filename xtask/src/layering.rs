@@ -82,10 +82,12 @@ const BEHIND_THE_API: &[&str] = &[
 
 /// Files of the command line that start server, agent or shepherd, or work without a server.
 const MAY_REACH_BEHIND: &[&str] = &[
+    "away.rs",
     "main.rs",
     "serve.rs",
     "demo/cluster.rs",
     "verbs/up.rs",
+    "verbs/debug.rs",
     "verbs/doctor.rs",
     "verbs/backup.rs",
     "verbs/restore.rs",

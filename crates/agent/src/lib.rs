@@ -17,6 +17,7 @@ mod message;
 pub mod nursery;
 mod record;
 mod shepherd;
+pub mod survey;
 
 pub use agent::{Agent, AgentConfig, AgentHandle, Blobs, StartError, ToServer};
 pub use context::own_context;

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body, SendBody};
 
+use crate::absence::{Absence, Presence};
 use crate::error::Error;
 use crate::socket::{self, Place, Surroundings};
 use crate::transport::{HungUp, NoResolver, NotConnected, UnixConnector, WhileHeard};
@@ -29,6 +30,7 @@ pub struct Client {
     socket: PathBuf,
     timeout: Option<Duration>,
     retry_for: Duration,
+    absence: Absence,
 }
 
 /// A request before it is sent.
@@ -146,6 +148,7 @@ impl Client {
             socket: socket.to_owned(),
             timeout: None,
             retry_for: RETRY_FOR,
+            absence: Absence::default(),
         }
     }
 
@@ -165,6 +168,14 @@ impl Client {
         self
     }
 
+    /// Telling when the server stays away for more than a moment while it is waited for, and when
+    /// it is back.
+    #[must_use]
+    pub fn telling(mut self, tell: impl Fn(Presence) + Send + Sync + 'static) -> Self {
+        self.absence = Absence::telling(tell);
+        self
+    }
+
     /// The server's socket.
     #[must_use]
     pub fn socket(&self) -> &Path {
@@ -178,6 +189,12 @@ impl Client {
             let bytes = read_all(response)?;
             understand(&bytes)
         })
+    }
+
+    /// Sends a request that is answered with text.
+    pub(crate) fn text(&self, call: &Call) -> Result<String, Error> {
+        let bytes = self.with_tries(call.repeatable, |left| read_all(self.send(call, left)?))?;
+        String::from_utf8(bytes).map_err(|error| Error::BadAnswer { why: error.to_string() })
     }
 
     /// Sends a request that has no answer worth reading.
@@ -235,6 +252,15 @@ impl Client {
         &self,
         result: Result<Response<Body>, ureq::Error>,
     ) -> Result<Response<Body>, Error> {
+        let checked = self.judged(result);
+        match &checked {
+            Err(error) if error.is_away() => self.absence.away(),
+            Ok(_) | Err(_) => self.absence.back(),
+        }
+        checked
+    }
+
+    fn judged(&self, result: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>, Error> {
         let response = result.map_err(|error| self.failed(error))?;
         if response.status().is_success() {
             return Ok(response);

@@ -1,7 +1,8 @@
 //! The server, its devices and nodes: one method for each route.
 
 use gpool_wire::{
-    AllowDevices, Document, Gpu, List, Node, PolicyInfo, PolicyPatch, Shutdown, Status, Version,
+    AllowDevices, Document, Gpu, List, Node, PolicyInfo, PolicyPatch, Recovery, Shutdown, Status,
+    Version,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -25,12 +26,28 @@ impl Client {
         self.ask::<Document<_>>(&Call::get("/status")).map(|answer| answer.body)
     }
 
+    /// What the last start of the server found and did.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn recovery(&self) -> Result<Recovery, Error> {
+        self.ask::<Document<_>>(&Call::get("/recovery")).map(|answer| answer.body)
+    }
+
     /// Whether the server takes requests.
     ///
     /// # Errors
     /// [`Error::Problem`] while it is still reading its state; see [`Error`].
     pub fn ready(&self) -> Result<(), Error> {
         self.tell(&Call::at_root("/readyz"))
+    }
+
+    /// Figures in the OpenMetrics text format.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn metrics(&self) -> Result<String, Error> {
+        self.text(&Call::at_root("/metrics"))
     }
 
     /// Every device.

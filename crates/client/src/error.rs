@@ -96,12 +96,24 @@ impl Error {
         self.problem().exit_code()
     }
 
-    /// Whether asking again may help: the server is away, or the connection was lost.
+    /// Whether the server did nothing and asks for a pause.
+    #[must_use]
+    pub fn is_too_much(&self) -> bool {
+        let pauses = [catalogue::TOO_MANY_REQUESTS, catalogue::TOO_MANY_CONNECTIONS];
+        matches!(self, Self::Problem(problem)
+            if pauses.iter().any(|code| problem.code == code.to_string()))
+    }
+
+    /// Whether asking again may help: the server is away, starting or stopping, or the connection
+    /// was lost.
     #[must_use]
     pub fn is_away(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } => true,
-            Self::Problem(problem) => problem.code == catalogue::NOT_READY.to_string(),
+            Self::Problem(problem) => {
+                let coming_or_going = [catalogue::NOT_READY, catalogue::SHUTTING_DOWN];
+                coming_or_going.iter().any(|code| problem.code == code.to_string())
+            }
             Self::TimedOut
             | Self::MayNotConnect { .. }
             | Self::BadAnswer { .. }

@@ -8,6 +8,7 @@
     reason = "problems carry their facts, and failing is no hot path"
 )]
 
+mod absence;
 mod call;
 mod cluster;
 mod error;
@@ -17,6 +18,7 @@ mod logs;
 pub mod socket;
 mod transport;
 
+pub use absence::Presence;
 pub use call::Client;
 pub use error::Error;
 pub use events::Events;

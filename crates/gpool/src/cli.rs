@@ -6,9 +6,9 @@ use crate::args::Global;
 use crate::failure::Result;
 use crate::session::Session;
 use crate::verbs::{
-    backup, bench, cancel, completion, demo, doctor, down, edit, events, gpus, help, hold, logs,
-    nodes, note, prio, queue, release, restore, run, show, signal, sim, status, submit, up, verify,
-    version, wait, why,
+    backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, gpus, help, hold,
+    logs, nodes, note, prio, queue, release, restore, run, show, signal, sim, status, submit, up,
+    verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -90,6 +90,8 @@ pub enum Verb {
     Bench(bench::BenchArgs),
     /// Let something happen to simulated GPUs: processes, memory, faults, a driver that hangs
     Sim(sim::SimArgs),
+    /// Help to find faults of gpool itself
+    Debug(debug::DebugArgs),
     /// Explain an error (GP0412), a command or a topic
     Help(help::HelpArgs),
     /// Print a script that completes the command line in a shell
@@ -131,6 +133,7 @@ impl Verb {
             Self::Backup(args) => backup::run(&args, session),
             Self::Restore(args) => restore::run(&args, session),
             Self::Verify(args) => verify::run(&args, session),
+            Self::Debug(args) => debug::run(args, session),
             Self::Help(args) => help::run(&args, session),
             Self::Completion(args) => completion::run(args, session),
         }

@@ -6,6 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use gpool_wire::catalogue;
 
+use crate::away;
 use crate::cli::Cli;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -32,6 +33,7 @@ pub fn main(words: Vec<OsString>) -> Exit {
     let session = Session::new(screen, global);
     let is_command = stands_after_dashes(&words, cli.verb.last_words());
     let result = cli.verb.run(is_command, &session);
+    let result = result.map_err(|failure| away::told(failure, &session));
     ended(result, &session.screen)
 }
 

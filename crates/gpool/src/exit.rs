@@ -9,6 +9,8 @@ impl Exit {
     pub const OK: Self = Self(0);
     /// It failed, and no other code fits; also what a check found to be wrong.
     pub const FAILED: Self = Self(1);
+    /// No server answers.
+    pub const UNREACHABLE: Self = Self(3);
     /// It took longer than was allowed.
     pub const TIMED_OUT: Self = Self(8);
     /// A job ran out of its time limit, as `timeout` has it.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use gpool_model::Code;
 use gpool_wire::Problem;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::errors;
 use crate::exit::Exit;
@@ -20,6 +20,8 @@ pub struct Failure {
     what: String,
     why: Vec<String>,
     tries: Vec<String>,
+    /// What only its JSON has.
+    facts: Vec<(&'static str, Value)>,
 }
 
 /// What a verb comes to: how the program ends, or what went wrong.
@@ -35,6 +37,7 @@ impl Failure {
             what: what.into(),
             why: Vec::new(),
             tries: Vec::new(),
+            facts: Vec::new(),
         }
     }
 
@@ -47,6 +50,7 @@ impl Failure {
             what: String::new(),
             why: Vec::new(),
             tries: Vec::new(),
+            facts: Vec::new(),
         }
     }
 
@@ -61,6 +65,13 @@ impl Failure {
     #[must_use]
     pub fn tip(mut self, command: impl Into<String>) -> Self {
         self.tries.push(command.into());
+        self
+    }
+
+    /// Adds data for programs: a key of the JSON document.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, value: Value) -> Self {
+        self.facts.push((key, value));
         self
     }
 
@@ -90,6 +101,12 @@ impl Failure {
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         self.code
+    }
+
+    /// Whether data for programs was added.
+    #[must_use]
+    pub fn has_facts(&self) -> bool {
+        !self.facts.is_empty()
     }
 
     /// The first line of it.
@@ -124,7 +141,7 @@ impl Failure {
             return String::new();
         }
         let code = self.code.map(|code| code.to_string());
-        let document = json!({
+        let mut document = json!({
             "apiVersion": "gpool/v1",
             "error": {
                 "docs": code.as_ref().map(|code| format!("gpool help {code}")),
@@ -134,6 +151,9 @@ impl Failure {
                 "try": self.tries,
             },
         });
+        for (key, value) in &self.facts {
+            document["error"][key] = value.clone();
+        }
         format!("{}\n", safe_json(&document.to_string()))
     }
 }
@@ -151,6 +171,7 @@ impl From<Problem> for Failure {
             what,
             why: problem.why,
             tries: problem.tries,
+            facts: Vec::new(),
         }
     }
 }

@@ -13,19 +13,25 @@ use crate::session::LISTEN_RETRIES;
 /// Between two tries to reach a server that went away.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Copies a job's output until it ends; with `query.follow`, until the job has ended. `away` is
-/// called once each time the server goes away.
+/// Copies a job's output until it ends; with `query.follow`, until the job has ended.
 ///
 /// # Errors
 /// There is no such log, the reader has gone, or the server stays away.
-pub fn copy(
+pub fn copy(client: &Client, id: &str, query: &LogQuery, out: &mut dyn Write) -> Result<()> {
+    copy_after(client, id, query, 0, out)
+}
+
+/// The same for output of which so many bytes have been copied already.
+///
+/// # Errors
+/// As for [`copy`].
+pub fn copy_after(
     client: &Client,
     id: &str,
     query: &LogQuery,
+    mut n_seen: u64,
     out: &mut dyn Write,
-    away: &mut dyn FnMut(),
 ) -> Result<()> {
-    let mut n_seen = 0;
     let mut lost_at: Option<Instant> = None;
     loop {
         let lost = match copy_once(client, id, query, &mut n_seen, out) {
@@ -38,14 +44,7 @@ pub fn copy(
         if !goes_on {
             return Err(Failure::from(lost));
         }
-        let began = match lost_at {
-            Some(began) => began,
-            None => {
-                away();
-                *lost_at.insert(Instant::now())
-            }
-        };
-        if began.elapsed() > LISTEN_RETRIES {
+        if lost_at.get_or_insert_with(Instant::now).elapsed() > LISTEN_RETRIES {
             return Err(Failure::new(errors::CONNECTION_LOST, "the server did not come back")
                 .tip(format!("gpool logs -f {id}")));
         }

@@ -9,6 +9,7 @@
 )]
 
 pub mod args;
+pub mod away;
 pub mod bench;
 pub mod caller;
 pub mod cli;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use gpool_client::Client;
 use gpool_client::socket::Surroundings;
+use gpool_client::{Client, Presence};
 
 use crate::args::Global;
 use crate::failure::{Failure, Result};
@@ -17,6 +17,12 @@ use crate::screen::Screen;
 /// How long a verb that listens waits for a server that went away. Jobs go on meanwhile, and the
 /// user can leave at any time.
 pub const LISTEN_RETRIES: Duration = Duration::from_secs(24 * 3600);
+
+/// Said when a server goes away that is waited for.
+pub const AWAY: &str = "note: the server is away, and jobs that run go on. Waiting until it is \
+                        back: gpool up starts it, Ctrl-C leaves";
+/// Said when it is back, if it was said to be away.
+pub const BACK: &str = "note: the server is back";
 
 /// One run of one verb.
 pub struct Session {
@@ -51,6 +57,25 @@ impl Session {
             self.screen.note(&format!("server  {}", client.socket().display()));
         }
         Ok(client)
+    }
+
+    /// A client that waits for a server which goes away, and says so when that takes longer than a
+    /// restart.
+    ///
+    /// # Errors
+    /// None answers now.
+    pub fn listener(&self) -> Result<Client> {
+        Ok(self.patient(self.client()?))
+    }
+
+    /// The same client, waiting for a server which goes away.
+    #[must_use]
+    pub fn patient(&self, client: Client) -> Client {
+        let screen = self.screen.clone();
+        client.with_retries(LISTEN_RETRIES).telling(move |presence| match presence {
+            Presence::Away => screen.note(AWAY),
+            Presence::Back => screen.note(BACK),
+        })
     }
 
     /// The user's name, as the system has it.

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+#[cfg(feature = "generate")]
 mod generate;
 mod parse;
 mod print;
@@ -30,6 +31,7 @@ mod stream;
 mod words;
 
 pub use answer::{answer, plan_text, reasons};
+#[cfg(feature = "generate")]
 pub use generate::{Case, cases, config, situations, steps};
 pub use reason::reason_text;
 pub use situation::Situation;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gpool_control::Control;
@@ -75,6 +75,8 @@ impl Core {
     const BATCH_MAX: usize = 1024;
     /// Job numbers that may have been given out between a backup and the loss of its original.
     const SKIPPED_AFTER_RESTORE: u64 = 1_000_000;
+    /// More strays than this are not told of by their names.
+    const STRAYS_MAX: usize = 1000;
     /// After a failed commit, how long until the next is tried.
     const PAUSE: Duration = Duration::from_secs(1);
     /// Without anything to do, how often the clock is looked at: timers are in wall time, which
@@ -115,11 +117,21 @@ impl Core {
         self.send_order = Some(send_order);
     }
 
-    /// Begins the term after the last one. `fence` is the newest term that the store has seen:
-    /// restoring a backup raises it beyond the last term of the records.
+    /// The state as it was loaded, or has become.
+    pub fn world(&self) -> &World {
+        self.control.world()
+    }
+
+    /// Whether the store came from a backup. `fence` is the newest term that it has seen: restoring
+    /// raises it beyond the last term of the records.
+    pub fn is_restored(&self, fence: Term) -> bool {
+        fence > self.control.world().cluster().term
+    }
+
+    /// Begins the term after the last one.
     pub fn begin(&mut self, fence: Term) -> Term {
         let last = self.control.world().cluster().term;
-        let is_restored = fence > last;
+        let is_restored = self.is_restored(fence);
         let term = last.max(fence).next();
         let n_skipped_jobs = if is_restored { Self::SKIPPED_AFTER_RESTORE } else { 0 };
         self.step(vec![Event::ServerStarted { term, n_skipped_jobs }]);
@@ -218,6 +230,7 @@ impl Core {
                     }
                 }
                 Effect::Order { order, .. } => {
+                    self.note_stray(&order);
                     if let Some(send) = &self.send_order {
                         send(order);
                     }
@@ -232,6 +245,20 @@ impl Core {
             self.deliveries.pop_front_if(|(revision, _)| *revision <= durable)
         {
             deliver();
+        }
+    }
+
+    /// Keeps which tasks were ended because they should not have been there.
+    fn note_stray(&self, order: &Order) {
+        let Order::Stop { task, .. } = order else { return };
+        let row = self.control.world().job(task.job);
+        let allocations = row.map_or(&[][..], |row| row.job.phase.allocations());
+        if allocations.iter().all(|allocation| allocation.task != *task) {
+            let strays = self.shared.strays.lock();
+            let mut strays = strays.unwrap_or_else(PoisonError::into_inner);
+            if strays.len() < Self::STRAYS_MAX {
+                strays.insert(*task);
+            }
         }
     }
 

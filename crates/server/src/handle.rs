@@ -1,15 +1,15 @@
 //! What the HTTP side holds of the core: commands, queries, and what is beside the state machine
 //! (archive, blobs, samples). Cheap to clone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
 use gpool_model::device::DeviceSample;
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Caller, Command, DeviceUuid, JobId, JobNumber, NewJob, NodeName, Notice, Outcome, Phase,
-    Refusal, Reply, Timestamp,
+    Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_sched::Explainer;
 use gpool_store::{ArchiveFilter, Blobs, Reader};
@@ -18,6 +18,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::codec;
 use crate::core::Input;
+use crate::recovery::Account;
 
 /// The state at one moment, as queries see it.
 pub struct View<'a> {
@@ -75,6 +76,10 @@ pub(crate) struct Shared {
     pub notices: broadcast::Sender<Notice>,
     pub blobs: Blobs,
     pub samples: OnceLock<Samples>,
+    /// What this start found; there once the agent has said what it has.
+    pub account: OnceLock<Account>,
+    /// Tasks that should not have been there, as far as the agent was told to end them.
+    pub strays: Mutex<BTreeSet<TaskId>>,
     pub stop: watch::Sender<StopRequest>,
 }
 
@@ -182,6 +187,18 @@ impl CoreHandle {
     #[must_use]
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
         self.shared.samples.get().map(|samples| samples()).unwrap_or_default()
+    }
+
+    /// What this start found, as far as the one who asks may see what belongs to a user.
+    ///
+    /// # Errors
+    /// If the agent has not yet said what it has.
+    pub fn recovery(&self, may_see: impl Fn(u32) -> bool) -> Result<gpool_wire::Recovery, Refusal> {
+        let account = self.shared.account.get();
+        let account = account.ok_or_else(|| internal("the start is not over"))?;
+        let strays = self.shared.strays.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = |task: &TaskId| format!("{}#{}", task.job, task.attempt);
+        Ok(account.shown(strays.iter().map(run).collect(), may_see))
     }
 
     /// Asks the server to stop.

@@ -6,9 +6,11 @@
 
 pub mod codec;
 mod core;
+pub mod dump;
 pub mod handle;
 pub mod http;
 pub mod inspect;
+mod recovery;
 mod run;
 
 pub use handle::{CoreHandle, ServerInfo, StopRequest, View};

@@ -1,7 +1,7 @@
 //! A server from its start to its end: opens the store, takes over a term, starts the agent,
 //! listens, and stops without ending what runs.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
@@ -20,6 +20,7 @@ use crate::core::{Core, Input, now};
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::http;
 use crate::inspect;
+use crate::recovery::Found;
 
 /// What a server is started with.
 #[derive(Debug, Clone)]
@@ -96,12 +97,16 @@ pub fn run(
         notices: broadcast::Sender::new(NOTICES_MAX),
         blobs,
         samples: OnceLock::new(),
+        account: OnceLock::new(),
+        strays: Mutex::new(BTreeSet::new()),
         stop: watch::Sender::new(StopRequest::None),
     });
     remove_unused_blobs(&shared, &loaded);
     let mut core = Core::new(Arc::clone(&shared), committer, &loaded, Policy::fair())?;
     let fence = loaded.fence;
     drop(loaded);
+    let mut found = Found::of(core.world(), &config.state_dir, &config.node);
+    found.is_restored = core.is_restored(fence);
     let term = core.begin(fence);
     tracing::info!(%term, state = %config.state_dir.display(), "took over");
     let AgentLink { order, samples, stop: stop_agent } = start_agent(ports(&shared))?;
@@ -119,9 +124,11 @@ pub fn run(
         .enable_all()
         .build()
         .context("can't start the threads of the API")?;
-    let served = runtime.block_on(serve(config, &handle, ready));
+    let served = runtime.block_on(serve(config, &handle, found, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
     stop_agent();
+    // The last that is written down: by it the next server knows that this one was not killed.
+    drop(inputs.send(Input::Stopping));
     drop(inputs.send(Input::Stop));
     if core.join().is_err() {
         bail!("the core panicked; what was answered is safe");
@@ -157,11 +164,15 @@ fn remove_unused_blobs(shared: &Shared, loaded: &Loaded) {
 async fn serve(
     config: &ServerConfig,
     handle: &CoreHandle,
+    found: Found,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     tokio::time::timeout(AGENT_PATIENCE, node_connected(handle))
         .await
         .context("the agent did not say in time what runs on this node")??;
+    let account = found.account(handle).await.map_err(|refusal| refused(&refusal))?;
+    account.log();
+    assert!(handle.shared.account.set(account).is_ok(), "one start has one account");
     let admin = server_itself(handle);
     if let Some(devices) = &config.allowed {
         let node = config.node.clone();

@@ -281,7 +281,11 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::LaunchFailed { why } => format!("it could not be started: {why}"),
         EndCause::DependencyFailed { job } => dependency(job),
         EndCause::Rebooted => "the machine was restarted while it ran".to_owned(),
-        EndCause::ShepherdLost => "the process that watched it was killed".to_owned(),
-        EndCause::Vanished => "the node has no trace of it".to_owned(),
+        EndCause::ShepherdLost => {
+            "the process that watched it was killed, and what it had started was ended".to_owned()
+        }
+        EndCause::Vanished => {
+            "its node has no trace of it: files of the state folder were removed".to_owned()
+        }
     }
 }

@@ -41,6 +41,10 @@ pub fn page(job: &Job, view: &View<'_>) -> String {
     if job.state.is_end() {
         page.label("end", &words::end(job));
     }
+    if job.state == JobState::Lost {
+        let id = &job.id;
+        page.label("try", &format!("what it wrote is kept: gpool logs {id}; hand it in again"));
+    }
     let reasons: Vec<String> = job.reasons.iter().map(|reason| reason.text.clone()).collect();
     page.labels("because", &reasons);
     if let Some(usage) = &job.usage {

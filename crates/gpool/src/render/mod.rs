@@ -10,6 +10,7 @@ pub mod json;
 pub mod list;
 pub mod nodes;
 pub mod page;
+pub mod recovery;
 pub mod safe;
 pub mod status;
 pub mod style;

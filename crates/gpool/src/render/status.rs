@@ -3,21 +3,23 @@
 use std::collections::BTreeMap;
 
 use gpool_model::Millis;
-use gpool_wire::Status;
+use gpool_wire::{Recovery, Status};
 
 use super::page::Page;
+use super::recovery::in_short;
 use super::view::View;
 use super::words::{count, grouped, state};
 
 /// The page.
 #[must_use]
-pub fn page(status: &Status, view: &View<'_>) -> String {
+pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
     let up = Millis::new(status.uptime_s.saturating_mul(1000));
     let mut page = Page::new(&format!("gpool {} · pid {} · up {up}", status.version, status.pid));
     page.label("user", view.user(&status.user));
     page.label("socket", &status.socket);
     page.label("state", &status.state_dir);
     page.label("started", &view.clock.full(status.started_at));
+    page.label_if("recovered", in_short(recovery, view).as_deref());
     let jobs = by_state(&status.jobs);
     let ended = format!("{} ended", grouped(status.jobs_ended));
     page.label("jobs", &if jobs.is_empty() { ended } else { format!("{jobs} · {ended}") });

@@ -6,9 +6,10 @@ use gpool_model::device::DeviceState;
 use gpool_wire::{Gpu, Node, Status};
 
 use super::page::Page;
+use super::words::count;
 
 /// A server that was just started.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Started<'a> {
     /// Of this program.
     pub version: &'a str,
@@ -18,6 +19,8 @@ pub struct Started<'a> {
     pub gpus: &'a [Gpu],
     /// What it says of itself.
     pub status: &'a Status,
+    /// What it found when it started, if there is something to tell.
+    pub recovery: Option<String>,
     /// Whether it is the machine's.
     pub is_root: bool,
 }
@@ -37,17 +40,26 @@ pub fn text(started: &Started<'_>) -> String {
     }
     let who = if started.is_root { "every local user may submit" } else { "only you may enter" };
     page.label("socket", &format!("{}   ({who})", started.status.socket));
-    let n_jobs: u64 = started.status.jobs.values().sum();
-    let left = match n_jobs {
-        0 => "nothing left over from an earlier run".to_owned(),
-        1 => "1 job taken over from an earlier run".to_owned(),
-        n => format!("{n} jobs taken over from an earlier run"),
-    };
-    page.label("state", &format!("{}   ({left})", started.status.state_dir));
+    let state = &started.status.state_dir;
+    match &started.recovery {
+        Some(recovery) => {
+            page.label("state", state);
+            page.label("recovered", recovery);
+        }
+        None => page.label("state", &format!("{state}   ({})", left_over(started.status))),
+    }
     let example =
         if started.gpus.is_empty() { "run -- uname -a" } else { "run --gpus 1 -- nvidia-smi" };
     page.line(&format!("ready. Try: gpool {example}"));
     page.text()
+}
+
+/// What an earlier run has left, where nothing of it was running.
+fn left_over(status: &Status) -> String {
+    match status.jobs.values().sum() {
+        0 => "nothing left over from an earlier run".to_owned(),
+        n => format!("{} left over from an earlier run", count(n, "job")),
+    }
 }
 
 /// How many of each model: `8 × NVIDIA A100-SXM4-80GB`.

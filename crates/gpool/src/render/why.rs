@@ -31,7 +31,11 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
     let waits = matches!(job.state, JobState::Held | JobState::Waiting | JobState::Pending);
     if !waits {
         let word = words::state(job.state.as_str());
-        page.line(&format!("Now {now}. It waits for nothing: it is in state {word}."));
+        let is = match job.state.is_end() {
+            true => format!("it has ended: {word}, {}", words::end(job)),
+            false => format!("it is in state {word}"),
+        };
+        page.line(&format!("Now {now}. It waits for nothing: {is}."));
         if !job.placement.is_empty() {
             page.line(&format!("Where: {}.", words::places(&job.placement)));
         }

@@ -1,5 +1,5 @@
-//! `gpool doctor`: tries what gpool needs on this machine and says what works; exit code 1 if
-//! something is wrong.
+//! `gpool doctor`: tries what gpool needs on this machine and says what works, and what the last
+//! start of the server found; exit code 1 if something is wrong.
 
 use std::path::Path;
 
@@ -10,11 +10,12 @@ use gpool_model::{Bytes, NodeName};
 use gpool_sys::capability::{Capabilities, Held};
 use serde::Serialize;
 
+use crate::away;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::render::json;
 use crate::render::style::Style;
 use crate::render::table::{Cell, Table};
+use crate::render::{json, recovery};
 use crate::session::{Session, own_socket, state_dir};
 
 /// Below this a full disk is near.
@@ -45,7 +46,7 @@ enum Verdict {
 
 /// One thing that was tried.
 #[derive(Debug, Clone, Serialize)]
-struct Probe {
+pub struct Probe {
     what: &'static str,
     verdict: Verdict,
     found: String,
@@ -68,15 +69,7 @@ fn wrong(what: &'static str, found: impl Into<String>) -> Probe {
 /// # Errors
 /// The output can't be written.
 pub fn run(args: &DoctorArgs, session: &Session) -> Result {
-    let mut probes = server(session);
-    probes.push(gpus());
-    probes.extend(limits());
-    match state_dir(args.state_dir.as_deref()) {
-        Ok(dir) => probes.extend(state(&dir)),
-        Err(failure) => probes.push(wrong("state folder", failure.what())),
-    }
-    probes.push(files());
-    probes.push(clock());
+    let probes = probes(args.state_dir.as_deref(), session);
     let is_wrong = probes.iter().any(|probe| probe.verdict == Verdict::Wrong);
     match args.output.or_json(session.global.json) {
         super::PageFormat::Text => session.screen.data(&table(&probes, session))?,
@@ -84,6 +77,20 @@ pub fn run(args: &DoctorArgs, session: &Session) -> Result {
         super::PageFormat::Jsonl => session.screen.data(&json::lines(&probes))?,
     }
     Ok(if is_wrong { Exit::FAILED } else { Exit::OK })
+}
+
+/// Everything that is tried, with the state folder that is named or the usual one.
+pub fn probes(named: Option<&str>, session: &Session) -> Vec<Probe> {
+    let mut probes = server(named, session);
+    probes.push(gpus());
+    probes.extend(limits());
+    match state_dir(named) {
+        Ok(dir) => probes.extend(state(&dir)),
+        Err(failure) => probes.push(wrong("state folder", failure.what())),
+    }
+    probes.push(files());
+    probes.push(clock());
+    probes
 }
 
 fn table(probes: &[Probe], session: &Session) -> String {
@@ -104,8 +111,9 @@ fn table(probes: &[Probe], session: &Session) -> String {
     table.render(None, session.screen.colors)
 }
 
-/// Whether a server answers, and on which socket one would.
-fn server(session: &Session) -> Vec<Probe> {
+/// Whether a server answers, on which socket one would, and what the last start found; else what
+/// goes on without one.
+fn server(named: Option<&str>, session: &Session) -> Vec<Probe> {
     let mut probes = Vec::new();
     match own_socket(session.global.server.as_deref()) {
         Ok(socket) => {
@@ -115,16 +123,21 @@ fn server(session: &Session) -> Vec<Probe> {
         }
         Err(failure) => probes.push(wrong("socket", failure.what())),
     }
-    match session.client().and_then(|client| Ok(client.version()?)) {
-        Ok(version) if version.version == super::version::VERSION => {
-            probes.push(ok("server", format!("{} answers (pid {})", version.version, version.pid)));
+    let asked = session.client().and_then(|client| Ok((client.version()?, client.recovery()?)));
+    match asked {
+        Ok((version, recovery)) => {
+            let answers = format!("{} answers (pid {})", version.version, version.pid);
+            probes.push(match version.version == super::version::VERSION {
+                true => ok("server", answers),
+                false => less("server", format!("{answers}, this is {}", super::version::VERSION)),
+            });
+            probes.extend(recovery::lines(&recovery, &session.view()).into_iter().map(|line| {
+                if line.is_bad { less(line.what, line.text) } else { ok(line.what, line.text) }
+            }));
         }
-        Ok(version) => probes.push(less(
-            "server",
-            format!("{} answers, this command is {}", version.version, super::version::VERSION),
-        )),
         Err(failure) => {
             probes.push(less("server", format!("{}; gpool up starts one", failure.what())));
+            probes.extend(without_server(named, session));
         }
     }
     let is_trusted = Surroundings::of_this_process();
@@ -132,6 +145,20 @@ fn server(session: &Session) -> Vec<Probe> {
         probes.push(less("XDG_RUNTIME_DIR", "not set; the socket is in a folder under /tmp"));
     }
     probes
+}
+
+/// What runs although no server answers.
+fn without_server(named: Option<&str>, session: &Session) -> Option<Probe> {
+    let found = away::look(named, session);
+    let runs: Vec<String> = found.runs().map(|run| run.task.job.to_string()).collect();
+    match (runs.as_slice(), found.unreadable.as_slice()) {
+        ([], []) => None,
+        ([], unreadable) => Some(less("jobs", unreadable.join("; "))),
+        (runs, _) => {
+            let text = format!("go on without it: {}; gpool queue says more", runs.join(", "));
+            Some(ok("jobs", text))
+        }
+    }
 }
 
 fn gpus() -> Probe {

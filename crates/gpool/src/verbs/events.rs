@@ -9,7 +9,7 @@ use crate::failure::Result;
 use crate::render::events::line;
 use crate::render::json;
 use crate::resolve::{self, Scope};
-use crate::session::{LISTEN_RETRIES, Session};
+use crate::session::Session;
 
 /// Show what happens, as it happens
 #[derive(Debug, Clone, Default, Args)]
@@ -42,7 +42,7 @@ fn event_id(text: &str) -> std::result::Result<String, String> {
 /// # Errors
 /// There is no such job, or the server stays away.
 pub fn run(args: &EventsArgs, session: &Session) -> Result {
-    let client = session.client()?.with_retries(LISTEN_RETRIES);
+    let client = session.listener()?;
     let wanted = args.jobs.iter().flat_map(|list| &list.0);
     let found = resolve::jobs(&client, wanted, None, session.me(), Scope::Ever)?;
     let is_wanted = |event: &Event| match &event.kind {

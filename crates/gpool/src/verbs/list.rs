@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::json;
 use crate::render::list::{Noun, Row};
-use crate::session::Session;
+use crate::session::{AWAY, BACK, Session};
 
 /// A list as it was read just now.
 pub struct Listing<T> {
@@ -41,8 +41,10 @@ pub fn show<T: Serialize>(
     let every = Duration::from_millis(every.get());
     let for_people = matches!(form, Format::Table | Format::Wide);
     let mut seen = BTreeMap::new();
+    let mut last = read()?;
+    let mut away = false;
     loop {
-        let listing = read()?;
+        let listing = &last;
         if for_people && session.screen.is_terminal() {
             let look = session.look(&listing.footer);
             let text = noun.text(&listing.rows, form, &flags.format, &look)?;
@@ -50,7 +52,22 @@ pub fn show<T: Serialize>(
         } else {
             session.screen.data(&changes(noun, &listing.rows, &mut seen))?;
         }
-        std::thread::sleep(every);
+        last = loop {
+            std::thread::sleep(every);
+            match read() {
+                Ok(listing) => break listing,
+                // What was there once is waited for. The list stays as it was last seen.
+                Err(failure) if failure.exit() == Exit::UNREACHABLE => {
+                    if !std::mem::replace(&mut away, true) {
+                        session.screen.note(AWAY);
+                    }
+                }
+                Err(failure) => return Err(failure),
+            }
+        };
+        if std::mem::take(&mut away) {
+            session.screen.note(BACK);
+        }
     }
 }
 

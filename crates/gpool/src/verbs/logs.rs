@@ -4,11 +4,13 @@ use clap::Args;
 use gpool_client::{LogQuery, LogStream};
 use gpool_wire::{Time, catalogue};
 
+use crate::away;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::follow;
 use crate::reference::Reference;
 use crate::render::clock;
+use crate::render::safe::Plain;
 use crate::resolve;
 use crate::session::Session;
 
@@ -30,12 +32,16 @@ pub struct LogsArgs {
     /// Standard error instead of standard output
     #[arg(long)]
     stderr: bool,
+    /// State folder to look into while no server answers
+    #[arg(long, value_name = "FOLDER")]
+    state_dir: Option<String>,
 }
 
-/// Runs it.
+/// Runs it. While no server answers it shows what is on disk.
 ///
 /// # Errors
-/// There is no such job or log, or the output can't be written.
+/// There is no such job or log, or the output can't be written; or nobody but the disk was there
+/// to ask.
 pub fn run(args: &LogsArgs, session: &Session) -> Result {
     let read = |text: &String| session.screen.clock.read(text, clock::now());
     let since: Option<Time> = args
@@ -44,11 +50,28 @@ pub fn run(args: &LogsArgs, session: &Session) -> Result {
         .map(read)
         .transpose()
         .map_err(|why| Failure::new(catalogue::INVALID, format!("--since: {why}")))?;
-    let client = session.client()?;
-    let (id, attempt) = resolve::one(&client, &args.job, session.me())?;
     let stream = if args.stderr { LogStream::Stderr } else { LogStream::Stdout };
-    let query = LogQuery { stream, follow: args.follow, since, tail: args.tail, attempt };
-    let mut away = || session.screen.note("note: the server is away; this goes on when it is back");
-    follow::copy(&client, &id, &query, &mut std::io::stdout().lock(), &mut away)?;
+    let query = LogQuery { stream, follow: args.follow, since, tail: args.tail, attempt: None };
+    match session.listener().and_then(|client| Ok(client.ready().map(|()| client)?)) {
+        Ok(client) => {
+            let (id, attempt) = resolve::one(&client, &args.job, session.me())?;
+            let query = LogQuery { attempt, ..query };
+            let mut out = std::io::stdout().lock();
+            let is_mine = || Ok::<_, Failure>(client.job(&id)?.user == session.me());
+            if session.screen.is_terminal() && !is_mine()? {
+                follow::copy(&client, &id, &query, &mut Plain::new(out))?;
+            } else {
+                follow::copy(&client, &id, &query, &mut out)?;
+            }
+        }
+        Err(failure) if failure.code() == Some(catalogue::UNREACHABLE) => {
+            let Reference::Id { job, attempt } = &args.job else {
+                return Err(failure.why("without a server a job is found by its number only"));
+            };
+            let query = LogQuery { attempt: *attempt, ..query };
+            away::logs(failure, args.state_dir.as_deref(), *job, &query, session)?;
+        }
+        Err(failure) => return Err(failure),
+    }
     Ok(Exit::OK)
 }

@@ -5,6 +5,7 @@ pub mod backup;
 pub mod bench;
 pub mod cancel;
 pub mod completion;
+pub mod debug;
 pub mod demo;
 pub mod doctor;
 pub mod down;

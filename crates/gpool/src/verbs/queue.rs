@@ -7,6 +7,7 @@ use gpool_wire::{Job, Time, catalogue};
 
 use super::list::{Listing, show};
 use crate::args::list::{Format, ListFlags};
+use crate::away;
 use crate::failure::{Failure, Result};
 use crate::render::clock;
 use crate::render::jobs::{JOBS, footer};
@@ -40,13 +41,23 @@ pub struct QueueArgs {
     /// Only jobs submitted until
     #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
     until: Option<String>,
+    /// State folder to look into while no server answers
+    #[arg(long, value_name = "FOLDER", help_heading = "Jobs")]
+    state_dir: Option<String>,
 }
 
-/// Runs it.
+/// Runs it. While no server answers it says what goes on without.
 ///
 /// # Errors
 /// A flag's value is not understood, or the server can't be asked.
 pub fn run(args: &QueueArgs, session: &Session) -> Result {
+    ask(args, session).map_err(|failure| match failure.code() {
+        Some(catalogue::UNREACHABLE) => away::queue(failure, args.state_dir.as_deref(), session),
+        _ => failure,
+    })
+}
+
+fn ask(args: &QueueArgs, session: &Session) -> Result {
     let state = args.state.as_deref().map(states).transpose()?;
     let moment = |flag: &str, text: &Option<String>| -> Result<Option<Time>> {
         let read = |text: &String| session.screen.clock.read(text, clock::now());

@@ -23,7 +23,7 @@ use crate::render::job::{headline, waits};
 use crate::render::json;
 use crate::render::words;
 use crate::request;
-use crate::session::{LISTEN_RETRIES, Session};
+use crate::session::Session;
 
 /// Within this time a second Ctrl-C cancels.
 const TWICE_WITHIN: Duration = Duration::from_secs(2);
@@ -78,7 +78,7 @@ pub fn run(args: RunArgs, session: &Session) -> Result {
         return Ok(Exit::OK);
     }
     let is_place_known = !job.placement.is_empty();
-    let client = client.with_retries(LISTEN_RETRIES);
+    let client = session.patient(client);
     Attached { client, session, job, is_place_known }.stay()
 }
 
@@ -258,7 +258,7 @@ fn stream_out(client: Client, id: String, stream: LogStream, tell: Sender<Happen
             LogStream::Stdout => Box::new(std::io::stdout()),
             LogStream::Stderr => Box::new(std::io::stderr()),
         };
-        let ended = follow::copy(&client, &id, &query, &mut out, &mut || {});
+        let ended = follow::copy(&client, &id, &query, &mut out);
         // A job that writes to files of its own has no log here.
         let ended = match ended {
             Err(failure) if failure.code() == Some(gpool_wire::catalogue::NO_SUCH_LOG) => Ok(()),

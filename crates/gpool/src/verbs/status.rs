@@ -21,9 +21,10 @@ pub struct StatusArgs {
 /// # Errors
 /// No server answers.
 pub fn run(args: &StatusArgs, session: &Session) -> Result {
-    let status = session.client()?.status()?;
+    let client = session.client()?;
+    let status = client.status()?;
     let text = match args.output.or_json(session.global.json) {
-        super::PageFormat::Text => page(&status, &session.view()),
+        super::PageFormat::Text => page(&status, &client.recovery()?, &session.view()),
         super::PageFormat::Json | super::PageFormat::Jsonl => json::one(&status),
     };
     session.screen.data(&text)?;

@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::render::recovery::in_short;
 use crate::render::safe::safe;
 use crate::render::up::{Started, text};
 use crate::resolve::every_job;
@@ -337,6 +338,7 @@ fn say(config: &ServerConfig, session: &Session) -> Result {
         node: &node,
         gpus: &gpus,
         status: &status,
+        recovery: in_short(&client.recovery()?, &session.view()),
         is_root: rustix::process::geteuid().is_root(),
     };
     session.screen.data(&text(&started))?;

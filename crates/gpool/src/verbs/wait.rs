@@ -19,7 +19,7 @@ use crate::render::json;
 use crate::render::safe::safe;
 use crate::render::words::{count, state};
 use crate::resolve::{self, Scope, every_job};
-use crate::session::{LISTEN_RETRIES, Session};
+use crate::session::Session;
 
 /// Wait until jobs have ended; the exit code is the largest of theirs
 #[derive(Debug, Clone, Args)]
@@ -36,7 +36,7 @@ pub struct WaitArgs {
 /// # Errors
 /// There is no such job, or they have not ended in time.
 pub fn run(args: &WaitArgs, session: &Session) -> Result {
-    let client = session.client()?.with_retries(LISTEN_RETRIES);
+    let client = session.listener()?;
     let user = args.jobs.user.as_deref();
     // Listened to before the first look, so that no end falls between.
     let events = listen(client.events(None)?);

@@ -109,12 +109,22 @@ impl Running {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
+    /// As [`Running::signal`], for one that may have ended.
+    pub fn signal_if_there(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        // Not waited for yet, so the id is still its own.
+        let _ = pid.map(|pid| rustix::process::kill_process(pid, signal));
+    }
+
+    pub fn has_said(&self, words: &str) -> bool {
+        self.seen.lock().unwrap().contains(words)
+    }
+
     /// Waits until it has written that, on either stream.
     #[track_caller]
     pub fn until_says(&self, words: &str) {
-        let says = || self.seen.lock().unwrap().contains(words);
         let give_up = Instant::now() + PATIENCE;
-        while !says() {
+        while !self.has_said(words) {
             let seen = self.seen.lock().unwrap().clone();
             assert!(Instant::now() < give_up, "{words:?} was not said, but: {seen}");
             std::thread::sleep(LOOK);

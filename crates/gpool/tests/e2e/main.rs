@@ -24,6 +24,7 @@ mod lists;
 mod logs;
 mod nvml;
 mod order;
+mod recovery;
 mod script;
 mod store;
 mod submit;

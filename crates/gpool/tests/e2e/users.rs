@@ -7,7 +7,8 @@ use crate::harness::{Cluster, Ran, Running, is_root, skip};
 /// A user that every system has and that owns nothing.
 const NOBODY: u32 = 65534;
 
-fn cluster() -> Option<Cluster> {
+/// A server of root's, within reach of others; none, and the reason said, if this is not root.
+pub fn cluster() -> Option<Cluster> {
     if !is_root() {
         skip("only root can be several users");
         return None;
@@ -30,13 +31,17 @@ fn cluster() -> Option<Cluster> {
 }
 
 /// The same command line as somebody else.
-fn as_nobody(cluster: &Cluster, words: &[&str]) -> Ran {
+pub fn as_nobody(cluster: &Cluster, words: &[&str]) -> Ran {
+    as_user(cluster, NOBODY, words)
+}
+
+pub fn as_user(cluster: &Cluster, uid: u32, words: &[&str]) -> Ran {
     let own = cluster.command();
     let mut command = std::process::Command::new(cluster.path("gpool"));
     command.env_clear().current_dir(cluster.work());
     command.envs(own.get_envs().filter_map(|(key, value)| Some((key, value?))));
     command.env_remove("XDG_RUNTIME_DIR").env("USER", "root").env("LOGNAME", "root");
-    command.args(words).uid(NOBODY).gid(NOBODY);
+    command.args(words).uid(uid).gid(uid);
     Running::start(&mut command, None).end()
 }
 
@@ -116,11 +121,11 @@ fn others_see_that_a_job_is_there_and_no_more() {
     // The files are closed to others too.
     let stdout = cluster.state().join("jobs").join(&id).join("1/stdout");
     let mut cat = std::process::Command::new("cat");
-    let read = cat.arg(&stdout).uid(NOBODY).gid(NOBODY).output().unwrap();
+    let read = cat.arg(&stdout).uid(uid).gid(uid).output().unwrap();
     assert!(!read.status.success() && read.stdout.is_empty());
     let folder = cluster.state();
     let mut grep = std::process::Command::new("grep");
-    let found = grep.args(["-rs", secret]).arg(&folder).uid(NOBODY).gid(NOBODY).output().unwrap();
+    let found = grep.args(["-rs", secret]).arg(&folder).uid(uid).gid(uid).output().unwrap();
     assert!(found.stdout.is_empty());
 }
 

@@ -9,9 +9,9 @@ use gpool::render::jobs::JOBS;
 use gpool::render::list::{Look, Noun, select};
 use gpool::render::nodes::NODES;
 use gpool::render::view::View;
-use gpool::render::{events, gpus, job, jobs, status, up, why};
+use gpool::render::{events, gpus, job, jobs, recovery, status, up, why};
 use gpool_model::Millis;
-use gpool_wire::Event;
+use gpool_wire::{Before, Event, RecoveredJob, Recovery};
 use insta::assert_snapshot;
 use serde::Serialize;
 use serde_json::json;
@@ -100,14 +100,58 @@ fn marks_of_what_blocks_stand_in_one_column() {
 
 #[test]
 fn the_server_on_a_page() {
-    assert_snapshot!(with_view(|view| status::page(&things::status(), &view)));
+    assert_snapshot!(with_view(|view| status::page(&things::status(), &things::recovery(), &view)));
+}
+
+#[test]
+fn what_doctor_says_of_the_last_start() {
+    let text = with_view(|view| {
+        let lines = recovery::lines(&things::recovery(), &view).into_iter();
+        let lines = lines.map(|line| format!("{:<14}{}\n", line.what, line.text));
+        lines.collect::<String>()
+    });
+    assert_snapshot!(text);
+}
+
+#[test]
+fn a_start_is_told_of_in_short_only_if_there_is_something_to_tell() {
+    let calm = |before: Before, jobs: Vec<RecoveredJob>| Recovery {
+        before,
+        jobs,
+        rebooted_at: None,
+        n_waiting: 0,
+        strays: Vec::new(),
+        ..things::recovery()
+    };
+    let in_short = |recovery: &Recovery| with_view(|view| recovery::in_short(recovery, &view));
+    assert_eq!(in_short(&calm(Before::Nothing, vec![])), None);
+    assert_eq!(in_short(&calm(Before::Stopped, vec![])), None);
+    let went_on = things::recovery().jobs.swap_remove(0);
+    let text = in_short(&calm(Before::Stopped, vec![went_on.clone()]));
+    assert_eq!(text.as_deref(), Some("took over 1 running job"));
+    let text = in_short(&calm(Before::Killed, vec![]));
+    assert_eq!(text.as_deref(), Some("nothing was running or waiting: gpool doctor"));
+    let text = in_short(&things::recovery());
+    assert_eq!(
+        text.as_deref(),
+        Some(
+            "took over 1 running job; ordered 1 job again; 1 ended meanwhile; 1 was lost to the \
+             reboot at 07:59; 2 are waiting: gpool doctor"
+        )
+    );
 }
 
 #[test]
 fn what_up_says() {
     let (node, status, gpus) = (things::node(json!({})), things::status(), things::gpus());
-    let started =
-        up::Started { version: "0.1.0", node: &node, gpus: &gpus, status: &status, is_root: true };
+    let started = up::Started {
+        version: "0.1.0",
+        node: &node,
+        gpus: &gpus,
+        status: &status,
+        recovery: None,
+        is_root: true,
+    };
     assert_snapshot!(up::text(&started));
 }
 
@@ -187,8 +231,10 @@ fn no_name_reaches_a_terminal_raw() {
         }
     }
     let (node, status, gpus) = (nasty_node(), things::status(), [nasty_gpu()]);
+    let recovery = Some(NASTY.to_owned());
+    let (gpus, is_root) = (&gpus, false);
     let started =
-        up::Started { version: "0", node: &node, gpus: &gpus, status: &status, is_root: false };
+        up::Started { version: "0", node: &node, gpus, status: &status, recovery, is_root };
     let pages = with_view(|view| {
         vec![
             job::page(&nasty_job(), &view),

@@ -1,6 +1,6 @@
 //! Jobs, devices and nodes to render, as the API would send them.
 
-use gpool_wire::{Gpu, Job, Node, Status, Time, Why};
+use gpool_wire::{Gpu, Job, Node, Recovery, Status, Time, Why};
 use serde_json::{Value, json};
 
 /// The moment at which everything is looked at.
@@ -132,6 +132,30 @@ pub fn status() -> Status {
         "policy": {"preset": "fair", "order": ["priority", "escalated", "gpus", "age"],
                    "escalate_after_s": 86_400, "device_strategy": "sequential",
                    "user_priority_max": 0},
+    }))
+    .unwrap()
+}
+
+/// The account of a start after a power cut.
+pub fn recovery() -> Recovery {
+    let job = |id: &str, became: &str, state: &str, changes: Value| {
+        let mut job = json!({"id": id, "user": "ana", "became": became, "state": state,
+                             "exit_code": null, "cause": null, "cause_text": null});
+        merge(&mut job, changes);
+        job
+    };
+    let lost = json!({"cause": "rebooted",
+                      "cause_text": "the machine was restarted while it ran"});
+    serde_json::from_value(json!({
+        "started_at": "2026-11-20T08:00:00Z", "before": "machine_down",
+        "last_seen_at": "2026-11-20T07:40:10Z", "rebooted_at": "2026-11-20T07:59:00Z",
+        "jobs": [
+            job("1836", "went_on", "running", json!({})),
+            job("1837", "ended", "failed", json!({"exit_code": 5})),
+            job("1838", "lost", "lost", lost),
+            job("1839", "again", "starting", json!({})),
+        ],
+        "n_waiting": 2, "n_skipped_jobs": 1_000_000, "strays": ["1830#1"],
     }))
     .unwrap()
 }

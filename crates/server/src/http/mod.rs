@@ -18,6 +18,7 @@ mod listing;
 mod logs;
 mod metrics;
 mod process;
+mod recovery;
 pub mod routes;
 mod submit;
 #[cfg(test)]
@@ -94,6 +95,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(events::stream))
         .routes(routes!(cluster::version))
         .routes(routes!(cluster::status))
+        .routes(routes!(recovery::get))
         .routes(routes!(cluster::shutdown));
     OpenApiRouter::with_openapi(Document::openapi())
         .nest(gpool_wire::API_PREFIX, api)

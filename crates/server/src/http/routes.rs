@@ -28,7 +28,7 @@ const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
 }
 
 /// Every route.
-pub const ROUTES: [Route; 29] = [
+pub const ROUTES: [Route; 30] = [
     route("GET", "/api/v1/jobs", Role::Everybody),
     route("POST", "/api/v1/jobs", Role::Everybody),
     route("POST", "/api/v1/jobs/bulk", Role::Everybody),
@@ -53,6 +53,7 @@ pub const ROUTES: [Route; 29] = [
     route("GET", "/api/v1/events", Role::Everybody),
     route("GET", "/api/v1/version", Role::Everybody),
     route("GET", "/api/v1/status", Role::Everybody),
+    route("GET", "/api/v1/recovery", Role::Everybody),
     route("POST", "/api/v1/shutdown", Role::Admin),
     route("GET", "/healthz", Role::Everybody),
     route("GET", "/readyz", Role::Everybody),

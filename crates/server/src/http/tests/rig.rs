@@ -1,11 +1,11 @@
 //! A whole server with a store in a temporary folder, an agent that pretends, and a socket for
 //! each user that a test needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use gpool_client::Client;
@@ -25,6 +25,7 @@ use crate::core::{Core, Input, now};
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::http::accept::serve_as;
 use crate::http::asker::{Asker, Peer};
+use crate::recovery::Found;
 
 /// The user whose server it is, and two others.
 pub const OWNER: u32 = 1000;
@@ -67,9 +68,12 @@ impl Rig {
             notices: broadcast::Sender::new(4096),
             blobs,
             samples: OnceLock::from(Box::new(samples) as Samples),
+            account: OnceLock::new(),
+            strays: Mutex::new(BTreeSet::new()),
             stop: watch::Sender::new(StopRequest::None),
         });
         let mut core = Core::new(Arc::clone(&shared), committer, &loaded, Policy::fair()).unwrap();
+        let found = Found::of(core.world(), &shared.info.state_dir, &shared.info.node);
         core.set_agent(pretender(inputs.clone()));
         core.begin(loaded.fence);
         let core = std::thread::spawn(move || core.run(&inbox));
@@ -88,6 +92,8 @@ impl Rig {
             };
             rig.runtime.block_on(rig.handle.query(connected)).unwrap()
         });
+        let account = rig.runtime.block_on(found.account(&rig.handle)).unwrap();
+        assert!(rig.handle.shared.account.set(account).is_ok());
         rig
     }
 

@@ -1,0 +1,277 @@
+//! What goes on in a state folder, found without server and agent: from the claims of shepherds,
+//! and from the processes of one's own jobs. It looks and changes nothing.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use gpool_model::agent::TaskEnd;
+use gpool_model::id::TaskId;
+use gpool_model::unit::Timestamp;
+use gpool_sys::{clock, lock, proc};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use crate::layout::{Layout, claimed_task, file_name};
+use crate::record::Record;
+
+/// A task that was launched, and whose end no server has made durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// Which.
+    pub task: TaskId,
+    /// How it is.
+    pub is: LeftIs,
+    /// The process id of its program.
+    pub pid: Option<u32>,
+    /// When its program started.
+    pub started_at: Option<Timestamp>,
+    /// Who it runs as.
+    pub uid: u32,
+    /// The state folder that it is of.
+    pub state_dir: PathBuf,
+    /// The socket of the server that started it, where that can be seen.
+    pub api: Option<PathBuf>,
+}
+
+/// How a task is that was left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeftIs {
+    /// It runs.
+    Runs,
+    /// It has ended, and its shepherd has written down how.
+    Ended(TaskEnd),
+    /// It is over, and nobody knows how: the machine was restarted, or its shepherd killed.
+    Lost {
+        /// Whether it was the machine.
+        rebooted: bool,
+    },
+}
+
+/// Everything that was claimed in a state folder, by task.
+///
+/// # Errors
+/// The folder can't be listed. A claim that can't be read is left out.
+pub fn claimed(state_dir: &Path) -> io::Result<Vec<Left>> {
+    let layout = Layout::new(state_dir);
+    let mut left = Vec::new();
+    for entry in std::fs::read_dir(layout.tasks())? {
+        let name = entry?.file_name();
+        let task = name.to_str().and_then(claimed_task);
+        left.extend(task.and_then(|task| claim(&layout, task).ok().flatten()));
+    }
+    left.sort_by_key(|left| left.task);
+    Ok(left)
+}
+
+/// What one claim says; `None` if there is none, or nothing whole in it.
+fn claim(layout: &Layout, task: TaskId) -> io::Result<Option<Left>> {
+    let mut file = File::open(layout.claim(task))?;
+    // Asked before it is read: a shepherd that ends in between has written its end by then.
+    let is_held = lock::is_held(&file)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let Some(record) = Record::read(&bytes) else { return Ok(None) };
+    let is = match record.ended {
+        Some(end) => LeftIs::Ended(end),
+        None if is_held => LeftIs::Runs,
+        None => LeftIs::Lost { rebooted: record.claimant.boot_id != proc::boot_id() },
+    };
+    let pid = record.started.map(|(pid, _)| pid).filter(|_| is == LeftIs::Runs);
+    Ok(Some(Left {
+        task,
+        is,
+        pid,
+        started_at: record.started.map(|(_, at)| at),
+        uid: record.claimant.uid,
+        state_dir: layout.state().to_owned(),
+        api: pid.and_then(api_of),
+    }))
+}
+
+/// Jobs of whoever asks that run on this machine, of any server, by what their processes have in
+/// their environment. A user can see this much of a state folder that belongs to another.
+#[must_use]
+pub fn own_processes() -> Vec<Left> {
+    let own = rustix::process::geteuid().as_raw();
+    // The first process of a run is its program.
+    let mut oldest: BTreeMap<(PathBuf, TaskId), (u64, Left)> = BTreeMap::new();
+    for pid in proc::all() {
+        let is_own = std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|it| it.uid() == own);
+        let Some(stat) = proc::stat(pid).filter(|stat| is_own && stat.state != b'Z') else {
+            continue;
+        };
+        let Some(left) = left_of(pid, stat.started, own) else { continue };
+        let key = (left.state_dir.clone(), left.task);
+        let is_older = oldest.get(&key).is_none_or(|(started, _)| stat.started < *started);
+        if is_older {
+            oldest.insert(key, (stat.started, left));
+        }
+    }
+    oldest.into_values().map(|(_, left)| left).collect()
+}
+
+fn left_of(pid: u32, started: u64, uid: u32) -> Option<Left> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let folder = PathBuf::from(variable(&environment, "GPOOL_DIR=")?);
+    let attempt: u32 = variable(&environment, "GPOOL_ATTEMPT=")?.parse().ok()?;
+    let job = variable(&environment, "GPOOL_JOB_ID=")?;
+    let task: TaskId = format!("{job}#{attempt}/0").parse().ok()?;
+    let state_dir = folder.ancestors().nth(3)?.to_owned();
+    // What the folder says and what the variables say is one thing, or somebody made it up.
+    if Layout::new(&state_dir).attempt(task) != folder {
+        return None;
+    }
+    let age = clock::boot_ticks().saturating_sub(started);
+    let age_ms = age.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1);
+    Some(Left {
+        task,
+        is: LeftIs::Runs,
+        pid: Some(pid),
+        started_at: Some(Timestamp::new(clock::unix_ms().saturating_sub(age_ms))),
+        uid,
+        state_dir,
+        api: variable(&environment, "GPOOL_API=").map(PathBuf::from),
+    })
+}
+
+/// The socket that a job was told, if its environment may be read.
+fn api_of(pid: u32) -> Option<PathBuf> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    variable(&environment, "GPOOL_API=").map(PathBuf::from)
+}
+
+fn variable(environment: &[u8], prefix: &str) -> Option<String> {
+    let mut entries = environment.split(|byte| *byte == 0);
+    let value = entries.find_map(|entry| entry.strip_prefix(prefix.as_bytes()))?;
+    String::from_utf8(value.to_vec()).ok()
+}
+
+/// Opens what a run has written, as far as gpool keeps it: `stdout` or `stderr`. The folder is its
+/// user's, so links and pipes in it are neither followed nor waited for.
+///
+/// # Errors
+/// It is not there, may not be read, or is no plain file.
+pub fn open_output(state_dir: &Path, task: TaskId, stream: &str) -> io::Result<File> {
+    let folder_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(state_dir, folder_flags, Mode::empty())?;
+    let attempt = Layout::new("").attempt(task);
+    let path = attempt.join(file_name(stream, task));
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let file = File::from(rustix::fs::openat2(&folder, &path, flags, Mode::empty(), beneath)?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no plain file")),
+    }
+}
+
+/// Where in a file its last so many lines begin.
+///
+/// # Errors
+/// It can't be read.
+pub fn last_lines(file: &mut File, n_lines: u64) -> io::Result<u64> {
+    const CHUNK: usize = 64 * 1024;
+    let length = file.metadata()?.len();
+    let mut buffer = vec![0; CHUNK];
+    let (mut end, mut n_found) = (length, 0);
+    while end > 0 && n_lines > 0 {
+        let start = end.saturating_sub(CHUNK as u64);
+        let size = usize::try_from(end - start).unwrap_or(CHUNK);
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(&mut buffer[..size])?;
+        for (at, _) in buffer[..size].iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+            let next = start + at as u64 + 1;
+            // The one at the very end ends the last line and begins none.
+            n_found += u64::from(next != length);
+            if n_found == n_lines && next != length {
+                return Ok(next);
+            }
+        }
+        end = start;
+    }
+    Ok(if n_lines == 0 { length } else { 0 })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may end by a panic.
+mod tests {
+    use std::io::Write;
+
+    use gpool_model::id::Generation;
+    use gpool_model::job::{ExitStatus, Usage};
+
+    use super::*;
+    use crate::record::{Claim, Claimant};
+
+    fn folder() -> (tempfile::TempDir, Layout, TaskId) {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        std::fs::create_dir(layout.tasks()).unwrap();
+        (dir, layout, "7#1/0".parse().unwrap())
+    }
+
+    #[test]
+    fn a_claim_is_told_from_its_lock_its_end_and_the_boot() {
+        let (dir, layout, task) = folder();
+        let is = || claimed(dir.path()).unwrap().pop().unwrap().is;
+        let claimant = Claimant::this_process(task, Generation(1), 4711, &proc::boot_id());
+        let mut claim = Claim::take(&layout, claimant).unwrap().unwrap();
+        claim.started(1, Timestamp::new(9)).unwrap();
+        let left = claimed(dir.path()).unwrap().pop().unwrap();
+        assert_eq!((left.is, left.pid, left.uid), (LeftIs::Runs, Some(1), 4711));
+        let bytes = std::fs::read(layout.claim(task)).unwrap();
+        let end = TaskEnd {
+            started_at: None,
+            ended_at: Timestamp::new(5),
+            exit: Some(ExitStatus::Code(3)),
+            cause: None,
+            stopped: false,
+            usage: Usage::default(),
+        };
+        claim.ended(&end).unwrap();
+        drop(claim);
+        assert_eq!(is(), LeftIs::Ended(end));
+        std::fs::write(layout.claim(task), bytes).unwrap();
+        assert_eq!(is(), LeftIs::Lost { rebooted: false });
+        std::fs::remove_file(layout.claim(task)).unwrap();
+        let claimant = Claimant::this_process(task, Generation(1), 0, "another boot");
+        drop(Claim::take(&layout, claimant).unwrap());
+        assert_eq!(is(), LeftIs::Lost { rebooted: true });
+        std::fs::write(layout.claim(task), "rubbish").unwrap();
+        assert_eq!(claimed(dir.path()).unwrap(), []);
+        assert!(claimed(&dir.path().join("nowhere")).is_err());
+    }
+
+    #[test]
+    fn output_is_opened_only_where_it_lies() {
+        let (dir, layout, task) = folder();
+        let path = layout.stdout(task);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        assert!(open_output(dir.path(), task, "stdout").is_err());
+        std::fs::write(dir.path().join("secret"), "s").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("secret"), &path).unwrap();
+        assert!(open_output(dir.path(), task, "stdout").is_err(), "a link");
+        std::fs::remove_file(&path).unwrap();
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(open_output(dir.path(), task, "stdout").is_err(), "a pipe");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "a\nb\nc\n").unwrap();
+        let mut file = open_output(dir.path(), task, "stdout").unwrap();
+        for (n_lines, at) in [(0, 6), (1, 4), (2, 2), (3, 0), (9, 0)] {
+            assert_eq!(last_lines(&mut file, n_lines).unwrap(), at, "{n_lines}");
+        }
+        File::create(&path).unwrap().write_all(b"no end").unwrap();
+        assert_eq!(last_lines(&mut file, 1).unwrap(), 0);
+    }
+
+    #[test]
+    fn only_a_whole_environment_names_a_run() {
+        let of = |text: &str| variable(text.replace('|', "\0").as_bytes(), "GPOOL_DIR=");
+        assert_eq!(of("A=1|GPOOL_DIR=/s/jobs/7/1|B=2"), Some("/s/jobs/7/1".to_owned()));
+        assert_eq!(of("A=1|XGPOOL_DIR=/s"), None);
+        assert_eq!(left_of(std::process::id(), 0, 0), None, "no job of gpool");
+    }
+}

@@ -1,0 +1,189 @@
+//! What the last start of a server found: in one line for `up` and `status`, line by line for
+//! `doctor`.
+
+use gpool_wire::{Became, Before, RecoveredJob, Recovery};
+
+use super::view::View;
+use super::words::count;
+
+/// Ids that one line names.
+const NAMED_MAX: usize = 20;
+
+/// One line of the account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// What it is about.
+    pub what: &'static str,
+    /// Whether something was lost, or should not have been.
+    pub is_bad: bool,
+    /// What was found.
+    pub text: String,
+}
+
+/// The account in one line; `None` where nothing is to be told.
+#[must_use]
+pub fn in_short(recovery: &Recovery, view: &View<'_>) -> Option<String> {
+    let n = |became| n_of(recovery, became);
+    let mut parts = Vec::new();
+    match n(Became::WentOn) {
+        0 => {}
+        jobs => parts.push(format!("took over {}", count(jobs, "running job"))),
+    }
+    match n(Became::Again) {
+        0 => {}
+        jobs => parts.push(format!("ordered {} again", count(jobs, "job"))),
+    }
+    match n(Became::Ended) {
+        0 => {}
+        jobs => parts.push(format!("{jobs} ended meanwhile")),
+    }
+    if let lost @ 1.. = n(Became::Lost) {
+        let by = match recovery.rebooted_at {
+            Some(at) if recovery.before == Before::MachineDown => {
+                format!(" to the reboot at {}", view.clock.short(at, view.now))
+            }
+            _ => String::new(),
+        };
+        parts.push(format!("{lost} {} lost{by}", if lost == 1 { "was" } else { "were" }));
+    }
+    if parts.is_empty() && !recovery.is_notable() {
+        return None;
+    }
+    if let waiting @ 1.. = recovery.n_waiting {
+        parts.push(format!("{waiting} {} waiting", if waiting == 1 { "is" } else { "are" }));
+    }
+    if parts.is_empty() {
+        parts.push("nothing was running or waiting".to_owned());
+    }
+    let text = parts.join("; ");
+    Some(if recovery.is_notable() { format!("{text}: gpool doctor") } else { text })
+}
+
+/// The account line by line.
+#[must_use]
+pub fn lines(recovery: &Recovery, view: &View<'_>) -> Vec<Line> {
+    let line = |what, is_bad, text| Line { what, is_bad, text };
+    let started = view.clock.full(recovery.started_at);
+    let mut lines =
+        vec![line("last start", false, format!("{started}; {}", before(recovery, view)))];
+    if recovery.before == Before::Nothing {
+        return lines;
+    }
+    if let Some(at) = recovery.rebooted_at {
+        let text = format!("the machine was started at {}", view.clock.full(at));
+        lines.push(line("restart", false, text));
+    }
+    let named = |became| -> Vec<&RecoveredJob> { recovery.that(became).collect() };
+    let went_on = named(Became::WentOn);
+    if !went_on.is_empty() {
+        let text = format!(
+            "{} and {} taken over: {}",
+            went_on_words(&went_on),
+            was(&went_on),
+            ids(&went_on)
+        );
+        lines.push(line("went on", false, text));
+    }
+    let again = named(Became::Again);
+    if !again.is_empty() {
+        let text = format!("{}, which had not started: {}", jobs(&again), ids(&again));
+        lines.push(line("ordered again", false, text));
+    }
+    let ended = named(Became::Ended);
+    if !ended.is_empty() {
+        let text = format!("{} without a server; how is known: {}", jobs(&ended), ids(&ended));
+        lines.push(line("ended", false, text));
+    }
+    for (job, why) in shown_lost(&named(Became::Lost)) {
+        lines.push(line("lost", true, format!("job {job}: {why}")));
+    }
+    let waiting = match recovery.n_waiting {
+        0 => "no job was waiting".to_owned(),
+        1 => "1 job that was waiting is waiting again".to_owned(),
+        n => format!("{n} jobs that were waiting are waiting again"),
+    };
+    lines.push(line("queue", false, waiting));
+    if !recovery.strays.is_empty() {
+        let text = format!("ended, since nobody waits for them: {}", some(&recovery.strays));
+        lines.push(line("strays", true, text));
+    }
+    if recovery.n_skipped_jobs > 0 {
+        let n = super::words::grouped(recovery.n_skipped_jobs);
+        let text = format!(
+            "{n} are never given out: they may have been, after the backup that was restored"
+        );
+        lines.push(line("job numbers", false, text));
+    }
+    lines
+}
+
+fn before(recovery: &Recovery, view: &View<'_>) -> String {
+    let seen = recovery.last_seen_at.map(|at| view.clock.full(at));
+    let last = |text: &str| match &seen {
+        Some(seen) => format!("{text}; it last wrote at {seen}"),
+        None => text.to_owned(),
+    };
+    match recovery.before {
+        Before::Nothing => "the first one: the store is new".to_owned(),
+        Before::Stopped => match &seen {
+            Some(seen) => format!("the server before was stopped at {seen}"),
+            None => "the server before was stopped".to_owned(),
+        },
+        Before::Killed => last("the server before ended without stopping (killed, or failed)"),
+        Before::MachineDown => {
+            last("the server before went down with the machine (power cut, crash or restart)")
+        }
+        Before::Restored => last("the store was restored from a backup"),
+    }
+}
+
+fn n_of(recovery: &Recovery, became: Became) -> u64 {
+    u64::try_from(recovery.that(became).count()).unwrap_or(u64::MAX)
+}
+
+fn jobs(of: &[&RecoveredJob]) -> String {
+    count(u64::try_from(of.len()).unwrap_or(u64::MAX), "job")
+}
+
+fn went_on_words(of: &[&RecoveredJob]) -> String {
+    format!("{} went on", jobs(of))
+}
+
+fn was(of: &[&RecoveredJob]) -> &'static str {
+    if of.len() == 1 { "was" } else { "were" }
+}
+
+fn ids(of: &[&RecoveredJob]) -> String {
+    let name = |job: &&RecoveredJob| match (job.became, job.exit_code) {
+        (Became::Ended, Some(code)) => format!("{} (exit {code})", job.id),
+        (Became::Ended, None) => {
+            format!("{} ({})", job.id, super::words::state(job.state.as_str()))
+        }
+        _ => job.id.clone(),
+    };
+    some(&of.iter().map(name).collect::<Vec<_>>())
+}
+
+/// A list of which the first are named.
+fn some(names: &[String]) -> String {
+    let first = names[..names.len().min(NAMED_MAX)].join(", ");
+    match names.len() - names.len().min(NAMED_MAX) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+/// Each lost job with why; many of them in one line.
+fn shown_lost(lost: &[&RecoveredJob]) -> Vec<(String, String)> {
+    let why = |job: &RecoveredJob| {
+        let cause =
+            job.cause_text.as_deref().or(job.cause.as_deref()).unwrap_or("nobody knows why");
+        format!("{cause}. What it wrote is kept: gpool logs {}; hand it in again", job.id)
+    };
+    let mut shown: Vec<(String, String)> =
+        lost.iter().take(NAMED_MAX).map(|job| (job.id.clone(), why(job))).collect();
+    if let Some(rest) = lost.get(NAMED_MAX..).filter(|rest| !rest.is_empty()) {
+        shown.push((ids(rest), "gpool queue --state lost lists them".to_owned()));
+    }
+    shown
+}

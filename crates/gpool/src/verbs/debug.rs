@@ -1,0 +1,297 @@
+//! `gpool debug dump`: gathers what a report of a fault needs into one file, whether a server
+//! answers or not. What users wrote stays out: environments, scripts, commands, output, notes.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use gpool_client::{Client, JobsQuery};
+use gpool_server::dump;
+use gpool_store::Reader;
+use gpool_wire::{API_VERSION, Job};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::doctor;
+use super::version::VERSION;
+use crate::away;
+use crate::config::Config;
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::clock;
+use crate::render::safe::safe_json;
+use crate::session::{Session, state_dir};
+
+/// Lines of the server's log that are taken.
+const LOG_LINES: usize = 300;
+/// Bytes of the log that are read for them.
+const LOG_BYTES: u64 = 256 * 1024;
+/// Jobs that are taken.
+const JOBS_MAX: u32 = 1000;
+/// What is taken of a job: nothing that its user wrote.
+const OF_A_JOB: [&str; 24] = [
+    "id",
+    "user",
+    "project",
+    "state",
+    "attempt",
+    "gpus",
+    "placement",
+    "submitted_at",
+    "started_at",
+    "ended_at",
+    "exit_code",
+    "reasons",
+    "script",
+    "priority",
+    "cpus",
+    "mem",
+    "time_limit",
+    "grace",
+    "cause",
+    "signal",
+    "usage",
+    "version",
+    "after",
+    "waited_s",
+];
+
+/// Help to find faults of gpool itself
+#[derive(Debug, Clone, Args)]
+pub struct DebugArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Action {
+    /// Gather what a report of a fault needs into one file, without what users wrote
+    #[command(
+        after_help = "In it: versions, the machine, what doctor says, settings, the server with \
+        its nodes, GPUs and queue, the last entries of the journal, the state as a scenario, \
+        metrics, the end of the server's log, and what runs without a server. Not in it: \
+        environments, scripts, commands, output, notes, names of jobs. Users, machines, paths \
+        and programs on GPUs are named: look through it before you send it."
+    )]
+    Dump(DumpArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+struct DumpArgs {
+    /// The file to make, for you alone; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// State folder of the server
+    #[arg(long, value_name = "FOLDER")]
+    state_dir: Option<String>,
+    /// How many of the last entries of the journal to take
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    entries: u32,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The file can't be written.
+pub fn run(args: DebugArgs, session: &Session) -> Result {
+    let Action::Dump(args) = args.action;
+    // Made first: what can't be written need not be gathered.
+    let made = clock::now();
+    let to = match &args.output {
+        Some(path) if path == Path::new("-") => None,
+        Some(path) => Some(path.clone()),
+        None => {
+            let name = made.to_string().replace([':', '-'], "");
+            let name = name.split('.').next().unwrap_or("now").replace('T', "-");
+            Some(PathBuf::from(format!("gpool-dump-{name}.json")))
+        }
+    };
+    let file = to.as_deref().map(create).transpose()?;
+    let dump = gather(&args, session);
+    let text = serde_json::to_string_pretty(&dump.document(made)).unwrap_or_default();
+    let text = safe_json(&text);
+    let (Some(mut file), Some(path)) = (file, to) else {
+        session.screen.data(&format!("{text}\n"))?;
+        return Ok(Exit::OK);
+    };
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.write_all(b"\n"))
+        .map_err(|error| not_made(&path, &error))?;
+    session.screen.data(&format!("{}\n", path.display()))?;
+    let names: Vec<&str> = dump.parts.keys().map(String::as_str).collect();
+    session.screen.note(&format!("in it: {}", names.join(", ")));
+    for (part, why) in &dump.missing {
+        session.screen.note(&format!("not in it: {part}: {}", why.as_str().unwrap_or_default()));
+    }
+    session.screen.note(
+        "It names users, machines and paths; environments, scripts, commands and output are not \
+         in it. Look through it before you send it.",
+    );
+    Ok(Exit::OK)
+}
+
+fn create(path: &Path) -> Result<File> {
+    let mut options = File::options();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    file.map_err(|error| not_made(path, &error))
+}
+
+fn not_made(path: &Path, error: &std::io::Error) -> Failure {
+    let what = format!("can't write {}: {error}", path.display());
+    Failure::new(errors::NOT_WRITTEN, what).tip("gpool debug dump -o OTHER-FILE")
+}
+
+/// What was gathered, and what could not be.
+#[derive(Default)]
+struct Dump {
+    parts: Map<String, Value>,
+    missing: Map<String, Value>,
+}
+
+impl Dump {
+    fn add<T: Serialize>(&mut self, name: &str, part: std::result::Result<T, String>) {
+        match part.and_then(|part| serde_json::to_value(part).map_err(|e| e.to_string())) {
+            Ok(value) => drop(self.parts.insert(name.to_owned(), value)),
+            Err(why) => drop(self.missing.insert(name.to_owned(), Value::String(why))),
+        }
+    }
+
+    fn document(&self, made: gpool_wire::Time) -> Value {
+        let mut document = json!({
+            "apiVersion": API_VERSION,
+            "kind": "dump",
+            "made_at": made,
+            "gpool": VERSION,
+            "uid": rustix::process::geteuid().as_raw(),
+            "missing": self.missing,
+        });
+        for (name, part) in &self.parts {
+            document[name] = part.clone();
+        }
+        document
+    }
+}
+
+fn gather(args: &DumpArgs, session: &Session) -> Dump {
+    let named = args.state_dir.as_deref();
+    let mut dump = Dump::default();
+    dump.add("machine", Ok(machine()));
+    dump.add("doctor", Ok(doctor::probes(named, session)));
+    dump.add("settings", settings());
+    match session.client().and_then(|client| Ok(client.version().map(|_| client)?)) {
+        Ok(client) => of_server(&mut dump, &client),
+        Err(failure) => dump.add::<Value>("server", Err(failure.what().to_owned())),
+    }
+    match state_dir(named) {
+        Ok(folder) => of_folder(&mut dump, &folder, args.entries),
+        Err(failure) => dump.add::<Value>("state", Err(failure.what().to_owned())),
+    }
+    dump.add("shepherds", Ok(away::look(named, session).in_json()));
+    dump
+}
+
+fn machine() -> Value {
+    let uname = rustix::system::uname();
+    let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let lines = |path: &str, starts: &[&str]| -> Vec<String> {
+        let text = read(path);
+        let is_asked = |line: &&str| starts.iter().any(|start| line.starts_with(start));
+        text.lines().filter(is_asked).map(str::to_owned).collect()
+    };
+    let variables = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    let is_ours = |name: &String| {
+        name.starts_with("GPOOL_") || name.starts_with("XDG_") || name.starts_with("CUDA_")
+    };
+    json!({
+        "kernel": format!("{} {}", text(uname.sysname()), text(uname.release())),
+        "machine": text(uname.machine()),
+        "system": lines("/etc/os-release", &["PRETTY_NAME="]),
+        "cpus": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+        "memory": lines("/proc/meminfo", &["MemTotal:", "MemAvailable:", "SwapTotal:"]),
+        "load": read("/proc/loadavg").trim(),
+        "uptime_s": read("/proc/uptime").split('.').next(),
+        "cgroups": lines("/proc/self/mounts", &["cgroup"]),
+        "own_cgroup": read("/proc/self/cgroup").lines().collect::<Vec<_>>(),
+        // Which are set, never to what.
+        "variables_set": variables.filter(is_ours).collect::<Vec<_>>(),
+    })
+}
+
+fn settings() -> std::result::Result<Value, String> {
+    let config = Config::find().map_err(|failure| failure.what().to_owned())?;
+    Ok(json!({
+        "name": config.name, "devices": config.devices, "gpus": config.gpus,
+        "strategy": config.strategy, "ignore_processes": config.ignore_processes,
+    }))
+}
+
+/// What the server says, as far as it says it to whoever asks.
+fn of_server(dump: &mut Dump, client: &Client) {
+    let said = |error: gpool_client::Error| error.to_string();
+    dump.add("server", client.status().map_err(said));
+    dump.add("recovery", client.recovery().map_err(said));
+    dump.add("nodes", client.nodes().map(|list| list.items).map_err(said));
+    dump.add("gpus", client.gpus().map(|list| list.items).map_err(said));
+    let limit = Some(JOBS_MAX);
+    let living = JobsQuery { limit, ..JobsQuery::default() };
+    dump.add("queue", client.jobs(&living).map(|list| shown(&list.items)).map_err(said));
+    let state = Some("failed,timed_out,lost".to_owned());
+    let ended_badly = JobsQuery { state, limit: Some(JOBS_MAX / 10), ..JobsQuery::default() };
+    dump.add("ended_badly", client.jobs(&ended_badly).map(|it| shown(&it.items)).map_err(said));
+    let metrics = client.metrics().map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    dump.add("metrics", metrics.map_err(said));
+}
+
+fn shown(jobs: &[Job]) -> Vec<Value> {
+    let of_a_job = |job: &Job| {
+        let whole = serde_json::to_value(job).unwrap_or_default();
+        let taken = OF_A_JOB.iter().map(|key| ((*key).to_owned(), whole[*key].clone()));
+        Value::Object(taken.collect())
+    };
+    jobs.iter().map(of_a_job).collect()
+}
+
+/// What lies in the state folder, as far as whoever asks may read it.
+fn of_folder(dump: &mut Dump, folder: &Path, n_entries: u32) {
+    dump.add("state", files(folder));
+    let reader = || Reader::open(folder).map_err(|error| error.to_string());
+    dump.add("journal", reader().and_then(|reader| dump::journal(&reader, n_entries)));
+    let scenario = reader().and_then(|reader| dump::scenario(&reader));
+    dump.add("scenario", scenario.map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()));
+    dump.add("server_log", last_lines(&folder.join("server.log")));
+}
+
+/// The files of the folder by name and size; nothing below it.
+fn files(folder: &Path) -> std::result::Result<Value, String> {
+    let unread = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut files = Map::new();
+    for entry in std::fs::read_dir(folder).map_err(unread)? {
+        let entry = entry.map_err(unread)?;
+        let about = entry.metadata().map_err(unread)?;
+        let size = if about.is_dir() { Value::from("folder") } else { Value::from(about.len()) };
+        files.insert(entry.file_name().to_string_lossy().into_owned(), size);
+    }
+    let alerts = std::fs::read_dir(folder.join("alerts")).map_or(0, std::iter::Iterator::count);
+    Ok(json!({"folder": folder, "files": files, "alerts": alerts}))
+}
+
+fn last_lines(log: &Path) -> std::result::Result<Vec<String>, String> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(LOG_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().map_err(|error| format!("{}: {error}", log.display()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.len().saturating_sub(LOG_LINES);
+    Ok(lines[last..].iter().map(|line| (*line).to_owned()).collect())
+}

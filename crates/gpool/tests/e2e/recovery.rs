@@ -1,0 +1,458 @@
+//! What people see of a crash: what the next start says of it, and what is said while no server is
+//! there.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use gpool_wire::{Became, Before};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{Cluster, Gate, Ran, Running, is_root, kill_9, skip, until_so};
+use crate::users;
+
+const CANARY: &str = "canary-51f0";
+
+fn until_begun(cluster: &Cluster, id: &str) {
+    until_so("the job has begun", || cluster.stdout_of(id).starts_with("begun"));
+}
+
+/// A line that says that it has begun, waits, and says that it is done.
+fn waits_at(gate: &Gate) -> String {
+    format!("echo begun; {}; echo done; exit 5", gate.line())
+}
+
+/// Where a job's output lies.
+fn stdout_file(cluster: &Cluster, id: &str) -> std::path::PathBuf {
+    cluster.state().join("jobs").join(id).join("1/stdout")
+}
+
+#[track_caller]
+fn says(ran: &Ran, words: &[&str]) {
+    let text = format!("{}{}", ran.out, ran.err);
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in {ran:?}");
+    }
+}
+
+/// Whether a list on standard error has a row of that job which begins so.
+fn has_row(ran: &Ran, id: &str, state: &str) -> bool {
+    let begins = |line: &str| {
+        let rest = line.strip_prefix(id).filter(|rest| rest.starts_with(' '));
+        rest.is_some_and(|rest| rest.trim_start().starts_with(state))
+    };
+    ran.err.lines().any(begins)
+}
+
+#[test]
+fn the_next_start_says_what_a_killed_server_left() {
+    let mut cluster = Cluster::new("sim:3xH100-80G");
+    assert_eq!(cluster.client().recovery().unwrap().before, Before::Nothing);
+    says(&cluster.gpool(["doctor"]), &["the first one: the store is new"]);
+    let (stays, ends) = (Gate::new(&cluster, "stays"), Gate::new(&cluster, "ends"));
+    let kept = cluster.sh(&["--gpus", "1"], &waits_at(&stays));
+    let ended = cluster.sh(&["--gpus", "1"], &waits_at(&ends));
+    let lost = cluster.sh(&["--gpus", "1"], "echo begun; sleep 1000");
+    let pending = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    let held = cluster.submit(["--hold", "--", "true"]);
+    for id in [&kept, &ended, &lost] {
+        until_begun(&cluster, id);
+    }
+    let shepherd = cluster.shepherd(&lost);
+    cluster.kill();
+    kill_9(shepherd);
+    ends.open();
+    let out = stdout_file(&cluster, &ended);
+    until_so("it is done", || std::fs::read_to_string(&out).unwrap().ends_with("done\n"));
+    cluster.up();
+    cluster.until_is(&pending, "running");
+
+    let recovery = cluster.client().recovery().unwrap();
+    assert_eq!(recovery.before, Before::Killed);
+    assert!(recovery.last_seen_at.is_some() && recovery.rebooted_at.is_none(), "{recovery:?}");
+    let ids = |became| -> Vec<String> { recovery.that(became).map(|it| it.id.clone()).collect() };
+    assert_eq!(ids(Became::WentOn), [kept.clone()]);
+    assert_eq!(ids(Became::Ended), [ended.clone()]);
+    assert_eq!(ids(Became::Lost), [lost.clone()]);
+    assert_eq!(recovery.n_waiting, 2, "{held} and {pending}");
+    let ran = cluster.gpool(["doctor"]);
+    let of_lost = format!("job {lost}: the process that watched it was killed");
+    let of_ended = format!("{ended} (exit 5)");
+    let of_queue = "2 jobs that were waiting";
+    says(&ran, &["ended without stopping", "1 job went on", &of_ended, &of_lost, of_queue]);
+    assert!(!ran.out.contains("the machine was started"), "{ran:?}");
+    let short =
+        "took over 1 running job; 1 ended meanwhile; 1 was lost; 2 are waiting: gpool doctor";
+    says(&cluster.gpool(["status"]), &[short]);
+    says(&cluster.gpool(["show", &lost]), &["lost", "hand it in again", "gpool logs"]);
+    says(&cluster.gpool(["why", &lost]), &["the process that watched it was killed"]);
+    says(&cluster.gpool(["queue", "--state", "lost"]), &["the process that watched it"]);
+
+    // One that was stopped is told from one that was killed.
+    cluster.down(&[]);
+    cluster.up();
+    let recovery = cluster.client().recovery().unwrap();
+    assert_eq!((recovery.before, recovery.jobs.len()), (Before::Stopped, 2));
+    let ran = cluster.gpool(["status"]);
+    says(&ran, &["took over 2 running jobs; 1 is waiting\n"]);
+    cluster.end_by(Signal::TERM);
+    cluster.up();
+    assert_eq!(cluster.client().recovery().unwrap().before, Before::Stopped);
+    stays.open();
+    assert_eq!(cluster.until_ended(&kept).exit_code, Some(5));
+}
+
+#[test]
+fn up_says_in_one_line_what_it_took_over() {
+    let mut cluster = Cluster::new("none");
+    let gate = Gate::new(&cluster, "gate");
+    let id = cluster.sh(&[], &waits_at(&gate));
+    until_begun(&cluster, &id);
+    cluster.kill();
+    let words = ["up", "--devices", "none", "--name", "lab1"];
+    says(&cluster.gpool(words), &["recovered", "took over 1 running job: gpool doctor"]);
+    assert_eq!(cluster.gpool(["down"]).code, 0);
+    gate.open();
+    let out = stdout_file(&cluster, &id);
+    until_so("it is done", || std::fs::read_to_string(&out).unwrap().ends_with("done\n"));
+    let ran = cluster.gpool(words);
+    says(&ran, &["1 ended meanwhile\n"]);
+    assert_eq!(cluster.gpool(["down"]).code, 0);
+    // After that there is nothing to tell.
+    let ran = cluster.gpool(words);
+    assert!(ran.out.contains("nothing left over") && !ran.out.contains("recovered"), "{ran:?}");
+    assert_eq!(cluster.gpool(["down"]).code, 0);
+    until_so("no process is left", || cluster.processes().is_empty());
+}
+
+/// The server under another boot id, as after a restart of the machine.
+fn rebooted(cluster: &Cluster) -> Option<Running> {
+    let boot_id = cluster.path("boot_id");
+    std::fs::write(&boot_id, "00000000-0000-4000-8000-000000000000\n").unwrap();
+    let own = cluster.command();
+    let mut command = Command::new("unshare");
+    let line = format!(
+        "mount --bind {} /proc/sys/kernel/random/boot_id && exec {} up --foreground \
+         --devices none --name lab1",
+        boot_id.display(),
+        env!("CARGO_BIN_EXE_gpool")
+    );
+    command.args(["--mount", "sh", "-c", &line]).env_clear().current_dir(cluster.work());
+    command.envs(own.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let probe = Command::new("unshare").args(["--mount", "true"]).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        return None;
+    }
+    Some(Running::start(&mut command, None))
+}
+
+#[test]
+fn what_a_restart_of_the_machine_took_is_told_with_its_time() {
+    if !is_root() {
+        return skip("only root can make it look as if the machine had been restarted");
+    }
+    let mut cluster = Cluster::new("none");
+    let lost = cluster.sh(&[], "echo begun; sleep 1000");
+    until_begun(&cluster, &lost);
+    cluster.submit(["--hold", "--", "true"]);
+    // First, or it would see the job's end.
+    let shepherd = cluster.shepherd(&lost);
+    cluster.kill();
+    kill_9(shepherd);
+    cluster.processes().into_iter().for_each(kill_9);
+    let Some(server) = rebooted(&cluster) else {
+        return skip("there are no mount namespaces here");
+    };
+    let client = cluster.client();
+    until_so("the server is ready", || {
+        std::os::unix::net::UnixStream::connect(cluster.socket()).is_ok() && client.ready().is_ok()
+    });
+    let recovery = client.recovery().unwrap();
+    assert_eq!(recovery.before, Before::MachineDown);
+    assert!(recovery.rebooted_at.is_some());
+    assert_eq!(cluster.job(&lost).cause.as_deref(), Some("rebooted"));
+    let went_down = "went down with the machine";
+    let why = "the machine was restarted while it ran";
+    says(&cluster.gpool(["doctor"]), &[went_down, "the machine was started at", why]);
+    says(&cluster.gpool(["status"]), &["1 was lost to the reboot at", "gpool doctor"]);
+    assert_eq!(cluster.gpool(["down"]).code, 0);
+    assert_eq!(server.end().code, 0);
+}
+
+#[test]
+fn numbers_that_a_restore_leaves_out_are_told() {
+    let cluster = Cluster::new("none");
+    cluster.submit(["--hold", "--", "true"]);
+    let file = cluster.path("backup");
+    cluster.gpool(["backup", file.to_str().unwrap()]).ok();
+    let mut other = Cluster::unstarted(&["--devices", "none"]);
+    other.gpool(["restore", file.to_str().unwrap()]).ok();
+    other.up();
+    assert_eq!(other.client().recovery().unwrap().before, Before::Restored);
+    let words = ["restored from a backup", "1,000,000 are never given out"];
+    says(&other.gpool(["doctor"]), &words);
+    says(&other.gpool(["status"]), &["1 is waiting: gpool doctor"]);
+}
+
+#[test]
+fn without_a_server_the_queue_is_what_goes_on() {
+    let mut cluster = Cluster::new("none");
+    let none = Cluster::unstarted(&[]);
+    let ran = none.gpool(["queue"]);
+    ran.refused(3, &["GP0301", "no job goes on without it"]);
+    let gate = Gate::new(&cluster, "gate");
+    let runs = cluster.sh(&[], &waits_at(&gate));
+    let ended = cluster.sh(&[], &waits_at(&gate));
+    until_begun(&cluster, &runs);
+    until_begun(&cluster, &ended);
+    let asleep = cluster.sh(&["--stdout", "own.txt"], "echo begun >&2; sleep 1000");
+    until_so("it has begun", || !cluster.gpool(["logs", "--stderr", &asleep]).out.is_empty());
+    cluster.kill();
+    gate.open();
+    let done = |id: &str| {
+        let text = std::fs::read_to_string(stdout_file(&cluster, id)).unwrap();
+        text.ends_with("done\n")
+    };
+    until_so("one is done", || done(&runs) || done(&ended));
+    let (ended, runs) = if done(&ended) { (ended, runs) } else { (runs, ended) };
+    // The shepherd writes the end down after the output.
+    until_so("its end is known", || {
+        has_row(&cluster.gpool(["queue"]), &ended, "ended, exit 5")
+    });
+    let ran = cluster.gpool(["queue"]);
+    let path = stdout_file(&cluster, &runs);
+    ran.refused(3, &["GP0301", "2 jobs go on without it; the next server takes over"]);
+    assert!(has_row(&ran, &runs, "runs"), "{ran:?}");
+    says(&ran, &[path.to_str().unwrap(), "none kept here"]);
+    let ran = cluster.gpool(["queue", "--json"]);
+    assert_eq!((ran.code, ran.out.as_str()), (3, ""), "{ran:?}");
+    let document: Value = serde_json::from_str(&ran.err).unwrap();
+    let left = document["error"]["without_server"].as_array().unwrap();
+    let of = |id: &str| left.iter().find(|job| job["id"] == *id).unwrap();
+    assert_eq!((&of(&runs)["state"], of(&runs)["pid"].is_u64()), (&"runs".into(), true));
+    assert_eq!(of(&ended)["state"], "ended, exit 5");
+    assert_eq!(of(&runs)["stdout"], path.to_str().unwrap());
+    // Who asks something else is told where to look.
+    for words in [&["status"][..], &["gpus"], &["show", &runs], &["why", &runs], &["wait", &runs]] {
+        cluster.gpool(words).refused(3, &["GP0301", "2 jobs go on without it: gpool queue"]);
+    }
+    says(&cluster.gpool(["doctor"]), &["go on without it"]);
+    // A folder that is not the usual one is found by the jobs that run, or by its name.
+    let elsewhere = |words: &[&str]| {
+        let mut command = cluster.command();
+        Running::start(command.env_remove("GPOOL_STATE_DIR").args(words), None).end()
+    };
+    let ran = elsewhere(&["queue"]);
+    assert!(has_row(&ran, &runs, "runs"), "{ran:?}");
+    let other = none.path("api.sock");
+    let ran = elsewhere(&["queue", "--server", other.to_str().unwrap()]);
+    assert!(!has_row(&ran, &runs, "runs"), "jobs of another server: {ran:?}");
+    let folder = cluster.state();
+    let words = ["queue", "--state-dir", folder.to_str().unwrap()];
+    let ran = elsewhere(&words);
+    assert!(has_row(&ran, &runs, "runs") && has_row(&ran, &ended, "ended, exit 5"), "{ran:?}");
+    cluster.up();
+    assert_eq!(cluster.gpool(["queue"]).code, 0);
+    gate.open();
+    assert_eq!(cluster.until_ended(&runs).exit_code, Some(5));
+}
+
+#[test]
+fn without_a_server_logs_are_what_is_on_disk() {
+    let mut cluster = Cluster::new("none");
+    let gate = Gate::new(&cluster, "gate");
+    let id = cluster.submit(["-J", "named", "--", "sh", "-c", &waits_at(&gate)]);
+    until_begun(&cluster, &id);
+    cluster.kill();
+    let ran = cluster.gpool(["logs", &id]);
+    assert_eq!((ran.code, ran.out.as_str()), (3, "begun\n"), "{ran:?}");
+    says(&ran, &["this is what is on disk", "(runs)", "GP0301"]);
+    assert_eq!(cluster.gpool(["logs", &id, "--tail", "0"]).out, "");
+    assert_eq!(cluster.gpool(["logs", &format!("{id}#1")]).out, "begun\n");
+    cluster.gpool(["logs", "99"]).refused(3, &["no output of job 99 is kept in", "--state-dir"]);
+    cluster.gpool(["logs", "named"]).refused(3, &["found by its number only"]);
+    let followed = cluster.start(["logs", "-f", &id]);
+    followed.until_says("begun");
+    cluster.up();
+    followed.until_says("the server is back");
+    gate.open();
+    let ran = followed.end();
+    assert_eq!((ran.code, ran.out.as_str()), (0, "begun\ndone\n"), "{ran:?}");
+    // One that ends while nobody is there has ended for who follows it, too.
+    let id = cluster.sh(&[], &waits_at(&gate));
+    until_begun(&cluster, &id);
+    cluster.kill();
+    let followed = cluster.start(["logs", "-f", &id]);
+    followed.until_says("begun");
+    gate.open();
+    let ran = followed.end();
+    assert_eq!((ran.code, ran.out.as_str()), (3, "begun\ndone\n"), "{ran:?}");
+}
+
+#[test]
+fn whoever_waits_is_told_and_goes_on() {
+    let mut cluster = Cluster::new("none");
+    let gate = Gate::new(&cluster, "gate");
+    let run = cluster.start(["run", "--", "sh", "-c", &waits_at(&gate)]);
+    run.until_says("begun");
+    let waiting = [
+        cluster.start(["wait", "1"]),
+        cluster.start(["logs", "-f", "1"]),
+        cluster.start(["logs", "-f", "--tail", "1", "1"]),
+        cluster.start(["events", "-n", "1", "1"]),
+    ];
+    let watching = cluster.start(["queue", "--watch=1s"]);
+    watching.until_says("\"id\":\"1\"");
+    for logs in &waiting[1..3] {
+        logs.until_says("begun");
+    }
+    // Its stream is there when something comes through it.
+    let other = cluster.start(["events", "-n", "1"]);
+    until_so("somebody listens", || {
+        cluster.submit(["--hold", "--", "true"]);
+        !other_is_silent(&other)
+    });
+    cluster.kill();
+    let all = || waiting.iter().chain([&run, &watching]);
+    all().for_each(|one| one.until_says("the server is away"));
+    cluster.up();
+    all().for_each(|one| one.until_says("the server is back"));
+    gate.open();
+    let ran = run.end();
+    assert_eq!((ran.code, ran.out.as_str()), (5, "begun\ndone\n"), "{ran:?}");
+    assert_eq!(ran.err.matches("the server is away").count(), 1, "{ran:?}");
+    watching.until_says("\"gone\":\"1\"");
+    watching.signal(Signal::TERM);
+    let [wait, logs, tail, events] = waiting.map(Running::end);
+    assert_eq!(wait.code, 5, "{wait:?}");
+    assert_eq!((logs.code, logs.out.as_str()), (0, "begun\ndone\n"), "{logs:?}");
+    assert_eq!((tail.code, tail.out.as_str()), (0, "begun\ndone\n"), "{tail:?}");
+    assert_eq!(events.code, 0, "{events:?}");
+    assert_eq!(watching.end().code, 143);
+    other.end();
+}
+
+fn other_is_silent(other: &Running) -> bool {
+    !other.has_said("held")
+}
+
+#[test]
+fn verify_says_what_it_checked_live_and_on_a_copy() {
+    let mut cluster = Cluster::new("none");
+    for _ in 0..20 {
+        cluster.submit(["--hold", "--", "true"]);
+    }
+    let id = cluster.sh(&[], "true");
+    cluster.until_ended(&id);
+    let checked = |ran: Ran| {
+        says(&ran, &["is sound", "records", "entries of the journal", "1 ended job", "files"]);
+    };
+    checked(cluster.gpool(["verify"]));
+    assert_eq!(cluster.until_ended(&cluster.sh(&[], "true")).exit_code, Some(0), "undisturbed");
+    let backup = cluster.path("backup");
+    cluster.gpool(["backup", backup.to_str().unwrap()]).ok();
+    assert!(cluster.gpool(["verify", backup.to_str().unwrap()]).ok().contains("2 ended jobs"));
+    cluster.down(&[]);
+    let copy = cluster.path("copy");
+    let copied = Command::new("cp").arg("-a").arg(cluster.state()).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    let json = cluster.gpool(["verify", copy.to_str().unwrap(), "--json"]).json();
+    assert_eq!((&json["sound"], &json["archive"]), (&true.into(), &2.into()), "{json}");
+    assert!(json["records"].as_u64().unwrap() > 20 && json["journal"].as_u64().unwrap() > 20);
+    cluster.gpool(["verify", "no-such-folder"]).refused(1, &["no-such-folder", "GP0224"]);
+}
+
+#[test]
+fn a_dump_has_what_a_report_needs_and_nothing_that_users_wrote() {
+    let mut cluster = Cluster::new("sim:1xH100-80G");
+    let gate = Gate::new(&cluster, "gate");
+    let variable = format!("SECRET={CANARY}");
+    let line = format!("echo {CANARY} $SECRET; {}", waits_at(&gate));
+    let flags = ["--note", CANARY, "-J", CANARY, "-e", &variable, "--gpus", "1"];
+    let words = flags.iter().copied().chain(["--", "sh", "-c", &line]);
+    let id = cluster.submit(words.clone());
+    let script = cluster.work().join("script.sh");
+    std::fs::write(&script, format!("#!/bin/sh\n# {CANARY}\necho {CANARY}\n")).unwrap();
+    cluster.submit(words.take(8).chain(["script.sh"]));
+    let failed = cluster.submit(["--", &format!("/no-such-{CANARY}")]);
+    until_so("it writes", || cluster.stdout_of(&id).contains(CANARY));
+    cluster.until_ended(&failed);
+    let dump = |cluster: &Cluster, name: &str| -> Value {
+        let ran = cluster.gpool(["debug", "dump", "-o", name]);
+        says(&ran, &[name, "in it:", "Look through it before you send it"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let path = cluster.work().join(name);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(!text.contains(CANARY), "{text}");
+        serde_json::from_str(&text).unwrap()
+    };
+    let live = dump(&cluster, "live.json");
+    for part in [
+        "machine",
+        "doctor",
+        "settings",
+        "server",
+        "recovery",
+        "nodes",
+        "gpus",
+        "queue",
+        "ended_badly",
+        "metrics",
+        "state",
+        "journal",
+        "scenario",
+        "shepherds",
+    ] {
+        assert!(!live[part].is_null(), "{part}: {}", live["missing"]);
+    }
+    assert_eq!(live["queue"][0]["id"], *id);
+    assert!(live["queue"][1]["reasons"][0]["text"].is_string(), "{}", live["queue"]);
+    assert_eq!(live["ended_badly"][0]["cause"], "launch_failed");
+    let journal = live["journal"].to_string();
+    for what in ["server started, term 1", "submit 1 jobs", "start 1#1 on lab1 (1 GPUs)"] {
+        assert!(journal.contains(what), "{what}: {journal}");
+    }
+    assert!(live["scenario"].to_string().contains("job j1"), "{}", live["scenario"]);
+    assert_eq!(live["shepherds"][0]["state"], "runs");
+    cluster.gpool(["debug", "dump", "-o", "live.json"]).refused(1, &["live.json", "GP0218"]);
+    cluster.gpool(["debug", "dump", "-o", "no/such/folder.json"]).refused(1, &["GP0218"]);
+    assert_eq!(cluster.gpool(["debug"]).code, 2);
+    cluster.gpool(["debug", "dmup"]).refused(2, &["dump"]);
+    let out = cluster.gpool(["debug", "dump", "-o", "-", "--entries", "1"]).json();
+    assert_eq!(out["journal"].as_array().unwrap().len(), 1);
+    cluster.kill();
+    let away = dump(&cluster, "away.json");
+    assert!(away["missing"]["server"].as_str().unwrap().contains("no gpool server"), "{away}");
+    assert!(!away["journal"].is_null() && !away["scenario"].is_null());
+    assert_eq!(away["shepherds"][0]["id"], *id);
+    let nowhere = Cluster::unstarted(&[]);
+    let out = nowhere.gpool(["debug", "dump", "-o", "-"]).json();
+    assert!(!out["doctor"].is_null() && !out["missing"]["journal"].is_null(), "{out}");
+}
+
+#[test]
+fn other_users_see_their_own_while_no_server_answers() {
+    let Some(mut cluster) = users::cluster() else { return };
+    let roots = cluster.sh(&[], "echo begun; sleep 1000");
+    until_begun(&cluster, &roots);
+    let words = ["submit", "--", "sh", "-c", "echo begun; sleep 1000"];
+    let theirs = users::as_nobody(&cluster, &words).ok().trim().to_owned();
+    until_begun(&cluster, &theirs);
+    cluster.kill();
+    let ran = users::as_nobody(&cluster, &["queue"]);
+    ran.refused(3, &["1 job goes on without it"]);
+    assert!(has_row(&ran, &theirs, "runs") && !has_row(&ran, &roots, "runs"), "{ran:?}");
+    says(&ran, &["jobs of others are not seen"]);
+    let ran = users::as_nobody(&cluster, &["logs", &theirs]);
+    assert_eq!((ran.code, ran.out.as_str()), (3, "begun\n"), "{ran:?}");
+    let ran = users::as_nobody(&cluster, &["logs", &roots]);
+    ran.refused(3, &["can't be read"]);
+    says(&cluster.gpool(["queue"]), &["2 jobs go on without it"]);
+    let ran = users::as_nobody(&cluster, &["debug", "dump", "-o", "-"]);
+    let dump = ran.json();
+    assert!(dump["missing"]["journal"].is_string(), "{}", dump["missing"]);
+    cluster.up();
+    let ran = users::as_nobody(&cluster, &["doctor"]);
+    says(&ran, &["2 jobs went on"]);
+}

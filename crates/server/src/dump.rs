@@ -1,0 +1,152 @@
+//! What of a store may be given to others, for a report of a fault: what happened, without what
+//! anybody wrote, and the state as a scenario. Commands, names, notes, environments and scripts are
+//! left out. Changes nothing.
+
+use gpool_model::agent::{Report, TaskIs, TaskReport};
+use gpool_model::event::Journaled;
+use gpool_model::job::ExitStatus;
+use gpool_model::{Command, Decision, Event, JobId, Seq};
+use gpool_scenario::Situation;
+use gpool_store::{JournalEntry, Reader};
+use gpool_wire::Time;
+use gpool_wire::job::cause_word;
+use gpool_world::Snapshot;
+
+use crate::core::now;
+use crate::inspect::world_of;
+
+/// Ids that one line names.
+const NAMED_MAX: usize = 20;
+/// Jobs of a state that is written as a scenario; more are no case that a person reads.
+const JOBS_MAX: usize = 2000;
+
+/// The last entries of the journal, a line each.
+///
+/// # Errors
+/// The store can't be read.
+pub fn journal(reader: &Reader, n_entries: u32) -> Result<Vec<String>, String> {
+    let loaded = reader.load().map_err(|error| error.to_string())?;
+    let from = Seq(loaded.seq.0.saturating_sub(u64::from(n_entries)) + 1);
+    let entries = reader.journal(from, n_entries).map_err(|error| error.to_string())?;
+    Ok(entries.iter().map(line).collect())
+}
+
+/// The present state as a scenario, in which a case can be told.
+///
+/// # Errors
+/// The store can't be read, or is too large for that.
+pub fn scenario(reader: &Reader) -> Result<String, String> {
+    let loaded = reader.load().map_err(|error| error.to_string())?;
+    let mut world = world_of(&loaded)?;
+    let n_jobs = world.jobs().len();
+    if n_jobs > JOBS_MAX {
+        return Err(format!("{n_jobs} jobs are more than are written ({JOBS_MAX})"));
+    }
+    let now = now();
+    world.advance(now);
+    Ok(Situation::of(&Snapshot { world: &world, now }).to_string())
+}
+
+fn line(entry: &JournalEntry) -> String {
+    let what = match serde_json::from_slice::<Journaled>(&entry.body) {
+        Ok(Journaled::Event(event)) => of_event(&event),
+        Ok(Journaled::Planned { basis, decisions }) => {
+            let starts: Vec<String> = decisions.iter().map(of_decision).collect();
+            format!("planned from revision {basis}: {}", some(&starts))
+        }
+        Err(error) => format!("not understood: {error}"),
+    };
+    format!("{} {} {what}", entry.seq, Time(entry.time))
+}
+
+fn of_event(event: &Event) -> String {
+    match event {
+        Event::ServerStarted { term, n_skipped_jobs: 0 } => format!("server started, term {term}"),
+        Event::ServerStarted { term, n_skipped_jobs } => {
+            format!("server started, term {term}, {n_skipped_jobs} job numbers skipped")
+        }
+        Event::ServerStopping => "server stopping".to_owned(),
+        Event::Requested { caller, command, .. } => {
+            format!("user {} asked: {}", caller.owner.uid, of_command(command))
+        }
+        Event::Reported { node, report } => format!("node {node} said: {}", of_report(report)),
+        Event::TimerFired => "timer".to_owned(),
+        Event::Committed { revision } => format!("committed {revision}"),
+    }
+}
+
+fn of_command(command: &Command) -> String {
+    let on = |word: &str, jobs: &[JobId]| {
+        let ids: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+        format!("{word} {}", some(&ids))
+    };
+    match command {
+        Command::Submit { jobs, key, dry_run, .. } => {
+            let dry_run = if *dry_run { ", dry run" } else { "" };
+            let key = if key.is_some() { ", with a key" } else { "" };
+            format!("submit {} jobs{key}{dry_run}", jobs.len())
+        }
+        Command::Cancel { jobs } => on("cancel", jobs),
+        Command::Hold { jobs } => on("hold", jobs),
+        Command::Release { jobs } => on("release", jobs),
+        Command::Signal { jobs, signal } => on(&format!("signal {signal} to"), jobs),
+        Command::Edit { job, .. } => format!("edit {job}"),
+        Command::AllowDevices { node, devices } => match devices {
+            None => format!("allow all devices of {node}"),
+            Some(devices) => format!("allow {} devices of {node}", devices.len()),
+        },
+        Command::SetDeviceStrategy { strategy } => format!("device strategy {strategy:?}"),
+    }
+}
+
+fn of_report(report: &Report) -> String {
+    match report {
+        Report::Inventory { devices, .. } => format!("inventory of {} devices", devices.len()),
+        Report::Tasks { term, tasks, .. } => {
+            let tasks: Vec<String> = tasks.iter().map(of_task).collect();
+            format!("all its tasks in term {term}: {}", some(&tasks))
+        }
+        Report::Task(task) => of_task(task),
+    }
+}
+
+fn of_task(report: &TaskReport) -> String {
+    let is = match &report.is {
+        TaskIs::Launching => "launching".to_owned(),
+        TaskIs::Running { pid, .. } => format!("running as {pid}"),
+        TaskIs::Ended(end) => {
+            let exit = match end.exit {
+                Some(ExitStatus::Code(code)) => format!("ended, exit {code}"),
+                Some(ExitStatus::Signal(signal)) => format!("ended, signal {signal}"),
+                None => "ended".to_owned(),
+            };
+            end.cause
+                .as_ref()
+                .map_or(exit.clone(), |cause| format!("{exit}, {}", cause_word(cause)))
+        }
+        TaskIs::Refused { devices } => format!("refused, {} devices in use", devices.len()),
+    };
+    format!("{} {is}", report.task)
+}
+
+fn of_decision(decision: &Decision) -> String {
+    match decision {
+        Decision::Start { job, attempt, placements, .. } => {
+            let places: Vec<String> = placements
+                .iter()
+                .map(|placement| format!("{} ({} GPUs)", placement.node, placement.slots.len()))
+                .collect();
+            format!("start {job}#{attempt} on {}", places.join(", "))
+        }
+    }
+}
+
+/// A list of which the first are named.
+fn some(names: &[String]) -> String {
+    let first = names[..names.len().min(NAMED_MAX)].join(", ");
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 if names.is_empty() => "none".to_owned(),
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}

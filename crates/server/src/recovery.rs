@@ -1,0 +1,187 @@
+//! An account of the last start: how the server before ended, and what became of the jobs that it
+//! had started. Taken from what was loaded, then held against what the agent said. Kept in memory;
+//! it changes nothing.
+
+use std::path::Path;
+
+use gpool_model::event::Journaled;
+use gpool_model::job::EndCause;
+use gpool_model::{Event, JobId, NodeName, Outcome, Phase, Refusal, Seq, Timestamp};
+use gpool_store::Reader;
+use gpool_wire::job::{cause_word, cause_words};
+use gpool_wire::{Became, Before, RecoveredJob, Recovery, Time};
+use gpool_world::World;
+
+use crate::handle::{CoreHandle, View};
+
+/// What there was before this server did anything.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    last_entry: Option<LastEntry>,
+    /// Jobs that had been taken off the queue, and whose they are.
+    held: Vec<(JobId, Owner)>,
+    n_waiting: u64,
+    boot_id: Option<String>,
+    /// Whether the store came from a backup.
+    pub is_restored: bool,
+}
+
+#[derive(Debug)]
+struct LastEntry {
+    at: Timestamp,
+    is_stopping: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Owner {
+    uid: u32,
+    user: String,
+}
+
+/// The account, with whose each job is.
+#[derive(Debug)]
+pub(crate) struct Account {
+    recovery: Recovery,
+    /// In the order of the jobs.
+    uids: Vec<u32>,
+}
+
+impl Found {
+    /// Looks at a state as it was loaded.
+    pub fn of(world: &World, state_dir: &Path, node: &NodeName) -> Self {
+        let owner = |uid, user: &str| Owner { uid, user: user.to_owned() };
+        let held = world
+            .holding()
+            .map(|row| (row.job.id, owner(row.spec.owner.uid, &row.spec.owner.user)));
+        let held: Vec<_> = held.collect();
+        let n_jobs = u64::try_from(world.jobs().len()).unwrap_or(u64::MAX);
+        Self {
+            last_entry: last_entry(state_dir, world.cluster().last_seq),
+            n_waiting: n_jobs.saturating_sub(u64::try_from(held.len()).unwrap_or(u64::MAX)),
+            held,
+            boot_id: world.node(node).map(|row| row.node.settled_boot_id.clone()),
+            is_restored: false,
+        }
+    }
+
+    fn before(&self, was_rebooted: bool) -> Before {
+        match &self.last_entry {
+            None => Before::Nothing,
+            Some(_) if self.is_restored => Before::Restored,
+            Some(LastEntry { is_stopping: true, .. }) => Before::Stopped,
+            Some(_) if was_rebooted => Before::MachineDown,
+            Some(_) => Before::Killed,
+        }
+    }
+
+    /// The account, once the agent has said what it has.
+    pub async fn account(self, handle: &CoreHandle) -> Result<Account, Refusal> {
+        let node = handle.info().node.clone();
+        let asked: Vec<JobId> = self.held.iter().map(|(id, _)| *id).collect();
+        let look = move |view: &View<'_>| {
+            let phase = |id: &JobId| view.world.job(*id).map(|row| row.job.phase.clone());
+            let boot_id = view.world.node(&node).map(|row| row.node.boot_id.clone());
+            let n_skipped = view.world.cluster().n_skipped_jobs;
+            (asked.iter().map(phase).collect::<Vec<_>>(), boot_id, n_skipped)
+        };
+        let (phases, boot_id, n_skipped_jobs) = handle.query(look).await?;
+        let was_rebooted = self.boot_id.is_some() && self.boot_id != boot_id;
+        let before = self.before(was_rebooted);
+        let (mut jobs, mut uids) = (Vec::new(), Vec::new());
+        for ((id, owner), phase) in self.held.iter().zip(phases) {
+            let phase = match phase {
+                Some(phase) => phase,
+                None => match handle.archived(id.number).await? {
+                    Some(ended) => ended.job.phase,
+                    None => continue,
+                },
+            };
+            jobs.push(recovered(*id, owner, &phase));
+            uids.push(owner.uid);
+        }
+        let recovery = Recovery {
+            started_at: Time(handle.info().started_at),
+            before,
+            last_seen_at: self.last_entry.as_ref().map(|entry| Time(entry.at)),
+            rebooted_at: was_rebooted.then(booted_at).flatten().map(Time),
+            jobs,
+            n_waiting: self.n_waiting,
+            n_skipped_jobs,
+            strays: Vec::new(),
+        };
+        Ok(Account { recovery, uids })
+    }
+}
+
+impl Account {
+    /// Says it in the log.
+    pub fn log(&self) {
+        let n = |became| self.recovery.that(became).count();
+        tracing::info!(
+            before = ?self.recovery.before,
+            went_on = n(Became::WentOn),
+            again = n(Became::Again),
+            ended = n(Became::Ended),
+            lost = n(Became::Lost),
+            waiting = self.recovery.n_waiting,
+            "recovered"
+        );
+    }
+
+    /// What somebody may see of it. What stands behind the end of a job may name its files.
+    pub fn shown(&self, strays: Vec<String>, may_see: impl Fn(u32) -> bool) -> Recovery {
+        let mut recovery = Recovery { strays, ..self.recovery.clone() };
+        for (job, uid) in recovery.jobs.iter_mut().zip(&self.uids) {
+            job.cause_text = job.cause_text.take().filter(|_| may_see(*uid));
+        }
+        recovery
+    }
+}
+
+fn recovered(id: JobId, owner: &Owner, phase: &Phase) -> RecoveredJob {
+    let end = match phase {
+        Phase::Ended(end) => Some(&**end),
+        _ => None,
+    };
+    let cause = end.and_then(|end| end.cause.as_ref());
+    RecoveredJob {
+        id: id.to_string(),
+        user: owner.user.clone(),
+        became: became(phase),
+        state: phase.state(),
+        exit_code: end.and_then(|end| end.exit).map(gpool_model::job::ExitStatus::shell_code),
+        cause: cause.map(|cause| cause_word(cause).to_owned()),
+        cause_text: cause.map(|cause: &EndCause| cause_words(cause)),
+    }
+}
+
+fn became(phase: &Phase) -> Became {
+    match phase {
+        Phase::Running { .. } | Phase::Stopping { .. } => Became::WentOn,
+        Phase::Held { .. }
+        | Phase::Waiting { .. }
+        | Phase::Pending { .. }
+        | Phase::Starting { .. } => Became::Again,
+        Phase::Ended(end) if end.outcome == Outcome::Lost => Became::Lost,
+        Phase::Ended(_) => Became::Ended,
+    }
+}
+
+/// When the server before last wrote something down, and whether that was that it stops. An entry
+/// that can't be read says nothing; the store has been checked by then.
+fn last_entry(state_dir: &Path, last: Seq) -> Option<LastEntry> {
+    if last == Seq(0) {
+        return None;
+    }
+    let entry = Reader::open(state_dir).ok()?.journal(last, 1).ok()?.pop()?;
+    let read: Result<Journaled, _> = serde_json::from_slice(&entry.body);
+    let is_stopping = matches!(read, Ok(Journaled::Event(Event::ServerStopping)));
+    Some(LastEntry { at: entry.time, is_stopping })
+}
+
+/// When this machine was started, as the kernel says.
+fn booted_at() -> Option<Timestamp> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    Some(Timestamp::new(seconds.trim().parse::<u64>().ok()?.saturating_mul(1000)))
+}
