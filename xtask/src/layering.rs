@@ -86,6 +86,8 @@ const MAY_REACH_BEHIND: &[&str] = &[
     "main.rs",
     "serve.rs",
     "demo/cluster.rs",
+    "bench/faults/torn.rs",
+    "bench/synthetic.rs",
     "verbs/up.rs",
     "verbs/debug.rs",
     "verbs/doctor.rs",

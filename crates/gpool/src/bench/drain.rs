@@ -5,28 +5,36 @@ use std::time::Instant;
 
 use gpool_client::{JobsQuery, new_key};
 use gpool_wire::EventKind;
-use serde::Serialize;
 
+use super::figure::Figure;
+use super::process::cpu_ms_of;
 use super::stamp::now_ns;
+use super::{Options, failed};
 use crate::demo::Cluster;
-use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// What draining a queue cost.
-#[derive(Debug, Serialize)]
-pub struct Drain {
-    /// Jobs.
-    pub n_jobs: u32,
-    /// From the submission to the last end.
-    pub seconds: f64,
-    /// Jobs a second.
-    pub jobs_per_s: f64,
-    /// CPU time of the server, its agent, the shepherds and the jobs.
-    pub cpu_ms_per_job: f64,
+/// Submits many times `true`, one GPU each, and waits until all have ended. CPU time is that of the
+/// server, its agent, the shepherds and the jobs.
+///
+/// # Errors
+/// A job does not succeed.
+pub fn measure(options: &Options) -> Result<Vec<Figure>> {
+    let cluster = Cluster::start(&options.devices)?;
+    // What the first jobs meet is not what the rest do: files, threads and memory are new.
+    drain(&cluster, options.jobs.div_ceil(10))?;
+    let (seconds, cpu_ms) = drain(&cluster, options.jobs)?;
+    cluster.end()?;
+    let n_jobs = f64::from(options.jobs);
+    let what = format!("drain of {} × true", options.jobs);
+    Ok(vec![
+        Figure::new("drain_jobs_per_s", what, n_jobs / seconds, "jobs/s").above(1000.0),
+        Figure::new("drain_cpu_ms_per_job", "CPU time a job, true included", cpu_ms / n_jobs, "ms")
+            .below(1.7),
+    ])
 }
 
-/// Submits `n_jobs` times `true`, one GPU each, and waits until all have ended.
-pub fn measure(cluster: &Cluster, n_jobs: u32) -> Result<Drain> {
+/// Seconds from the submission to the last end, and milliseconds of CPU time.
+fn drain(cluster: &Cluster, n_jobs: u32) -> Result<(f64, f64)> {
     let line = "{\"command\":[\"/bin/true\"],\"gpus\":\"1\",\"directory\":\"/\"}\n";
     let lines = line.repeat(usize::try_from(n_jobs).unwrap_or(0));
     let events = cluster.client().events(None).map_err(Failure::from)?;
@@ -51,18 +59,13 @@ pub fn measure(cluster: &Cluster, n_jobs: u32) -> Result<Drain> {
             break;
         }
         if Instant::now() > deadline {
-            return Err(Failure::new(errors::DEMO_FAILED, "the jobs of the benchmark do not end"));
+            return Err(failed("the jobs of the benchmark do not end"));
         }
     }
     let seconds = (now_ns() - began) as f64 / 1e9;
     let cpu_ms = cpu_ms_of(cluster.server_pid()) - cpu_before;
     check(cluster, n_jobs)?;
-    Ok(Drain {
-        n_jobs,
-        seconds,
-        jobs_per_s: f64::from(n_jobs) / seconds,
-        cpu_ms_per_job: cpu_ms / f64::from(n_jobs.max(1)),
-    })
+    Ok((seconds, cpu_ms))
 }
 
 fn n_live(cluster: &Cluster) -> Result<u32> {
@@ -81,32 +84,7 @@ fn check(cluster: &Cluster, n_jobs: u32) -> Result<()> {
     match bad.items.first() {
         None => Ok(()),
         Some(job) => {
-            let what = format!("of {n_jobs} jobs, job {} ended as {}", job.id, job.state);
-            Err(Failure::new(errors::DEMO_FAILED, what))
+            Err(failed(format!("of {n_jobs} jobs, job {} ended as {}", job.id, job.state)))
         }
     }
-}
-
-/// CPU time of a process, of all below it that live (such as the one that forks shepherds), and of
-/// all that have ended and been waited for.
-fn cpu_ms_of(pid: u32) -> f64 {
-    let all = gpool_sys::proc::descendants(pid);
-    let ticks: u64 = std::iter::once(pid).chain(all).map(cpu_ticks_of).sum();
-    ticks as f64 * 1000.0 / rustix::param::clock_ticks_per_second() as f64
-}
-
-/// Of a process and of its children that have ended and been waited for.
-fn cpu_ticks_of(pid: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The second field is in parentheses and may hold anything.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    fields.split_whitespace().skip(11).take(4).filter_map(|n| n.parse::<u64>().ok()).sum()
-}
-
-/// Resident memory of a process, in bytes.
-pub fn memory_of(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }

@@ -1,103 +1,167 @@
-//! `gpool bench`: what starting a job costs on this machine, measured from outside: a cluster of
-//! its own with simulated devices, real processes, everything durable.
+//! `gpool bench`: what gpool costs on this machine, each figure beside what it should be. Parts that
+//! need a server start one of their own with simulated devices in a temporary folder, and measure
+//! from outside: real processes, everything durable. Parts about clusters that no machine has step
+//! the state machine itself.
 
+mod burst;
+mod cycle;
 mod drain;
+pub mod faults;
+mod figure;
+mod flow;
+mod idle;
+mod load;
+mod pending;
+mod process;
 mod stamp;
 mod start;
+mod synthetic;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::demo::Cluster;
+use crate::errors;
 use crate::exit::Exit;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::screen::Screen;
 
+use figure::Figure;
 pub use stamp::{STAMP_ARGUMENT, write_stamp};
 
-/// What is measured, and how often.
+/// A group of figures that are measured together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// From the submit command to the first instruction of the job
+    Start,
+    /// Durable submissions a second, by 1 and by many clients
+    Submit,
+    /// Many short jobs, from the submission to the last end
+    Drain,
+    /// Server and agent with nothing to do but to look at the GPUs
+    Idle,
+    /// Many jobs waiting: bulk submission, memory, queue, why, kill -9 and restart
+    Pending,
+    /// Scheduling cycles of a large cluster, in this process
+    Cycle,
+    /// Jobs through the state machine of a large cluster, with agents that answer at once
+    Flow,
+}
+
+/// What is measured, and how much of it.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Which parts.
+    pub parts: Vec<Part>,
     /// Submissions of which the way to the first instruction is timed.
     pub starts: u32,
-    /// Jobs of each drain.
+    /// Jobs of the drain.
     pub jobs: u32,
-    /// Devices of the cluster, as for `up --devices`.
+    /// Submissions of each load.
+    pub submissions: u32,
+    /// Clients of the load with many.
+    pub clients: u32,
+    /// Jobs that wait.
+    pub pending: u32,
+    /// How long an idle server is watched.
+    pub idle_s: u32,
+    /// Nodes of the large cluster, with eight GPUs each.
+    pub nodes: u32,
+    /// Devices of clusters that are started, as for `up --devices`.
     pub devices: String,
+}
+
+impl Options {
+    /// As much as figures need that are to be quoted.
+    #[must_use]
+    pub fn full() -> Self {
+        Self {
+            parts: Part::value_variants().to_vec(),
+            starts: 200,
+            jobs: 1000,
+            submissions: 20_000,
+            clients: 64,
+            pending: 100_000,
+            idle_s: 30,
+            nodes: 10_000,
+            devices: "sim:8xH100-80G".to_owned(),
+        }
+    }
+
+    /// Enough to see the order of magnitude, in seconds.
+    #[must_use]
+    pub fn quick() -> Self {
+        Self {
+            starts: 30,
+            jobs: 200,
+            submissions: 2000,
+            pending: 10_000,
+            idle_s: 3,
+            nodes: 1000,
+            ..Self::full()
+        }
+    }
 }
 
 /// Everything that was measured.
 #[derive(Debug, Serialize)]
-struct Report {
-    start_ms: Quantiles,
-    submit_ms: Quantiles,
-    drain: drain::Drain,
-    server_memory_bytes: u64,
+struct Report<'a> {
+    version: &'static str,
+    parts: &'a [Measured],
 }
 
-/// Of sorted measurements.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Quantiles {
-    n: usize,
-    p50: f64,
-    p90: f64,
-    p99: f64,
-    max: f64,
+/// The figures of one part.
+#[derive(Debug, Serialize)]
+struct Measured {
+    part: Part,
+    figures: Vec<Figure>,
 }
 
-/// Measures and writes figures, as text or as one JSON document.
+/// Measures and writes figures, as text while they come or as one JSON document.
 ///
 /// # Errors
-/// The cluster can't be started, or a job does not succeed.
+/// A cluster can't be started, or a job does not succeed. A goal that is missed is no error.
 pub fn run(options: &Options, screen: &Screen) -> Result {
-    let cluster = Cluster::start(&options.devices)?;
-    let (start_ms, submit_ms) = start::measure(&cluster, options.starts)?;
-    let server_memory_bytes = drain::memory_of(cluster.server_pid());
-    let drain = drain::measure(&cluster, options.jobs)?;
-    cluster.end()?;
-    let report = Report { start_ms, submit_ms, drain, server_memory_bytes };
+    let mut parts = Vec::new();
+    for part in options.parts.iter().copied() {
+        let figures = measure(part, options)?;
+        if !screen.json {
+            screen.data(&text(part, &figures))?;
+        }
+        parts.push(Measured { part, figures });
+    }
     if screen.json {
+        let report = Report { version: env!("CARGO_PKG_VERSION"), parts: &parts };
         let body = gpool_wire::Document::new(report);
         let text = serde_json::to_string_pretty(&body).unwrap_or_default();
         screen.data(&format!("{text}\n"))?;
-    } else {
-        screen.data(&words(&report, options))?;
     }
     Ok(Exit::OK)
 }
 
-fn words(report: &Report, options: &Options) -> String {
-    let line = |what: &str, q: &Quantiles| {
-        format!(
-            "{what:42} p50 {:6.2} ms  p90 {:6.2}  p99 {:6.2}  max {:6.2}  ({} runs)\n",
-            q.p50, q.p90, q.p99, q.max, q.n
-        )
-    };
-    let drain = &report.drain;
-    let mut text = format!("devices {}\n", options.devices);
-    text += &line("submit (CLI) → first instruction", &report.start_ms);
-    text += &line("submit (CLI), the command alone", &report.submit_ms);
-    text += &format!(
-        "{:42} {:.0} jobs/s, {:.2} ms CPU a job ({} × true)\n",
-        "drain, one bulk submission", drain.jobs_per_s, drain.cpu_ms_per_job, drain.n_jobs
-    );
-    text += &format!(
-        "{:42} {:.1} MB\n",
-        "server memory, idle",
-        report.server_memory_bytes as f64 / 1e6
-    );
-    text
+fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
+    match part {
+        Part::Start => start::measure(options),
+        Part::Submit => burst::measure(options),
+        Part::Drain => drain::measure(options),
+        Part::Idle => idle::measure(options),
+        Part::Pending => pending::measure(options),
+        Part::Cycle => cycle::measure(options),
+        Part::Flow => flow::measure(options),
+    }
 }
 
-impl Quantiles {
-    fn of(mut measured: Vec<f64>) -> Self {
-        measured.sort_by(f64::total_cmp);
-        let n = measured.len();
-        let at = |percent: usize| {
-            let ix = (n * percent).div_ceil(100).saturating_sub(1);
-            measured.get(ix.min(n.saturating_sub(1))).copied().unwrap_or(f64::NAN)
-        };
-        Self { n, p50: at(50), p90: at(90), p99: at(99), max: at(100) }
-    }
+fn text(part: Part, figures: &[Figure]) -> String {
+    let value = part.to_possible_value();
+    let name = value.as_ref().map_or("", |value| value.get_name());
+    let help = value.as_ref().and_then(|value| value.get_help()).map(ToString::to_string);
+    let lines: String = figures.iter().map(Figure::line).collect();
+    format!("{name}: {}\n{lines}\n", help.unwrap_or_default())
+}
+
+/// The benchmark itself went wrong.
+fn failed(why: impl Into<String>) -> Failure {
+    Failure::new(errors::DEMO_FAILED, why)
 }
 
 #[cfg(test)]
@@ -105,9 +169,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_the_nearest_rank() {
-        let measured = (1..=100).map(f64::from).rev().collect();
-        let Quantiles { n, p50, p90, p99, max } = Quantiles::of(measured);
-        assert_eq!((n, p50, p90, p99, max), (100, 50.0, 90.0, 99.0, 100.0));
+    fn a_part_is_shown_with_its_figures() {
+        let figures = [Figure::new("x", "an x", 1.0, "ms"), Figure::new("y", "a y", 2.0, "ms")];
+        let text = text(Part::Drain, &figures);
+        assert!(text.starts_with("drain: Many short jobs"), "{text}");
+        assert_eq!(text.lines().count(), 4, "{text}");
+    }
+
+    #[test]
+    fn the_parts_without_a_server_measure_something() {
+        let options = Options { nodes: 3, pending: 200, ..Options::quick() };
+        for part in [Part::Cycle, Part::Flow] {
+            let figures = measure(part, &options).expect("it needs nothing of the machine");
+            assert!(!figures.is_empty());
+            for figure in figures {
+                assert!(figure.value.is_finite() && figure.value >= 0.0, "{figure:?}");
+            }
+        }
     }
 }

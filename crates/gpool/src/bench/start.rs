@@ -4,21 +4,24 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Quantiles;
+use super::figure::{Figure, Ranked};
 use super::stamp::{STAMP_ARGUMENT, now_ns};
+use super::{Options, failed};
 use crate::demo::Cluster;
-use crate::errors;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 /// One job at a time on an idle cluster: to its first instruction, and to the end of the command.
-pub fn measure(cluster: &Cluster, n_starts: u32) -> Result<(Quantiles, Quantiles)> {
-    let own = std::env::current_exe()
-        .map_err(|error| Failure::new(errors::DEMO_FAILED, format!("can't find gpool: {error}")))?;
+///
+/// # Errors
+/// A job is not taken or does not start.
+pub fn measure(options: &Options) -> Result<Vec<Figure>> {
+    let cluster = Cluster::start(&options.devices)?;
+    let own = std::env::current_exe().map_err(|error| failed(format!("no gpool: {error}")))?;
     let mut to_start = Vec::new();
     let mut to_end = Vec::new();
     // The first few warm caches, and are what a user meets once.
     const WARM_UP: u32 = 3;
-    for n in 0..n_starts + WARM_UP {
+    for n in 0..options.starts + WARM_UP {
         let path = cluster.folder().join(format!("stamp-{n}"));
         let began = now_ns();
         let status = Command::new(&own)
@@ -32,7 +35,7 @@ pub fn measure(cluster: &Cluster, n_starts: u32) -> Result<(Quantiles, Quantiles
             .status();
         let ended = now_ns();
         if !status.is_ok_and(|status| status.success()) {
-            return Err(Failure::new(errors::DEMO_FAILED, "a submission of the benchmark failed"));
+            return Err(failed("a submission of the benchmark failed"));
         }
         let started = wait_for_stamp(&path)?;
         if n >= WARM_UP {
@@ -40,18 +43,27 @@ pub fn measure(cluster: &Cluster, n_starts: u32) -> Result<(Quantiles, Quantiles
             to_end.push(millis(ended - began));
         }
     }
-    Ok((Quantiles::of(to_start), Quantiles::of(to_end)))
+    cluster.end()?;
+    let (to_start, to_end) = (Ranked::of(to_start), Ranked::of(to_end));
+    let (p50, p99) = (to_start.percentile(50), to_start.percentile(99));
+    let command = to_end.percentile(50);
+    Ok(vec![
+        Figure::new("start_p50_ms", "submit → first instruction, p50", p50, "ms")
+            .below(5.0)
+            .with_samples(to_start.all()),
+        Figure::new("start_p99_ms", "submit → first instruction, p99", p99, "ms").below(20.0),
+        Figure::new("submit_p50_ms", "the submit command alone, p50", command, "ms"),
+    ])
 }
 
 fn wait_for_stamp(path: &Path) -> Result<u64> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Ok(text) = std::fs::read_to_string(path) {
-            let stamp = text.parse().ok();
-            return stamp.ok_or_else(|| Failure::new(errors::DEMO_FAILED, "a stamp is no number"));
+            return text.parse().map_err(|_| failed("a stamp is no number"));
         }
         if Instant::now() > deadline {
-            return Err(Failure::new(errors::DEMO_FAILED, "a job of the benchmark did not start"));
+            return Err(failed("a job of the benchmark did not start"));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

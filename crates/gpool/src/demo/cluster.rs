@@ -62,6 +62,7 @@ pub struct Cluster {
     server: Option<Child>,
     folder: Option<TempDir>,
     socket: PathBuf,
+    devices: String,
 }
 
 impl Cluster {
@@ -73,16 +74,33 @@ impl Cluster {
         let folder = tempfile::Builder::new().prefix("gpool-demo-").tempdir();
         let folder = folder.map_err(|error| io("make a temporary folder", &error))?;
         let socket = folder.path().join("api.sock");
-        let log_path = folder.path().join("server.log");
-        let log = File::create(&log_path).map_err(|error| io("write the server's log", &error))?;
+        let mut cluster = Self {
+            client: Client::at(&socket),
+            server: None,
+            folder: Some(folder),
+            socket,
+            devices: devices.to_owned(),
+        };
+        cluster.start_server()?;
+        cluster.wait_until_ready()?;
+        Ok(cluster)
+    }
+
+    /// Starts a server on what is in the folder, and does not wait for it.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub fn start_server(&mut self) -> Result<()> {
+        let log = File::create(self.log_path());
+        let log = log.map_err(|error| io("write the server's log", &error))?;
         let errors = log.try_clone().map_err(|error| io("write the server's log", &error))?;
         let own = std::env::current_exe().map_err(|error| io("find this program", &error))?;
-        let mut server = Command::new(own)
-            .args(["up", "--foreground", "--name", "demo", "--devices", devices])
+        let server = Command::new(own)
+            .args(["up", "--foreground", "--name", "demo", "--devices", &self.devices])
             .arg("--state-dir")
-            .arg(folder.path().join("state"))
+            .arg(self.folder().join("state"))
             .arg("--socket")
-            .arg(&socket)
+            .arg(&self.socket)
             // Settings of the machine are not for it.
             .env("GPOOL_CONFIG", "/dev/null")
             // Ctrl-C is for the demo, which then ends its server properly.
@@ -92,10 +110,49 @@ impl Cluster {
             .stderr(errors)
             .spawn()
             .map_err(|error| io("start the server", &error))?;
-        let client = Client::at(&socket).with_retries(Duration::ZERO);
-        wait_until_ready(&client, &mut server, &log_path)?;
-        let client = Client::at(&socket);
-        Ok(Self { client, server: Some(server), folder: Some(folder), socket })
+        self.server = Some(server);
+        Ok(())
+    }
+
+    /// Kills the server as a crash does; what runs goes on.
+    ///
+    /// # Errors
+    /// It can't be killed.
+    pub fn kill_server(&mut self) -> Result<()> {
+        match self.server.take() {
+            Some(mut server) => {
+                server.kill().map_err(|error| io("kill the server", &error))?;
+                server.wait().map(drop).map_err(|error| io("wait for the server", &error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the server takes requests.
+    ///
+    /// # Errors
+    /// It ends before, or does not answer in time; what it said is repeated.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
+        let client = Client::at(&self.socket).with_retries(Duration::ZERO);
+        let deadline = Instant::now() + PATIENCE;
+        while client.ready().is_err() {
+            let ended = self.server.as_mut().map(Child::try_wait).transpose();
+            let ended = ended.map_err(|error| io("watch the server", &error))?.flatten();
+            if ended.is_some() || Instant::now() > deadline {
+                drop(self.kill_server());
+                let said = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+                let what = "the server of the demo did not start";
+                let failure = Failure::new(errors::DEMO_FAILED, what);
+                return Err(said.lines().take(20).fold(failure, |failure, line| failure.why(line)));
+            }
+            // Nothing tells when a socket begins to answer.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder().join("server.log")
     }
 
     /// A client of its server.
@@ -156,23 +213,6 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.stop_server();
     }
-}
-
-fn wait_until_ready(client: &Client, server: &mut Child, log: &Path) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while client.ready().is_err() {
-        let ended = server.try_wait().map_err(|error| io("watch the server", &error))?;
-        if ended.is_some() || Instant::now() > deadline {
-            drop(server.kill());
-            drop(server.wait());
-            let said = std::fs::read_to_string(log).unwrap_or_default();
-            let failure = Failure::new(errors::DEMO_FAILED, "the server of the demo did not start");
-            return Err(said.lines().take(20).fold(failure, |failure, line| failure.why(line)));
-        }
-        // Nothing tells when a socket begins to answer.
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }
 
 fn io(what: &str, error: &std::io::Error) -> Failure {

@@ -1,0 +1,189 @@
+//! One figure: what was measured, what it should be, and whether it is.
+
+use serde::Serialize;
+
+/// What a figure should be.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// Below that.
+    Below(f64),
+    /// Above that.
+    Above(f64),
+    /// That and nothing else.
+    Exactly(f64),
+}
+
+/// Something that was measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figure {
+    /// Names it for programs, for ever.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub what: String,
+    /// How much.
+    pub value: f64,
+    /// Of what.
+    pub unit: &'static str,
+    /// What it should be; `None` where it only explains another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Goal>,
+    /// Whether it is; `None` without a goal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached: Option<bool>,
+    /// Each single measurement, where plots need them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<f64>,
+}
+
+impl Figure {
+    /// One without a goal.
+    #[must_use]
+    pub fn new(
+        name: &'static str,
+        what: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+    ) -> Self {
+        Self { name, what: what.into(), value, unit, goal: None, reached: None, samples: vec![] }
+    }
+
+    /// It should be below that.
+    #[must_use]
+    pub fn below(self, goal: f64) -> Self {
+        let reached = Some(self.value < goal);
+        Self { goal: Some(Goal::Below(goal)), reached, ..self }
+    }
+
+    /// It should be above that.
+    #[must_use]
+    pub fn above(self, goal: f64) -> Self {
+        let reached = Some(self.value > goal);
+        Self { goal: Some(Goal::Above(goal)), reached, ..self }
+    }
+
+    /// It should be that.
+    #[must_use]
+    pub fn exactly(self, goal: f64) -> Self {
+        let reached = Some(self.value.total_cmp(&goal).is_eq());
+        Self { goal: Some(Goal::Exactly(goal)), reached, ..self }
+    }
+
+    /// With each measurement.
+    #[must_use]
+    pub fn with_samples(self, samples: &[f64]) -> Self {
+        Self { samples: samples.to_vec(), ..self }
+    }
+
+    /// One line of the report.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let amount = format!("{} {}", digits(self.value), self.unit);
+        let goal = match self.goal {
+            None => String::new(),
+            Some(Goal::Below(goal)) => format!("below {}", digits(goal)),
+            Some(Goal::Above(goal)) => format!("above {}", digits(goal)),
+            Some(Goal::Exactly(goal)) => format!("exactly {}", digits(goal)),
+        };
+        let reached = match self.reached {
+            None => "",
+            Some(true) => "reached",
+            Some(false) => "MISSED",
+        };
+        let line = format!("  {:54} {amount:>16}  {goal:14} {reached}", self.what);
+        format!("{}\n", line.trim_end())
+    }
+}
+
+/// A number as people read it: three digits, and none behind the point from a hundred on.
+fn digits(value: f64) -> String {
+    let places = match value.abs() {
+        _ if value.fract() == 0.0 => 0,
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 0.1 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.places$}");
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let n_digits = whole.trim_start_matches('-').len();
+    let mut grouped = String::new();
+    for (at, digit) in whole.chars().enumerate() {
+        let n_left = whole.len() - at;
+        if n_digits > 3 && digit != '-' && n_left % 3 == 0 && n_left < n_digits {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
+}
+
+/// The measurements in order, for reading ranks from them.
+#[derive(Debug, Clone)]
+pub struct Ranked(Vec<f64>);
+
+impl Ranked {
+    /// Sorts them.
+    #[must_use]
+    pub fn of(mut measured: Vec<f64>) -> Self {
+        measured.sort_by(f64::total_cmp);
+        Self(measured)
+    }
+
+    /// The one that so many per cent do not exceed, by nearest rank.
+    #[must_use]
+    pub fn percentile(&self, percent: usize) -> f64 {
+        let n = self.0.len();
+        let ix = (n * percent).div_ceil(100).saturating_sub(1);
+        self.0.get(ix.min(n.saturating_sub(1))).copied().unwrap_or(f64::NAN)
+    }
+
+    /// All of them, smallest first.
+    #[must_use]
+    pub fn all(&self) -> &[f64] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_the_nearest_rank() {
+        let hundred = Ranked::of((1..=100).map(f64::from).rev().collect());
+        let asked = [50, 90, 99, 100].map(|percent| hundred.percentile(percent));
+        assert_eq!(asked, [50.0, 90.0, 99.0, 100.0]);
+        let three = Ranked::of(vec![3.0, 1.0, 2.0]);
+        assert_eq!([0, 50, 99].map(|percent| three.percentile(percent)), [1.0, 2.0, 3.0]);
+        assert!(Ranked::of(vec![]).percentile(50).is_nan());
+    }
+
+    #[test]
+    fn a_goal_is_reached_or_missed() {
+        let figure = |value| Figure::new("x", "an x", value, "ms");
+        assert_eq!(figure(4.9).below(5.0).reached, Some(true));
+        assert_eq!(figure(5.0).below(5.0).reached, Some(false));
+        assert_eq!(figure(5.0).above(5.0).reached, Some(false));
+        assert_eq!(figure(5.1).above(5.0).reached, Some(true));
+        assert_eq!(figure(5.1).reached, None);
+        assert_eq!(figure(0.0).exactly(0.0).reached, Some(true));
+        assert_eq!(figure(1.0).exactly(0.0).reached, Some(false));
+        // What could not be measured reaches nothing.
+        assert_eq!(figure(f64::NAN).below(5.0).reached, Some(false));
+    }
+
+    #[test]
+    fn a_line_says_what_how_much_and_whether_that_will_do() {
+        let figure = Figure::new("rate", "so many", 51_234.56, "jobs/s").above(50_000.0);
+        let words: Vec<_> = figure.line().split_whitespace().map(str::to_owned).collect();
+        assert_eq!(words.join(" "), "so many 51,235 jobs/s above 50,000 reached");
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let all = [0.0, 0.0123, 0.25, 3.5678, 42.19, 999.4, 1234.0, 1_234_567.8];
+        let all = all.map(digits).join(" ");
+        assert_eq!(all, "0 0.012 0.25 3.57 42.2 999 1,234 1,234,568");
+    }
+}

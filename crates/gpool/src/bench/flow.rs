@@ -1,0 +1,48 @@
+//! Many jobs from submission to end through the state machine of a cluster of many nodes whose
+//! agents answer at once: what the server's one thread could carry if nothing else were slow.
+
+use std::time::{Duration, Instant};
+
+use super::Options;
+use super::figure::Figure;
+use super::process::memory_of;
+use super::synthetic::{Fleet, USERS, job};
+use crate::failure::Result;
+
+/// Jobs of one submission.
+const BATCH: u32 = 1000;
+
+/// A tenth of the nodes of the other part, as many jobs as wait there.
+///
+/// # Errors
+/// The state machine refuses something.
+pub fn measure(options: &Options) -> Result<Vec<Figure>> {
+    let own = std::process::id();
+    let before = memory_of(own);
+    let n_nodes = options.nodes.div_ceil(10);
+    let mut fleet = Fleet::new(n_nodes)?;
+    let n_jobs = options.pending;
+    let began = Instant::now();
+    let mut took = Duration::ZERO;
+    for first in (0..n_jobs).step_by(BATCH as usize) {
+        let jobs = (first..n_jobs.min(first + BATCH)).map(job).collect();
+        let event = fleet.submission(first / BATCH, jobs);
+        took += fleet.step(vec![event])?;
+    }
+    let submitted_s = took.as_secs_f64();
+    let memory = memory_of(own).saturating_sub(before);
+    while fleet.n_live() > 0 {
+        let answers = fleet.answers(true);
+        took += fleet.step(answers)?;
+    }
+    let all_s = began.elapsed().as_secs_f64();
+    let us_per_job = took.as_secs_f64() * 1e6 / f64::from(n_jobs);
+    let what = format!("{n_jobs} jobs of {USERS} users through {n_nodes} nodes");
+    Ok(vec![
+        Figure::new("flow_us_per_job", format!("{what}: state machine a job"), us_per_job, "µs"),
+        Figure::new("flow_submit_s", "of it until all were submitted", submitted_s, "s"),
+        Figure::new("flow_s", "from the first submission to the last end", all_s, "s"),
+        Figure::new("flow_memory_mb", "memory with all submitted", memory as f64 / 1e6, "MB")
+            .below(300.0),
+    ])
+}

@@ -1,0 +1,57 @@
+//! What a process has used, as the kernel counts it.
+
+use std::fs;
+
+/// CPU time in milliseconds of a process, of all below it that live (such as the one that forks
+/// shepherds), and of all that have ended and been waited for. Counted in ticks of the kernel.
+pub fn cpu_ms_of(pid: u32) -> f64 {
+    let all = gpool_sys::proc::descendants(pid);
+    let ticks: u64 = std::iter::once(pid).chain(all).map(cpu_ticks_of).sum();
+    ticks as f64 * 1000.0 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// Of a process and of its children that have ended and been waited for.
+fn cpu_ticks_of(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The second field is in parentheses and may hold anything.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    fields.split_whitespace().skip(11).take(4).filter_map(|n| n.parse::<u64>().ok()).sum()
+}
+
+/// CPU time in milliseconds of a process that lives, to the nanosecond: of all its threads that
+/// live. For what is too little to be counted in ticks.
+pub fn threads_cpu_ms_of(pid: u32) -> f64 {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0.0 };
+    let ns: u64 = threads
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok())
+        .filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok())
+        .sum();
+    ns as f64 / 1e6
+}
+
+/// Resident memory of a process, in bytes.
+pub fn memory_of(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_works_has_used_something() {
+        let own = std::process::id();
+        let before = threads_cpu_ms_of(own);
+        let mut sum = 0_u64;
+        while threads_cpu_ms_of(own) < before + 30.0 {
+            sum = (0..100_000).fold(sum, |sum: u64, n| sum.wrapping_mul(31).wrapping_add(n));
+        }
+        assert!(cpu_ms_of(own) >= 10.0, "{sum}");
+        assert!(memory_of(own) > 100_000);
+        assert_eq!((threads_cpu_ms_of(0), memory_of(0)), (0.0, 0));
+    }
+}

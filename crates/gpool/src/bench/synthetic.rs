@@ -1,0 +1,219 @@
+//! A cluster that no machine has, around the real state machine: nodes of eight GPUs whose agents
+//! answer at once, a store that is as fast as memory, and many users.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpool_control::Control;
+use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
+use gpool_model::job::{BlobId, ExitStatus, Owner, Usage};
+use gpool_model::node::NodeFacts;
+use gpool_model::{
+    Bytes, Caller, Command, Device, DeviceHealth, DeviceUuid, Effect, Event, GpuRequest, MilliCpu,
+    Millis, NewJob, NodeName, Policy, ProjectName, RequestId, Resources, TaskId, Timestamp,
+};
+
+use super::failed;
+use crate::failure::Result;
+
+/// Devices of each node.
+pub const DEVICES: u32 = 8;
+/// Users that submit in turn.
+pub const USERS: u32 = 1000;
+
+/// The cluster.
+pub struct Fleet {
+    control: Control,
+    now: Timestamp,
+    last_request: RequestId,
+    /// What agents were told and have not answered.
+    orders: Vec<(NodeName, Order)>,
+}
+
+impl Fleet {
+    /// So many nodes, all connected, without jobs.
+    ///
+    /// # Errors
+    /// The state machine refuses something.
+    pub fn new(n_nodes: u32) -> Result<Self> {
+        let mut fleet = Self {
+            control: Control::create(Policy::fair()),
+            now: Timestamp::new(1_000_000),
+            last_request: RequestId(0),
+            orders: Vec::new(),
+        };
+        let term = fleet.control.world().cluster().term.next();
+        fleet.step(vec![Event::ServerStarted { term, n_skipped_jobs: 0 }])?;
+        let nodes = 0..n_nodes;
+        let report = |n, report| Event::Reported { node: node_name(n), report };
+        fleet.step(nodes.clone().map(|n| report(n, inventory(n))).collect())?;
+        fleet.orders.clear();
+        let tasks = Report::Tasks { term, tasks: Vec::new() };
+        fleet.step(nodes.map(|n| report(n, tasks.clone())).collect())?;
+        Ok(fleet)
+    }
+
+    /// Lets these happen together; how long that took the state machine, the commit's answer
+    /// included.
+    ///
+    /// # Errors
+    /// A plan broke an invariant, or a request was refused.
+    pub fn step(&mut self, events: Vec<Event>) -> Result<Duration> {
+        self.now = self.now.after(Millis::from_secs(1));
+        let mut events = Some(events);
+        let mut took = Duration::ZERO;
+        while let Some(now_events) = events.take() {
+            let began = Instant::now();
+            let effects = self.control.step(self.now, now_events);
+            took += began.elapsed();
+            for effect in effects {
+                match effect {
+                    Effect::Commit(commit) => {
+                        events = Some(vec![Event::Committed { revision: commit.revision }]);
+                    }
+                    Effect::Order { node, order, .. } => self.orders.push((node, order)),
+                    Effect::Reply { reply: Ok(_), .. } | Effect::Publish(_) => {}
+                    Effect::Reply { reply: Err(refusal), .. } => {
+                        return Err(failed(format!("a submission was refused: {refusal:?}")));
+                    }
+                    Effect::Alert { violations } => return Err(failed(violations.join("; "))),
+                }
+            }
+        }
+        Ok(took)
+    }
+
+    /// A submission of these jobs by one of the users.
+    pub fn submission(&mut self, user: u32, jobs: Vec<NewJob>) -> Event {
+        self.last_request = self.last_request.next();
+        let uid = 10_000 + user % USERS;
+        let user: Arc<str> = Arc::from(format!("user{uid}"));
+        let caller = Caller { owner: Owner { uid, gid: uid, user }, admin: false };
+        let command = Command::Submit { jobs, key: None, ends: Vec::new(), dry_run: false };
+        Event::Requested { request: self.last_request, caller, command }
+    }
+
+    /// What agents answer to the orders that they were given: that a task runs, and then, where
+    /// that is wanted, that it has ended.
+    pub fn answers(&mut self, ends: bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (node, order) in std::mem::take(&mut self.orders) {
+            let Order::Run(run) = order else { continue };
+            let task = run.task();
+            let mut say = |is| {
+                let report = TaskReport { task, generation: run.generation, is };
+                events.push(Event::Reported { node: node.clone(), report: Report::Task(report) });
+            };
+            say(TaskIs::Running { pid: 1000, started_at: self.now });
+            if ends {
+                say(self.end_of_task());
+            }
+        }
+        events
+    }
+
+    /// The report that a task has ended, as its agent would make it.
+    pub fn end(&self, task: TaskId) -> Option<Event> {
+        let row = self.control.world().job(task.job)?;
+        let allocation = row.job.phase.allocations().first()?;
+        let generation = row.job.generation;
+        let report = TaskReport { task, generation, is: self.end_of_task() };
+        Some(Event::Reported { node: allocation.node.clone(), report: Report::Task(report) })
+    }
+
+    fn end_of_task(&self) -> TaskIs {
+        TaskIs::Ended(TaskEnd {
+            started_at: Some(self.now),
+            ended_at: self.now,
+            exit: Some(ExitStatus::Code(0)),
+            cause: None,
+            stopped: false,
+            usage: Usage::default(),
+        })
+    }
+
+    /// The tasks that hold devices, by job.
+    pub fn tasks(&self) -> Vec<TaskId> {
+        let holding = self.control.world().holding();
+        holding.flat_map(|row| row.job.phase.allocations()).map(|held| held.task).collect()
+    }
+
+    /// How many jobs wait.
+    pub fn n_pending(&self) -> usize {
+        self.control.world().n_pending()
+    }
+
+    /// How many jobs have not ended.
+    pub fn n_live(&self) -> usize {
+        self.control.world().jobs().len()
+    }
+
+    /// The number of kinds of jobs that wait, as the scheduler tells them apart.
+    pub fn n_shapes(&self) -> usize {
+        self.control.world().shapes().count()
+    }
+}
+
+fn node_name(n: u32) -> NodeName {
+    NodeName::new(format!("node{n:05}"))
+}
+
+fn inventory(n: u32) -> Report {
+    let device = |index| Device {
+        index,
+        uuid: DeviceUuid::new(format!("GPU-{n:05}-{index}")),
+        model: "NVIDIA H100 80GB HBM3".to_owned(),
+        memory: Bytes::from_gib(80),
+        pci_bus: String::new(),
+        minor: None,
+        numa: None,
+        links: std::collections::BTreeMap::new(),
+        mig: None,
+        health: DeviceHealth::Healthy,
+        unmanaged: Vec::new(),
+        strays: Vec::new(),
+    };
+    let room = Resources::none().with_cpus(MilliCpu::new(192_000));
+    Report::Inventory {
+        capacity: room.with_memory(Bytes::from_gib(2048)).with_tasks(1000),
+        devices: (0..DEVICES).map(device).collect(),
+        boot_id: "boot".to_owned(),
+        facts: NodeFacts::default(),
+    }
+}
+
+/// One job of the kind with that number: kinds differ in GPUs, model, cores, memory and time limit,
+/// 320 of them.
+pub fn job(kind: u32) -> NewJob {
+    let pick = |divisor: u32, of: u32| kind / divisor % of;
+    let n_gpus = [1, 2, 4, 8][pick(1, 4) as usize];
+    let written = match pick(4, 2) {
+        0 => n_gpus.to_string(),
+        _ => format!("h100:{n_gpus}"),
+    };
+    let cpus = [0, 4000, 8000, 16_000][pick(8, 4) as usize];
+    let memory = [0, 64][pick(32, 2) as usize];
+    let hours = [1, 4, 12, 24, 48][pick(64, 5) as usize];
+    NewJob {
+        name: Arc::from("train"),
+        project: ProjectName::new("default"),
+        command: vec!["python".to_owned(), "train.py".to_owned(), format!("--run={kind}")],
+        script: None,
+        context: BlobId(Arc::from("none")),
+        directory: "/home".to_owned(),
+        stdin: None,
+        stdout: None,
+        stderr: None,
+        gpus: GpuRequest::parse(&written).unwrap_or_else(|_| GpuRequest::whole(n_gpus)),
+        gpus_written: Arc::from(written),
+        cpus: (cpus > 0).then(|| MilliCpu::new(cpus)),
+        memory: (memory > 0).then(|| Bytes::from_gib(memory)),
+        time_limit: Some(Millis::from_hours(hours)),
+        grace: Millis::from_secs(10),
+        after: Vec::new(),
+        allow_unsatisfiable: false,
+        priority: 0,
+        note: None,
+        hold: false,
+    }
+}
