@@ -330,7 +330,12 @@ fn read_all(response: Response<Body>) -> Result<Vec<u8>, Error> {
 }
 
 fn understand<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(bytes).map_err(|error| Error::BadAnswer { why: error.to_string() })
+    serde_json::from_slice(bytes).map_err(|error| bad_answer(&error))
+}
+
+/// Whatever answered chose the words that the error repeats.
+pub(crate) fn bad_answer(error: &dyn std::fmt::Display) -> Error {
+    Error::BadAnswer { why: json::repeated(&error.to_string()) }
 }
 
 /// What an error while reading a body means.
@@ -348,6 +353,6 @@ fn of_ureq(error: ureq::Error) -> Error {
         ureq::Error::Timeout(_) => Error::TimedOut,
         ureq::Error::Io(error) => Error::Lost { why: error.to_string() },
         ureq::Error::ConnectionFailed => Error::Lost { why: error.to_string() },
-        other => Error::BadAnswer { why: other.to_string() },
+        other => bad_answer(&other),
     }
 }

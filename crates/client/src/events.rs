@@ -6,7 +6,7 @@ use gpool_wire::{Event, EventKind};
 use ureq::http::Response;
 use ureq::{Body, BodyReader};
 
-use crate::call::{Call, Client, of_io};
+use crate::call::{Call, Client, bad_answer, of_io};
 use crate::error::Error;
 
 /// Longest line of the stream; an event is a fraction of that.
@@ -62,7 +62,7 @@ impl Events {
                 "" if data.is_empty() => {}
                 "" => {
                     let read = serde_json::from_str(&data);
-                    return read.map(Some).map_err(|e| Error::BadAnswer { why: e.to_string() });
+                    return read.map(Some).map_err(|error| bad_answer(&error));
                 }
                 // Ids and types are in the data as well; lines that begin with a colon keep the
                 // connection alive.

@@ -15,6 +15,7 @@ use gpool_model::{Refusal, parse};
 
 use crate::amount::Written;
 use crate::create::{JobCreate, ScriptText};
+use crate::json::repeated;
 
 /// Characters of a name.
 const NAME_MAX: usize = 128;
@@ -368,7 +369,8 @@ fn dependency(text: &str) -> Result<Dependency, Refusal> {
         Some(("fail", id)) => (DependencyKind::Fail, id),
         Some(("end", id)) => (DependencyKind::End, id),
         Some(_) => {
-            let why = format!("{text:?} begins with none of ok:, fail: and end:; write ok:17");
+            let start = repeated(text);
+            let why = format!("{start:?} begins with none of ok:, fail: and end:; write ok:17");
             return Err(invalid("after", &why));
         }
     };

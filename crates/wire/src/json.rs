@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use crate::catalogue;
+use crate::check::is_unprintable;
 use crate::misfit;
 use crate::problem::Problem;
 
@@ -22,7 +23,7 @@ fn refuse<T: DeserializeOwned>(error: &serde_json::Error, bytes: &[u8]) -> Probl
     let what = message.strip_suffix(&at).unwrap_or(&message);
     match error.classify() {
         Category::Syntax | Category::Eof | Category::Io => {
-            Problem::new(catalogue::BAD_JSON, format!("this is not JSON: {what}{at}"))
+            Problem::new(catalogue::BAD_JSON, format!("this is not JSON: {}{at}", repeated(what)))
         }
         Category::Data => match unknown_name(what) {
             Some((found, known)) => unknown(&found, &known, &at),
@@ -45,13 +46,34 @@ fn path<T: DeserializeOwned>(bytes: &[u8]) -> String {
 pub fn refuse_data(what: &str, at: &str) -> Problem {
     match unknown_name(what) {
         Some((found, known)) => unknown(&found, &known, at),
-        None => Problem::new(catalogue::INVALID, format!("{what}{at}")),
+        None => Problem::new(catalogue::INVALID, format!("{}{at}", repeated(what))),
     }
 }
 
+/// Most characters of what is wrong that a message repeats.
+const REPEATED: usize = 200;
+
+/// As much of a text from outside as a message repeats, with what a terminal would obey written
+/// out.
+#[must_use]
+pub fn repeated(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars().take(REPEATED) {
+        match is_unprintable(c) {
+            true => shown.extend(c.escape_debug()),
+            false => shown.push(c),
+        }
+    }
+    if text.chars().nth(REPEATED).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 fn unknown(found: &str, known: &[String], at: &str) -> Problem {
+    let start: String = found.chars().take(REPEATED).collect();
     let problem =
-        Problem::new(catalogue::UNKNOWN_FIELD, format!("there is no field {found:?}{at}"))
+        Problem::new(catalogue::UNKNOWN_FIELD, format!("there is no field {start:?}{at}"))
             .because(format!("the fields are {}", known.join(", ")));
     match nearest(found, known.iter().map(String::as_str)) {
         Some(name) => problem.try_this(format!("{name:?} is the nearest")),

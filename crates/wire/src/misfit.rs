@@ -1,6 +1,7 @@
 //! Words for JSON whose types do not fit: which field, what it is, what it should be.
 
 use crate::catalogue;
+use crate::json::repeated;
 use crate::problem::Problem;
 
 /// What fields should be, with an example, where the type alone says too little.
@@ -44,6 +45,8 @@ const FOUND: &[(&str, &str)] = &[
 /// A refusal of a value that does not fit where it stands. `path` is that of the field, empty for
 /// the document itself; `said` are serde's words.
 pub(crate) fn problem(path: &str, said: &str) -> Problem {
+    // Names of variables are part of a path.
+    let path = &*repeated(path);
     let name = match path {
         "" => "the document",
         path => path,
@@ -58,7 +61,7 @@ pub(crate) fn problem(path: &str, said: &str) -> Problem {
     let is_type = said.strip_prefix("invalid type: ");
     let unfit = is_type.or_else(|| said.strip_prefix("invalid value: "));
     let Some((found, expected)) = unfit.and_then(|unfit| unfit.rsplit_once(", expected ")) else {
-        return refused(said);
+        return refused(&repeated(said));
     };
     let problem = refused(&format!("it is {}", found_words(found)));
     if path.is_empty() || expected.starts_with("struct ") {
@@ -87,8 +90,8 @@ fn found_words(found: &str) -> String {
     }
     let words = FOUND.iter().find_map(|(kind, words)| Some((words, found.strip_prefix(kind)?)));
     match words {
-        Some((words, value)) => format!("{words} {}", value.trim().trim_matches('`')),
-        None => found.to_owned(),
+        Some((words, value)) => format!("{words} {}", repeated(value.trim().trim_matches('`'))),
+        None => repeated(found),
     }
     .trim()
     .to_owned()
@@ -153,5 +156,20 @@ mod tests {
         assert_eq!(problem.detail, "line 7: there is no field \"a\" at column 4");
         let problem = read::<JobCreate>(b"{").expect_err("cut off").at_line(7);
         assert!(problem.detail.ends_with(" at column 1"), "{}", problem.detail);
+    }
+
+    #[test]
+    fn what_is_repeated_is_short_and_obeyed_by_no_terminal() {
+        let (detail, _) = refused("{\"environment\": {\"A\\u001b[31m\": 5}}");
+        assert_eq!(detail, "environment.A\\u{1b}[31m: it is the number 5");
+        let long = "a".repeat(100_000);
+        for document in [
+            format!(r#"{{"{long}": 1}}"#),
+            format!(r#"{{"hold": "{long}"}}"#),
+            format!(r#"{{"environment": {{"{long}": 5}}}}"#),
+        ] {
+            let (detail, tries) = refused(&document);
+            assert!(detail.len() + tries.concat().len() < 1000, "{detail:.200}");
+        }
     }
 }

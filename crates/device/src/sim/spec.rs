@@ -34,7 +34,7 @@ pub(crate) fn from_words(argument: &str, words: &str) -> Result<Vec<SimDevice>, 
     let mut devices = Vec::new();
     for (group, word) in (0u32..).zip(words.split(',')) {
         let refuse =
-            |why: String| ChoiceError::Words { value: argument.into(), word: word.into(), why };
+            |why: String| ChoiceError::Words { value: start(argument), word: start(word), why };
         let (count, model) = word
             .split_once(['x', 'X'])
             .filter(|(count, _)| count.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit()))
@@ -54,6 +54,11 @@ pub(crate) fn from_words(argument: &str, words: &str) -> Result<Vec<SimDevice>, 
         check_total(devices.len()).map_err(refuse)?;
     }
     Ok(devices)
+}
+
+/// As much of a bad value as a message repeats.
+fn start(text: &str) -> String {
+    text.chars().take(80).collect()
 }
 
 /// Reads a file of `[[device]]` tables.

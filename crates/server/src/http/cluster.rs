@@ -10,7 +10,7 @@ use gpool_wire::gpu::HeldBy;
 use gpool_wire::node::InUse;
 use gpool_wire::{
     AllowDevices, Document, Gpu, List, Node, PolicyInfo, PolicyPatch, Problem, Shutdown, Status,
-    Time, Version, schema,
+    Time, Version, json, schema,
 };
 use gpool_world::{NodeRow, World};
 
@@ -117,8 +117,9 @@ pub(crate) fn devices_of(written: &[String]) -> Result<Option<Vec<String>>, Refu
             Some((from, to)) => {
                 let range = from.parse::<u32>().ok().zip(to.parse::<u32>().ok());
                 let range = range.filter(|(from, to)| from <= to && *to < DEVICES_MAX);
-                let (from, to) =
-                    range.ok_or_else(|| invalid(format!("{text:?} is no range; write 2-5")))?;
+                let (from, to) = range.ok_or_else(|| {
+                    invalid(format!("{:?} is no range; write 2-5", json::repeated(text)))
+                })?;
                 devices.extend((from..=to).map(|index| index.to_string()));
             }
         }

@@ -138,8 +138,7 @@ pub(crate) fn params<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
             let error = std::error::Error::source(&rejection).map(ToString::to_string);
             let what = error.unwrap_or_else(|| rejection.to_string());
             // It is told of as `name: unknown field …`.
-            let unknown = what.split_once(": ").filter(|(_, rest)| rest.starts_with("unknown"));
-            let what = unknown.map_or(what.as_str(), |(_, rest)| rest);
+            let what = what.find(": unknown field `").map_or(&*what, |at| &what[at + 2..]);
             Err(json::refuse_data(what, " in the query"))
         }
     }
