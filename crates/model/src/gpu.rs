@@ -110,7 +110,10 @@ impl GpuRequest {
 
     fn count(text: &str) -> Result<u32, GpuRequestError> {
         let bad = |position| ParseError::new("a number of GPUs", text, position, Self::EXAMPLE);
-        let unsupported = |what| Err(GpuRequestError::Unsupported { value: text.to_owned(), what });
+        let unsupported = |what| {
+            let value = text.chars().take(ParseError::SHOWN).collect();
+            Err(GpuRequestError::Unsupported { value, what })
+        };
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if text.split_once("..").is_some_and(|(least, most)| digits(least) && digits(most)) {
             return unsupported("an elastic number of GPUs");
@@ -169,11 +172,11 @@ impl fmt::Display for GpuRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.n_devices();
         if let Some(least) = self.least_memory {
-            let gib = least.div_floor(1 << 30).get();
-            return match Bytes::new(gib << 30) == least {
-                true => f.pad(&format!("{gib}G..:{count}")),
-                false => f.pad(&format!("{}M..:{count}", least.div_ceil(1 << 20).get())),
-            };
+            let least = least.get();
+            let units = [(30, 'G'), (20, 'M'), (10, 'K')];
+            let exact = units.into_iter().find(|(shift, _)| least.is_multiple_of(1 << shift));
+            let (shift, unit) = exact.unwrap_or((0, 'B'));
+            return f.pad(&format!("{}{unit}..:{count}", least >> shift));
         }
         if self.models.is_empty() {
             return f.pad(&count.to_string());
@@ -256,6 +259,8 @@ mod tests {
             ("a100-80g|h100:2", "a100-80g|h100:2"),
             ("40G..:2", "40G..:2"),
             ("40G..", "40G..:1"),
+            ("1.5K..:2", "1536B..:2"),
+            ("0B..", "0G..:1"),
         ] {
             assert_eq!(parsed(text).to_string(), written);
             assert_eq!(parsed(&parsed(text).to_string()), parsed(text));

@@ -28,7 +28,7 @@ fn at(position: usize, value: &str) -> String {
 
 impl ParseError {
     /// Largest part of a bad value that a message repeats, in characters.
-    const SHOWN: usize = 80;
+    pub(crate) const SHOWN: usize = 80;
 
     pub(crate) fn new(
         expected: &'static str,
