@@ -24,6 +24,9 @@ impl Situation {
     pub(crate) const MEMORY: Bytes = Bytes::from_gib(512);
     /// Tasks at once of a node that does not say.
     pub(crate) const TASKS: u32 = 64;
+    /// Most devices of a node, and most jobs: more is a slip of the pen, and fills the memory.
+    const DEVICES_MAX: usize = 4096;
+    const JOBS_MAX: usize = 100_000;
 
     /// Reads a scenario.
     ///
@@ -69,6 +72,10 @@ struct Options {
 }
 
 impl Reader {
+    fn is_full(&self) -> bool {
+        self.situation.jobs.len() >= Situation::JOBS_MAX
+    }
+
     fn policy(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         while let Some(word) = words.next() {
             let policy = &mut self.situation.policy;
@@ -91,6 +98,9 @@ impl Reader {
 
     fn node(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let name = words.need("the name of the node")?;
+        if name.contains(['[', ']']) {
+            return Err(words.error("brackets stand around devices".to_owned()));
+        }
         if self.situation.nodes.iter().any(|node| node.name.as_str() == name) {
             return Err(words.error(format!("node {name} stands here twice")));
         }
@@ -208,7 +218,8 @@ impl Reader {
                 Some(_) => format!("{name}{number}"),
                 None => name.to_owned(),
             };
-            self.last_id += 1;
+            let next = self.last_id.checked_add(1).filter(|_| !self.is_full());
+            self.last_id = next.ok_or_else(|| words.error("there are too many jobs".to_owned()))?;
             let id = JobId::single(self.last_id);
             if self.ids.insert(name.clone(), id).is_some() {
                 return Err(words.error(format!("job {name} stands here twice")));
@@ -394,6 +405,13 @@ fn devices(node: &mut Node, count: u32, words: &mut Words<'_>) -> Result<(), Sce
         }
         None => (word, memory_of(word)),
     };
+    if model.is_empty() {
+        return Err(words.error("expected a model before its memory".to_owned()));
+    }
+    let n_devices = node.devices.len().saturating_add(usize::try_from(count).unwrap_or(usize::MAX));
+    if n_devices > Situation::DEVICES_MAX {
+        return Err(words.error(format!("a node has at most {} devices", Situation::DEVICES_MAX)));
+    }
     for _ in 0..count {
         let position = node.devices.len();
         node.devices.push(Device {

@@ -105,3 +105,16 @@ job j8  1  held by admin 3d
         vec![]
     );
 }
+
+#[test]
+fn what_would_fill_the_memory_or_could_not_be_written_back_is_refused() {
+    for (text, expected) in [
+        ("node a  9999 x h100", "1:16 a node has at most 4096 devices"),
+        ("node a  1 x @70G", "1:13 expected a model before its memory"),
+        ("node a[0]  1 x h100", "1:6 brackets stand around devices"),
+        ("job a 1 x 4000000000 pending", "1:22 there are too many jobs"),
+        ("job a 1 pending id 18446744073709551615\njob b 1 pending", "2:9 there are too many jobs"),
+    ] {
+        assert_eq!(refusal(text), expected);
+    }
+}
