@@ -186,7 +186,8 @@ pub fn folded(rows: Vec<GpuRow>) -> Vec<GpuRow> {
     folded
 }
 
-/// What stands below the list: how many are in which state.
+/// What stands below the list: how many are in which state, and which of those that run a job are
+/// used by somebody else besides.
 #[must_use]
 pub fn footer(gpus: &[GpuRow]) -> String {
     if gpus.is_empty() {
@@ -207,7 +208,16 @@ pub fn footer(gpus: &[GpuRow]) -> String {
         0 => None,
         n => Some(format!("{n} {}", device_state(state))),
     };
-    states.into_iter().filter_map(part).collect::<Vec<_>>().join(" · ")
+    let parts = states.into_iter().filter_map(part);
+    parts.chain(gpus.iter().filter_map(|row| beside(&row.gpu))).collect::<Vec<_>>().join(" · ")
+}
+
+/// Who uses a device beside the job that has it.
+fn beside(gpu: &Gpu) -> Option<String> {
+    gpu.job.as_ref()?;
+    let process = gpu.unmanaged.first().or(gpu.strays.first())?;
+    let name = process.name.as_deref().unwrap_or("a process");
+    Some(format!("GPU {} also used by {name} (pid {})", gpu.index, process.pid))
 }
 
 /// All that is known of a device.

@@ -6,18 +6,19 @@ use gpool_stub_nvml::{Device, Process, STATE_FILE, State, install};
 
 use crate::harness::{Cluster, until_so};
 
-struct Driver {
+/// The driver of a cluster: what it answers, and where that is written.
+pub struct Driver {
     file: PathBuf,
-    state: State,
+    pub state: State,
 }
 
 impl Driver {
-    fn write(&self) {
+    pub fn write(&self) {
         self.state.write(&self.file).unwrap();
     }
 }
 
-fn device(index: u32) -> Device {
+pub fn device(index: u32) -> Device {
     Device {
         uuid: format!("GPU-0000000{index}-aaaa-bbbb-cccc-00000000000{index}"),
         name: "NVIDIA A100-SXM4-80GB".to_owned(),
@@ -33,12 +34,16 @@ fn device(index: u32) -> Device {
     }
 }
 
-fn cluster() -> (Cluster, Driver) {
+/// A cluster with three devices that nobody uses.
+pub fn cluster() -> (Cluster, Driver) {
+    cluster_of((0..3).map(device).collect())
+}
+
+pub fn cluster_of(devices: Vec<Device>) -> (Cluster, Driver) {
     let mut cluster = Cluster::unstarted(&["--devices", "nvml"]);
     let folder = cluster.path("driver");
     std::fs::create_dir(&folder).unwrap();
     let library = install(&folder).unwrap();
-    let devices = (0..3).map(device).collect();
     let state = State { driver: "570.124.06".to_owned(), devices, ..State::default() };
     let driver = Driver { file: folder.join(STATE_FILE), state };
     driver.write();

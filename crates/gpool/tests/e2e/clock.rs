@@ -1,0 +1,142 @@
+//! The machine's clock is set, forwards and backwards, and runs twice as fast. The program is made
+//! to see that by libfaketime, since the real clock is everybody's; the clock by which lengths of
+//! time are measured is out of its reach, as it is out of reach of who sets a machine's clock.
+
+use std::path::PathBuf;
+
+use gpool_wire::Job;
+use serde_json::Value;
+
+use crate::harness::{Cluster, Gate, skip, until_so};
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// The clock as the server, its agent and its shepherds see it.
+struct Clock(PathBuf);
+
+impl Clock {
+    /// As libfaketime writes it: `+1h`, `-1h`, `+0 x2`.
+    fn set(&self, how: &str) {
+        let draft = self.0.with_extension("draft");
+        std::fs::write(&draft, format!("{how}\n")).unwrap();
+        std::fs::rename(draft, &self.0).unwrap();
+    }
+}
+
+/// Where the library is, in the folders in which distributions put it.
+fn library() -> Option<PathBuf> {
+    let libs = ["/usr/lib", "/usr/lib64"].map(PathBuf::from);
+    let below = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
+    let mut files = libs.into_iter().chain(below).map(|dir| dir.join("faketime/libfaketime.so.1"));
+    files.find(|file| file.exists())
+}
+
+fn cluster(devices: &str) -> Option<(Cluster, Clock)> {
+    let Some(library) = library() else {
+        skip("libfaketime is not installed");
+        return None;
+    };
+    let mut cluster = Cluster::unstarted(&["--devices", devices]);
+    let clock = Clock(cluster.path("clock"));
+    clock.set("+0");
+    let file = clock.0.display().to_string();
+    let library = library.display().to_string();
+    for (name, value) in [
+        ("LD_PRELOAD", library.as_str()),
+        ("FAKETIME_TIMESTAMP_FILE", &file),
+        ("FAKETIME_NO_CACHE", "1"),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ("FAKETIME_DISABLE_SHM", "1"),
+        ("NO_FAKE_STAT", "1"),
+    ] {
+        cluster.variables.push((name.to_owned(), value.to_owned()));
+    }
+    cluster.up();
+    Some((cluster, clock))
+}
+
+fn held(cluster: &Cluster) -> Job {
+    let id = cluster.submit(["--hold", "--", "true"]);
+    cluster.job(&id)
+}
+
+fn ms(time: gpool_wire::Time) -> u64 {
+    time.0.get()
+}
+
+/// Waits until the server's clock is that far from that of the machine; tried by new jobs.
+fn until_server_is_at(cluster: &Cluster, offset_ms: i64) {
+    until_so("the server sees its new time", || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let real = i64::try_from(now.as_millis()).unwrap();
+        let seen = i64::try_from(ms(held(cluster).submitted_at)).unwrap();
+        (seen - real - offset_ms).abs() < 60_000
+    });
+}
+
+#[test]
+fn a_clock_that_jumps_kills_and_loses_nothing() {
+    let Some((mut cluster, clock)) = cluster("sim:1xH100-80G") else { return };
+    let events = cluster.start(["events", "-o", "jsonl", "-n", "12"]);
+    let gate = Gate::new(&cluster, "gate");
+    let line = format!("echo begun; {}; exit 5", gate.line());
+    // Half of what the clock jumps by.
+    let runs = cluster.sh(&["--gpus", "1", "--time", "30m"], &line);
+    until_so("it has begun", || cluster.stdout_of(&runs) == "begun\n");
+    let waits = cluster.sh(&["--gpus", "1"], "exit 6");
+    let short = cluster.sh(&["--time", "2s", "--grace", "1s"], "sleep 1000");
+    cluster.until_is(&short, "running");
+    let before = held(&cluster);
+
+    clock.set("+1h");
+    until_server_is_at(&cluster, i64::try_from(HOUR_MS).unwrap());
+    let ahead = held(&cluster);
+    assert!(ms(ahead.submitted_at) >= ms(before.submitted_at) + HOUR_MS);
+    assert_eq!(cluster.job(&runs).state.as_str(), "running");
+    assert_eq!(cluster.until_ended(&short).state.as_str(), "timed_out");
+
+    // Two hours back at once; what was said of the past stays the past.
+    clock.set("-1h");
+    let short = cluster.sh(&["--time", "1s", "--grace", "1s"], "sleep 1000");
+    assert!(ms(cluster.job(&short).submitted_at) >= ms(ahead.submitted_at));
+    assert_eq!(cluster.until_ended(&short).state.as_str(), "timed_out");
+    assert_eq!(cluster.gpool(["run", "--", "sh", "-c", "exit 3"]).code, 3);
+    assert_eq!(cluster.job(&runs).state.as_str(), "running");
+    assert_eq!(cluster.job(&waits).state.as_str(), "pending");
+
+    // A server that begins in the past takes over what another left in the future.
+    cluster.kill();
+    cluster.up();
+    until_server_is_at(&cluster, -i64::try_from(HOUR_MS).unwrap());
+    assert_eq!(cluster.job(&runs).state.as_str(), "running");
+    clock.set("+0 x2");
+    let short = cluster.sh(&["--time", "1s", "--grace", "1s"], "sleep 1000");
+    assert_eq!(cluster.until_ended(&short).state.as_str(), "timed_out");
+    gate.open();
+    assert_eq!(cluster.until_ended(&runs).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&waits).exit_code, Some(6));
+    for id in [&runs, &waits] {
+        assert_eq!(cluster.job(id).attempt, 1);
+    }
+
+    let times: Vec<u64> = events.end().ok().lines().map(time_of).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    cluster.down(&[]);
+    assert!(cluster.gpool(["verify"]).ok().contains("sound"));
+}
+
+fn time_of(line: &str) -> u64 {
+    let event: Value = serde_json::from_str(line).unwrap();
+    let time: gpool_wire::Time = serde_json::from_value(event["time"].clone()).unwrap();
+    ms(time)
+}
+
+#[test]
+fn a_clock_set_back_does_not_keep_a_gpu_that_a_stranger_left() {
+    let Some((cluster, clock)) = cluster("sim:1xH100-80G") else { return };
+    cluster.gpool(["sim", "add-process", "0", "--pid", "4000001", "--user", "eve"]).ok();
+    cluster.until_gpu_is(0, "unmanaged");
+    cluster.gpool(["sim", "remove-process", "0", "--pid", "4000001"]).ok();
+    clock.set("-1h");
+    assert_eq!(cluster.gpool(["run", "--gpus", "1", "--", "sh", "-c", "exit 4"]).code, 4);
+}
