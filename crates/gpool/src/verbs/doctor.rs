@@ -131,6 +131,7 @@ fn server(named: Option<&str>, session: &Session) -> Vec<Probe> {
                 true => ok("server", answers),
                 false => less("server", format!("{answers}, this is {}", super::version::VERSION)),
             });
+            probes.extend(short_memory(version.pid));
             probes.extend(recovery::lines(&recovery, &session.view()).into_iter().map(|line| {
                 if line.is_bad { less(line.what, line.text) } else { ok(line.what, line.text) }
             }));
@@ -159,6 +160,19 @@ fn without_server(named: Option<&str>, session: &Session) -> Option<Probe> {
             Some(ok("jobs", text))
         }
     }
+}
+
+/// Whom the kernel ends first when the machine has no memory left.
+fn short_memory(server: u32) -> Option<Probe> {
+    let what = "short of memory";
+    let text = std::fs::read_to_string(format!("/proc/{server}/oom_score_adj")).ok()?;
+    let score: i32 = text.trim().parse().ok()?;
+    Some(if score < 0 {
+        ok(what, format!("jobs are ended before the server (its oom_score_adj {score})"))
+    } else {
+        let why = "to lower it takes CAP_SYS_RESOURCE";
+        less(what, format!("the server may be ended first (its oom_score_adj {score}; {why})"))
+    })
 }
 
 fn gpus() -> Probe {
