@@ -17,6 +17,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::shepherd;
 
@@ -24,8 +25,13 @@ use crate::shepherd;
 /// anything else and calls [`main`].
 pub const ARGUMENT: &str = "__nursery";
 
+
 /// A message holds a task's name, a process id or an error in words.
 const LONGEST: usize = 512;
+
+/// How many files a program may usually open.
+/// Source: Linux's `INR_OPEN_CUR`, which has not changed since 1996.
+const USUAL_FILES: u64 = 1024;
 
 /// How long an answer may take before the nursery counts as hung: a fork takes a fraction of a
 /// millisecond.
@@ -49,6 +55,7 @@ fn serve() -> io::Result<()> {
     for ignored in [rustix::process::Signal::PIPE, rustix::process::Signal::HUP] {
         signal::ignore(ignored.as_raw());
     }
+    lower_limit_on_files();
     let boot_id = proc::boot_id();
     // Where the kernel keeps the time is found out here, once, and not by each shepherd.
     let _ = clock::unix_ms();
@@ -66,6 +73,14 @@ fn serve() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Undoes for jobs without limits of their own that the agent may open as many files as there can
+/// be: some programs go through all numbers up to the limit, and some can't name higher ones.
+fn lower_limit_on_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let usual = limit.current.map_or(USUAL_FILES, |limit| limit.min(USUAL_FILES));
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(usual), ..limit });
 }
 
 /// The agent's side of a nursery.

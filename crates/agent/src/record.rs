@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use gpool_model::agent::TaskEnd;
@@ -102,7 +103,13 @@ impl Claim {
     pub fn take(layout: &Layout, claimant: Claimant) -> io::Result<Option<Self>> {
         let path = layout.claim(claimant.task);
         let new = layout.tasks().join(format!(".new-{}", std::process::id()));
-        let options = || File::options().read(true).append(true).create_new(true).clone();
+        // For nobody else: whoever may open it may hold a lock on it, and would look as if he were
+        // the claimant.
+        let options = || {
+            let mut options = File::options();
+            options.read(true).append(true).create_new(true).mode(0o600);
+            options
+        };
         let file = match options().open(&new) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Of a process that had this id and was killed here: ids are unique among the

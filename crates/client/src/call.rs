@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpool_wire::{API_PREFIX, Problem, json};
+use gpool_wire::{API_PREFIX, Problem, catalogue, json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Method, Request, Response};
@@ -20,6 +20,8 @@ use crate::transport::{HungUp, NoResolver, NotConnected, UnixConnector, WhileHea
 const RETRY_FOR: Duration = Duration::from_secs(10);
 /// Between two tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// Before the next try, if the server said that there were too many requests.
+const PAUSE_IF_TOO_MUCH: Duration = Duration::from_secs(1);
 /// Largest answer that is read into memory.
 const ANSWER_MAX: u64 = 1 << 30;
 
@@ -269,6 +271,11 @@ impl Client {
         let bytes = read_all(response)?;
         match json::read::<Problem>(&bytes) {
             Ok(problem) => Err(Error::Problem(problem)),
+            // Said by the one who reads HTTP there, before anybody who knows of problems.
+            Err(_) if matches!(status.as_u16(), 414 | 431) => {
+                let what = "the request's address and headers are more than the server takes";
+                Err(Error::Problem(Problem::new(catalogue::HEADERS_TOO_LARGE, what)))
+            }
             Err(_) => Err(Error::BadAnswer { why: format!("HTTP {status} without a problem") }),
         }
     }
@@ -305,11 +312,14 @@ impl Client {
                 Err(error) => error,
             };
             was_there |= matches!(error, Error::Lost { .. } | Error::Problem(_));
-            let again = repeatable && was_there && error.is_away();
-            if !again || began.elapsed() + RETRY_PAUSE > self.retry_for {
+            let (again, pause) = match error.is_too_much() {
+                true => (true, PAUSE_IF_TOO_MUCH),
+                false => (repeatable && was_there && error.is_away(), RETRY_PAUSE),
+            };
+            if !again || began.elapsed() + pause > self.retry_for {
                 return Err(error);
             }
-            std::thread::sleep(RETRY_PAUSE);
+            std::thread::sleep(pause);
         }
     }
 }

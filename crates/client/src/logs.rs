@@ -96,9 +96,8 @@ impl Read for Logs {
                     self.position += n_read as u64;
                     return Ok(n_read);
                 }
-                Err(error) if !self.query.follow || error.kind() == ErrorKind::Interrupted => {
-                    return Err(error);
-                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                // Also without following: a reader that took a long pause is let go.
                 Err(_) => self.resume().map_err(io::Error::other)?,
             }
         }

@@ -1,5 +1,6 @@
 //! The settings of a server that is started without flags: `gpool.toml`. Flags go before it.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -22,9 +23,24 @@ pub struct Config {
     /// As `up --ignore-processes`.
     #[serde(default)]
     pub ignore_processes: Vec<String>,
+    /// Connections that one user may have at once.
+    pub user_connections_max: Option<NonZeroU32>,
+    /// Requests that one user may send a second.
+    pub user_requests_per_second: Option<NonZeroU32>,
+    /// Jobs of one user that have not ended.
+    pub user_jobs_max: Option<u64>,
 }
 
-const KEYS: [&str; 5] = ["name", "devices", "gpus", "strategy", "ignore_processes"];
+const KEYS: [&str; 8] = [
+    "name",
+    "devices",
+    "gpus",
+    "strategy",
+    "ignore_processes",
+    "user_connections_max",
+    "user_requests_per_second",
+    "user_jobs_max",
+];
 
 impl Config {
     /// The settings of this user: the file that `GPOOL_CONFIG` names, or the usual one if it is
@@ -100,10 +116,13 @@ mod tests {
             Config::parse("name = \"lab1\"\ndevces = \"nvml\"\n", "f").expect_err("a slip");
         insta::assert_snapshot!(failure.text(false), @r#"
         error: f:2: there is no setting "devces"
-          why  there are name, devices, gpus, strategy, ignore_processes
           try  devices = …
           GP0229 · gpool help GP0229
         "#);
+        let limits = Config::parse("user_jobs_max = 0\nuser_connections_max = 8\n", "f");
+        assert_eq!(limits.expect("both are known").user_jobs_max, Some(0));
+        assert!(Config::parse("user_connections_max = 0\n", "f").is_err(), "nobody could ask");
+        assert!(Config::parse("user_requests_per_second = -1\n", "f").is_err());
         let failure = Config::parse("gpus = 3\n", "f").expect_err("a number");
         assert!(failure.what().starts_with("f:1: "), "{}", failure.what());
         assert!(Config::parse("gpus = ", "f").is_err());

@@ -9,6 +9,7 @@ use gpool_agent::{Agent, AgentConfig, AgentHandle};
 use gpool_device::{DevicesArg, Ignore};
 use gpool_server::http::Account;
 use gpool_server::{AgentLink, AgentPorts, ServerConfig, ServerInfo};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The file beside the state that says what happens to simulated devices.
 pub const CONTROL_FILE: &str = "devices.toml";
@@ -24,6 +25,7 @@ pub fn serve(
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     gpool_sys::memory::share_arenas();
+    open_as_many_files_as_allowed();
     let mut agent = AgentConfig::new(&config.state_dir, config.node.clone())
         .context("can't find this program")?;
     agent.ignore = ignore;
@@ -31,6 +33,14 @@ pub fn serve(
     let control = config.state_dir.join(CONTROL_FILE);
     let start = |ports| start_agent(agent, devices, &control, ports);
     gpool_server::run(config, start, ready)
+}
+
+/// Takes the usual limit away, which is that of a program that opens a few files. Those of jobs are
+/// their callers'.
+fn open_as_many_files_as_allowed() {
+    let most = getrlimit(Resource::Nofile).maximum;
+    // Everybody may, up to the hard limit; if the kernel minds, the limit stays as it is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
 }
 
 fn start_agent(

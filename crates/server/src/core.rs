@@ -10,6 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gpool_control::Control;
 use gpool_model::agent::{Order, Report};
+use gpool_model::command::RequestKey;
+use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
     Caller, Command, Commit, Effect, Event, Policy, Refusal, Reply, RequestId, Revision, Term,
     Timestamp,
@@ -75,8 +77,8 @@ impl Core {
     const BATCH_MAX: usize = 1024;
     /// Job numbers that may have been given out between a backup and the loss of its original.
     const SKIPPED_AFTER_RESTORE: u64 = 1_000_000;
-    /// More strays than this are not told of by their names.
-    const STRAYS_MAX: usize = 1000;
+    /// More unexpected tasks than this are not told of by their names.
+    const UNEXPECTED_MAX: usize = 1000;
     /// After a failed commit, how long until the next is tried.
     const PAUSE: Duration = Duration::from_secs(1);
     /// Without anything to do, how often the clock is looked at: timers are in wall time, which
@@ -172,6 +174,33 @@ impl Core {
         }
     }
 
+    /// Whether a user may have so many jobs more; `n_coming` counts those that come before in the
+    /// same batch. Asked here and not in `control`: the limit is a setting of this server and no
+    /// part of the state, and a replay must not depend on it.
+    fn check_room(
+        &self,
+        caller: &Caller,
+        command: &Command,
+        n_coming: &mut u64,
+    ) -> Result<(), Refusal> {
+        let Command::Submit { jobs, key, dry_run, .. } = command else { return Ok(()) };
+        let (world, uid) = (self.control.world(), caller.owner.uid);
+        let is_repeated =
+            |key: &RequestKey| world.request(&IdempotencyRecord::key_of(uid, &key.name)).is_some();
+        if key.as_ref().is_some_and(is_repeated) {
+            return Ok(());
+        }
+        let (n_found, n_asked) = (world.n_of_user(uid) + *n_coming, jobs.len() as u64);
+        let most = self.shared.limits.jobs;
+        if n_found.saturating_add(n_asked) > most {
+            return Err(Refusal::TooManyJobs { n_found, n_asked, most });
+        }
+        if !dry_run {
+            *n_coming += n_asked;
+        }
+        Ok(())
+    }
+
     /// Steps once with everything of a batch; true if it asked to stop.
     fn take(&mut self, batch: Vec<Input>) -> bool {
         if self.paused.as_ref().is_some_and(|(until, _)| Instant::now() >= *until) {
@@ -179,6 +208,7 @@ impl Core {
         }
         let mut events = Vec::new();
         let mut queries = Vec::new();
+        let mut n_submitted = BTreeMap::new();
         let mut stop = false;
         for input in batch {
             match input {
@@ -200,6 +230,11 @@ impl Core {
                     if let Some((_, error)) = &self.paused {
                         // The one who asked may be gone.
                         drop(reply.send(Err(refusal_of(error))));
+                        continue;
+                    }
+                    let n_coming = n_submitted.entry(caller.owner.uid).or_default();
+                    if let Err(refusal) = self.check_room(&caller, &command, n_coming) {
+                        drop(reply.send(Err(refusal)));
                         continue;
                     }
                     let request = self.last_request.next();
@@ -230,7 +265,7 @@ impl Core {
                     }
                 }
                 Effect::Order { order, .. } => {
-                    self.note_stray(&order);
+                    self.note_unexpected(&order);
                     if let Some(send) = &self.send_order {
                         send(order);
                     }
@@ -249,15 +284,15 @@ impl Core {
     }
 
     /// Keeps which tasks were ended because they should not have been there.
-    fn note_stray(&self, order: &Order) {
+    fn note_unexpected(&self, order: &Order) {
         let Order::Stop { task, .. } = order else { return };
         let row = self.control.world().job(task.job);
         let allocations = row.map_or(&[][..], |row| row.job.phase.allocations());
         if allocations.iter().all(|allocation| allocation.task != *task) {
-            let strays = self.shared.strays.lock();
-            let mut strays = strays.unwrap_or_else(PoisonError::into_inner);
-            if strays.len() < Self::STRAYS_MAX {
-                strays.insert(*task);
+            let found = self.shared.unexpected.lock();
+            let mut found = found.unwrap_or_else(PoisonError::into_inner);
+            if found.len() < Self::UNEXPECTED_MAX {
+                found.insert(*task);
             }
         }
     }

@@ -18,6 +18,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::codec;
 use crate::core::Input;
+use crate::limits::Limits;
 use crate::recovery::Account;
 
 /// The state at one moment, as queries see it.
@@ -72,6 +73,7 @@ pub(crate) type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + S
 
 pub(crate) struct Shared {
     pub info: ServerInfo,
+    pub limits: Limits,
     pub inputs: mpsc::Sender<Input>,
     pub notices: broadcast::Sender<Notice>,
     pub blobs: Blobs,
@@ -79,7 +81,7 @@ pub(crate) struct Shared {
     /// What this start found; there once the agent has said what it has.
     pub account: OnceLock<Account>,
     /// Tasks that should not have been there, as far as the agent was told to end them.
-    pub strays: Mutex<BTreeSet<TaskId>>,
+    pub unexpected: Mutex<BTreeSet<TaskId>>,
     pub stop: watch::Sender<StopRequest>,
 }
 
@@ -94,6 +96,11 @@ impl CoreHandle {
     #[must_use]
     pub fn info(&self) -> &ServerInfo {
         &self.shared.info
+    }
+
+    /// What one user may take of the server.
+    pub(crate) fn limits(&self) -> Limits {
+        self.shared.limits
     }
 
     /// Asks for a change; answers when it is durable.
@@ -196,9 +203,9 @@ impl CoreHandle {
     pub fn recovery(&self, may_see: impl Fn(u32) -> bool) -> Result<gpool_wire::Recovery, Refusal> {
         let account = self.shared.account.get();
         let account = account.ok_or_else(|| internal("the start is not over"))?;
-        let strays = self.shared.strays.lock().unwrap_or_else(PoisonError::into_inner);
+        let unexpected = self.shared.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |task: &TaskId| format!("{}#{}", task.job, task.attempt);
-        Ok(account.shown(strays.iter().map(run).collect(), may_see))
+        Ok(account.shown(unexpected.iter().map(run).collect(), may_see))
     }
 
     /// Asks the server to stop.

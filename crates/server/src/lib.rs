@@ -10,8 +10,10 @@ pub mod dump;
 pub mod handle;
 pub mod http;
 pub mod inspect;
+mod limits;
 mod recovery;
 mod run;
 
 pub use handle::{CoreHandle, ServerInfo, StopRequest, View};
+pub use limits::Limits;
 pub use run::{AgentLink, AgentPorts, ServerConfig, run};

@@ -20,6 +20,7 @@ use crate::core::{Core, Input, now};
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::http;
 use crate::inspect;
+use crate::limits::Limits;
 use crate::recovery::Found;
 
 /// What a server is started with.
@@ -36,6 +37,8 @@ pub struct ServerConfig {
     pub allowed: Option<Vec<String>>,
     /// How whole devices are chosen from now on; `None` leaves it as it was.
     pub strategy: Option<DeviceStrategy>,
+    /// What one user may take of the server.
+    pub limits: Limits,
     /// Looks users up.
     pub find_account: http::FindAccount,
 }
@@ -93,12 +96,13 @@ pub fn run(
     };
     let shared = Arc::new(Shared {
         info,
+        limits: config.limits,
         inputs: inputs.clone(),
         notices: broadcast::Sender::new(NOTICES_MAX),
         blobs,
         samples: OnceLock::new(),
         account: OnceLock::new(),
-        strays: Mutex::new(BTreeSet::new()),
+        unexpected: Mutex::new(BTreeSet::new()),
         stop: watch::Sender::new(StopRequest::None),
     });
     remove_unused_blobs(&shared, &loaded);

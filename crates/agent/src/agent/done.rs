@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use gpool_model::id::TaskId;
 
@@ -30,7 +32,7 @@ impl Done {
             lines = text.lines().count();
             tasks.extend(text.lines().filter_map(|line| line.parse::<TaskId>().ok()));
         }
-        let file = File::options().append(true).create(true).open(present)?;
+        let file = open(&present)?;
         Ok((Self { layout: layout.clone(), file, lines }, tasks.into()))
     }
 
@@ -39,12 +41,16 @@ impl Done {
         if self.lines >= Self::MOST {
             let [present, before] = self.layout.done();
             std::fs::rename(&present, before)?;
-            self.file = File::options().append(true).create(true).open(present)?;
+            self.file = open(&present)?;
             self.lines = 0;
         }
         self.lines += 1;
         self.file.write_all(format!("{task}\n").as_bytes())
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    File::options().append(true).create(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

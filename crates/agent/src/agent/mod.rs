@@ -10,9 +10,9 @@ mod shepherds;
 mod wake;
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -163,8 +163,17 @@ impl Agent {
         if config.state_dir.to_str().is_none() {
             return Err(StartError::NotText { path: config.state_dir });
         }
-        for folder in [layout.state().to_owned(), layout.tasks()] {
-            make(&folder).map_err(|error| StartError::Folder { path: folder, error })?;
+        // Jobs of other users reach their own folders through it. What is claimed is nobody's to
+        // open; an earlier version was not so strict.
+        let closed = Permissions::from_mode(0o700);
+        let make_tasks = |path: &Path| {
+            make(path, 0o700).and_then(|()| std::fs::set_permissions(path, closed.clone()))
+        };
+        for (path, made) in [
+            (layout.state().to_owned(), make(layout.state(), 0o711)),
+            (layout.tasks(), make_tasks(&layout.tasks())),
+        ] {
+            made.map_err(|error| StartError::Folder { path, error })?;
         }
         let held = take_lock(&layout)?;
         let system = |what| move |error| StartError::System { what, error };
@@ -216,8 +225,8 @@ impl AgentHandle {
     }
 }
 
-fn make(folder: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o711).create(folder) {
+fn make(folder: &Path, mode: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(mode).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         other => other,
     }
@@ -234,7 +243,13 @@ fn outlive_jobs() {
 
 fn take_lock(layout: &Layout) -> Result<File, StartError> {
     let path = layout.lock();
-    let open = File::options().write(true).create(true).truncate(false).open(&path);
+    // Whoever may open it may hold a lock on it.
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let open = options.open(&path).and_then(|file| {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        Ok(file)
+    });
     let taken = open.and_then(|file| Ok((lock::try_lock(&file)?, file)));
     match taken {
         Ok((true, file)) => Ok(file),

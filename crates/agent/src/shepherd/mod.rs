@@ -307,6 +307,11 @@ impl Shepherd {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
         // Its own end alone: the program must find a pipe that blocks.
         rustix::fs::fcntl_setfl(&read, rustix::fs::OFlags::NONBLOCK).map_err(failed)?;
+        if let Some((uid, gid)) = owner {
+            // Else the job could write to what it has open, and not open it: as /dev/stdout.
+            std::os::unix::fs::fchown(&write, Some(uid), Some(gid))
+                .map_err(|error| format!("can't give a pipe to the user: {error}"))?;
+        }
         let target = Target::new(path, owner);
         self.outputs[which] = Some(Stream::new(read, target, self.launch.output_limit));
         Ok(write)

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::io::{self, Write};
 
 /// The text with control, escape, bidirectional and invisible characters written out.
 #[must_use]
@@ -52,6 +53,54 @@ pub fn safe_json(document: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// Output of somebody else's job on its way to a terminal: what the terminal would obey is written
+/// out, lines and tabs aside. One's own is one's own affair, and goes as it is.
+#[derive(Debug)]
+pub struct Plain<W> {
+    to: W,
+    /// The first byte of a control character of two, whose second has not come yet.
+    pending: bool,
+}
+
+/// The byte with which the 32 control characters beyond ASCII begin in UTF-8.
+const C1: u8 = 0xC2;
+
+impl<W: Write> Plain<W> {
+    /// Nothing was written yet.
+    pub fn new(to: W) -> Self {
+        Self { to, pending: false }
+    }
+}
+
+impl<W: Write> Write for Plain<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut shown = Vec::with_capacity(bytes.len() + 16);
+        for &byte in bytes {
+            let was_pending = std::mem::replace(&mut self.pending, false);
+            match byte {
+                0x80..=0x9F if was_pending => write!(shown, "\\x{byte:02x}")?,
+                _ => {
+                    if was_pending {
+                        shown.push(C1);
+                    }
+                    match byte {
+                        b'\n' | b'\t' => shown.push(byte),
+                        C1 => self.pending = true,
+                        byte if byte.is_ascii_control() => write!(shown, "\\x{byte:02x}")?,
+                        byte => shown.push(byte),
+                    }
+                }
+            }
+        }
+        self.to.write_all(&shown)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
 /// Whether a terminal would act on it, or a reader not see it.
 fn is_hostile(c: char) -> bool {
     c.is_control()
@@ -73,6 +122,18 @@ mod tests {
         assert_eq!(safe("\u{9b}2J\u{7f}"), "\\x9b2J\\x7f");
         assert_eq!(safe("gpj.\u{202e}exe"), "gpj.\\u{202e}exe");
         assert_eq!(safe("a\u{200b}b\u{feff}"), "a\\u{200b}b\\u{feff}");
+    }
+
+    #[test]
+    fn output_of_others_moves_no_cursor_however_it_is_cut() {
+        let bytes = "one\ttwo\n\x1b[2J\u{9b}3m\r\x07naïve £ 训练\x7f".as_bytes();
+        let expected = "one\ttwo\n\\x1b[2J\\x9b3m\\x0d\\x07naïve £ 训练\\x7f";
+        for cut in 0..bytes.len() {
+            let mut plain = Plain::new(Vec::new());
+            plain.write_all(&bytes[..cut]).expect("memory takes all");
+            plain.write_all(&bytes[cut..]).expect("memory takes all");
+            assert_eq!(String::from_utf8_lossy(&plain.to), expected, "{cut}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use gpool_client::{Client, JobsQuery};
 use gpool_device::{DevicesArg, Ignore};
 use gpool_model::device::DeviceState;
 use gpool_model::{Code, DeviceStrategy, NodeName};
-use gpool_server::ServerConfig;
+use gpool_server::{Limits, ServerConfig};
 use gpool_wire::{Gpu, Job, catalogue};
 
 use super::version::VERSION;
@@ -71,6 +71,9 @@ pub struct UpArgs {
     /// Tell the parent by standard output when it answers
     #[arg(long, hide = true, requires = "foreground")]
     tell_parent: bool,
+    /// Only set in gpool.toml
+    #[arg(skip)]
+    limits: Limits,
 }
 
 impl UpArgs {
@@ -81,6 +84,12 @@ impl UpArgs {
         self.gpus = self.gpus.or(config.gpus);
         self.strategy = self.strategy.or(config.strategy);
         self.ignore_processes.extend(config.ignore_processes);
+        let usual = Limits::default();
+        self.limits = Limits {
+            connections: config.user_connections_max.map_or(usual.connections, u32::from),
+            requests: config.user_requests_per_second.map_or(usual.requests, u32::from),
+            jobs: config.user_jobs_max.unwrap_or(usual.jobs),
+        };
         self
     }
 }
@@ -102,6 +111,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         node: NodeName::new(args.name.clone().map_or_else(host_name, Ok)?),
         allowed: args.gpus.as_deref().map(values::devices).transpose()?,
         strategy: args.strategy.as_deref().map(strategy).transpose()?,
+        limits: args.limits,
         find_account: crate::serve::find_account,
     };
     gpool_client::socket::check_length(&config.socket)?;
@@ -167,11 +177,29 @@ fn make_folders(config: &ServerConfig) -> Result<()> {
     };
     // Jobs of other users reach their own files through it, and see no others.
     make(&config.state_dir, 0o711)?;
+    refuse_an_open_folder(&config.state_dir)?;
     if let Some(folder) = config.socket.parent() {
         let is_for_all = rustix::process::geteuid().is_root();
         make(folder, if is_for_all { 0o755 } else { 0o700 })?;
     }
     Ok(())
+}
+
+/// Whoever may write there could put another store in place of ours.
+fn refuse_an_open_folder(path: &Path) -> Result<()> {
+    let refused = |what: &str| {
+        Failure::new(errors::BAD_DIRECTORY, format!("the state folder {} {what}", path.display()))
+            .exit_with(Exit::FAILED)
+            .tip("name one of your own by --state-dir; gpool up makes it")
+    };
+    let about = std::fs::metadata(path).map_err(|error| refused(&format!("is closed: {error}")))?;
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    if about.uid() != uid {
+        return Err(refused(&format!("belongs to another user (uid {})", about.uid())));
+    }
+    // A user's own group has nobody else in it.
+    let is_open = about.mode() & 0o002 != 0 || (about.mode() & 0o020 != 0 && about.gid() != gid);
+    if is_open { Err(refused("can be written by others")) } else { Ok(()) }
 }
 
 /// A number is a process id, everything else the name of a program.

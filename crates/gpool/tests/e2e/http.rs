@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,6 +11,8 @@ use crate::harness::Cluster;
 
 pub struct Http {
     socket: PathBuf,
+    /// Who asks, if it is another user than this process's.
+    uid: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -43,7 +45,41 @@ impl Answer {
 
 impl Http {
     pub fn new(cluster: &Cluster) -> Self {
-        Self { socket: cluster.socket() }
+        Self { socket: cluster.socket(), uid: None }
+    }
+
+    /// As another user, which only root can be.
+    pub fn of_user(cluster: &Cluster, uid: u32) -> Self {
+        Self::at(&cluster.socket(), Some(uid))
+    }
+
+    /// At any socket, as this process's user or another.
+    pub fn at(socket: &Path, uid: Option<u32>) -> Self {
+        Self { socket: socket.to_owned(), uid }
+    }
+
+    /// A line to the server; what the kernel says of who asks is of whom it was opened by.
+    pub fn connect(&self) -> UnixStream {
+        let socket = self.socket.clone();
+        let Some(uid) = self.uid else { return UnixStream::connect(&socket).unwrap() };
+        // Of this one thread, and for good.
+        let become_and_connect = move || {
+            let (user, group) =
+                (rustix::process::Uid::from_raw(uid), rustix::process::Gid::from_raw(uid));
+            rustix::thread::set_thread_groups(&[]).unwrap();
+            rustix::thread::set_thread_res_gid(group, group, group).unwrap();
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+            UnixStream::connect(&socket).unwrap()
+        };
+        std::thread::spawn(become_and_connect).join().unwrap()
+    }
+
+    /// All that comes back for a path, which is nothing if the server breaks off.
+    pub fn bytes(&self, path: &str) -> String {
+        let mut bytes = Vec::new();
+        // What was said before the line was cut is what counts.
+        let _ = self.open("GET", path, &[], b"").read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -87,7 +123,7 @@ impl Http {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> BufReader<UnixStream> {
-        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        let mut stream = self.connect();
         stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
         // The old version of HTTP: no chunks, and the body ends with the connection.
         let mut text = format!("{method} {path} HTTP/1.0\r\nHost: gpool\r\n");

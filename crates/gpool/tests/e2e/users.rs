@@ -5,7 +5,9 @@ use std::os::unix::process::CommandExt as _;
 use crate::harness::{Cluster, Ran, Running, is_root, skip};
 
 /// A user that every system has and that owns nothing.
-const NOBODY: u32 = 65534;
+pub const NOBODY: u32 = 65534;
+/// Another, whom most systems do not know.
+pub const SOMEBODY: u32 = 65533;
 
 /// A server of root's, within reach of others; none, and the reason said, if this is not root.
 pub fn cluster() -> Option<Cluster> {
@@ -121,11 +123,11 @@ fn others_see_that_a_job_is_there_and_no_more() {
     // The files are closed to others too.
     let stdout = cluster.state().join("jobs").join(&id).join("1/stdout");
     let mut cat = std::process::Command::new("cat");
-    let read = cat.arg(&stdout).uid(uid).gid(uid).output().unwrap();
+    let read = cat.arg(&stdout).uid(NOBODY).gid(NOBODY).output().unwrap();
     assert!(!read.status.success() && read.stdout.is_empty());
     let folder = cluster.state();
     let mut grep = std::process::Command::new("grep");
-    let found = grep.args(["-rs", secret]).arg(&folder).uid(uid).gid(uid).output().unwrap();
+    let found = grep.args(["-rs", secret]).arg(&folder).uid(NOBODY).gid(NOBODY).output().unwrap();
     assert!(found.stdout.is_empty());
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::StatusCode;
 use gpool_wire::{Problem, catalogue};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,17 +20,17 @@ use tower::ServiceBuilder;
 use tower::util::MapRequestLayer;
 
 use super::asker::{Accounts, Asks, FindAccount, Identify, Peer};
+use super::line::{Ends, Line};
 use super::{Api, router};
 use crate::handle::CoreHandle;
 
-/// Connections that one user may have at once.
-const CONNECTIONS_MAX: usize = 256;
-/// Bytes of headers that are taken, and of whatever else is buffered of a connection.
-const HEADERS_MAX: usize = 16 * 1024;
-/// How long the headers of a request may take.
-const HEADER_PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of headers that are read of a request before the connection is given up. What is let
+/// through by that and still too much is answered as a problem; see [`super::guard`].
+const HEADERS_BUFFERED: usize = 64 * 1024;
 /// How long requests that are being answered are waited for at the end.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
+/// How long somebody who is refused may take to read why.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 /// After the kernel could not give a connection (no file descriptors), how long until the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -44,21 +44,46 @@ pub async fn serve(
 ) {
     let (accounts, server_uid) = (Accounts::new(find_account), handle.info().uid);
     let identify = Arc::new(move |peer| accounts.asker(peer, server_uid));
-    serve_as(listener, handle, identify, shutdown).await;
+    serve_as(listener, handle, identify, Patience::default(), shutdown).await;
+}
+
+/// How long the other end of a connection may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// For the headers of a request; and between two requests.
+    pub headers: Duration,
+    /// For the body of a request, or for the next part of a long one.
+    pub body: Duration,
+    /// For reading anything of what it is answered.
+    pub answer: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            headers: Duration::from_secs(5),
+            body: Duration::from_secs(30),
+            answer: Duration::from_secs(60),
+        }
+    }
 }
 
 pub(crate) async fn serve_as(
     listener: UnixListener,
     handle: CoreHandle,
     identify: Identify,
+    patience: Patience,
     shutdown: impl Future<Output = ()> + Send,
 ) {
     let (ending, end) = watch::channel(false);
     let itself = Peer { uid: handle.info().uid, gid: 0, pid: None };
     let user = identify(itself).caller.owner.user;
+    let connections_max = handle.limits().connections;
     let server = Arc::new(Server {
         identify,
-        router: router(Api::new(handle, user, end.clone())),
+        router: router(Api::new(handle, user, patience, end.clone())),
+        patience,
+        connections_max,
         n_by_uid: Mutex::default(),
     });
     let mut connections = JoinSet::new();
@@ -88,7 +113,9 @@ pub(crate) async fn serve_as(
 struct Server {
     identify: Identify,
     router: Router,
-    n_by_uid: Mutex<HashMap<u32, usize>>,
+    patience: Patience,
+    connections_max: u32,
+    n_by_uid: Mutex<HashMap<u32, u32>>,
 }
 
 impl Server {
@@ -96,35 +123,46 @@ impl Server {
         let Ok(peer) = stream.peer_cred() else { return };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         let peer = Peer { uid: peer.uid(), gid: peer.gid(), pid };
+        let line = Line::new(stream);
         let Some(_seat) = Seat::take(&self, peer.uid) else {
-            return refuse(stream).await;
+            let what =
+                format!("you have {} connections open, which is the most", self.connections_max);
+            return refuse(&line, &Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)).await;
         };
         // The system's name service may take its time.
         let identify = self.identify.clone();
         let found = move || identify(peer);
         let Ok(asker) = tokio::task::spawn_blocking(found).await else { return };
-        self.answer(stream, Asks(Arc::new(asker)), end).await;
+        self.answer(line, Asks(Arc::new(asker)), end).await;
     }
 
-    async fn answer(&self, stream: UnixStream, asks: Asks, mut end: watch::Receiver<bool>) {
+    async fn answer(&self, line: Arc<Line>, asks: Asks, mut end: watch::Receiver<bool>) {
         let with_asker = MapRequestLayer::new(move |request: hyper::Request<_>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(asks.clone());
             request
         });
         let service = ServiceBuilder::new().layer(with_asker).service(self.router.clone());
+        let ends = Ends::new(line.clone(), self.patience.answer);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_PATIENCE)
-            .max_buf_size(HEADERS_MAX)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+            .header_read_timeout(self.patience.headers)
+            .max_buf_size(HEADERS_BUFFERED)
+            .serve_connection(TokioIo::new(ends), TowerToHyperService::new(service));
         tokio::pin!(connection);
-        // Errors here are the peer's: it has gone, or speaks no HTTP.
-        tokio::select! {
-            result = connection.as_mut() => return drop(result),
-            _ = end.wait_for(|end| *end) => connection.as_mut().graceful_shutdown(),
+        let result = tokio::select! {
+            result = connection.as_mut() => Some(result),
+            _ = end.wait_for(|end| *end) => None,
+        };
+        let Some(result) = result else {
+            connection.as_mut().graceful_shutdown();
+            return drop(connection.await);
+        };
+        // Other errors are the peer's: it has gone, or speaks no HTTP.
+        if result.is_err_and(|error| error.is_timeout()) && line.was_heard() {
+            let what = "the headers of the request did not come in time";
+            refuse(&line, &Problem::new(catalogue::BODY_TIMEOUT, what)).await;
         }
-        drop(connection.await);
     }
 }
 
@@ -138,7 +176,7 @@ impl Seat {
     fn take(server: &Arc<Server>, uid: u32) -> Option<Self> {
         let mut n_by_uid = server.n_by_uid.lock().unwrap_or_else(PoisonError::into_inner);
         let n_open = n_by_uid.entry(uid).or_default();
-        if *n_open >= CONNECTIONS_MAX {
+        if *n_open >= server.connections_max {
             return None;
         }
         *n_open += 1;
@@ -158,16 +196,16 @@ impl Drop for Seat {
     }
 }
 
-/// Says that a user has too many connections, without reading what they ask.
-async fn refuse(mut stream: UnixStream) {
-    let what = format!("you have {CONNECTIONS_MAX} connections open, which is the most");
-    let problem = Problem::new(catalogue::TOO_MANY_CONNECTIONS, what);
-    let body = serde_json::to_string(&problem).expect("problems are plain data");
+/// Says why there is no answer, without reading on what is asked.
+async fn refuse(line: &Line, problem: &Problem) {
+    let body = serde_json::to_string(problem).expect("problems are plain data");
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let later = if problem.status == 429 { "retry-after: 1\r\n" } else { "" };
     let answer = format!(
-        "HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/problem+json\r\n\
+        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\n{later}\
          content-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
     // Nobody is owed more than the attempt.
-    drop(tokio::time::timeout(HEADER_PATIENCE, stream.write_all(answer.as_bytes())).await);
+    drop(tokio::time::timeout(LAST_WORDS, line.write_all(answer.as_bytes())).await);
 }

@@ -1,13 +1,13 @@
 //! What is done to jobs that exist: for one by its path, for many by a list, all or none.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use gpool_model::{Caller, Command, JobId, Refusal, Reply};
 use gpool_wire::{JobChanged, List, Problem, Selection, SignalJobs, signal as signals};
 
 use super::Api;
 use super::asker::Asks;
-use super::extract::{ApiError, JsonBody, job_id};
+use super::extract::{ApiError, JsonBody, Segment, job_id};
 use super::submit::unexpected;
 
 type Changed = Result<Json<List<JobChanged>>, ApiError>;
@@ -55,7 +55,7 @@ macro_rules! action {
         pub(crate) async fn $one(
             State(api): State<Api>,
             Asks(asker): Asks,
-            Path(id): Path<String>,
+            Segment(id): Segment,
         ) -> Changed {
             let jobs = vec![job_id(&id)?];
             carry_out(&api, asker.caller.clone(), Command::$command { jobs }).await
@@ -121,7 +121,7 @@ action!(
 pub(crate) async fn signal(
     State(api): State<Api>,
     Asks(asker): Asks,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     JsonBody(body): JsonBody<SignalJobs>,
 ) -> Changed {
     if !body.jobs.is_empty() {

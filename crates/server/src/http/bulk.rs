@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
@@ -17,16 +18,19 @@ use gpool_wire::{
     Problem, json,
 };
 use http_body_util::BodyExt;
+use tokio::time::Instant;
 
 use super::Api;
 use super::asker::{Asker, Asks};
 use super::context;
-use super::extract::{ApiError, BODY_PATIENCE, Params, check_type, lost, too_slow};
+use super::extract::{ApiError, Params, check_type, lost, too_slow};
 use super::submit::{self, DryRun};
 use crate::handle::{CoreHandle, internal};
 
 /// Different environments in one submission; each is a file.
 const CONTEXTS_MAX: usize = 1000;
+/// Bytes that have to come while the server waits, so that a submission does not last for ever.
+const PROGRESS: u64 = 256;
 /// Bytes that are gathered before lines are read out of them.
 const GATHER: usize = 256 * 1024;
 
@@ -62,7 +66,7 @@ pub(crate) async fn create(
     let key_name = submit::key_name(&headers)?;
     let store = (!dry_run).then(|| api.handle.clone());
     let lines = Lines::new(store, asker.clone());
-    let (jobs, numbers, digest) = read(body, lines).await?;
+    let (jobs, numbers, digest) = read(body, lines, api.patience.body).await?;
     let key: Option<RequestKey> = key_name.map(|name| submit::key(name, digest));
     let command = Command::Submit { jobs, key, ends: Vec::new(), dry_run };
     let reply = api.handle.command(asker.caller.clone(), command).await;
@@ -96,14 +100,16 @@ fn at_line(refusal: Refusal, numbers: &[u64]) -> ApiError {
 }
 
 /// Reads all lines; gives the jobs, the number of the line of each, and a digest of all bytes.
+/// Whoever sends has to come on by [`PROGRESS`] each time that `patience` has passed.
 async fn read(
-    body: Body,
+    mut body: Body,
     mut lines: Lines,
+    patience: Duration,
 ) -> Result<(Vec<NewJob>, Vec<u64>, blake3::Hash), ApiError> {
-    let mut body = body;
     let mut n_bytes = 0;
+    let (mut deadline, mut enough) = (Instant::now() + patience, PROGRESS);
     loop {
-        let frame = match tokio::time::timeout(BODY_PATIENCE, body.frame()).await {
+        let frame = match tokio::time::timeout_at(deadline, body.frame()).await {
             Ok(None) => break,
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(error))) => return Err(lost(&error)),
@@ -114,6 +120,9 @@ async fn read(
         if n_bytes > BULK_BYTES_MAX {
             let most = format!("{BULK_BYTES_MAX} bytes (64 MiB); split it");
             return Err(Refusal::TooLarge { what: "the submission".to_owned(), most }.into());
+        }
+        if n_bytes >= enough {
+            (deadline, enough) = (Instant::now() + patience, n_bytes + PROGRESS);
         }
         lines.gathered.extend_from_slice(&bytes);
         if lines.gathered.len() >= GATHER {

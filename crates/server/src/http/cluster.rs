@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use gpool_model::{Command, NodeName, Refusal};
 use gpool_wire::gpu::HeldBy;
@@ -16,7 +16,7 @@ use gpool_world::{NodeRow, World};
 
 use super::Api;
 use super::asker::Asks;
-use super::extract::{ApiError, JsonBody, accepted};
+use super::extract::{ApiError, JsonBody, Segment, accepted};
 use super::listing::n_ended;
 use crate::handle::{StopRequest, View};
 
@@ -158,7 +158,7 @@ pub(crate) async fn all_nodes(api: &Api) -> Result<Vec<Node>, Refusal> {
 )]
 pub(crate) async fn node(
     State(api): State<Api>,
-    Path(name): Path<String>,
+    Segment(name): Segment,
 ) -> Result<Json<Document<Node>>, ApiError> {
     let name = NodeName::new(name);
     let asked = name.clone();

@@ -1,11 +1,9 @@
 //! What comes in with a request, and problems as answers.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
-use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -14,8 +12,7 @@ use gpool_wire::{BODY_BYTES_MAX, Problem, catalogue, json};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
-/// How long the body of a request may take, or the next part of a long one.
-pub(crate) const BODY_PATIENCE: Duration = Duration::from_secs(30);
+use super::Api;
 
 /// A request that was refused.
 #[derive(Debug)]
@@ -43,6 +40,9 @@ impl IntoResponse for ApiError {
         let mut response = (status, Json(&*self.0)).into_response();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, kind);
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
         response
     }
 }
@@ -61,13 +61,13 @@ pub(crate) async fn no_such_method(method: Method, uri: Uri) -> ApiError {
 /// The bytes of a JSON body, within the limits.
 pub(crate) struct JsonBytes(pub Bytes);
 
-impl<S: Send + Sync> FromRequest<S> for JsonBytes {
+impl FromRequest<Api> for JsonBytes {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         check_type(request.headers(), &["application/json"])?;
         let body = Limited::new(request.into_body(), BODY_BYTES_MAX);
-        let read = tokio::time::timeout(BODY_PATIENCE, body.collect());
+        let read = tokio::time::timeout(api.patience.body, body.collect());
         match read.await {
             Ok(Ok(collected)) => Ok(Self(collected.to_bytes())),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large().into()),
@@ -94,11 +94,11 @@ pub(crate) fn lost(error: &(dyn std::error::Error + 'static)) -> ApiError {
 /// A JSON body as a type.
 pub(crate) struct JsonBody<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+impl<T: DeserializeOwned> FromRequest<Api> for JsonBody<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let JsonBytes(bytes) = JsonBytes::from_request(request, state).await?;
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+        let JsonBytes(bytes) = JsonBytes::from_request(request, api).await?;
         Ok(Self(json::read(&bytes)?))
     }
 }
@@ -140,6 +140,23 @@ pub(crate) fn params<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
             // It is told of as `name: unknown field …`.
             let what = what.find(": unknown field `").map_or(&*what, |at| &what[at + 2..]);
             Err(json::refuse_data(what, " in the query"))
+        }
+    }
+}
+
+/// The part of a path that a route leaves open.
+pub(crate) struct Segment(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Segment {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Path::<String>::from_request_parts(parts, state).await {
+            Ok(Path(text)) => Ok(Self(text)),
+            Err(rejection) => {
+                let why = rejection.body_text();
+                Err(Refusal::Invalid { field: "path".to_owned(), why }.into())
+            }
         }
     }
 }

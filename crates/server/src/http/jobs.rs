@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,7 @@ use gpool_wire::{Document, JobPatch, List, Problem, check};
 
 use super::Api;
 use super::asker::{Asker, Asks};
-use super::extract::{ApiError, JsonBody, Params, header, job_id};
+use super::extract::{ApiError, JsonBody, Params, Segment, header, job_id};
 use super::listing::{self, ListParams};
 use crate::handle::View;
 
@@ -88,7 +88,7 @@ pub(crate) async fn list(
 pub(crate) async fn get(
     State(api): State<Api>,
     Asks(asker): Asks,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Response, ApiError> {
     answer(&api, &asker, job_id(&id)?).await
 }
@@ -113,7 +113,7 @@ pub(crate) async fn get(
 pub(crate) async fn edit(
     State(api): State<Api>,
     Asks(asker): Asks,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     headers: HeaderMap,
     JsonBody(patch): JsonBody<JobPatch>,
 ) -> Result<Response, ApiError> {

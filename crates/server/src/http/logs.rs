@@ -4,11 +4,12 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{self, State};
+use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
@@ -23,12 +24,15 @@ use utoipa::IntoParams;
 
 use super::Api;
 use super::asker::Asks;
-use super::extract::{ApiError, Params, job_id};
+use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::{self, Found};
 use crate::handle::internal;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
+/// Where the last lines are looked for, from the end: a job may have made a file of any length in
+/// place of its log, at no cost to itself.
+const TAIL_MAX: u64 = 64 << 20;
 /// How often a file that is followed is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -45,7 +49,7 @@ pub(crate) struct LogParams {
     /// Nothing, if the output was last written to before then (RFC 3339). Output carries no times
     /// of its own.
     pub since: Option<String>,
-    /// At first only so many of the last lines.
+    /// At first only so many of the last lines, as far as they are in the last 64 MiB.
     pub tail: Option<u64>,
     /// Begin at this byte.
     pub offset: Option<u64>,
@@ -70,7 +74,7 @@ pub(crate) struct LogParams {
 pub(crate) async fn get(
     State(api): State<Api>,
     Asks(asker): Asks,
-    extract::Path(id): extract::Path<String>,
+    Segment(id): Segment,
     Params(params): Params<LogParams>,
 ) -> Result<Response, ApiError> {
     let id = job_id(&id)?;
@@ -85,11 +89,12 @@ pub(crate) async fn get(
     let since = params.since.as_deref().map(since_of).transpose()?;
     let state_dir = api.handle.info().state_dir.clone();
     let job_has_ended = found.job.phase.is_ended();
+    let place = Place { state_dir, log, owner: found.spec.owner.uid };
     let opened = {
-        let (log, state_dir, tail, offset) =
-            (log.clone(), state_dir.clone(), params.tail, params.offset);
-        let open = move || open_at(&state_dir, &log, since, tail, offset);
-        tokio::task::spawn_blocking(open).await.map_err(internal)?.map_err(internal)?
+        let (place, tail, offset) = (place.clone(), params.tail, params.offset);
+        let open = move || open_at(&place, since, tail, offset);
+        let opened = tokio::task::spawn_blocking(open).await.map_err(internal)?;
+        opened.map_err(|error| unreadable(id, &error))?
     };
     let (file, offset) = match opened {
         Opened::At(file, offset) => (Some(file), offset),
@@ -101,8 +106,7 @@ pub(crate) async fn get(
         Opened::TooOld | Opened::Unwritten | Opened::Missing => (None, 0),
     };
     let reader = LogReader {
-        state_dir,
-        log,
+        place,
         id,
         file,
         follow: params.follow && !job_has_ended,
@@ -115,6 +119,18 @@ pub(crate) async fn get(
         reader.next().await.transpose().map(|chunk| (chunk, reader))
     });
     Ok(answer(Body::from_stream(chunks), offset))
+}
+
+/// What its user may have made of the file is told of as such, the rest is the server's trouble.
+fn unreadable(id: JobId, error: &io::Error) -> ApiError {
+    use rustix::io::Errno;
+    match Errno::from_io_error(error) {
+        Some(Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::INVAL) => {
+            let what = format!("the output of job {id} is no plain file of its user's any more");
+            Problem::new(catalogue::NO_SUCH_LOG, what).into()
+        }
+        _ => internal(error).into(),
+    }
 }
 
 fn answer(body: Body, offset: u64) -> Response {
@@ -163,6 +179,15 @@ fn log_of(found: &Found, params: &LogParams) -> Result<PathBuf, ApiError> {
     Ok(PathBuf::from(format!("jobs/{}/{attempt}/{stream}", found.job.id)))
 }
 
+/// Where a job's output is, and whose the file has to be.
+#[derive(Clone)]
+struct Place {
+    state_dir: PathBuf,
+    /// Below the state directory.
+    log: PathBuf,
+    owner: u32,
+}
+
 enum Opened {
     /// The file, to be read from that byte on.
     At(File, u64),
@@ -175,14 +200,13 @@ enum Opened {
 }
 
 fn open_at(
-    state_dir: &Path,
-    log: &Path,
+    place: &Place,
     since: Option<Timestamp>,
     tail: Option<u64>,
     offset: Option<u64>,
 ) -> io::Result<Opened> {
-    let Some(mut file) = open(state_dir, log)? else {
-        let folder = log.parent().map(|folder| state_dir.join(folder).symlink_metadata());
+    let Some(mut file) = open(place)? else {
+        let folder = place.log.parent().map(|it| place.state_dir.join(it).symlink_metadata());
         let has_folder = folder.is_some_and(|about| about.is_ok_and(|about| about.is_dir()));
         return Ok(if has_folder { Opened::Unwritten } else { Opened::Missing });
     };
@@ -203,10 +227,12 @@ fn open_at(
 }
 
 /// Opens a file below a folder, through folders only: its user may have put links or pipes in
-/// their place, which are neither followed nor waited for.
-fn open(state_dir: &Path, log: &Path) -> io::Result<Option<File>> {
+/// their place, which are neither followed nor waited for. Nor is a second name for somebody
+/// else's file read, which where the kernel does not forbid it anybody can make.
+fn open(place: &Place) -> io::Result<Option<File>> {
+    let Place { state_dir, log, owner } = place;
     let folder_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut folder: OwnedFd = rustix::fs::open(state_dir, folder_flags, Mode::empty())?;
+    let mut folder: OwnedFd = rustix::fs::open(state_dir.as_path(), folder_flags, Mode::empty())?;
     let mut parts = log.iter().peekable();
     while let Some(part) = parts.next() {
         let is_file = parts.peek().is_none();
@@ -221,19 +247,24 @@ fn open(state_dir: &Path, log: &Path) -> io::Result<Option<File>> {
         };
     }
     let file = File::from(folder);
-    match file.metadata()?.is_file() {
-        true => Ok(Some(file)),
-        false => Err(io::Error::other("the log is no plain file")),
+    let about = file.metadata()?;
+    match (about.is_file(), about.uid() == *owner) {
+        (true, true) => Ok(Some(file)),
+        (true, false) | (false, _) => Err(rustix::io::Errno::INVAL.into()),
     }
 }
 
-/// Where the last so many lines begin.
+/// Where the last so many lines begin, looked for in the last part of the file only.
 fn last_lines(file: &mut File, length: u64, n_lines: u64) -> io::Result<u64> {
     let mut buffer = vec![0; CHUNK];
+    if n_lines == 0 {
+        return Ok(length);
+    }
+    let first = length.saturating_sub(TAIL_MAX);
     let mut end = length;
     let mut n_found = 0;
-    while end > 0 {
-        let start = end.saturating_sub(CHUNK as u64);
+    while end > first {
+        let start = end.saturating_sub(CHUNK as u64).max(first);
         let size = usize::try_from(end - start).expect("a chunk fits in memory");
         file.seek(SeekFrom::Start(start))?;
         file.read_exact(&mut buffer[..size])?;
@@ -249,7 +280,7 @@ fn last_lines(file: &mut File, length: u64, n_lines: u64) -> io::Result<u64> {
         }
         end = start;
     }
-    Ok(if n_lines == 0 { length } else { 0 })
+    Ok(first)
 }
 
 /// Waits until something is said of a job, or may have been.
@@ -267,8 +298,7 @@ async fn change_of(notices: &mut broadcast::Receiver<Notice>, id: JobId) {
 
 struct LogReader {
     api: Api,
-    state_dir: PathBuf,
-    log: PathBuf,
+    place: Place,
     id: JobId,
     file: Option<File>,
     follow: bool,
@@ -315,11 +345,11 @@ impl LogReader {
 
     /// What can be read now, if anything can.
     async fn read(&mut self) -> io::Result<Option<Bytes>> {
-        let (file, state_dir, log) = (self.file.take(), self.state_dir.clone(), self.log.clone());
+        let (file, place) = (self.file.take(), self.place.clone());
         let read = move || {
             let file = match file {
                 Some(file) => Some(file),
-                None => open(&state_dir, &log)?,
+                None => open(&place)?,
             };
             let Some(mut file) = file else { return Ok((None, None)) };
             let mut buffer = vec![0; CHUNK];

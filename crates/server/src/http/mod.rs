@@ -12,8 +12,10 @@ mod extract;
 mod feed;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod guard;
 mod health;
 mod jobs;
+mod line;
 mod listing;
 mod logs;
 mod metrics;
@@ -28,6 +30,7 @@ mod why;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
 use tokio::sync::watch;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -35,9 +38,11 @@ use utoipa_axum::routes;
 
 use crate::handle::CoreHandle;
 
+use accept::Patience;
 pub use accept::serve;
 pub use asker::{Account, FindAccount};
 use feed::Feed;
+use guard::Rates;
 use metrics::Meters;
 
 /// What every route needs.
@@ -48,14 +53,22 @@ pub(crate) struct Api {
     meters: Meters,
     /// The user whose server it is.
     user: Arc<str>,
+    patience: Patience,
+    rates: Rates,
     /// Becomes true when streams have to end, because the server does.
     end: watch::Receiver<bool>,
 }
 
 impl Api {
-    fn new(handle: CoreHandle, user: Arc<str>, end: watch::Receiver<bool>) -> Self {
+    fn new(
+        handle: CoreHandle,
+        user: Arc<str>,
+        patience: Patience,
+        end: watch::Receiver<bool>,
+    ) -> Self {
         let feed = Feed::start(&handle);
-        Self { handle, feed, meters: Meters::default(), user, end }
+        let rates = Rates::new(handle.limits().requests);
+        Self { handle, feed, meters: Meters::default(), user, patience, rates, end }
     }
 }
 
@@ -118,8 +131,10 @@ pub fn openapi_json() -> String {
 fn router(api: Api) -> Router {
     let (router, _) = documented().split_for_parts();
     router
-        .route_layer(axum::middleware::from_fn_with_state(api.clone(), metrics::measure))
+        .route_layer(from_fn(guard::permit))
+        .route_layer(from_fn_with_state(api.clone(), metrics::measure))
         .fallback(extract::no_such_route)
         .method_not_allowed_fallback(extract::no_such_method)
+        .layer(from_fn_with_state(api.clone(), guard::admit))
         .with_state(api)
 }

@@ -1,7 +1,7 @@
 //! Why a job waits, with what each node has for it.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use gpool_model::{JobId, JobSpec, Reason};
 use gpool_wire::gpu::state_of;
 use gpool_wire::{Document, Problem, Time, Why, WhyDevice, WhyNode};
@@ -9,7 +9,7 @@ use gpool_world::{JobRow, NodeRow, World};
 
 use super::Api;
 use super::asker::Asks;
-use super::extract::{ApiError, job_id};
+use super::extract::{ApiError, Segment, job_id};
 use super::jobs::{self, Found};
 use crate::handle::View;
 
@@ -27,7 +27,7 @@ use crate::handle::View;
 pub(crate) async fn get(
     State(api): State<Api>,
     Asks(asker): Asks,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Json<Document<Why>>, ApiError> {
     let id = job_id(&id)?;
     let now = crate::core::now();

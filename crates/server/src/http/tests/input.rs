@@ -113,35 +113,3 @@ fn a_bad_line_names_itself_and_nothing_is_submitted() {
     assert_eq!(client.status().unwrap().jobs_ended, 0);
     assert!(client.status().unwrap().jobs.is_empty());
 }
-
-#[test]
-fn slow_and_strange_peers_are_let_go() {
-    let mut rig = Rig::new();
-    let socket = rig.socket(ANA);
-    let (status, _, _) = raw(&socket, "nonsense\r\n\r\n");
-    assert_eq!(status, 400);
-    // Its headers never end: the server closes, and does not wait for ever.
-    let (_, _, body) = raw(&socket, "GET /healthz HTTP/1.1\r\nhost: x\r\n");
-    assert_eq!(body, "");
-}
-
-#[test]
-fn one_user_has_so_many_connections() {
-    use std::io::Read;
-    use std::os::unix::net::UnixStream;
-    let mut rig = Rig::new();
-    let socket = rig.socket(ANA);
-    let connect = |_| {
-        let stream = UnixStream::connect(&socket).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        stream
-    };
-    let mut open: Vec<UnixStream> = (0..300).map(connect).collect();
-    rig.until("one is refused", || {
-        let mut answer = [0; 12];
-        open.iter_mut()
-            .any(|stream| stream.read(&mut answer).is_ok_and(|n| &answer[..n] == b"HTTP/1.1 429"))
-    });
-    drop(open);
-    rig.until("there is room again", || raw(&socket, &request("GET", "/healthz", "")).0 == 200);
-}

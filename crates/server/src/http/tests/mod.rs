@@ -6,9 +6,12 @@
     reason = "a test that can't go on should stop where it is"
 )]
 
+mod framing;
 mod identity;
 mod input;
 mod jobs;
+mod limits;
+mod places;
 mod rig;
 mod streams;
 mod table;

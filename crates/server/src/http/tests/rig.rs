@@ -23,8 +23,9 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::core::{Core, Input, now};
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
-use crate::http::accept::serve_as;
+use crate::http::accept::{Patience, serve_as};
 use crate::http::asker::{Asker, Peer};
+use crate::limits::Limits;
 use crate::recovery::Found;
 
 /// The user whose server it is, and two others.
@@ -45,6 +46,10 @@ pub struct Rig {
 
 impl Rig {
     pub fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    pub fn with(limits: Limits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state_dir = folder.path().join("state");
         let (store, loaded) = Store::open(&state_dir, &Options::default()).unwrap();
@@ -64,12 +69,13 @@ impl Rig {
         };
         let shared = Arc::new(Shared {
             info,
+            limits,
             inputs: inputs.clone(),
             notices: broadcast::Sender::new(4096),
             blobs,
             samples: OnceLock::from(Box::new(samples) as Samples),
             account: OnceLock::new(),
-            strays: Mutex::new(BTreeSet::new()),
+            unexpected: Mutex::new(BTreeSet::new()),
             stop: watch::Sender::new(StopRequest::None),
         });
         let mut core = Core::new(Arc::clone(&shared), committer, &loaded, Policy::fair()).unwrap();
@@ -99,6 +105,10 @@ impl Rig {
 
     /// A socket on which everybody is that user.
     pub fn socket(&mut self, uid: u32) -> PathBuf {
+        self.patient_socket(uid, Patience::default())
+    }
+
+    pub fn patient_socket(&mut self, uid: u32, patience: Patience) -> PathBuf {
         let path = self.folder.path().join(format!("{uid}-{}.sock", self.ends.len()));
         let _guard = self.runtime.enter();
         let listener = UnixListener::bind(&path).unwrap();
@@ -108,7 +118,7 @@ impl Rig {
             Asker::new(caller, format!("/home/{}", user_name(uid)), peer.pid)
         });
         let (end, ended) = oneshot::channel();
-        let serving = serve_as(listener, self.handle.clone(), identify, async {
+        let serving = serve_as(listener, self.handle.clone(), identify, patience, async {
             drop(ended.await);
         });
         let serving = self.runtime.spawn(serving);
@@ -152,6 +162,11 @@ impl Drop for Rig {
             drop(core.join());
         }
     }
+}
+
+/// The user that these tests run as: whose files are found below the state folder.
+pub fn me() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 pub fn user_name(uid: u32) -> &'static str {

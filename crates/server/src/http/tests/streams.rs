@@ -8,7 +8,7 @@ use gpool_model::job::JobState;
 use gpool_wire::event::EventKind;
 use gpool_wire::{Event, JobCreate, Time};
 
-use super::rig::{ANA, Rig};
+use super::rig::{ANA, Rig, me};
 
 fn job(program: &str) -> JobCreate {
     JobCreate { command: vec![program.to_owned()], ..JobCreate::default() }
@@ -66,7 +66,7 @@ fn streams_end_when_the_server_does() {
 #[test]
 fn logs_are_the_bytes_that_were_written() {
     let mut rig = Rig::new();
-    let client = rig.client(ANA);
+    let client = rig.client(me());
     client.submit(&job("sleep"), None).unwrap();
     assert_eq!(read(&client, "1", &LogQuery::default()), "", "nothing yet");
     std::fs::write(rig.log("1", "stdout"), "one\ntwo\nthree\n").unwrap();
@@ -92,7 +92,7 @@ fn logs_are_the_bytes_that_were_written() {
 #[test]
 fn a_log_is_followed_to_its_end() {
     let mut rig = Rig::new();
-    let client = rig.client(ANA);
+    let client = rig.client(me());
     client.submit(&job("sleep"), None).unwrap();
     let mut logs = client.logs("1", &LogQuery { follow: true, ..LogQuery::default() }).unwrap();
     let mut file = std::fs::File::create(rig.log("1", "stdout")).unwrap();
@@ -110,7 +110,7 @@ fn a_log_is_followed_to_its_end() {
 #[test]
 fn links_and_pipes_in_place_of_a_log_are_not_read() {
     let mut rig = Rig::new();
-    let client = rig.client(ANA);
+    let client = rig.client(me());
     client.submit(&job("sleep"), None).unwrap();
     let secret = rig.folder.path().join("secret");
     std::fs::write(&secret, "hush").unwrap();

@@ -1,0 +1,113 @@
+//! What a user may take of a real server: its memory and the patience of others.
+
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+
+use crate::harness::{Cluster, until_so};
+use crate::http::{Http, next_event};
+
+/// What a process has in memory, in KiB.
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+
+#[test]
+fn a_compressed_body_is_refused_and_never_unpacked() {
+    let cluster = Cluster::new("none");
+    let http = Http::new(&cluster);
+    http.get("/api/v1/status");
+    let before = resident_kib(cluster.server_pid());
+    // The first bytes of a gzip stream; what follows would be a gigabyte of zeros.
+    let bomb = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &vec![0xaa; 1_000_000]].concat();
+    for kind in ["gzip", "deflate", "br", "zstd", "gzip, gzip"] {
+        let headers = [JSON, ("Content-Encoding", kind)];
+        for path in ["/api/v1/jobs", "/api/v1/jobs/bulk", "/api/v1/jobs/cancel"] {
+            let answer = http.send("POST", path, &headers, &bomb);
+            assert_eq!((answer.status, answer.problem_code()), (415, "GP0113".to_owned()));
+        }
+    }
+    // Without saying what it is, it is no JSON.
+    assert_eq!(http.send("POST", "/api/v1/jobs", &[JSON], &bomb).status, 400);
+    let grown = resident_kib(cluster.server_pid()).saturating_sub(before);
+    assert!(grown < 64 << 10, "{grown} KiB");
+    assert!(cluster.all_ids().is_empty());
+}
+
+#[test]
+fn a_line_of_a_gigabyte_goes_through_in_pieces() {
+    let mut cluster = Cluster::unstarted(&["--devices", "none"]);
+    cluster.up();
+    // It takes no room on the disk: what was never written reads as zeros.
+    let line = "echo begin; until [ -s \"$GPOOL_DIR/stdout\" ]; do :; done; \
+                truncate -s 1G \"$GPOOL_DIR/stdout\"; echo end";
+    let id = cluster.sh(&[], line);
+    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    let before = resident_kib(cluster.server_pid());
+    let mut command = cluster.command();
+    command.args(["logs", "-f", &id]).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (mut out, mut n_read, mut most) = (child.stdout.take().unwrap(), 0_u64, 0);
+    let mut block = vec![0; 1 << 20];
+    while let Ok(n @ 1..) = std::io::Read::read(&mut out, &mut block) {
+        n_read += n as u64;
+        if n_read % (64 << 20) < 1 << 20 {
+            most = most.max(resident_kib(cluster.server_pid())).max(resident_kib(child.id()));
+        }
+    }
+    assert!(child.wait().unwrap().success());
+    assert!(n_read >= 1 << 30, "{n_read}");
+    assert!(most < before.max(32 << 10) + (64 << 10), "{most} KiB, {before} before");
+}
+
+#[test]
+fn a_crowd_of_half_requests_keeps_nobody_waiting_and_takes_no_memory() {
+    let cluster = Cluster::new("none");
+    let http = Http::new(&cluster);
+    http.get("/api/v1/status");
+    let before = resident_kib(cluster.server_pid());
+    let mut crowd = Vec::new();
+    for n in 0..1000_usize {
+        let Ok(mut stream) = UnixStream::connect(cluster.socket()) else { break };
+        let head = format!("POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nX: {}", "y".repeat(n));
+        // Those beyond the limit may be closed already.
+        let _ = stream.write_all(head.as_bytes());
+        crowd.push(stream);
+    }
+    let most = resident_kib(cluster.server_pid());
+    assert!(most < before + (64 << 10), "{most} KiB, {before} before");
+    // This user has them all, so others would be asked; once they were let go, this one too.
+    until_so("there is room again", || cluster.client().ready().is_ok());
+    drop(crowd);
+    let id = cluster.submit(["--", "true"]);
+    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+}
+
+#[test]
+fn limits_are_set_in_the_settings_and_told_in_words() {
+    let mut cluster = Cluster::unstarted(&["--devices", "none"]);
+    let settings = cluster.path("gpool.toml");
+    std::fs::write(&settings, "user_jobs_max = 2\nuser_requests_per_second = 20\n").unwrap();
+    let path = settings.to_str().unwrap().to_owned();
+    cluster.variables.push(("GPOOL_CONFIG".to_owned(), path));
+    cluster.up();
+    let mut events = Http::new(&cluster).events(None);
+    cluster.submit(["--hold", "--", "true"]);
+    cluster.submit(["--hold", "--", "true"]);
+    let refused = cluster.gpool(["submit", "--hold", "--", "true"]);
+    refused.refused(7, &["2 jobs that have not ended", "GP0505", "gpool queue"]);
+    cluster.gpool(["help", "GP0505"]).ok();
+    // The command waits until it may ask again, and nothing is lost or done twice.
+    let http = Http::new(&cluster);
+    until_so("the server has had enough", || http.get("/healthz").status == 429);
+    cluster.gpool(["cancel", "1"]).ok();
+    cluster.submit(["--hold", "--", "true"]);
+    assert_eq!(cluster.client().status().unwrap().jobs["held"], 2);
+    let mut last = None;
+    while last.as_deref() != Some("3") {
+        last = next_event(&mut events).1["job"].as_str().map(str::to_owned);
+    }
+}

@@ -1,0 +1,199 @@
+//! Every route against every kind of caller, each a real user on a real connection. The table is
+//! the server's own; that each route has a row is tested beside it.
+
+use gpool_server::http::routes::{ROUTES, Role, Route};
+use serde_json::{Value, json};
+
+use crate::harness::Cluster;
+use crate::http::Http;
+use crate::users::{NOBODY, SOMEBODY, cluster};
+
+/// Who asks, as seen from the job that a route names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Stranger,
+    Owner,
+    Admin,
+}
+
+impl Who {
+    fn http(self, cluster: &Cluster) -> Http {
+        match self {
+            Self::Stranger => Http::of_user(cluster, NOBODY),
+            Self::Owner => Http::of_user(cluster, SOMEBODY),
+            Self::Admin => Http::new(cluster),
+        }
+    }
+}
+
+/// A body that the route takes, so that a refusal is about the caller and nothing else.
+fn body_of(route: &Route, job: &str) -> Value {
+    let last = route.path.rsplit('/').next().unwrap();
+    let by_path = route.path.contains("{id}");
+    match (route.method, last) {
+        ("PATCH", "policies") => json!({"device_strategy": "pack"}),
+        ("PATCH", _) => json!({"note": "n"}),
+        (_, "jobs" | "bulk") => json!({"command": ["true"], "directory": "/"}),
+        (_, "allow") => json!({"devices": ["all"]}),
+        (_, "shutdown") => json!({"now": false}),
+        (_, "signal") if by_path => json!({"signal": "USR1"}),
+        (_, "signal") => json!({"signal": "USR1", "jobs": [job]}),
+        _ if by_path => Value::Null,
+        _ => json!({"jobs": [job]}),
+    }
+}
+
+/// What one cell of the table comes to.
+fn status_of(cluster: &Cluster, who: Who, route: &Route, job: &str) -> u16 {
+    let path = route.path.replace("{id}", job).replace("{name}", "lab1");
+    let http = who.http(cluster);
+    if path.ends_with("/events") {
+        // It panics if it is not let in, and has no end.
+        drop(http.events(None));
+        return 200;
+    }
+    let body = match route.method {
+        "GET" => String::new(),
+        _ => match body_of(route, job) {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        },
+    };
+    let kind = [("Content-Type", "application/json")];
+    let answer = http.send(route.method, &path, &kind, body.as_bytes());
+    if answer.status == 403 {
+        assert_eq!(answer.problem_code(), "GP0501", "{who:?} {route:?}");
+    }
+    answer.status
+}
+
+/// A job of the owner's to which what the route does applies.
+fn job_for(cluster: &Cluster, route: &Route) -> String {
+    let last = route.path.rsplit('/').next().unwrap();
+    let runs = ["signal", "logs"].contains(&last);
+    let line = if runs { "trap : USR1; echo on; sleep 1000" } else { "true" };
+    let job = json!({
+        "command": ["sh", "-c", line], "directory": "/", "hold": last == "release",
+        "after": [],
+        // Waits, so that it can be held, changed and cancelled.
+        "gpus": if runs || last == "release" { "0" } else { "2" },
+    });
+    let answer = Http::of_user(cluster, SOMEBODY).post("/api/v1/jobs", &job);
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let id = answer.json()["id"].as_str().unwrap().to_owned();
+    if runs {
+        cluster.until_is(&id, "running");
+    }
+    id
+}
+
+#[test]
+fn each_route_takes_from_each_caller_what_the_table_says() {
+    let Some(cluster) = cluster() else { return };
+    // Both devices are taken, so that what asks for them waits.
+    let keeper = cluster.submit(["--gpus", "2", "--", "sleep", "1000"]);
+    cluster.until_is(&keeper, "running");
+    let is_last = |route: &Route| route.path.ends_with("/shutdown");
+    let mut n_cells = 0;
+    for route in ROUTES.iter().filter(|route| !is_last(route)) {
+        for who in [Who::Stranger, Who::Owner, Who::Admin] {
+            let job = if route.role == Role::Owner || route.path.contains("{id}") {
+                job_for(&cluster, route)
+            } else {
+                keeper.clone()
+            };
+            let before = cluster.job(&job).version;
+            let status = status_of(&cluster, who, route, &job);
+            n_cells += 1;
+            match (route.role, who) {
+                (Role::Owner, Who::Stranger) | (Role::Admin, Who::Stranger | Who::Owner) => {
+                    assert_eq!(status, 403, "{who:?} {route:?}");
+                    assert_eq!(cluster.job(&job).version, before, "{who:?} {route:?}");
+                }
+                _ => assert!((200..300).contains(&status), "{who:?} {route:?}: {status}"),
+            }
+            if job != keeper {
+                // It may be on its way out already.
+                let _ = cluster.gpool(["cancel", &job]);
+            }
+        }
+    }
+    assert_eq!(n_cells, (ROUTES.len() - 1) * 3);
+    let last = ROUTES.iter().find(|route| is_last(route)).unwrap();
+    for (who, expected) in [(Who::Stranger, 403), (Who::Owner, 403), (Who::Admin, 202)] {
+        assert_eq!(status_of(&cluster, who, last, &keeper), expected, "{who:?}");
+    }
+}
+
+#[test]
+fn nothing_in_a_request_makes_somebody_else_of_its_sender() {
+    let Some(cluster) = cluster() else { return };
+    let http = Http::of_user(&cluster, NOBODY);
+    let headers = [
+        ("X-Forwarded-User", "root"),
+        ("X-Remote-User", "root"),
+        ("Remote-User", "root"),
+        ("Authorization", "Basic cm9vdDo="),
+        ("From", "root"),
+        ("Cookie", "user=root; uid=0"),
+        ("X-HTTP-Method-Override", "GET"),
+    ];
+    let job = json!({"command": ["sh", "-c", "id -u; id -g; id -G"], "directory": "/"});
+    let answer = http.post_with("/api/v1/jobs", &headers, &job);
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let id = answer.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.stdout_of(&id), "65534\n65534\n65534\n");
+    for field in ["user", "uid", "owner", "gid", "run_as", "admin"] {
+        let mut job = job.clone();
+        job[field] = json!("root");
+        assert_eq!(http.post("/api/v1/jobs", &job).problem_code(), "GP0103", "{field}");
+        assert_eq!(http.get(&format!("/api/v1/jobs?{field}x=0")).problem_code(), "GP0103");
+    }
+    let down = [("Content-Type", "application/json"), ("X-Remote-User", "root")];
+    let answer = http.send("POST", "/api/v1/shutdown", &down, b"{\"now\":true}");
+    assert_eq!((answer.status, answer.problem_code()), (403, "GP0501".to_owned()));
+    // Only root's jobs are root's.
+    let id = cluster.sh(&[], "id -u");
+    cluster.until_ended(&id);
+    assert_eq!(cluster.stdout_of(&id), "0\n");
+}
+
+#[test]
+fn a_server_without_root_takes_jobs_of_its_user_only() {
+    use std::os::unix::process::CommandExt as _;
+    let Some(cluster) = cluster() else { return };
+    // A second server, of somebody who is not root, on a socket that others reach.
+    let folder = cluster.path("theirs");
+    std::fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::chown(&folder, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+    let (state, socket) = (folder.join("state"), folder.join("api.sock"));
+    let own = cluster.command();
+    let mut command = std::process::Command::new(cluster.path("gpool"));
+    command.env_clear().envs(own.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    command.env("GPOOL_STATE_DIR", &state).env("GPOOL_SOCKET", &socket).env("HOME", &folder);
+    command.args(["up", "--foreground", "--devices", "none"]).current_dir(&folder);
+    let mut server = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .uid(SOMEBODY)
+        .gid(SOMEBODY)
+        .spawn()
+        .unwrap();
+    let client = gpool_client::Client::at(&socket);
+    crate::harness::until_so("it answers", || {
+        std::os::unix::net::UnixStream::connect(&socket).is_ok() && client.ready().is_ok()
+    });
+    let job = json!({"command": ["id", "-u"], "directory": "/"});
+    for (uid, status) in [(Some(NOBODY), 403), (None, 403), (Some(SOMEBODY), 201)] {
+        let answer = Http::at(&socket, uid).post("/api/v1/jobs", &job);
+        assert_eq!(answer.status, status, "{uid:?}: {answer:?}");
+        if status == 403 {
+            let said = answer.json();
+            assert_eq!(said["code"], "GP0504", "{said}");
+            assert!(said["why"][0].as_str().unwrap().contains("65533"), "{said}");
+        }
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+}

@@ -1,0 +1,158 @@
+//! What holds for every request before its route is asked: how many a user may send, what headers
+//! may be, and who may use which route. What is not in the table of routes is not served.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{
+    CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, IF_MATCH,
+    TRANSFER_ENCODING,
+};
+use axum::http::{HeaderMap, Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use gpool_model::Refusal;
+use gpool_wire::{IDEMPOTENCY_KEY, Problem, catalogue};
+
+use super::Api;
+use super::asker::Asks;
+use super::extract::{ApiError, no_such_route};
+use super::routes::{ROUTES, Role};
+
+/// Bytes of a request's target and headers together.
+const HEADERS_MAX: usize = 16 * 1024;
+/// Users whose requests are counted before those are forgotten that have sent none lately.
+const COUNTED: usize = 1024;
+
+/// Headers of which there must not be two: it would matter which one is read.
+const SINGLE: [HeaderName; 5] = [
+    CONTENT_TYPE,
+    CONTENT_ENCODING,
+    IF_MATCH,
+    HeaderName::from_static(IDEMPOTENCY_KEY),
+    HeaderName::from_static("last-event-id"),
+];
+
+/// How many requests each user sends.
+#[derive(Clone)]
+pub(crate) struct Rates {
+    per_second: u32,
+    /// By user, the moment up to which what was sent would last if it had come evenly.
+    until: Arc<Mutex<HashMap<u32, Instant>>>,
+}
+
+impl Rates {
+    /// So much may come all at once.
+    const BURST: Duration = Duration::from_secs(2);
+
+    pub fn new(per_second: u32) -> Self {
+        Self { per_second: per_second.max(1), until: Arc::default() }
+    }
+
+    /// Counts a request; false if it is one too many.
+    fn take(&self, uid: u32, now: Instant) -> bool {
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        if until.len() > COUNTED {
+            until.retain(|_, until| *until > now);
+        }
+        let before = until.get(&uid).copied().unwrap_or(now).max(now);
+        if before.duration_since(now) >= Self::BURST {
+            return false;
+        }
+        until.insert(uid, before + Duration::from_secs(1) / self.per_second);
+        true
+    }
+}
+
+/// Lets a request in, or not.
+pub(crate) async fn admit(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    request: Request,
+    next: Next,
+) -> Response {
+    if !api.rates.take(asker.caller.owner.uid, Instant::now()) {
+        let most = api.handle.limits().requests;
+        let what = format!("you have sent more than {most} requests a second");
+        return ApiError::from(Problem::new(catalogue::TOO_MANY_REQUESTS, what)).into_response();
+    }
+    if let Err(refused) = check(request.uri(), request.headers()) {
+        return refused.into_response();
+    }
+    // Whoever sends a body in pieces may have given its length as well, and have meant that: what
+    // comes after the body is not taken for another request.
+    let in_pieces = request.headers().contains_key(TRANSFER_ENCODING);
+    let mut response = next.run(request).await;
+    if in_pieces {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    let target = uri.path_and_query().map_or(0, |target| target.as_str().len());
+    let sizes = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    let size = target + sizes.sum::<usize>();
+    if size > HEADERS_MAX {
+        let what = format!("the headers have {size} bytes, and {HEADERS_MAX} are the most");
+        return Err(Problem::new(catalogue::HEADERS_TOO_LARGE, what).into());
+    }
+    for name in &SINGLE {
+        if headers.get_all(name).iter().nth(1).is_some() {
+            let why = "it is there more than once".to_owned();
+            return Err(Refusal::Invalid { field: name.to_string(), why }.into());
+        }
+    }
+    let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    match headers.get(CONTENT_ENCODING).filter(|value| !is_plain(value)) {
+        None => Ok(()),
+        Some(value) => {
+            let kind = String::from_utf8_lossy(value.as_bytes());
+            let what = format!("the body is declared as {kind:?}");
+            Err(Problem::new(catalogue::ENCODED_BODY, what).try_this("send it as it is").into())
+        }
+    }
+}
+
+/// Lets a request through to its route if the table says so. A route without a row is none.
+pub(crate) async fn permit(
+    Asks(asker): Asks,
+    path: MatchedPath,
+    request: Request,
+    next: Next,
+) -> Response {
+    let method = match *request.method() {
+        Method::HEAD => "GET",
+        ref method => method.as_str(),
+    };
+    if !ROUTES.iter().any(|row| row.path == path.as_str()) {
+        return no_such_route(request.uri().clone()).await.into_response();
+    }
+    let row = ROUTES.iter().find(|row| row.path == path.as_str() && row.method == method);
+    match row.map(|row| row.role) {
+        Some(Role::Admin) if !asker.caller.admin => {
+            let what = format!("use {method} {}", path.as_str());
+            ApiError::from(Refusal::NotPermitted { what }).into_response()
+        }
+        // What belongs to whom, its handler knows; what methods there are, the router.
+        Some(Role::Everybody | Role::Owner | Role::Admin) | None => next.run(request).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_for_each_user_and_forgotten_with_time() {
+        let rates = Rates::new(10);
+        let start = Instant::now();
+        let n_taken = |uid, at| (0..100).filter(|_| rates.take(uid, at)).count();
+        assert_eq!(n_taken(1, start), 20, "two seconds' worth at once");
+        assert_eq!(n_taken(2, start), 20, "another user has as many");
+        assert_eq!(n_taken(1, start + Duration::from_millis(500)), 5);
+        assert_eq!(n_taken(1, start + Duration::from_secs(60)), 20, "and no more for waiting");
+    }
+}

@@ -1,0 +1,26 @@
+//! What one user may take of the server, so that nobody is kept out by another's runaway script.
+//! The defaults are far above what people and their programs do. What a job may take of the
+//! machine is the agent's matter.
+
+/// Limits for each user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: u32,
+    /// Requests a second, over any length of time; for a moment twice as many may come.
+    pub requests: u32,
+    /// Jobs that have not ended.
+    pub jobs: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            // Twice what 64 clients that submit one by one are meant to come to.
+            requests: 10_000,
+            // What one bulk submission may have, and half of what the server keeps in memory.
+            jobs: 1_000_000,
+        }
+    }
+}
