@@ -23,6 +23,8 @@ pub struct Control {
     journal: Vec<JournalEntry>,
     /// Nothing more is started.
     pub(crate) is_stopping: bool,
+    /// The state is that of a backup: more may have happened since than it knows.
+    pub(crate) is_restored: bool,
     /// Effects of the present step that wait for its commit.
     effects: Vec<Effect>,
     /// Effects of earlier steps, with the revision that must be durable first.
@@ -47,6 +49,7 @@ impl Control {
             now: Timestamp::ZERO,
             journal: Vec::new(),
             is_stopping: false,
+            is_restored: false,
             effects: Vec::new(),
             waiting: VecDeque::new(),
         }
@@ -143,6 +146,22 @@ impl Control {
         cluster.last_job = JobNumber(cluster.last_job.0.saturating_add(n_skipped_jobs));
         cluster.n_skipped_jobs = cluster.n_skipped_jobs.saturating_add(n_skipped_jobs);
         self.world.put_cluster(cluster);
+        self.is_restored |= n_skipped_jobs > 0;
+        if n_skipped_jobs > 0 {
+            self.skip_attempts();
+        }
+    }
+
+    /// A job that waits in a backup may have run since. That attempt is not given out again, as
+    /// job numbers are not: agents refuse one that is over, and its output lies there.
+    fn skip_attempts(&mut self) {
+        let waits = |job: &&Job| job.phase.allocations().is_empty();
+        let jobs: Vec<Job> =
+            self.world.jobs().values().map(|row| &row.job).filter(waits).cloned().collect();
+        for mut job in jobs {
+            job.attempt = job.attempt.next();
+            self.put_job(job);
+        }
     }
 
     fn requested(&mut self, request: RequestId, caller: &Caller, command: Command) {

@@ -82,7 +82,8 @@ impl Control {
             usage: Usage::default(),
         };
         match &row.job.phase {
-            Phase::Starting { .. } if was_rebooted => {
+            // In a backup: it may have run to its end since, and would be refused for ever.
+            Phase::Starting { .. } if was_rebooted || self.is_restored => {
                 let end = vanished(None);
                 self.task_ended(task, &end);
             }

@@ -92,6 +92,10 @@ pub fn look(named: Option<&str>, session: &Session) -> Found {
         folders.contains(&left.state_dir) && !known.contains(&(left.state_dir.clone(), left.task))
     };
     found.left.extend(own.into_iter().filter(|left| is_new(left)));
+    // Who has found a folder of their own need not hear of others'.
+    if !known.is_empty() {
+        found.unreadable.clear();
+    }
     found.left.sort_by_key(|left| left.task);
     found.folders = folders;
     found

@@ -107,7 +107,7 @@ impl Found {
             jobs,
             n_waiting: self.n_waiting,
             n_skipped_jobs,
-            strays: Vec::new(),
+            unexpected: Vec::new(),
         };
         Ok(Account { recovery, uids })
     }
@@ -129,8 +129,8 @@ impl Account {
     }
 
     /// What somebody may see of it. What stands behind the end of a job may name its files.
-    pub fn shown(&self, strays: Vec<String>, may_see: impl Fn(u32) -> bool) -> Recovery {
-        let mut recovery = Recovery { strays, ..self.recovery.clone() };
+    pub fn shown(&self, unexpected: Vec<String>, may_see: impl Fn(u32) -> bool) -> Recovery {
+        let mut recovery = Recovery { unexpected, ..self.recovery.clone() };
         for (job, uid) in recovery.jobs.iter_mut().zip(&self.uids) {
             job.cause_text = job.cause_text.take().filter(|_| may_see(*uid));
         }

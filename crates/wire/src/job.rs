@@ -285,7 +285,7 @@ pub fn cause_words(cause: &EndCause) -> String {
             "the process that watched it was killed, and what it had started was ended".to_owned()
         }
         EndCause::Vanished => {
-            "its node has no trace of it: files of the state folder were removed".to_owned()
+            "its node has no trace of it: the store was restored, or files were removed".to_owned()
         }
     }
 }

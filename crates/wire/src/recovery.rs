@@ -25,8 +25,8 @@ pub struct Recovery {
     pub n_waiting: u64,
     /// Job numbers that are never given out, because the store was restored from a backup.
     pub n_skipped_jobs: u64,
-    /// Runs that should not have been there any more, and were ended.
-    pub strays: Vec<String>,
+    /// Runs of which the server knew nothing, or that were over for it, and that were ended.
+    pub unexpected: Vec<String>,
 }
 
 /// How the server before ended.
@@ -91,6 +91,6 @@ impl Recovery {
     pub fn is_notable(&self) -> bool {
         let calm = matches!(self.before, Before::Nothing | Before::Stopped);
         let is_lost = |job: &RecoveredJob| job.became == Became::Lost;
-        !calm || self.jobs.iter().any(is_lost) || !self.strays.is_empty()
+        !calm || self.jobs.iter().any(is_lost) || !self.unexpected.is_empty()
     }
 }

@@ -103,9 +103,12 @@ pub fn lines(recovery: &Recovery, view: &View<'_>) -> Vec<Line> {
         n => format!("{n} jobs that were waiting are waiting again"),
     };
     lines.push(line("queue", false, waiting));
-    if !recovery.strays.is_empty() {
-        let text = format!("ended, since nobody waits for them: {}", some(&recovery.strays));
-        lines.push(line("strays", true, text));
+    if !recovery.unexpected.is_empty() {
+        let text = format!(
+            "runs of which the server did not know were found and ended: {}",
+            some(&recovery.unexpected)
+        );
+        lines.push(line("unexpected", true, text));
     }
     if recovery.n_skipped_jobs > 0 {
         let n = super::words::grouped(recovery.n_skipped_jobs);

@@ -48,7 +48,7 @@ pub fn run(args: &WaitArgs, session: &Session) -> Result {
         open: found.ids.iter().cloned().collect(),
         exits: BTreeMap::new(),
     };
-    waiting.look()?;
+    waiting.look(timeout)?;
     waiting.until_ended(&events, timeout)?;
     if session.global.json {
         let items: Vec<_> = found
@@ -85,17 +85,18 @@ struct Waiting<'s> {
 }
 
 impl Waiting<'_> {
-    /// Asks the server which of the jobs have ended.
-    fn look(&mut self) -> Result<()> {
+    /// Asks the server which of the jobs have ended, for no longer than is left.
+    fn look(&mut self, left: Option<Duration>) -> Result<()> {
+        let client = self.client.clone().with_timeout(left);
         let living: BTreeSet<String> = match self.open.len() {
             // A few are asked for one by one; for many, one list is less.
             0..=8 => self.open.clone(),
-            _ => every_job(self.client, &JobsQuery::default())?.into_iter().map(|j| j.id).collect(),
+            _ => every_job(&client, &JobsQuery::default())?.into_iter().map(|j| j.id).collect(),
         };
         let is_few = self.open.len() <= 8;
         for id in self.open.clone() {
             if is_few || !living.contains(&id) {
-                let job = self.client.job(&id)?;
+                let job = client.job(&id)?;
                 if let Some(exit) = exit_of_job(&job) {
                     self.ended(&id, exit, job.state.as_str());
                 }
@@ -134,7 +135,9 @@ impl Waiting<'_> {
                         self.ended(&job, exit, state.as_str());
                     }
                 }
-                EventKind::Resync => self.look()?,
+                EventKind::Resync => {
+                    self.look(timeout.map(|limit| limit.saturating_sub(began.elapsed())))?;
+                }
                 EventKind::NodeChanged { .. } | EventKind::Other => {}
             }
         }

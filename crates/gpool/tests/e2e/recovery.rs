@@ -195,6 +195,33 @@ fn numbers_that_a_restore_leaves_out_are_told() {
 }
 
 #[test]
+fn a_run_that_a_restored_store_does_not_know_is_ended_and_told() {
+    let mut cluster = Cluster::new("none");
+    let id = cluster.sh(&["--hold"], "echo begun; sleep 1000");
+    let file = cluster.path("backup");
+    cluster.gpool(["backup", file.to_str().unwrap()]).ok();
+    cluster.gpool(["release", &id]).ok();
+    until_begun(&cluster, &id);
+    let shepherd = cluster.shepherd(&id);
+    cluster.kill();
+    for name in ["store.db", "store.db-wal", "store.db-shm", "mark", "lock"] {
+        // Which of them there are is the store's business.
+        let _ = std::fs::remove_file(cluster.state().join(name));
+    }
+    std::fs::remove_dir_all(cluster.state().join("blobs")).unwrap();
+    cluster.gpool(["restore", file.to_str().unwrap()]).ok();
+    cluster.up();
+    assert_eq!(cluster.client().recovery().unwrap().unexpected, [format!("{id}#1")]);
+    says(&cluster.gpool(["doctor"]), &["did not know were found and ended", &format!("{id}#1")]);
+    until_so("it is ended", || !std::path::Path::new(&format!("/proc/{shepherd}")).exists());
+    assert_eq!(cluster.job(&id).state.as_str(), "held");
+    cluster.gpool(["release", &id]).ok();
+    // In an attempt that was not given out before: the other one left its output.
+    until_so("it runs again", || cluster.stdout_of(&format!("{id}#2")).starts_with("begun"));
+    assert_eq!(cluster.gpool(["logs", &format!("{id}#1")]).ok(), "begun\n");
+}
+
+#[test]
 fn without_a_server_the_queue_is_what_goes_on() {
     let mut cluster = Cluster::new("none");
     let none = Cluster::unstarted(&[]);

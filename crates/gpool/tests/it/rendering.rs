@@ -120,7 +120,7 @@ fn a_start_is_told_of_in_short_only_if_there_is_something_to_tell() {
         jobs,
         rebooted_at: None,
         n_waiting: 0,
-        strays: Vec::new(),
+        unexpected: Vec::new(),
         ..things::recovery()
     };
     let in_short = |recovery: &Recovery| with_view(|view| recovery::in_short(recovery, &view));

@@ -155,7 +155,7 @@ pub fn recovery() -> Recovery {
             job("1838", "lost", "lost", lost),
             job("1839", "again", "starting", json!({})),
         ],
-        "n_waiting": 2, "n_skipped_jobs": 1_000_000, "strays": ["1830#1"],
+        "n_waiting": 2, "n_skipped_jobs": 1_000_000, "unexpected": ["1830#1"],
     }))
     .unwrap()
 }
