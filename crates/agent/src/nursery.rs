@@ -25,6 +25,9 @@ use crate::shepherd;
 /// anything else and calls [`main`].
 pub const ARGUMENT: &str = "__nursery";
 
+/// The variable that chooses the point at which a process of a test is killed.
+#[cfg(feature = "failpoints")]
+const FAILPOINT: &str = "GPOOL_FAILPOINT";
 
 /// A message holds a task's name, a process id or an error in words.
 const LONGEST: usize = 512;
@@ -62,13 +65,18 @@ fn serve() -> io::Result<()> {
     let agent = rustix::stdio::stdin();
     while let Some((name, socket)) = receive(agent)? {
         let socket = socket.ok_or(io::ErrorKind::InvalidData)?;
+        fail::fail_point!("nursery-asked");
         // In this process the socket is closed with the closure.
         let forked = child::fork_sibling({
             let (name, boot_id) = (&name, &boot_id);
             move || shepherd::run(name, boot_id, socket)
         });
         match forked {
-            Ok((pid, process)) => send(agent, pid.to_string().as_bytes(), Some(process.as_fd()))?,
+            Ok((pid, process)) => {
+                fail::fail_point!("nursery-forked");
+                send(agent, pid.to_string().as_bytes(), Some(process.as_fd()))?;
+                fail::fail_point!("nursery-told");
+            }
             Err(error) => send(agent, error.to_string().as_bytes(), None)?,
         }
     }
@@ -107,9 +115,11 @@ impl Nursery {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
         // The socket is its standard input: so no descriptor has to be inherited by accident.
-        let process = Command::new(exe)
-            .arg(ARGUMENT)
-            .env_clear()
+        let mut command = Command::new(exe);
+        command.arg(ARGUMENT).env_clear();
+        #[cfg(feature = "failpoints")]
+        command.envs(std::env::vars_os().filter(|(name, _)| name == FAILPOINT));
+        let process = command
             .stdin(Stdio::from(its))
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -120,9 +120,14 @@ impl Claim {
             other => other?,
         };
         let mut claim = Self { file };
+        fail::fail_point!("claim-new");
         let renamed = lock::try_lock(&claim.file)
             .and_then(|_| claim.append(&Line::Claimed(claimant)))
-            .and_then(|()| rename_new(&new, &path));
+            .and_then(|()| {
+                fail::fail_point!("claim-written");
+                rename_new(&new, &path)
+            });
+        fail::fail_point!("claim-named");
         match renamed {
             Ok(true) => Ok(Some(claim)),
             Ok(false) => {

@@ -19,6 +19,8 @@ pub mod directives;
 pub mod entry;
 pub mod errors;
 pub mod exit;
+#[cfg(feature = "failpoints")]
+pub mod failpoint;
 pub mod failure;
 pub mod flags;
 pub mod follow;

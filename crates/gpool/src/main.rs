@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "failpoints")]
+    gpool::failpoint::arm();
     let words: Vec<std::ffi::OsString> = std::env::args_os().collect();
     match words.get(1).and_then(|word| word.to_str()) {
         Some(gpool_agent::nursery::ARGUMENT) => gpool_agent::nursery::main(),

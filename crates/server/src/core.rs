@@ -223,6 +223,7 @@ impl Core {
                     }
                 }
                 Input::Report(report) => {
+                    fail::fail_point!("server-report-heard");
                     let node = self.shared.info.node.clone();
                     events.push(Event::Reported { node, report });
                 }
@@ -237,6 +238,7 @@ impl Core {
                         drop(reply.send(Err(refusal)));
                         continue;
                     }
+                    fail::fail_point!("server-command-heard");
                     let request = self.last_request.next();
                     self.last_request = request;
                     self.replies.insert(request, reply);
@@ -261,13 +263,17 @@ impl Core {
                 Effect::Reply { request, reply } => {
                     if let Some(to) = self.replies.remove(&request) {
                         // The one who asked may be gone.
+                        fail::fail_point!("server-reply-before");
                         drop(to.send(reply));
+                        fail::fail_point!("server-reply-after");
                     }
                 }
                 Effect::Order { order, .. } => {
                     self.note_unexpected(&order);
                     if let Some(send) = &self.send_order {
+                        fail::fail_point!("server-order-before");
                         send(order);
+                        fail::fail_point!("server-order-after");
                     }
                 }
                 // Nobody may be watching.

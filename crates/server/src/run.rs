@@ -107,13 +107,16 @@ pub fn run(
     });
     remove_unused_blobs(&shared, &loaded);
     let mut core = Core::new(Arc::clone(&shared), committer, &loaded, Policy::fair())?;
+    fail::fail_point!("server-start-loaded");
     let fence = loaded.fence;
     drop(loaded);
     let mut found = Found::of(core.world(), &config.state_dir, &config.node);
     found.is_restored = core.is_restored(fence);
     let term = core.begin(fence);
+    fail::fail_point!("server-start-begun");
     tracing::info!(%term, state = %config.state_dir.display(), "took over");
     let AgentLink { order, samples, stop: stop_agent } = start_agent(ports(&shared))?;
+    fail::fail_point!("server-start-agent");
     core.set_agent(order);
     assert!(shared.samples.set(samples).is_ok(), "one agent is started");
     let core = std::thread::Builder::new()
@@ -131,12 +134,14 @@ pub fn run(
     let served = runtime.block_on(serve(config, &handle, found, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
     stop_agent();
+    fail::fail_point!("server-stop-agent");
     // The last that is written down: by it the next server knows that this one was not killed.
     drop(inputs.send(Input::Stopping));
     drop(inputs.send(Input::Stop));
     if core.join().is_err() {
         bail!("the core panicked; what was answered is safe");
     }
+    fail::fail_point!("server-stop-done");
     served
 }
 
@@ -174,6 +179,7 @@ async fn serve(
     tokio::time::timeout(AGENT_PATIENCE, node_connected(handle))
         .await
         .context("the agent did not say in time what runs on this node")??;
+    fail::fail_point!("server-start-connected");
     let account = found.account(handle).await.map_err(|refusal| refused(&refusal))?;
     account.log();
     assert!(handle.shared.account.set(account).is_ok(), "one start has one account");
@@ -195,14 +201,18 @@ async fn serve(
         drop(serving_ended.await);
     });
     let server = tokio::spawn(server);
+    fail::fail_point!("server-start-listening");
     ready(handle.info());
+    fail::fail_point!("server-start-ready");
     let asked = stop_asked(handle).await?;
     tracing::info!(?asked, "stopping");
+    fail::fail_point!("server-stop-asked");
     if asked == StopRequest::EndJobs {
         end_jobs(handle, &admin).await?;
     }
     drop(end_serving);
     server.await.context("the API panicked")?;
+    fail::fail_point!("server-stop-served");
     drop(std::fs::remove_file(&config.socket));
     Ok(())
 }

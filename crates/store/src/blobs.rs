@@ -109,6 +109,7 @@ impl Blobs {
             *last_put = Some(Instant::now());
             return Ok(id);
         }
+        fail::fail_point!("store-blob-begin");
         let path = self.files.path(&id);
         let number = self.n_temporary.fetch_add(1, Ordering::Relaxed);
         let temporary = self.files.dir.join("tmp").join(number.to_string());
@@ -120,6 +121,7 @@ impl Blobs {
                 .map_err(io)?;
         }
         file::write_durably(&path, &temporary, bytes).map_err(io)?;
+        fail::fail_point!("store-blob-done");
         self.known().insert(id.clone(), Some(Instant::now()));
         Ok(id)
     }

@@ -44,10 +44,12 @@ impl Store {
         if let Err(error) = self.mark.set(&Mark::of(&self.head)) {
             tracing::warn!(path = %self.paths.mark.display(), %error, "can't move the mark");
         }
+        fail::fail_point!("store-commit-marked");
         Ok(self.head.revision)
     }
 
     fn write(&mut self, commits: &[Commit]) -> Result<Head, CommitError> {
+        fail::fail_point!("store-commit-begin");
         let dir = self.paths.dir.clone();
         let sqlite = |error: rusqlite::Error| CommitError::sqlite(&error, &dir);
         let transaction = self
@@ -77,7 +79,9 @@ impl Store {
             head.revision = commit.revision;
         }
         head.write(&transaction).map_err(sqlite)?;
+        fail::fail_point!("store-commit-written");
         transaction.commit().map_err(sqlite)?;
+        fail::fail_point!("store-commit-durable");
         Ok(head)
     }
 }

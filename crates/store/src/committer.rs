@@ -143,6 +143,7 @@ impl Work {
                         (self.on_done)(Ok(commit.revision));
                     }
                     n_done = n_good;
+                    fail::fail_point!("store-commit-told");
                     self.failed = wrong;
                 }
                 Err(error) => self.failed = Some(error),

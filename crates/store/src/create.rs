@@ -74,6 +74,7 @@ pub fn fresh_database(path: &Path) -> Result<Connection, OpenError> {
 
 /// Makes a new, empty store.
 pub fn create(paths: &Paths) -> Result<(), OpenError> {
+    fail::fail_point!("store-create-begin");
     let temporary = Paths::temporary(&paths.database);
     let store_id = file::random().map_err(|error| OpenError::io("make", &paths.database, error))?;
     let head = Head::new(0, store_id);
@@ -83,9 +84,11 @@ pub fn create(paths: &Paths) -> Result<(), OpenError> {
         .and_then(|()| migrate(&mut connection, 0, &head, MIGRATIONS))
         .and_then(|()| connection.close().map_err(|(_, error)| error))
         .map_err(|error| OpenError::sqlite("make", &temporary, &error))?;
+    fail::fail_point!("store-create-made");
     // A crash between the two leaves a store at revision 0 without a mark, which `open` mends.
     publish(&temporary, &paths.database)
         .map_err(|error| OpenError::io("make", &paths.database, error))?;
+    fail::fail_point!("store-create-published");
     create_mark(paths, &Mark::of(&head))
 }
 

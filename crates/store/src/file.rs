@@ -40,6 +40,7 @@ pub fn write_durably(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<
     let written = create_private(temporary).and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()?;
+        fail::fail_point!("store-file-synced");
         fs::rename(temporary, path)
     });
     if let Err(error) = written {

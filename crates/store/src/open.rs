@@ -57,6 +57,7 @@ impl Store {
     /// Each with the way out; nothing was changed then.
     pub fn open(dir: &Path, options: &Options) -> Result<(Self, Loaded), OpenError> {
         let lock = Lock::take(dir, options.create)?;
+        fail::fail_point!("store-open-locked");
         let paths = Paths::of(dir);
         if !crate::file::is_there(&paths.database) {
             if let Some(sign) = paths.sign_of_a_store() {
@@ -72,10 +73,12 @@ impl Store {
         let mut connection = connect(&paths.database)?;
         bring_up(&mut connection, &paths.database, MIGRATIONS, SCHEMA)?;
         let (head, loaded) = load_all(&connection, &paths.database)?;
+        fail::fail_point!("store-open-loaded");
         check_mark(&connection, &paths, &head)?;
         settle(&connection, &paths.database)?;
         let mark = MarkFile::open(&paths.mark, options.mark_sync_every)
             .map_err(|error| OpenError::io("open", &paths.mark, error))?;
+        fail::fail_point!("store-open-done");
         Ok((Self { paths, connection, head, mark, sound: true, _lock: lock }, loaded))
     }
 

@@ -127,6 +127,7 @@ impl Asker {
                     let unusable = self.check(&question.devices);
                     // What was found is known before the task is refused for it.
                     self.report();
+                    fail::fail_point!("agent-checked");
                     self.inputs.send(Input::Checked { task: question.task, unusable });
                 }
                 Err(RecvTimeoutError::Timeout) => {}

@@ -140,8 +140,10 @@ impl Runner {
             }
         }
         tasks.sort_unstable();
+        fail::fail_point!("agent-adopt-before");
         for task in tasks {
             self.adopt(task, Generation::default());
+            fail::fail_point!("agent-adopt-each");
         }
         Ok(())
     }
@@ -182,13 +184,18 @@ impl Runner {
     /// Takes an input of another thread; `false` if it was the last.
     fn take(&mut self, input: Input) -> bool {
         match input {
-            Input::Order(order) => self.seen.push_back(converge::Input::Order(*order)),
+            Input::Order(order) => {
+                fail::fail_point!("agent-order-heard");
+                self.seen.push_back(converge::Input::Order(*order));
+            }
             Input::Inventory(report) => {
                 if let Report::Inventory { devices, .. } = &*report {
                     let memory = devices.iter().map(|device| (device.uuid.clone(), device.memory));
                     self.memory = memory.collect();
                 }
+                fail::fail_point!("agent-inventory-before");
                 (self.parts.to_server)(*report);
+                fail::fail_point!("agent-inventory-after");
                 for report in self.held_back.take().into_iter().flatten() {
                     (self.parts.to_server)(report);
                 }
@@ -204,6 +211,7 @@ impl Runner {
                 }
             }
             Input::Stop => {
+                fail::fail_point!("agent-stop");
                 // What still runs keeps its own group, and with it the folder.
                 self.parts.site.close();
                 return false;
@@ -255,6 +263,7 @@ impl Runner {
                 self.seen.push_back(converge::Input::Started { task, pid, started_at });
             }
             FromShepherd::Ended { end } => {
+                fail::fail_point!("agent-end-heard");
                 if let Some(shepherd) = self.shepherds.get_mut(task) {
                     shepherd.ended = true;
                 }
@@ -287,18 +296,31 @@ impl Runner {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::Launch(order) => self.launch(order),
+            Action::Launch(order) => {
+                fail::fail_point!("agent-launch-before");
+                self.launch(order);
+            }
             Action::Prevent { task, generation } => self.prevent(task, generation),
             Action::Stop { task, grace } => match self.asked.remove(&task) {
                 Some(order) => self.prevent(task, order.generation),
-                None => self.shepherds.say(task, &ToShepherd::Stop { grace }),
+                None => {
+                    fail::fail_point!("agent-end-before");
+                    self.shepherds.say(task, &ToShepherd::Stop { grace });
+                    fail::fail_point!("agent-end-after");
+                }
             },
             Action::Signal { task, signal } => {
+                fail::fail_point!("agent-signal-before");
                 self.shepherds.say_now(task, &ToShepherd::Signal { signal });
+                fail::fail_point!("agent-signal-after");
             }
             Action::Report(report) => match &mut self.held_back {
                 Some(held_back) => held_back.push(report),
-                None => (self.parts.to_server)(report),
+                None => {
+                    fail::fail_point!("agent-report-before");
+                    (self.parts.to_server)(report);
+                    fail::fail_point!("agent-report-after");
+                }
             },
             Action::Forget(task) => self.forget(task),
         }
@@ -325,6 +347,7 @@ impl Runner {
         });
         match started {
             Ok(pid) => {
+                fail::fail_point!("agent-launch-after");
                 let slots = order.allocation.slots.iter();
                 self.parts.devices.owned(pid, slots.map(|slot| slot.device.clone()));
             }
@@ -374,13 +397,16 @@ impl Runner {
 
     /// Claims a task itself, so that no shepherd of an earlier agent can any more.
     fn prevent(&mut self, task: TaskId, generation: Generation) {
+        fail::fail_point!("agent-prevent-before");
         let end = TaskEnd { cause: None, stopped: true, ..not_started(String::new()) };
         let claimant = Claimant::this_process(task, generation, 0, &proc::boot_id());
         match Claim::take(&self.parts.layout, claimant) {
             Ok(None) => return self.adopt(task, generation),
             Ok(Some(mut claim)) => {
+                fail::fail_point!("agent-prevent-claimed");
                 // Without the line a later agent would find it lost instead of stopped.
                 let _ = claim.ended(&end);
+                fail::fail_point!("agent-prevent-noted");
             }
             // There is no room for a claim, so nobody else can make one either.
             Err(_) => {}
@@ -389,9 +415,11 @@ impl Runner {
     }
 
     fn forget(&mut self, task: TaskId) {
+        fail::fail_point!("agent-forget-before");
         // In this order: a claim that is left is thrown away at the next start, a task that is in
         // neither place could be launched again.
         if self.done.note(task).is_ok() {
+            fail::fail_point!("agent-forget-noted");
             let (claim, record) = (self.parts.layout.claim(task), self.parts.layout.record(task));
             // Moved, not removed: some file systems make new files slowly while others were just
             // removed. A task that was never launched has no folder to keep it in.
@@ -399,7 +427,9 @@ impl Runner {
                 let _ = std::fs::remove_file(claim);
             }
         }
+        fail::fail_point!("agent-forget-moved");
         self.shepherds.say(task, &ToShepherd::Acknowledge);
+        fail::fail_point!("agent-forget-told");
     }
 }
 

@@ -53,6 +53,7 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
     if let Ok(name) = CString::new(format!("gpool {name}")) {
         let _ = rustix::thread::set_name(&name);
     }
+    fail::fail_point!("shepherd-born");
     // Of its own session: no terminal's signals, and no part of the nursery's.
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
@@ -67,6 +68,7 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
     let layout = Layout::new(&launch.state_dir);
     let task = launch.order.task();
     let mut link = Link::new(task, &layout, socket, said)?;
+    fail::fail_point!("shepherd-claim-before");
     match claim(&layout, &launch, boot_id) {
         Ok(Some(claim)) => {
             let mut shepherd = Shepherd {
@@ -174,17 +176,22 @@ impl Shepherd {
 
     /// From the claim to the end.
     fn live(&mut self, context: &[u8], script: Option<&[u8]>) {
+        fail::fail_point!("shepherd-claimed");
         let end = match self.start(context, script) {
             Ok(()) => self.watch(),
             Err(why) => not_started(why),
         };
+        fail::fail_point!("shepherd-ended");
         // A disk without room for a line; the agent hears it, and that is what matters first.
         let noted = self.claim.ended(&end);
+        fail::fail_point!("shepherd-end-noted");
         self.link.say(&FromShepherd::Ended { end: end.clone() });
+        fail::fail_point!("shepherd-end-told");
         if let Some(tree) = &self.tree {
             tree.remove_group();
         }
         self.wait_for_acknowledgement(&end, noted.is_ok());
+        fail::fail_point!("shepherd-acknowledged");
     }
 
     fn wait_for_acknowledgement(&mut self, end: &TaskEnd, noted: bool) {
@@ -251,6 +258,7 @@ impl Shepherd {
         };
         let variables = environment(&self.launch.order, &surroundings);
         let program = Program::prepare(&self.launch, variables, script)?;
+        fail::fail_point!("shepherd-ready");
         self.fork(&program, owner, stdout.as_ref(), stderr.as_ref())
     }
 
@@ -291,6 +299,7 @@ impl Shepherd {
             forked = child::fork(None, || program.run(&setting));
         }
         let pid = forked.map_err(|error| format!("can't make a process: {error}"))?;
+        fail::fail_point!("shepherd-forked");
         self.tree = Some(Tree::new(group, pid));
         self.setup = Some((told_read, pid, Vec::new()));
         Ok(())
@@ -404,11 +413,14 @@ impl Shepherd {
             self.failed = Some(if why.is_empty() { ended } else { why });
             return;
         }
+        fail::fail_point!("shepherd-started");
         let at = now();
         self.started = Some((pid, at));
         // A disk that is full must not end a job that runs.
         let _ = self.claim.started(pid, at);
+        fail::fail_point!("shepherd-start-noted");
         self.link.say(&FromShepherd::Started { pid, at });
+        fail::fail_point!("shepherd-start-told");
         if let Some(limit) = self.launch.order.spec.time_limit {
             self.limit_at = Some(clock::boot_ms().saturating_add(limit.get()));
             self.set_timer();

@@ -131,6 +131,7 @@ impl Program {
                 .enter(setting.born_in_group)
                 .map_err(|error| format!("can't enter the control group of the job: {error}"))?;
         }
+        fail::fail_point!("program-before");
         give_up_privileges(setting)?;
         signal::reset();
         // Only after the user is the job's: becoming another clears it.
