@@ -70,7 +70,7 @@ fn can_be_absent(name: &str) -> bool {
 }
 
 /// Whether a program of that name would be found and may be run.
-fn on_path(name: &str) -> bool {
+pub fn on_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| is_program(&folder.join(name)))
 }

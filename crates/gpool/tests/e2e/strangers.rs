@@ -1,5 +1,5 @@
-//! Process ids are given out again soon, in a namespace that has few of them: strangers get those of
-//! shepherds and jobs that have ended, and none of them is ever signalled.
+//! Process ids are given out again soon, in a namespace that has few of them: strangers get those
+//! of shepherds and jobs that have ended, and none of them is ever signalled.
 
 use std::collections::VecDeque;
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,6 @@
-//! The clock jumps forwards and back and runs fast, for server, agent and shepherds, by libfaketime:
-//! the machine's own clock is everybody's. Jobs measure how long they live by the machine's uptime.
+//! The clock jumps forwards and back and runs fast, for server, agent and shepherds, by
+//! libfaketime: the machine's own clock is everybody's. Jobs measure how long they live by the
+//! machine's uptime.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -90,7 +90,8 @@ pub fn driver(options: &Options, stop: &Stop) -> Result<Outcome> {
     Ok(Outcome::Done { did, figures })
 }
 
-/// Puts a foreign process on a GPU, at moments that have nothing to do with when GPUs are looked at.
+/// Puts a foreign process on a GPU, at moments that have nothing to do with when GPUs are looked
+/// at.
 pub fn rival(options: &Options, stop: &Stop) -> Result<Outcome> {
     let n_rivals = options.amount(12, 3);
     let rig = Rig::up("sim:2xH100-80G", stop)?;

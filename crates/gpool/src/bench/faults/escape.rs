@@ -92,7 +92,7 @@ pub fn processes(options: &Options, stop: &Stop) -> Result<Outcome> {
             })?;
             n_most = n_most.max(last);
             let asked = Instant::now();
-            client.cancel(&[id.clone()]).map_err(Failure::from)?;
+            client.cancel(std::slice::from_ref(&id)).map_err(Failure::from)?;
             stop.until_so("no process is left", || rig.processes_of(&id).is_empty())?;
             over.push(asked.elapsed().as_secs_f64() - GRACE_S);
             rig.ended(&id)?;

@@ -1,6 +1,6 @@
 //! `gpool bench faults`: provokes each fault that one machine can have, on clusters of its own with
-//! real processes, and prints what came of it beside its bar. What is counted is counted: ids, lines
-//! that jobs wrote, exit codes; nothing is taken from what the server says of itself alone.
+//! real processes, and prints what came of it beside its bar. What is counted is counted: ids,
+//! lines that jobs wrote, exit codes; nothing is taken from what the server says of itself alone.
 
 mod clock;
 mod crash;

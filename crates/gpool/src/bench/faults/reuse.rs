@@ -54,7 +54,7 @@ pub fn measure() -> Result<Outcome> {
         Figure::new("pidreuse_wrong", "jobs not said to be lost", n_wrong, "jobs").exactly(0.0),
     ];
     let did = format!(
-        "{n_strangers} strangers with the ids of killed servers, shepherds and jobs, of {ID_MAX} ids"
+        "{n_strangers} strangers with ids of killed servers, shepherds and jobs, of {ID_MAX} ids"
     );
     Ok(Outcome::Done { did, figures })
 }
@@ -99,7 +99,7 @@ pub fn inside(screen: &Screen) -> Result {
         rig.start()?;
         n_wrong += u32::from(rig.ended(&id)?.state != JobState::Lost);
         // Refused, and should do nothing.
-        drop(rig.client().cancel(&[id.clone()]));
+        drop(rig.client().cancel(std::slice::from_ref(&id)));
         drop(rig.client().signal(&[id], "KILL"));
         let next = rig.submit(&shell("exit 3"))?;
         rig.ended(&next)?;

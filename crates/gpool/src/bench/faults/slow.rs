@@ -190,8 +190,8 @@ fn events(rig: &Rig, n_events: u32) -> Result<()> {
     Ok(())
 }
 
-/// Answers beside a job that writes to nowhere, and beside one that writes a line of that many bytes
-/// to its output: both keep a core busy.
+/// Answers beside a job that writes to nowhere, and beside one that writes a line of that many
+/// bytes to its output: both keep a core busy.
 fn endless_line(rig: &Rig, options: &Options, n_asked: u32) -> Result<(Ranked, Ranked, u64)> {
     let n_bytes = u64::from(options.amount(1_000_000_000, 100_000_000));
     let write =
@@ -199,7 +199,7 @@ fn endless_line(rig: &Rig, options: &Options, n_asked: u32) -> Result<(Ranked, R
     let nowhere = rig.submit(&shell(&write(" > /dev/null")))?;
     until_it_runs(rig, &nowhere)?;
     let beside = ask(rig, n_asked)?;
-    rig.client().cancel(&[nowhere.clone()]).map_err(Failure::from)?;
+    rig.client().cancel(std::slice::from_ref(&nowhere)).map_err(Failure::from)?;
     rig.ended(&nowhere)?;
     let line = format!("tr '\\0' x < /dev/zero | head -c {n_bytes}");
     let writes = rig.submit(&shell(&line))?;

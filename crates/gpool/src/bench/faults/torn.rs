@@ -1,5 +1,5 @@
-//! Bits flip in the last 64 KiB of the store's files, and the write-ahead log is cut. A damaged copy
-//! must be refused, or hold exactly what was written: damage may lie where nothing is kept.
+//! Bits flip in the last 64 KiB of the store's files, and the write-ahead log is cut. A damaged
+//! copy must be refused, or hold exactly what was written: damage may lie where nothing is kept.
 
 use std::path::{Path, PathBuf};
 
