@@ -22,6 +22,8 @@ const RETRY_FOR: Duration = Duration::from_secs(10);
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// Before the next try, if the server said that there were too many requests.
 const PAUSE_IF_TOO_MUCH: Duration = Duration::from_secs(1);
+/// Longest address that can be written down; no server takes one.
+const ADDRESS_MAX: usize = 60_000;
 /// Largest answer that is read into memory.
 const ANSWER_MAX: u64 = 1 << 30;
 
@@ -206,7 +208,7 @@ impl Client {
 
     /// Sends a request and hands over the stream that it is answered with.
     pub(crate) fn stream(&self, call: &Call) -> Result<Response<Body>, Error> {
-        let request = self.agent.configure_request(request_of(call, ()));
+        let request = self.agent.configure_request(request_of(call, ())?);
         let request = request.timeout_recv_response(self.timeout).build();
         self.checked(self.agent.run(request))
     }
@@ -234,7 +236,7 @@ impl Client {
         let hung_up = HungUp::default();
         let once = Self::that_hears(&self.socket, Arc::clone(&hung_up));
         let mut body = WhileHeard { body, hung_up };
-        let request = request_of(call, SendBody::from_reader(&mut body));
+        let request = request_of(call, SendBody::from_reader(&mut body))?;
         let request = once.agent.configure_request(request).timeout_global(self.timeout).build();
         let response = self.checked(once.agent.run(request))?;
         understand(&read_all(response)?)
@@ -242,11 +244,11 @@ impl Client {
 
     fn send(&self, call: &Call, left: Option<Duration>) -> Result<Response<Body>, Error> {
         if call.method == Method::GET {
-            let request = self.agent.configure_request(request_of(call, ()));
+            let request = self.agent.configure_request(request_of(call, ())?);
             return self.checked(self.agent.run(request.timeout_global(left).build()));
         }
         let body = call.body.as_deref().unwrap_or_default();
-        let request = self.agent.configure_request(request_of(call, body));
+        let request = self.agent.configure_request(request_of(call, body)?);
         self.checked(self.agent.run(request.timeout_global(left).build()))
     }
 
@@ -271,10 +273,8 @@ impl Client {
         let bytes = read_all(response)?;
         match json::read::<Problem>(&bytes) {
             Ok(problem) => Err(Error::Problem(problem)),
-            // Said by the one who reads HTTP there, before anybody who knows of problems.
             Err(_) if matches!(status.as_u16(), 414 | 431) => {
-                let what = "the request's address and headers are more than the server takes";
-                Err(Error::Problem(Problem::new(catalogue::HEADERS_TOO_LARGE, what)))
+                Err(Error::Problem(headers_too_large()))
             }
             Err(_) => Err(Error::BadAnswer { why: format!("HTTP {status} without a problem") }),
         }
@@ -324,12 +324,22 @@ impl Client {
     }
 }
 
-fn request_of<B>(call: &Call, body: B) -> Request<B> {
-    let mut request = Request::builder().method(call.method.clone()).uri(call.uri());
+fn request_of<B>(call: &Call, body: B) -> Result<Request<B>, Error> {
+    let uri = call.uri();
+    if uri.len() > ADDRESS_MAX {
+        return Err(Error::Problem(headers_too_large()));
+    }
+    let mut request = Request::builder().method(call.method.clone()).uri(uri);
     for (name, value) in &call.headers {
         request = request.header(*name, value);
     }
-    request.body(body).expect("names are fixed, and values were escaped or checked")
+    Ok(request.body(body).expect("names are fixed, and values were escaped or checked"))
+}
+
+/// Said by whoever reads HTTP there, before anybody who knows of problems; or here.
+fn headers_too_large() -> Problem {
+    let what = "the request's address and headers are more than the server takes";
+    Problem::new(catalogue::HEADERS_TOO_LARGE, what)
 }
 
 fn read_all(response: Response<Body>) -> Result<Vec<u8>, Error> {

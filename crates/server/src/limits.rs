@@ -17,8 +17,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 256,
-            // Twice what 64 clients that submit one by one are meant to come to.
-            requests: 10_000,
+            // Four times what 64 clients that submit one by one are meant to come to.
+            requests: 20_000,
             // What one bulk submission may have, and half of what the server keeps in memory.
             jobs: 1_000_000,
         }

@@ -2,7 +2,7 @@
 //! listens, and stops without ending what runs.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
@@ -263,11 +263,12 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("can't make the folder {}", folder.display()))?;
     }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("can't replace {}", path.display()));
-        }
-        Ok(()) | Err(_) => {}
+    match path.symlink_metadata() {
+        Ok(about) if about.file_type().is_socket() => std::fs::remove_file(path)
+            .with_context(|| format!("can't replace {}", path.display()))?,
+        Ok(_) => bail!("{} is there and is no socket: give --socket another path", path.display()),
+        // There is none; whatever else it is, listening there will say.
+        Err(_) => {}
     }
     let listener =
         UnixListener::bind(path).with_context(|| format!("can't listen on {}", path.display()))?;

@@ -283,6 +283,15 @@ fn a_state_folder_that_others_may_write_to_is_refused() {
 }
 
 #[test]
+fn a_file_in_place_of_the_socket_is_left_alone() {
+    let cluster = Cluster::unstarted(&["--devices", "none"]);
+    std::fs::write(cluster.socket(), "precious").unwrap();
+    let ran = cluster.gpool(["up", "--foreground", "--devices", "none"]);
+    ran.refused(1, &["is no socket", "--socket"]);
+    assert_eq!(std::fs::read_to_string(cluster.socket()).unwrap(), "precious");
+}
+
+#[test]
 fn links_raced_into_the_folder_of_a_run_reach_nothing() {
     let Some(cluster) = cluster() else { return };
     let precious = cluster.path("precious");

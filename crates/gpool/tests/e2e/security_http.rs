@@ -64,6 +64,16 @@ fn a_line_of_a_gigabyte_goes_through_in_pieces() {
 }
 
 #[test]
+fn a_question_that_is_too_long_is_told_so_in_words() {
+    let cluster = Cluster::new("none");
+    for length in [20_000, 90_000] {
+        let name = "x".repeat(length);
+        cluster.gpool(["queue", "--user", &name]).refused(2, &["headers", "GP0111"]);
+    }
+    cluster.gpool(["help", "GP0111"]).ok();
+}
+
+#[test]
 fn a_crowd_of_half_requests_keeps_nobody_waiting_and_takes_no_memory() {
     let cluster = Cluster::new("none");
     let http = Http::new(&cluster);

@@ -126,6 +126,72 @@ fn each_route_takes_from_each_caller_what_the_table_says() {
 }
 
 #[test]
+fn no_route_shows_a_stranger_what_belongs_to_another() {
+    let Some(cluster) = cluster() else { return };
+    let secret = "canary-2d7f";
+    let folder = cluster.path(secret);
+    std::fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::chown(&folder, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+    let owner = Http::of_user(&cluster, SOMEBODY);
+    let mut events = Http::of_user(&cluster, NOBODY).events(None);
+    let job = |more: Value| {
+        let mut job = json!({
+            "command": ["sh", "-c", format!("echo {secret}; sleep 1000")], "name": secret,
+            "note": secret, "directory": folder, "environment": {"A": secret},
+        });
+        job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = owner.post("/api/v1/jobs", &job);
+        assert!(answer.status == 201 && answer.body.contains(secret), "{answer:?}");
+        answer.json()["id"].as_str().unwrap().to_owned()
+    };
+    // One that runs, one that waits, one that could not be started, one that has ended.
+    let running = job(json!({"gpus": "2"}));
+    let waiting = job(json!({"gpus": "1", "stdin": format!("/{secret}")}));
+    let failed = job(json!({"command": [format!("/no/{secret}")]}));
+    let ended = job(json!({"command": ["true"], "stdout": "out", "after": []}));
+    cluster.until_is(&running, "running");
+    cluster.until_ended(&ended);
+    let job = cluster.until_ended(&failed);
+    assert!(job.cause_text.is_some_and(|text| text.contains(secret)));
+    let stranger = Http::of_user(&cluster, NOBODY);
+    let open = ROUTES.iter().filter(|row| row.method == "GET" && row.role == Role::Everybody);
+    let mut n_asked = 0;
+    for route in open.filter(|route| !route.path.ends_with("/events")) {
+        for id in [&running, &waiting, &failed, &ended] {
+            let path = route.path.replace("{id}", id).replace("{name}", "lab1");
+            for query in ["", "?state=all", "?state=all&user=65533"] {
+                if !query.is_empty() && route.path != "/api/v1/jobs" {
+                    continue;
+                }
+                let answer = stranger.get(&format!("{path}{query}"));
+                assert_eq!(answer.status, 200, "{path}: {answer:?}");
+                // The cluster itself is not called so, only what is in it.
+                let said = answer.body.replace(cluster.path("").to_str().unwrap(), "");
+                assert!(!said.contains(secret), "{path}{query}: {said}");
+                n_asked += 1;
+            }
+        }
+    }
+    assert!(n_asked > 40, "{n_asked}");
+    // Nor by guessing, by what is refused, or by what is watched.
+    let guess = format!("/api/v1/jobs?state=all&name={secret}");
+    assert_eq!(stranger.get(&guess).json()["items"], json!([]));
+    for action in ["cancel", "hold", "release"] {
+        let path = format!("/api/v1/jobs/{running}/{action}");
+        let answer = stranger.send("POST", &path, &[], b"");
+        assert!(answer.status == 403 && !answer.body.contains(secret), "{answer:?}");
+    }
+    let last = cluster.submit(["--", "true"]);
+    loop {
+        let (_, event) = crate::http::next_event(&mut events);
+        assert!(!event.to_string().contains(secret), "{event}");
+        if event["job"] == *last {
+            break;
+        }
+    }
+}
+
+#[test]
 fn nothing_in_a_request_makes_somebody_else_of_its_sender() {
     let Some(cluster) = cluster() else { return };
     let http = Http::of_user(&cluster, NOBODY);
