@@ -1,11 +1,294 @@
-//! `cargo xtask fuzz`: every parser of what users send, for a while each.
+//! `cargo xtask fuzz`: every parser of what users send, for a while each, by a fuzzer that sees
+//! which code an input reaches. It needs a C++ compiler and nothing else: the compiler's own passes
+//! count what is reached, and `libfuzzer-sys` brings the fuzzer. What a nightly compiler would add
+//! is the address sanitizer, which finds little where nothing is `unsafe`.
 
-use anyhow::bail;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+use std::time::Instant;
 
-/// Runs the fuzz targets.
+use anyhow::{Context, bail};
+use cargo_metadata::MetadataCommand;
+
+use crate::{need, step};
+
+const PACKAGE: &str = "gpool-fuzz";
+
+/// How long each target runs unless said.
+const SECONDS: u32 = 60;
+
+/// Seconds that one input may take.
+const PATIENCE: u32 = 20;
+
+/// Megabytes that one target may use.
+const MEMORY: u32 = 2048;
+
+/// Bytes of the longest input: enough for two of anything.
+const INPUT_MAX: u32 = 4096;
+
+/// What `cargo fuzz` builds with, as far as a stable compiler has it.
+const FLAGS: &[&str] = &[
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+
+/// Builds the targets and runs them, as many at a time as there are processors.
 ///
 /// # Errors
-/// If an argument is not known, or cargo cannot be started.
+/// If an argument is not known, something that the build needs is missing, or a file can't be
+/// written.
 pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
-    bail!("there are no fuzz targets yet: {arguments:?}")
+    let known = targets()?;
+    let (seconds, targets) = asked(arguments, &known)?;
+    need::provide()?;
+    if !need::on_path("c++") {
+        bail!("the fuzzer's runtime needs a C++ compiler\n  try  apt-get install g++");
+    }
+    let Some(programs) = build()? else { return Ok(false) };
+    step::announce(&format!("{} fuzz targets, {seconds} seconds each", targets.len()));
+    println!("{}", Row::HEAD);
+    let n_at_once = thread::available_parallelism().map_or(1, usize::from);
+    let left = Mutex::new(targets.into_iter());
+    let next = || left.lock().ok().and_then(|mut left| left.next());
+    let work = || -> anyhow::Result<bool> {
+        let mut is_clean = true;
+        while let Some(target) = next() {
+            let program = programs.get(&target).with_context(|| format!("{target} was built"))?;
+            is_clean &= fuzz(&target, program, seconds)?;
+        }
+        Ok(is_clean)
+    };
+    let results: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..n_at_once).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("no worker panics")).collect()
+    });
+    results.into_iter().try_fold(true, |is_clean, result| Ok(is_clean & result?))
+}
+
+/// The names of all targets.
+fn targets() -> anyhow::Result<Vec<String>> {
+    let metadata = MetadataCommand::new()
+        .manifest_path(step::root().join("Cargo.toml"))
+        .no_deps()
+        .exec()
+        .context("reading cargo metadata")?;
+    let package = metadata.packages.iter().find(|package| package.name.as_str() == PACKAGE);
+    let package = package.with_context(|| format!("there is no package {PACKAGE}"))?;
+    let programs = package.targets.iter().filter(|target| target.is_bin());
+    Ok(programs.map(|target| target.name.clone()).collect())
+}
+
+/// For how long to fuzz, and what.
+fn asked(arguments: &[&str], known: &[String]) -> anyhow::Result<(u32, Vec<String>)> {
+    let mut seconds = SECONDS;
+    let mut targets = Vec::new();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if *word == "--seconds" {
+            let number = words.next().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
+            seconds = number.context("--seconds needs a number of at least 1")?;
+        } else if known.iter().any(|target| target == word) {
+            targets.push((*word).to_owned());
+        } else {
+            bail!("there is no fuzz target {word:?}; there are {}", known.join(", "));
+        }
+    }
+    if targets.is_empty() {
+        targets = known.to_vec();
+    }
+    Ok((seconds, targets))
+}
+
+/// Builds all targets; `None` if that fails. Naming the platform keeps the flags from what runs
+/// while building.
+fn build() -> anyhow::Result<Option<BTreeMap<String, PathBuf>>> {
+    let platform = host()?;
+    let folder = folder();
+    let mut command = step::cargo(&["build", "--locked", "--profile", "fuzz", "--bins"]);
+    command.args(["--package", PACKAGE, "--target", &platform]);
+    command.arg("--target-dir").arg(&folder).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"));
+    if !step::succeeds("build of the fuzz targets", command)? {
+        return Ok(None);
+    }
+    let programs = folder.join(platform).join("fuzz");
+    Ok(Some(targets()?.into_iter().map(|name| (name.clone(), programs.join(name))).collect()))
+}
+
+/// The platform of the compiler, as it calls it.
+fn host() -> anyhow::Result<String> {
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+    let output = step::command(compiler, &["-vV"]).output().context("starting rustc")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not say what it runs on")?.to_owned())
+}
+
+/// Where everything of this command is kept: programs, inputs, logs.
+fn folder() -> PathBuf {
+    step::root().join("target/fuzz")
+}
+
+/// Runs one target and prints its line; whether nothing was found.
+fn fuzz(target: &str, program: &Path, seconds: u32) -> anyhow::Result<bool> {
+    let folder = folder();
+    let found = folder.join("found").join(target);
+    let inputs = folder.join("corpus").join(target);
+    for folder in [&found, &inputs] {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    }
+    let log = folder.join(format!("{target}.log"));
+    let file = File::create(&log).with_context(|| format!("making {}", log.display()))?;
+    let began = Instant::now();
+    let status = command(target, program, seconds, &found, &inputs)
+        .stdout(file.try_clone().context("sharing the log")?)
+        .stderr(file)
+        .status()
+        .with_context(|| format!("starting {}", program.display()))?;
+    let said = fs::read(&log).with_context(|| format!("reading {}", log.display()))?;
+    let said = String::from_utf8_lossy(&said);
+    let row = Row::read(&said);
+    println!("{}", row.line(target, began.elapsed().as_secs(), status.success()));
+    if !status.success() {
+        println!("{}", report(target, &said, &log));
+    }
+    Ok(status.success())
+}
+
+/// Where targets make files: in memory where that is possible, since each input may be one.
+fn scratch() -> PathBuf {
+    let shared = Path::new("/dev/shm");
+    if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() }
+}
+
+/// The fuzzer's command line. New inputs go to its own folder: those of the repository are chosen
+/// by people.
+fn command(target: &str, program: &Path, seconds: u32, found: &Path, inputs: &Path) -> Command {
+    let mut command = step::command(program, &["-print_final_stats=1", "-reload=0"]);
+    command.env("TMPDIR", scratch()).env("RUST_BACKTRACE", "0");
+    command.arg(format!("-max_total_time={seconds}"));
+    command.arg(format!("-timeout={PATIENCE}"));
+    command.arg(format!("-rss_limit_mb={MEMORY}"));
+    command.arg(format!("-max_len={INPUT_MAX}"));
+    command.arg(format!("-artifact_prefix={}/", found.display()));
+    let sources = step::root().join("fuzz");
+    let words = sources.join("dictionaries").join(target);
+    if words.exists() {
+        command.arg(format!("-dict={}", words.display()));
+    }
+    command.arg(inputs);
+    for place in ["corpus", "regressions"] {
+        let kept = sources.join(place).join(target);
+        if kept.exists() {
+            command.arg(kept);
+        }
+    }
+    command
+}
+
+/// What is wrong, and how to see it again.
+fn report(target: &str, said: &str, log: &Path) -> String {
+    let is_told = |line: &&str| line.contains("panicked at") || line.starts_with("==");
+    let first = said.lines().position(|line| is_told(&line)).unwrap_or(0);
+    let what = said.lines().skip(first).take(5).map(|line| format!("    {line}\n"));
+    let mut text: String = what.collect();
+    text.push_str(&format!("    …  all of it: {}\n", log.display()));
+    let written = said.lines().find_map(|line| line.split_once("Test unit written to "));
+    if let Some((_, input)) = written {
+        let again = format!("cargo run --package {PACKAGE} --bin {target} -- {input}");
+        text.push_str(&format!("  again: {again}\n"));
+        text.push_str(&format!("  keep:  cp {input} fuzz/regressions/{target}/\n"));
+    }
+    text
+}
+
+/// What a run came to, as the fuzzer says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Row {
+    n_runs: String,
+    per_second: String,
+    edges: String,
+    inputs: String,
+}
+
+impl Row {
+    const HEAD: &str = "target           runs   runs/s    edges   inputs  seconds  found";
+
+    fn read(said: &str) -> Self {
+        let stat = |name: &str| {
+            let of = |line: &str| line.strip_prefix(name).map(|rest| rest.trim().to_owned());
+            said.lines().rev().find_map(of).unwrap_or_else(|| "-".to_owned())
+        };
+        // #4096  REDUCE cov: 312 ft: 900 corp: 77/1234b lim: 43 …
+        let word = |name: &str| {
+            let mut lines = said.lines().rev().filter(|line| line.starts_with('#'));
+            let rest = lines.find_map(|line| line.split_once(name).map(|(_, rest)| rest));
+            let word = rest.and_then(|rest| rest.split([' ', '/']).next());
+            word.unwrap_or("-").to_owned()
+        };
+        Self {
+            n_runs: stat("stat::number_of_executed_units:"),
+            per_second: stat("stat::average_exec_per_sec:"),
+            edges: word(" cov: "),
+            inputs: word(" corp: "),
+        }
+    }
+
+    fn line(&self, target: &str, seconds: u64, is_clean: bool) -> String {
+        let Self { n_runs, per_second, edges, inputs } = self;
+        let found = if is_clean { "nothing" } else { "CRASH" };
+        format!(
+            "{target:<10} {n_runs:>10} {per_second:>8} {edges:>8} {inputs:>8} {seconds:>8}  {found}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_targets_and_others_are_refused() {
+        let known = targets().expect("the workspace can be read");
+        assert!(known.iter().any(|target| target == "job"), "{known:?}");
+        assert_eq!(asked(&[], &known).ok(), Some((SECONDS, known.clone())));
+        let some = asked(&["--seconds", "5", "job"], &known).ok();
+        assert_eq!(some, Some((5, vec!["job".to_owned()])));
+        for wrong in [&["--seconds"][..], &["--seconds", "0"], &["nothing"]] {
+            assert!(asked(wrong, &known).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_tells_what_the_fuzzer_said_last() {
+        let said = "#2\tINITED cov: 8 ft: 8 corp: 1/1b exec/s: 0 rss: 27Mb\n\
+                    #79\tREDUCE cov: 11 ft: 12 corp: 4/51b lim: 778 exec/s: 0 rss: 27Mb\n\
+                    Done 90 runs in 2 second(s)\n\
+                    stat::number_of_executed_units: 90\nstat::average_exec_per_sec:     45\n";
+        let row = Row::read(said);
+        let line = "job                90       45       11        4        2  nothing";
+        assert_eq!(row.line("job", 2, true), line);
+        assert_eq!(Row::read("killed").line("job", 2, false).matches(" -").count(), 4);
+    }
+
+    #[test]
+    fn a_crash_is_told_with_the_command_that_shows_it_again() {
+        let said = "INFO: Seed: 1\nthread '<unnamed>' panicked at a.rs:1:1:\nno way\n\
+                    Test unit written to /x/found/job/crash-1\n";
+        let text = report("job", said, Path::new("/x/job.log"));
+        assert!(text.starts_with("    thread '<unnamed>' panicked at a.rs:1:1:\n    no way\n"));
+        assert!(
+            text.contains("--package gpool-fuzz --bin job -- /x/found/job/crash-1\n"),
+            "{text}"
+        );
+        assert!(text.contains("cp /x/found/job/crash-1 fuzz/regressions/job/\n"));
+    }
 }

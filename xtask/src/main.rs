@@ -20,7 +20,7 @@ usage: cargo xtask <command>
 
   test    install what the tests need and run all of them
   check   format, lints, documentation, layering, tidiness, dependencies
-  ci      check, then test: what must pass before a change is merged
+  ci      check, fuzz, then test: what must pass before a change is merged
   sim     simulate with faults; `cargo xtask sim --help` lists its options
   kill    kill -9 the real binary under load, [--rounds N] [--seed N]
   fuzz    fuzz every parser of what users send, [--seconds N] [TARGET]…
@@ -70,10 +70,16 @@ fn check() -> anyhow::Result<Vec<&'static str>> {
     Ok(failed)
 }
 
-/// The checks and the tests. The tests run even if a check fails, so that one run tells all that
-/// is wrong, and come last, so that their summary is the last line.
+/// The checks, the fuzzers and the tests. The tests run even if a check fails, so that one run
+/// tells all that is wrong, and come last, so that their summary is the last line.
 fn ci() -> anyhow::Result<bool> {
-    let failed = check()?;
+    let mut failed = check()?;
+    if !fuzz::run(&[]).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        false
+    }) {
+        failed.push("fuzz");
+    }
     let summary = test::run()?;
     say_failed(&failed);
     println!("\n{summary}");

@@ -16,10 +16,11 @@ struct Program {
     can_be_absent: bool,
 }
 
-/// The C compiler builds the bundled SQLite; tests run scripts under bash, as jobs do, and move the
-/// clock by faketime's library.
+/// The C compiler builds the bundled SQLite, that of C++ the fuzzer's runtime; tests run scripts
+/// under bash, as jobs do, and move the clock by faketime's library.
 const PROGRAMS: &[Program] = &[
     Program { name: "cc", package: "gcc", can_be_absent: false },
+    Program { name: "c++", package: "g++", can_be_absent: true },
     Program { name: "bash", package: "bash", can_be_absent: false },
     Program { name: "faketime", package: "faketime", can_be_absent: true },
 ];

@@ -1,0 +1,145 @@
+//! What the command line reads: its words, scripts with their directives, settings, names of jobs
+//! and devices, moments. And what it does to text from elsewhere before a terminal sees it.
+
+use clap::Parser as _;
+use gpool::args::values;
+use gpool::caller::Variable;
+use gpool::cli::Cli;
+use gpool::config::Config;
+use gpool::directives;
+use gpool::failure::Failure;
+use gpool::flags;
+use gpool::reference::Reference;
+use gpool::render::clock::Clock;
+use gpool::render::safe::{safe, safe_json};
+use gpool::script::Script;
+use gpool::usage;
+use gpool_wire::Time;
+use gpool_wire::check;
+
+use crate::input::{are_shown, choose, is_said, is_shown, text};
+
+/// Tries them.
+pub fn check(input: &[u8]) {
+    let Some((parser, rest)) = choose(input, 10) else { return };
+    if parser < 2 {
+        return script(rest);
+    }
+    let Some(text) = text(rest) else { return };
+    match parser {
+        2 => words(text),
+        3 => variable(text),
+        4 => settings(text),
+        5 => references(text),
+        6 => devices(text),
+        7 => moment(text),
+        8 => environment(text),
+        _ => shown(text),
+    }
+}
+
+/// What a failure prints can be printed.
+fn is_failure(failure: &Failure) {
+    let text = failure.text(false);
+    assert!(text.starts_with("error: ") && text.ends_with('\n'), "{text}");
+    assert!(text.chars().count() <= 8000, "{} bytes are said: {text:.200}…", text.len());
+    are_shown(&text);
+    assert_ne!(failure.exit().0, 0);
+    let json = failure.json();
+    are_shown(&json);
+    let _: serde_json::Value = serde_json::from_str(&json).expect("it is one JSON document");
+}
+
+/// A script that is taken here is taken by the server as well.
+fn script(bytes: &[u8]) {
+    let script = match Script::check("train.sh", bytes.to_vec()) {
+        Ok(script) => script,
+        Err(failure) => return is_failure(&failure),
+    };
+    if let Err(failure) = flags::from_directives(&script) {
+        is_failure(&failure);
+        assert!(failure.what().starts_with("train.sh:"), "{}", failure.what());
+    }
+    let _ = directives::foreign(bytes);
+    let written = script.written();
+    assert_eq!(written.text.is_some(), std::str::from_utf8(bytes).is_ok());
+    check::Script::new(&written.name, bytes.to_vec()).expect("the server takes it too");
+}
+
+/// A line for each word.
+fn words(text: &str) {
+    let words: Vec<&str> = std::iter::once("gpool").chain(text.split('\n')).collect();
+    if let Err(error) = Cli::try_parse_from(words)
+        && error.use_stderr()
+    {
+        is_failure(&usage::failure(&error, None));
+    }
+}
+
+fn variable(text: &str) {
+    let Some((name, value)) = text.split_once('=') else { return };
+    let variable = (format!("GPOOL_SUBMIT_{name}"), value.to_owned());
+    if let Err(failure) = flags::from_variables(std::iter::once(variable)) {
+        is_failure(&failure);
+    }
+}
+
+fn settings(text: &str) {
+    if let Err(failure) = Config::parse(text, "gpool.toml") {
+        is_failure(&failure);
+        assert!(failure.what().starts_with("gpool.toml:"), "{}", failure.what());
+    }
+}
+
+fn references(text: &str) {
+    match Reference::list(text) {
+        Ok(references) => {
+            let printed: Vec<String> = references.iter().map(Reference::to_string).collect();
+            assert_eq!(Reference::list(&printed.join(",")).as_ref(), Ok(&references), "{text:?}");
+        }
+        Err(error) => is_said(&error.to_string()),
+    }
+}
+
+fn devices(text: &str) {
+    match values::devices(text) {
+        Ok(devices) => {
+            assert!(devices.len() <= 4096, "{} devices", devices.len());
+            assert_eq!(values::devices(&devices.join(",")).ok(), Some(devices));
+        }
+        Err(failure) => is_failure(&failure),
+    }
+}
+
+fn moment(text: &str) {
+    let now: Time = "2026-11-20T15:30:00Z".parse().expect("this is how a moment is written");
+    let clock = Clock::new(true);
+    match clock.read(text, now) {
+        Ok(moment) => is_shown(&clock.second(moment, now)),
+        Err(why) => is_said(&why),
+    }
+}
+
+fn environment(text: &str) {
+    match text.parse::<Variable>() {
+        Ok(variable) => {
+            let value = variable.value.as_ref().map(|value| format!("={value}"));
+            assert_eq!(format!("{}{}", variable.name, value.unwrap_or_default()), text);
+        }
+        Err(why) => is_said(&why),
+    }
+}
+
+/// No terminal obeys it, and what can be shown as it is stays as it is.
+fn shown(text: &str) {
+    let once = safe(text).into_owned();
+    is_shown(&once);
+    assert_eq!(safe(&once), once);
+    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        assert_eq!(once, text);
+    }
+    let document = serde_json::to_string(text).expect("text is JSON");
+    let escaped = safe_json(&document);
+    is_shown(&escaped);
+    assert_eq!(serde_json::from_str::<String>(&escaped).expect("it is JSON still"), text);
+}
