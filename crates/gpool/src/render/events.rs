@@ -1,9 +1,13 @@
 //! Events as lines: `gpool events`.
 
-use gpool_wire::{Event, EventKind};
+use std::collections::BTreeMap;
+
+use gpool_model::DeviceState;
+use gpool_wire::{Event, EventKind, Gpu};
 
 use super::safe::safe;
 use super::view::View;
+use super::why::device_state;
 use super::words::state;
 
 /// One event as a line; nothing for one of a kind that this version does not know.
@@ -18,6 +22,48 @@ pub fn line(event: &Event, view: &View<'_>) -> Option<String> {
         EventKind::Resync => "some events were missed".to_owned(),
         EventKind::Other => return None,
     };
-    let time = view.clock.second(event.time, view.now);
-    Some(format!("{time}  {}", safe(&what)))
+    Some(at(event, &what, view))
+}
+
+/// The same moment, with what the reader finds changed about GPUs.
+#[must_use]
+pub fn at(event: &Event, what: &str, view: &View<'_>) -> String {
+    format!("{}  {}", view.clock.second(event.time, view.now), safe(what))
+}
+
+/// What was last said of each GPU, by node and index. That a job begins or ends on one is told by
+/// the job's own events.
+#[derive(Debug, Default)]
+pub struct GpusSaid(BTreeMap<(String, u32), String>);
+
+impl GpusSaid {
+    /// What of these has not been said yet, a line each.
+    pub fn news(&mut self, gpus: &[Gpu]) -> Vec<String> {
+        let mut news = Vec::new();
+        for gpu in gpus {
+            let now = trouble(gpu);
+            let before = self.0.insert((gpu.node.clone(), gpu.index), now.clone());
+            if before.unwrap_or_default() != now {
+                let now = if now.is_empty() { "nothing is wrong any more" } else { &now };
+                news.push(format!("GPU {} of {}: {now}", gpu.index, gpu.node));
+            }
+        }
+        news
+    }
+}
+
+/// What keeps a device from jobs, or who is on it besides; empty if nothing.
+fn trouble(gpu: &Gpu) -> String {
+    if let Some(why) = &gpu.health_why {
+        return format!("{}, {why}", device_state(gpu.state));
+    }
+    if let Some(process) = gpu.unmanaged.first().or(gpu.strays.first()) {
+        let name = process.name.as_deref().unwrap_or("a process");
+        let whose = process.user.as_ref().map(|user| format!(" of {user}")).unwrap_or_default();
+        return format!("used by {name}{whose} (pid {}), which was not given it", process.pid);
+    }
+    match gpu.state {
+        DeviceState::Drained => device_state(gpu.state).to_owned(),
+        _ => String::new(),
+    }
 }

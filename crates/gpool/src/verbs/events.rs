@@ -6,7 +6,7 @@ use gpool_wire::{Event, EventKind};
 use crate::args::values::{References, references};
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::render::events::line;
+use crate::render::events::{GpusSaid, at, line};
 use crate::render::json;
 use crate::resolve::{self, Scope};
 use crate::session::Session;
@@ -55,6 +55,9 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
     if n_left == 0 {
         return Ok(Exit::OK);
     }
+    // What of GPUs was known before is no news.
+    let mut gpus = GpusSaid::default();
+    gpus.news(&client.gpus()?.items);
     for event in client.events(args.after.clone())? {
         let event = event?;
         if !is_wanted(&event) {
@@ -62,8 +65,15 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
         }
         match args.output.or_json(session.global.json) {
             super::PageFormat::Text => {
-                let Some(line) = line(&event, &session.view()) else { continue };
-                session.screen.data(&format!("{line}\n"))?;
+                let news = match &event.kind {
+                    EventKind::NodeChanged { .. } => gpus.news(&client.gpus()?.items),
+                    _ => Vec::new(),
+                };
+                let Some(usual) = line(&event, &session.view()) else { continue };
+                let told: Vec<String> =
+                    news.iter().map(|what| at(&event, what, &session.view())).collect();
+                let lines = if told.is_empty() { usual } else { told.join("\n") };
+                session.screen.data(&format!("{lines}\n"))?;
             }
             super::PageFormat::Json | super::PageFormat::Jsonl => {
                 session.screen.data(&json::line(&event))?;

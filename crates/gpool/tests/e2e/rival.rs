@@ -44,10 +44,10 @@ impl Drop for Rival {
 #[test]
 fn a_rival_is_told_of_and_nothing_more_is_placed_there() {
     let (cluster, mut driver) = nvml::cluster();
-    let events = cluster.start(["events", "-n", "1"]);
+    let events = cluster.start(["events", "-n", "2"]);
     let events = std::thread::spawn(move || events.end());
     let mut rival = Rival::new();
-    // Only an event that comes after the command listens is told, so it is provoked until it is.
+    // Only what comes after the command listens is told, so it is provoked until it is.
     until_so("an event tells of it", || {
         rival.takes(&mut driver, 1);
         cluster.until_gpu_is(1, "unmanaged");
@@ -55,7 +55,8 @@ fn a_rival_is_told_of_and_nothing_more_is_placed_there() {
         cluster.until_gpu_is(1, "free");
         events.is_finished()
     });
-    assert!(events.join().unwrap().ok().contains("node lab1 changed"));
+    let told = events.join().unwrap().ok();
+    assert!(told.contains("GPU 1 of lab1: used by sleep"), "{told}");
     rival.takes(&mut driver, 1);
     let seen = cluster.until_gpu_is(1, "unmanaged").unmanaged.swap_remove(0);
     assert_eq!((seen.pid, seen.memory), (rival.0.id(), Some(7 << 30)));

@@ -180,6 +180,22 @@ fn events_as_lines() {
     assert_snapshot!(lines.into_iter().flatten().collect::<Vec<_>>().join("\n"));
 }
 
+#[test]
+fn what_is_new_of_gpus_is_said_once() {
+    let mut said = events::GpusSaid::default();
+    let mut gpus = things::gpus();
+    assert_snapshot!(said.news(&gpus).join("\n"));
+    assert_eq!(said.news(&gpus), Vec::<String>::new());
+    for gpu in &mut gpus {
+        gpu.health_why = None;
+        gpu.unmanaged.clear();
+        gpu.strays.clear();
+    }
+    let news = said.news(&gpus);
+    assert!(news.iter().all(|line| line.ends_with("nothing is wrong any more")), "{news:?}");
+    assert!(!news.is_empty());
+}
+
 /// Whether a terminal would obey something in it.
 fn is_raw(text: &str) -> bool {
     text.chars()
