@@ -2,6 +2,7 @@
 //! many requests wait.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ pub enum Presence {
 pub(crate) struct Absence {
     tell: Option<Arc<dyn Fn(Presence) + Send + Sync>>,
     state: Arc<Mutex<State>>,
+    /// Whether anybody has ever answered.
+    was_there: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +44,12 @@ impl fmt::Debug for Absence {
 
 impl Absence {
     pub(crate) fn telling(tell: impl Fn(Presence) + Send + Sync + 'static) -> Self {
-        Self { tell: Some(Arc::new(tell)), state: Arc::default() }
+        Self { tell: Some(Arc::new(tell)), ..Self::default() }
+    }
+
+    /// Whether a server that is not there is one that went away, and somebody wants to be told.
+    pub(crate) fn is_missed(&self) -> bool {
+        self.tell.is_some() && self.was_there.load(Ordering::Relaxed)
     }
 
     /// A request found nobody.
@@ -63,6 +71,7 @@ impl Absence {
 
     /// A request was answered.
     pub(crate) fn back(&self) {
+        self.was_there.store(true, Ordering::Relaxed);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Told = std::mem::take(&mut *state) {
             self.say(Presence::Back);

@@ -301,7 +301,7 @@ impl Client {
         mut attempt: impl FnMut(Option<Duration>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let began = Instant::now();
-        let mut was_there = false;
+        let mut was_there = self.absence.is_missed();
         loop {
             let left = self.timeout.map(|limit| limit.saturating_sub(began.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {

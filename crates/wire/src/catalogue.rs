@@ -105,7 +105,8 @@ catalogue! {
         "No gpool server answers on any of the sockets that were tried: that of --server, \
          GPOOL_SERVER or GPOOL_SOCKET if given; else your own ($XDG_RUNTIME_DIR/gpool/api.sock) \
          and the machine's (/run/gpool/api.sock). `gpool up` starts one; `gpool doctor` looks for \
-         the cause. Jobs that run go on without a server.";
+         the cause. Jobs that run go on without a server: `gpool queue` lists them, and `gpool logs` \
+         shows what they have written.";
     SHUTTING_DOWN = 302, EXIT_UNREACHABLE, 503, "the server is stopping",
         "The server was told to stop and takes no more requests. Jobs that run go on. `gpool up` \
          starts it again.";
@@ -187,7 +188,8 @@ catalogue! {
          new job would never start. --after end:ID accepts any end, --after fail:ID a failure.";
     INTERNAL = 900, EXIT_OTHER, 500, "the server failed",
         "The server met an error of its own. What was asked may or may not have been done: look \
-         before you ask again. The server's log has more; please report it with `gpool doctor`.";
+         before you ask again. The server's log has more; please report it with what `gpool \
+         debug dump` writes.";
     STORAGE_FULL = 907, EXIT_OTHER, 507, "the server can't store more",
         "The disk of the server's state directory is full, or a limit of its file system is \
          reached. Nothing was changed. Running jobs go on; free some space and try again.";

@@ -52,8 +52,9 @@ pub fn run(args: &LogsArgs, session: &Session) -> Result {
         .map_err(|why| Failure::new(catalogue::INVALID, format!("--since: {why}")))?;
     let stream = if args.stderr { LogStream::Stderr } else { LogStream::Stdout };
     let query = LogQuery { stream, follow: args.follow, since, tail: args.tail, attempt: None };
-    match session.listener().and_then(|client| Ok(client.ready().map(|()| client)?)) {
+    match session.client().and_then(|client| Ok(client.ready().map(|()| client)?)) {
         Ok(client) => {
+            let client = if args.follow { session.patient(client) } else { client };
             let (id, attempt) = resolve::one(&client, &args.job, session.me())?;
             let query = LogQuery { attempt, ..query };
             let mut out = std::io::stdout().lock();
