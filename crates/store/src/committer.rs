@@ -148,6 +148,9 @@ impl Work {
                 }
                 Err(error) => self.failed = Some(error),
             }
+            if self.failed.is_none() {
+                self.store.prune();
+            }
         }
         if let Some(error) = &self.failed {
             for _ in &group[n_done..] {

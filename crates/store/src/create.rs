@@ -10,7 +10,7 @@ use crate::error::OpenError;
 use crate::file;
 use crate::head::Head;
 use crate::mark::Mark;
-use crate::schema::{APPLICATION_ID, MIGRATIONS, migrate};
+use crate::schema::{APPLICATION_ID, Migration, migrate};
 
 /// The files of a store.
 pub struct Paths {
@@ -73,7 +73,7 @@ pub fn fresh_database(path: &Path) -> Result<Connection, OpenError> {
 }
 
 /// Makes a new, empty store.
-pub fn create(paths: &Paths) -> Result<(), OpenError> {
+pub fn create(paths: &Paths, migrations: &[Migration]) -> Result<(), OpenError> {
     fail::fail_point!("store-create-begin");
     let temporary = Paths::temporary(&paths.database);
     let store_id = file::random().map_err(|error| OpenError::io("make", &paths.database, error))?;
@@ -81,7 +81,7 @@ pub fn create(paths: &Paths) -> Result<(), OpenError> {
     let mut connection = fresh_database(&temporary)?;
     connection
         .pragma_update(None, "application_id", APPLICATION_ID)
-        .and_then(|()| migrate(&mut connection, 0, &head, MIGRATIONS))
+        .and_then(|()| migrate(&mut connection, &head, migrations))
         .and_then(|()| connection.close().map_err(|(_, error)| error))
         .map_err(|error| OpenError::sqlite("make", &temporary, &error))?;
     fail::fail_point!("store-create-made");

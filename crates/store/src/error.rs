@@ -219,7 +219,7 @@ pub enum CommitError {
     #[error("the state folder is read-only: remount it writable; what was accepted is safe")]
     ReadOnly,
     /// The system failed to write or read.
-    #[error("can't write the store: {0}")]
+    #[error("can't write the store: {0}: look at the disk; what was accepted is safe")]
     Io(String),
     /// The database is damaged.
     #[error("the store is damaged: {0}; see all damage with `gpool verify`")]
@@ -399,6 +399,8 @@ impl Trouble {
             Some(ffi::ErrorCode::DatabaseCorrupt) => Self::Corrupt,
             // The log's shared memory and a delayed write report a full disk as a failed one.
             Some(ffi::ErrorCode::SystemIoFailure) if file::is_full(path) => Self::StorageFull,
+            // As does one that became read-only with files open on it.
+            Some(ffi::ErrorCode::SystemIoFailure) if file::is_read_only(path) => Self::ReadOnly,
             // A value of a type, length or encoding that no commit wrote.
             None => Self::Corrupt,
             // Tables or columns that are not there, in a file that says it has them.

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{CWD, OFlags, RenameFlags};
+use rustix::io::Errno;
 
 /// Makes a folder, and those above it that are missing, for its owner alone.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
@@ -56,7 +57,7 @@ pub fn publish(temporary: &Path, path: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, temporary, CWD, path, RenameFlags::NOREPLACE) {
         Ok(()) => {}
         // File systems that can't promise it: look first, which leaves a gap of microseconds.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+        Err(Errno::INVAL | Errno::NOSYS) => {
             if path.symlink_metadata().is_ok() {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
@@ -99,6 +100,14 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
 pub fn is_full(path: &Path) -> bool {
     // A few blocks may be left that a write of several can't use.
     rustix::fs::statvfs(path).is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) < 65_536)
+}
+
+/// True if nothing can be made where `path` is because the file system is read-only.
+pub fn is_read_only(path: &Path) -> bool {
+    let dir = if path.is_dir() { path } else { parent(path) };
+    // Tried and not asked: a file system that failed does not always say so.
+    let nameless = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, dir, nameless, rustix::fs::Mode::RUSR).err() == Some(Errno::ROFS)
 }
 
 /// True if an error means that there is no room.

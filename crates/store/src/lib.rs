@@ -19,10 +19,12 @@ mod load;
 mod lock;
 mod mark;
 mod open;
+mod prune;
 mod reader;
 mod restore;
 mod row;
 mod schema;
+mod upgrade;
 mod verify;
 
 pub use archive::ArchiveFilter;

@@ -9,6 +9,7 @@ use crate::error::LoadError;
 use crate::hash::{self, CHAIN_START, Chain, Checksum, Digest};
 use crate::head::{Head, signed, unsigned};
 use crate::mark::Mark;
+use crate::reader::has_table;
 use crate::row::{JournalEntry, Record};
 
 // Enough to see a damaged last page; more is `verify`'s work.
@@ -109,15 +110,34 @@ pub fn journal_row(row: &Row<'_>) -> rusqlite::Result<(JournalEntry, Chain)> {
 }
 
 /// Follows the journal's chain.
+#[derive(Debug, Clone)]
 pub struct Walk {
-    seq: Seq,
+    /// The last entry that was passed.
+    pub seq: Seq,
     chain: Chain,
 }
 
 impl Walk {
-    /// Begins before the first entry.
-    pub fn start() -> Self {
-        Self { seq: Seq(0), chain: CHAIN_START }
+    /// Begins before the oldest entry that is kept. A start that is wrong shows at that entry,
+    /// since the chain does not lead there.
+    pub fn start(connection: &Connection) -> rusqlite::Result<Self> {
+        let start = match has_table(connection, "journal_start")? {
+            true => connection
+                .prepare_cached("SELECT seq, chain FROM journal_start")?
+                .query_row([], |row| Ok(Self { seq: Seq(unsigned(row, 0)?), chain: row.get(1)? }))
+                .optional()?,
+            // Layout 1 kept all of it.
+            false => None,
+        };
+        Ok(start.unwrap_or(Self { seq: Seq(0), chain: CHAIN_START }))
+    }
+
+    /// Goes on from an entry further along; `None` if it is missing.
+    pub fn at(self, connection: &Connection, seq: Seq) -> rusqlite::Result<Option<Self>> {
+        if seq <= self.seq {
+            return Ok(Some(self));
+        }
+        Ok(chain_at(connection, seq)?.map(|chain| Self { seq, chain }))
     }
 
     /// Takes the next entry; says how it does not follow.
@@ -149,24 +169,17 @@ impl Walk {
 
 fn check_tail(connection: &Connection, head: &Head) -> Result<(), LoadError> {
     let before = head.seq.0.saturating_sub(TAIL_LEN);
-    let mut walk = walk_from(connection, Seq(before))?
+    let mut walk = Walk::start(connection)?
+        .at(connection, Seq(before))?
         .ok_or_else(|| LoadError::Damaged(format!("journal {before}: missing")))?;
     let mut statement = connection
         .prepare(&format!("SELECT {JOURNAL_COLUMNS} FROM journal WHERE seq > ?1 ORDER BY seq"))?;
-    let mut rows = statement.query([signed(before)])?;
+    let mut rows = statement.query([signed(walk.seq.0)])?;
     while let Some(row) = rows.next()? {
         let (entry, chain) = journal_row(row)?;
         walk.step(&entry, chain).map_err(LoadError::Damaged)?;
     }
     walk.end(head).map_err(LoadError::Damaged)
-}
-
-/// A walk that begins after an entry; `None` if that entry is missing.
-pub fn walk_from(connection: &Connection, seq: Seq) -> rusqlite::Result<Option<Walk>> {
-    if seq == Seq(0) {
-        return Ok(Some(Walk::start()));
-    }
-    Ok(chain_at(connection, seq)?.map(|chain| Walk { seq, chain }))
 }
 
 /// The chain after one entry.
@@ -198,8 +211,8 @@ pub fn compare_with_mark(
     if mark.revision > head.revision || mark.seq > head.seq {
         return Ok(Some(Disagreement::Lost));
     }
-    if mark.seq > Seq(0) && chain_at(connection, mark.seq)? != Some(mark.chain) {
-        return Ok(Some(Disagreement::Diverged));
-    }
-    Ok(None)
+    // What is not kept any more can't be compared.
+    let is_kept = mark.seq > Walk::start(connection)?.seq;
+    let is_other = is_kept && chain_at(connection, mark.seq)? != Some(mark.chain);
+    Ok(is_other.then_some(Disagreement::Diverged))
 }

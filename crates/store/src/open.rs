@@ -1,6 +1,6 @@
 //! Opens the store of a state folder: takes the lock, refuses what it does not know or can't
-//! trust, brings older layouts up to date, loads. Until all of that is done nothing is written,
-//! not even a checkpoint, so that what a damaged log still holds can be rescued.
+//! trust, loads, brings older layouts up to date. Until it is known that all is there nothing is
+//! written, not even a checkpoint, so that what a damaged log still holds can be rescued.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use gpool_model::Revision;
+use gpool_model::{Revision, Seq};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -16,11 +16,13 @@ use crate::blobs::Blobs;
 use crate::create::{self, Paths};
 use crate::error::{BlobError, LoadError, OpenError};
 use crate::head::Head;
-use crate::load::{self, Disagreement, Loaded};
+use crate::load::{self, Disagreement, Loaded, Walk};
 use crate::lock::Lock;
 use crate::mark::{Mark, MarkFile};
+use crate::prune::Keep;
 use crate::reader::Reader;
-use crate::schema::{APPLICATION_ID, MIGRATIONS, Migration, SCHEMA, migrate};
+use crate::schema::{APPLICATION_ID, MIGRATIONS, Migration};
+use crate::upgrade::upgrade;
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -30,11 +32,13 @@ pub struct Options {
     /// After how many commits the mark is synced. Only a power cut can take it back that far; a
     /// killed server takes nothing back.
     pub mark_sync_every: u32,
+    /// How many entries of the journal are kept at least. Older ones are dropped, some at a time.
+    pub journal_keep: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { create: true, mark_sync_every: 256 }
+        Self { create: true, mark_sync_every: 256, journal_keep: 1_000_000 }
     }
 }
 
@@ -44,6 +48,7 @@ pub struct Store {
     pub(crate) connection: Connection,
     pub(crate) head: Head,
     pub(crate) mark: MarkFile,
+    pub(crate) keep: Keep,
     // False once damage was seen: then nothing is written any more, not even on the way out.
     pub(crate) sound: bool,
     // Last, so that it is let go of after everything else.
@@ -56,6 +61,15 @@ impl Store {
     /// # Errors
     /// Each with the way out; nothing was changed then.
     pub fn open(dir: &Path, options: &Options) -> Result<(Self, Loaded), OpenError> {
+        Self::open_as(dir, options, MIGRATIONS)
+    }
+
+    /// Opens it as a gpool would whose layouts end with the last of those steps.
+    pub(crate) fn open_as(
+        dir: &Path,
+        options: &Options,
+        migrations: &[Migration],
+    ) -> Result<(Self, Loaded), OpenError> {
         let lock = Lock::take(dir, options.create)?;
         fail::fail_point!("store-open-locked");
         let paths = Paths::of(dir);
@@ -67,19 +81,28 @@ impl Store {
             if !options.create {
                 return Err(OpenError::NoStore { path: dir.to_owned() });
             }
-            create::create(&paths)?;
+            create::create(&paths, migrations)?;
         }
         check_file(&paths.database)?;
         let mut connection = connect(&paths.database)?;
-        bring_up(&mut connection, &paths.database, MIGRATIONS, SCHEMA)?;
-        let (head, loaded) = load_all(&connection, &paths.database)?;
+        let newest = migrations.last().map_or(0, |migration| migration.to);
+        check_schema(&connection, &paths.database, newest)?;
+        let (mut head, mut loaded) = load_all(&connection, &paths.database)?;
         fail::fail_point!("store-open-loaded");
         check_mark(&connection, &paths, &head)?;
         settle(&connection, &paths.database)?;
+        if head.schema < newest {
+            upgrade(&mut connection, &paths, &head, migrations)?;
+            (head, loaded) = load_all(&connection, &paths.database)?;
+        }
+        let start = Walk::start(&connection)
+            .map_err(|error| OpenError::sqlite("read", &paths.database, &error))?
+            .seq;
+        let keep = Keep { n_entries: options.journal_keep, start, rest_until: Seq(0) };
         let mark = MarkFile::open(&paths.mark, options.mark_sync_every)
             .map_err(|error| OpenError::io("open", &paths.mark, error))?;
         fail::fail_point!("store-open-done");
-        Ok((Self { paths, connection, head, mark, sound: true, _lock: lock }, loaded))
+        Ok((Self { paths, connection, head, mark, keep, sound: true, _lock: lock }, loaded))
     }
 
     /// A connection of its own for reading, for any thread.
@@ -181,32 +204,6 @@ fn connect(path: &Path) -> Result<Connection, OpenError> {
     }
 }
 
-/// Refuses a newer layout, and takes the missing steps from an older one.
-fn bring_up(
-    connection: &mut Connection,
-    path: &Path,
-    migrations: &[Migration],
-    newest: u32,
-) -> Result<(), OpenError> {
-    let sqlite = |error| OpenError::sqlite("read", path, &error);
-    let found = check_schema(connection, path, newest)?;
-    if found == newest {
-        return Ok(());
-    }
-    // Only what is whole is changed: otherwise damage would be carried into the new layout.
-    let whole: String =
-        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(sqlite)?;
-    if whole != "ok" {
-        return Err(OpenError::Damaged { path: path.to_owned(), what: whole });
-    }
-    let head = Head::read(connection).map_err(sqlite)?.map_err(|what| OpenError::Damaged {
-        path: path.to_owned(),
-        what: format!("meta: {what}"),
-    })?;
-    migrate(connection, found, &head, migrations)
-        .map_err(|error| OpenError::sqlite("migrate", path, &error))
-}
-
 /// The layout of the tables, if it is not newer than `newest`.
 pub fn check_schema(connection: &Connection, path: &Path, newest: u32) -> Result<u32, OpenError> {
     let sqlite = |error| OpenError::sqlite("read", path, &error);
@@ -277,43 +274,4 @@ fn settle(connection: &Connection, path: &Path) -> Result<(), OpenError> {
             connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))
         })
         .map_err(|error| OpenError::sqlite("set up", path, &error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NEXT: &[Migration] = &[
-        Migration { to: 2, sql: "CREATE TABLE note (text TEXT) STRICT" },
-        Migration { to: 3, sql: "INSERT INTO note VALUES ('kept')" },
-    ];
-
-    #[test]
-    fn each_step_is_taken_once_and_a_failing_one_leaves_the_layout_before_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path().join("state");
-        drop(Store::open(&dir, &Options::default()).unwrap());
-        let path = dir.join("store.db");
-        let mut connection = connect(&path).unwrap();
-        let failing = [
-            Migration { to: 2, sql: NEXT[0].sql },
-            Migration {
-                to: 3,
-                sql: "INSERT INTO note VALUES ('lost'); SELECT nothing FROM nowhere",
-            },
-        ];
-        assert!(bring_up(&mut connection, &path, &failing, 3).is_err());
-        assert_eq!(check_schema(&connection, &path, 3).unwrap(), 2);
-        bring_up(&mut connection, &path, NEXT, 3).unwrap();
-        bring_up(&mut connection, &path, NEXT, 3).unwrap();
-        let notes: Vec<String> = connection
-            .prepare("SELECT text FROM note")
-            .unwrap()
-            .query_map([], |row| row.get(0))
-            .unwrap()
-            .collect::<Result<_, _>>()
-            .unwrap();
-        assert_eq!(notes, ["kept"]);
-        assert_eq!(Head::read(&connection).unwrap().unwrap().schema, 3);
-    }
 }

@@ -11,7 +11,7 @@ use crate::archive::{self, ArchiveFilter};
 use crate::create::Paths;
 use crate::error::{LoadError, OpenError, ReadError};
 use crate::head::{Head, signed};
-use crate::load::{self, JOURNAL_COLUMNS, Loaded, journal_row};
+use crate::load::{self, JOURNAL_COLUMNS, Loaded, Walk, journal_row};
 use crate::open::{check_file, check_schema};
 use crate::row::{ArchiveEntry, JournalEntry};
 use crate::schema::SCHEMA;
@@ -38,7 +38,8 @@ impl Reader {
         load::load(&self.connection).map(|(_, loaded)| loaded)
     }
 
-    /// Entries of the journal from `from` on, at most `limit`, each checked against the chain.
+    /// Entries of the journal from `from` on, at most `limit`, each checked against the chain. It
+    /// begins with the oldest that is kept if `from` is older.
     ///
     /// # Errors
     /// If one is not what was committed.
@@ -50,12 +51,13 @@ impl Reader {
         if from > head.seq.0 {
             return Ok(Vec::new());
         }
-        let mut walk = load::walk_from(&transaction, Seq(from - 1))?
+        let mut walk = Walk::start(&transaction)?
+            .at(&transaction, Seq(from - 1))?
             .ok_or_else(|| ReadError::Damaged(format!("journal {}: missing", from - 1)))?;
         let mut statement = transaction.prepare_cached(&format!(
-            "SELECT {JOURNAL_COLUMNS} FROM journal WHERE seq >= ?1 ORDER BY seq LIMIT ?2"
+            "SELECT {JOURNAL_COLUMNS} FROM journal WHERE seq > ?1 ORDER BY seq LIMIT ?2"
         ))?;
-        let mut rows = statement.query([signed(from), i64::from(limit)])?;
+        let mut rows = statement.query([signed(walk.seq.0), i64::from(limit)])?;
         let mut entries = Vec::new();
         while let Some(row) = rows.next()? {
             let (entry, chain) = journal_row(row)?;

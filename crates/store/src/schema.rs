@@ -1,6 +1,10 @@
-//! The layout of the tables, as ordered steps from nothing to today's. Each step is one
-//! transaction: a kill in the middle leaves the layout before it. No step is ever edited once
-//! released; a change is a new step.
+//! The layout of the tables, as ordered steps from nothing to today's. All steps that a store needs
+//! are one transaction: a kill in the middle leaves the layout before them. No step is ever edited
+//! once released; a change is a new step. What reads a store reads every layout there ever was,
+//! since backups stay as they are, and since a store is proved whole before its layout is changed.
+//!
+//! What the bodies of records mean is not part of the layout; but a step, if need be an empty one,
+//! keeps a gpool that would drop what it does not know from opening the store.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -10,7 +14,7 @@ use crate::head::Head;
 pub const APPLICATION_ID: u32 = 0x6770_6f6c;
 
 /// The layout that this gpool reads and writes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// One step. The first makes the tables; later ones change them.
 pub struct Migration {
@@ -21,7 +25,8 @@ pub struct Migration {
 }
 
 /// All steps, in order.
-pub const MIGRATIONS: &[Migration] = &[Migration { to: 1, sql: TABLES }];
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { to: 1, sql: TABLES }, Migration { to: 2, sql: JOURNAL_START }];
 
 // Strict tables keep a damaged type byte from becoming another value. Records lie in the order of
 // their keys, because they are only ever read all at once or one by key.
@@ -70,23 +75,34 @@ CREATE INDEX archive_by_project ON archive (project, job);
 CREATE INDEX archive_by_end ON archive (ended_at);
 ";
 
-/// Takes the steps after `from`. `head` is what `meta` says after the first of them; its layout
-/// is set to each step's.
+// The start needs no checksum: the entry after it proves it by the chain. By name and state people
+// ask for a few among many ended jobs.
+const JOURNAL_START: &str = "
+CREATE TABLE journal_start (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    seq INTEGER NOT NULL,
+    chain BLOB NOT NULL
+) STRICT;
+INSERT INTO journal_start (one, seq, chain) VALUES (1, 0, zeroblob(32));
+CREATE INDEX archive_by_name ON archive (name, job);
+CREATE INDEX archive_by_state ON archive (state, job);
+";
+
+/// Takes the steps after the layout of `head`, all or none of them.
 pub fn migrate(
     connection: &mut Connection,
-    from: u32,
     head: &Head,
     migrations: &[Migration],
 ) -> rusqlite::Result<()> {
+    let from = head.schema;
     let mut head = head.clone();
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     for migration in migrations.iter().filter(|migration| migration.to > from) {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
         transaction.execute_batch(migration.sql)?;
         head.schema = migration.to;
-        head.written_by = env!("CARGO_PKG_VERSION").to_owned();
-        head.write(&transaction)?;
-        transaction.pragma_update(None, "user_version", migration.to)?;
-        transaction.commit()?;
     }
-    Ok(())
+    head.written_by = env!("CARGO_PKG_VERSION").to_owned();
+    head.write(&transaction)?;
+    transaction.pragma_update(None, "user_version", head.schema)?;
+    transaction.commit()
 }

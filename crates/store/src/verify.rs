@@ -174,7 +174,10 @@ fn check_records(connection: &Connection, head: Option<&Head>, report: &mut Repo
 }
 
 fn check_journal(connection: &Connection, head: Option<&Head>, report: &mut Report) {
-    let mut walk = Walk::start();
+    let mut walk = match Walk::start(connection) {
+        Ok(walk) => walk,
+        Err(error) => return report.add(FindingKind::Journal, format!("journal_start: {error}")),
+    };
     let mut step_through = || {
         let sql = format!("SELECT {JOURNAL_COLUMNS} FROM journal ORDER BY seq");
         let mut statement = connection.prepare(&sql)?;

@@ -13,6 +13,7 @@ mod commit;
 mod full;
 mod kill;
 mod open;
+mod prune;
 mod support;
 mod torn;
 mod verify;

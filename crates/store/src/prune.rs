@@ -1,0 +1,70 @@
+//! Keeps the journal from growing for ever: the oldest entries are dropped, and where it starts now
+//! is written down with them, so that the chain of the rest still proves itself.
+
+use gpool_model::Seq;
+use rusqlite::{TransactionBehavior, params};
+
+use crate::error::CommitError;
+use crate::head::signed;
+use crate::load;
+use crate::mark::Mark;
+use crate::open::Store;
+
+/// Entries that are dropped at once, so that no commit waits long for it.
+const AT_ONCE: u64 = 8192;
+
+/// What the journal of an open store is cut back to.
+pub struct Keep {
+    /// Entries that are kept at least.
+    pub n_entries: u64,
+    /// The last entry that is not kept any more.
+    pub start: Seq,
+    /// Nothing is tried before the journal has come to this entry: a disk that failed once is not
+    /// asked again at once.
+    pub rest_until: Seq,
+}
+
+impl Store {
+    /// Drops the oldest entries of the journal beyond those that are to be kept, a bounded number
+    /// of them, and only when there are many. A failure is no harm: it is tried again later.
+    pub fn prune(&mut self) {
+        let n_entries = self.head.seq.0.saturating_sub(self.keep.start.0);
+        let n_surplus = n_entries.saturating_sub(self.keep.n_entries);
+        let is_due = n_surplus >= (self.keep.n_entries / 2).clamp(1, AT_ONCE / 2);
+        if !is_due || self.head.seq < self.keep.rest_until {
+            return;
+        }
+        let to = Seq(self.keep.start.0 + n_surplus.min(AT_ONCE));
+        if let Err(error) = self.drop_up_to(to) {
+            tracing::warn!(path = %self.paths.dir.display(), %error, "can't shorten the journal");
+            self.keep.rest_until = Seq(self.head.seq.0.saturating_add(AT_ONCE));
+        }
+    }
+
+    fn drop_up_to(&mut self, seq: Seq) -> Result<(), CommitError> {
+        let dir = self.paths.dir.clone();
+        let sqlite = |error: rusqlite::Error| CommitError::sqlite(&error, &dir);
+        // A mark that lags behind could not be compared with a journal that starts after it.
+        self.mark
+            .set(&Mark::of(&self.head))
+            .and_then(|()| self.mark.sync())
+            .map_err(|error| CommitError::Io(error.to_string()))?;
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(sqlite)?;
+        let chain = load::chain_at(&transaction, seq).map_err(sqlite)?;
+        let chain = chain.ok_or_else(|| CommitError::Corrupt(format!("journal {seq}: missing")))?;
+        let dropped = transaction
+            .execute("DELETE FROM journal WHERE seq <= ?1", [signed(seq.0)])
+            .and_then(|_| {
+                transaction.execute(
+                    "INSERT OR REPLACE INTO journal_start (one, seq, chain) VALUES (1, ?1, ?2)",
+                    params![signed(seq.0), chain],
+                )
+            });
+        dropped.and_then(|_| transaction.commit()).map_err(sqlite)?;
+        self.keep.start = seq;
+        Ok(())
+    }
+}
