@@ -29,9 +29,11 @@ pub struct Config {
     pub user_requests_per_second: Option<NonZeroU32>,
     /// Jobs of one user that have not ended.
     pub user_jobs_max: Option<u64>,
+    /// Entries of the journal that are kept at least; older ones are dropped.
+    pub journal_entries: Option<u64>,
 }
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "name",
     "devices",
     "gpus",
@@ -40,6 +42,7 @@ const KEYS: [&str; 8] = [
     "user_connections_max",
     "user_requests_per_second",
     "user_jobs_max",
+    "journal_entries",
 ];
 
 impl Config {
@@ -116,6 +119,7 @@ mod tests {
             Config::parse("name = \"lab1\"\ndevces = \"nvml\"\n", "f").expect_err("a slip");
         insta::assert_snapshot!(failure.text(false), @r#"
         error: f:2: there is no setting "devces"
+          why  there are name, devices, gpus, strategy, ignore_processes, user_connections_max, user_requests_per_second, user_jobs_max, journal_entries
           try  devices = …
           GP0229 · gpool help GP0229
         "#);

@@ -69,6 +69,8 @@ pub(crate) struct Core {
     deliveries: VecDeque<(Revision, Deliver)>,
     /// Until then nothing is tried, after a commit failed.
     paused: Option<(Instant, CommitError)>,
+    /// Why the last commit failed; `None` once one has not.
+    store_fault: Option<CommitError>,
     n_alerts: u64,
 }
 
@@ -110,6 +112,7 @@ impl Core {
             last_request: RequestId(0),
             deliveries: VecDeque::new(),
             paused: None,
+            store_fault: None,
             n_alerts: 0,
         })
     }
@@ -215,7 +218,10 @@ impl Core {
                 Input::Stop => stop = true,
                 Input::Stopping => events.push(Event::ServerStopping),
                 Input::Query(ask) => queries.push(ask),
-                Input::Committed(Ok(revision)) => events.push(Event::Committed { revision }),
+                Input::Committed(Ok(revision)) => {
+                    self.store_fault = None;
+                    events.push(Event::Committed { revision });
+                }
                 Input::Committed(Err(error)) => {
                     if self.paused.is_none() {
                         self.fail(&error);
@@ -233,12 +239,12 @@ impl Core {
                         drop(reply.send(Err(refusal_of(error))));
                         continue;
                     }
+                    fail::fail_point!("server-command-heard");
                     let n_coming = n_submitted.entry(caller.owner.uid).or_default();
                     if let Err(refusal) = self.check_room(&caller, &command, n_coming) {
                         drop(reply.send(Err(refusal)));
                         continue;
                     }
-                    fail::fail_point!("server-command-heard");
                     let request = self.last_request.next();
                     self.last_request = request;
                     self.replies.insert(request, reply);
@@ -304,7 +310,12 @@ impl Core {
     }
 
     fn answer(&mut self, queries: Vec<Ask>) {
-        let view = View { world: self.control.world(), now: now(), n_alerts: self.n_alerts };
+        let view = View {
+            world: self.control.world(),
+            now: now(),
+            n_alerts: self.n_alerts,
+            store_fault: self.store_fault.as_ref(),
+        };
         let revision = self.control.revision();
         for ask in queries {
             let deliver = ask(&view);
@@ -325,6 +336,7 @@ impl Core {
         }
         self.deliveries.clear();
         self.paused = Some((Instant::now() + Self::PAUSE, error.clone()));
+        self.store_fault = Some(error.clone());
         self.reload();
     }
 
@@ -338,12 +350,12 @@ impl Core {
         }
     }
 
-    /// Tries again: asks the agent for what it has, and takes commands.
+    /// Tries again, under a new term: what was ordered before is then refused if it comes late,
+    /// and the agent is asked for what it has, since what it said meanwhile was not heard.
     fn resume(&mut self) {
         self.paused = None;
-        if let Some(send) = &self.send_order {
-            send(Order::Sync { term: self.control.world().cluster().term });
-        }
+        let term = self.control.world().cluster().term.next();
+        self.step(vec![Event::ServerStarted { term, n_skipped_jobs: 0 }]);
     }
 
     /// Keeps the case of a plan that was not applied, and says so.
@@ -372,11 +384,10 @@ fn dump(folder: &Path, world: &World, violations: &[String]) -> std::io::Result<
 
 fn refusal_of(error: &CommitError) -> Refusal {
     match error {
-        CommitError::StorageFull | CommitError::ReadOnly => {
+        CommitError::StorageFull | CommitError::ReadOnly | CommitError::Io(_) => {
             Refusal::StorageFull { why: error.to_string() }
         }
-        CommitError::Io(_)
-        | CommitError::Corrupt(_)
+        CommitError::Corrupt(_)
         | CommitError::Fenced { .. }
         | CommitError::OutOfOrder(_)
         | CommitError::Closed => internal(error),

@@ -12,7 +12,7 @@ use gpool_model::{
     Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_sched::Explainer;
-use gpool_store::{ArchiveFilter, Blobs, Reader};
+use gpool_store::{ArchiveFilter, Blobs, CommitError, Reader};
 use gpool_world::{Snapshot, World};
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -29,6 +29,8 @@ pub struct View<'a> {
     pub now: Timestamp,
     /// Plans that broke an invariant since the server started.
     pub n_alerts: u64,
+    /// Why nothing can be stored just now; it is tried again every second.
+    pub store_fault: Option<&'a CommitError>,
 }
 
 impl<'a> View<'a> {

@@ -39,6 +39,8 @@ pub struct ServerConfig {
     pub strategy: Option<DeviceStrategy>,
     /// What one user may take of the server.
     pub limits: Limits,
+    /// Entries of the journal that are kept at least; `None` keeps the usual number.
+    pub journal_entries: Option<u64>,
     /// Looks users up.
     pub find_account: http::FindAccount,
 }
@@ -66,6 +68,8 @@ pub struct AgentLink {
 
 /// How long the agent may take to say what there is and what runs; a driver may hang.
 const AGENT_PATIENCE: Duration = Duration::from_secs(60);
+/// How often a start is looked at while nothing is heard of it.
+const LOOK: Duration = Duration::from_millis(100);
 /// Blobs younger than this may belong to a submission that is on its way.
 const BLOB_AGE_MIN: Duration = Duration::from_secs(3600);
 /// Notices that a slow watcher may fall behind before it has to read the journal.
@@ -80,7 +84,9 @@ pub fn run(
     start_agent: impl FnOnce(AgentPorts) -> anyhow::Result<AgentLink>,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
-    let (store, loaded) = Store::open(&config.state_dir, &Options::default())?;
+    let usual = Options::default();
+    let journal_keep = config.journal_entries.unwrap_or(usual.journal_keep);
+    let (store, loaded) = Store::open(&config.state_dir, &Options { journal_keep, ..usual })?;
     let blobs = store.blobs()?;
     let (inputs, inbox) = mpsc::channel();
     let told = inputs.clone();
@@ -222,14 +228,18 @@ async fn node_connected(handle: &CoreHandle) -> anyhow::Result<()> {
     let mut notices = handle.notices();
     loop {
         let node = handle.info().node.clone();
-        let is_connected = move |view: &crate::View<'_>| {
-            view.world.node(&node).is_some_and(|row| row.node.connected)
+        let look = move |view: &crate::View<'_>| {
+            let is_connected = view.world.node(&node).is_some_and(|row| row.node.connected);
+            (is_connected, view.store_fault.cloned())
         };
-        if handle.query(is_connected).await.map_err(|refusal| refused(&refusal))? {
-            return Ok(());
+        match handle.query(look).await.map_err(|refusal| refused(&refusal))? {
+            (true, _) => return Ok(()),
+            // Nobody is served yet, so the one who started it is the one to tell.
+            (false, Some(fault)) => return Err(fault.into()),
+            (false, None) => {}
         }
-        // Either way it is time to look again.
-        drop(notices.recv().await);
+        // However it ends it is time to look again; a failed commit is no notice.
+        drop(tokio::time::timeout(LOOK, notices.recv()).await);
     }
 }
 

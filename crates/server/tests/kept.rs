@@ -51,7 +51,7 @@ fn decode_ended(kept: &Kept, value: &Value) -> Result<EndedJob, codec::DecodeErr
 /// Reads a value as this version does, and gives it as this version would write it.
 fn there_and_back(kept: &Kept, value: &Value) -> Value {
     let written = if kept.kind == "ended" {
-        decode_ended(kept, value).map(|ended| serde_json::to_value(ended))
+        decode_ended(kept, value).map(serde_json::to_value)
     } else {
         decode(kept, value).map(|record| {
             assert_eq!(record.key().key, kept.key);

@@ -53,6 +53,9 @@ pub struct Status {
     pub nodes_connected: u64,
     /// How it decides.
     pub policy: PolicyInfo,
+    /// Why nothing can be stored just now, such as a full disk: then nothing new is taken, what
+    /// runs goes on, and the server tries again every second.
+    pub store_fault: Option<String>,
 }
 
 /// How the scheduler decides.

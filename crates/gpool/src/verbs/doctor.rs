@@ -123,15 +123,18 @@ fn server(named: Option<&str>, session: &Session) -> Vec<Probe> {
         }
         Err(failure) => probes.push(wrong("socket", failure.what())),
     }
-    let asked = session.client().and_then(|client| Ok((client.version()?, client.recovery()?)));
+    let asked = session
+        .client()
+        .and_then(|client| Ok((client.version()?, client.recovery()?, client.status()?)));
     match asked {
-        Ok((version, recovery)) => {
+        Ok((version, recovery, status)) => {
             let answers = format!("{} answers (pid {})", version.version, version.pid);
             probes.push(match version.version == super::version::VERSION {
                 true => ok("server", answers),
                 false => less("server", format!("{answers}, this is {}", super::version::VERSION)),
             });
             probes.extend(short_memory(version.pid));
+            probes.extend(status.store_fault.map(|why| wrong("taking jobs", why)));
             probes.extend(recovery::lines(&recovery, &session.view()).into_iter().map(|line| {
                 if line.is_bad { less(line.what, line.text) } else { ok(line.what, line.text) }
             }));

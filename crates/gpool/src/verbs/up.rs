@@ -74,6 +74,9 @@ pub struct UpArgs {
     /// Only set in gpool.toml
     #[arg(skip)]
     limits: Limits,
+    /// Only set in gpool.toml
+    #[arg(skip)]
+    journal_entries: Option<u64>,
 }
 
 impl UpArgs {
@@ -85,6 +88,7 @@ impl UpArgs {
         self.strategy = self.strategy.or(config.strategy);
         self.ignore_processes.extend(config.ignore_processes);
         let usual = Limits::default();
+        self.journal_entries = config.journal_entries;
         self.limits = Limits {
             connections: config.user_connections_max.map_or(usual.connections, u32::from),
             requests: config.user_requests_per_second.map_or(usual.requests, u32::from),
@@ -112,6 +116,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         allowed: args.gpus.as_deref().map(values::devices).transpose()?,
         strategy: args.strategy.as_deref().map(strategy).transpose()?,
         limits: args.limits,
+        journal_entries: args.journal_entries,
         find_account: crate::serve::find_account,
     };
     gpool_client::socket::check_length(&config.socket)?;

@@ -258,6 +258,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
             nodes: rows().count() as u64,
             nodes_connected: rows().filter(|row| row.node.connected).count() as u64,
             policy: PolicyInfo::from(world.policy()),
+            store_fault: view.store_fault.map(ToString::to_string),
         }
     };
     let status = api.handle.query(ask).await?;

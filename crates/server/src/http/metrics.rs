@@ -97,6 +97,7 @@ struct Counted {
     waiting: std::collections::BTreeMap<&'static str, u64>,
     n_submitted: u64,
     n_alerts: u64,
+    is_store_writable: bool,
 }
 
 impl Page {
@@ -150,6 +151,8 @@ impl Page {
         self.add("gpool_jobs_submitted", "Jobs ever submitted to this cluster", submitted);
         let alerts = ConstCounter::new(counted.n_alerts);
         self.add("gpool_plan_alerts", "Plans that broke an invariant and were dropped", alerts);
+        let writable = (Labels::new(), flag(counted.is_store_writable));
+        self.numbers("gpool_store_writable", "Whether changes can be stored", [writable]);
         let (n_started, n_ended) = api.feed.counts();
         let started = ConstCounter::new(n_started);
         self.add("gpool_jobs_started", "Jobs that started to run", started);
@@ -222,6 +225,7 @@ fn count(view: &View<'_>) -> Counted {
         jobs: jobs.collect(),
         n_submitted: world.cluster().n_jobs(),
         n_alerts: view.n_alerts,
+        is_store_writable: view.store_fault.is_none(),
         ..Counted::default()
     };
     for (position, (_, queue)) in world.shapes().enumerate() {
