@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use gpool_model::job::BlobId;
-use gpool_model::{Phase, Record};
+use gpool_model::{JobNumber, Phase, Record};
 use gpool_store::{ArchiveFilter, Loaded, Reader};
 use gpool_world::{Snapshot, World};
 
@@ -17,41 +17,45 @@ const PAGE: u32 = 1000;
 /// Everything that is wrong with the content of a store, a line each.
 #[must_use]
 pub fn contradictions(reader: &Reader) -> Vec<String> {
-    let loaded = match reader.load() {
-        Ok(loaded) => loaded,
+    let mut found = Vec::new();
+    // Read before the living: a server may use the store, and what has ended stays so.
+    let ended = match ended(reader, &mut found) {
+        Ok(ended) => ended,
+        Err(why) => return vec![why],
+    };
+    let world = match reader.load() {
+        Ok(loaded) => world_of(&loaded),
         Err(error) => return vec![error.to_string()],
     };
-    let mut found = Vec::new();
-    let mut live = BTreeSet::new();
-    match world_of(&loaded) {
+    match world {
         Ok(mut world) => {
             let now = now();
             world.advance(now);
             let violations = gpool_verify::check(&Snapshot { world: &world, now });
             found.extend(violations.iter().map(ToString::to_string));
-            live.extend(world.jobs().keys().map(|id| id.number));
+            let live = world.jobs().keys().map(|id| id.number);
+            let both = live.filter(|number| ended.contains(number));
+            found.extend(both.map(|number| format!("job {number} both lives and has ended")));
         }
         Err(why) => found.push(why),
     }
+    found
+}
+
+/// The jobs of the archive, each looked at.
+fn ended(reader: &Reader, found: &mut Vec<String>) -> Result<BTreeSet<JobNumber>, String> {
+    let mut ended = BTreeSet::new();
     let mut filter = ArchiveFilter { limit: PAGE, ..ArchiveFilter::default() };
     loop {
-        let rows = match reader.archive(&filter) {
-            Ok(rows) => rows,
-            Err(error) => {
-                found.push(error.to_string());
-                return found;
-            }
-        };
-        let Some(last) = rows.last() else { return found };
+        let rows = reader.archive(&filter).map_err(|error| error.to_string())?;
+        let Some(last) = rows.last() else { return Ok(ended) };
         filter.before = Some(last.job);
         for row in &rows {
+            ended.insert(row.job);
             match codec::decode_ended(row) {
                 Err(error) => found.push(error.to_string()),
                 Ok(ended) if !matches!(ended.job.phase, Phase::Ended(_)) => {
                     found.push(format!("job {} is archived and has not ended", row.job));
-                }
-                Ok(_) if live.contains(&row.job) => {
-                    found.push(format!("job {} both lives and has ended", row.job));
                 }
                 Ok(_) => {}
             }

@@ -15,6 +15,9 @@ use crate::render::json;
 use crate::render::page::Page;
 use crate::session::{Session, state_dir};
 
+/// Findings that are shown to people.
+const SHOWN: usize = 20;
+
 /// Check a store or a backup
 #[derive(Debug, Clone, Default, Args)]
 pub struct VerifyArgs {
@@ -69,7 +72,10 @@ pub fn run(args: &VerifyArgs, session: &Session) -> Result {
             report.n_records, report.n_journal, report.n_archive, report.n_blobs
         ),
     );
-    page.labels("wrong", &findings);
+    page.labels("wrong", &findings[..findings.len().min(SHOWN)]);
+    if let more @ 1.. = findings.len().saturating_sub(SHOWN) {
+        page.label("", &format!("and {more} more; --json has all"));
+    }
     session.screen.data(&page.text())?;
     Ok(exit)
 }

@@ -387,6 +387,21 @@ fn verify_says_what_it_checked_live_and_on_a_copy() {
     cluster.gpool(["verify", "no-such-folder"]).refused(1, &["no-such-folder", "GP0224"]);
 }
 
+#[test]
+fn a_store_that_changes_while_it_is_verified_is_sound() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let line = "{\"command\":[\"true\"],\"gpus\":\"1\"}\n";
+    let lines = line.repeat(400);
+    cluster.gpool_reading(["submit", "--from-jsonl", "-"], lines.as_bytes()).ok();
+    let mut n_verified = 0;
+    until_so("all have ended", || {
+        says(&cluster.gpool(["verify"]), &["is sound"]);
+        n_verified += 1;
+        cluster.client().status().unwrap().jobs.is_empty()
+    });
+    assert!(n_verified > 1, "it changed nothing meanwhile");
+}
+
 /// A dump into that file, in which nothing is that a user wrote.
 fn dump(cluster: &Cluster, name: &str) -> Value {
     let ran = cluster.gpool(["debug", "dump", "-o", name]);
