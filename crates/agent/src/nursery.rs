@@ -119,11 +119,8 @@ impl Nursery {
         command.arg(ARGUMENT).env_clear();
         #[cfg(feature = "failpoints")]
         command.envs(std::env::vars_os().filter(|(name, _)| name == FAILPOINT));
-        let process = command
-            .stdin(Stdio::from(its))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
+        let process =
+            command.stdin(Stdio::from(its)).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         Ok(Self { socket, process })
     }
 

@@ -101,7 +101,19 @@ impl Claim {
     /// Claims a task; `None` if somebody has, ever. The file appears locked and with its first
     /// line, so nobody can see a claim of which it is not known whose it is.
     pub fn take(layout: &Layout, claimant: Claimant) -> io::Result<Option<Self>> {
-        let path = layout.claim(claimant.task);
+        Self::make(layout, claimant.task, &[Line::Claimed(claimant)])
+    }
+
+    /// Claims a task that shall not be launched any more, and notes its end in the same moment;
+    /// `false` if somebody has claimed it, ever.
+    pub fn take_ended(layout: &Layout, claimant: Claimant, end: &TaskEnd) -> io::Result<bool> {
+        let task = claimant.task;
+        let lines = [Line::Claimed(claimant), Line::Ended(end.clone())];
+        Ok(Self::make(layout, task, &lines)?.is_some())
+    }
+
+    fn make(layout: &Layout, task: TaskId, lines: &[Line]) -> io::Result<Option<Self>> {
+        let path = layout.claim(task);
         let new = layout.tasks().join(format!(".new-{}", std::process::id()));
         // For nobody else: whoever may open it may hold a lock on it, and would look as if he were
         // the claimant.
@@ -122,13 +134,20 @@ impl Claim {
         let mut claim = Self { file };
         fail::fail_point!("claim-new");
         let renamed = lock::try_lock(&claim.file)
-            .and_then(|_| claim.append(&Line::Claimed(claimant)))
+            .and_then(|_| lines.iter().try_for_each(|line| claim.append(line)))
             .and_then(|()| {
                 fail::fail_point!("claim-written");
                 rename_new(&new, &path)
             });
         fail::fail_point!("claim-named");
         match renamed {
+            // A shepherd may have slept from its birth on while another one ran the task, and the
+            // claim of that one was moved away when it was over. It was moved before this one got
+            // its name, or this one would not have got it.
+            Ok(true) if layout.record(task).exists() => {
+                std::fs::remove_file(&path)?;
+                Ok(None)
+            }
             Ok(true) => Ok(Some(claim)),
             Ok(false) => {
                 std::fs::remove_file(&new)?;
@@ -185,13 +204,17 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Opens the claim of a task; `None` if nobody has claimed it.
+    /// Opens the claim of a task, wherever it is kept; `None` if nobody has claimed it.
     pub fn open(layout: &Layout, task: TaskId) -> io::Result<Option<Self>> {
-        match File::options().read(true).append(true).open(layout.claim(task)) {
-            Ok(file) => Ok(Some(Self { file })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        // In this order: it is moved from the first place to the second.
+        for path in [layout.claim(task), layout.record(task)] {
+            match File::options().read(true).append(true).open(path) {
+                Ok(file) => return Ok(Some(Self { file })),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(None)
     }
 
     /// Whether its claimant lives.
@@ -272,6 +295,29 @@ mod tests {
         assert!(!found.is_held().unwrap());
         assert!(Claim::take(&layout, claimant(task)).unwrap().is_none(), "not even when free");
         assert_eq!(std::fs::read_dir(layout.tasks()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_task_that_is_over_is_not_claimed_again() {
+        let (dir, layout, task) = folder();
+        let claim = Claim::take(&layout, claimant(task)).unwrap().unwrap();
+        drop(claim);
+        std::fs::create_dir_all(dir.path().join("jobs/7")).unwrap();
+        std::fs::rename(layout.claim(task), layout.record(task)).unwrap();
+        assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
+        assert_eq!(std::fs::read_dir(layout.tasks()).unwrap().count(), 0, "nothing is left");
+        assert!(Found::open(&layout, task).unwrap().is_some(), "it is known where it went");
+    }
+
+    #[test]
+    fn a_task_that_shall_not_be_launched_is_claimed_with_its_end() {
+        let (_dir, layout, task) = folder();
+        assert!(Claim::take_ended(&layout, claimant(task), &end()).unwrap());
+        assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
+        let found = Found::open(&layout, task).unwrap().unwrap();
+        assert!(!found.is_held().unwrap());
+        assert_eq!(found.read().unwrap().and_then(|record| record.ended), Some(end()));
+        assert!(!Claim::take_ended(&layout, claimant(task), &end()).unwrap());
     }
 
     #[test]

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::id::TaskId;
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::Timestamp;
+use gpool_sys::cgroup::Group;
 use gpool_sys::{clock, pidfd, proc};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -16,6 +18,11 @@ use rustix::process::Signal;
 use crate::environment::mark;
 use crate::layout::{Layout, claim_name};
 use crate::record::{Found, Record};
+
+/// How long a claim may be held by nobody who can be found.
+const PATIENCE_MS: u64 = 2000;
+/// Between two looks at such a claim.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// What was found.
 pub(super) enum Adopted {
@@ -29,9 +36,11 @@ pub(super) enum Adopted {
 
 /// Looks at the claim of a task.
 pub(super) fn adopt(layout: &Layout, task: TaskId) -> io::Result<Adopted> {
-    // A shepherd that ends between two of the questions makes the answers not fit together; then
-    // the second round finds it gone.
-    for _ in 0..3 {
+    // A shepherd that ends between two of the questions makes the answers not fit together, and
+    // one that was killed just after forking leaves a child that holds the claim until it notices;
+    // then a later round finds it gone.
+    let give_up = clock::boot_ms() + PATIENCE_MS;
+    while clock::boot_ms() < give_up {
         let Some(found) = Found::open(layout, task)? else { return Ok(Adopted::Unclaimed) };
         let claimant = found.read()?.map(|record| record.claimant);
         // Opened first, tested after: whoever holds the lock lives now, and so had this id then.
@@ -42,6 +51,7 @@ pub(super) fn adopt(layout: &Layout, task: TaskId) -> io::Result<Adopted> {
         if let (Some(Some(shepherd)), Some(record)) = (shepherd, found.read()?) {
             return Ok(Adopted::Alive { record, shepherd });
         }
+        std::thread::sleep(PAUSE);
     }
     Err(io::Error::other("the claim is held by a process that can't be found"))
 }
@@ -49,12 +59,18 @@ pub(super) fn adopt(layout: &Layout, task: TaskId) -> io::Result<Adopted> {
 fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {
     let record = found.read()?;
     if let Some(end) = record.as_ref().and_then(|record| record.ended.clone()) {
+        if let Some(record) = &record {
+            // Killed between its last line and putting its group away.
+            group_of(record).remove();
+        }
         return Ok(Adopted::Over { record, end });
     }
     // A claim is never seen without its first line, but after the machine went down.
     let rebooted = record.as_ref().is_none_or(|record| record.claimant.boot_id != proc::boot_id());
     if let Some(record) = record.as_ref().filter(|_| !rebooted) {
+        fail::fail_point!("agent-lost-before");
         end_leftovers(layout, record);
+        fail::fail_point!("agent-lost-ended");
     }
     let end = TaskEnd {
         started_at: record.as_ref().and_then(|record| record.started).map(|(_, at)| at),
@@ -66,15 +82,23 @@ fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {
     };
     // So that a later agent says the same; if there is no room, it finds it out again.
     let _ = found.ended(&end);
+    fail::fail_point!("agent-lost-noted");
     Ok(Adopted::Over { record, end })
+}
+
+fn group_of(record: &Record) -> Group {
+    record.claimant.site.existing(&claim_name(record.claimant.task))
 }
 
 /// Ends what a shepherd that was killed left behind: its control group, and whatever started with
 /// the environment of its run.
 fn end_leftovers(layout: &Layout, record: &Record) {
     let task = record.claimant.task;
-    let group = record.claimant.site.existing(&claim_name(task));
-    let _ = group.kill();
+    let group = group_of(record);
+    if group.kill() {
+        // What has another environment than it was started with is found by nothing else.
+        group.wait_until_empty(Duration::from_secs(1));
+    }
     let mark = mark(&layout.attempt(task));
     let me = std::process::id();
     let is_left = |pid: u32| {

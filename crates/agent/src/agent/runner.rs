@@ -1,8 +1,9 @@
 //! The agent's loop: inputs go into `Converge`, actions come out and are carried out here.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::sync::mpsc::{Receiver, Sender};
 
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
@@ -19,7 +20,7 @@ use super::done::Done;
 use super::shepherds::{About, Shepherds};
 use super::wake::{Token, Waker, Watch};
 use super::{AgentConfig, Blobs, ToServer};
-use crate::layout::{Layout, claimed_task};
+use crate::layout::{Layout, claim_name, claimed_task};
 use crate::message::{FromShepherd, Launch, ToShepherd, line};
 use crate::record::{Claim, Claimant};
 
@@ -170,7 +171,7 @@ impl Runner {
             }
             Ok(Adopted::Unclaimed) => {
                 let why = "its shepherd was ended before it had started anything".to_owned();
-                (generation, TaskIs::Ended(not_started(why)))
+                return self.prevent(task, generation, not_started(why));
             }
             Err(error) => {
                 let path = self.parts.layout.claim(task);
@@ -280,7 +281,10 @@ impl Runner {
             told |= matches!(message, FromShepherd::Ended { .. } | FromShepherd::AlreadyClaimed);
             self.on_message(task, message);
         }
-        if !told {
+        if told {
+            // It may have been killed before it had put its group away.
+            self.parts.site.existing(&claim_name(task)).remove();
+        } else {
             self.adopt(task, Generation::default());
         }
     }
@@ -300,9 +304,9 @@ impl Runner {
                 fail::fail_point!("agent-launch-before");
                 self.launch(order);
             }
-            Action::Prevent { task, generation } => self.prevent(task, generation),
+            Action::Prevent { task, generation } => self.prevent(task, generation, stopped()),
             Action::Stop { task, grace } => match self.asked.remove(&task) {
-                Some(order) => self.prevent(task, order.generation),
+                Some(order) => self.prevent(task, order.generation, stopped()),
                 None => {
                     fail::fail_point!("agent-end-before");
                     self.shepherds.say(task, &ToShepherd::Stop { grace });
@@ -396,18 +400,12 @@ impl Runner {
     }
 
     /// Claims a task itself, so that no shepherd of an earlier agent can any more.
-    fn prevent(&mut self, task: TaskId, generation: Generation) {
+    fn prevent(&mut self, task: TaskId, generation: Generation, end: TaskEnd) {
         fail::fail_point!("agent-prevent-before");
-        let end = TaskEnd { cause: None, stopped: true, ..not_started(String::new()) };
         let claimant = Claimant::this_process(task, generation, 0, &proc::boot_id());
-        match Claim::take(&self.parts.layout, claimant) {
-            Ok(None) => return self.adopt(task, generation),
-            Ok(Some(mut claim)) => {
-                fail::fail_point!("agent-prevent-claimed");
-                // Without the line a later agent would find it lost instead of stopped.
-                let _ = claim.ended(&end);
-                fail::fail_point!("agent-prevent-noted");
-            }
+        match Claim::take_ended(&self.parts.layout, claimant, &end) {
+            Ok(false) => return self.adopt(task, generation),
+            Ok(true) => fail::fail_point!("agent-prevent-claimed"),
             // There is no room for a claim, so nobody else can make one either.
             Err(_) => {}
         }
@@ -421,16 +419,26 @@ impl Runner {
         if self.done.note(task).is_ok() {
             fail::fail_point!("agent-forget-noted");
             let (claim, record) = (self.parts.layout.claim(task), self.parts.layout.record(task));
-            // Moved, not removed: some file systems make new files slowly while others were just
-            // removed. A task that was never launched has no folder to keep it in.
-            if std::fs::rename(&claim, record).is_err() {
-                let _ = std::fs::remove_file(claim);
+            // Moved, not removed: a shepherd that is late must see it, and some file systems make
+            // new files slowly while others were just removed. One that stays is looked at again
+            // by the next agent.
+            if std::fs::rename(&claim, &record).is_err()
+                && let Some(folder) = record.parent()
+            {
+                // A task that was never launched has no folder yet.
+                let _ = DirBuilder::new().recursive(true).mode(0o711).create(folder);
+                let _ = std::fs::rename(&claim, &record);
             }
         }
         fail::fail_point!("agent-forget-moved");
         self.shepherds.say(task, &ToShepherd::Acknowledge);
         fail::fail_point!("agent-forget-told");
     }
+}
+
+/// The end of a task that was told to end before it was launched.
+fn stopped() -> TaskEnd {
+    TaskEnd { cause: None, stopped: true, ..not_started(String::new()) }
 }
 
 fn not_started(why: String) -> TaskEnd {
