@@ -3,10 +3,12 @@
 //! here is ever changed, but for handing our own controllers down.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
 /// Where this process may make groups, and what they can do there. Plain paths, so that it can be
@@ -168,6 +170,28 @@ impl Group {
     pub fn kill(&self) -> bool {
         let Some(folder) = &self.unified else { return false };
         write(&folder.join("cgroup.kill"), "1").is_ok()
+    }
+
+    /// Waits until no process is in it, but not longer than that. Only version 2 can tell.
+    pub fn wait_until_empty(&self, most: Duration) {
+        let Some(folder) = &self.unified else { return };
+        let Ok(mut events) = File::open(folder.join("cgroup.events")) else { return };
+        let give_up = Instant::now() + most;
+        loop {
+            let mut text = String::new();
+            let read = events.rewind().and_then(|()| events.read_to_string(&mut text));
+            if read.is_err() || text.contains("populated 0") {
+                return;
+            }
+            let left = give_up.saturating_duration_since(Instant::now());
+            let Ok(left) = Timespec::try_from(left) else { return };
+            // The kernel tells each change since it was read.
+            match poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&left)) {
+                Ok(0) => return,
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
     }
 
     /// How many of its processes the kernel has ended because its memory was full.

@@ -262,8 +262,12 @@ fn take_lock(layout: &Layout) -> Result<File, StartError> {
 fn open_site(config: &AgentConfig) -> Site {
     let name = config.state_dir.as_os_str().as_encoded_bytes();
     let mut site = Site::open(&format!("gpool-{:016x}", crate::record::checksum(name)));
-    if config.pids_max.is_none() {
-        site.pids_v1 = None;
+    // It was made to see whether it can be, and nobody will use it.
+    if config.pids_max.is_none()
+        && let Some(unused) = site.pids_v1.take()
+    {
+        // In vain if jobs of an earlier agent are in it.
+        let _ = std::fs::remove_dir(unused);
     }
     site
 }
