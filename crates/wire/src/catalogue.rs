@@ -105,8 +105,8 @@ catalogue! {
         "No gpool server answers on any of the sockets that were tried: that of --server, \
          GPOOL_SERVER or GPOOL_SOCKET if given; else your own ($XDG_RUNTIME_DIR/gpool/api.sock) \
          and the machine's (/run/gpool/api.sock). `gpool up` starts one; `gpool doctor` looks for \
-         the cause. Jobs that run go on without a server: `gpool queue` lists them, and `gpool logs` \
-         shows what they have written.";
+         the cause. Jobs that run go on without a server: `gpool queue` lists them, and `gpool \
+         logs` shows what they have written.";
     SHUTTING_DOWN = 302, EXIT_UNREACHABLE, 503, "the server is stopping",
         "The server was told to stop and takes no more requests. Jobs that run go on. `gpool up` \
          starts it again.";
