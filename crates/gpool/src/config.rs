@@ -85,8 +85,10 @@ impl Config {
                     .tip("gpool help GP0229");
             };
             let what = format!("{shown}:{line}: there is no setting {key:?}");
-            let failure = Failure::new(errors::BAD_CONFIG, what)
-                .why(format!("there are {}", KEYS.join(", ")));
+            let failure =
+                KEYS.chunks(3).fold(Failure::new(errors::BAD_CONFIG, what), |it, keys| {
+                    it.why(format!("there are {}", keys.join(", ")))
+                });
             match gpool_wire::json::nearest(key, KEYS) {
                 Some(near) => failure.tip(format!("{near} = …")),
                 None => failure,
@@ -119,7 +121,9 @@ mod tests {
             Config::parse("name = \"lab1\"\ndevces = \"nvml\"\n", "f").expect_err("a slip");
         insta::assert_snapshot!(failure.text(false), @r#"
         error: f:2: there is no setting "devces"
-          why  there are name, devices, gpus, strategy, ignore_processes, user_connections_max, user_requests_per_second, user_jobs_max, journal_entries
+          why  there are name, devices, gpus
+               there are strategy, ignore_processes, user_connections_max
+               there are user_requests_per_second, user_jobs_max, journal_entries
           try  devices = …
           GP0229 · gpool help GP0229
         "#);

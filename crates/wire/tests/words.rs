@@ -50,6 +50,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::NotPermitted { what: text("cancel job 7 of user ana") },
         Refusal::PriorityTooHigh { asked: 10, most: 0 },
         Refusal::CannotRunAs { user: text("bo"), only: 1000 },
+        Refusal::TooManyJobs { n_found: 3, n_asked: 1, most: 3 },
         Refusal::NoSuchJob { id },
         Refusal::NoSuchProject {
             name: ProjectName::new("nlp"),
@@ -76,6 +77,7 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::NotPermitted { .. }
             | Refusal::PriorityTooHigh { .. }
             | Refusal::CannotRunAs { .. }
+            | Refusal::TooManyJobs { .. }
             | Refusal::NoSuchJob { .. }
             | Refusal::NoSuchProject { .. }
             | Refusal::NoSuchNode { .. }

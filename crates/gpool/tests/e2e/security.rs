@@ -326,10 +326,12 @@ fn links_raced_into_the_folder_of_a_run_reach_nothing() {
 fn nothing_that_a_job_started_outlives_it() {
     let Some(cluster) = cluster() else { return };
     // Of its own session and group, without its parents, and deaf to what it is asked.
-    let line = "for i in 1 2 3; do (setsid sh -c 'trap \"\" TERM HUP INT; (sleep 1007 & sleep 1007)' \
-                >/dev/null 2>&1 &) ; done; until [ $(pgrep -u 65534 -fc 'sleep 1007') -ge 6 ]; \
-                do :; done; echo all";
-    assert_eq!(job_of(&cluster, NOBODY, line), "all\n");
+    let deaf = "trap '' TERM HUP INT; (sleep 1007 & sleep 1007)";
+    let line = format!(
+        "for i in 1 2 3; do (setsid sh -c \"{deaf}\" >/dev/null 2>&1 &); done; \
+         until [ $(pgrep -u 65534 -fc '^sleep 1007') -ge 6 ]; do :; done; echo all"
+    );
+    assert_eq!(job_of(&cluster, NOBODY, &line), "all\n");
     until_so("all are gone", || {
         outside(NOBODY, "pgrep", &["-u", "65534", "-fc", "^sleep 1007"]).trim() == "0"
     });

@@ -37,6 +37,7 @@ fn n_jobs(socket: &Path) -> u64 {
 }
 
 const SUBMIT: &str = "POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n";
+const PIECES: &str = "16\r\n{\"command\":[\"pieces\"]}\r\n0\r\n\r\n";
 const HIDDEN: &str = "POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
                       content-length: 22\r\n\r\n{\"command\":[\"hidden\"]}";
 
@@ -80,11 +81,8 @@ fn no_request_hides_in_the_body_of_another() {
     // As it should be, it is a job; and one after the other they are two.
     let said = answers(&socket, format!("{HIDDEN}{HIDDEN}").as_bytes());
     assert_eq!((statuses(&said), n_jobs(&socket)), (vec![201, 201], 2), "{said}");
-    let said = answers(
-        &socket,
-        format!("{SUBMIT}transfer-encoding: chunked\r\n\r\n16\r\n{{\"command\":[\"pieces\"]}}\r\n0\r\n\r\n")
-            .as_bytes(),
-    );
+    let said =
+        answers(&socket, format!("{SUBMIT}transfer-encoding: chunked\r\n\r\n{PIECES}").as_bytes());
     assert_eq!((statuses(&said), n_jobs(&socket)), (vec![201], 3), "{said}");
 }
 

@@ -86,7 +86,13 @@ fn too_many_requests_are_answered_so_and_the_client_waits() {
 fn connections_beyond_the_limit_are_told_so() {
     let mut rig = Rig::with(Limits { connections: 4, ..Limits::default() });
     let (socket, other) = (rig.socket(ANA), rig.socket(BO));
-    let open: Vec<_> = (0..4).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    let answered = |_| {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        stream.read_exact(&mut [0; 12]).unwrap();
+        stream
+    };
+    let open: Vec<UnixStream> = (0..4).map(answered).collect();
     let mut last = String::new();
     rig.until("one is refused", || {
         let (status, head, body) = raw(&socket, &request("GET", "/healthz", ""));
