@@ -32,7 +32,9 @@ impl From<&Refusal> for Problem {
                 .try_this("gpool up   (a server of your own)"),
             Refusal::TooManyJobs { n_found, n_asked, .. } => problem
                 .because(format!("you have {n_found}, and this would add {n_asked}"))
-                .try_this("gpool queue   (cancel what is not needed, or wait until some have ended)"),
+                .try_this(
+                    "gpool queue   (cancel what is not needed, or wait until some have ended)",
+                ),
             Refusal::PriorityTooHigh { most, .. } => {
                 problem.because(format!("users may ask for at most {most}")).try_this("--prio 0")
             }
