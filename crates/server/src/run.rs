@@ -13,6 +13,7 @@ use gpool_model::device::DeviceSample;
 use gpool_model::job::{BlobId, Owner};
 use gpool_model::{Caller, Command, DeviceStrategy, DeviceUuid, JobId, NodeName, Policy, Refusal};
 use gpool_store::{Committer, Loaded, Options, Store};
+use gpool_world::World;
 use tokio::net::UnixListener;
 use tokio::sync::{broadcast, watch};
 
@@ -116,6 +117,7 @@ pub fn run(
     fail::fail_point!("server-start-loaded");
     let fence = loaded.fence;
     drop(loaded);
+    check_name(core.world(), &config.node)?;
     let mut found = Found::of(core.world(), &config.state_dir, &config.node);
     found.is_restored = core.is_restored(fence);
     let term = core.begin(fence);
@@ -149,6 +151,21 @@ pub fn run(
     }
     fail::fail_point!("server-stop-done");
     served
+}
+
+/// Refuses to be another node than the one on which the jobs of this folder run: they would be
+/// nobody's, and ended. There is one agent, that of this process.
+fn check_name(world: &World, node: &NodeName) -> anyhow::Result<()> {
+    let allocations = world.holding().flat_map(|row| row.job.phase.allocations());
+    let elsewhere: Vec<&NodeName> =
+        allocations.map(|allocation| &allocation.node).filter(|name| *name != node).collect();
+    let Some(name) = elsewhere.first() else { return Ok(()) };
+    let what = match elsewhere.len() {
+        1 => format!("1 job runs on node {name}, and this would be node {node}"),
+        n => format!("{n} jobs run on node {name}, and this would be node {node}"),
+    };
+    let why = format!("this folder is that of {name}: gpool up --name {name} takes them over");
+    Err(anyhow::Error::msg(why).context(what))
 }
 
 fn ports(shared: &Arc<Shared>) -> AgentPorts {

@@ -125,6 +125,27 @@ fn up_says_in_one_line_what_it_took_over() {
     until_so("no process is left", || cluster.processes().is_empty());
 }
 
+#[test]
+fn a_server_does_not_become_another_node_while_jobs_run() {
+    let mut cluster = Cluster::new("none");
+    let gate = Gate::new(&cluster, "gate");
+    let id = cluster.sh(&[], &waits_at(&gate));
+    until_begun(&cluster, &id);
+    cluster.kill();
+    let words = ["up", "--devices", "none", "--name", "other"];
+    let ran = cluster.gpool(words);
+    ran.refused(1, &["1 job runs on node lab1, and this would be node other", "--name lab1"]);
+    cluster.up();
+    gate.open();
+    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
+    // With nothing to lose it may be called otherwise.
+    cluster.down(&[]);
+    cluster.gpool(words).ok();
+    assert_eq!(cluster.gpool(["run", "--", "true"]).code, 0);
+    assert_eq!(cluster.gpool(["down"]).code, 0);
+    until_so("no process is left", || cluster.processes().is_empty());
+}
+
 /// The server under another boot id, as after a restart of the machine.
 fn rebooted(cluster: &Cluster) -> Option<Running> {
     let boot_id = cluster.path("boot_id");
