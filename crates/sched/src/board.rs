@@ -1,9 +1,9 @@
 //! What is free while a plan is made: flat counters taken from the world and booked on as
-//! decisions fall.
+//! decisions fall. A full node costs next to nothing: its devices are not looked at.
 
 use gpool_model::plan::Fit;
-use gpool_model::{NodeName, ResourceKind, Resources};
-use gpool_world::{NodeIx, NodeRow, World};
+use gpool_model::{Device, GpuRequest, NodeName, ResourceKind};
+use gpool_world::{Free, NodeIx, NodeRow, World};
 
 use crate::place::Found;
 use crate::usable::unusable;
@@ -11,6 +11,12 @@ use crate::usable::unusable;
 /// All nodes in the order of their names.
 pub(crate) struct Board<'a> {
     pub nodes: Vec<NodeBoard<'a>>,
+    /// Positions of the connected nodes by how many devices are free there, ascending.
+    by_free: Vec<Vec<usize>>,
+    /// One device of each kind that is free somewhere: all of a kind answer a request alike.
+    kinds: Vec<&'a Device>,
+    /// The first node that is connected.
+    pub first_connected: Option<usize>,
 }
 
 /// One node.
@@ -18,38 +24,112 @@ pub(crate) struct NodeBoard<'a> {
     pub ix: NodeIx,
     pub row: &'a NodeRow,
     /// Beside devices.
-    pub free: Resources,
-    /// By device position: may be given out whole, now.
-    pub is_free: Vec<bool>,
-    /// By device position: a job has it.
-    pub is_busy: Vec<bool>,
+    pub free: Room,
+    /// Of how many devices may be given out whole, now.
+    pub n_free: usize,
+    /// By device position: may be given out whole, now. Empty where none was at first.
+    is_free: Vec<bool>,
+    /// By device position, of which kind; empty where none was free at first.
+    kinds: Vec<usize>,
+    /// Positions of devices that were booked while the plan is made.
+    booked: Vec<usize>,
+}
+
+/// What a node has, or a task needs, beside devices.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    cpus: u64,
+    memory: u64,
+    tasks: u64,
+}
+
+/// How well each kind of device answers a request.
+pub(crate) struct Answers {
+    rank_by_kind: Vec<Option<usize>>,
+    pub n_ranks: usize,
 }
 
 impl<'a> Board<'a> {
     pub fn new(world: &'a World) -> Self {
-        let nodes = world.nodes_by_name().map(|(ix, row)| {
-            let devices = 0..row.node.devices.len();
-            NodeBoard {
-                ix,
-                row,
-                free: row.free_now(),
-                is_free: devices
-                    .clone()
-                    .map(|at| row.is_whole(at) && unusable(row, at).is_none())
-                    .collect(),
-                is_busy: devices.map(|at| !row.devices[at].holders.is_empty()).collect(),
+        let mut board = Self {
+            nodes: Vec::with_capacity(world.nodes().len()),
+            by_free: vec![Vec::new()],
+            kinds: Vec::new(),
+            first_connected: None,
+        };
+        for (board_ix, (ix, row)) in world.nodes_by_name().enumerate() {
+            let node = board.node(ix, row);
+            if row.node.connected {
+                board.first_connected.get_or_insert(board_ix);
+                board.list(node.n_free).push(board_ix);
             }
-        });
-        Self { nodes: nodes.collect() }
+            board.nodes.push(node);
+        }
+        board
+    }
+
+    fn node(&mut self, ix: NodeIx, row: &'a NodeRow) -> NodeBoard<'a> {
+        let mut node = NodeBoard {
+            ix,
+            row,
+            free: Room::of(row),
+            n_free: 0,
+            is_free: Vec::new(),
+            kinds: Vec::new(),
+            booked: Vec::new(),
+        };
+        if row.n_whole > 0 {
+            let is_free = |at| row.is_whole(at) && unusable(row, at).is_none();
+            node.is_free = (0..row.node.devices.len()).map(is_free).collect();
+            node.n_free = node.is_free.iter().filter(|free| **free).count();
+            node.kinds = row.node.devices.iter().map(|device| self.kind_of(device)).collect();
+        }
+        node
+    }
+
+    fn kind_of(&mut self, device: &'a Device) -> usize {
+        let alike = |it: &&Device| it.model == device.model && it.memory == device.memory;
+        self.kinds.iter().position(alike).unwrap_or_else(|| {
+            self.kinds.push(device);
+            self.kinds.len() - 1
+        })
+    }
+
+    fn list(&mut self, n_free: usize) -> &mut Vec<usize> {
+        if self.by_free.len() <= n_free {
+            self.by_free.resize(n_free + 1, Vec::new());
+        }
+        &mut self.by_free[n_free]
+    }
+
+    /// Positions of connected nodes with so many free devices or more: fewer free ones first, then
+    /// by name.
+    pub fn with_free(&self, n_least: usize) -> impl Iterator<Item = usize> {
+        self.by_free.iter().skip(n_least).flatten().copied()
+    }
+
+    /// How well each kind that is free somewhere answers a request.
+    pub fn answers(&self, gpus: &GpuRequest) -> Answers {
+        let rank_by_kind = self.kinds.iter().map(|device| gpus.rank_of(device)).collect();
+        Answers { rank_by_kind, n_ranks: gpus.models.len().max(1) }
     }
 
     pub fn book(&mut self, found: &Found, fit: &Fit) {
         let node = &mut self.nodes[found.board_ix];
+        let (before, n_taken) = (node.n_free, found.devices.len());
         for device_ix in &found.devices {
             node.is_free[*device_ix] = false;
-            node.is_busy[*device_ix] = true;
         }
-        node.free = node.free.checked_sub(&beside_devices(fit)).expect("it was found to fit");
+        node.booked.extend(&found.devices);
+        node.n_free -= n_taken;
+        node.free = node.free.less(Room::needed(fit)).expect("it was found to fit");
+        if n_taken > 0 {
+            let board_ix = found.board_ix;
+            let at = |list: &[usize]| list.partition_point(|ix| *ix < board_ix);
+            let (from, to) = (at(&self.by_free[before]), at(self.list(before - n_taken)));
+            self.by_free[before].remove(from);
+            self.by_free[before - n_taken].insert(to, board_ix);
+        }
     }
 }
 
@@ -58,14 +138,61 @@ impl NodeBoard<'_> {
         &self.row.node.name
     }
 
-    pub fn n_free(&self) -> usize {
-        self.is_free.iter().filter(|free| **free).count()
+    /// Whether a device may be given out whole, now.
+    pub fn is_free(&self, device_ix: usize) -> bool {
+        self.is_free.get(device_ix).copied().unwrap_or(false)
+    }
+
+    /// Whether a job has a device.
+    pub fn is_busy(&self, device_ix: usize) -> bool {
+        !self.row.devices[device_ix].holders.is_empty() || self.booked.contains(&device_ix)
+    }
+
+    /// How many free devices answer with that rank, or with any.
+    pub fn n_free_of(&self, answers: &Answers, rank: Option<usize>) -> usize {
+        let devices = self.kinds.iter().zip(&self.is_free);
+        let answer = |kind: &usize| answers.rank_by_kind[*kind];
+        let counts = |kind| answer(kind).is_some_and(|it| rank.is_none_or(|rank| rank == it));
+        devices.filter(|(kind, free)| **free && counts(kind)).count()
     }
 }
 
-/// What one task of that fit books beside devices.
-pub(crate) fn beside_devices(fit: &Fit) -> Resources {
-    let mut resources = Resources::none().with_cpus(fit.cpus).with_memory(fit.memory);
-    resources.set(ResourceKind::Tasks, 1);
-    resources
+impl Room {
+    fn of(row: &NodeRow) -> Self {
+        let amount = |free: Free| u64::try_from(free.now.min(free.later)).unwrap_or(0);
+        Self { cpus: amount(row.cpu), memory: amount(row.memory), tasks: amount(row.tasks) }
+    }
+
+    /// What one task of that fit books.
+    pub fn needed(fit: &Fit) -> Self {
+        Self { cpus: fit.cpus.get(), memory: fit.memory.get(), tasks: 1 }
+    }
+
+    /// The first kind of which `available` has less than this.
+    pub fn first_short(self, available: Self) -> Option<ResourceKind> {
+        let kinds = [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks];
+        kinds.into_iter().find(|kind| available.get(kind) < self.get(kind))
+    }
+
+    /// How much of one kind.
+    pub fn get(self, kind: &ResourceKind) -> u64 {
+        match kind {
+            ResourceKind::Cpu => self.cpus,
+            ResourceKind::Memory => self.memory,
+            ResourceKind::Tasks => self.tasks,
+            ResourceKind::Gpu
+            | ResourceKind::GpuModel(_)
+            | ResourceKind::GpuMemory
+            | ResourceKind::MigProfile(_)
+            | ResourceKind::PauseMemory => 0,
+        }
+    }
+
+    fn less(self, needed: Self) -> Option<Self> {
+        Some(Self {
+            cpus: self.cpus.checked_sub(needed.cpus)?,
+            memory: self.memory.checked_sub(needed.memory)?,
+            tasks: self.tasks.checked_sub(needed.tasks)?,
+        })
+    }
 }

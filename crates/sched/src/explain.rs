@@ -86,7 +86,7 @@ impl<'a> Explainer<'a> {
         let gpus = &row.spec.gpus;
         let nodes = self.board.nodes.iter().filter(|node| !node.row.node.connected);
         nodes
-            .filter(|node| wait::most_of_a_kind(node, gpus, |_| true) >= gpus.n_devices())
+            .filter(|node| wait::most_of_a_kind(node, gpus) >= gpus.n_devices())
             .map(|node| Reason::AgentUnreachable { node: node.name().clone() })
             .take(Self::DEVICES_MAX)
             .collect()

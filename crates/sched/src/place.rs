@@ -5,7 +5,7 @@ use gpool_model::{Attempt, JobId, Placement, Policy, Slot, SlotPart};
 use gpool_node::seating::{Seat, seat};
 use gpool_world::{NodeIx, World};
 
-use crate::board::{Board, NodeBoard, beside_devices};
+use crate::board::{Board, Room};
 
 /// A place that was found on the board.
 pub(crate) struct Found {
@@ -31,39 +31,21 @@ impl Found {
 /// to be had; then on the node that has the fewest free devices, so that large jobs find whole
 /// nodes; then the lower name.
 pub(crate) fn place(board: &Board<'_>, fit: &Fit, policy: &Policy, seed: u64) -> Option<Found> {
-    let needs = beside_devices(fit);
-    let fits =
-        |node: &NodeBoard<'_>| node.row.node.connected && needs.first_short(&node.free).is_none();
-    let mut candidates: Vec<usize> =
-        (0..board.nodes.len()).filter(|ix| fits(&board.nodes[*ix])).collect();
-    // Stable, and the board is in the order of names.
-    candidates.sort_by_cached_key(|ix| {
-        let node = &board.nodes[*ix];
-        (first_rank(node, fit), node.n_free())
-    });
-    candidates.into_iter().find_map(|board_ix| {
+    let needs = Room::needed(fit);
+    let n_devices = usize::try_from(fit.gpus.n_devices()).ok()?;
+    let answers = board.answers(&fit.gpus);
+    let fits = |board_ix: usize, rank: usize| {
         let node = &board.nodes[board_ix];
-        let seats: Vec<Seat<'_>> = (node.row.node.devices.iter().enumerate())
-            .map(|(ix, device)| Seat {
-                device,
-                is_free: node.is_free[ix],
-                is_busy: node.is_busy[ix],
-            })
-            .collect();
-        let devices = seat(&seats, &fit.gpus, policy.device_strategy, seed)?;
-        Some(Found { board_ix, node_ix: node.ix, devices })
-    })
-}
-
-/// The earliest model of the request of which a node has enough devices free.
-fn first_rank(node: &NodeBoard<'_>, fit: &Fit) -> usize {
-    let devices = || node.row.node.devices.iter().zip(&node.is_free);
-    let n_free = |rank: usize| {
-        devices().filter(|(device, free)| **free && fit.gpus.rank_of(device) == Some(rank)).count()
+        needs.first_short(node.free).is_none() && node.n_free_of(&answers, Some(rank)) >= n_devices
     };
-    let n_ranks = fit.gpus.models.len();
-    let enough = |rank: &usize| n_free(*rank) as u64 >= u64::from(fit.gpus.n_devices());
-    (0..n_ranks).find(enough).unwrap_or(n_ranks)
+    let board_ix = (0..answers.n_ranks)
+        .find_map(|rank| board.with_free(n_devices).find(|board_ix| fits(*board_ix, rank)))?;
+    let node = &board.nodes[board_ix];
+    let seats: Vec<Seat<'_>> = (node.row.node.devices.iter().enumerate())
+        .map(|(ix, device)| Seat { device, is_free: node.is_free(ix), is_busy: node.is_busy(ix) })
+        .collect();
+    let devices = seat(&seats, &fit.gpus, policy.device_strategy, seed)?;
+    Some(Found { board_ix, node_ix: node.ix, devices })
 }
 
 /// Chance for one run of one job: the same whenever it is asked for.

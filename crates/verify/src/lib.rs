@@ -34,7 +34,7 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
         })
         .map(|placement| &placement.node)
         .collect();
-    let mut tally = Tally::of_nodes(snapshot.world, |name| touched.contains(name));
+    let mut tally = Tally::of_nodes(snapshot.world, &touched);
     let mut found = Vec::new();
     decisions::check(snapshot, plan, &mut tally, &mut found);
     order::check_decisions(snapshot, policy, plan, &mut found);

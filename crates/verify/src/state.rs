@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::JobState;
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Generation, JobId, MilliGpu, Node, NodeName, Phase,
-    ResourceKind, Shape, SlotPart, Timestamp,
+    Allocation, AllocationState, Attempt, Device, Generation, JobId, MilliGpu, Node, NodeName,
+    Phase, ResourceKind, Shape, SlotPart, Timestamp,
 };
 use gpool_world::{Free, JobRow, NodeRow, Snapshot, World};
 
@@ -189,6 +189,13 @@ fn check_ledger(row: &NodeRow, counted: &NodeTally<'_>, found: &mut Vec<Violatio
         if free != expected {
             wrong(kind.to_string());
         }
+    }
+    if row.here != counted.tasks {
+        wrong("the tasks that are here".to_owned());
+    }
+    let is_whole = |device: &&Device| !counted.holders.contains_key(&device.uuid);
+    if row.n_whole != row.node.devices.iter().filter(is_whole).count() {
+        wrong("the number of whole devices".to_owned());
     }
     if row.devices.len() != row.node.devices.len() {
         wrong("the number of devices".to_owned());

@@ -1,13 +1,13 @@
 //! What is held on nodes, counted anew from what jobs hold; never from the ledger's counters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Device, DeviceHealth, DeviceUuid, GpuRequest, Node, NodeName,
-    ResourceKind, Resources, TaskId,
+    Allocation, AllocationState, Device, DeviceHealth, DeviceUuid, GpuRequest, JobId, Node,
+    NodeName, ResourceKind, Resources, TaskId,
 };
-use gpool_world::{JobRow, World};
+use gpool_world::{JobRow, NodeRow, World};
 
 use crate::violation::Unusable;
 
@@ -27,6 +27,8 @@ pub(crate) struct NodeTally<'a> {
     pub booked: Resources,
     /// What of it will not become free by itself: all but what is being released.
     pub kept: Resources,
+    /// Who holds or claims anything here.
+    pub tasks: BTreeSet<TaskId>,
 }
 
 /// One task on one device.
@@ -40,34 +42,34 @@ pub(crate) struct Holding {
 impl<'a> Tally<'a> {
     /// Counts all nodes from all jobs.
     pub fn of(world: &'a World) -> Self {
-        Self::count(world, world.jobs().values(), |_| true)
+        Self::count(world.nodes().iter(), world.jobs().values())
     }
 
-    /// Counts the nodes for which `wanted` says so, from the jobs that are indexed as holding
-    /// something, so that it costs nothing per job that waits.
-    pub fn of_nodes(world: &'a World, wanted: impl Fn(&NodeName) -> bool) -> Self {
-        Self::count(world, world.holding(), wanted)
+    /// Counts some nodes from the jobs that are indexed as holding something there, so that it costs
+    /// nothing per job that waits or runs elsewhere.
+    pub fn of_nodes(world: &'a World, names: &BTreeSet<&'a NodeName>) -> Self {
+        let rows: Vec<&NodeRow> = names.iter().filter_map(|name| world.node(name)).collect();
+        let tasks = rows.iter().flat_map(|row| &row.here);
+        let jobs: BTreeSet<JobId> = tasks.map(|task| task.job).collect();
+        let jobs = jobs.into_iter().filter_map(|job| world.job(job));
+        Self::count(rows.iter().copied(), jobs)
     }
 
     fn count(
-        world: &'a World,
+        rows: impl Iterator<Item = &'a NodeRow>,
         jobs: impl Iterator<Item = &'a JobRow>,
-        wanted: impl Fn(&NodeName) -> bool,
     ) -> Self {
-        let rows = world.nodes().iter().filter(|row| wanted(&row.node.name));
         let nodes = rows.map(|row| {
             let tally = NodeTally {
                 node: &row.node,
                 holders: BTreeMap::new(),
                 booked: Resources::none(),
                 kept: Resources::none(),
+                tasks: BTreeSet::new(),
             };
             (&row.node.name, tally)
         });
         let mut tally = Self { nodes: nodes.collect() };
-        if tally.nodes.is_empty() {
-            return tally;
-        }
         for allocation in jobs.flat_map(|row| row.job.phase.allocations()) {
             if let Some(node) = tally.nodes.get_mut(&allocation.node) {
                 node.book(allocation);
@@ -81,6 +83,7 @@ impl NodeTally<'_> {
     fn book(&mut self, allocation: &Allocation) {
         let is_releasing = matches!(allocation.state, AllocationState::Releasing { .. });
         let is_claim = matches!(allocation.state, AllocationState::Claimed { .. });
+        self.tasks.insert(allocation.task);
         add(&mut self.booked, &allocation.resources);
         if !is_releasing {
             add(&mut self.kept, &allocation.resources);

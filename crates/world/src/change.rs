@@ -48,10 +48,11 @@ impl World {
                 ix
             }
         };
-        let holding = self.holding.iter().map(|id| &self.jobs[id]);
-        let held = holding.flat_map(|row| row.job.phase.allocations());
-        for allocation in held.filter(|allocation| allocation.node == name) {
-            row.book(allocation);
+        for task in &self.nodes[ix.0].here {
+            let held = self.jobs[&task.job].job.phase.allocations().iter();
+            for allocation in held.filter(|allocation| allocation.task == *task) {
+                row.book(allocation);
+            }
         }
         self.nodes[ix.0] = row;
     }

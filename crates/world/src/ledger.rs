@@ -2,6 +2,8 @@
 //! `later`, what will be free when everyone who is leaving has left and everyone who has a claim
 //! has come. Without claims `now` is never more than `later`.
 
+use std::collections::BTreeSet;
+
 use gpool_model::{
     Allocation, AllocationState, MilliGpu, Node, ResourceKind, Resources, SlotPart, TaskId,
 };
@@ -48,6 +50,11 @@ pub struct NodeRow {
     pub memory: Free,
     /// Tasks that may run at once.
     pub tasks: Free,
+    /// Tasks that hold or claim anything here.
+    pub here: BTreeSet<TaskId>,
+    /// How many devices are whole ([`NodeRow::is_whole`]): an upper bound of what can be given out,
+    /// so that a full node is passed over without a look at its devices.
+    pub n_whole: usize,
 }
 
 /// What is free of one device and who holds the rest.
@@ -65,6 +72,8 @@ impl NodeRow {
         let devices = node.devices.iter().map(|_| DeviceLedger { free: whole, holders: vec![] });
         let free = |kind| Free::of(node.capacity.get(&kind));
         Self {
+            n_whole: node.devices.len(),
+            here: BTreeSet::new(),
             devices: devices.collect(),
             cpu: free(ResourceKind::Cpu),
             memory: free(ResourceKind::Memory),
@@ -82,6 +91,8 @@ impl NodeRow {
                 ledger.holders.insert(at, allocation.task);
             }
         }
+        self.here.insert(allocation.task);
+        self.count_whole();
     }
 
     pub(crate) fn unbook(&mut self, allocation: &Allocation) {
@@ -91,6 +102,13 @@ impl NodeRow {
                 ledger.holders.retain(|task| *task != allocation.task);
             }
         }
+        self.here.remove(&allocation.task);
+        self.count_whole();
+    }
+
+    fn count_whole(&mut self) {
+        self.n_whole =
+            (0..self.devices.len()).filter(|device_ix| self.is_whole(*device_ix)).count();
     }
 
     fn change(&mut self, allocation: &Allocation, sign: i64) {
