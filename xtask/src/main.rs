@@ -22,7 +22,7 @@ usage: cargo xtask <command>
   check   format, lints, documentation, layering, tidiness, dependencies
   ci      check, fuzz, then test: what must pass before a change is merged
   sim     simulate with faults; `cargo xtask sim --help` lists its options
-  kill    kill -9 the real binary under load, [--rounds N] [--seed N]
+  kill    kill -9 the real binary under load, [--rounds N] [--seed N] [--release]
   fuzz    fuzz every parser of what users send, [--seconds N] [TARGET]…
 ";
 

@@ -22,6 +22,8 @@ pub fn run() -> anyhow::Result<Summary> {
     need::provide()?;
     step::announce("tests");
     let mut child = step::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
+        // With points at which tests kill the program.
+        .args(["--features", "gpool/failpoints"])
         .stdout(Stdio::piped())
         .spawn()
         .context("starting cargo test")?;

@@ -1,6 +1,8 @@
 //! A cluster of one node in a folder of its own, and the command line as a user has it. Whatever
 //! was started for it is ended with it.
 
+mod gate;
+
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
@@ -12,6 +14,8 @@ use gpool_client::Client;
 use gpool_wire::{Gpu, Job};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
+
+pub use gate::Gate;
 
 /// Longer than anything takes on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -343,14 +347,11 @@ impl Cluster {
 
     #[track_caller]
     pub fn until_ready(&mut self) {
-        let client = self.client();
         until("the server is ready", || {
             if let Some(status) = self.server.as_mut().unwrap().try_wait().unwrap() {
                 panic!("the server ended ({status}): {}", self.log());
             }
-            // Asked only when somebody listens: a client keeps trying for seconds.
-            let connects = std::os::unix::net::UnixStream::connect(self.socket()).is_ok();
-            (connects && client.ready().is_ok()).then_some(())
+            self.is_ready().then_some(())
         });
     }
 
@@ -372,6 +373,27 @@ impl Cluster {
         self.signal_server(signal);
         let status = self.server.take().unwrap().wait().unwrap();
         assert!(status.success(), "{status}: {}", self.log());
+    }
+
+    /// Whether the server has ended by itself; then another one may be launched.
+    pub fn has_died(&mut self) -> bool {
+        let ended = |server: &mut Child| server.try_wait().unwrap().is_some();
+        let has_died = self.server.as_mut().is_some_and(ended);
+        if has_died {
+            self.server = None;
+        }
+        has_died
+    }
+
+    /// Whether there is a server that has not been seen to end.
+    pub fn is_running(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Whether it answers now.
+    pub fn is_ready(&self) -> bool {
+        let connects = std::os::unix::net::UnixStream::connect(self.socket()).is_ok();
+        connects && self.client().with_retries(Duration::ZERO).ready().is_ok()
     }
 
     /// kill -9.
@@ -456,7 +478,7 @@ impl Drop for Cluster {
             left.into_iter().for_each(kill_9);
             std::thread::sleep(LOOK);
         }
-        for name in ["state", "full"] {
+        for name in ["state/jobs", "state", "full"] {
             let mount = self.path(name);
             // Only the tests of disks mount anything.
             if is_mounted(&mount) {
@@ -469,34 +491,4 @@ impl Drop for Cluster {
 fn is_mounted(path: &Path) -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mounts.lines().any(|line| line.split(' ').nth(1).is_some_and(|at| Path::new(at) == path))
-}
-
-/// A thing that a job waits for: it reads from a pipe that nobody has opened yet.
-pub struct Gate {
-    path: PathBuf,
-}
-
-impl Gate {
-    pub fn new(cluster: &Cluster, name: &str) -> Self {
-        let path = cluster.path(name);
-        let mode = rustix::fs::Mode::from_raw_mode(0o666);
-        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        Self { path }
-    }
-
-    /// A line for a shell that waits for the gate.
-    pub fn line(&self) -> String {
-        // Who opened it for another may not have closed it yet; then there is nothing to read.
-        format!("until read line < {}; do :; done", self.path.display())
-    }
-
-    /// Lets one waiting job go on.
-    pub fn open(&self) {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-        // Without a reader it can't be opened so.
-        let mut pipe = until("somebody waits at the gate", || options.open(&self.path).ok());
-        pipe.write_all(b"go\n").unwrap();
-    }
 }

@@ -1,0 +1,176 @@
+//! That the checker finds each kind of violation: histories that are right, with one thing made
+//! wrong.
+
+use super::checker::violations;
+use super::history::{Asked, Ended, Fate, History, Line, Noted, Want};
+
+fn asked(id: u64, want: Want, n_gpus: usize) -> Asked {
+    Asked { id, name: format!("n{id}"), want, n_gpus, in_order: true }
+}
+
+fn ended(id: u64, state: &str, exit: Option<i32>, from_to: (u64, u64), devices: &[&str]) -> Ended {
+    Ended {
+        id,
+        name: format!("n{id}"),
+        user: "ada".to_owned(),
+        state: state.to_owned(),
+        cause: None,
+        why: String::new(),
+        exit,
+        attempt: 1,
+        started_ms: Some(from_to.0),
+        ended_ms: from_to.1,
+        devices: names(devices),
+    }
+}
+
+fn names(devices: &[&str]) -> Vec<String> {
+    devices.iter().map(|device| (*device).to_owned()).collect()
+}
+
+fn placed(id: u64, devices: &[&str]) -> Noted {
+    Noted::Start { id, attempt: 1, devices: names(devices) }
+}
+
+fn start(id: u64, at: u64, devices: &[&str]) -> Line {
+    Line::Start { id, attempt: 1, pid: 100, at, devices: names(devices) }
+}
+
+fn end(id: u64, at: u64, code: i32) -> Line {
+    Line::End { id, attempt: 1, at, code }
+}
+
+/// 1 and 2 on one device after another, 3 beside them, cancelled, 4 after 1 and in vain.
+fn right() -> History {
+    let mut never = ended(4, "cancelled", None, (0, 20), &[]);
+    never.started_ms = None;
+    never.cause = Some("dependency_failed".to_owned());
+    History {
+        asked: vec![
+            asked(1, Want::Exit(vec![3]), 1),
+            asked(2, Want::Exit(vec![0]), 1),
+            Asked { in_order: false, ..asked(3, Want::Cancelled, 1) },
+            asked(4, Want::After(1, 0), 0),
+        ],
+        ended: vec![
+            ended(1, "failed", Some(3), (10, 20), &["A"]),
+            ended(2, "succeeded", Some(0), (20, 40), &["A"]),
+            ended(3, "cancelled", Some(143), (11, 30), &["B"]),
+            never,
+        ],
+        journal: vec![
+            placed(1, &["A"]),
+            placed(3, &["B"]),
+            Noted::Over { id: 1 },
+            placed(2, &["A"]),
+            Noted::Has(vec![2, 3]),
+            Noted::Over { id: 3 },
+            Noted::Over { id: 2 },
+        ],
+        trace: vec![
+            start(1, 1, &["A"]),
+            start(3, 1, &["B"]),
+            end(1, 2, 3),
+            start(2, 2, &["A"]),
+            end(2, 4, 0),
+        ],
+        outputs: [1, 2].map(|id| (id, format!("out of n{id}\n"))).into(),
+        ..History::default()
+    }
+}
+
+/// Makes one thing wrong, and expects to be told of it in these words.
+#[track_caller]
+fn finds(words: &str, doctor: impl FnOnce(&mut History)) {
+    let mut history = right();
+    doctor(&mut history);
+    let found = violations(&history);
+    assert!(found.iter().any(|line| line.contains(words)), "{words:?} is not in {found:#?}");
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_wrong() {
+    assert_eq!(violations(&right()), [""; 0]);
+}
+
+#[test]
+fn what_is_lost_or_too_much_is_found() {
+    finds("job 2 (n2) was acknowledged and is lost", |it| drop(it.ended.remove(1)));
+    finds("job 3 (n3) is there and nobody was told", |it| drop(it.asked.remove(2)));
+    finds("id 1 was given to n1 and to n2", |it| it.asked[1].id = 1);
+    finds("id 1 was given to n1 and is n9", |it| it.ended[0].name = "n9".to_owned());
+    finds("job 2 ended twice", |it| it.ended.push(it.ended[1].clone()));
+    finds("job 5 lives on", |it| it.living.push(5));
+    finds("left behind: process 7", |it| it.left.push("process 7".to_owned()));
+    finds("the store is not sound", |it| it.unsound = Some("a hole".to_owned()));
+}
+
+#[test]
+fn a_wrong_end_is_found() {
+    finds("ended wrongly", |it| it.ended[0].exit = Some(4));
+    finds("ended wrongly", |it| it.ended[1].state = "failed".to_owned());
+    finds("ended wrongly", |it| it.ended[2].state = "timed_out".to_owned());
+    finds("ended wrongly", |it| it.asked[1].want = Want::TimedOut);
+    // It was to run only if the one before succeeded.
+    finds("ended wrongly", |it| it.ended[3] = ended(4, "succeeded", Some(0), (21, 22), &[]));
+    finds("job 1 wrote \"\"", |it| drop(it.outputs.remove(&1)));
+}
+
+#[test]
+fn only_a_job_without_its_shepherd_may_be_lost() {
+    let lose = |it: &mut History| {
+        it.ended[1].state = "lost".to_owned();
+        it.ended[1].cause = Some("shepherd_lost".to_owned());
+        it.ended[1].exit = None;
+    };
+    finds("ended wrongly (shepherd: None)", lose);
+    finds("ended wrongly (shepherd: Some(Kept))", |it| {
+        lose(it);
+        it.killed.insert(2, Fate::Kept);
+    });
+    finds("ended wrongly (shepherd: Some(Lost))", |it| it.killed = [(2, Fate::Lost)].into());
+    for fate in [Fate::Lost, Fate::Any] {
+        let mut history = right();
+        lose(&mut history);
+        history.killed.insert(2, fate);
+        assert_eq!(violations(&history), [""; 0], "{fate:?}");
+    }
+}
+
+#[test]
+fn what_ran_twice_or_never_is_found() {
+    finds("job 1 ran twice", |it| it.trace.push(start(1, 5, &["A"])));
+    finds("job 9 ran and is not there", |it| it.trace.push(start(9, 5, &[])));
+    finds("job 1 wrote of its run None", |it| it.trace.retain(|line| !is_of(line, 1)));
+    finds("job 1 wrote of its run", |it| it.trace[2] = end(1, 2, 4));
+    finds("job 4 ran although", |it| it.trace.push(start(4, 5, &[])));
+    finds("in an attempt that it never had", |it| {
+        let (pid, devices) = (100, names(&["A"]));
+        it.trace.push(Line::Start { id: 1, attempt: 2, pid, at: 5, devices });
+    });
+}
+
+fn is_of(line: &Line, wanted: u64) -> bool {
+    match line {
+        Line::Start { id, .. } | Line::End { id, .. } | Line::Shared { id, .. } => *id == wanted,
+    }
+}
+
+#[test]
+fn a_device_that_was_given_twice_is_found() {
+    // By the journal alone, the archive alone, and the programs alone.
+    finds("A was given to 2 while 1 held it", |it| drop(it.journal.remove(2)));
+    finds("A: 2 started before 1 had ended", |it| it.ended[0].ended_ms = 25);
+    finds("A: 2 at 2, and 1 since 1", |it| it.trace.swap(2, 3));
+    finds("A was in use when 2 started on it", |it| {
+        it.trace.push(Line::Shared { id: 2, device: "A".to_owned() });
+    });
+    // And other devices than it holds.
+    finds("job 1 was given", |it| it.trace[0] = start(1, 1, &["B"]));
+    finds("job 3 was given", |it| it.journal[1] = placed(3, &["C"]));
+}
+
+#[test]
+fn the_younger_before_the_older_is_found() {
+    finds("1 was placed after 2", |it| it.journal.swap(0, 3));
+}

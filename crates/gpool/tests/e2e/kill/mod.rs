@@ -1,0 +1,84 @@
+//! kill -9 of the real program under load: of the server, which has the agent in it, also while
+//! it starts; of shepherds; of the nursery; at random moments and at every point where something
+//! is written or told. Which moments they are follows from a seed, which is printed;
+//! `GPOOL_TEST_SEED` sets it, `GPOOL_KILL_ROUNDS` how often. The seed gives the choices again; which
+//! thread the system lets run when is not chosen.
+
+mod checker;
+mod checker_finds;
+mod history;
+mod load;
+mod numbers;
+mod points;
+mod siege;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::harness::Cluster;
+use numbers::{KILLS, rounds, seed};
+use siege::Siege;
+
+/// Kills at random moments of one cluster.
+fn kill_at_random(seed: u64, n_gpus: usize, n_kills: u64) {
+    let mut siege = Siege::new(seed, n_gpus);
+    while siege.n_kills < n_kills {
+        siege.go_on(120);
+        match siege.numbers.below(10) {
+            0..=4 => {
+                siege.kill_server();
+                // Now and then it is killed again while it still starts.
+                while siege.numbers.below(3) == 0 {
+                    siege.cluster.launch();
+                    siege.go_on(80);
+                    siege.kill_server();
+                }
+                siege.up();
+            }
+            // A shepherd and its server at once.
+            5 => {
+                siege.kill_a_shepherd();
+                siege.kill_server();
+                siege.up();
+            }
+            6 | 7 => drop(siege.kill_a_shepherd()),
+            _ => drop(siege.kill_nursery()),
+        }
+    }
+    siege.end();
+}
+
+#[test]
+fn killed_at_random_moments_nothing_is_lost_and_nothing_runs_twice() {
+    kill_at_random(seed(), 1, rounds(KILLS));
+}
+
+#[test]
+fn killed_at_random_moments_several_devices_are_never_given_twice() {
+    kill_at_random(seed().wrapping_add(1), 2, rounds(KILLS));
+}
+
+#[test]
+fn killed_in_a_bulk_submission_it_is_all_or_none() {
+    let mut cluster = Cluster::new("none");
+    let lines = "{\"command\":[\"true\"],\"hold\":true}\n".repeat(2000);
+    for round in 0..6 {
+        let before = cluster.all_ids().len();
+        let client = cluster.client().with_retries(Duration::ZERO);
+        let body = lines.clone();
+        let answered = Arc::new(AtomicBool::new(false));
+        let (heard, key) = (answered.clone(), format!("bulk-{round}"));
+        let submits = std::thread::spawn(move || {
+            let told = client.submit_many(&mut body.as_bytes(), Some(&key)).is_ok();
+            heard.store(told, Ordering::SeqCst);
+        });
+        std::thread::sleep(Duration::from_millis(round * 25));
+        cluster.kill();
+        submits.join().unwrap();
+        cluster.up();
+        let n_new = cluster.all_ids().len() - before;
+        assert!(n_new == 0 || n_new == 2000, "a part was taken: {n_new}");
+        assert!(n_new == 2000 || !answered.load(Ordering::SeqCst), "what was told is lost");
+    }
+}
