@@ -1,22 +1,31 @@
-//! A disk that is full or can't be written. Both need a file system of one's own, so root.
+//! A disk that is full or can't be written. All need a file system of one's own, so root.
 
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Cluster, Gate, is_root, skip, until_so};
+use serde_json::json;
+
+use crate::harness::{Cluster, Gate, is_root, kill_9, skip, until_so};
+use crate::http::Http;
 
 /// Puts a small file system where the state is to be; false where that is not allowed.
-fn mount_small(cluster: &Cluster, options: &str) -> bool {
+pub fn mount_small(cluster: &Cluster, options: &str) -> bool {
+    let state = cluster.state();
+    std::fs::create_dir(&state).unwrap();
+    mount_at(&state, options)
+}
+
+/// Mounts a small file system, or says why not. The harness unmounts only folders it knows.
+pub fn mount_at(folder: &Path, options: &str) -> bool {
     if !is_root() {
         skip("only root can mount a small file system");
         return false;
     }
-    std::fs::create_dir(cluster.state()).unwrap();
-    if !mount(&["-t", "tmpfs", "-o", options, "tmpfs"], &cluster.state()) {
+    let done = mount(&["-t", "tmpfs", "-o", options, "tmpfs"], folder);
+    if !done {
         skip("a file system can't be mounted here");
-        return false;
     }
-    true
+    done
 }
 
 fn mount(words: &[&str], at: &Path) -> bool {
@@ -24,11 +33,58 @@ fn mount(words: &[&str], at: &Path) -> bool {
 }
 
 /// Fills what is left.
-fn fill(file: &Path) {
+pub fn fill(file: &Path) {
     use std::io::Write as _;
     let mut file = std::fs::File::create(file).unwrap();
     let block = [0_u8; 4096];
     while file.write_all(&block).is_ok() {}
+}
+
+/// That the store can't be written is said wherever somebody may look, with those words; or
+/// nowhere, if there are none.
+fn alarm_says(cluster: &Cluster, words: Option<&str>) {
+    let http = Http::new(cluster);
+    let status = http.get("/api/v1/status").json()["store_fault"].clone();
+    let metrics = http.get("/metrics").body;
+    let doctor = cluster.gpool(["doctor"]);
+    let page = cluster.gpool(["status"]).ok();
+    match words {
+        Some(words) => {
+            assert!(status.as_str().is_some_and(|why| why.contains(words)), "{status}");
+            assert!(metrics.contains("gpool_store_writable{} 0"));
+            assert!(doctor.code == 1 && doctor.out.contains(words), "{doctor:?}");
+            assert!(page.contains(words), "{page}");
+        }
+        None => {
+            assert!(status.is_null(), "{status}");
+            assert!(metrics.contains("gpool_store_writable{} 1"));
+        }
+    }
+}
+
+/// Submits until it is refused; gives the ids that were told.
+fn submit_until_refused(cluster: &Cluster, words: &[&str]) -> Vec<String> {
+    // Some room may be left inside the store's own files; then it is full for sure.
+    let mut acknowledged = Vec::new();
+    let refused = loop {
+        let ran = cluster.gpool(["submit", "--hold", "--", "true"]);
+        if ran.code != 0 {
+            break ran;
+        }
+        acknowledged.push(ran.out.trim().to_owned());
+        assert!(acknowledged.len() < 5000, "it is never refused");
+    };
+    refused.refused(1, words);
+    let body = json!({"command": ["true"], "hold": true});
+    let answer = Http::new(cluster).post("/api/v1/jobs", &body);
+    assert_eq!((answer.status, answer.problem_code().as_str()), (507, "GP0907"));
+    acknowledged
+}
+
+fn all_held(cluster: &Cluster, ids: &[String]) {
+    for id in ids {
+        assert_eq!(cluster.job(id).state.as_str(), "held");
+    }
 }
 
 #[test]
@@ -45,23 +101,14 @@ fn a_full_disk_refuses_new_jobs_and_hurts_none_that_run() {
     let pid = cluster.server_pid();
     let ballast = cluster.state().join("ballast");
     fill(&ballast);
-    // Some room may be left inside the store's own files; then it is full for sure.
-    let mut acknowledged = Vec::new();
-    let refused = loop {
-        let ran = cluster.gpool(["submit", "--hold", "--", "true"]);
-        if ran.code != 0 {
-            break ran;
-        }
-        acknowledged.push(ran.out.trim().to_owned());
-        assert!(acknowledged.len() < 5000, "it is never full");
-    };
-    refused.refused(1, &["no space left", "GP0907", "what was accepted is safe"]);
+    alarm_says(&cluster, None);
+    let words = ["no space left", "GP0907", "what was accepted is safe"];
+    let acknowledged = submit_until_refused(&cluster, &words);
     assert_eq!(cluster.server_pid(), pid);
+    alarm_says(&cluster, Some("no space left"));
     // What is known can still be read.
     assert_eq!(cluster.job(&id).state.as_str(), "running");
-    for id in &acknowledged {
-        assert_eq!(cluster.job(id).state.as_str(), "held");
-    }
+    all_held(&cluster, &acknowledged);
     gate.open();
     let out = cluster.state().join("jobs").join(&id).join("1/stdout");
     until_so("it has ended", || cluster.processes().len() <= 2 || !out.exists());
@@ -69,13 +116,12 @@ fn a_full_disk_refuses_new_jobs_and_hurts_none_that_run() {
     // Without a restart.
     until_so("jobs are taken again", || cluster.gpool(["submit", "--", "true"]).code == 0);
     assert_eq!(cluster.server_pid(), pid);
+    alarm_says(&cluster, None);
     assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
     let log = cluster.stdout_of(&id);
     let is_honest = log == "begun\ndone\n" || log.contains("[gpool:");
     assert!(is_honest, "{log:?}");
-    for id in &acknowledged {
-        assert_eq!(cluster.job(id).state.as_str(), "held");
-    }
+    all_held(&cluster, &acknowledged);
     assert_eq!(cluster.gpool(["run", "--", "sh", "-c", "exit 4"]).code, 4);
     cluster.down(&[]);
     assert!(cluster.gpool(["verify"]).ok().contains("sound"));
@@ -101,4 +147,120 @@ fn a_folder_that_can_not_be_written_is_said_and_not_died_of() {
     assert!(mount(&["-o", "remount,rw"], &cluster.state()));
     cluster.up();
     assert_eq!(cluster.job(&held).state.as_str(), "held");
+}
+
+#[test]
+fn output_that_finds_no_room_hurts_no_job_and_is_told_of() {
+    let mut cluster = Cluster::unstarted(&["--devices", "none"]);
+    // Only the output is on the small one.
+    let jobs = cluster.state().join("jobs");
+    std::fs::create_dir_all(&jobs).unwrap();
+    if !mount_at(&jobs, "size=1m,mode=711") {
+        return;
+    }
+    cluster.up();
+    let gate = Gate::new(&cluster, "gate");
+    let line =
+        format!("echo begun; {0}; yes | head -c 3000000; {0}; echo after; exit 5", gate.line());
+    let id = cluster.sh(&[], &line);
+    until_so("it has begun", || cluster.stdout_of(&id) == "begun\n");
+    let ballast = jobs.join("ballast");
+    std::fs::write(&ballast, vec![0; 512 << 10]).unwrap();
+    gate.open();
+    // It writes three times what there is room for, and is not held up by that.
+    until_so("it is full", || rustix::fs::statvfs(&jobs).unwrap().f_bavail == 0);
+    assert_eq!(cluster.job(&id).state.as_str(), "running");
+    // The store has room and goes on.
+    let held = cluster.submit(["--hold", "--", "true"]);
+    alarm_says(&cluster, None);
+    let other = cluster.sh(&[], "echo lost; exit 4");
+    assert_eq!(cluster.until_ended(&other).exit_code, Some(4));
+    std::fs::remove_file(&ballast).unwrap();
+    gate.open();
+    let job = cluster.until_ended(&id);
+    assert_eq!((job.state.as_str(), job.exit_code), ("failed", Some(5)));
+    let log = cluster.stdout_of(&id);
+    assert!(log.contains(" bytes of output could not be written: No space left"), "it is not said");
+    assert!(log.starts_with("begun\n") && log.ends_with("after\n"));
+    assert_eq!(cluster.job(&held).state.as_str(), "held");
+}
+
+/// A file system on a file, which fails as a disk does: the kernel makes it read-only beneath
+/// those who have files open on it.
+fn failing_disk(cluster: &Cluster) -> Option<std::path::PathBuf> {
+    if !is_root() {
+        skip("only root can mount a disk that fails");
+        return None;
+    }
+    let image = cluster.path("image");
+    std::fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    std::fs::create_dir(cluster.state()).unwrap();
+    let made = Command::new("mkfs.ext4").arg("-q").arg(&image).status();
+    let is_made = made.is_ok_and(|status| status.success());
+    let image = image.to_str().unwrap();
+    if !is_made || !mount(&["-o", "loop,errors=remount-ro", image], &cluster.state()) {
+        skip("no mkfs.ext4, or no loop devices");
+        return None;
+    }
+    // Which device it is.
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let state = cluster.state();
+    let device = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        let device = Path::new(words.next()?).file_name()?.to_owned();
+        (Path::new(words.next()?) == state).then_some(device)
+    });
+    let trigger = Path::new("/sys/fs/ext4").join(device.unwrap()).join("trigger_fs_error");
+    if !trigger.exists() {
+        skip("this kernel can't make a disk fail");
+        return None;
+    }
+    Some(trigger)
+}
+
+#[test]
+fn a_disk_that_fails_beneath_a_server_is_said_and_hurts_no_job() {
+    let mut cluster = Cluster::unstarted(&["--devices", "none"]);
+    let Some(trigger) = failing_disk(&cluster) else { return };
+    cluster.up();
+    let gate = Gate::new(&cluster, "gate");
+    let done = cluster.path("done");
+    let id = cluster.sh(&[], &format!("{}; echo 5 > {}; exit 5", gate.line(), done.display()));
+    cluster.until_is(&id, "running");
+    let shepherd = cluster.shepherd(&id);
+    let held = cluster.submit(["--hold", "--", "true"]);
+    std::fs::write(trigger, "1").unwrap();
+    let words = ["read-only", "GP0907", "what was accepted is safe"];
+    let mut acknowledged = submit_until_refused(&cluster, &words);
+    acknowledged.push(held);
+    alarm_says(&cluster, Some("read-only"));
+    assert_eq!(cluster.job(&id).state.as_str(), "running");
+    all_held(&cluster, &acknowledged);
+    // The job goes on to its end. That can be kept nowhere: the disk will never take it.
+    gate.open();
+    until_so("the job is done", || done.exists());
+    // As whoever restarts the machine ends everything.
+    cluster.kill();
+    kill_9(shepherd);
+    until_so("nothing of it is left", || cluster.processes().is_empty());
+    remount(&cluster);
+    cluster.up();
+    all_held(&cluster, &acknowledged);
+    let state = cluster.until_ended(&id).state;
+    assert!(["failed", "lost"].contains(&state.as_str()), "{state:?}");
+    alarm_says(&cluster, None);
+    cluster.down(&[]);
+    assert!(cluster.gpool(["verify"]).ok().contains("sound"));
+}
+
+/// Takes the disk away and back, as a new one with what is durable.
+fn remount(cluster: &Cluster) {
+    until_so("it is unmounted", || {
+        let done = Command::new("umount").arg(cluster.state()).output();
+        done.is_ok_and(|output| output.status.success())
+    });
+    let image = cluster.path("image");
+    // It corrects what the failure left; its exit code says so.
+    let _ = Command::new("fsck.ext4").arg("-p").arg(&image).output();
+    assert!(mount(&["-o", "loop", image.to_str().unwrap()], &cluster.state()));
 }

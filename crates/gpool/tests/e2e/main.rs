@@ -36,4 +36,5 @@ mod security_roles;
 mod store;
 mod strangers;
 mod submit;
+mod upgrade;
 mod users;

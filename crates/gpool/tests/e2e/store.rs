@@ -1,6 +1,14 @@
 //! The store: one server at a time, damage found and nothing overwritten, backups.
 
-use crate::harness::Cluster;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::disk::mount_at;
+use crate::harness::{Cluster, Gate};
 
 /// A server that must not start on this cluster's folders ends with that.
 fn refuses_to_start(cluster: &Cluster, words: &[&str]) {
@@ -117,4 +125,164 @@ fn a_backup_is_made_while_it_runs_and_used_elsewhere() {
     let ran = third.gpool(["restore", path]);
     ran.refused(1, &[path]);
     assert!(!third.state().join("store.db").exists());
+}
+
+#[test]
+fn lost_commits_are_told_named_and_mended_by_a_backup() {
+    let mut cluster = Cluster::new("none");
+    let first = cluster.submit(["--hold", "--", "true"]);
+    let file = cluster.path("backup");
+    let backup = file.to_str().unwrap();
+    cluster.gpool(["backup", backup]).ok();
+    let second = cluster.submit(["--hold", "--", "true"]);
+    cluster.kill();
+    let log = cluster.state().join("store.db-wal");
+    let whole = std::fs::read(&log).unwrap();
+    // The last commit, torn off as by a disk that lied about what it had written.
+    std::fs::write(&log, &whole[..whole.len() - 2000]).unwrap();
+    let ran = cluster.gpool(["up", "--foreground", "--devices", "none"]);
+    ran.refused(1, &["lost its last commits", "gpool restore", "GP02"]);
+    let ran = cluster.gpool(["up", "--devices", "none"]);
+    ran.refused(1, &["lost its last commits", "gpool restore"]);
+    let ran = cluster.gpool(["verify"]);
+    assert!(ran.code == 1 && ran.out.contains("mark: revision"), "{ran:?}");
+    // What there is still helps, and so does the log if it is found.
+    let aside = cluster.gpool(["restore", "--put-aside", backup]);
+    assert!(aside.err.contains("aside-1"), "{aside:?}");
+    cluster.up();
+    assert_eq!(cluster.all_ids(), [first]);
+    let next: u64 = cluster.submit(["--hold", "--", "true"]).parse().unwrap();
+    assert!(next > second.parse().unwrap(), "{next}");
+    cluster.down(&[]);
+    let aside = cluster.state().join("aside-1");
+    std::fs::write(aside.join("store.db-wal"), &whole).unwrap();
+    let other = aside.to_str().unwrap();
+    assert!(cluster.gpool(["verify", other]).ok().contains("sound"));
+}
+
+/// Clients that submit until they are told to stop; what they were told, in no order.
+struct Load {
+    told: Arc<Mutex<Vec<u64>>>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(cluster: &Cluster, n_clients: usize) -> Self {
+        let (told, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let threads = (0..n_clients).map(|number| {
+            let client = cluster.client();
+            let (told, stop) = (told.clone(), stop.clone());
+            std::thread::spawn(move || {
+                let command = ["sh", "-c", "echo $GPOOL_JOB_ID"].map(str::to_owned).to_vec();
+                while !stop.load(Ordering::SeqCst) {
+                    let job = gpool_wire::JobCreate {
+                        command: command.clone(),
+                        directory: Some("/".to_owned()),
+                        // One of them has jobs that stay.
+                        hold: number == 0,
+                        ..gpool_wire::JobCreate::default()
+                    };
+                    let id = client.submit(&job, None).unwrap().id;
+                    told.lock().unwrap().push(id.parse().unwrap());
+                }
+            })
+        });
+        let threads = threads.collect();
+        Self { told, stop, threads }
+    }
+
+    fn told(&self) -> BTreeSet<u64> {
+        self.told.lock().unwrap().iter().copied().collect()
+    }
+
+    fn end(self) -> BTreeSet<u64> {
+        self.stop.store(true, Ordering::SeqCst);
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+        Arc::into_inner(self.told).unwrap().into_inner().unwrap().into_iter().collect()
+    }
+}
+
+#[test]
+fn a_backup_under_load_is_of_one_moment_and_comes_up_elsewhere() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let gate = Gate::new(&cluster, "gate");
+    let trace = cluster.path("trace");
+    let line = format!("echo started >> {}; {}", trace.display(), gate.line());
+    let runs = cluster.sh(&["--gpus", "1"], &line);
+    cluster.until_is(&runs, "running");
+    let load = Load::start(&cluster, 3);
+    let mut backups = Vec::new();
+    for round in 0..4 {
+        // Each with more in it than the one before.
+        crate::harness::until_so("more was taken", || load.told().len() >= 30 * (round + 1));
+        let told = load.told();
+        let path = cluster.path(&format!("backup-{round}"));
+        cluster.gpool(["backup", path.to_str().unwrap()]).ok();
+        assert!(cluster.gpool(["verify", path.to_str().unwrap()]).ok().contains("sound"));
+        backups.push((told, path));
+    }
+    let last = *load.end().last().unwrap();
+    for (told, path) in backups {
+        let mut other = Cluster::unstarted(&["--devices", "sim:2xH100-80G"]);
+        other.gpool(["restore", path.to_str().unwrap()]).ok();
+        assert!(other.gpool(["verify"]).ok().contains("sound"));
+        other.up();
+        let there: BTreeSet<u64> = other.all_ids().iter().map(|id| id.parse().unwrap()).collect();
+        assert!(told.is_subset(&there), "lost: {:?}", told.difference(&there));
+        // What ran is not here, and nobody starts it a second time.
+        assert_eq!(other.until_ended(&runs).state.as_str(), "lost");
+        assert_eq!(std::fs::read_to_string(&trace).unwrap(), "started\n");
+        let next: u64 = other.submit(["--hold", "--", "true"]).parse().unwrap();
+        assert!(next > last, "number {next} was given out before ({last})");
+    }
+    assert_eq!(cluster.job(&runs).state.as_str(), "running");
+    gate.open();
+    assert_eq!(cluster.until_ended(&runs).exit_code, Some(0));
+}
+
+#[test]
+fn a_backup_that_is_killed_is_none_or_whole() {
+    let cluster = Cluster::new("none");
+    let lines = "{\"command\":[\"true\"],\"hold\":true}\n".repeat(3000);
+    cluster.gpool_reading(["submit", "--from-jsonl", "-"], lines.as_bytes()).ok();
+    let path = cluster.path("backup");
+    let backup = || cluster.start(["backup", path.to_str().unwrap()]);
+    let began = Instant::now();
+    backup().end().ok();
+    let whole = began.elapsed();
+    let mut n_whole = 0;
+    for round in 0..12_u32 {
+        let _ = std::fs::remove_file(&path);
+        let running = backup();
+        // Which moments these are does not matter: all of them are tried.
+        std::thread::sleep(whole * round / 12 + Duration::from_millis(1));
+        running.signal_if_there(Signal::KILL);
+        running.end();
+        if path.exists() {
+            n_whole += 1;
+            assert!(cluster.gpool(["verify", path.to_str().unwrap()]).ok().contains("sound"));
+        }
+    }
+    eprintln!("{n_whole} of 12 were whole");
+    // What is left of the others is in nobody's way.
+    let _ = std::fs::remove_file(&path);
+    backup().end().ok();
+}
+
+#[test]
+fn a_backup_that_does_not_fit_says_so_and_leaves_nothing() {
+    let cluster = Cluster::new("none");
+    let lines = "{\"command\":[\"true\"],\"hold\":true}\n".repeat(500);
+    cluster.gpool_reading(["submit", "--from-jsonl", "-"], lines.as_bytes()).ok();
+    let small = cluster.path("full");
+    std::fs::create_dir(&small).unwrap();
+    if !mount_at(&small, "size=64k") {
+        return;
+    }
+    let path = small.join("backup");
+    let ran = cluster.gpool(["backup", path.to_str().unwrap()]);
+    ran.refused(1, &["no space left", path.to_str().unwrap()]);
+    assert_eq!(std::fs::read_dir(&small).unwrap().count(), 0);
+    assert!(cluster.gpool(["verify"]).ok().contains("sound"));
 }
