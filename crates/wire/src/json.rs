@@ -89,9 +89,16 @@ fn unknown_name(message: &str) -> Option<(String, Vec<String>)> {
     Some((found.to_owned(), known.collect()))
 }
 
+/// Most bytes of a word for which a known one is looked for.
+const FOUND_MAX: usize = 100;
+
 /// The known word that is nearest to one that is not known, if one is near enough to be meant.
 #[must_use]
 pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Nobody means a word by so much text, and comparing costs time and memory by its length.
+    if found.len() > FOUND_MAX {
+        return None;
+    }
     let near = |word: &&'a str| {
         let distance = strsim::damerau_levenshtein(found, word);
         let begins = found.len() > 2 && (word.starts_with(found) || found.starts_with(*word));

@@ -100,7 +100,7 @@ fn found_words(found: &str) -> String {
 #[cfg(test)]
 mod tests {
     use crate::create::{BulkDefaults, JobCreate};
-    use crate::json::read;
+    use crate::json::{nearest, read};
 
     fn refused(document: &str) -> (String, Vec<String>) {
         let problem = read::<JobCreate>(document.as_bytes()).expect_err(document);
@@ -171,5 +171,7 @@ mod tests {
             let (detail, tries) = refused(&document);
             assert!(detail.len() + tries.concat().len() < 1000, "{detail:.200}");
         }
+        assert_eq!(nearest("commands", ["command"]), Some("command"));
+        assert_eq!(nearest(&"command".repeat(1000), ["command"]), None);
     }
 }
