@@ -1,6 +1,8 @@
 //! What the command line reads: its words, scripts with their directives, settings, names of jobs
 //! and devices, moments. And what it does to text from elsewhere before a terminal sees it.
 
+use std::io::Write as _;
+
 use clap::Parser as _;
 use gpool::args::values;
 use gpool::caller::Variable;
@@ -11,19 +13,21 @@ use gpool::failure::Failure;
 use gpool::flags;
 use gpool::reference::Reference;
 use gpool::render::clock::Clock;
-use gpool::render::safe::{safe, safe_json};
+use gpool::render::safe::{Plain, safe, safe_json};
 use gpool::script::Script;
 use gpool::usage;
 use gpool_wire::Time;
 use gpool_wire::check;
 
-use crate::input::{are_shown, choose, is_said, is_shown, text};
+use crate::input::{are_shown, choose, cut, is_said, is_shown, text};
 
 /// Tries them.
 pub fn check(input: &[u8]) {
-    let Some((parser, rest)) = choose(input, 10) else { return };
-    if parser < 2 {
-        return script(rest);
+    let Some((parser, rest)) = choose(input, 11) else { return };
+    match parser {
+        0 | 1 => return script(rest),
+        10 => return output(rest),
+        _ => {}
     }
     let Some(text) = text(rest) else { return };
     match parser {
@@ -142,4 +146,20 @@ fn shown(text: &str) {
     let escaped = safe_json(&document);
     is_shown(&escaped);
     assert_eq!(serde_json::from_str::<String>(&escaped).expect("it is JSON still"), text);
+}
+
+/// What another's job writes is obeyed by no terminal, and the same however it is cut.
+fn output(bytes: &[u8]) {
+    let Some((one, other)) = cut(bytes) else { return };
+    let shown = |parts: &[&[u8]]| {
+        let mut shown = Vec::new();
+        let mut plain = Plain::new(&mut shown);
+        parts.iter().for_each(|part| plain.write_all(part).expect("memory takes all"));
+        shown
+    };
+    let whole = shown(&[&[one, other].concat()]);
+    assert_eq!(shown(&[one, other]), whole);
+    let is_obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let text = String::from_utf8_lossy(&whole);
+    assert!(!text.contains(is_obeyed), "{text:?} would reach a terminal");
 }
