@@ -11,8 +11,10 @@ use gpool_model::{
 use gpool_sched::Workspace;
 use gpool_world::World;
 
+use crate::sessions::Sessions;
+
 /// The state machine of one server.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Control {
     pub(crate) world: World,
     pub(crate) workspace: Workspace,
@@ -21,6 +23,7 @@ pub struct Control {
     /// The entry of the present event, if it is journaled.
     pub(crate) seq: Seq,
     journal: Vec<JournalEntry>,
+    pub(crate) sessions: Sessions,
     /// Nothing more is started.
     pub(crate) is_stopping: bool,
     /// The state is that of a backup: more may have happened since than it knows.
@@ -48,6 +51,7 @@ impl Control {
             workspace: Workspace::default(),
             now: Timestamp::ZERO,
             journal: Vec::new(),
+            sessions: Sessions::default(),
             is_stopping: false,
             is_restored: false,
             effects: Vec::new(),
@@ -81,10 +85,20 @@ impl Control {
         self.durable
     }
 
+    /// All that is known beside the world, as text: what follows from equal worlds and equal texts
+    /// is equal too. For tools that compare states.
+    #[must_use]
+    pub fn beside_world(&self) -> String {
+        let revision = self.world.revision().0;
+        let waiting = self.waiting.iter().map(|(at, effect)| (revision - at.0, effect));
+        let waiting: Vec<_> = waiting.collect();
+        format!("{:?}", (&self.sessions, self.is_stopping, revision - self.durable.0, waiting))
+    }
+
     /// When a step is due although nothing happens.
     #[must_use]
     pub fn next_timer(&self) -> Option<Timestamp> {
-        self.world.next_timer()
+        self.world.next_timer().into_iter().chain(self.sessions.next_timer()).min()
     }
 
     /// Takes events that came together, decides what starts, and answers with at most one commit
@@ -103,6 +117,9 @@ impl Control {
                 | Event::Requested { .. }
                 | Event::Reported { .. } => self.take(event),
             }
+        }
+        if time_passed {
+            self.ask_due();
         }
         if time_passed || self.world.n_changes() != before {
             self.cycle();
@@ -150,6 +167,7 @@ impl Control {
         if n_skipped_jobs > 0 {
             self.skip_attempts();
         }
+        self.ask_all();
     }
 
     /// A job that waits in a backup may have run since. That attempt is not given out again, as

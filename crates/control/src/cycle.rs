@@ -84,7 +84,7 @@ impl Control {
                 allocation,
             };
             let node = order.allocation.node.clone();
-            self.effect(Effect::Order { node, order: Order::Run(Box::new(order)) });
+            self.order(&node, Order::Run(Box::new(order)));
         }
     }
 }

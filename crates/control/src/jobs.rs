@@ -3,8 +3,8 @@
 use gpool_model::agent::Order;
 use gpool_model::job::{Dependency, EndCause, Holder, JobState, StopCause, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Caller, Effect, JobEnd, JobId, JobPatch, Outcome, Phase, Refusal,
-    Reply, RequestId, Timestamp, Version,
+    Allocation, AllocationState, Caller, JobEnd, JobId, JobPatch, Outcome, Phase, Refusal, Reply,
+    RequestId, Timestamp, Version,
 };
 
 use crate::admission;
@@ -55,7 +55,7 @@ impl Control {
         let term = self.world.cluster().term;
         for Allocation { task, node, .. } in allocations {
             let order = Order::Stop { term, task, generation, grace };
-            self.effect(Effect::Order { node, order });
+            self.order(&node, order);
         }
     }
 
@@ -119,7 +119,7 @@ impl Control {
         for id in jobs {
             for Allocation { task, node, .. } in self.job(*id).phase.allocations() {
                 let order = Order::Signal { term, task: *task, signal, request };
-                self.effect(Effect::Order { node: node.clone(), order });
+                self.order_once(node, order);
             }
         }
         Ok(self.states(jobs))

@@ -12,6 +12,7 @@ mod cycle;
 mod jobs;
 mod nodes;
 mod reports;
+mod sessions;
 mod submit;
 
 pub use control::Control;

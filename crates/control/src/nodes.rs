@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use gpool_model::agent::Order;
+use gpool_model::agent::Stamp;
 use gpool_model::effect::Change;
 use gpool_model::node::NodeFacts;
 use gpool_model::{
-    Caller, Device, DeviceStrategy, DeviceUuid, Effect, Node, NodeName, PoolName, Refusal, Reply,
-    Resources,
+    Caller, Device, DeviceStrategy, DeviceUuid, Node, NodeName, PoolName, Refusal, Reply, Resources,
 };
 
 use crate::control::Control;
@@ -16,11 +15,15 @@ impl Control {
     pub(crate) fn inventory(
         &mut self,
         name: &NodeName,
+        stamp: Stamp,
         capacity: Resources,
         devices: Vec<Device>,
         boot_id: String,
         facts: NodeFacts,
     ) {
+        let Some(is_new) = self.introduce(name, stamp) else {
+            return;
+        };
         let before = self.world.node(name).map(|row| &row.node);
         let node = Node {
             name: name.clone(),
@@ -29,7 +32,7 @@ impl Control {
             devices,
             allowed: before.and_then(|node| node.allowed.clone()),
             settled_boot_id: before.map_or(&boot_id, |node| &node.settled_boot_id).clone(),
-            connected: before.is_some_and(|node| node.connected && node.boot_id == boot_id),
+            connected: before.is_some_and(|node| node.connected && !is_new),
             boot_id,
             facts,
         };
@@ -37,10 +40,9 @@ impl Control {
             self.world.put_node(node.clone());
             self.publish(Change::NodeChanged { node: name.clone() });
         }
-        if !node.connected {
+        if is_new {
             // Nothing is placed there until it has said what runs.
-            let order = Order::Sync { term: self.world.cluster().term };
-            self.effect(Effect::Order { node: name.clone(), order });
+            self.ask(name);
         }
     }
 

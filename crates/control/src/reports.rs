@@ -1,11 +1,13 @@
 //! What agents say. Reports may be lost, repeated, late and out of order: each is compared with
 //! what should be, and nothing is believed of an attempt that is over.
 
+use std::collections::BTreeMap;
+
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::job::{EndCause, ExitStatus, StopCause, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Effect, Generation, JobEnd, Millis, NodeName, Outcome, Phase,
-    TaskId, Term, Timestamp,
+    Allocation, AllocationState, Generation, JobEnd, Millis, NodeName, Outcome, Phase, TaskId,
+    Timestamp,
 };
 
 use crate::control::Control;
@@ -16,54 +18,79 @@ impl Control {
 
     pub(crate) fn reported(&mut self, node: &NodeName, report: Report) {
         match report {
-            Report::Inventory { capacity, devices, boot_id, facts } => {
-                self.inventory(node, capacity, devices, boot_id, facts);
+            Report::Inventory { stamp, capacity, devices, boot_id, facts } => {
+                self.inventory(node, stamp, capacity, devices, boot_id, facts);
             }
-            Report::Tasks { term, tasks } => self.reconcile(node, term, tasks),
-            Report::Task(report) => self.task(node, report),
+            Report::Tasks { stamp, term, round, tasks } => {
+                // Without its inventory it is not known whether the node was rebooted.
+                if term == self.world.cluster().term && self.is_known(node, &stamp.incarnation) {
+                    self.reconcile(node, tasks);
+                    self.answered(node, round);
+                }
+            }
+            Report::Task(report) => {
+                self.note_spoken_of(node, report.task);
+                self.task(node, report);
+            }
         }
     }
 
     /// Compares all that an agent has with all that it should have.
-    fn reconcile(&mut self, node: &NodeName, term: Term, tasks: Vec<TaskReport>) {
-        let Some(row) = self.world.node(node).filter(|_| term == self.world.cluster().term) else {
+    fn reconcile(&mut self, node: &NodeName, tasks: Vec<TaskReport>) {
+        let Some(row) = self.world.node(node) else {
             return;
         };
-        // Nothing is placed on a node before its first answer in a term, so that one proves what
-        // is missing. Another one may be older than what was ordered since.
+        // Nothing is placed on a node before the first answer of its agent, so that one proves
+        // what is missing. Another one may be older than what was ordered since.
         let is_first = !row.node.connected;
         let was_rebooted = row.node.boot_id != row.node.settled_boot_id;
+        // A shepherd of an earlier agent may have claimed its task after this was said.
+        let spoken_of = self.take_spoken_of(node);
         let here: Vec<TaskId> = (self.world.holding())
             .flat_map(|row| row.job.phase.allocations())
             .filter(|allocation| allocation.node == *node)
             .map(|allocation| allocation.task)
             .collect();
-        let reported: std::collections::BTreeSet<TaskId> =
-            tasks.iter().map(|report| report.task).collect();
+        let reported: BTreeMap<TaskId, Generation> =
+            tasks.iter().map(|report| (report.task, report.generation)).collect();
         for report in tasks {
             self.task(node, report);
         }
         for task in here {
-            if reported.contains(&task) {
-                self.remind(node, task);
-            } else if is_first {
-                self.missing(node, task, was_rebooted);
+            match reported.get(&task) {
+                Some(generation) => self.remind(node, task, Some(*generation)),
+                None if is_first && !spoken_of.contains(&task) => {
+                    self.missing(node, task, was_rebooted)
+                }
+                None => self.remind(node, task, None),
             }
         }
         self.connect(node);
     }
 
-    /// A task that the agent has: repeats an order that may have been lost.
-    fn remind(&mut self, node: &NodeName, task: TaskId) {
+    /// Repeats an order that may have been lost. `heard` is the generation that the agent knows of
+    /// the task, if it knows the task.
+    fn remind(&mut self, node: &NodeName, task: TaskId, heard: Option<Generation>) {
         let Some(row) = self.world.job(task.job) else {
             return;
         };
-        if let Phase::Stopping { since, .. } = &row.job.phase {
-            let term = self.world.cluster().term;
-            let spent = self.now.since(*since);
-            let grace = row.spec.grace.saturating_sub(spent);
-            let order = Order::Stop { term, task, generation: row.job.generation, grace };
-            self.effect(Effect::Order { node: node.clone(), order });
+        let holds = |allocation: &&Allocation| allocation.task == task && allocation.node == *node;
+        let Some(allocation) = row.job.phase.allocations().iter().find(holds) else {
+            return;
+        };
+        let term = self.world.cluster().term;
+        let generation = row.job.generation;
+        match &row.job.phase {
+            Phase::Starting { .. } if heard.is_none_or(|heard| heard < generation) => {
+                let spec = std::sync::Arc::clone(&row.spec);
+                let order = TaskOrder { term, generation, spec, allocation: allocation.clone() };
+                self.order(node, Order::Run(Box::new(order)));
+            }
+            Phase::Stopping { since, .. } => {
+                let grace = row.spec.grace.saturating_sub(self.now.since(*since));
+                self.order(node, Order::Stop { term, task, generation, grace });
+            }
+            _ => {}
         }
     }
 
@@ -81,43 +108,25 @@ impl Control {
             stopped: false,
             usage: Usage::default(),
         };
-        match &row.job.phase {
+        let end = match &row.job.phase {
             // In a backup: it may have run to its end since, and would be refused for ever.
-            Phase::Starting { .. } if was_rebooted || self.is_restored => {
-                let end = vanished(None);
-                self.task_ended(task, &end);
+            Phase::Starting { .. } if was_rebooted || self.is_restored => vanished(None),
+            Phase::Running { started_at, .. } => vanished(Some(*started_at)),
+            Phase::Stopping { started_at: None, .. } if was_rebooted => {
+                TaskEnd { stopped: true, cause: None, ..vanished(None) }
             }
-            Phase::Starting { allocations, .. } => {
-                let rank = usize::try_from(task.rank).unwrap_or(usize::MAX);
-                let Some(allocation) = allocations.get(rank).cloned() else {
-                    return;
-                };
-                let order = TaskOrder {
-                    term: self.world.cluster().term,
-                    generation: row.job.generation,
-                    spec: std::sync::Arc::clone(&row.spec),
-                    allocation,
-                };
-                let order = Order::Run(Box::new(order));
-                self.effect(Effect::Order { node: node.clone(), order });
-            }
-            Phase::Stopping { started_at: None, .. } => {
-                let end = TaskEnd { stopped: true, cause: None, ..vanished(None) };
-                self.task_ended(task, &end);
-            }
-            Phase::Running { started_at, .. } => {
-                let end = vanished(Some(*started_at));
-                self.task_ended(task, &end);
-            }
-            Phase::Stopping { started_at, .. } => {
-                let end = vanished(*started_at);
-                self.task_ended(task, &end);
+            Phase::Stopping { started_at, .. } if was_rebooted => vanished(*started_at),
+            // What an earlier agent was about to launch may not have been claimed yet: the order
+            // to end it keeps it from that, and then it has ended.
+            Phase::Starting { .. } | Phase::Stopping { .. } => {
+                return self.remind(node, task, None);
             }
             Phase::Held { .. }
             | Phase::Waiting { .. }
             | Phase::Pending { .. }
-            | Phase::Ended(_) => {}
-        }
+            | Phase::Ended(_) => return,
+        };
+        self.task_ended(task, &end);
     }
 
     fn task(&mut self, node: &NodeName, report: TaskReport) {
@@ -153,14 +162,14 @@ impl Control {
                 let term = self.world.cluster().term;
                 let grace = Self::STRAY_GRACE;
                 let order = Order::Stop { term, task, generation, grace };
-                self.effect(Effect::Order { node: node.clone(), order });
+                self.order(node, order);
             }
         }
     }
 
     fn acknowledge(&mut self, node: &NodeName, task: TaskId, generation: Generation) {
         let order = Order::Acknowledge { term: self.world.cluster().term, task, generation };
-        self.effect(Effect::Order { node: node.clone(), order });
+        self.order(node, order);
     }
 
     fn task_started(&mut self, task: TaskId, at: Timestamp) {

@@ -1,5 +1,9 @@
 //! What server and agent tell each other. Agents are level-triggered: they are told what should
 //! be, they say what is, and a lost, repeated or late message does no harm.
+//!
+//! Whoever carries messages owes two things, which a connection for each run of an agent gives: an
+//! order reaches only the incarnation that it is for, and nothing that an agent said arrives after
+//! something that a later one said.
 
 use std::sync::Arc;
 
@@ -7,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::Allocation;
 use crate::device::Device;
-use crate::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
+use crate::id::{DeviceUuid, Generation, Incarnation, RequestId, Round, TaskId, Term};
 use crate::job::{EndCause, ExitStatus, JobSpec, Usage};
 use crate::node::NodeFacts;
 use crate::resource::Resources;
@@ -18,10 +22,13 @@ use crate::unit::{Millis, Timestamp};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Order {
-    /// A server took over: report every task you know.
+    /// Report the node and every task you know. Asked by a server that took over, and again as
+    /// long as something of what was said may not have been heard.
     Sync {
         /// The server's term.
         term: Term,
+        /// Which question it is; the answer names it.
+        round: Round,
     },
     /// This task should run.
     Run(Box<TaskOrder>),
@@ -83,9 +90,12 @@ impl TaskOrder {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub enum Report {
-    /// The node and all its devices; sent first, and whenever something of it changed that
-    /// scheduling reads.
+    /// The node and all its devices; sent first, whenever something of it changed that scheduling
+    /// reads, and with each answer to [`Order::Sync`].
     Inventory {
+        /// Which of the agent's reports: a late one is not taken for news.
+        #[serde(default)]
+        stamp: Stamp,
         /// What can be booked beside devices.
         capacity: Resources,
         /// In the driver's index order.
@@ -97,13 +107,35 @@ pub enum Report {
     },
     /// Every task that the agent knows; the answer to [`Order::Sync`].
     Tasks {
+        /// Which agent says it.
+        #[serde(default)]
+        stamp: Stamp,
         /// The term that asked.
         term: Term,
+        /// The question that it answers.
+        #[serde(default)]
+        round: Round,
         /// In the order of task ids.
         tasks: Vec<TaskReport>,
     },
     /// One task changed.
     Task(TaskReport),
+}
+
+/// Which run of an agent says something, and when in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// The run.
+    pub incarnation: Incarnation,
+    /// Grows with each report that carries a stamp.
+    pub sequence: u64,
+}
+
+impl Default for Stamp {
+    /// Of nobody: not sent yet, or journaled before there were stamps.
+    fn default() -> Self {
+        Self { incarnation: Incarnation::new(""), sequence: 0 }
+    }
 }
 
 /// One task as its agent sees it.

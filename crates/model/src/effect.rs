@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Order;
 use crate::command::Reply;
-use crate::id::{JobId, NodeName, RequestId, Revision, Seq, Term};
+use crate::id::{Incarnation, JobId, NodeName, RequestId, Revision, Seq, Term};
 use crate::job::JobState;
 use crate::record::{EndedJob, JournalEntry, RecordChange};
 use crate::refusal::Refusal;
@@ -27,6 +27,8 @@ pub enum Effect {
     Order {
         /// Which.
         node: NodeName,
+        /// The run of it that this is for; another one must not get it. `None` is any.
+        to: Option<Incarnation>,
         /// What.
         order: Order,
     },

@@ -94,6 +94,15 @@ number!(
     RequestId
 );
 
+number!(
+    /// Which question to an agent it is, counted from 1 in each life of the server.
+    Round
+);
+
+name!(
+    /// One run of an agent. Two are the same or not; neither says which came first.
+    Incarnation
+);
 name!(
     /// A machine with an agent; its host name unless configured.
     NodeName

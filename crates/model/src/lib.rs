@@ -31,8 +31,8 @@ pub use effect::{Commit, Effect, Notice};
 pub use event::Event;
 pub use gpu::{GpuAmount, GpuRequest, ModelPattern};
 pub use id::{
-    Attempt, DeviceUuid, Generation, JobId, JobNumber, NodeName, PoolName, ProjectName, RequestId,
-    Revision, Seq, TaskId, Term, Version,
+    Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,
+    ProjectName, RequestId, Revision, Round, Seq, TaskId, Term, Version,
 };
 pub use job::{Dependency, DependencyKind, Job, JobEnd, JobSpec, Outcome, Owner, Phase};
 pub use node::Node;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
 use gpool_model::unit::{Millis, Timestamp};
 
@@ -99,7 +99,7 @@ pub enum Action {
         /// The signal's number.
         signal: i32,
     },
-    /// Tell the server.
+    /// Tell the server; the agent puts its stamp on what has one.
     Report(Report),
     /// Throw away what is kept of a task that has ended.
     Forget(TaskId),
@@ -138,7 +138,7 @@ impl Converge {
     fn obey(&mut self, order: Order) -> Vec<Action> {
         let term = match &order {
             Order::Run(order) => order.term,
-            Order::Sync { term }
+            Order::Sync { term, .. }
             | Order::Stop { term, .. }
             | Order::Signal { term, .. }
             | Order::Acknowledge { term, .. } => *term,
@@ -151,8 +151,9 @@ impl Converge {
             self.signalled.clear();
         }
         match order {
-            Order::Sync { term } => {
-                vec![Action::Report(Report::Tasks { term, tasks: self.tasks() })]
+            Order::Sync { term, round } => {
+                let (stamp, tasks) = (Stamp::default(), self.tasks());
+                vec![Action::Report(Report::Tasks { stamp, term, round, tasks })]
             }
             Order::Run(order) => self.run(order),
             Order::Stop { task, generation, grace, .. } => self.stop(task, generation, grace),

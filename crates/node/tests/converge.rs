@@ -9,7 +9,7 @@ use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::allocation::{Allocation, AllocationState};
 use gpool_model::gpu::GpuRequest;
 use gpool_model::id::{
-    Attempt, DeviceUuid, Generation, JobId, NodeName, ProjectName, RequestId, TaskId, Term,
+    Attempt, DeviceUuid, Generation, JobId, NodeName, ProjectName, RequestId, Round, TaskId, Term,
 };
 use gpool_model::job::{BlobId, ExitStatus, JobSpec, Owner, Usage};
 use gpool_model::resource::Resources;
@@ -108,8 +108,8 @@ fn a_task_is_launched_once_reported_and_forgotten() {
     assert_eq!(reported(&again), [&TaskIs::Launching], "said again, not launched again");
     assert!(matches!(reported(&converge.step(started(1)))[..], [TaskIs::Running { pid: 7, .. }]));
     assert_eq!(reported(&converge.step(ended(1))), [&TaskIs::Ended(end(false))]);
-    let sync = obey(&mut converge, Order::Sync { term: Term(2) });
-    let [Action::Report(Report::Tasks { term: Term(2), tasks })] = &sync[..] else {
+    let sync = obey(&mut converge, Order::Sync { term: Term(2), round: Round(1) });
+    let [Action::Report(Report::Tasks { term: Term(2), tasks, .. })] = &sync[..] else {
         panic!("{sync:?}")
     };
     assert_eq!(tasks[0].is, TaskIs::Ended(end(false)), "kept until acknowledged");
@@ -292,7 +292,7 @@ impl Machine {
 fn resync(machine: &mut Machine, converge: &mut Converge, term: u64, wanted: &[Wanted]) {
     for _ in 0..3 {
         machine.reports.clear();
-        machine.obey(converge, Order::Sync { term: Term(term) });
+        machine.obey(converge, Order::Sync { term: Term(term), round: Round(1) });
         let Some(Report::Tasks { tasks, .. }) = machine.reports.last().cloned() else {
             panic!("no answer to sync")
         };

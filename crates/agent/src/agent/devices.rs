@@ -3,15 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpool_device::{
     Belongs, Cadence, Ignore, Monitor, Observation, Opened, Schedule, UnmanagedGrace, Wanted,
     sort_processes,
 };
-use gpool_model::agent::Report;
+use gpool_model::agent::{Report, Stamp};
 use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
@@ -26,6 +27,8 @@ const INVENTORY: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(2);
 /// How often devices that are due are looked for.
 const TICK: Duration = Duration::from_secs(1);
+/// How often the inventory is said again as long as no server has asked for anything.
+const ANNOUNCE: Duration = Duration::from_secs(5);
 /// How often what never answered is asked for again.
 const RETRY: Millis = Millis::from_secs(10);
 
@@ -36,6 +39,7 @@ type Owners = Arc<Mutex<BTreeMap<u32, BTreeSet<DeviceUuid>>>>;
 pub(super) struct Devices {
     questions: Sender<Question>,
     owners: Owners,
+    is_heard: Arc<AtomicBool>,
 }
 
 /// Whether a task's devices may be used by it.
@@ -51,6 +55,9 @@ struct Asker {
     devices: Vec<Device>,
     /// What was last reported.
     reported: Option<Vec<Device>>,
+    reported_at: Instant,
+    /// Whether a server has said anything; before that the report may have been lost.
+    is_heard: Arc<AtomicBool>,
     /// Whether some never answered, and when that was last tried.
     incomplete: Option<Timestamp>,
     schedule: Schedule,
@@ -69,7 +76,7 @@ impl Devices {
         samples: Samples,
         inputs: InputSender,
     ) -> io::Result<Self> {
-        let owners = Owners::default();
+        let (owners, is_heard) = (Owners::default(), Arc::new(AtomicBool::new(false)));
         let (monitor, from) = match opened {
             Opened::Source(source) => (Some(Monitor::new(source)), String::new()),
             Opened::Nothing { why } => (None, why),
@@ -79,6 +86,8 @@ impl Devices {
             from,
             devices: Vec::new(),
             reported: None,
+            reported_at: Instant::now(),
+            is_heard: Arc::clone(&is_heard),
             incomplete: None,
             schedule: Schedule::new(Cadence::default()),
             grace: UnmanagedGrace::new(config.unmanaged_grace),
@@ -90,7 +99,12 @@ impl Devices {
         };
         let (questions, asked) = channel();
         std::thread::Builder::new().name("devices".into()).spawn(move || asker.run(&asked))?;
-        Ok(Self { questions, owners })
+        Ok(Self { questions, owners, is_heard })
+    }
+
+    /// A server has said something.
+    pub(super) fn heard(&self) {
+        self.is_heard.store(true, Ordering::Relaxed);
     }
 
     /// Asks whether a task's devices may be used; the answer is an [`Input::Checked`].
@@ -117,7 +131,7 @@ impl Asker {
         self.take_inventory();
         self.report();
         loop {
-            let question = if self.monitor.is_some() {
+            let question = if self.monitor.is_some() || !self.is_heard.load(Ordering::Relaxed) {
                 asked.recv_timeout(TICK)
             } else {
                 asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -217,13 +231,17 @@ impl Asker {
         }
     }
 
-    /// Says what there is, if it is not what was said last.
+    /// Says what there is, if it is not what was said last, or if that may have been lost.
     fn report(&mut self) {
-        if self.reported.as_deref().is_some_and(|last| same(last, &self.devices)) {
+        let is_said = self.reported.as_deref().is_some_and(|last| same(last, &self.devices));
+        let is_heard = self.is_heard.load(Ordering::Relaxed);
+        if is_said && (is_heard || self.reported_at.elapsed() < ANNOUNCE) {
             return;
         }
         self.reported = Some(self.devices.clone());
+        self.reported_at = Instant::now();
         self.inputs.send(Input::Inventory(Box::new(Report::Inventory {
+            stamp: Stamp::default(),
             capacity: facts::capacity(self.tasks_max),
             devices: self.devices.clone(),
             boot_id: proc::boot_id(),

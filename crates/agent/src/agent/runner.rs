@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::mpsc::{Receiver, Sender};
 
-use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
-use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::{Bytes, Timestamp};
 use gpool_node::converge::{self, Action, Converge};
@@ -77,6 +77,10 @@ pub(super) struct Runner {
     /// Tasks whose devices are being asked.
     asked: BTreeMap<TaskId, Box<TaskOrder>>,
     memory: BTreeMap<DeviceUuid, Bytes>,
+    /// The last report that carried a stamp.
+    stamp: Stamp,
+    /// What there is on this node, as it was said last.
+    inventory: Option<Report>,
     /// Reports that wait for the inventory, which is sent first; `None` once it was.
     held_back: Option<Vec<Report>>,
     /// What was seen and not yet dealt with.
@@ -96,6 +100,8 @@ impl Runner {
             done,
             asked: BTreeMap::new(),
             memory: BTreeMap::new(),
+            stamp: Stamp { incarnation: incarnation(), sequence: 0 },
+            inventory: None,
             held_back: Some(Vec::new()),
             seen: VecDeque::new(),
         };
@@ -187,6 +193,7 @@ impl Runner {
         match input {
             Input::Order(order) => {
                 fail::fail_point!("agent-order-heard");
+                self.parts.devices.heard();
                 self.seen.push_back(converge::Input::Order(*order));
             }
             Input::Inventory(report) => {
@@ -195,10 +202,11 @@ impl Runner {
                     self.memory = memory.collect();
                 }
                 fail::fail_point!("agent-inventory-before");
-                (self.parts.to_server)(*report);
+                self.inventory = Some((*report).clone());
+                self.say(*report);
                 fail::fail_point!("agent-inventory-after");
                 for report in self.held_back.take().into_iter().flatten() {
-                    (self.parts.to_server)(report);
+                    self.say(report);
                 }
             }
             Input::Checked { task, unusable } => {
@@ -322,12 +330,33 @@ impl Runner {
                 Some(held_back) => held_back.push(report),
                 None => {
                     fail::fail_point!("agent-report-before");
-                    (self.parts.to_server)(report);
+                    self.say(report);
                     fail::fail_point!("agent-report-after");
                 }
             },
             Action::Forget(task) => self.forget(task),
         }
+    }
+
+    /// Says something to the server. An answer comes with the inventory: an earlier one may have
+    /// been lost.
+    fn say(&mut self, mut report: Report) {
+        match &mut report {
+            Report::Inventory { stamp, .. } => *stamp = self.next_stamp(),
+            Report::Tasks { stamp, .. } => {
+                if let Some(inventory) = self.inventory.clone() {
+                    self.say(inventory);
+                }
+                *stamp = self.next_stamp();
+            }
+            Report::Task(_) => {}
+        }
+        (self.parts.to_server)(report);
+    }
+
+    fn next_stamp(&mut self) -> Stamp {
+        self.stamp.sequence += 1;
+        self.stamp.clone()
     }
 
     fn launch(&mut self, order: Box<TaskOrder>) {
@@ -434,6 +463,12 @@ impl Runner {
         self.shepherds.say(task, &ToShepherd::Acknowledge);
         fail::fail_point!("agent-forget-told");
     }
+}
+
+/// A name that no other agent of this machine has had or will have.
+fn incarnation() -> Incarnation {
+    let (boot, ticks, pid) = (proc::boot_id(), clock::boot_ticks(), std::process::id());
+    Incarnation::new(format!("{boot}-{ticks}-{pid}"))
 }
 
 /// The end of a task that was told to end before it was launched.

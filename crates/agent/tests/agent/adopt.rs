@@ -1,7 +1,7 @@
 //! kill -9 of agents and shepherds: what runs goes on, what ended is known, nothing runs twice.
 
 use gpool_model::agent::{Order, Report, TaskIs};
-use gpool_model::id::{TaskId, Term};
+use gpool_model::id::{Round, TaskId, Term};
 use gpool_model::job::EndCause;
 use gpool_model::unit::Millis;
 
@@ -38,7 +38,7 @@ fn a_new_agent_adopts_what_runs_and_what_ended_in_between() {
     for task in [lives_on, ends] {
         node.acknowledge(task);
     }
-    node.order(&Order::Sync { term: Term(1) });
+    node.order(&Order::Sync { term: Term(1), round: Round(1) });
     let left = node.wait_for("answer", |report| match report {
         Report::Tasks { tasks, .. } => Some(tasks.len()),
         _ => None,
@@ -58,7 +58,7 @@ fn an_end_that_was_not_acknowledged_is_said_again_with_its_status() {
     for term in 2..4 {
         node.reports.clear();
         node.start();
-        node.order(&Order::Sync { term: Term(term) });
+        node.order(&Order::Sync { term: Term(term), round: Round(1) });
         assert_eq!(node.wait_for_end(task), end);
         node.order(&Order::Run(Box::new(order(&job(1, &["true"]), &[]))));
         node.kill();
@@ -178,7 +178,7 @@ fn of_two_shepherds_for_one_task_one_launches_it() {
         }
         node.order(&Order::Run(Box::new(run)));
         node.wait_for_start(task);
-        node.order(&Order::Sync { term: Term(2) });
+        node.order(&Order::Sync { term: Term(2), round: Round(1) });
         let is = node.wait_for("answer", |report| match report {
             Report::Tasks { tasks, .. } => Some(tasks[0].is.clone()),
             _ => None,

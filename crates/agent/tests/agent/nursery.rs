@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use gpool_model::agent::{Order, Report};
-use gpool_model::id::{TaskId, Term};
+use gpool_model::id::{Round, TaskId, Term};
 
 use crate::harness::{Node, code, kill, lives, order, shell, shepherd_of, until};
 
@@ -184,6 +184,6 @@ fn an_answer_says_that_the_program_can_not_be_started() {
     let mut node = Node::with(&["none", "shepherd_exe=/bin/true"]);
     let why = node.failure(&shell(1, "exit 0"));
     assert!(why.contains("/bin/true): it ends before it has forked one"), "{why}");
-    node.order(&Order::Sync { term: Term(1) });
+    node.order(&Order::Sync { term: Term(1), round: Round(1) });
     node.wait_for("answer", |report| matches!(report, Report::Tasks { .. }).then_some(()));
 }

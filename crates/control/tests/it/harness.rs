@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_control::Control;
-use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
+use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
 use gpool_model::job::{BlobId, ExitStatus, JobState, Owner, Usage};
 use gpool_model::node::NodeFacts;
 use gpool_model::record::EndedJob;
@@ -34,7 +34,7 @@ impl Harness {
         harness.begin();
         harness.report(inventory(n_devices));
         let term = harness.term();
-        harness.report(Report::Tasks { term, tasks: vec![] });
+        harness.report(tasks(term, vec![]));
         harness.orders.clear();
         harness
     }
@@ -220,8 +220,21 @@ pub fn device(index: u32) -> Device {
     }
 }
 
+/// Of the one agent that there is; each is newer than those before.
+pub fn stamp() -> Stamp {
+    static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let sequence = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+    Stamp { incarnation: Incarnation::new("agent"), sequence }
+}
+
+/// The answer to the first question of that term.
+pub fn tasks(term: Term, tasks: Vec<TaskReport>) -> Report {
+    Report::Tasks { stamp: stamp(), term, round: Round(1), tasks }
+}
+
 pub fn inventory(n_devices: u32) -> Report {
     Report::Inventory {
+        stamp: stamp(),
         capacity: Resources::none()
             .with_cpus(MilliCpu::from_cores(16))
             .with_memory(Bytes::from_gib(64))

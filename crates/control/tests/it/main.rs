@@ -4,4 +4,6 @@ mod durable;
 mod harness;
 mod jobs;
 mod restart;
+mod restore;
+mod sessions;
 mod submit;

@@ -71,10 +71,10 @@ fn what_no_single_node_has_is_named_on_a_node_that_lacks_it() {
     let mut harness = Harness::new(1);
     // The harness's node has 16 cores and 64 GiB; this one has more of one and less of the other.
     let capacity = Resources::none().with_cpus(MilliCpu::from_cores(64)).with_tasks(32);
-    let Report::Inventory { devices, boot_id, facts, .. } = inventory(1) else {
+    let Report::Inventory { stamp, devices, boot_id, facts, .. } = inventory(1) else {
         panic!("an inventory is one")
     };
-    let report = Report::Inventory { capacity, devices, boot_id, facts };
+    let report = Report::Inventory { stamp, capacity, devices, boot_id, facts };
     harness.step(vec![Event::Reported { node: NodeName::new("lab2"), report }]);
     let both = NewJob {
         cpus: Some(MilliCpu::from_cores(32)),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use gpool_client::Client;
-use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
+use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
 use gpool_model::device::DeviceSample;
 use gpool_model::job::{ExitStatus, Usage};
 use gpool_model::node::NodeFacts;
@@ -216,7 +216,10 @@ fn pretender(inputs: mpsc::Sender<Input>) -> Box<dyn Fn(Order) + Send> {
             })
         };
         match order {
-            Order::Sync { term } => report(Report::Tasks { term, tasks: Vec::new() }),
+            Order::Sync { term, round } => {
+                let stamp = Stamp::default();
+                report(Report::Tasks { stamp, term, round, tasks: Vec::new() });
+            }
             Order::Run(run) => {
                 let task = run.task();
                 let generation = run.generation;
@@ -239,6 +242,7 @@ fn pretender(inputs: mpsc::Sender<Input>) -> Box<dyn Fn(Order) + Send> {
 
 fn inventory() -> Report {
     Report::Inventory {
+        stamp: Stamp::default(),
         capacity: Resources::none()
             .with_cpus(MilliCpu::from_cores(8))
             .with_memory(Bytes::from_gib(64))

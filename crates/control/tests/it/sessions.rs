@@ -1,0 +1,189 @@
+//! What is said to agents and heard from them may be lost, late or repeated.
+
+use gpool_model::agent::{Order, Report, Stamp, TaskIs, TaskReport};
+use gpool_model::job::JobState;
+use gpool_model::{
+    Command, DeviceHealth, DeviceUuid, Event, Generation, Incarnation, Millis, Round, TaskId,
+};
+
+use crate::harness::{Harness, ana, inventory, job, stamp, tasks};
+
+impl Harness {
+    /// Time passes until something is due, and that happens.
+    fn pass_to_timer(&mut self) -> Millis {
+        let due = self.control.next_timer().expect("something is due");
+        let passed = due.since(self.now);
+        self.now = self.now.max(due);
+        self.step(vec![Event::TimerFired]);
+        passed
+    }
+
+    /// The agent answers the newest question that is among these orders.
+    fn answer(&mut self, orders: &[Order], known: Vec<TaskReport>) {
+        let asked = orders.iter().rev().find_map(|order| match order {
+            Order::Sync { term, round } => Some((*term, *round)),
+            _ => None,
+        });
+        let (term, round) = asked.expect("it was asked");
+        self.report(Report::Tasks { stamp: stamp(), term, round, tasks: known });
+    }
+}
+
+fn says(task: TaskId, generation: u64, is: TaskIs) -> TaskReport {
+    TaskReport { task, generation: Generation(generation), is }
+}
+
+fn runs(orders: &[Order]) -> Vec<u64> {
+    let run = |order: &Order| match order {
+        Order::Run(run) => Some(run.generation.0),
+        _ => None,
+    };
+    orders.iter().filter_map(run).collect()
+}
+
+#[test]
+fn a_start_that_was_not_heard_is_told_again_within_the_term() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    assert_eq!(runs(&harness.take_orders()), [1], "this one is lost");
+    assert!(harness.pass_to_timer() <= Millis::from_secs(5));
+    let orders = harness.take_orders();
+    assert!(matches!(orders[..], [Order::Sync { .. }]), "{orders:?}");
+    harness.answer(&orders, vec![]);
+    assert_eq!(runs(&harness.take_orders()), [1]);
+    assert_eq!(harness.state(id), JobState::Starting);
+}
+
+#[test]
+fn a_stop_that_was_not_heard_is_told_again_within_the_term() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.started(id);
+    let task = harness.task_of(id);
+    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("own job");
+    harness.take_orders();
+    harness.pass_to_timer();
+    let orders = harness.take_orders();
+    let is = TaskIs::Running { pid: 1, started_at: harness.now };
+    harness.answer(&orders, vec![says(task, 1, is)]);
+    let orders = harness.take_orders();
+    assert!(matches!(orders[..], [Order::Stop { task: told, .. }] if told == task), "{orders:?}");
+}
+
+#[test]
+fn an_agent_whose_answer_fits_is_asked_rarely() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    let task = harness.task_of(id);
+    harness.started(id);
+    for _ in 0..2 {
+        let orders = harness.take_orders();
+        if orders.iter().any(|order| matches!(order, Order::Sync { .. })) {
+            let is = TaskIs::Running { pid: 1, started_at: harness.now };
+            harness.answer(&orders, vec![says(task, 1, is)]);
+        }
+        harness.pass_to_timer();
+    }
+    let revision = harness.control.revision();
+    let orders = harness.take_orders();
+    let is = TaskIs::Running { pid: 1, started_at: harness.now };
+    harness.answer(&orders, vec![says(task, 1, is)]);
+    assert_eq!(harness.pass_to_timer(), Millis::from_secs(60));
+    assert_eq!(harness.control.revision(), revision, "an answer that fits changes nothing");
+}
+
+#[test]
+fn an_inventory_that_comes_late_is_not_taken_for_news() {
+    let mut harness = Harness::new(1);
+    let late = inventory(1);
+    let mut now = inventory(1);
+    if let Report::Inventory { devices, .. } = &mut now {
+        devices[0].health = DeviceHealth::Lost;
+    }
+    harness.report(now);
+    let waiting = harness.add(job("1"));
+    harness.report(late);
+    assert_eq!(harness.state(waiting), JobState::Pending, "the device is still lost");
+    harness.report(inventory(1));
+    assert_eq!(harness.state(waiting), JobState::Starting);
+}
+
+#[test]
+fn an_answer_of_an_agent_whose_inventory_is_not_known_ends_nothing() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.started(id);
+    harness.restart();
+    let orders = harness.take_orders();
+    harness.answer(&orders, vec![]);
+    assert_eq!(harness.state(id), JobState::Running, "perhaps it is after a reboot");
+    let other = Stamp { incarnation: Incarnation::new("another"), sequence: 1 };
+    harness.report(inventory(1));
+    let term = harness.term();
+    harness.report(Report::Tasks { stamp: other, term, round: Round(1), tasks: vec![] });
+    assert_eq!(harness.state(id), JobState::Running, "of another agent than the inventory");
+}
+
+#[test]
+fn a_start_after_a_refusal_is_told_again_if_the_agent_knows_only_the_refusal() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(job("1"));
+    let task = harness.task_of(id);
+    let refused = || TaskIs::Refused { devices: vec![DeviceUuid::new("GPU-0")] };
+    harness.say(id, refused());
+    assert_eq!(harness.state(id), JobState::Starting, "placed anew at once");
+    harness.take_orders();
+    harness.pass_to_timer();
+    let orders = harness.take_orders();
+    harness.answer(&orders, vec![says(task, 1, refused())]);
+    assert_eq!(runs(&harness.take_orders()), [2]);
+}
+
+#[test]
+fn a_cancelled_start_of_which_nothing_is_known_ends_only_when_it_can_no_more_begin() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    let task = harness.task_of(id);
+    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("own job");
+    harness.restart();
+    harness.report(inventory(1));
+    harness.take_orders();
+    harness.report(tasks(harness.term(), vec![]));
+    assert_eq!(harness.state(id), JobState::Stopping, "a shepherd may be about to claim it");
+    let orders = harness.take_orders();
+    assert!(matches!(orders[..], [Order::Stop { task: told, .. }] if told == task), "{orders:?}");
+    let prevented = TaskIs::Ended(crate::harness::end(harness.now, None, true));
+    harness.say(id, prevented);
+    assert_eq!(harness.state(id), JobState::Cancelled);
+}
+
+#[test]
+fn a_task_that_an_agent_spoke_of_is_not_missing_from_an_answer_that_comes_after() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    let task = harness.task_of(id);
+    harness.restart();
+    harness.report(inventory(1));
+    let late = tasks(harness.term(), vec![]);
+    let is = TaskIs::Running { pid: 1, started_at: harness.now };
+    harness.report(Report::Task(says(task, 1, is)));
+    harness.report(late);
+    assert_eq!(
+        harness.state(id),
+        JobState::Running,
+        "claimed late, by an earlier agent's shepherd"
+    );
+}
+
+#[test]
+fn a_new_agent_is_asked_before_anything_is_placed_with_it() {
+    let mut harness = Harness::new(1);
+    let mut report = inventory(1);
+    if let Report::Inventory { stamp, .. } = &mut report {
+        stamp.incarnation = Incarnation::new("the next one");
+    }
+    harness.report(report);
+    assert!(matches!(harness.take_orders()[..], [Order::Sync { .. }]));
+    let id = harness.add(job("1"));
+    assert_eq!(harness.state(id), JobState::Pending);
+}

@@ -1,0 +1,349 @@
+//! Agents with the real brain: what `gpool_agent` does around `Converge`, in the same order, on
+//! the files and processes of a [`Machine`]. Each act may be the last.
+
+use std::collections::VecDeque;
+
+use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder, TaskReport};
+use gpool_model::job::{EndCause, Usage};
+use gpool_model::{Generation, TaskId, Timestamp};
+use gpool_node::converge::{Action, Converge, Input};
+
+use crate::broken::Invariant;
+use crate::bug::Bug;
+use crate::machine::{Agent, Claim, Forked, Why};
+use crate::network::{Said, Sent};
+use crate::sim::Sim;
+
+impl Sim {
+    /// After how long an agent that has heard nothing says again what the node is.
+    const ANNOUNCE: u64 = 5000;
+
+    /// An agent is started on a node that has none: it looks at the claims, and says first what
+    /// the node is.
+    pub(crate) fn start_agent(&mut self, m: usize) {
+        let bug = self.bug;
+        let machine = &mut self.machines[m];
+        if machine.agent.is_some() {
+            return;
+        }
+        machine.n_agents += 1;
+        let number = machine.n_agents;
+        if bug == Some(Bug::ClaimDropped) {
+            machine.claims.retain(|_, claim| claim.ended.is_none() && claim.started.is_none());
+        }
+        machine.agent = Some(Agent {
+            number,
+            converge: Converge::new(machine.done.iter().copied()),
+            sequence: 0,
+            asked: std::collections::BTreeMap::new(),
+            said: machine.view(),
+            acts_left: None,
+            term: gpool_model::Term(0),
+            announce_at: Some(self.now + Self::ANNOUNCE),
+            has_adopted: bug != Some(Bug::AnswerTooEarly),
+        });
+        self.say_inventory(m);
+        if bug != Some(Bug::AnswerTooEarly) {
+            self.adopt_all(m);
+        }
+    }
+
+    /// An agent that nobody has asked anything says again what the node is.
+    pub(crate) fn announce(&mut self, m: usize) {
+        let now = self.now;
+        let Some(agent) = self.machines[m].agent.as_mut() else { return };
+        if agent.announce_at.is_some_and(|at| at <= now) {
+            agent.announce_at = Some(now + Self::ANNOUNCE);
+            self.say_inventory(m);
+        }
+    }
+
+    fn adopt_all(&mut self, m: usize) {
+        let tasks: Vec<TaskId> = self.machines[m].claims.keys().copied().collect();
+        for task in tasks {
+            let found = self.adopt(m, task, Generation::default());
+            self.agent_input(m, found);
+        }
+    }
+
+    /// An agent is killed. What it was asking is forgotten; shepherds and programs go on.
+    pub(crate) fn kill_agent(&mut self, m: usize) {
+        if self.machines[m].agent.take().is_some() {
+            self.totals.agents_killed += 1;
+            // Its connection is gone, and with it what was on its way there.
+            self.links[m].orders.clear();
+        }
+    }
+
+    /// An order arrives.
+    pub(crate) fn obey(&mut self, m: usize, sent: Sent) {
+        let Sent { to, mut order } = sent;
+        let machine = &mut self.machines[m];
+        let Some(agent) = machine.agent.as_mut() else { return };
+        let own = gpool_model::Incarnation::new(format!("{}-{}", machine.node.name, agent.number));
+        if to.is_some_and(|to| to != own) && self.bug != Some(Bug::OrderToLaterAgent) {
+            return;
+        }
+        let term = term_of(&order);
+        agent.announce_at = None;
+        let is_old = term < agent.term;
+        agent.term = agent.term.max(term);
+        match (self.bug, &mut order) {
+            (Some(Bug::OldTermObeyed), order) => set_term(order, agent.term),
+            (Some(Bug::OldGenerationObeyed), Order::Run(run)) => {
+                run.generation = Generation(run.generation.0 + 1000);
+            }
+            _ => {}
+        }
+        let before = self.n_actions;
+        let was_sync = matches!(order, Order::Sync { .. });
+        self.watch.signal = match &order {
+            Order::Signal { term, request, .. } => Some((*term, *request)),
+            _ => None,
+        };
+        self.agent_input(m, Input::Order(order));
+        if is_old && self.n_actions != before {
+            self.blame(Invariant::Term, format!("an order of {term} was obeyed after a later one"));
+        }
+        let agent = self.machines[m].agent.as_mut();
+        if was_sync && let Some(agent) = agent.filter(|agent| !agent.has_adopted) {
+            agent.has_adopted = true;
+            self.adopt_all(m);
+        }
+    }
+
+    /// Gives the brain an input, and does all that follows from it.
+    pub(crate) fn agent_input(&mut self, m: usize, input: Input) {
+        let mut seen = VecDeque::from([input]);
+        while let Some(input) = seen.pop_front() {
+            let Some(agent) = self.machines[m].agent.as_mut() else { return };
+            for action in agent.converge.step(input) {
+                if !self.may_act(m) {
+                    return;
+                }
+                self.n_actions += 1;
+                self.carry_out(m, action, &mut seen);
+            }
+        }
+    }
+
+    /// Counts an act of an agent that is doomed; false if it is dead.
+    fn may_act(&mut self, m: usize) -> bool {
+        let Some(agent) = self.machines[m].agent.as_mut() else { return false };
+        match agent.acts_left.as_mut() {
+            Some(0) => {
+                self.kill_agent(m);
+                return false;
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        true
+    }
+
+    fn carry_out(&mut self, m: usize, action: Action, seen: &mut VecDeque<Input>) {
+        match action {
+            Action::Launch(order) => {
+                let is_checked =
+                    order.allocation.slots.is_empty() || self.bug == Some(Bug::CheckSkipped);
+                let Some(agent) = self.machines[m].agent.as_mut() else { return };
+                if is_checked {
+                    self.fork(m, order);
+                } else {
+                    agent.asked.insert(order.task(), order);
+                }
+            }
+            Action::Prevent { task, generation } => {
+                seen.extend(self.prevent(m, task, generation));
+            }
+            Action::Stop { task, grace } => {
+                let Some(agent) = self.machines[m].agent.as_mut() else { return };
+                let number = agent.number;
+                if let Some(order) = agent.asked.remove(&task) {
+                    seen.extend(self.prevent(m, task, order.generation));
+                    return;
+                }
+                for forked in &mut self.machines[m].forked {
+                    if forked.order.task() == task && forked.by == number {
+                        let sooner = forked.stop.map_or(grace, |before| before.min(grace));
+                        forked.stop = Some(sooner);
+                    }
+                }
+                self.begin_end(m, task, Why::Told, grace);
+                if self.bug == Some(Bug::EndTooEarly) {
+                    let end = not_run(self.machines[m].clock(self.now));
+                    seen.push_back(Input::Ended { task, end: TaskEnd { stopped: true, ..end } });
+                }
+            }
+            Action::Signal { task, signal } => {
+                let times = if self.bug == Some(Bug::SignalTwice) { 2 } else { 1 };
+                for _ in 0..times {
+                    self.watch_signal(task, signal);
+                }
+            }
+            Action::Report(report) => self.say(m, report),
+            Action::Forget(task) => {
+                self.machines[m].done.push(task);
+                // Between the ledger and the claim it may end.
+                if self.may_act(m) {
+                    self.machines[m].claims.remove(&task);
+                }
+            }
+        }
+    }
+
+    /// Claims a task, so that no shepherd can any more; or says how it was found.
+    fn prevent(&mut self, m: usize, task: TaskId, generation: Generation) -> Option<Input> {
+        if self.machines[m].claims.contains_key(&task) {
+            return Some(self.adopt(m, task, generation));
+        }
+        let machine = &mut self.machines[m];
+        let end = TaskEnd { stopped: true, ..not_run(machine.clock(self.now)) };
+        if self.bug != Some(Bug::PreventSkipped) {
+            let claim = Claim {
+                generation,
+                boot: machine.boot,
+                order: None,
+                has_shepherd: false,
+                started: None,
+                ending: None,
+                limit_at: None,
+                ended: Some(end.clone()),
+            };
+            machine.claims.insert(task, claim);
+            if !self.may_act(m) {
+                return None;
+            }
+        }
+        Some(Input::Ended { task, end })
+    }
+
+    /// What became of a task that somebody has claimed.
+    pub(crate) fn adopt(&mut self, m: usize, task: TaskId, generation: Generation) -> Input {
+        let machine = &mut self.machines[m];
+        let clock = machine.clock(self.now);
+        let boot = machine.boot;
+        let Some(claim) = machine.claims.get(&task) else {
+            let cause = EndCause::LaunchFailed { why: "its shepherd was ended".to_owned() };
+            let end = TaskEnd { cause: Some(cause), ..not_run(clock) };
+            let is = gpool_model::agent::TaskIs::Ended(end);
+            return Input::Found(TaskReport { task, generation, is });
+        };
+        if claim.ended.is_none() && !(claim.has_shepherd && claim.boot == boot) {
+            let rebooted = claim.boot != boot;
+            let started_at = claim.started.map(|(_, at)| at);
+            let cause = if rebooted { EndCause::Rebooted } else { EndCause::ShepherdLost };
+            let end = TaskEnd { started_at, cause: Some(cause), ..not_run(clock) };
+            self.kill_program(m, task);
+            let claim = self.machines[m].claims.get_mut(&task);
+            claim.expect("it was just looked at").ended = Some(end);
+        }
+        Input::Found(self.machines[m].claims[&task].report(task))
+    }
+
+    /// The devices of a task were asked.
+    pub(crate) fn check_devices(&mut self, m: usize, pick: u64) {
+        let machine = &mut self.machines[m];
+        let Some(agent) = machine.agent.as_mut() else { return };
+        let tasks: Vec<TaskId> = agent.asked.keys().copied().collect();
+        let Some(task) = crate::sim::picked(&tasks, pick) else { return };
+        let order = agent.asked.remove(&task).expect("it was picked from these");
+        // What was found is known before a task is refused for it.
+        self.look(m);
+        let devices = self.machines[m].unusable(&order);
+        if devices.is_empty() {
+            if self.may_act(m) {
+                self.fork(m, order);
+            }
+        } else {
+            self.totals.refusals += 1;
+            self.agent_input(m, Input::Refused { task, devices });
+        }
+    }
+
+    fn fork(&mut self, m: usize, order: Box<TaskOrder>) {
+        let unusable = self.machines[m].unusable(&order);
+        if !unusable.is_empty() {
+            let what = format!("{} is launched on {unusable:?}, which can't be used", order.task());
+            self.blame(Invariant::Device, what);
+        }
+        let machine = &mut self.machines[m];
+        if let Some(agent) = &machine.agent {
+            machine.forked.push(Forked { order, by: agent.number, stop: None });
+        }
+    }
+
+    /// The agent looks at its devices, and says so if they are not as it said last.
+    pub(crate) fn look(&mut self, m: usize) {
+        let view = self.machines[m].view();
+        let Some(agent) = self.machines[m].agent.as_mut() else { return };
+        if agent.said != view {
+            agent.said = view;
+            self.say_inventory(m);
+        }
+    }
+
+    fn say_inventory(&mut self, m: usize) {
+        let Some(agent) = self.machines[m].agent.as_ref() else { return };
+        let machine = &self.machines[m];
+        let boot = if self.bug == Some(Bug::RebootUnnoticed) { 1 } else { machine.boot };
+        let report = Report::Inventory {
+            stamp: Stamp::default(),
+            capacity: machine.node.capacity.clone(),
+            devices: agent.said.clone(),
+            boot_id: format!("boot-{boot}"),
+            facts: machine.node.facts.clone(),
+        };
+        self.say(m, report);
+    }
+
+    fn say(&mut self, m: usize, mut report: Report) {
+        let bug = self.bug;
+        if matches!(report, Report::Tasks { .. }) && bug != Some(Bug::InventoryOnce) {
+            self.say_inventory(m);
+        }
+        let machine = &mut self.machines[m];
+        let Some(number) = machine.agent.as_ref().map(|agent| agent.number) else { return };
+        let incarnation = machine.incarnation(number);
+        let Some(agent) = machine.agent.as_mut() else { return };
+        if let Report::Inventory { stamp, .. } | Report::Tasks { stamp, .. } = &mut report {
+            agent.sequence += 1;
+            *stamp = Stamp { incarnation, sequence: agent.sequence };
+        }
+        if let Some(bug) = bug {
+            self.spoil(bug, m, &mut report);
+        }
+        self.links[m].say(Said { by: number, report });
+    }
+}
+
+pub(crate) fn not_run(at: Timestamp) -> TaskEnd {
+    TaskEnd {
+        started_at: None,
+        ended_at: at,
+        exit: None,
+        cause: None,
+        stopped: false,
+        usage: Usage::default(),
+    }
+}
+
+pub(crate) fn term_of(order: &Order) -> gpool_model::Term {
+    match order {
+        Order::Run(run) => run.term,
+        Order::Sync { term, .. }
+        | Order::Stop { term, .. }
+        | Order::Signal { term, .. }
+        | Order::Acknowledge { term, .. } => *term,
+    }
+}
+
+fn set_term(order: &mut Order, new: gpool_model::Term) {
+    match order {
+        Order::Run(run) => run.term = new,
+        Order::Sync { term, .. }
+        | Order::Stop { term, .. }
+        | Order::Signal { term, .. }
+        | Order::Acknowledge { term, .. } => *term = new,
+    }
+}

@@ -1,0 +1,94 @@
+//! What a run can break, and the first thing that it broke.
+
+use std::fmt;
+
+macro_rules! invariants {
+    ($($(#[doc = $doc:literal])* $name:ident $code:literal;)*) => {
+        /// What must hold.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Invariant {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Invariant {
+            /// A short name, which begins with the number of the promise that it belongs to.
+            #[must_use]
+            pub fn code(self) -> &'static str {
+                match self { $(Self::$name => $code),* }
+            }
+
+            /// What must hold, in a sentence.
+            #[must_use]
+            pub fn what(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),*)),* }
+            }
+        }
+    };
+}
+
+invariants! {
+    /// A device is used by one task at a time.
+    DeviceUsedTwice "I1-device";
+    /// The state does not contradict itself.
+    State "I1-state";
+    /// A job whose submission was answered exists, or has ended.
+    JobLost "I2-lost";
+    /// A number is given to one job.
+    NumberReused "I2-number";
+    /// A submission that is repeated under its key is answered the same.
+    KeyAnsweredTwice "I2-key";
+    /// A program is started once.
+    StartedTwice "I3-twice";
+    /// A program starts only where the server believes it to.
+    StartedUnknown "I3-unknown";
+    /// A signal that was asked for once is sent at most once.
+    SignalledTwice "I3-signal";
+    /// A job that has ended has no program that runs.
+    EndedAlive "I7-alive";
+    /// What is said of an end is what happened.
+    EndUntrue "I8-end";
+    /// A time limit ends a program.
+    LimitPassed "I8-limit";
+    /// Terms only grow, and an agent obeys none that is older.
+    Term "I9-term";
+    /// The same inputs do the same again.
+    Replay "I10-replay";
+    /// What is durable is what was committed, in order, and nothing else.
+    Store "I10-store";
+    /// Nothing is said or ordered before what it rests on is durable.
+    TooEarly "P-durable";
+    /// What a user was told to be done stays done.
+    Undone "P-undone";
+    /// No plan breaks an invariant.
+    Alert "E7-alert";
+    /// A second cycle does nothing.
+    SecondCycle "E5-cycle";
+    /// Nothing waits that fits, and each wait has its reason.
+    Waits "E6-waits";
+    /// The order in which records are loaded changes no plan.
+    LoadOrder "E8-order";
+    /// Nothing is launched on a device that can't be used.
+    Device "P-device";
+    /// Once faults cease, everything that can end ends and nothing is left over.
+    Settling "I7-settling";
+    /// Nothing panics.
+    Panic "panic";
+}
+
+/// What was broken first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// Which invariant.
+    pub invariant: Invariant,
+    /// How, for people.
+    pub what: String,
+    /// After how many happenings.
+    pub step: usize,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { invariant, what, step } = self;
+        write!(f, "{} ({}) after {step} happenings: {what}", invariant.code(), invariant.what())
+    }
+}

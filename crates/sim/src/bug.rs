@@ -1,0 +1,87 @@
+//! Bugs that are planted to see whether the simulation finds them: a check that has never caught
+//! anything may not be able to. Each is done to the messages, files and processes around the real
+//! state machine and the real agent, as a wrong implementation of them would.
+
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])* $name:ident;)*) => {
+        /// A bug that can be planted.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Bug {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Bug {
+            /// Every one.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// What is wrong.
+            #[must_use]
+            pub fn what(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),*)),* }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// Answers leave before their commit is durable.
+    ReplyTooEarly;
+    /// Orders leave before their commit is durable.
+    OrderTooEarly;
+    /// The store says that a commit is durable and has not synced it.
+    SyncDropped;
+    /// A journal entry of a commit is not written.
+    JournalDropped;
+    /// A record is written otherwise than was asked.
+    RecordChanged;
+    /// Ended jobs leave memory and do not reach the archive.
+    ArchiveDropped;
+    /// The last job number is forgotten by a restart.
+    NumberReused;
+    /// A server starts without a term of its own.
+    TermKept;
+    /// An idempotency key is not kept.
+    KeyForgotten;
+    /// Time-driven events never come.
+    TimerDropped;
+    /// Orders to end a task never arrive.
+    StopLost;
+    /// Acknowledgements never arrive.
+    AcknowledgeLost;
+    /// What is acknowledged is not what was reported, but any later launch.
+    AcknowledgeTooMuch;
+    /// An order reaches an agent that was started after it was made.
+    OrderToLaterAgent;
+    /// An order of an earlier term is obeyed.
+    OldTermObeyed;
+    /// An order of an earlier generation is obeyed.
+    OldGenerationObeyed;
+    /// Two shepherds can claim the same task.
+    ClaimShared;
+    /// Claims are gone when an agent starts.
+    ClaimDropped;
+    /// An agent answers before it has looked at the claims.
+    AnswerTooEarly;
+    /// An agent says that a task has ended when it was told to end.
+    EndTooEarly;
+    /// A reboot is not told.
+    RebootUnnoticed;
+    /// Exit codes 0 and 1 are swapped.
+    ExitSwapped;
+    /// The end of a task is told once, and then never again.
+    EndToldOnce;
+    /// A refusal is told as a launch under way.
+    RefusalHidden;
+    /// Devices are not asked before a launch.
+    CheckSkipped;
+    /// Changes of devices are told once, and then never again.
+    InventoryOnce;
+    /// A signal is sent twice.
+    SignalTwice;
+    /// A time limit is not enforced.
+    LimitIgnored;
+    /// A task that must never be launched is not kept from it.
+    PreventSkipped;
+    /// A late inventory is taken for a new one.
+    InventoryUnordered;
+}

@@ -1,0 +1,281 @@
+//! Users: what they ask, what they are answered, and what they may rely on from then on.
+
+use std::sync::Arc;
+
+use gpool_model::command::RequestKey;
+use gpool_model::job::{BlobId, DependencyKind, Owner};
+use gpool_model::{
+    Bytes, Caller, Command, Dependency, DeviceStrategy, Event, GpuRequest, JobId, JobNumber,
+    JobPatch, MilliCpu, Millis, NewJob, Outcome, Phase, ProjectName, Refusal, Reply, RequestId,
+    Timestamp, Version,
+};
+
+use crate::broken::Invariant;
+use crate::bug::Bug;
+use crate::happening::{Happening, Kind};
+use crate::sim::{Sim, picked};
+use crate::swarm::MODELS;
+
+/// One thing that a user asked, once or again.
+#[derive(Debug, Clone)]
+pub(crate) struct Asking {
+    caller: Caller,
+    command: Command,
+    /// When it was first asked, by the server's clock.
+    at: Timestamp,
+    is_answered: bool,
+    /// Whether the answer does not reach the user.
+    pub is_deaf: bool,
+    /// Versions of the jobs that it changed, right after it did.
+    versions: Vec<(JobId, Version)>,
+}
+
+impl Sim {
+    pub(crate) fn wish(&mut self, what: &Happening) {
+        if what.kind == Kind::Retry {
+            return self.retry(what);
+        }
+        let Some(command) = self.command(what) else { return };
+        let user = match what.kind {
+            Kind::Allow | Kind::Strategy => 0,
+            _ => what.count("user") % 8,
+        };
+        let is_deaf = !matches!(what.kind, Kind::Allow | Kind::Strategy) && what.is("deaf");
+        if let Command::Cancel { jobs } = &command {
+            for job in jobs {
+                self.watch.cancelled.entry(*job).or_insert(false);
+            }
+        }
+        let asking = Asking {
+            caller: caller(user),
+            command,
+            at: self.server_clock(),
+            is_answered: false,
+            is_deaf,
+            versions: Vec::new(),
+        };
+        self.askings.push(asking);
+        self.ask(self.askings.len() - 1);
+    }
+
+    /// Somebody whose submission has a key and no answer asks again.
+    fn retry(&mut self, what: &Happening) {
+        let unanswered = self.unanswered();
+        let Some(at) = picked(&unanswered, what.count("pick")) else { return };
+        self.askings[at].is_deaf = what.is("deaf");
+        self.ask(at);
+    }
+
+    pub(crate) fn unanswered(&self) -> Vec<usize> {
+        let has_key = |asking: &Asking| {
+            matches!(&asking.command, Command::Submit { key: Some(_), .. }) && !asking.is_answered
+        };
+        (0..self.askings.len()).filter(|at| has_key(&self.askings[*at])).collect()
+    }
+
+    pub(crate) fn ask(&mut self, asking: usize) {
+        let Some(server) = self.server.as_mut() else { return };
+        let request = server.last_request.next();
+        server.last_request = request;
+        server.pending.insert(request, asking);
+        let Asking { caller, mut command, .. } = self.askings[asking].clone();
+        if self.bug == Some(Bug::KeyForgotten)
+            && let Command::Submit { key, .. } = &mut command
+        {
+            *key = None;
+        }
+        self.tell_server(Event::Requested { request, caller, command });
+    }
+
+    fn command(&self, what: &Happening) -> Option<Command> {
+        let job = || picked(&self.live_jobs(), what.count("job"));
+        Some(match what.kind {
+            Kind::Submit => self.submission(what),
+            Kind::Cancel => Command::Cancel { jobs: vec![job()?] },
+            Kind::Hold => Command::Hold { jobs: vec![job()?] },
+            Kind::Release => Command::Release { jobs: vec![job()?] },
+            Kind::Signal => {
+                let signal = i32::try_from(what.count("signal") % 30).expect("below 30") + 1;
+                Command::Signal { jobs: vec![job()?], signal }
+            }
+            Kind::Edit => {
+                let version = Some(what.count("version")).filter(|version| *version > 0);
+                let priority = Some(priority(what));
+                let patch = JobPatch { priority, note: None };
+                Command::Edit { job: job()?, version, patch }
+            }
+            Kind::Allow => {
+                let all: Vec<usize> = (0..self.machines.len()).collect();
+                let machine = &self.machines[picked(&all, what.count("node"))?];
+                let n = u64::try_from(machine.real.len()).expect("few");
+                // One more than there are: all.
+                let device = what.count("device") % (n + 1);
+                let devices = (device < n).then(|| vec![device.to_string()]);
+                Command::AllowDevices { node: machine.node.name.clone(), devices }
+            }
+            Kind::Strategy => {
+                let all = DeviceStrategy::ALL.map(|(_, strategy)| strategy);
+                Command::SetDeviceStrategy { strategy: picked(&all, what.count("which"))? }
+            }
+            _ => return None,
+        })
+    }
+
+    fn submission(&self, what: &Happening) -> Command {
+        let after = what.count("after").checked_sub(1).and_then(|pick| {
+            let known: Vec<JobId> = self.watch.acknowledged.keys().copied().collect();
+            let kinds = [DependencyKind::Ok, DependencyKind::Fail, DependencyKind::End];
+            let kind = picked(&kinds, what.count("kind"))?;
+            Some(Dependency { job: picked(&known, pick)?, kind })
+        });
+        let ended = |after: &Dependency| match &self.store.archive.get(&after.job)?.job.phase {
+            Phase::Ended(end) => Some((after.job, end.outcome)),
+            _ => None,
+        };
+        let ends: Vec<(JobId, Outcome)> = after.iter().filter_map(ended).collect();
+        let jobs = (0..what.count("jobs").clamp(1, 50)).map(|_| new_job(what, after)).collect();
+        let name = format!("key-{}", self.askings.len());
+        let key = what.is("key").then(|| RequestKey { name, digest: "digest".to_owned() });
+        Command::Submit { jobs, key, ends, dry_run: false }
+    }
+
+    pub(crate) fn live_jobs(&self) -> Vec<JobId> {
+        let world = self.server.as_ref().map(|server| server.control.world());
+        world.map(|world| world.jobs().keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// Notes what requests of a step did, for what may be relied on once they are answered.
+    pub(crate) fn note_requests(&mut self, requests: &[RequestId]) {
+        let Some(server) = &self.server else { return };
+        for request in requests {
+            let Some(at) = server.pending.get(request) else { continue };
+            let asking = &mut self.askings[*at];
+            let jobs = match &asking.command {
+                Command::Hold { jobs } | Command::Release { jobs } => jobs.as_slice(),
+                Command::Edit { job, .. } => std::slice::from_ref(job),
+                _ => &[],
+            };
+            let row = |id: &JobId| server.control.world().job(*id);
+            let versions = jobs.iter().filter_map(row).map(|row| (row.job.id, row.job.version));
+            asking.versions = versions.collect();
+        }
+    }
+
+    /// A request is answered.
+    pub(crate) fn answered(&mut self, request: RequestId, reply: Result<Reply, Refusal>) {
+        let Some(server) = self.server.as_mut() else { return };
+        let Some(at) = server.pending.remove(&request) else {
+            return self.blame(Invariant::KeyAnsweredTwice, format!("{request} is answered twice"));
+        };
+        self.totals.replies += 1;
+        let asking = &mut self.askings[at];
+        asking.is_answered = !asking.is_deaf && !is_passing(&reply);
+        let Ok(reply) = reply else { return };
+        match (&asking.command, reply) {
+            (Command::Submit { jobs, .. }, Reply::Submitted { first, n_jobs, .. }) => {
+                let n_asked = jobs.len();
+                if u64::try_from(n_asked).expect("few") != n_jobs {
+                    let what = format!("{n_jobs} jobs were taken of {n_asked}");
+                    self.blame(Invariant::JobLost, what);
+                }
+                self.submitted(at, first, n_jobs);
+            }
+            (Command::Cancel { jobs }, _) => {
+                for job in jobs.clone() {
+                    self.watch.cancelled.insert(job, true);
+                }
+            }
+            (Command::Hold { .. } | Command::Release { .. } | Command::Edit { .. }, _) => {
+                for (job, version) in asking.versions.clone() {
+                    let least = self.watch.versions.entry(job).or_insert(version);
+                    *least = version.max(*least);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn submitted(&mut self, at: usize, first: JobNumber, n_jobs: u64) {
+        /// Keys are kept for a day; the clock may jump, so a little less.
+        const KEPT: Millis = Millis::from_hours(20);
+        let now = self.server_clock();
+        let asking = &self.askings[at];
+        let (uid, is_old) = (asking.caller.owner.uid, now.since(asking.at) > KEPT);
+        if let Command::Submit { key: Some(key), .. } = &asking.command {
+            let answer = (first.0, n_jobs);
+            let key = (uid, key.name.clone());
+            let before = *self.watch.keys.entry(key).or_insert(answer);
+            if before != answer && !is_old {
+                let what = format!("a key is answered with {before:?} and then {answer:?}");
+                return self.blame(Invariant::KeyAnsweredTwice, what);
+            }
+        }
+        for number in first.0..first.0 + n_jobs {
+            match self.watch.acknowledged.insert(JobId::single(number), at) {
+                None => self.totals.jobs += 1,
+                Some(before) if before == at => {}
+                Some(_) => {
+                    let what = format!("number {number} is given to two submissions");
+                    self.blame(Invariant::NumberReused, what);
+                }
+            }
+        }
+    }
+
+    /// Those who wait for a server that is gone will not be answered.
+    pub(crate) fn forget_pending(&mut self, server: &crate::server::Server) {
+        for at in server.pending.values() {
+            self.askings[*at].is_deaf = false;
+        }
+    }
+}
+
+/// Whether the same request may be answered otherwise later.
+fn is_passing(reply: &Result<Reply, Refusal>) -> bool {
+    matches!(reply, Err(Refusal::StorageFull { .. }))
+}
+
+fn caller(user: u64) -> Caller {
+    let uid = if user == 0 { 0 } else { 1000 + u32::try_from(user).expect("few users") };
+    let owner = Owner { uid, gid: uid, user: Arc::from(format!("u{uid}")) };
+    Caller { owner, admin: user == 0 }
+}
+
+fn priority(what: &Happening) -> i32 {
+    i32::try_from(what.number("priority").clamp(-1000, 1000)).expect("clamped")
+}
+
+fn new_job(what: &Happening, after: Option<Dependency>) -> NewJob {
+    let small = |name| u32::try_from(what.count(name) % 1000).expect("below 1000");
+    let positive = |name| Some(small(name)).filter(|n| *n > 0);
+    let model = positive("model").map(|model| MODELS[usize::from(model % 2 == 1)].1);
+    let gpus = match (small("gpus"), model) {
+        (0, _) => GpuRequest::whole(0),
+        (n, None) => GpuRequest::whole(n),
+        (n, Some(model)) => {
+            GpuRequest::parse(&format!("{model}:{n}")).expect("a model and a number of it")
+        }
+    };
+    NewJob {
+        name: Arc::from("job"),
+        project: ProjectName::new("default"),
+        command: vec!["true".to_owned()],
+        script: None,
+        context: BlobId(Arc::from("none")),
+        directory: "/".to_owned(),
+        stdin: None,
+        stdout: None,
+        stderr: None,
+        gpus_written: Arc::from(gpus.to_string()),
+        gpus,
+        cpus: positive("cpus").map(MilliCpu::from_cores),
+        memory: positive("memory").map(Bytes::from_gib),
+        time_limit: positive("limit").map(Millis::from_secs),
+        grace: Millis::from_secs(small("grace")),
+        after: after.into_iter().collect(),
+        priority: priority(what),
+        note: None,
+        hold: what.is("hold"),
+        allow_unsatisfiable: true,
+    }
+}

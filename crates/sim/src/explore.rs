@@ -1,0 +1,176 @@
+//! Every run within small bounds, not those that a seed draws: which happenings are possible in a
+//! state, and when two states are the same for all that can follow. A model checker does the rest.
+
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hasher};
+
+use gpool_model::{Record, Seq};
+
+use crate::happening::{Happening, Kind};
+use crate::machine::Claim;
+use crate::sim::Sim;
+
+/// How often what need not happen may happen: kinds with their numbers, and how often.
+pub type Budget = Vec<(Happening, u32)>;
+
+/// What has to happen sooner or later, for each node.
+const WORK: [Kind; 6] =
+    [Kind::Order, Kind::Report, Kind::Check, Kind::Claim, Kind::Start, Kind::Exit];
+
+impl Sim {
+    /// What can happen now without anything going wrong, each in every way that differs.
+    #[must_use]
+    pub fn possible_work(&self) -> Vec<Happening> {
+        let mut possible = Vec::new();
+        let mut add = |kind, numbers: &[i64]| possible.push(Happening::new(kind, numbers));
+        if !self.store.in_flight.is_empty() {
+            add(Kind::Commit, &[]);
+        }
+        if self.server.is_none() {
+            add(Kind::StartServer, &[]);
+        }
+        for m in 0..self.machines.len() {
+            if self.machines[m].agent.is_none() {
+                add(Kind::StartAgent, &[signed(m)]);
+            }
+            for kind in WORK {
+                for pick in 0..self.choices(kind, m) {
+                    add(kind, &[signed(m), signed(pick)]);
+                }
+            }
+        }
+        possible
+    }
+
+    /// How many things on a node a kind of happening can pick from.
+    fn choices(&self, kind: Kind, m: usize) -> usize {
+        let machine = &self.machines[m];
+        match kind {
+            Kind::Order | Kind::LoseOrder | Kind::RepeatOrder => self.links[m].orders.len(),
+            Kind::Report | Kind::LoseReport | Kind::RepeatReport => self.links[m].reports.len(),
+            Kind::Check | Kind::Snatch => {
+                machine.agent.as_ref().map_or(0, |agent| agent.asked.len())
+            }
+            Kind::Claim => machine.forked.len(),
+            Kind::Start | Kind::FailStart => machine.unstarted().len(),
+            Kind::Exit => machine.running().len(),
+            Kind::KillShepherd => {
+                let live = |claim: &&Claim| claim.has_shepherd && claim.ended.is_none();
+                machine.forked.len() + machine.claims.values().filter(live).count()
+            }
+            Kind::KillAgent | Kind::DoomAgent => usize::from(machine.agent.is_some()),
+            _ => 1,
+        }
+    }
+
+    /// Whether something of a budget can happen now and make a difference.
+    #[must_use]
+    pub fn is_possible(&self, what: &Happening) -> bool {
+        let has_server = self.server.is_some();
+        match what.kind {
+            Kind::KillServer | Kind::DoomServer | Kind::StopServer => has_server,
+            Kind::Cancel => has_server && !self.live_jobs().is_empty(),
+            Kind::Submit => has_server,
+            Kind::FailCommit => !self.store.in_flight.is_empty(),
+            kind if kind.arguments().first() == Some(&"node") => {
+                let all: Vec<usize> = (0..self.machines.len()).collect();
+                let m = crate::sim::picked(&all, what.count("node"));
+                let pick = if kind.arguments().contains(&"pick") { what.count("pick") } else { 0 };
+                m.is_some_and(|m| pick < signed(self.choices(kind, m)).unsigned_abs())
+            }
+            _ => true,
+        }
+    }
+
+    /// Lets time pass until the next thing that is due by itself; false if nothing is.
+    pub fn skip(&mut self) -> bool {
+        let Some(at) = self.next_due() else { return false };
+        let ms = i64::try_from(at - self.now).expect("a timer is not that far");
+        self.happen(&Happening::new(Kind::Pass, &[ms]));
+        true
+    }
+
+    /// Whether every job that was taken has ended and nothing is left of it anywhere.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.live_jobs().is_empty() && self.is_at_rest()
+    }
+
+    /// Equal for two states if the same can follow from both. What only counts how they came about
+    /// is left out: numbers of commits and of journal entries.
+    #[must_use]
+    pub fn fingerprint(&self) -> (u64, u64) {
+        let mut text = Text::default();
+        text.put(&(self.now, self.server_skew, &self.machines, &self.links));
+        text.put(&(&self.askings, &self.watch, &self.broken));
+        for record in self.store.records.values() {
+            text.record(record.clone());
+        }
+        for commit in &self.store.in_flight {
+            for change in &commit.records {
+                match change.value.clone() {
+                    Some(record) => text.record(record),
+                    None => text.put(&change.key),
+                }
+            }
+            text.put(&commit.ended);
+        }
+        text.put(&(&self.store.archive, self.store.told.len(), self.store.is_broken));
+        if let Some(server) = &self.server {
+            for record in server.control.world().records() {
+                text.record(record);
+            }
+            text.put(&(&server.inbox, server.paused_until, server.is_stopping));
+            text.put(&(server.effects_left, &server.pending));
+            text.put(&server.control.beside_world());
+        }
+        text.end()
+    }
+}
+
+impl Happening {
+    /// Whether it takes no message before one that was sent earlier.
+    #[must_use]
+    pub fn is_first_message(&self) -> bool {
+        !matches!(self.kind, Kind::Order | Kind::Report) || self.count("pick") == 0
+    }
+}
+
+fn signed(n: usize) -> i64 {
+    i64::try_from(n).expect("few")
+}
+
+/// A text that is hashed while it is written, twice.
+#[derive(Default)]
+struct Text {
+    first: DefaultHasher,
+    second: DefaultHasher,
+}
+
+impl Text {
+    fn put(&mut self, thing: &impl std::fmt::Debug) {
+        write!(self, "{thing:?}\n").expect("hashing does not fail");
+    }
+
+    fn record(&mut self, mut record: Record) {
+        if let Record::Cluster(cluster) = &mut record {
+            cluster.last_seq = Seq(0);
+        }
+        self.put(&record);
+    }
+
+    fn end(mut self) -> (u64, u64) {
+        self.second.write_u8(1);
+        (self.first.finish(), self.second.finish())
+    }
+}
+
+impl std::fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.first.write(text.as_bytes());
+        // In another order of bytes, so that the two do not collide together.
+        self.second.write(text.as_bytes());
+        self.second.write_usize(text.len());
+        Ok(())
+    }
+}

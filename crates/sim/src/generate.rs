@@ -1,0 +1,236 @@
+//! What happens next, drawn from a swarm: only what can happen now, each kind as often as the
+//! swarm wants it.
+
+use crate::happening::{Happening, Kind};
+use crate::rng::Rng;
+use crate::sim::Sim;
+use crate::swarm::Swarm;
+
+/// Draws happenings.
+#[derive(Debug)]
+pub struct Generator {
+    rng: Rng,
+    swarm: Swarm,
+}
+
+impl Generator {
+    /// The happenings of a seed, after what its swarm took.
+    #[must_use]
+    pub fn new(swarm: &Swarm) -> Self {
+        Self { rng: Rng::new(swarm.seed ^ 0x6770_6f6f_6c00_0000), swarm: swarm.clone() }
+    }
+
+    /// What happens next.
+    pub fn next(&mut self, sim: &Sim) -> Happening {
+        let weights: Vec<u64> = Kind::ALL
+            .iter()
+            .zip(&self.swarm.weights)
+            .map(|(kind, weight)| if *weight > 0 && self.can(sim, *kind) { *weight } else { 0 })
+            .collect();
+        let mut at = self.rng.below(weights.iter().sum());
+        for (kind, weight) in Kind::ALL.iter().zip(weights) {
+            if at < weight {
+                return self.draw(sim, *kind);
+            }
+            at -= weight;
+        }
+        Happening::new(Kind::Pass, &[1])
+    }
+
+    fn can(&self, sim: &Sim, kind: Kind) -> bool {
+        let any = |test: &dyn Fn(usize) -> bool| (0..sim.machines.len()).any(test);
+        let has_server = sim.server.is_some();
+        match kind {
+            Kind::Submit => {
+                u64::try_from(sim.live_jobs().len()).expect("few") < self.swarm.live_most
+            }
+            Kind::Cancel | Kind::Hold | Kind::Release | Kind::Edit | Kind::Signal => {
+                !sim.live_jobs().is_empty()
+            }
+            Kind::Retry => has_server && !sim.unanswered().is_empty(),
+            Kind::Order | Kind::RepeatOrder | Kind::LoseOrder | Kind::DelayOrder => {
+                any(&|m| !sim.links[m].orders.is_empty())
+            }
+            Kind::Report | Kind::RepeatReport | Kind::LoseReport | Kind::DelayReport => {
+                any(&|m| !sim.links[m].reports.is_empty())
+            }
+            Kind::Commit | Kind::Persist | Kind::FailCommit => !sim.store.in_flight.is_empty(),
+            Kind::Hear => !sim.store.told.is_empty(),
+            Kind::Check | Kind::Snatch => any(&|m| can_check(sim, m)),
+            Kind::Claim => any(&|m| !sim.machines[m].forked.is_empty()),
+            Kind::Start | Kind::FailStart => any(&|m| !sim.machines[m].unstarted().is_empty()),
+            Kind::Exit => any(&|m| !sim.machines[m].running().is_empty()),
+            Kind::KillShepherd => any(&|m| has_shepherd(sim, m)),
+            Kind::StartServer => !has_server,
+            Kind::KillServer | Kind::DoomServer | Kind::StopServer => has_server,
+            Kind::StartAgent => any(&|m| sim.machines[m].agent.is_none()),
+            Kind::KillAgent | Kind::DoomAgent => any(&|m| sim.machines[m].agent.is_some()),
+            Kind::Device => any(&|m| !sim.machines[m].real.is_empty()),
+            Kind::Look
+            | Kind::Pass
+            | Kind::Allow
+            | Kind::Strategy
+            | Kind::CutOrders
+            | Kind::CutReports
+            | Kind::Disk
+            | Kind::Reboot
+            | Kind::Jump => true,
+        }
+    }
+
+    /// A node on which that can happen.
+    fn node(&mut self, sim: &Sim, test: impl Fn(usize) -> bool) -> i64 {
+        let able: Vec<usize> = (0..sim.machines.len()).filter(|m| test(*m)).collect();
+        if able.is_empty() {
+            0
+        } else {
+            signed(u64::try_from(self.rng.one_of(&able)).expect("few"))
+        }
+    }
+
+    /// Mostly the first.
+    fn pick(&mut self) -> i64 {
+        if self.rng.percent(self.swarm.disorder) { signed(self.rng.below(64)) } else { 0 }
+    }
+
+    fn draw(&mut self, sim: &Sim, kind: Kind) -> Happening {
+        let numbers: Vec<i64> = match kind {
+            Kind::Submit => self.submission(),
+            Kind::Cancel | Kind::Hold | Kind::Release => vec![self.user(), self.any(), self.deaf()],
+            Kind::Edit => {
+                let version = if self.rng.percent(20) { signed(self.rng.between(1, 3)) } else { 0 };
+                vec![self.user(), self.any(), self.priority(), version, self.deaf()]
+            }
+            Kind::Signal => vec![self.user(), self.any(), self.any(), self.deaf()],
+            Kind::Retry => vec![self.any(), self.deaf()],
+            Kind::Allow => vec![self.any(), self.any()],
+            Kind::Strategy => vec![self.any()],
+            Kind::Order | Kind::RepeatOrder | Kind::LoseOrder => {
+                vec![self.node(sim, |m| !sim.links[m].orders.is_empty()), self.pick()]
+            }
+            Kind::Report | Kind::RepeatReport | Kind::LoseReport => {
+                vec![self.node(sim, |m| !sim.links[m].reports.is_empty()), self.pick()]
+            }
+            Kind::DelayOrder => {
+                let node = self.node(sim, |m| !sim.links[m].orders.is_empty());
+                vec![node, self.pick(), signed(self.rng.between(1, 3_600_000))]
+            }
+            Kind::DelayReport => {
+                let node = self.node(sim, |m| !sim.links[m].reports.is_empty());
+                vec![node, self.pick(), signed(self.rng.between(1, 3_600_000))]
+            }
+            Kind::Check => vec![self.node(sim, |m| can_check(sim, m)), self.pick()],
+            Kind::Claim => {
+                vec![self.node(sim, |m| !sim.machines[m].forked.is_empty()), self.pick()]
+            }
+            Kind::Start | Kind::FailStart => {
+                vec![self.node(sim, |m| !sim.machines[m].unstarted().is_empty()), self.pick()]
+            }
+            Kind::Exit => {
+                let node = self.node(sim, |m| !sim.machines[m].running().is_empty());
+                let code = if self.rng.percent(60) { 0 } else { signed(self.rng.below(3)) };
+                vec![node, self.any(), code]
+            }
+            Kind::KillShepherd => vec![self.node(sim, |m| has_shepherd(sim, m)), self.any()],
+            Kind::StartAgent => vec![self.node(sim, |m| sim.machines[m].agent.is_none())],
+            Kind::KillAgent => vec![self.node(sim, |m| sim.machines[m].agent.is_some())],
+            Kind::DoomAgent => {
+                let node = self.node(sim, |m| sim.machines[m].agent.is_some());
+                vec![node, signed(self.rng.below(4))]
+            }
+            Kind::Device => {
+                let becomes = if self.rng.percent(50) { 0 } else { signed(self.rng.below(5)) };
+                let node = self.node(sim, |m| !sim.machines[m].real.is_empty());
+                vec![node, self.any(), becomes]
+            }
+            Kind::Snatch => {
+                let node = self.node(sim, |m| can_check(sim, m));
+                vec![node, self.pick(), signed(self.rng.between(1, 4))]
+            }
+            Kind::CutOrders | Kind::CutReports => vec![self.any(), self.yes(40)],
+            Kind::Disk => vec![self.yes(50)],
+            Kind::KillServer => vec![signed(self.rng.below(4))],
+            Kind::DoomServer => vec![signed(self.rng.below(6))],
+            Kind::Reboot => {
+                let lost = if self.rng.percent(50) { 0 } else { signed(self.rng.number() >> 4) };
+                vec![self.any(), lost, signed(self.rng.below(4))]
+            }
+            Kind::Look => vec![self.any()],
+            Kind::Jump => {
+                let ms = signed(self.rng.below(7_200_000)) - 3_600_000;
+                vec![self.any(), ms]
+            }
+            Kind::Pass => {
+                let most = self.rng.one_of(&[10, 1000, 10_000, self.swarm.pass_most]);
+                vec![signed(self.rng.between(1, most.min(self.swarm.pass_most)))]
+            }
+            Kind::Commit
+            | Kind::Persist
+            | Kind::Hear
+            | Kind::FailCommit
+            | Kind::StartServer
+            | Kind::StopServer => Vec::new(),
+        };
+        Happening::new(kind, &numbers)
+    }
+
+    fn submission(&mut self) -> Vec<i64> {
+        let gpus = signed(self.rng.below(self.swarm.gpus_most + 1));
+        let model = if self.rng.percent(15) { self.any() + 1 } else { 0 };
+        let cpus = if self.rng.percent(30) { signed(self.rng.between(1, 8)) } else { 0 };
+        let memory = if self.rng.percent(20) { signed(self.rng.between(1, 256)) } else { 0 };
+        let limit = if self.rng.percent(25) { signed(self.rng.between(1, 120)) } else { 0 };
+        let after = if self.rng.percent(20) { self.any() + 1 } else { 0 };
+        vec![
+            self.user(),
+            signed(self.rng.between(1, self.swarm.jobs_most)),
+            gpus,
+            model,
+            cpus,
+            memory,
+            limit,
+            signed(self.rng.one_of(&[0, 1, 10, 30])),
+            if self.rng.percent(20) { self.priority() } else { 0 },
+            after,
+            signed(self.rng.below(3)),
+            self.yes(7),
+            self.yes(60),
+            self.deaf(),
+        ]
+    }
+
+    fn user(&mut self) -> i64 {
+        signed(self.rng.below(self.swarm.users))
+    }
+
+    fn priority(&mut self) -> i64 {
+        signed(self.rng.below(24)) - 10
+    }
+
+    /// The answer is not heard.
+    fn deaf(&mut self) -> i64 {
+        self.yes(8)
+    }
+
+    fn any(&mut self) -> i64 {
+        signed(self.rng.below(64))
+    }
+
+    fn yes(&mut self, percent: u64) -> i64 {
+        i64::from(self.rng.percent(percent))
+    }
+}
+
+fn can_check(sim: &Sim, m: usize) -> bool {
+    sim.machines[m].agent.as_ref().is_some_and(|agent| !agent.asked.is_empty())
+}
+
+fn has_shepherd(sim: &Sim, m: usize) -> bool {
+    let machine = &sim.machines[m];
+    let mut claims = machine.claims.values();
+    !machine.forked.is_empty() || claims.any(|it| it.has_shepherd && it.ended.is_none())
+}
+
+fn signed(n: u64) -> i64 {
+    i64::try_from(n).expect("every number that is drawn is small")
+}

@@ -1,0 +1,244 @@
+//! What can happen, as data and as a line of text: a word and named numbers. A number that picks
+//! one of several is taken modulo how many there are, and what cannot happen does nothing, so that
+//! every list of happenings means something in every cluster: what shrinking rests on.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a kind of happening is to the drawing of a swarm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Without it nothing gets on.
+    Work,
+    /// Something that users and admins may do.
+    Wish,
+    /// Something that goes wrong.
+    Fault,
+}
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])* $name:ident $word:literal [$($argument:literal)*] $role:ident
+        $weight:literal;)*) => {
+        /// What happens.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The word for it in a scenario.
+            #[must_use]
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$name => $word),* }
+            }
+
+            /// The names of its numbers.
+            #[must_use]
+            pub fn arguments(self) -> &'static [&'static str] {
+                match self { $(Self::$name => &[$($argument),*]),* }
+            }
+
+            /// What it is to the drawing of a swarm.
+            #[must_use]
+            pub fn role(self) -> Role {
+                match self { $(Self::$name => Role::$role),* }
+            }
+
+            /// How often it happens, before a swarm changes that.
+            #[must_use]
+            pub fn weight(self) -> u64 {
+                match self { $(Self::$name => $weight),* }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A user submits jobs.
+    Submit "submit" ["user" "jobs" "gpus" "model" "cpus" "memory" "limit" "grace" "priority"
+        "after" "kind" "hold" "key" "deaf"] Work 40;
+    /// A user cancels a job.
+    Cancel "cancel" ["user" "job" "deaf"] Wish 10;
+    /// A user holds a job.
+    Hold "hold" ["user" "job" "deaf"] Wish 4;
+    /// A user releases a job.
+    Release "release" ["user" "job" "deaf"] Wish 6;
+    /// A user changes priority or note of a job.
+    Edit "edit" ["user" "job" "priority" "version" "deaf"] Wish 4;
+    /// A user sends a signal.
+    Signal "signal" ["user" "job" "signal" "deaf"] Wish 4;
+    /// A user who has no answer to a submission with a key asks again.
+    Retry "retry" ["pick" "deaf"] Work 12;
+    /// An admin says which devices may be used.
+    Allow "allow" ["node" "device"] Wish 2;
+    /// An admin changes how devices are chosen.
+    Strategy "strategy" ["which"] Wish 1;
+
+    /// An order arrives.
+    Order "order" ["node" "pick"] Work 150;
+    /// A report arrives.
+    Report "report" ["node" "pick"] Work 150;
+    /// The oldest commit becomes durable, and the server hears of it.
+    Commit "commit" [] Work 200;
+    /// The oldest commit becomes durable.
+    Persist "persist" [] Work 20;
+    /// The server hears from its store.
+    Hear "hear" [] Work 60;
+    /// An agent hears whether the devices of a task may be used.
+    Check "check" ["node" "pick"] Work 90;
+    /// A shepherd that was forked claims its task.
+    Claim "claim" ["node" "pick"] Work 90;
+    /// A task's program starts.
+    Start "start" ["node" "pick"] Work 90;
+    /// A task's program ends by itself.
+    Exit "exit" ["node" "pick" "code"] Work 70;
+    /// An agent looks at its devices.
+    Look "look" ["node"] Work 12;
+    /// Milliseconds pass.
+    Pass "pass" ["ms"] Work 40;
+    /// A server that is down is started.
+    StartServer "start-server" [] Work 60;
+    /// An agent that is down is started.
+    StartAgent "start-agent" ["node"] Work 60;
+
+    /// An order is lost.
+    LoseOrder "lose-order" ["node" "pick"] Fault 12;
+    /// A report is lost.
+    LoseReport "lose-report" ["node" "pick"] Fault 12;
+    /// An order arrives and stays on its way, to arrive again.
+    RepeatOrder "repeat-order" ["node" "pick"] Fault 20;
+    /// A report arrives and stays on its way, to arrive again.
+    RepeatReport "repeat-report" ["node" "pick"] Fault 20;
+    /// An order arrives so much later.
+    DelayOrder "delay-order" ["node" "pick" "ms"] Fault 10;
+    /// A report arrives so much later.
+    DelayReport "delay-report" ["node" "pick" "ms"] Fault 10;
+    /// Orders to a node are lost from now on, or no longer.
+    CutOrders "cut-orders" ["node" "on"] Fault 5;
+    /// Reports from a node are lost from now on, or no longer.
+    CutReports "cut-reports" ["node" "on"] Fault 5;
+
+    /// The oldest commit fails.
+    FailCommit "fail-commit" [] Fault 6;
+    /// The disk of the server is full, or no longer.
+    Disk "disk" ["full"] Fault 2;
+    /// The server is killed; so many of the commits on their way become durable.
+    KillServer "kill-server" ["durable"] Fault 8;
+    /// The server is killed after so many more effects.
+    DoomServer "doom-server" ["effects"] Fault 8;
+    /// The server is told to stop: it starts nothing more and ends when all is durable.
+    StopServer "stop-server" [] Fault 6;
+    /// An agent is killed.
+    KillAgent "kill-agent" ["node"] Fault 8;
+    /// An agent is killed after so many more acts.
+    DoomAgent "doom-agent" ["node" "acts"] Fault 8;
+    /// A shepherd is killed, claimed or not.
+    KillShepherd "kill-shepherd" ["node" "pick"] Fault 60;
+    /// A task's program cannot be started.
+    FailStart "fail-start" ["node" "pick"] Fault 12;
+    /// A node is restarted; of its claims and its ledger of what is over some are lost.
+    Reboot "reboot" ["node" "lost" "forgotten"] Fault 2;
+    /// Something becomes of a device: 0 it is well, 1 it reports a fault, 2 it is gone, 3 it hangs,
+    /// 4 somebody else uses it.
+    Device "device" ["node" "device" "becomes"] Fault 16;
+    /// Something becomes of a device that a task is about to be launched on, as above.
+    Snatch "snatch" ["node" "pick" "becomes"] Fault 40;
+    /// A wall clock jumps: 0 the server's, others the nodes'.
+    Jump "jump" ["clock" "ms"] Fault 2;
+}
+
+/// One thing that happens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Happening {
+    /// What.
+    pub kind: Kind,
+    /// Its numbers, in the order of [`Kind::arguments`].
+    pub numbers: Vec<i64>,
+}
+
+impl Happening {
+    /// With these numbers; those that are not given are 0.
+    ///
+    /// # Panics
+    /// If there are more than the kind has.
+    #[must_use]
+    pub fn new(kind: Kind, numbers: &[i64]) -> Self {
+        assert!(numbers.len() <= kind.arguments().len(), "{} has fewer numbers", kind.word());
+        let mut all = numbers.to_vec();
+        all.resize(kind.arguments().len(), 0);
+        Self { kind, numbers: all }
+    }
+
+    /// A number by its name, which the kind must have.
+    pub(crate) fn number(&self, name: &str) -> i64 {
+        let at = self.kind.arguments().iter().position(|argument| *argument == name);
+        self.numbers[at.expect("asked only for what the kind has")]
+    }
+
+    /// A number that counts or picks.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        self.number(name).unsigned_abs()
+    }
+
+    /// A number that says yes or no.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        self.number(name) != 0
+    }
+}
+
+impl fmt::Display for Happening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.word())?;
+        let named = self.kind.arguments().iter().zip(&self.numbers);
+        for (name, number) in named.filter(|(_, number)| **number != 0) {
+            write!(f, " {name} {number}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Happening {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let mut words = line.split_whitespace();
+        let word = words.next().ok_or("a happening begins with a word")?;
+        let kind = Kind::ALL.iter().copied().find(|kind| kind.word() == word);
+        let mut happening = Self::new(kind.ok_or(format!("nothing is called {word:?}"))?, &[]);
+        while let Some(name) = words.next() {
+            let arguments = happening.kind.arguments();
+            let at = arguments.iter().position(|argument| *argument == name).ok_or_else(|| {
+                format!("{word} has no number {name:?}; it has: {}", arguments.join(" "))
+            })?;
+            let number = words.next().and_then(|number| number.parse().ok());
+            happening.numbers[at] =
+                number.ok_or_else(|| format!("after {name:?} of {word} there must be a number"))?;
+        }
+        Ok(happening)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for kind in Kind::ALL {
+            let n = i64::try_from(kind.arguments().len()).expect("few");
+            let happening = Happening::new(*kind, &(0..n).map(|n| n - 2).collect::<Vec<_>>());
+            assert_eq!(happening.to_string().parse(), Ok(happening));
+        }
+    }
+
+    #[test]
+    fn a_line_that_means_nothing_is_refused_with_what_would() {
+        let refused = |line: &str| line.parse::<Happening>().expect_err("it means nothing");
+        assert_eq!(refused("explode"), "nothing is called \"explode\"");
+        assert_eq!(refused("order x 1"), "order has no number \"x\"; it has: node pick");
+        assert_eq!(refused("order node"), "after \"node\" of order there must be a number");
+    }
+}

@@ -1,0 +1,58 @@
+//! The whole of gpool in one thread and in virtual time, from one seed.
+//!
+//! The state machine, the scheduler, its independent check and the brain of each agent are the real
+//! ones. Around them stand a server with its clients ([`Sim`]), a store whose commits are slow, fail
+//! or are cut off by a crash, a network that loses, repeats, reorders, delays and cuts off, and
+//! machines on which shepherds and programs live on when the agent does not. Servers, agents and
+//! shepherds are killed between any two of their acts; machines restart and forget what was not on
+//! disk; devices fail, hang and are taken by others; wall clocks jump.
+//!
+//! After everything that happens it is checked that nothing contradicts itself, and that what
+//! everybody was told is what is: see [`Invariant`]. At the end faults cease and nothing that lives
+//! is restarted; then within ten minutes of virtual time everything that can end has to end.
+//!
+//! # How to read a failure
+//!
+//! `cargo xtask sim` prints the invariant, what exactly was found, the seed with its [`Swarm`], and
+//! the run made small, as a file below `crates/sim/scenarios` ([`Scenario`]). Read the small run
+//! first: it has rarely more than thirty lines. `cargo xtask sim replay FILE --verbose` prints
+//! beside each line what the state machine answered to it. Then ask which side is wrong: the
+//! product, or what stands around it here. What stays in that folder is played by a test.
+//!
+//! That the checks can fail is itself checked: each [`Bug`] is planted in turn and must be found.
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod broken;
+mod bug;
+mod check;
+mod client;
+mod explore;
+mod generate;
+mod happening;
+mod machine;
+mod network;
+mod process;
+mod replay;
+mod rng;
+mod run;
+mod scenario;
+mod server;
+mod settle;
+mod shrink;
+mod sim;
+mod store;
+mod swarm;
+
+pub use broken::{Broken, Invariant};
+pub use bug::Bug;
+pub use explore::Budget;
+pub use generate::Generator;
+pub use happening::{Happening, Kind, Role};
+pub use rng::Rng;
+pub use run::{Outcome, find, play, run};
+pub use scenario::Scenario;
+pub use shrink::shrink;
+pub use sim::{Sim, Totals};
+pub use swarm::{Cluster, NodeShape, Swarm};

@@ -1,0 +1,215 @@
+//! One machine as it really is: its devices, and the shepherds and programs on it, which live on
+//! when the agent does not.
+
+use std::collections::BTreeMap;
+
+use gpool_model::agent::{TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::job::ExitStatus;
+use gpool_model::{
+    Device, DeviceHealth, DeviceProcess, DeviceUuid, Generation, Incarnation, Millis, Node, TaskId,
+    Timestamp,
+};
+use gpool_node::converge::Converge;
+
+/// How a device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Real {
+    Well,
+    Faulty,
+    Gone,
+    Hung,
+    /// Somebody else uses it, since then.
+    Taken(Timestamp),
+}
+
+/// Why a program was told to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    Told,
+    Limit,
+}
+
+/// A shepherd that was forked and has not claimed its task.
+#[derive(Debug, Clone)]
+pub(crate) struct Forked {
+    pub order: Box<TaskOrder>,
+    /// Which agent forked it.
+    pub by: u32,
+    pub stop: Option<Millis>,
+}
+
+/// The claim of a task, with its shepherd and its program while they live.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub generation: Generation,
+    pub boot: u32,
+    /// `None` if an agent claimed it, to prevent it.
+    pub order: Option<Box<TaskOrder>>,
+    pub has_shepherd: bool,
+    pub started: Option<(u32, Timestamp)>,
+    /// Why it is ending, and when it is killed.
+    pub ending: Option<(Why, u64)>,
+    pub limit_at: Option<u64>,
+    pub ended: Option<TaskEnd>,
+}
+
+/// The agent while it lives.
+#[derive(Debug, Clone)]
+pub(crate) struct Agent {
+    /// Which of its node, counted from 1.
+    pub number: u32,
+    pub converge: Converge,
+    pub sequence: u64,
+    /// Tasks whose devices are being asked.
+    pub asked: BTreeMap<TaskId, Box<TaskOrder>>,
+    /// The devices as they were reported last.
+    pub said: Vec<Device>,
+    /// It is killed after so many more acts.
+    pub acts_left: Option<u64>,
+    /// The newest term that it has seen.
+    pub term: gpool_model::Term,
+    /// When it says again what the node is; `None` once it has heard anything.
+    pub announce_at: Option<u64>,
+    /// Whether it has looked at the claims; it does before all else, unless a bug is planted.
+    pub has_adopted: bool,
+}
+
+/// What really became of a task.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub machine: usize,
+    pub devices: Vec<DeviceUuid>,
+    pub started_at: Timestamp,
+    /// When it must have ended at the latest, if it has a time limit.
+    pub over_by: Option<u64>,
+    /// How and when it ended.
+    pub ended: Option<(Timestamp, ExitStatus)>,
+    /// Whether its time limit ended it.
+    pub was_limited: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    /// What an agent finds; its devices are as they were built.
+    pub node: Node,
+    pub real: Vec<Real>,
+    pub boot: u32,
+    /// How far its clock is from true time.
+    pub skew: i64,
+    pub claims: BTreeMap<TaskId, Claim>,
+    pub forked: Vec<Forked>,
+    /// The ledger of what is over.
+    pub done: Vec<TaskId>,
+    pub agent: Option<Agent>,
+    pub n_agents: u32,
+    pub next_pid: u32,
+}
+
+impl Machine {
+    pub fn new(node: Node) -> Self {
+        Self {
+            real: vec![Real::Well; node.devices.len()],
+            node,
+            boot: 1,
+            skew: 0,
+            claims: BTreeMap::new(),
+            forked: Vec::new(),
+            done: Vec::new(),
+            agent: None,
+            n_agents: 0,
+            next_pid: 1000,
+        }
+    }
+
+    pub fn clock(&self, now: u64) -> Timestamp {
+        Timestamp::new(now.saturating_add_signed(self.skew))
+    }
+
+    pub fn incarnation(&self, number: u32) -> Incarnation {
+        Incarnation::new(format!("{}-{number}", self.node.name))
+    }
+
+    /// The devices as an agent sees them now.
+    pub fn view(&self) -> Vec<Device> {
+        let mut devices = self.node.devices.clone();
+        for (device, real) in devices.iter_mut().zip(&self.real) {
+            match real {
+                Real::Well => {}
+                Real::Faulty => {
+                    device.health = DeviceHealth::Unhealthy { why: "Xid 48".to_owned() };
+                }
+                Real::Gone => device.health = DeviceHealth::Lost,
+                Real::Hung => {
+                    device.health = DeviceHealth::Unknown { why: "no answer".to_owned() };
+                }
+                Real::Taken(since) => device.unmanaged.push(DeviceProcess {
+                    pid: 77,
+                    user: None,
+                    name: None,
+                    memory: None,
+                    seen_since: *since,
+                }),
+            }
+        }
+        devices
+    }
+
+    /// The devices of an order that must not be used now.
+    pub fn unusable(&self, order: &TaskOrder) -> Vec<DeviceUuid> {
+        let slots = order.allocation.slots.iter().map(|slot| &slot.device);
+        let is_well = |uuid: &&DeviceUuid| {
+            let at = self.node.devices.iter().position(|device| device.uuid == **uuid);
+            at.is_some_and(|at| self.real[at] == Real::Well)
+        };
+        slots.filter(|uuid| !is_well(uuid)).cloned().collect()
+    }
+
+    /// Claims whose program runs.
+    pub fn running(&self) -> Vec<TaskId> {
+        let running = self.claims.iter().filter(|(_, claim)| claim.is_running());
+        running.map(|(task, _)| *task).collect()
+    }
+
+    /// Claims whose shepherd has not started the program yet.
+    pub fn unstarted(&self) -> Vec<TaskId> {
+        let unstarted = self.claims.iter().filter(|(_, claim)| claim.is_unstarted());
+        unstarted.map(|(task, _)| *task).collect()
+    }
+
+    /// Whether nothing is left of any task.
+    pub fn is_clean(&self) -> bool {
+        let is_idle = |agent: &Agent| agent.asked.is_empty() && agent.converge.tasks().is_empty();
+        self.claims.is_empty() && self.forked.is_empty() && self.agent.as_ref().is_some_and(is_idle)
+    }
+
+    /// When something is due by itself: a time limit, or the end of a grace.
+    pub fn next(&self) -> Option<u64> {
+        let live = self.claims.values().filter(|claim| claim.ended.is_none() && claim.has_shepherd);
+        let announce = self.agent.as_ref().and_then(|agent| agent.announce_at);
+        live.filter_map(Claim::due).chain(announce).min()
+    }
+}
+
+impl Claim {
+    pub fn is_running(&self) -> bool {
+        self.started.is_some() && self.ended.is_none()
+    }
+
+    pub fn is_unstarted(&self) -> bool {
+        self.has_shepherd && self.started.is_none() && self.ended.is_none()
+    }
+
+    pub fn due(&self) -> Option<u64> {
+        let kill = self.ending.map(|(_, at)| at);
+        kill.or(self.limit_at.filter(|_| self.started.is_some()))
+    }
+
+    pub fn report(&self, task: TaskId) -> TaskReport {
+        let is = match (&self.ended, self.started) {
+            (Some(end), _) => TaskIs::Ended(end.clone()),
+            (None, Some((pid, started_at))) => TaskIs::Running { pid, started_at },
+            (None, None) => TaskIs::Launching,
+        };
+        TaskReport { task, generation: self.generation, is }
+    }
+}

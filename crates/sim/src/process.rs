@@ -1,0 +1,283 @@
+//! Shepherds and programs: claiming, starting, ending, being killed, and a reboot that takes them
+//! all. What really happened is kept apart from what anybody says of it.
+
+use gpool_model::agent::TaskEnd;
+use gpool_model::job::{EndCause, ExitStatus};
+use gpool_model::{Generation, Millis, TaskId};
+use gpool_node::converge::Input;
+
+use crate::agent::not_run;
+use crate::broken::Invariant;
+use crate::bug::Bug;
+use crate::machine::{Claim, Run, Why};
+use crate::sim::{Sim, picked};
+
+impl Sim {
+    /// A shepherd that was forked claims its task, or finds that somebody has.
+    pub(crate) fn claim(&mut self, m: usize, pick: u64) {
+        let machine = &mut self.machines[m];
+        let all: Vec<usize> = (0..machine.forked.len()).collect();
+        let Some(at) = picked(&all, pick) else { return };
+        let forked = machine.forked.remove(at);
+        let task = forked.order.task();
+        let is_own = machine.agent.as_ref().is_some_and(|agent| agent.number == forked.by);
+        if machine.claims.contains_key(&task) && self.bug != Some(Bug::ClaimShared) {
+            // Nobody claims twice: it says so and goes.
+            if is_own {
+                let found = self.adopt(m, task, Generation::default());
+                self.agent_input(m, found);
+            }
+            return;
+        }
+        if let Some(claim) = machine.claims.get_mut(&task) {
+            // Planted: the other one is still there, and both start the program.
+            claim.started = None;
+            claim.ended = None;
+        } else {
+            let claim = Claim {
+                generation: forked.order.generation,
+                boot: machine.boot,
+                limit_at: None,
+                order: Some(forked.order),
+                has_shepherd: true,
+                started: None,
+                ending: forked.stop.map(|grace| (Why::Told, self.now + grace.get())),
+                ended: None,
+            };
+            machine.claims.insert(task, claim);
+        }
+        if !is_own && machine.agent.is_some() {
+            // The shepherd of an earlier agent says hello to this one.
+            let found = self.adopt(m, task, Generation::default());
+            self.agent_input(m, found);
+        }
+    }
+
+    /// A shepherd starts its program, or ends without, if it was told to.
+    pub(crate) fn start_program(&mut self, m: usize, pick: u64) {
+        let Some(task) = picked(&self.machines[m].unstarted(), pick) else { return };
+        let now = self.now;
+        let machine = &mut self.machines[m];
+        let clock = machine.clock(now);
+        let pid = machine.next_pid;
+        machine.next_pid += 1;
+        let claim = machine.claims.get_mut(&task).expect("it was picked from these");
+        if claim.ending.is_some() {
+            let end = TaskEnd { stopped: true, ..not_run(clock) };
+            return self.task_ended(m, task, end);
+        }
+        claim.started = Some((pid, clock));
+        let order = claim.order.as_ref().expect("whoever starts a program had an order");
+        let limit = order.spec.time_limit.map(Millis::get);
+        claim.limit_at = limit.map(|limit| now + limit);
+        let run = Run {
+            machine: m,
+            devices: order.allocation.slots.iter().map(|slot| slot.device.clone()).collect(),
+            started_at: clock,
+            over_by: limit.map(|limit| now + limit + order.spec.grace.get()),
+            ended: None,
+            was_limited: false,
+        };
+        if self.bug == Some(Bug::LimitIgnored) {
+            claim.limit_at = None;
+        }
+        self.watch_start(task, run);
+        self.agent_input(m, Input::Started { task, pid, started_at: clock });
+    }
+
+    /// A program cannot be started.
+    pub(crate) fn fail_start(&mut self, m: usize, pick: u64) {
+        let Some(task) = picked(&self.machines[m].unstarted(), pick) else { return };
+        let clock = self.machines[m].clock(self.now);
+        let cause = EndCause::LaunchFailed { why: "no such file".to_owned() };
+        self.watch.unlaunched.insert(task);
+        self.task_ended(m, task, TaskEnd { cause: Some(cause), ..not_run(clock) });
+    }
+
+    /// A program ends by itself.
+    pub(crate) fn exit(&mut self, m: usize, pick: u64, code: i64) {
+        let Some(task) = picked(&self.machines[m].running(), pick) else { return };
+        let code = i32::try_from(code.rem_euclid(3)).expect("below 3");
+        self.end_program(m, task, ExitStatus::Code(code));
+    }
+
+    /// A task is told to end, or runs into its limit.
+    pub(crate) fn begin_end(&mut self, m: usize, task: TaskId, why: Why, grace: Millis) {
+        let kill_at = self.now + grace.get();
+        let Some(claim) = self.machines[m].claims.get_mut(&task) else { return };
+        if claim.ended.is_some() || !claim.has_shepherd {
+            return;
+        }
+        claim.ending = match claim.ending {
+            Some((earlier, at)) => Some((earlier, at.min(kill_at))),
+            None => Some((why, kill_at)),
+        };
+    }
+
+    /// Whatever is due by now on a machine: limits, and the ends of graces.
+    pub(crate) fn machine_due(&mut self, m: usize) {
+        let now = self.now;
+        let is_due = |claim: &Claim| {
+            claim.has_shepherd && claim.ended.is_none() && claim.due().is_some_and(|at| at <= now)
+        };
+        let claims = self.machines[m].claims.iter();
+        let due: Vec<TaskId> =
+            claims.filter(|(_, claim)| is_due(claim)).map(|(task, _)| *task).collect();
+        for &task in &due {
+            let claim = &self.machines[m].claims[&task];
+            if claim.ending.is_none() {
+                let order = claim.order.as_ref().expect("only what was launched has a limit");
+                let grace = order.spec.grace;
+                self.begin_end(m, task, Why::Limit, grace);
+            } else if claim.started.is_some() {
+                self.end_program(m, task, ExitStatus::Signal(9));
+            } else {
+                let clock = self.machines[m].clock(now);
+                self.task_ended(m, task, TaskEnd { stopped: true, ..not_run(clock) });
+            }
+        }
+        if !due.is_empty() {
+            // A grace may be none.
+            self.machine_due(m);
+        }
+    }
+
+    fn end_program(&mut self, m: usize, task: TaskId, exit: ExitStatus) {
+        let machine = &self.machines[m];
+        let clock = machine.clock(self.now);
+        let claim = &machine.claims[&task];
+        if !claim.has_shepherd {
+            // Nobody sees it.
+            return self.watch_exit(task, clock, exit, false);
+        }
+        let why = claim.ending.map(|(why, _)| why);
+        let started_at = claim.started.map(|(_, at)| at);
+        let cause = (why == Some(Why::Limit)).then_some(EndCause::TimeLimit);
+        let stopped = why == Some(Why::Told);
+        self.watch_exit(task, clock, exit, cause.is_some());
+        let end = TaskEnd { started_at, exit: Some(exit), cause, stopped, ..not_run(clock) };
+        self.task_ended(m, task, end);
+    }
+
+    /// A program that nobody watches any more is killed.
+    pub(crate) fn kill_program(&mut self, m: usize, task: TaskId) {
+        let clock = self.machines[m].clock(self.now);
+        self.watch_exit(task, clock, ExitStatus::Signal(9), false);
+    }
+
+    fn task_ended(&mut self, m: usize, task: TaskId, end: TaskEnd) {
+        let claim = self.machines[m].claims.get_mut(&task);
+        claim.expect("only what was claimed ends").ended = Some(end.clone());
+        self.agent_input(m, Input::Ended { task, end });
+    }
+
+    /// A shepherd is killed: one that has not claimed, or one that has.
+    pub(crate) fn kill_shepherd(&mut self, m: usize, pick: u64) {
+        let machine = &mut self.machines[m];
+        let n_forked = machine.forked.len();
+        let mut all: Vec<Option<TaskId>> = vec![None; n_forked];
+        let live = machine.claims.iter().filter(|(_, it)| it.has_shepherd && it.ended.is_none());
+        all.extend(live.map(|(task, _)| Some(*task)));
+        let positions: Vec<usize> = (0..all.len()).collect();
+        let Some(at) = picked(&positions, pick) else { return };
+        let (task, is_own) = match all[at] {
+            None => {
+                let forked = machine.forked.remove(at);
+                let agent = machine.agent.as_ref();
+                (forked.order.task(), agent.is_some_and(|agent| agent.number == forked.by))
+            }
+            Some(task) => {
+                let claim = machine.claims.get_mut(&task).expect("it was picked from these");
+                claim.has_shepherd = false;
+                (task, true)
+            }
+        };
+        self.totals.shepherds_killed += 1;
+        self.watch.unlaunched.insert(task);
+        if is_own && self.machines[m].agent.is_some() {
+            let found = self.shepherd_ended(m, task);
+            self.agent_input(m, found);
+        }
+    }
+
+    /// An agent sees that a shepherd of a task ended without saying how.
+    fn shepherd_ended(&mut self, m: usize, task: TaskId) -> Input {
+        self.adopt(m, task, Generation::default())
+    }
+
+    /// The machine goes down and comes up: nothing runs any more, and of what was written last
+    /// some may be gone.
+    pub(crate) fn reboot(&mut self, m: usize, lost: u64, forgotten: u64) {
+        self.totals.reboots += 1;
+        self.kill_agent(m);
+        for task in self.machines[m].running() {
+            self.kill_program(m, task);
+        }
+        let machine = &mut self.machines[m];
+        machine.boot += 1;
+        machine.forked.clear();
+        machine.claims.values_mut().for_each(|claim| claim.has_shepherd = false);
+        let tasks: Vec<TaskId> = machine.claims.keys().copied().collect();
+        for (at, task) in tasks.into_iter().enumerate() {
+            match (lost >> (2 * (at % 30))) & 3 {
+                1 => drop(machine.claims.remove(&task)),
+                2 => {
+                    // Its last line is gone.
+                    if let Some(claim) = machine.claims.get_mut(&task) {
+                        claim.ended = None;
+                    }
+                }
+                _ => {}
+            }
+        }
+        let forgotten = usize::try_from(forgotten % 4).expect("below 4");
+        machine.done.truncate(machine.done.len().saturating_sub(forgotten));
+    }
+
+    /// A program was started: nobody may have started it before, its devices must be its own, and
+    /// the server must know of it.
+    fn watch_start(&mut self, task: TaskId, run: Run) {
+        self.totals.starts += 1;
+        if let Some(before) = self.watch.runs.get(&task) {
+            let what = format!("{task} is started twice, first on machine {}", before.machine);
+            return self.blame(Invariant::StartedTwice, what);
+        }
+        for device in &run.devices {
+            let key = (run.machine, device.clone());
+            if let Some(other) = self.watch.users.insert(key, task) {
+                let what = format!("{other} and {task} are both on {device}");
+                self.blame(Invariant::DeviceUsedTwice, what);
+            }
+        }
+        let node = self.machines[run.machine].node.name.clone();
+        let held = self.believed(task).filter(|held| held.node == node);
+        let believed: Option<Vec<_>> =
+            held.map(|held| held.slots.into_iter().map(|slot| slot.device).collect());
+        if believed.as_ref() != Some(&run.devices) {
+            let what = format!(
+                "{task} starts on {node} with {:?}, the server believes {believed:?}",
+                run.devices
+            );
+            self.blame(Invariant::StartedUnknown, what);
+        }
+        self.watch.runs.insert(task, run);
+    }
+
+    fn watch_exit(
+        &mut self,
+        task: TaskId,
+        clock: gpool_model::Timestamp,
+        exit: ExitStatus,
+        was_limited: bool,
+    ) {
+        let Some(run) = self.watch.runs.get_mut(&task) else { return };
+        if run.ended.is_none() {
+            run.ended = Some((clock, exit));
+            run.was_limited = was_limited;
+            let machine = run.machine;
+            for device in run.devices.clone() {
+                self.watch.users.remove(&(machine, device));
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! One life of a state machine: what was put into it and what came out, to do it again.
+
+use gpool_control::Control;
+use gpool_model::{Effect, Event, Record, Revision, Timestamp};
+use gpool_world::World;
+
+use crate::broken::Invariant;
+use crate::server::Server;
+use crate::sim::Sim;
+use crate::swarm;
+
+/// What went in and came out since a state machine was made.
+#[derive(Debug, Clone)]
+pub(crate) struct Life {
+    records: Vec<Record>,
+    revision: Revision,
+    inputs: Vec<(Timestamp, Vec<Event>)>,
+    outputs: Vec<Vec<Effect>>,
+    clock: Timestamp,
+}
+
+impl Life {
+    /// Of a state machine over these records; none for one that is new.
+    pub fn new(records: Vec<Record>, revision: Revision) -> Self {
+        Self { records, revision, inputs: Vec::new(), outputs: Vec::new(), clock: Timestamp::ZERO }
+    }
+
+    /// The time as the state machine has seen it: a clock that jumps back is held.
+    pub fn clock(&self) -> Timestamp {
+        self.clock
+    }
+
+    /// Steps, and remembers.
+    pub fn step(
+        &mut self,
+        control: &mut Control,
+        clock: Timestamp,
+        events: Vec<Event>,
+    ) -> Vec<Effect> {
+        self.inputs.push((clock, events.clone()));
+        self.clock = self.clock.max(clock);
+        let effects = control.step(clock, events);
+        self.outputs.push(effects.clone());
+        effects
+    }
+
+    fn begin(&self) -> Control {
+        if self.records.is_empty() {
+            return Control::create(swarm::policy());
+        }
+        // In another order: it must not matter.
+        let records = self.records.iter().rev().cloned();
+        let world = World::load(self.revision, records);
+        Control::new(world.expect("these records were loaded before"))
+    }
+}
+
+impl Sim {
+    /// The same inputs do the same again, effect for effect, and leave the same records.
+    pub(crate) fn replay(&mut self, server: &Server) {
+        if self.broken.is_some() {
+            return;
+        }
+        let life = &server.life;
+        let mut control = life.begin();
+        for ((clock, events), expected) in life.inputs.iter().zip(&life.outputs) {
+            let effects = control.step(*clock, events.clone());
+            if effects != *expected {
+                let what = format!("{events:?} did {expected:?}, and then {effects:?}");
+                return self.blame(Invariant::Replay, what);
+            }
+        }
+        if control.world().records() != server.control.world().records() {
+            self.blame(Invariant::Replay, "the same steps left other records".to_owned());
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Everything there is in one run, and what happens to it.
+
+use std::collections::BTreeMap;
+
+use gpool_model::{DeviceUuid, Event, JobId, RequestId, TaskId, Term, Version};
+
+use crate::broken::{Broken, Invariant};
+use crate::bug::Bug;
+use crate::client::Asking;
+use crate::happening::{Happening, Kind};
+use crate::machine::{Machine, Real, Run};
+use crate::network::{Link, Said, take};
+use crate::server::Server;
+use crate::store::Store;
+use crate::swarm::Cluster;
+
+/// One run.
+#[derive(Debug, Clone)]
+pub struct Sim {
+    pub(crate) cluster: Cluster,
+    pub(crate) bug: Option<Bug>,
+    /// True time in milliseconds; every clock is some way off it.
+    pub(crate) now: u64,
+    pub(crate) server: Option<Server>,
+    pub(crate) server_skew: i64,
+    pub(crate) n_lives: u64,
+    pub(crate) store: Store,
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) askings: Vec<Asking>,
+    pub(crate) watch: Watch,
+    /// How many actions agents were told by their brains.
+    pub(crate) n_actions: u64,
+    /// The newest agent of each node of which a report arrived.
+    heard: Vec<u32>,
+    pub(crate) totals: Totals,
+    pub(crate) broken: Option<Broken>,
+    pub(crate) step_no: usize,
+    pub(crate) trace: Option<Vec<String>>,
+}
+
+/// What really happened, and what was promised.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Watch {
+    /// Every program that was ever started.
+    pub runs: BTreeMap<TaskId, Run>,
+    /// Who is on each device of each machine.
+    pub users: BTreeMap<(usize, DeviceUuid), TaskId>,
+    /// Jobs whose submission was answered, with the asking.
+    pub acknowledged: BTreeMap<JobId, usize>,
+    /// What a submission under each key was answered.
+    pub keys: BTreeMap<(u32, String), (u64, u64)>,
+    /// Jobs that somebody asked to cancel, and whether that was answered.
+    pub cancelled: BTreeMap<JobId, bool>,
+    /// The least version of jobs whose change was answered.
+    pub versions: BTreeMap<JobId, Version>,
+    /// Tasks that could not be launched, or lost their shepherd.
+    pub unlaunched: std::collections::BTreeSet<TaskId>,
+    /// The term of the last order, and of which server.
+    pub last_term: (Term, u64),
+    /// The signal that is being delivered, and those that were.
+    pub signal: Option<(Term, RequestId)>,
+    pub signalled: std::collections::BTreeSet<(Term, RequestId, TaskId)>,
+    /// Changes of the world at the last look at its plan.
+    pub planned: Option<(u64, u64)>,
+}
+
+/// What a run, or many, consisted of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Happenings of each kind, by its place in [`Kind::ALL`].
+    pub happenings: Vec<u64>,
+    /// Steps of the state machine.
+    pub steps: u64,
+    /// Requests that were answered.
+    pub replies: u64,
+    /// Jobs whose submission was answered.
+    pub jobs: u64,
+    /// Programs that were started.
+    pub starts: u64,
+    /// Jobs that ended.
+    pub ends: u64,
+    /// Launches that were refused for their devices.
+    pub refusals: u64,
+    /// Servers that were killed.
+    pub servers_killed: u64,
+    /// Agents that were killed.
+    pub agents_killed: u64,
+    /// Shepherds that were killed.
+    pub shepherds_killed: u64,
+    /// Machines that went down.
+    pub reboots: u64,
+    /// Commits that failed.
+    pub commits_failed: u64,
+}
+
+impl Totals {
+    /// Adds another run.
+    pub fn add(&mut self, other: &Self) {
+        self.happenings.resize(Kind::ALL.len(), 0);
+        self.happenings.iter_mut().zip(&other.happenings).for_each(|(sum, more)| *sum += more);
+        for (sum, more) in [
+            (&mut self.steps, other.steps),
+            (&mut self.replies, other.replies),
+            (&mut self.jobs, other.jobs),
+            (&mut self.starts, other.starts),
+            (&mut self.ends, other.ends),
+            (&mut self.refusals, other.refusals),
+            (&mut self.servers_killed, other.servers_killed),
+            (&mut self.agents_killed, other.agents_killed),
+            (&mut self.shepherds_killed, other.shepherds_killed),
+            (&mut self.reboots, other.reboots),
+            (&mut self.commits_failed, other.commits_failed),
+        ] {
+            *sum += more;
+        }
+    }
+
+    /// How often a kind happened.
+    #[must_use]
+    pub fn of(&self, kind: Kind) -> u64 {
+        let at = Kind::ALL.iter().position(|other| *other == kind);
+        at.and_then(|at| self.happenings.get(at)).copied().unwrap_or(0)
+    }
+
+    /// All happenings.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        self.happenings.iter().sum()
+    }
+}
+
+impl Sim {
+    /// A cluster whose agents and server have just been started for the first time.
+    #[must_use]
+    pub fn new(cluster: &Cluster, bug: Option<Bug>) -> Self {
+        let nodes = cluster.nodes.iter().enumerate();
+        let machines: Vec<Machine> =
+            nodes.map(|(position, shape)| Machine::new(shape.node(position))).collect();
+        let mut sim = Self {
+            cluster: cluster.clone(),
+            bug,
+            now: 1_000_000_000_000,
+            server: None,
+            server_skew: 0,
+            n_lives: 0,
+            store: Store::default(),
+            links: machines.iter().map(|_| Link::default()).collect(),
+            heard: vec![0; machines.len()],
+            machines,
+            askings: Vec::new(),
+            watch: Watch::default(),
+            n_actions: 0,
+            totals: Totals { happenings: vec![0; Kind::ALL.len()], ..Totals::default() },
+            broken: None,
+            step_no: 0,
+            trace: None,
+        };
+        sim.start_server();
+        for m in 0..sim.machines.len() {
+            sim.start_agent(m);
+        }
+        sim
+    }
+
+    /// Keeps a line for each happening and each step from now on.
+    pub fn keep_trace(&mut self) {
+        self.trace = Some(Vec::new());
+    }
+
+    /// The lines that were kept.
+    #[must_use]
+    pub fn trace(&self) -> &[String] {
+        self.trace.as_deref().unwrap_or_default()
+    }
+
+    /// What was broken first.
+    #[must_use]
+    pub fn broken(&self) -> Option<&Broken> {
+        self.broken.as_ref()
+    }
+
+    /// What the run consisted of so far.
+    #[must_use]
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    pub(crate) fn blame(&mut self, invariant: Invariant, what: String) {
+        if self.broken.is_none() {
+            self.note(|| format!("BROKEN {}: {what}", invariant.code()));
+            self.broken = Some(Broken { invariant, what, step: self.step_no });
+        }
+    }
+
+    pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(line());
+        }
+    }
+
+    /// Something happens; then everything is checked.
+    pub fn happen(&mut self, what: &Happening) {
+        let at = Kind::ALL.iter().position(|kind| *kind == what.kind);
+        self.totals.happenings[at.expect("every kind is among all")] += 1;
+        self.step_no += 1;
+        let now = self.now;
+        self.note(|| format!("{now} {what}"));
+        self.act(what);
+        self.check();
+    }
+
+    fn act(&mut self, what: &Happening) {
+        match what.kind {
+            Kind::Submit
+            | Kind::Cancel
+            | Kind::Hold
+            | Kind::Release
+            | Kind::Edit
+            | Kind::Signal
+            | Kind::Retry
+            | Kind::Allow
+            | Kind::Strategy => self.wish(what),
+            Kind::Commit => {
+                self.persist();
+                self.hear();
+            }
+            Kind::Persist => self.persist(),
+            Kind::Hear => self.hear(),
+            Kind::Pass => self.pass(what.count("ms")),
+            Kind::StartServer => self.start_server(),
+            Kind::FailCommit => self.store.fail(),
+            Kind::Disk => self.store.is_full = what.is("full"),
+            Kind::KillServer => self.kill_server(what.count("durable")),
+            Kind::DoomServer => {
+                if let Some(server) = &mut self.server {
+                    server.effects_left = Some(what.count("effects"));
+                }
+            }
+            Kind::StopServer => {
+                if let Some(server) = self.server.as_mut().filter(|it| it.paused_until.is_none()) {
+                    server.is_stopping = true;
+                    self.tell_server(Event::ServerStopping);
+                }
+            }
+            Kind::Jump => self.jump(what.count("clock"), what.number("ms")),
+            _ => self.act_on_node(what),
+        }
+    }
+
+    fn act_on_node(&mut self, what: &Happening) {
+        let all: Vec<usize> = (0..self.machines.len()).collect();
+        let Some(m) = picked(&all, what.count("node")) else { return };
+        let pick = || what.count("pick");
+        let until = |sim: &Self| sim.now + what.count("ms");
+        match what.kind {
+            Kind::Order => self.deliver_order(m, pick(), false),
+            Kind::RepeatOrder => self.deliver_order(m, pick(), true),
+            Kind::LoseOrder => drop(take(&mut self.links[m].orders, pick(), false)),
+            Kind::DelayOrder => {
+                let until = until(self);
+                self.links[m].delay_order(pick(), until);
+            }
+            Kind::CutOrders => self.links[m].is_cut_down = what.is("on"),
+            Kind::Report => self.deliver_report(m, pick(), false),
+            Kind::RepeatReport => self.deliver_report(m, pick(), true),
+            Kind::LoseReport => drop(take(&mut self.links[m].reports, pick(), false)),
+            Kind::DelayReport => {
+                let until = until(self);
+                self.links[m].delay_report(pick(), until);
+            }
+            Kind::CutReports => self.links[m].is_cut_up = what.is("on"),
+            Kind::Check => self.check_devices(m, pick()),
+            Kind::Claim => self.claim(m, pick()),
+            Kind::Start => self.start_program(m, pick()),
+            Kind::Exit => self.exit(m, pick(), what.number("code")),
+            Kind::FailStart => self.fail_start(m, pick()),
+            Kind::KillShepherd => self.kill_shepherd(m, pick()),
+            Kind::Look => self.look(m),
+            Kind::StartAgent => self.start_agent(m),
+            Kind::KillAgent => self.kill_agent(m),
+            Kind::DoomAgent => {
+                if let Some(agent) = &mut self.machines[m].agent {
+                    agent.acts_left = Some(what.count("acts"));
+                }
+            }
+            Kind::Reboot => self.reboot(m, what.count("lost"), what.count("forgotten")),
+            Kind::Snatch => self.snatch(m, pick(), what.count("becomes")),
+            Kind::Device => self.change_device(m, what.count("device"), what.count("becomes")),
+            _ => {}
+        }
+    }
+
+    fn deliver_order(&mut self, m: usize, pick: u64, again: bool) {
+        if let Some(sent) = take(&mut self.links[m].orders, pick, again) {
+            self.obey(m, sent);
+        }
+    }
+
+    pub(crate) fn deliver_report(&mut self, m: usize, pick: u64, again: bool) {
+        if let Some(said) = take(&mut self.links[m].reports, pick, again) {
+            self.hear_report(m, said);
+        }
+    }
+
+    /// A report arrives. After one of a later agent nothing of an earlier one does.
+    fn hear_report(&mut self, m: usize, said: Said) {
+        if self.server.is_none() || said.by < self.heard[m] {
+            return;
+        }
+        self.heard[m] = said.by;
+        let node = self.machines[m].node.name.clone();
+        self.tell_server(Event::Reported { node, report: said.report });
+    }
+
+    pub(crate) fn persist(&mut self) {
+        if let Err(what) = self.store.persist(self.bug) {
+            self.blame(Invariant::Store, what);
+        }
+    }
+
+    fn change_device(&mut self, m: usize, device: u64, becomes: u64) {
+        let all: Vec<usize> = (0..self.machines[m].real.len()).collect();
+        let Some(at) = picked(&all, device) else { return };
+        let since = self.machines[m].clock(self.now);
+        self.machines[m].real[at] = match becomes % 5 {
+            0 => Real::Well,
+            1 => Real::Faulty,
+            2 => Real::Gone,
+            3 => Real::Hung,
+            _ => Real::Taken(since),
+        };
+    }
+
+    fn snatch(&mut self, m: usize, pick: u64, becomes: u64) {
+        let Some(agent) = self.machines[m].agent.as_ref() else { return };
+        let tasks: Vec<TaskId> = agent.asked.keys().copied().collect();
+        let Some(task) = picked(&tasks, pick) else { return };
+        let slots = &agent.asked[&task].allocation.slots;
+        if let Some(index) = slots.first().map(|slot| u64::from(slot.index)) {
+            self.change_device(m, index, becomes);
+        }
+    }
+
+    fn jump(&mut self, clock: u64, ms: i64) {
+        const HOUR: i64 = 3_600_000;
+        let ms = ms.clamp(-HOUR, HOUR);
+        let clocks: Vec<usize> = (0..=self.machines.len()).collect();
+        match picked(&clocks, clock) {
+            Some(0) | None => self.server_skew += ms,
+            Some(m) => self.machines[m - 1].skew += ms,
+        }
+    }
+
+    /// Time passes, and whatever is due meanwhile happens when it is due.
+    pub(crate) fn pass(&mut self, ms: u64) {
+        self.do_due();
+        let until = self.now + ms;
+        while let Some(at) = self.next_due().filter(|at| *at <= until) {
+            self.now = at;
+            self.do_due();
+        }
+        self.now = until;
+        self.do_due();
+    }
+
+    /// When something is due by itself, later than now.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        let server = self.server.as_ref();
+        let timer = server.filter(|it| it.paused_until.is_none()).and_then(|server| {
+            let at = server.control.next_timer()?;
+            Some(at.get().saturating_add_signed(self.server_skew.saturating_neg()))
+        });
+        let resume = server.and_then(|server| server.paused_until);
+        let machines = self.machines.iter().filter_map(Machine::next);
+        let links = self.links.iter().filter_map(Link::next);
+        let all = timer.into_iter().chain(resume).chain(machines).chain(links);
+        all.filter(|at| *at > self.now).min()
+    }
+
+    pub(crate) fn do_due(&mut self) {
+        for m in 0..self.machines.len() {
+            self.machine_due(m);
+            self.announce(m);
+            for sent in self.links[m].due_orders(self.now) {
+                self.obey(m, sent);
+            }
+            for said in self.links[m].due_reports(self.now) {
+                self.hear_report(m, said);
+            }
+        }
+        self.resume();
+        self.take_inbox();
+    }
+}
+
+/// One of several, by a number that is taken modulo how many there are.
+pub(crate) fn picked<T: Copy>(things: &[T], pick: u64) -> Option<T> {
+    let n = u64::try_from(things.len()).expect("a slice fits in memory");
+    let at = usize::try_from(pick.checked_rem(n)?).expect("below a length");
+    Some(things[at])
+}

@@ -1,0 +1,183 @@
+//! What one seed is about: a cluster, which faults happen in it and how often, and how much is
+//! asked of it. Each seed leaves some faults out and makes others frequent, since a run in which
+//! everything happens a little finds less than runs in which a few things happen a lot.
+
+use std::fmt;
+
+use gpool_model::node::NodeFacts;
+use gpool_model::resource::Resources;
+use gpool_model::{
+    Bytes, Device, DeviceHealth, DeviceUuid, MilliCpu, Node, NodeName, Policy, PoolName,
+};
+
+use crate::happening::{Kind, Role};
+use crate::rng::Rng;
+
+/// Models of devices; a job asks for one of them by its position plus one.
+pub(crate) const MODELS: [(&str, &str, u32); 2] =
+    [("NVIDIA A100-SXM4-40GB", "a100", 40), ("NVIDIA H100 80GB HBM3", "h100", 80)];
+
+/// The machines, and what never changes of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cluster {
+    /// Each node.
+    pub nodes: Vec<NodeShape>,
+    /// How many inputs the server takes into one step.
+    pub batch: u64,
+}
+
+/// One machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeShape {
+    /// How many devices.
+    pub devices: u64,
+    /// The model of the first device; the others alternate if `mixed`.
+    pub model: u64,
+    /// Whether there are several models.
+    pub mixed: bool,
+    /// Cores.
+    pub cpus: u64,
+    /// Most tasks at once.
+    pub tasks: u64,
+}
+
+/// What is drawn from a seed before anything happens.
+#[derive(Debug, Clone)]
+pub struct Swarm {
+    /// The seed.
+    pub seed: u64,
+    /// The machines.
+    pub cluster: Cluster,
+    /// How often each kind of happening is drawn, by its place in [`Kind::ALL`].
+    pub weights: Vec<u64>,
+    /// How many happenings are drawn.
+    pub steps: u64,
+    /// How many users there are; the first is an admin.
+    pub users: u64,
+    /// The most GPUs of one job.
+    pub gpus_most: u64,
+    /// The most jobs of one submission.
+    pub jobs_most: u64,
+    /// The most jobs that live at once before users wait.
+    pub live_most: u64,
+    /// In how many of a hundred cases not the oldest message is picked.
+    pub disorder: u64,
+    /// How long the longest pause is, in milliseconds.
+    pub pass_most: u64,
+}
+
+impl Swarm {
+    /// What a seed is about.
+    #[must_use]
+    pub fn of(seed: u64, steps: Option<u64>) -> Self {
+        let mut rng = Rng::new(seed);
+        let n_nodes = rng.one_of(&[1, 1, 1, 2, 2, 3, 4]);
+        let nodes = (0..n_nodes).map(|_| NodeShape {
+            devices: rng.one_of(&[0, 1, 1, 2, 2, 3, 4, 8]),
+            model: rng.below(2),
+            mixed: rng.percent(20),
+            cpus: rng.one_of(&[2, 8, 64]),
+            tasks: rng.one_of(&[1, 3, 64, 64]),
+        });
+        let cluster = Cluster { nodes: nodes.collect(), batch: rng.one_of(&[1, 1, 1, 2, 5]) };
+        let faults_in_hundred = rng.one_of(&[0, 15, 40, 40, 70, 100]);
+        let weights = Kind::ALL.iter().map(|kind| {
+            let is_on = match kind.role() {
+                Role::Work => true,
+                Role::Wish => rng.percent(75),
+                Role::Fault => rng.percent(faults_in_hundred),
+            };
+            let scale = match kind.role() {
+                Role::Work => rng.one_of(&[1, 2, 4, 8, 16]),
+                Role::Wish | Role::Fault => rng.one_of(&[1, 2, 4, 4, 8, 16, 32]),
+            };
+            if is_on { kind.weight() * scale } else { 0 }
+        });
+        let weights = weights.collect();
+        let drawn = rng.one_of(&[60, 200, 400, 800]);
+        Self {
+            seed,
+            cluster,
+            weights,
+            steps: steps.unwrap_or(drawn),
+            users: rng.between(1, 4),
+            gpus_most: rng.one_of(&[0, 1, 2, 4, 8]),
+            jobs_most: rng.one_of(&[1, 1, 2, 6]),
+            live_most: rng.one_of(&[3, 10, 10, 30]),
+            disorder: rng.one_of(&[0, 5, 30, 80]),
+            pass_most: rng.one_of(&[100, 5_000, 60_000, 3_600_000]),
+        }
+    }
+}
+
+impl fmt::Display for Swarm {
+    /// In one line: the cluster, the load, and each kind that happens more or less often.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, cluster, steps, users, gpus_most, jobs_most, live_most, .. } = self;
+        let devices: Vec<String> =
+            cluster.nodes.iter().map(|node| node.devices.to_string()).collect();
+        write!(
+            f,
+            "seed {seed}: {steps} steps, nodes of {} devices, batch {}, {users} users, jobs of \
+             {gpus_most} GPUs, {jobs_most} at once, {live_most} live, disorder {}%, pauses to {} \
+             ms;",
+            devices.join("+"),
+            cluster.batch,
+            self.disorder,
+            self.pass_most
+        )?;
+        for (kind, weight) in Kind::ALL.iter().zip(&self.weights) {
+            let is_usual = kind.role() == Role::Work;
+            if *weight > 0 && !is_usual {
+                write!(f, " {}×{weight}", kind.word())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NodeShape {
+    /// The node as its agent finds it.
+    pub(crate) fn node(&self, position: usize) -> Node {
+        let name = NodeName::new(format!("n{position}"));
+        let devices = (0..u32::try_from(self.devices).expect("few")).map(|index| {
+            let other = usize::from(self.mixed && index % 2 == 1);
+            let model = usize::try_from(self.model).expect("few") + other;
+            let (model, _, gib) = MODELS[model % MODELS.len()];
+            Device {
+                index,
+                uuid: DeviceUuid::new(format!("GPU-{position}-{index}")),
+                model: model.to_owned(),
+                memory: Bytes::from_gib(gib),
+                pci_bus: String::new(),
+                minor: None,
+                numa: None,
+                links: std::collections::BTreeMap::new(),
+                mig: None,
+                health: DeviceHealth::Healthy,
+                unmanaged: Vec::new(),
+                strays: Vec::new(),
+            }
+        });
+        let small = |n: u64| u32::try_from(n).expect("few");
+        Node {
+            name,
+            pool: PoolName::new("default"),
+            capacity: Resources::none()
+                .with_cpus(MilliCpu::from_cores(small(self.cpus)))
+                .with_memory(Bytes::from_gib(256))
+                .with_tasks(small(self.tasks)),
+            devices: devices.collect(),
+            allowed: None,
+            boot_id: String::new(),
+            settled_boot_id: String::new(),
+            connected: false,
+            facts: NodeFacts::default(),
+        }
+    }
+}
+
+/// The policy of every run.
+pub(crate) fn policy() -> Policy {
+    Policy { user_priority_max: 10, ..Policy::fair() }
+}
