@@ -5,7 +5,7 @@
 #
 #   make.sh GPOOL LAYOUT-VERSION.tar.gz
 #
-# Needs root, curl, tar and gzip; names of the machine that it runs on are kept out. The jobs, by number:
+# Needs root, curl, tar and gzip; names of the machine that it runs on are kept out. The jobs:
 #    1 succeeded, a script with arguments       8 pending: after 6 and 7, and all GPUs
 #    2 failed with 3                            9 held, with a note
 #    3 cancelled while it ran                  10-29 a bulk of 20, held, one of them on 2 GPUs
@@ -44,8 +44,10 @@ chmod +x masked
 echo 6.1.0 > kernel
 mkfifo gate
 up
-printf '#!/bin/sh\n# GPOOL --gpus 1\n# GPOOL --time 10m\necho "script of $1 on $CUDA_VISIBLE_DEVICES"\n' \
-    > train.sh
+{
+    printf '#!/bin/sh\n# GPOOL --gpus 1\n# GPOOL --time 10m\n'
+    echo 'echo "script of $1 on $CUDA_VISIBLE_DEVICES"'
+} > train.sh
 g submit --name train "$folder/train.sh" ann
 until_is 1 succeeded
 g submit --name fails -e KEPT=yes -- sh -c 'echo $KEPT; echo wrong >&2; exit 3'
