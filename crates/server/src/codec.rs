@@ -4,8 +4,8 @@
 //! Every gpool reads what any earlier one wrote, so what is stored is never rewritten. For the
 //! types of `model` that are stored this means:
 //!
-//! - A new field has a default (`#[serde(default)]`), and the default means what was so before there
-//!   was the field. A new variant of an enum needs nothing.
+//! - A new field has a default (`#[serde(default)]`), which means what was so before there was the
+//!   field. A new variant of an enum needs nothing.
 //! - A field or a variant is never renamed, and never means something else later. What it says now
 //!   goes into a new one; the old one is still read.
 //! - A gpool passes over fields that it does not know, except in the policy, and drops them when it
