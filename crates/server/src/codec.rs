@@ -9,9 +9,9 @@
 //! - A field or a variant is never renamed, and never means something else later. What it says now
 //!   goes into a new one; the old one is still read.
 //! - A gpool passes over fields that it does not know, except in the policy, and drops them when it
-//!   writes the record anew. It refuses a record of a kind or a variant that it does not know. Where
-//!   either would be wrong after going back to an older gpool, the change comes with a step of the
-//!   store's layout (`schema.rs` in `store`), which keeps older ones from opening it at all.
+//!   writes the record anew. It refuses a record of a kind or a variant that it does not know.
+//!   Where either would be wrong after going back to an older gpool, the change comes with a step
+//!   of the store's layout (`schema.rs` in `store`), which keeps older ones from opening it at all.
 //!
 //! `tests/kept.rs` holds this against what the first layout wrote.
 
