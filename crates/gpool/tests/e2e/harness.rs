@@ -482,7 +482,8 @@ impl Drop for Cluster {
             let mount = self.path(name);
             // Only the tests of disks mount anything.
             if is_mounted(&mount) {
-                let _ = Command::new("umount").arg(&mount).status();
+                // What was just ended may have it open for a moment yet.
+                let _ = Command::new("umount").arg("-l").arg(&mount).status();
             }
         }
     }
