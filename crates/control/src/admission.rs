@@ -45,20 +45,21 @@ impl<'a> Admission<'a> {
 
     fn satisfiable(&self, gpus: &GpuRequest, beside: &Resources) -> Result<(), Refusal> {
         let nodes: Vec<&NodeRow> = self.world.nodes_by_name().map(|(_, row)| row).collect();
+        // Mostly the first node answers; to look at all of a large cluster takes a while.
+        let holds = |row: &&NodeRow| {
+            beside.first_short(&row.node.capacity).is_none()
+                && most_of(row, gpus) >= gpus.n_devices()
+        };
+        if nodes.iter().any(holds) {
+            return Ok(());
+        }
         let with_gpus: Vec<&NodeRow> =
             nodes.iter().copied().filter(|row| most_of(row, gpus) >= gpus.n_devices()).collect();
         if with_gpus.is_empty() && !gpus.is_none() {
             return Err(impossible_gpus(&nodes, gpus));
         }
         let short = |row: &&NodeRow| beside.first_short(&row.node.capacity);
-        let mut kinds = Vec::new();
-        for row in &with_gpus {
-            match short(row) {
-                None => return Ok(()),
-                Some(kind) => kinds.push(kind),
-            }
-        }
-        let Some(kind) = kinds.into_iter().next() else {
+        let Some(kind) = with_gpus.iter().find_map(short) else {
             // No node has reported yet: only what asks for nothing can be taken.
             return Ok(());
         };
