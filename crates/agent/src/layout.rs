@@ -32,6 +32,12 @@ impl Layout {
         self.state.join("agent.lock")
     }
 
+    /// Held by an agent, its nursery, and each shepherd until it has claimed its task.
+    #[must_use]
+    pub fn launching(&self) -> PathBuf {
+        self.state.join("launching.lock")
+    }
+
     /// What was claimed and has not been acknowledged: a file a task.
     #[must_use]
     pub fn tasks(&self) -> PathBuf {

@@ -3,6 +3,7 @@
 //! everything loaded, and is copied. It decides nothing and keeps nothing; whoever ends it ends no
 //! task, and the agent starts another.
 
+use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -109,18 +110,23 @@ pub(crate) enum Asked {
 }
 
 impl Nursery {
-    /// Starts one.
-    pub(crate) fn start(exe: &Path) -> io::Result<Self> {
+    /// Starts one, which holds that file open, and so does each shepherd until it has claimed.
+    pub(crate) fn start(exe: &Path, launching: &File) -> io::Result<Self> {
         let (socket, its) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
-        // The socket is its standard input: so no descriptor has to be inherited by accident.
+        // In the places of standard input and output: so no descriptor has to be inherited by
+        // accident.
+        let launching = launching.try_clone()?;
         let mut command = Command::new(exe);
         command.arg(ARGUMENT).env_clear();
         #[cfg(feature = "failpoints")]
         command.envs(std::env::vars_os().filter(|(name, _)| name == FAILPOINT));
-        let process =
-            command.stdin(Stdio::from(its)).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let process = command
+            .stdin(Stdio::from(its))
+            .stdout(Stdio::from(launching))
+            .stderr(Stdio::null())
+            .spawn()?;
         Ok(Self { socket, process })
     }
 

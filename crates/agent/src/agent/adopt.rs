@@ -10,13 +10,13 @@ use gpool_model::agent::TaskEnd;
 use gpool_model::id::TaskId;
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::Timestamp;
-use gpool_sys::cgroup::Group;
+use gpool_sys::cgroup::{Group, Site};
 use gpool_sys::{clock, pidfd, proc};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use crate::environment::mark;
-use crate::layout::{Layout, claim_name};
+use crate::layout::{Layout, claim_name, claimed_task};
 use crate::record::{Found, Record};
 
 /// How long a claim may be held by nobody who can be found.
@@ -84,6 +84,17 @@ fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {
     let _ = found.ended(&end);
     fail::fail_point!("agent-lost-noted");
     Ok(Adopted::Over { record, end })
+}
+
+/// Puts away the groups of tasks that are over and forgotten, whose shepherds were killed before
+/// they could.
+pub(super) fn put_groups_away(layout: &Layout, site: &Site) {
+    for name in site.groups() {
+        // Nobody else's: a shepherd that is about to start its program has made its group already.
+        if claimed_task(&name).is_some_and(|task| layout.record(task).exists()) {
+            site.existing(&name).remove();
+        }
+    }
 }
 
 fn group_of(record: &Record) -> Group {

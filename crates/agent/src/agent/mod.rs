@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use gpool_device::{Ignore, Opened};
 use gpool_model::agent::{Order, Report};
@@ -121,6 +122,16 @@ pub enum StartError {
         /// The state directory.
         path: PathBuf,
     },
+    /// What an earlier agent launched has not come to claim its task, and could still.
+    #[error(
+        "a process that an earlier agent started is still about to launch a task; end those that \
+         hold {} (lslocks lists them), then start again",
+        .path.display()
+    )]
+    Launching {
+        /// What they hold.
+        path: PathBuf,
+    },
     /// The system lacks something.
     #[error("can't {what}: {error}")]
     System {
@@ -148,6 +159,9 @@ pub struct AgentHandle {
 }
 
 impl Agent {
+    /// How long what an earlier agent launched may take to claim its task: usually a millisecond.
+    const PATIENCE: Duration = Duration::from_secs(10);
+
     /// Starts an agent: it adopts what an earlier one left, reports its inventory first, and then
     /// waits for orders.
     ///
@@ -176,6 +190,7 @@ impl Agent {
             made.map_err(|error| StartError::Folder { path, error })?;
         }
         let held = take_lock(&layout)?;
+        let launching = await_launches(&layout, Self::PATIENCE)?;
         let system = |what| move |error| StartError::System { what, error };
         if pidfd::open(std::process::id()).map_err(system("use pidfds (Linux 5.3)"))?.is_none() {
             let error = io::ErrorKind::NotFound.into();
@@ -192,7 +207,8 @@ impl Agent {
         let devices = Devices::start(&config, devices, Arc::clone(&samples), sender)
             .map_err(system("start a thread"))?;
         let parts = runner::Parts { config, layout, site, _held: held, devices, to_server, blobs };
-        let runner = Runner::new(parts, taken, waker.clone()).map_err(system("watch events"))?;
+        let runner =
+            Runner::new(parts, launching, taken, waker.clone()).map_err(system("watch events"))?;
         let thread = std::thread::Builder::new()
             .name("agent".into())
             .spawn(move || runner.run())
@@ -243,18 +259,56 @@ fn outlive_jobs() {
 
 fn take_lock(layout: &Layout) -> Result<File, StartError> {
     let path = layout.lock();
-    // Whoever may open it may hold a lock on it.
-    let mut options = File::options();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    let open = options.open(&path).and_then(|file| {
-        file.set_permissions(Permissions::from_mode(0o600))?;
-        Ok(file)
-    });
-    let taken = open.and_then(|file| Ok((lock::try_lock(&file)?, file)));
-    match taken {
+    match open_lock(&path).and_then(|file| Ok((lock::try_lock(&file)?, file))) {
         Ok((true, file)) => Ok(file),
         Ok((false, _)) => Err(StartError::InUse { path: layout.state().to_owned() }),
         Err(error) => Err(StartError::Folder { path, error }),
+    }
+}
+
+/// Waits until each shepherd that an earlier agent had forked has claimed its task or is gone, and
+/// takes the lock that they held. A task that this agent finds unclaimed is so for good then: else
+/// one that it refuses for its devices could be launched on them nonetheless.
+fn await_launches(layout: &Layout, patience: Duration) -> Result<File, StartError> {
+    let path = layout.launching();
+    let folder = |error| StartError::Folder { path: path.clone(), error };
+    let file = open_lock(&path).map_err(folder)?;
+    let since = Instant::now();
+    while !lock::try_lock(&file).map_err(folder)? {
+        if since.elapsed() >= patience {
+            return Err(StartError::Launching { path });
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(file)
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    // Whoever may open it may hold a lock on it.
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_waits_for_what_an_earlier_one_launched() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        let late = await_launches(&layout, Duration::ZERO).unwrap();
+        // As a shepherd has it from its nursery.
+        let inherited = late.try_clone().unwrap();
+        drop(late);
+        let refused = await_launches(&layout, Duration::ZERO).unwrap_err();
+        assert!(matches!(refused, StartError::Launching { .. }), "{refused}");
+        drop(inherited);
+        assert!(await_launches(&layout, Duration::ZERO).is_ok());
     }
 }
 

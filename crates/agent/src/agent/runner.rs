@@ -14,7 +14,7 @@ use gpool_node::converge::{self, Action, Converge};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, proc};
 
-use super::adopt::{Adopted, adopt};
+use super::adopt::{Adopted, adopt, put_groups_away};
 use super::devices::Devices;
 use super::done::Done;
 use super::shepherds::{About, Shepherds};
@@ -88,8 +88,13 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    pub(super) fn new(parts: Parts, inputs: Receiver<Input>, waker: Waker) -> io::Result<Self> {
-        let shepherds = Shepherds::new(Watch::new(&waker)?, &parts.layout)?;
+    pub(super) fn new(
+        parts: Parts,
+        launching: File,
+        inputs: Receiver<Input>,
+        waker: Waker,
+    ) -> io::Result<Self> {
+        let shepherds = Shepherds::new(Watch::new(&waker)?, &parts.layout, launching)?;
         let (done, over) = Done::open(&parts.layout)?;
         let mut runner = Self {
             parts,
@@ -152,6 +157,7 @@ impl Runner {
             self.adopt(task, Generation::default());
             fail::fail_point!("agent-adopt-each");
         }
+        put_groups_away(&self.parts.layout, &self.parts.site);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -78,11 +79,13 @@ pub(super) struct Shepherds {
     listener: OwnedFd,
     /// Who forks them, once there was one to fork.
     nursery: Option<Nursery>,
+    /// Held by them until they have claimed their tasks.
+    launching: File,
 }
 
 impl Shepherds {
     /// None yet. Shepherds of an earlier agent find this one by its socket.
-    pub(super) fn new(mut watch: Watch, layout: &Layout) -> io::Result<Self> {
+    pub(super) fn new(mut watch: Watch, layout: &Layout, launching: File) -> io::Result<Self> {
         let listener = open_listener(layout.state())?;
         let token = watch.add(&listener)?;
         Ok(Self {
@@ -93,6 +96,7 @@ impl Shepherds {
             leaving: BTreeMap::new(),
             listener,
             nursery: None,
+            launching,
         })
     }
 
@@ -129,7 +133,7 @@ impl Shepherds {
         for _ in 0..NURSERIES_MOST {
             let nursery = match &self.nursery {
                 Some(nursery) => nursery,
-                None => self.nursery.insert(Nursery::start(exe)?),
+                None => self.nursery.insert(Nursery::start(exe, &self.launching)?),
             };
             // Another one for each try: nobody else must hear what the shepherd is told.
             let (ours, its) =

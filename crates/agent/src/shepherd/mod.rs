@@ -49,7 +49,6 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
     // In place of the nursery's line, and for the task to read from.
     let null = File::options().read(true).write(true).open("/dev/null")?;
     child::place(null.as_fd(), 0)?;
-    drop(null);
     if let Ok(name) = CString::new(format!("gpool {name}")) {
         let _ = rustix::thread::set_name(&name);
     }
@@ -69,7 +68,11 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
     let task = launch.order.task();
     let mut link = Link::new(task, &layout, socket, said)?;
     fail::fail_point!("shepherd-claim-before");
-    match claim(&layout, &launch, boot_id) {
+    let claimed = claim(&layout, &launch, boot_id);
+    // In place of the lock that a later agent waits for.
+    child::place(null.as_fd(), 1)?;
+    drop(null);
+    match claimed {
         Ok(Some(claim)) => {
             let mut shepherd = Shepherd {
                 outputs: [None, None],
