@@ -120,6 +120,18 @@ impl Site {
         }
     }
 
+    /// Names of the groups that are here, made by whatever process.
+    #[must_use]
+    pub fn groups(&self) -> Vec<String> {
+        let mut names = std::collections::BTreeSet::new();
+        for folder in [&self.unified, &self.memory_v1, &self.pids_v1].into_iter().flatten() {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            let folders = entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
+            names.extend(folders.filter_map(|entry| entry.file_name().into_string().ok()));
+        }
+        names.into_iter().collect()
+    }
+
     /// Removes the folders of this site, as far as they are empty.
     pub fn close(&self) {
         for folder in [&self.unified, &self.memory_v1, &self.pids_v1].into_iter().flatten() {

@@ -196,3 +196,27 @@ fn of_two_shepherds_for_one_task_one_launches_it() {
         assert_eq!(std::fs::read_to_string(runs).unwrap().lines().count(), 1);
     }
 }
+
+#[test]
+fn the_group_of_a_task_that_is_over_is_put_away_by_the_next_agent() {
+    let mut node = Node::new();
+    let task = node.run(&shell(1, "true"));
+    node.wait_for_end(task);
+    node.acknowledge(task);
+    let record = node.path("jobs/1/1.claim");
+    until("it is forgotten", || record.exists());
+    node.kill();
+    // As a shepherd leaves it that is killed after it has said its last word.
+    let state = record.ancestors().nth(3).unwrap().as_os_str().as_encoded_bytes();
+    let name = format!("gpool-{:016x}", checksum(state));
+    let site = gpool_sys::cgroup::Site::open(&name);
+    let of = |name: &str| site.group(name, gpool_sys::cgroup::Limits::default());
+    let (Some(_), Some(other)) = (of("1#1-0"), of("2#1-0")) else {
+        eprintln!("SKIPPED: no cgroups can be made here");
+        return;
+    };
+    node.start();
+    until("its group is gone", || !site.groups().contains(&"1#1-0".to_owned()));
+    assert_eq!(site.groups(), ["2#1-0"], "of that one nobody knows that it is over");
+    other.remove();
+}

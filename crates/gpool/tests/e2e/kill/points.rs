@@ -161,7 +161,7 @@ fn kill_at(siege: &mut Siege, point: &Point, round: u64) {
     };
     let nth = 1 + siege.numbers.below(bound);
     siege.note(format!("{nth} {}", point.name));
-    let killed = armed(&mut siege.cluster, point, nth, &format!("{}.{round}", point.name));
+    let killed = armed(&mut siege.cluster, point, nth, &format!("{}-{round}", point.name));
     if point.by == By::Prevention {
         let slow = ("GPOOL_SLOWPOINT".to_owned(), "agent-checked".to_owned());
         siege.cluster.variables.push(slow);
@@ -170,16 +170,16 @@ fn kill_at(siege: &mut Siege, point: &Point, round: u64) {
     siege.cluster.launch();
     let mut is_dead = false;
     let who = until(&format!("{nth} times at {point:?}"), || {
-        is_dead = siege.cluster.has_died();
-        if let Ok(who) = std::fs::read_to_string(&killed) {
-            return Some(who);
+        is_dead = !siege.cluster.is_running() || siege.cluster.has_died();
+        // Who dies makes the file first, and then writes a line.
+        let who = std::fs::read_to_string(&killed).ok().filter(|who| who.ends_with('\n'));
+        if who.is_some() {
+            return who;
         }
         match point.by {
             _ if is_dead => siege.cluster.launch(),
-            By::Start | By::FirstStart if siege.cluster.is_ready() => {
-                siege.kill_server();
-                siege.cluster.launch();
-            }
+            // Started anew in the next round, unless it has come to the point just now.
+            By::Start | By::FirstStart if siege.cluster.is_ready() => siege.kill_server(),
             By::End if siege.cluster.is_ready() => siege.cluster.signal_server(Signal::TERM),
             By::LostShepherd => drop(siege.kill_a_shepherd()),
             _ => {}
@@ -192,7 +192,7 @@ fn kill_at(siege: &mut Siege, point: &Point, round: u64) {
     match shepherd_in(&who) {
         Some(job) => drop(siege.killed.insert(job, point.fate)),
         None if !point.name.starts_with("nursery") => {
-            until_so("the server is dead", || is_dead || siege.cluster.has_died());
+            until_so(&format!("{who:?} is dead at {point:?}"), || is_dead || siege.cluster.has_died());
         }
         None => {}
     }
