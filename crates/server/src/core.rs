@@ -74,9 +74,14 @@ pub(crate) struct Core {
     /// Why the last commit failed; `None` once one has not.
     store_fault: Option<CommitError>,
     n_alerts: u64,
+    give_back_memory: fn(),
+    /// A commit of many records that is on its way: much is freed when it is durable.
+    large_commit: Option<Revision>,
 }
 
 impl Core {
+    /// Commits of more records than this are large.
+    const LARGE_COMMIT: usize = 10_000;
     /// More inputs than this are not taken into one step, so that the first is not kept waiting.
     const BATCH_MAX: usize = 1024;
     /// Job numbers that may have been given out between a backup and the loss of its original.
@@ -116,6 +121,8 @@ impl Core {
             paused: None,
             store_fault: None,
             n_alerts: 0,
+            give_back_memory: || {},
+            large_commit: None,
         })
     }
 
@@ -133,6 +140,11 @@ impl Core {
     /// raises it beyond the last term of the records.
     pub fn is_restored(&self, fence: Term) -> bool {
         fence > self.control.world().cluster().term
+    }
+
+    /// Names what gives free memory back to the system.
+    pub fn set_give_back_memory(&mut self, give_back_memory: fn()) {
+        self.give_back_memory = give_back_memory;
     }
 
     /// Begins the term after the last one.
@@ -267,7 +279,12 @@ impl Core {
     fn step(&mut self, events: Vec<Event>) {
         for effect in self.control.step(now(), events) {
             match effect {
-                Effect::Commit(commit) => self.encoder.submit(commit),
+                Effect::Commit(commit) => {
+                    if commit.records.len() > Self::LARGE_COMMIT {
+                        self.large_commit = Some(commit.revision);
+                    }
+                    self.encoder.submit(commit);
+                }
                 Effect::Reply { request, reply } => {
                     if let Some(to) = self.replies.remove(&request) {
                         // The one who asked may be gone.
@@ -294,6 +311,10 @@ impl Core {
             self.deliveries.pop_front_if(|(revision, _)| *revision <= durable)
         {
             deliver();
+        }
+        if self.large_commit.take_if(|revision| *revision <= durable).is_some() {
+            // Whoever waits for an answer has it by now.
+            (self.give_back_memory)();
         }
     }
 

@@ -44,6 +44,8 @@ pub struct ServerConfig {
     pub journal_entries: Option<u64>,
     /// Looks users up.
     pub find_account: http::FindAccount,
+    /// Gives free memory back to the system; called after much was freed at once.
+    pub give_back_memory: fn(),
 }
 
 /// What the agent of this process is given to speak to its server.
@@ -126,6 +128,7 @@ pub fn run(
     let AgentLink { order, samples, stop: stop_agent } = start_agent(ports(&shared))?;
     fail::fail_point!("server-start-agent");
     core.set_agent(order);
+    core.set_give_back_memory(config.give_back_memory);
     assert!(shared.samples.set(samples).is_ok(), "one agent is started");
     let core = std::thread::Builder::new()
         .name("core".to_owned())
@@ -225,6 +228,8 @@ async fn serve(
     });
     let server = tokio::spawn(server);
     fail::fail_point!("server-start-listening");
+    // What was read, and what was looked up in it, is of no more use.
+    (config.give_back_memory)();
     ready(handle.info());
     fail::fail_point!("server-start-ready");
     let asked = stop_asked(handle).await?;

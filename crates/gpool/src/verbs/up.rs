@@ -118,6 +118,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         limits: args.limits,
         journal_entries: args.journal_entries,
         find_account: crate::serve::find_account,
+        give_back_memory: gpool_sys::memory::give_back,
     };
     gpool_client::socket::check_length(&config.socket)?;
     if !args.tell_parent {
