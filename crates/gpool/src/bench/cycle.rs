@@ -67,6 +67,10 @@ fn fill(fleet: &mut Fleet, options: &Options) -> Result<f64> {
 
 /// Ends some of the running tasks, spread over all nodes, and has what starts instead run.
 fn end(fleet: &mut Fleet, running: &mut Vec<TaskId>, n: usize) -> Result<Duration> {
+    if running.len() < 8 * n {
+        // What was started since.
+        *running = fleet.tasks();
+    }
     let mut events = Vec::new();
     for _ in 0..n.min(running.len().div_ceil(8)) {
         let at = (running.len() * 7 / 11).min(running.len().saturating_sub(1));

@@ -42,10 +42,11 @@ pub enum Part {
     Idle,
     /// Many jobs waiting: bulk submission, memory, queue, why, kill -9 and restart
     Pending,
+    /// Jobs through the state machine of a large cluster, with agents that answer at once
+    // Before the next, whose freed memory would hide its own.
+    Flow,
     /// Scheduling cycles of a large cluster, in this process
     Cycle,
-    /// Jobs through the state machine of a large cluster, with agents that answer at once
-    Flow,
 }
 
 /// What is measured, and how much of it.
@@ -146,8 +147,8 @@ fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
         Part::Drain => drain::measure(options),
         Part::Idle => idle::measure(options),
         Part::Pending => pending::measure(options),
-        Part::Cycle => cycle::measure(options),
         Part::Flow => flow::measure(options),
+        Part::Cycle => cycle::measure(options),
     }
 }
 

@@ -32,11 +32,12 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
         .submit_many(&mut Cursor::new(lines.into_bytes()), Some(&new_key()))
         .map_err(Failure::from)?;
     let bulk_s = began.elapsed().as_secs_f64();
-    let memory = memory_of(cluster.server_pid());
+    let memory_at_once = memory_of(cluster.server_pid());
     let first: u64 = answer.first.parse().map_err(|_| failed("an id is no number"))?;
     let last = (first + answer.n_jobs - 1).to_string();
     let queue = time_command(&cluster, &["queue"])?;
     let why = time_command(&cluster, &["why", &last])?;
+    let memory = memory_of(cluster.server_pid());
     let (restart_s, memory_after) = restart(&mut cluster, holder, &answer.first)?;
     cluster.end()?;
     let with = format!("with {n} pending");
@@ -48,6 +49,12 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
             "jobs/s",
         )
         .above(50_000.0),
+        Figure::new(
+            "bulk_memory_mb",
+            "memory as soon as they were taken",
+            memory_at_once as f64 / 1e6,
+            "MB",
+        ),
         Figure::new("pending_memory_mb", format!("memory {with}"), memory as f64 / 1e6, "MB")
             .below(300.0),
         Figure::new("queue_ms", format!("gpool queue {with}"), queue, "ms").below(200.0),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpool_control::Control;
-use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
+use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
 use gpool_model::job::{BlobId, ExitStatus, Owner, Usage};
 use gpool_model::node::NodeFacts;
 use gpool_model::{
@@ -47,8 +47,14 @@ impl Fleet {
         let nodes = 0..n_nodes;
         let report = |n, report| Event::Reported { node: node_name(n), report };
         fleet.step(nodes.clone().map(|n| report(n, inventory(n))).collect())?;
+        let asked = fleet.orders.iter().find_map(|(_, order)| match order {
+            Order::Sync { round, .. } => Some(*round),
+            _ => None,
+        });
+        let round = asked.unwrap_or_default();
+        let stamp = Stamp::default();
+        let tasks = Report::Tasks { stamp, term, round, tasks: Vec::new() };
         fleet.orders.clear();
-        let tasks = Report::Tasks { term, tasks: Vec::new() };
         fleet.step(nodes.map(|n| report(n, tasks.clone())).collect())?;
         Ok(fleet)
     }
@@ -175,6 +181,7 @@ fn inventory(n: u32) -> Report {
     };
     let room = Resources::none().with_cpus(MilliCpu::new(192_000));
     Report::Inventory {
+        stamp: Stamp::default(),
         capacity: room.with_memory(Bytes::from_gib(2048)).with_tasks(1000),
         devices: (0..DEVICES).map(device).collect(),
         boot_id: "boot".to_owned(),

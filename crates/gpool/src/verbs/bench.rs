@@ -27,6 +27,12 @@ pub struct BenchArgs {
     /// Jobs that are drained
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     jobs: Option<u32>,
+    /// Jobs that clients submit one by one, as fast as they can
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    submissions: Option<u32>,
+    /// Seconds for which an idle server is watched
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: Option<u32>,
     /// Jobs that wait
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pending: Option<u32>,
@@ -79,6 +85,8 @@ pub fn run(args: BenchArgs, session: &Session) -> Result {
         parts: if args.only.is_empty() { usual.parts } else { args.only },
         starts: args.starts.unwrap_or(usual.starts),
         jobs: args.jobs.unwrap_or(usual.jobs),
+        submissions: args.submissions.unwrap_or(usual.submissions),
+        idle_s: args.seconds.unwrap_or(usual.idle_s),
         pending: args.pending.unwrap_or(usual.pending),
         nodes: args.nodes.unwrap_or(usual.nodes),
         devices: args.devices,

@@ -12,6 +12,7 @@ mod api;
 mod attached;
 mod bad_input;
 mod bad_shapes;
+mod bench;
 mod bulk;
 mod clock;
 mod crash;

@@ -1,0 +1,29 @@
+//! The figures: that every part measures something and cleans up, with as little as it takes. What
+//! the figures are is nothing that a test could tell.
+
+use serde_json::Value;
+
+use crate::harness::{Cluster, Running, processes_of, until_so};
+
+#[test]
+fn every_part_measures_and_leaves_nothing_behind() {
+    // Only for its folders: each part starts a cluster of its own.
+    let cluster = Cluster::unstarted(&[]);
+    let mut command = cluster.command();
+    command.env("TMPDIR", cluster.path("run")).args(["bench", "--json", "--quick"]);
+    command.args(["--starts", "2", "--jobs", "12", "--pending", "40", "--nodes", "2"]);
+    command.args(["--submissions", "100", "--seconds", "1"]);
+    command.env_remove("GPOOL_SOCKET").env_remove("GPOOL_STATE_DIR");
+    let measured = Running::start(&mut command, None).end().json();
+    let parts = measured["parts"].as_array().unwrap();
+    let names: Vec<_> = parts.iter().map(|part| part["part"].as_str().unwrap()).collect();
+    assert_eq!(names, ["start", "submit", "drain", "idle", "pending", "flow", "cycle"]);
+    for figure in parts.iter().flat_map(|part| part["figures"].as_array().unwrap()) {
+        assert!(figure["value"].as_f64().is_some_and(|value| value >= 0.0), "{figure}");
+        let goal = figure["goal"].as_object();
+        assert_eq!(goal.is_some(), figure["reached"] != Value::Null, "{figure}");
+    }
+    let left: Vec<_> = std::fs::read_dir(cluster.path("run")).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+    until_so("no process is left", || processes_of(&cluster.path("run")).is_empty());
+}
