@@ -158,6 +158,9 @@ impl Control {
             TaskIs::Ended(_) | TaskIs::Refused { .. } => {
                 self.acknowledge(node, task, generation);
             }
+            // It was refused since, or it would not be of an earlier generation: to end it would
+            // keep the same attempt from ever being launched there.
+            TaskIs::Launching | TaskIs::Running { .. } if self.was_refused(task, generation) => {}
             TaskIs::Launching | TaskIs::Running { .. } => {
                 let term = self.world.cluster().term;
                 let grace = Self::STRAY_GRACE;
@@ -165,6 +168,11 @@ impl Control {
                 self.order(node, order);
             }
         }
+    }
+
+    fn was_refused(&self, task: TaskId, generation: Generation) -> bool {
+        let job = self.world.job(task.job).map(|row| &row.job);
+        job.is_some_and(|job| job.attempt == task.attempt && generation < job.generation)
     }
 
     fn acknowledge(&mut self, node: &NodeName, task: TaskId, generation: Generation) {

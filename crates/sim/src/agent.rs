@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder, TaskReport};
+use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::{Generation, TaskId, Timestamp};
 use gpool_node::converge::{Action, Converge, Input};
@@ -61,7 +61,13 @@ impl Sim {
     fn adopt_all(&mut self, m: usize) {
         let tasks: Vec<TaskId> = self.machines[m].claims.keys().copied().collect();
         for task in tasks {
-            let found = self.adopt(m, task, Generation::default());
+            self.adopt_and_tell(m, task);
+        }
+    }
+
+    /// An agent finds out what became of a task, and goes on from there.
+    pub(crate) fn adopt_and_tell(&mut self, m: usize, task: TaskId) {
+        if let Some(found) = self.adopt(m, task, Generation::default()) {
             self.agent_input(m, found);
         }
     }
@@ -186,19 +192,32 @@ impl Sim {
                 self.machines[m].done.push(task);
                 // Between the ledger and the claim it may end.
                 if self.may_act(m) {
-                    self.machines[m].claims.remove(&task);
+                    let machine = &mut self.machines[m];
+                    let moved = machine.claims.remove(&task).map(|claim| (task, claim));
+                    machine.records.extend(moved);
                 }
             }
         }
     }
 
-    /// Claims a task, so that no shepherd can any more; or says how it was found.
+    /// Claims a task that was told to end, or says how it was found.
     fn prevent(&mut self, m: usize, task: TaskId, generation: Generation) -> Option<Input> {
-        if self.machines[m].claims.contains_key(&task) {
-            return Some(self.adopt(m, task, generation));
+        if self.machines[m].is_claimed(task) {
+            return self.adopt(m, task, generation);
         }
+        let end = TaskEnd { stopped: true, ..not_run(self.machines[m].clock(self.now)) };
+        self.claim_ended(m, task, generation, end)
+    }
+
+    /// Claims a task with its end, so that no shepherd can any more.
+    fn claim_ended(
+        &mut self,
+        m: usize,
+        task: TaskId,
+        generation: Generation,
+        end: TaskEnd,
+    ) -> Option<Input> {
         let machine = &mut self.machines[m];
-        let end = TaskEnd { stopped: true, ..not_run(machine.clock(self.now)) };
         if self.bug != Some(Bug::PreventSkipped) {
             let claim = Claim {
                 generation,
@@ -219,15 +238,22 @@ impl Sim {
     }
 
     /// What became of a task that somebody has claimed.
-    pub(crate) fn adopt(&mut self, m: usize, task: TaskId, generation: Generation) -> Input {
+    pub(crate) fn adopt(
+        &mut self,
+        m: usize,
+        task: TaskId,
+        generation: Generation,
+    ) -> Option<Input> {
         let machine = &mut self.machines[m];
         let clock = machine.clock(self.now);
         let boot = machine.boot;
         let Some(claim) = machine.claims.get(&task) else {
+            if let Some(record) = machine.records.get(&task) {
+                return Some(Input::Found(record.report(task)));
+            }
             let cause = EndCause::LaunchFailed { why: "its shepherd was ended".to_owned() };
             let end = TaskEnd { cause: Some(cause), ..not_run(clock) };
-            let is = gpool_model::agent::TaskIs::Ended(end);
-            return Input::Found(TaskReport { task, generation, is });
+            return self.claim_ended(m, task, generation, end);
         };
         if claim.ended.is_none() && !(claim.has_shepherd && claim.boot == boot) {
             let rebooted = claim.boot != boot;
@@ -238,7 +264,7 @@ impl Sim {
             let claim = self.machines[m].claims.get_mut(&task);
             claim.expect("it was just looked at").ended = Some(end);
         }
-        Input::Found(self.machines[m].claims[&task].report(task))
+        Some(Input::Found(self.machines[m].claims[&task].report(task)))
     }
 
     /// The devices of a task were asked.

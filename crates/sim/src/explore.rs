@@ -149,7 +149,7 @@ struct Text {
 
 impl Text {
     fn put(&mut self, thing: &impl std::fmt::Debug) {
-        write!(self, "{thing:?}\n").expect("hashing does not fail");
+        writeln!(self, "{thing:?}").expect("hashing does not fail");
     }
 
     fn record(&mut self, mut record: Record) {

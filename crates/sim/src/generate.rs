@@ -25,7 +25,10 @@ impl Generator {
         let weights: Vec<u64> = Kind::ALL
             .iter()
             .zip(&self.swarm.weights)
-            .map(|(kind, weight)| if *weight > 0 && self.can(sim, *kind) { *weight } else { 0 })
+            .map(|(kind, weight)| match *weight > 0 && self.can(sim, *kind) {
+                true => haste(sim, *kind, *weight),
+                false => 0,
+            })
             .collect();
         let mut at = self.rng.below(weights.iter().sum());
         for (kind, weight) in Kind::ALL.iter().zip(weights) {
@@ -96,7 +99,17 @@ impl Generator {
     fn draw(&mut self, sim: &Sim, kind: Kind) -> Happening {
         let numbers: Vec<i64> = match kind {
             Kind::Submit => self.submission(),
-            Kind::Cancel | Kind::Hold | Kind::Release => vec![self.user(), self.any(), self.deaf()],
+            Kind::Cancel => {
+                let orphan = orphan(sim).filter(|_| self.rng.percent(70));
+                let at = orphan.and_then(|job| sim.live_jobs().iter().position(|it| *it == job));
+                let (user, any) = (self.user(), self.any());
+                match at {
+                    // By an admin, who may.
+                    Some(at) => vec![0, i64::try_from(at).expect("few"), self.deaf()],
+                    None => vec![user, any, self.deaf()],
+                }
+            }
+            Kind::Hold | Kind::Release => vec![self.user(), self.any(), self.deaf()],
             Kind::Edit => {
                 let version = if self.rng.percent(20) { signed(self.rng.between(1, 3)) } else { 0 };
                 vec![self.user(), self.any(), self.priority(), version, self.deaf()]
@@ -219,6 +232,30 @@ impl Generator {
     fn yes(&mut self, percent: u64) -> i64 {
         i64::from(self.rng.percent(percent))
     }
+}
+
+/// How often a kind is drawn now. While a launch is under way an agent is killed more often, and
+/// what it was about cancelled; a shepherd that has lost its agent takes its time.
+fn haste(sim: &Sim, kind: Kind, weight: u64) -> u64 {
+    let is_launching = |m: usize| can_check(sim, m) || !sim.machines[m].forked.is_empty();
+    match kind {
+        Kind::Claim if orphan(sim).is_some() => weight.div_ceil(8),
+        Kind::Cancel if orphan(sim).is_some() => weight * 20,
+        Kind::KillAgent | Kind::DoomAgent if (0..sim.machines.len()).any(is_launching) => {
+            weight * 6
+        }
+        _ => weight,
+    }
+}
+
+/// The job of a shepherd that has lost its agent before it claimed its task.
+fn orphan(sim: &Sim) -> Option<gpool_model::JobId> {
+    let of_machine = |machine: &crate::machine::Machine| {
+        let own = machine.agent.as_ref().map(|agent| agent.number);
+        let forked = machine.forked.iter().find(|forked| Some(forked.by) != own);
+        forked.map(|forked| forked.order.task().job)
+    };
+    sim.machines.iter().find_map(of_machine)
 }
 
 fn can_check(sim: &Sim, m: usize) -> bool {

@@ -136,16 +136,16 @@ kinds! {
     /// An agent is killed after so many more acts.
     DoomAgent "doom-agent" ["node" "acts"] Fault 8;
     /// A shepherd is killed, claimed or not.
-    KillShepherd "kill-shepherd" ["node" "pick"] Fault 60;
+    KillShepherd "kill-shepherd" ["node" "pick"] Fault 150;
     /// A task's program cannot be started.
-    FailStart "fail-start" ["node" "pick"] Fault 12;
+    FailStart "fail-start" ["node" "pick"] Fault 20;
     /// A node is restarted; of its claims and its ledger of what is over some are lost.
     Reboot "reboot" ["node" "lost" "forgotten"] Fault 2;
     /// Something becomes of a device: 0 it is well, 1 it reports a fault, 2 it is gone, 3 it hangs,
     /// 4 somebody else uses it.
     Device "device" ["node" "device" "becomes"] Fault 16;
     /// Something becomes of a device that a task is about to be launched on, as above.
-    Snatch "snatch" ["node" "pick" "becomes"] Fault 40;
+    Snatch "snatch" ["node" "pick" "becomes"] Fault 150;
     /// A wall clock jumps: 0 the server's, others the nodes'.
     Jump "jump" ["clock" "ms"] Fault 2;
 }

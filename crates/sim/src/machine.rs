@@ -97,6 +97,8 @@ pub(crate) struct Machine {
     /// How far its clock is from true time.
     pub skew: i64,
     pub claims: BTreeMap<TaskId, Claim>,
+    /// Claims of what is over, moved away.
+    pub records: BTreeMap<TaskId, Claim>,
     pub forked: Vec<Forked>,
     /// The ledger of what is over.
     pub done: Vec<TaskId>,
@@ -113,6 +115,7 @@ impl Machine {
             boot: 1,
             skew: 0,
             claims: BTreeMap::new(),
+            records: BTreeMap::new(),
             forked: Vec::new(),
             done: Vec::new(),
             agent: None,
@@ -162,6 +165,11 @@ impl Machine {
             at.is_some_and(|at| self.real[at] == Real::Well)
         };
         slots.filter(|uuid| !is_well(uuid)).cloned().collect()
+    }
+
+    /// Whether anybody has ever claimed a task.
+    pub fn is_claimed(&self, task: TaskId) -> bool {
+        self.claims.contains_key(&task) || self.records.contains_key(&task)
     }
 
     /// Claims whose program runs.

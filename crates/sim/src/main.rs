@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use gpool_sim::{Bug, Invariant, Outcome, Scenario, Swarm, Totals, play, run, shrink};
+use gpool_sim::{Bug, Outcome, Scenario, Swarm, Totals, play, run, shrink};
 
 /// The whole of gpool in one thread, with faults and in virtual time, from one seed.
 ///
@@ -189,7 +189,9 @@ fn failed(arguments: &Arguments, swarm: &Swarm, outcome: &Outcome) -> anyhow::Re
     let small = shrink(whole, arguments.bug, broken.invariant);
     let again = play(&small.cluster, arguments.bug, false, &small.happenings);
     let what = again.broken.map(|broken| broken.what).unwrap_or_default();
-    let text = written(&small, broken.invariant, &what, swarm.seed);
+    let planted = arguments.bug.map(|bug| format!(", with {bug:?} planted")).unwrap_or_default();
+    let found = format!("{}, seed {}{planted}", broken.invariant.code(), swarm.seed);
+    let text = written(&small, &found, &what);
     let name = format!("crates/sim/scenarios/{}-seed-{}.txt", broken.invariant.code(), swarm.seed);
     let file = arguments.save.clone().unwrap_or_else(|| name.to_lowercase().into());
     std::fs::write(&file, &text).with_context(|| format!("can't write {}", file.display()))?;
@@ -200,7 +202,7 @@ fn failed(arguments: &Arguments, swarm: &Swarm, outcome: &Outcome) -> anyhow::Re
     Ok(false)
 }
 
-fn written(small: &Scenario, invariant: Invariant, what: &str, seed: u64) -> String {
+fn written(small: &Scenario, found: &str, what: &str) -> String {
     let what: String = what.lines().next().unwrap_or_default().chars().take(300).collect();
-    format!("# {}, seed {seed}: {what}\n{small}", invariant.code())
+    format!("# {found}:\n# {what}\n{small}")
 }

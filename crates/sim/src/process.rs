@@ -3,7 +3,7 @@
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::{EndCause, ExitStatus};
-use gpool_model::{Generation, Millis, TaskId};
+use gpool_model::{Millis, TaskId};
 use gpool_node::converge::Input;
 
 use crate::agent::not_run;
@@ -21,11 +21,10 @@ impl Sim {
         let forked = machine.forked.remove(at);
         let task = forked.order.task();
         let is_own = machine.agent.as_ref().is_some_and(|agent| agent.number == forked.by);
-        if machine.claims.contains_key(&task) && self.bug != Some(Bug::ClaimShared) {
+        if machine.is_claimed(task) && self.bug != Some(Bug::ClaimShared) {
             // Nobody claims twice: it says so and goes.
             if is_own {
-                let found = self.adopt(m, task, Generation::default());
-                self.agent_input(m, found);
+                self.adopt_and_tell(m, task);
             }
             return;
         }
@@ -48,8 +47,7 @@ impl Sim {
         }
         if !is_own && machine.agent.is_some() {
             // The shepherd of an earlier agent says hello to this one.
-            let found = self.adopt(m, task, Generation::default());
-            self.agent_input(m, found);
+            self.adopt_and_tell(m, task);
         }
     }
 
@@ -195,14 +193,8 @@ impl Sim {
         self.totals.shepherds_killed += 1;
         self.watch.unlaunched.insert(task);
         if is_own && self.machines[m].agent.is_some() {
-            let found = self.shepherd_ended(m, task);
-            self.agent_input(m, found);
+            self.adopt_and_tell(m, task);
         }
-    }
-
-    /// An agent sees that a shepherd of a task ended without saying how.
-    fn shepherd_ended(&mut self, m: usize, task: TaskId) -> Input {
-        self.adopt(m, task, Generation::default())
     }
 
     /// The machine goes down and comes up: nothing runs any more, and of what was written last

@@ -8,6 +8,10 @@ use gpool_sim::{Broken, Bug, Kind, Role, Totals, find};
 
 use crate::Arguments;
 
+/// A planted bug, with the seeds that it took and what it broke, if it was found.
+type Finding = (Bug, Option<(u64, Broken)>);
+
+/// How many seeds are run at once.
 pub fn threads(arguments: &Arguments) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     arguments.threads.unwrap_or_else(cores).max(1)
@@ -48,7 +52,7 @@ pub fn totals(totals: &Totals) {
 /// Plants every bug, and prints after how many seeds each is found; true if all are.
 pub fn bugs(arguments: &Arguments) -> bool {
     let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<(Bug, Option<(u64, Broken)>)>> = Mutex::default();
+    let found = Mutex::new(Vec::<Finding>::new());
     std::thread::scope(|scope| {
         for _ in 0..threads(arguments) {
             scope.spawn(|| {

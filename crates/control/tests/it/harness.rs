@@ -24,6 +24,7 @@ pub struct Harness {
     pub orders: Vec<Order>,
     pub alerts: Vec<String>,
     last_request: RequestId,
+    last_sequence: u64,
     is_slow: bool,
 }
 
@@ -51,6 +52,7 @@ impl Harness {
             orders: Vec::new(),
             alerts: Vec::new(),
             last_request: RequestId(0),
+            last_sequence: 0,
             is_slow: false,
         }
     }
@@ -123,7 +125,13 @@ impl Harness {
         commit.revision
     }
 
-    pub fn report(&mut self, report: Report) {
+    pub fn report(&mut self, mut report: Report) {
+        if let Report::Inventory { stamp, .. } | Report::Tasks { stamp, .. } = &mut report
+            && stamp.sequence == 0
+        {
+            self.last_sequence += 1;
+            stamp.sequence = self.last_sequence;
+        }
         self.step(vec![Event::Reported { node: NodeName::new(NODE), report }]);
     }
 
@@ -220,11 +228,9 @@ pub fn device(index: u32) -> Device {
     }
 }
 
-/// Of the one agent that there is; each is newer than those before.
+/// Of the one agent that there is; numbered when it is reported, unless it was before.
 pub fn stamp() -> Stamp {
-    static LAST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    let sequence = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-    Stamp { incarnation: Incarnation::new("agent"), sequence }
+    Stamp { incarnation: Incarnation::new("agent"), sequence: 0 }
 }
 
 /// The answer to the first question of that term.

@@ -95,7 +95,11 @@ fn an_agent_whose_answer_fits_is_asked_rarely() {
 #[test]
 fn an_inventory_that_comes_late_is_not_taken_for_news() {
     let mut harness = Harness::new(1);
-    let late = inventory(1);
+    let mut late = inventory(1);
+    if let Report::Inventory { stamp, .. } = &mut late {
+        // It was said right after the first.
+        stamp.sequence = 2;
+    }
     let mut now = inventory(1);
     if let Report::Inventory { devices, .. } = &mut now {
         devices[0].health = DeviceHealth::Lost;
@@ -173,6 +177,23 @@ fn a_task_that_an_agent_spoke_of_is_not_missing_from_an_answer_that_comes_after(
         JobState::Running,
         "claimed late, by an earlier agent's shepherd"
     );
+}
+
+#[test]
+fn a_launch_that_was_refused_since_is_not_ended_when_it_is_heard_of_late() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    let task = harness.task_of(id);
+    let mut lost = inventory(1);
+    if let Report::Inventory { devices, .. } = &mut lost {
+        devices[0].health = DeviceHealth::Lost;
+    }
+    harness.report(lost);
+    harness.say(id, TaskIs::Refused { devices: vec![DeviceUuid::new("GPU-0")] });
+    assert_eq!(harness.state(id), JobState::Pending);
+    harness.take_orders();
+    harness.report(Report::Task(says(task, 1, TaskIs::Launching)));
+    assert_eq!(harness.take_orders(), [], "it may come back here");
 }
 
 #[test]

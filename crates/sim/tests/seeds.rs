@@ -1,0 +1,111 @@
+//! Many seeds, each of which must keep every promise, and be the same each time.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use gpool_sim::{Bug, Kind, Role, Scenario, Swarm, Totals, find, play, run, shrink};
+
+/// Runs the numbers below `n` on all cores.
+fn on_all_cores(n: u64, work: impl Fn(u64) + Sync) {
+    let next = AtomicU64::new(0);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= n {
+                        return;
+                    }
+                    work(at);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_thousand_seeds_keep_every_promise() {
+    let totals = Mutex::new(Totals::default());
+    on_all_cores(1000, |seed| {
+        let swarm = Swarm::of(seed, None);
+        let outcome = run(&swarm, None, false);
+        if let Some(broken) = &outcome.broken {
+            panic!("{broken}\n{swarm}\ncargo xtask sim --seed {seed} makes it small");
+        }
+        totals.lock().unwrap_or_else(PoisonError::into_inner).add(&outcome.totals);
+    });
+    // Runs in which nothing happens would keep every promise too.
+    let totals = totals.into_inner().unwrap();
+    assert!(totals.all() > 200_000 && totals.steps > 150_000, "{totals:?}");
+    assert!(totals.jobs > 10_000 && totals.starts > 5_000 && totals.ends > 8_000, "{totals:?}");
+    assert!(totals.servers_killed > 1_000 && totals.agents_killed > 1_000, "{totals:?}");
+    assert!(totals.reboots > 300 && totals.commits_failed > 500, "{totals:?}");
+    assert!(totals.refusals > 30 && totals.shepherds_killed > 100, "{totals:?}");
+    for kind in Kind::ALL.iter().filter(|kind| kind.role() == Role::Fault) {
+        assert!(totals.of(*kind) > 20, "{} happened {} times", kind.word(), totals.of(*kind));
+    }
+}
+
+#[test]
+fn a_seed_does_the_same_each_time_and_so_does_what_is_recorded_of_it() {
+    for seed in [3, 17, 40] {
+        let swarm = Swarm::of(seed, Some(400));
+        let first = run(&swarm, None, true);
+        assert!(first.trace.len() > 400);
+        assert_eq!(first.trace, run(&swarm, None, true).trace);
+        let played = play(&swarm.cluster, None, true, &first.happenings);
+        assert_eq!(first.trace, played.trace, "without the random numbers");
+    }
+}
+
+#[test]
+fn every_scenario_that_is_kept_breaks_nothing() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let mut n_files = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let scenario: Scenario = text.parse().unwrap();
+        let outcome = play(&scenario.cluster, None, false, &scenario.happenings);
+        assert_eq!(outcome.broken, None, "{}", path.display());
+        n_files += 1;
+    }
+    assert!(n_files > 0);
+}
+
+/// How many seeds each bug is looked for in. The rarest needs a few hundred.
+const MOST: u64 = 3000;
+
+#[test]
+fn every_bug_that_is_planted_is_found() {
+    let missed = Mutex::new(Vec::new());
+    on_all_cores(Bug::ALL.len() as u64, |at| {
+        let bug = Bug::ALL[usize::try_from(at).unwrap()];
+        match find(bug, 0, MOST) {
+            Some((n, broken)) => println!("{bug:?}: {n} seeds, {}", broken.invariant.code()),
+            None => missed.lock().unwrap().push(bug),
+        }
+    });
+    assert_eq!(missed.into_inner().unwrap(), []);
+    assert!(Bug::ALL.len() >= 20);
+}
+
+#[test]
+fn a_failing_run_is_made_small_and_still_fails_the_same_way() {
+    let bug = Some(Bug::StopLost);
+    let (n, broken) = find(Bug::StopLost, 0, MOST).unwrap();
+    let swarm = Swarm::of(n - 1, None);
+    let happenings = run(&swarm, bug, false).happenings;
+    let n_before = happenings.len();
+    let whole = Scenario { cluster: swarm.cluster, happenings };
+    let small = shrink(whole, bug, broken.invariant);
+    assert!(small.happenings.len() <= 20 && small.happenings.len() < n_before, "{small}");
+    let read: Scenario = small.to_string().parse().unwrap();
+    let again = play(&read.cluster, bug, false, &read.happenings);
+    assert_eq!(again.broken.unwrap().invariant, broken.invariant);
+    assert_eq!(play(&read.cluster, None, false, &read.happenings).broken, None);
+}
