@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use gpool_model::Bytes;
+use serde::{Deserialize, Deserializer};
 
 use crate::errors;
 use crate::failure::{Failure, Result};
@@ -29,11 +30,18 @@ pub struct Config {
     pub user_requests_per_second: Option<NonZeroU32>,
     /// Jobs of one user that have not ended.
     pub user_jobs_max: Option<u64>,
+    /// Processes and threads that one job may have at once.
+    pub job_processes_max: Option<NonZeroU32>,
+    /// Size at which each file of a job's output is cut, as text: `1G`.
+    #[serde(default, deserialize_with = "size")]
+    pub job_output_max: Option<Bytes>,
+    /// Tasks that run on the node at once.
+    pub node_tasks_max: Option<NonZeroU32>,
     /// Entries of the journal that are kept at least; older ones are dropped.
     pub journal_entries: Option<u64>,
 }
 
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 12] = [
     "name",
     "devices",
     "gpus",
@@ -42,8 +50,16 @@ const KEYS: [&str; 9] = [
     "user_connections_max",
     "user_requests_per_second",
     "user_jobs_max",
+    "job_processes_max",
+    "job_output_max",
+    "node_tasks_max",
     "journal_entries",
 ];
+
+fn size<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Bytes>, D::Error> {
+    let text = String::deserialize(text)?;
+    gpool_model::parse::bytes(&text).map(Some).map_err(serde::de::Error::custom)
+}
 
 impl Config {
     /// The settings of this user: the file that `GPOOL_CONFIG` names, or the usual one if it is
@@ -123,12 +139,19 @@ mod tests {
         error: f:2: there is no setting "devces"
           why  there are name, devices, gpus
                there are strategy, ignore_processes, user_connections_max
-               there are user_requests_per_second, user_jobs_max, journal_entries
+               there are user_requests_per_second, user_jobs_max, job_processes_max
+               there are job_output_max, node_tasks_max, journal_entries
           try  devices = …
           GP0229 · gpool help GP0229
         "#);
         let limits = Config::parse("user_jobs_max = 0\nuser_connections_max = 8\n", "f");
         assert_eq!(limits.expect("both are known").user_jobs_max, Some(0));
+        let jobs = Config::parse("job_output_max = \"64M\"\njob_processes_max = 99\n", "f");
+        let jobs = jobs.expect("both are known");
+        assert_eq!(jobs.job_output_max, Some(Bytes::from_mib(64)));
+        assert_eq!(jobs.job_processes_max.map(u32::from), Some(99));
+        assert!(Config::parse("job_output_max = \"much\"\n", "f").is_err());
+        assert!(Config::parse("node_tasks_max = 0\n", "f").is_err(), "nothing could run");
         assert!(Config::parse("user_connections_max = 0\n", "f").is_err(), "nobody could ask");
         assert!(Config::parse("user_requests_per_second = -1\n", "f").is_err());
         let failure = Config::parse("gpus = 3\n", "f").expect_err("a number");

@@ -7,12 +7,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use gpool_agent::{Agent, AgentConfig, AgentHandle};
 use gpool_device::{DevicesArg, Ignore};
+use gpool_model::Bytes;
 use gpool_server::http::Account;
 use gpool_server::{AgentLink, AgentPorts, ServerConfig, ServerInfo};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The file beside the state that says what happens to simulated devices.
 pub const CONTROL_FILE: &str = "devices.toml";
+
+/// What may be set of the agent of this machine; what is not has the agent's own default.
+#[derive(Debug, Clone, Default)]
+pub struct NodeSettings {
+    /// Processes that do not count as use of a GPU.
+    pub ignore: Ignore,
+    /// Processes and threads that one job may have at once.
+    pub job_processes_max: Option<u32>,
+    /// Size at which each file of a job's output is cut.
+    pub job_output_max: Option<Bytes>,
+    /// Tasks that run at once.
+    pub tasks_max: Option<u32>,
+}
 
 /// Runs both until the server is told to stop; what runs goes on.
 ///
@@ -21,14 +35,17 @@ pub const CONTROL_FILE: &str = "devices.toml";
 pub fn serve(
     config: &ServerConfig,
     devices: &DevicesArg,
-    ignore: Ignore,
+    node: NodeSettings,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     gpool_sys::memory::share_arenas();
     open_as_many_files_as_allowed();
     let mut agent = AgentConfig::new(&config.state_dir, config.node.clone())
         .context("can't find this program")?;
-    agent.ignore = ignore;
+    agent.ignore = node.ignore;
+    agent.pids_max = node.job_processes_max;
+    agent.output_limit = node.job_output_max.unwrap_or(agent.output_limit);
+    agent.tasks_max = node.tasks_max.unwrap_or(agent.tasks_max);
     agent.api_socket = config.socket.to_str().map(str::to_owned);
     let control = config.state_dir.join(CONTROL_FILE);
     let start = |ports| start_agent(agent, devices, &control, ports);

@@ -193,13 +193,24 @@ fn gpus() -> Probe {
     }
 }
 
+/// How the number of a job's processes is limited: on cgroup v1 only where that was set.
+fn processes(can: &Capabilities) -> Probe {
+    match can.processes {
+        Held::CgroupV1 => ok(
+            "limit processes by",
+            format!("{}, if job_processes_max is set in gpool.toml", can.processes.as_str()),
+        ),
+        held => ok("limit processes by", held.as_str()),
+    }
+}
+
 /// What the kernel lets us hold jobs to.
 fn limits() -> Vec<Probe> {
     let can = Capabilities::probe();
     let mut probes = vec![
         ok("end jobs by", can.kill.as_str()),
         ok("limit memory by", can.memory.as_str()),
-        ok("limit processes by", can.processes.as_str()),
+        processes(&can),
         match can.cpu {
             Held::No => less("limit cpu by", "nothing: --cpus is booked and not enforced"),
             held => ok("limit cpu by", held.as_str()),

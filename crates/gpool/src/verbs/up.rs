@@ -27,6 +27,7 @@ use crate::render::recovery::in_short;
 use crate::render::safe::safe;
 use crate::render::up::{Started, text};
 use crate::resolve::every_job;
+use crate::serve::NodeSettings;
 use crate::session::{Session, own_socket, state_dir};
 
 /// What a server in the background writes to its parent once it answers.
@@ -77,6 +78,9 @@ pub struct UpArgs {
     /// Only set in gpool.toml
     #[arg(skip)]
     journal_entries: Option<u64>,
+    /// Only set in gpool.toml, but for the processes that are ignored
+    #[arg(skip)]
+    node: NodeSettings,
 }
 
 impl UpArgs {
@@ -89,6 +93,12 @@ impl UpArgs {
         self.ignore_processes.extend(config.ignore_processes);
         let usual = Limits::default();
         self.journal_entries = config.journal_entries;
+        self.node = NodeSettings {
+            ignore: ignored(&self.ignore_processes),
+            job_processes_max: config.job_processes_max.map(u32::from),
+            job_output_max: config.job_output_max,
+            tasks_max: config.node_tasks_max.map(u32::from),
+        };
         self.limits = Limits {
             connections: config.user_connections_max.map_or(usual.connections, u32::from),
             requests: config.user_requests_per_second.map_or(usual.requests, u32::from),
@@ -126,7 +136,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
     }
     make_folders(&config)?;
     if args.foreground {
-        return serve(&config, &devices, ignored(&args.ignore_processes), args.tell_parent);
+        return serve(&config, &devices, args.node.clone(), args.tell_parent);
     }
     let log = config.state_dir.join("server.log");
     start(args, &config, &log)?;
@@ -225,7 +235,12 @@ fn ignored(processes: &[String]) -> Ignore {
 }
 
 /// Runs the server here until it is told to stop.
-fn serve(config: &ServerConfig, devices: &DevicesArg, ignore: Ignore, tell_parent: bool) -> Result {
+fn serve(
+    config: &ServerConfig,
+    devices: &DevicesArg,
+    node: NodeSettings,
+    tell_parent: bool,
+) -> Result {
     let parent = tell_parent.then(leave_parent).transpose().map_err(|error| {
         Failure::new(errors::INTERNAL, format!("can't go into the background: {error}"))
     })?;
@@ -243,7 +258,7 @@ fn serve(config: &ServerConfig, devices: &DevicesArg, ignore: Ignore, tell_paren
             let _ = parent.write_all(READY.as_bytes());
         }
     };
-    match crate::serve::serve(config, devices, ignore, ready) {
+    match crate::serve::serve(config, devices, node, ready) {
         Ok(()) => Ok(Exit::OK),
         Err(error) => Err(refused(&error.chain().map(ToString::to_string).collect::<Vec<_>>())),
     }
