@@ -258,8 +258,8 @@ impl User {
             "umask 0; exec 7>>{trace}; read at rest </proc/uptime
             echo \"s $GPOOL_JOB_ID $GPOOL_ATTEMPT $$ $at ${{GPOOL_GPU_UUIDS:--}}\" >&7
             IFS=,; set -- $GPOOL_GPU_UUIDS; unset IFS
-            test -z \"$1\" || {{ exec 8>>\"{locks}/$1\"; flock -n 8 || echo \"x $GPOOL_JOB_ID $1\" >&7; }}
-            test -z \"$2\" || {{ exec 9>>\"{locks}/$2\"; flock -n 9 || echo \"x $GPOOL_JOB_ID $2\" >&7; }}
+            lock() {{ test -z \"$1\" || flock -n $2 || echo \"x $GPOOL_JOB_ID $1\" >&7; }}
+            exec 8>>\"{locks}/$1.lock\" 9>>\"{locks}/$2.lock\"; lock \"$1\" 8; lock \"$2\" 9
             echo out of $GPOOL_JOB_NAME
             {line}
             code=$?; read at rest </proc/uptime

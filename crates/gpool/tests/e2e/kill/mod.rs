@@ -1,8 +1,8 @@
 //! kill -9 of the real program under load: of the server, which has the agent in it, also while
 //! it starts; of shepherds; of the nursery; at random moments and at every point where something
 //! is written or told. Which moments they are follows from a seed, which is printed;
-//! `GPOOL_TEST_SEED` sets it, `GPOOL_KILL_ROUNDS` how often. The seed gives the choices again; which
-//! thread the system lets run when is not chosen.
+//! `GPOOL_TEST_SEED` sets it, `GPOOL_KILL_ROUNDS` how often. The seed gives the choices again, and
+//! not which thread the system lets run when.
 
 mod checker;
 mod checker_finds;

@@ -18,8 +18,8 @@ pub enum By {
     Load,
     /// The same, seldom.
     SeldomLoad,
-    /// By a job that is cancelled before it was launched, while its devices are asked, which then takes
-    /// longer than usual.
+    /// By a job that is cancelled before it was launched: while its devices are asked, which then
+    /// takes longer than usual.
     Prevention,
     /// By a shepherd that is killed.
     LostShepherd,
@@ -192,7 +192,9 @@ fn kill_at(siege: &mut Siege, point: &Point, round: u64) {
     match shepherd_in(&who) {
         Some(job) => drop(siege.killed.insert(job, point.fate)),
         None if !point.name.starts_with("nursery") => {
-            until_so(&format!("{who:?} is dead at {point:?}"), || is_dead || siege.cluster.has_died());
+            until_so(&format!("{who:?} is dead at {point:?}"), || {
+                is_dead || siege.cluster.has_died()
+            });
         }
         None => {}
     }
