@@ -103,6 +103,7 @@ impl Core {
         committer: Committer,
         loaded: &Loaded,
         policy: Policy,
+        give_back_memory: fn(),
     ) -> anyhow::Result<Self> {
         let control = match loaded.records.is_empty() {
             true => Control::create(policy),
@@ -121,7 +122,7 @@ impl Core {
             paused: None,
             store_fault: None,
             n_alerts: 0,
-            give_back_memory: || {},
+            give_back_memory,
             large_commit: None,
         })
     }
@@ -140,11 +141,6 @@ impl Core {
     /// raises it beyond the last term of the records.
     pub fn is_restored(&self, fence: Term) -> bool {
         fence > self.control.world().cluster().term
-    }
-
-    /// Names what gives free memory back to the system.
-    pub fn set_give_back_memory(&mut self, give_back_memory: fn()) {
-        self.give_back_memory = give_back_memory;
     }
 
     /// Begins the term after the last one.

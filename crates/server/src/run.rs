@@ -115,7 +115,8 @@ pub fn run(
         stop: watch::Sender::new(StopRequest::None),
     });
     remove_unused_blobs(&shared, &loaded);
-    let mut core = Core::new(Arc::clone(&shared), committer, &loaded, Policy::fair())?;
+    let (policy, give_back) = (Policy::fair(), config.give_back_memory);
+    let mut core = Core::new(Arc::clone(&shared), committer, &loaded, policy, give_back)?;
     fail::fail_point!("server-start-loaded");
     let fence = loaded.fence;
     drop(loaded);
@@ -128,7 +129,6 @@ pub fn run(
     let AgentLink { order, samples, stop: stop_agent } = start_agent(ports(&shared))?;
     fail::fail_point!("server-start-agent");
     core.set_agent(order);
-    core.set_give_back_memory(config.give_back_memory);
     assert!(shared.samples.set(samples).is_ok(), "one agent is started");
     let core = std::thread::Builder::new()
         .name("core".to_owned())

@@ -45,8 +45,8 @@ impl<'a> Tally<'a> {
         Self::count(world.nodes().iter(), world.jobs().values())
     }
 
-    /// Counts some nodes from the jobs that are indexed as holding something there, so that it costs
-    /// nothing per job that waits or runs elsewhere.
+    /// Counts some nodes from the jobs that are indexed as holding something there, so that it
+    /// costs nothing per job that waits or runs elsewhere.
     pub fn of_nodes(world: &'a World, names: &BTreeSet<&'a NodeName>) -> Self {
         let rows: Vec<&NodeRow> = names.iter().filter_map(|name| world.node(name)).collect();
         let tasks = rows.iter().flat_map(|row| &row.here);

@@ -1,4 +1,4 @@
-//! What a server with its agent costs while nothing happens but that the agent looks at its devices.
+//! What a server with its agent costs while nothing happens but that devices are looked at.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,9 @@ fn watch(devices: &str, seconds: u32) -> Result<(f64, u64)> {
     let cpu_ms = || -> f64 { pids.iter().map(|pid| threads_cpu_ms_of(*pid)).sum() };
     let (before, began) = (cpu_ms(), Instant::now());
     std::thread::sleep(Duration::from_secs(u64::from(seconds)));
-    let per_cent = (cpu_ms() - before) / 10.0 / began.elapsed().as_secs_f64();
+    // A thread that has ended meanwhile is not counted any more.
+    let used = (cpu_ms() - before).max(0.0);
+    let per_cent = used / 10.0 / began.elapsed().as_secs_f64();
     let memory = memory_of(cluster.server_pid());
     cluster.end()?;
     Ok((per_cent, memory))

@@ -1,7 +1,7 @@
-//! `gpool bench`: what gpool costs on this machine, each figure beside what it should be. Parts that
-//! need a server start one of their own with simulated devices in a temporary folder, and measure
-//! from outside: real processes, everything durable. Parts about clusters that no machine has step
-//! the state machine itself.
+//! `gpool bench`: what gpool costs on this machine, each figure beside what it should be. Parts
+//! that need a server start one of their own with simulated devices in a temporary folder, and
+//! measure from outside: real processes, everything durable. Parts about clusters that no machine
+//! has step the state machine itself.
 
 mod burst;
 mod cycle;

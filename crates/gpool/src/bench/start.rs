@@ -1,5 +1,6 @@
 //! From the start of the command line to the first instruction of the job.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use crate::failure::Result;
 pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let cluster = Cluster::start(&options.devices)?;
     let own = std::env::current_exe().map_err(|error| failed(format!("no gpool: {error}")))?;
+    let sync = sync_ms(cluster.folder())?;
     let mut to_start = Vec::new();
     let mut to_end = Vec::new();
     // The first few warm caches, and are what a user meets once.
@@ -53,7 +55,26 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
             .with_samples(to_start.all()),
         Figure::new("start_p99_ms", "submit → first instruction, p99", p99, "ms").below(20.0),
         Figure::new("submit_p50_ms", "the submit command alone, p50", command, "ms"),
+        Figure::new("sync_p50_ms", "one write of 4 KiB with its sync, p50", sync, "ms"),
     ])
+}
+
+/// What the disk alone takes for what a submission has to wait for: the middle of some writes, in
+/// milliseconds.
+fn sync_ms(folder: &Path) -> Result<f64> {
+    let measure = || -> std::io::Result<Ranked> {
+        let mut file = std::fs::File::create(folder.join("sync"))?;
+        let mut measured = Vec::new();
+        for _ in 0..50 {
+            let began = Instant::now();
+            file.write_all(&[0; 4096])?;
+            file.sync_data()?;
+            measured.push(began.elapsed().as_secs_f64() * 1000.0);
+        }
+        Ok(Ranked::of(measured))
+    };
+    let measured = measure().map_err(|error| failed(format!("can't write a file: {error}")))?;
+    Ok(measured.percentile(50))
 }
 
 fn wait_for_stamp(path: &Path) -> Result<u64> {

@@ -68,8 +68,8 @@ struct FaultsArgs {
 const FAULTS: &str = "\
 Everything happens in a temporary folder, with real processes. Nothing of the machine is changed: \
 GPUs are simulated, the clock is moved for these processes alone. What this machine or this user \
-can't show is skipped, and it is said why; root can show most. Lost and doubled jobs are counted by \
-what the jobs themselves wrote. The exit code is 1 if a bar is missed. Ctrl-C cleans up.";
+can't show is skipped, and it is said why; root can show most. Lost and doubled jobs are counted \
+by what the jobs themselves wrote. The exit code is 1 if a bar is missed. Ctrl-C cleans up.";
 
 /// Runs it.
 ///

@@ -78,7 +78,9 @@ impl Rig {
             unexpected: Mutex::new(BTreeSet::new()),
             stop: watch::Sender::new(StopRequest::None),
         });
-        let mut core = Core::new(Arc::clone(&shared), committer, &loaded, Policy::fair()).unwrap();
+        let (policy, give_back) = (Policy::fair(), || {});
+        let mut core =
+            Core::new(Arc::clone(&shared), committer, &loaded, policy, give_back).unwrap();
         let found = Found::of(core.world(), &shared.info.state_dir, &shared.info.node);
         core.set_agent(pretender(inputs.clone()));
         core.begin(loaded.fence);
