@@ -58,7 +58,7 @@ class TaskSpooler(Tool):
     install = "apt-get install task-spooler"
     lasting = False
     drains = 500
-    note = "keeps nothing on disk; no GPUs, 8 slots; more than about 1,000 waiting block the caller"
+    note = "keeps nothing on disk; no GPUs, 8 slots; some 1,000 waiting block the caller"
 
     def version(self):
         return re.search(r"v([\d.]+)", self.run("tsp", "-V")).group(1)
@@ -280,8 +280,8 @@ class Gflow(Tool):
     submits = 100
     executor = "process"
     note = (
-        "its process executor, which is not its default; a stand-in for NVML with 8 GPUs; it keeps "
-        "no exit codes, only that a job finished or failed"
+        "the process executor, which is not its default; 8 GPUs by a stand-in for NVML; keeps no "
+        "exit codes, only that a job finished or failed"
     )
 
     def version(self):

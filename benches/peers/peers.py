@@ -124,7 +124,7 @@ def one_round(kind, folder, arguments):
 
 
 def kill_test(kind, folder, n_waiting, calm):
-    """Acknowledged jobs wait behind 8 that have run for a while; kill -9 of the daemon at once after
+    """Acknowledged jobs wait behind 8 that have run for a while; kill -9 of the daemon right after
     the last was acknowledged; a new daemon; what it knows, and what the jobs themselves wrote."""
     jobs = Path(folder, "jobs")
     jobs.mkdir()
@@ -195,11 +195,13 @@ def settle(jobs, n_waiting, tool):
         time.sleep(0.1)
 
 
-def number(value, digits=3):
+def number(value):
     if value is None:
         return "–"
     if value >= 100:
         return f"{value:,.0f}"
+    if 0 < value < 0.01:
+        return f"{value:.1g}"
     return f"{value:.{1 if value >= 10 else 2}f}"
 
 
@@ -250,8 +252,8 @@ def figures_table(tools):
 def kill_table(tools):
     """What is left after kill -9, a line for each tool."""
     lines = [
-        "| | acknowledged, waiting: lost | running: processes ended | running: known again as such |"
-        " ran twice | ids used again | exit codes known | by hand |",
+        "| | acknowledged, waiting: lost | running: processes ended "
+        "| running: known again as such | ran twice | ids used again | exit codes known | by hand |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, tool in tools.items():
@@ -287,7 +289,7 @@ def parse():
     parser.add_argument("--submits", type=int, default=200)
     parser.add_argument("--drain", type=int, default=1000)
     parser.add_argument("--waiting", type=int, default=200, help="jobs that wait when it is killed")
-    parser.add_argument("--calm", type=float, default=35, help="seconds that the 8 run before")
+    parser.add_argument("--calm", type=float, default=35, help="seconds the 8 have run before")
     parser.add_argument("--json", metavar="FILE", help="keeps everything")
     parser.add_argument("--table", metavar="FILE", help="makes the tables of such a file again")
     return parser.parse_args()
