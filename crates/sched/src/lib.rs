@@ -26,7 +26,7 @@ use order::Heads;
 pub use usable::{Unusable, unusable};
 
 /// Memory that cycles use again. A new one gives the same plans, only later.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Workspace {
     heads: Heads,
     /// By [`FitIx`]: why nothing more of that fit can be placed in this cycle.

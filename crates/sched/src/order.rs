@@ -55,13 +55,13 @@ impl Rank {
 }
 
 /// The first job of each shape that was not considered yet, fresh and escalated apart.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Heads {
     heap: BinaryHeap<Reverse<Head>>,
 }
 
 /// A job that is next of its shape.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone)]
 pub(crate) struct Head {
     rank: Rank,
     pub shape_ix: ShapeIx,

@@ -18,14 +18,26 @@ impl Sim {
     /// After how long an agent that has heard nothing says again what the node is.
     const ANNOUNCE: u64 = 5000;
 
-    /// An agent is started on a node that has none: it looks at the claims, and says first what
-    /// the node is.
+    /// Whether a node has no agent, and nothing of an earlier one is about to claim a task: a new
+    /// one waits for that.
+    pub(crate) fn can_start_agent(&self, m: usize) -> bool {
+        let machine = &self.machines[m];
+        // Where another defence is planted out, this one is too: one alone keeps the promise.
+        let is_out = matches!(
+            self.bug,
+            Some(Bug::LaunchesNotAwaited | Bug::ClaimShared | Bug::PreventSkipped)
+        );
+        machine.agent.is_none() && (machine.forked.is_empty() || is_out)
+    }
+
+    /// An agent is started where one can be: it looks at the claims, and says first what the node
+    /// is.
     pub(crate) fn start_agent(&mut self, m: usize) {
-        let bug = self.bug;
-        let machine = &mut self.machines[m];
-        if machine.agent.is_some() {
+        if !self.can_start_agent(m) {
             return;
         }
+        let bug = self.bug;
+        let machine = &mut self.machines[m];
         machine.n_agents += 1;
         let number = machine.n_agents;
         if bug == Some(Bug::ClaimDropped) {

@@ -56,7 +56,7 @@ bugs! {
     OldTermObeyed;
     /// An order of an earlier generation is obeyed.
     OldGenerationObeyed;
-    /// Two shepherds can claim the same task.
+    /// Two shepherds can claim the same task, and agents do not wait for those of earlier ones.
     ClaimShared;
     /// Claims are gone when an agent starts.
     ClaimDropped;
@@ -80,8 +80,16 @@ bugs! {
     SignalTwice;
     /// A time limit is not enforced.
     LimitIgnored;
-    /// A task that must never be launched is not kept from it.
+    /// A task that must never be launched is not kept from it, and agents do not wait as above.
     PreventSkipped;
+    /// An agent starts while a shepherd of an earlier one has yet to claim its task.
+    LaunchesNotAwaited;
     /// A late inventory is taken for a new one.
     InventoryUnordered;
+}
+
+impl Bug {
+    /// Those that need so many things to meet that no seed can be expected to bring them about:
+    /// they are found by exploring the protocol in full.
+    pub const FOR_EXPLORING: &'static [Self] = &[Self::LaunchesNotAwaited];
 }

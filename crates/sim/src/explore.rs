@@ -10,9 +10,6 @@ use crate::happening::{Happening, Kind};
 use crate::machine::Claim;
 use crate::sim::Sim;
 
-/// How often what need not happen may happen: kinds with their numbers, and how often.
-pub type Budget = Vec<(Happening, u32)>;
-
 /// What has to happen sooner or later, for each node.
 const WORK: [Kind; 6] =
     [Kind::Order, Kind::Report, Kind::Check, Kind::Claim, Kind::Start, Kind::Exit];
@@ -30,7 +27,7 @@ impl Sim {
             add(Kind::StartServer, &[]);
         }
         for m in 0..self.machines.len() {
-            if self.machines[m].agent.is_none() {
+            if self.can_start_agent(m) {
                 add(Kind::StartAgent, &[signed(m)]);
             }
             for kind in WORK {
@@ -80,14 +77,6 @@ impl Sim {
             }
             _ => true,
         }
-    }
-
-    /// Lets time pass until the next thing that is due by itself; false if nothing is.
-    pub fn skip(&mut self) -> bool {
-        let Some(at) = self.next_due() else { return false };
-        let ms = i64::try_from(at - self.now).expect("a timer is not that far");
-        self.happen(&Happening::new(Kind::Pass, &[ms]));
-        true
     }
 
     /// Whether every job that was taken has ended and nothing is left of it anywhere.

@@ -66,7 +66,7 @@ impl Generator {
             Kind::KillShepherd => any(&|m| has_shepherd(sim, m)),
             Kind::StartServer => !has_server,
             Kind::KillServer | Kind::DoomServer | Kind::StopServer => has_server,
-            Kind::StartAgent => any(&|m| sim.machines[m].agent.is_none()),
+            Kind::StartAgent => any(&|m| sim.can_start_agent(m)),
             Kind::KillAgent | Kind::DoomAgent => any(&|m| sim.machines[m].agent.is_some()),
             Kind::Device => any(&|m| !sim.machines[m].real.is_empty()),
             Kind::Look
@@ -145,7 +145,7 @@ impl Generator {
                 vec![node, self.any(), code]
             }
             Kind::KillShepherd => vec![self.node(sim, |m| has_shepherd(sim, m)), self.any()],
-            Kind::StartAgent => vec![self.node(sim, |m| sim.machines[m].agent.is_none())],
+            Kind::StartAgent => vec![self.node(sim, |m| sim.can_start_agent(m))],
             Kind::KillAgent => vec![self.node(sim, |m| sim.machines[m].agent.is_some())],
             Kind::DoomAgent => {
                 let node = self.node(sim, |m| sim.machines[m].agent.is_some());
@@ -240,7 +240,7 @@ fn haste(sim: &Sim, kind: Kind, weight: u64) -> u64 {
     let is_launching = |m: usize| can_check(sim, m) || !sim.machines[m].forked.is_empty();
     match kind {
         Kind::Claim if orphan(sim).is_some() => weight.div_ceil(8),
-        Kind::Cancel if orphan(sim).is_some() => weight * 20,
+        Kind::Cancel | Kind::Snatch if orphan(sim).is_some() => weight * 20,
         Kind::KillAgent | Kind::DoomAgent if (0..sim.machines.len()).any(is_launching) => {
             weight * 6
         }

@@ -47,7 +47,6 @@ mod swarm;
 
 pub use broken::{Broken, Invariant};
 pub use bug::Bug;
-pub use explore::Budget;
 pub use generate::Generator;
 pub use happening::{Happening, Kind, Role};
 pub use rng::Rng;

@@ -69,11 +69,13 @@ pub fn bugs(arguments: &Arguments) -> bool {
     for (bug, one) in &found {
         let (seeds, by) = match one {
             Some((seeds, broken)) => (seeds.to_string(), broken.invariant.code()),
+            None if Bug::FOR_EXPLORING.contains(bug) => ("–".to_owned(), "exploring"),
             None => (format!(">{}", arguments.seeds), "nothing"),
         };
         println!("{:<22} {seeds:>6}  {by:<12} {}", format!("{bug:?}"), bug.what().trim());
     }
-    let n_found = found.iter().filter(|(_, one)| one.is_some()).count();
+    let is_found = |(bug, one): &&Finding| one.is_some() || Bug::FOR_EXPLORING.contains(bug);
+    let n_found = found.iter().filter(is_found).count();
     println!("{n_found} of {} found", found.len());
     n_found == found.len()
 }

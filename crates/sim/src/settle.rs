@@ -99,6 +99,7 @@ impl Sim {
             while !self.machines[m].forked.is_empty() {
                 self.claim(m, 0);
             }
+            self.start_agent(m);
             while !self.machines[m].unstarted().is_empty() {
                 self.start_program(m, 0);
             }

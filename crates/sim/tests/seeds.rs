@@ -87,6 +87,7 @@ fn every_bug_that_is_planted_is_found() {
         let bug = Bug::ALL[usize::try_from(at).unwrap()];
         match find(bug, 0, MOST) {
             Some((n, broken)) => println!("{bug:?}: {n} seeds, {}", broken.invariant.code()),
+            None if Bug::FOR_EXPLORING.contains(&bug) => {}
             None => missed.lock().unwrap().push(bug),
         }
     });
