@@ -1,11 +1,11 @@
 //! The whole of gpool in one thread and in virtual time, from one seed.
 //!
-//! The state machine, the scheduler, its independent check and the brain of each agent are the real
-//! ones. Around them stand a server with its clients ([`Sim`]), a store whose commits are slow, fail
-//! or are cut off by a crash, a network that loses, repeats, reorders, delays and cuts off, and
-//! machines on which shepherds and programs live on when the agent does not. Servers, agents and
-//! shepherds are killed between any two of their acts; machines restart and forget what was not on
-//! disk; devices fail, hang and are taken by others; wall clocks jump.
+//! The state machine, the scheduler, its independent check and the brain of each agent are the
+//! real ones. Around them stand a server with its clients ([`Sim`]), a store whose commits are
+//! slow, fail or are cut off by a crash, a network that loses, repeats, reorders, delays and cuts
+//! off, and machines on which shepherds and programs live on when the agent does not. Servers,
+//! agents and shepherds are killed between any two of their acts; machines restart and forget what
+//! was not on disk; devices fail, hang and are taken by others; wall clocks jump.
 //!
 //! After everything that happens it is checked that nothing contradicts itself, and that what
 //! everybody was told is what is: see [`Invariant`]. At the end faults cease and nothing that lives

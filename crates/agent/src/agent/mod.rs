@@ -292,6 +292,20 @@ fn open_lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// The control groups of this state directory: the same after each start, and nobody else's.
+fn open_site(config: &AgentConfig) -> Site {
+    let name = config.state_dir.as_os_str().as_encoded_bytes();
+    let mut site = Site::open(&format!("gpool-{:016x}", crate::record::checksum(name)));
+    // It was made to see whether it can be, and nobody will use it.
+    if config.pids_max.is_none()
+        && let Some(unused) = site.pids_v1.take()
+    {
+        // In vain if jobs of an earlier agent are in it.
+        let _ = std::fs::remove_dir(unused);
+    }
+    site
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
 mod tests {
@@ -310,18 +324,4 @@ mod tests {
         drop(inherited);
         assert!(await_launches(&layout, Duration::ZERO).is_ok());
     }
-}
-
-/// The control groups of this state directory: the same after each start, and nobody else's.
-fn open_site(config: &AgentConfig) -> Site {
-    let name = config.state_dir.as_os_str().as_encoded_bytes();
-    let mut site = Site::open(&format!("gpool-{:016x}", crate::record::checksum(name)));
-    // It was made to see whether it can be, and nobody will use it.
-    if config.pids_max.is_none()
-        && let Some(unused) = site.pids_v1.take()
-    {
-        // In vain if jobs of an earlier agent are in it.
-        let _ = std::fs::remove_dir(unused);
-    }
-    site
 }

@@ -19,6 +19,7 @@ mod crash;
 mod demo;
 mod devices;
 mod disk;
+mod dump;
 mod faults;
 mod harness;
 mod http;

@@ -1,24 +1,20 @@
 //! What people see of a crash: what the next start says of it, and what is said while no server is
 //! there.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use gpool_wire::{Became, Before};
 use rustix::process::Signal;
-use serde_json::Value;
 
 use crate::harness::{Cluster, Gate, Ran, Running, is_root, kill_9, skip, until_so};
 use crate::users;
-
-const CANARY: &str = "canary-51f0";
 
 fn until_begun(cluster: &Cluster, id: &str) {
     until_so("the job has begun", || cluster.stdout_of(id).starts_with("begun"));
 }
 
 /// A line that says that it has begun, waits, and says that it is done.
-fn waits_at(gate: &Gate) -> String {
+pub(crate) fn waits_at(gate: &Gate) -> String {
     format!("echo begun; {}; echo done; exit 5", gate.line())
 }
 
@@ -28,7 +24,7 @@ fn stdout_file(cluster: &Cluster, id: &str) -> std::path::PathBuf {
 }
 
 #[track_caller]
-fn says(ran: &Ran, words: &[&str]) {
+pub(crate) fn says(ran: &Ran, words: &[&str]) {
     let text = format!("{}{}", ran.out, ran.err);
     for word in words {
         assert!(text.contains(word), "{word:?} is not in {ran:?}");
@@ -272,7 +268,7 @@ fn without_a_server_the_queue_is_what_goes_on() {
     says(&ran, &[path.to_str().unwrap(), "none kept here"]);
     let ran = cluster.gpool(["queue", "--json"]);
     assert_eq!((ran.code, ran.out.as_str()), (3, ""), "{ran:?}");
-    let document: Value = serde_json::from_str(&ran.err).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
     let left = document["error"]["without_server"].as_array().unwrap();
     let of = |id: &str| left.iter().find(|job| job["id"] == *id).unwrap();
     assert_eq!((&of(&runs)["state"], of(&runs)["pid"].is_u64()), (&"runs".into(), true));
@@ -421,77 +417,6 @@ fn a_store_that_changes_while_it_is_verified_is_sound() {
         cluster.client().status().unwrap().jobs.is_empty()
     });
     assert!(n_verified > 1, "it changed nothing meanwhile");
-}
-
-/// A dump into that file, in which nothing is that a user wrote.
-fn dump(cluster: &Cluster, name: &str) -> Value {
-    let ran = cluster.gpool(["debug", "dump", "-o", name]);
-    says(&ran, &[name, "in it:", "Look through it before you send it"]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    let path = cluster.work().join(name);
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    let text = std::fs::read_to_string(path).unwrap();
-    assert!(!text.contains(CANARY), "{text}");
-    serde_json::from_str(&text).unwrap()
-}
-
-#[test]
-fn a_dump_has_what_a_report_needs_and_nothing_that_users_wrote() {
-    let mut cluster = Cluster::new("sim:1xH100-80G");
-    let gate = Gate::new(&cluster, "gate");
-    let variable = format!("SECRET={CANARY}");
-    let line = format!("echo {CANARY} $SECRET; {}", waits_at(&gate));
-    let flags = ["--note", CANARY, "-J", CANARY, "-e", &variable, "--gpus", "1"];
-    let words = flags.iter().copied().chain(["--", "sh", "-c", &line]);
-    let id = cluster.submit(words.clone());
-    let script = cluster.work().join("script.sh");
-    std::fs::write(&script, format!("#!/bin/sh\n# {CANARY}\necho {CANARY}\n")).unwrap();
-    cluster.submit(words.take(8).chain(["script.sh"]));
-    let failed = cluster.submit(["--", &format!("/no-such-{CANARY}")]);
-    until_so("it writes", || cluster.stdout_of(&id).contains(CANARY));
-    cluster.until_ended(&failed);
-    let live = dump(&cluster, "live.json");
-    for part in [
-        "machine",
-        "doctor",
-        "settings",
-        "server",
-        "recovery",
-        "nodes",
-        "gpus",
-        "queue",
-        "ended_badly",
-        "metrics",
-        "state",
-        "journal",
-        "scenario",
-        "shepherds",
-    ] {
-        assert!(!live[part].is_null(), "{part}: {}", live["missing"]);
-    }
-    assert_eq!(live["queue"][0]["id"], *id);
-    assert!(live["queue"][1]["reasons"][0]["text"].is_string(), "{}", live["queue"]);
-    assert_eq!(live["ended_badly"][0]["cause"], "launch_failed");
-    let journal = live["journal"].to_string();
-    for what in ["server started, term 1", "submit 1 jobs", "start 1#1 on lab1 (1 GPUs)"] {
-        assert!(journal.contains(what), "{what}: {journal}");
-    }
-    assert!(live["scenario"].to_string().contains("job j1"), "{}", live["scenario"]);
-    assert_eq!(live["shepherds"][0]["state"], "runs");
-    cluster.gpool(["debug", "dump", "-o", "live.json"]).refused(1, &["live.json", "GP0218"]);
-    cluster.gpool(["debug", "dump", "-o", "no/such/folder.json"]).refused(1, &["GP0218"]);
-    assert_eq!(cluster.gpool(["debug"]).code, 2);
-    cluster.gpool(["debug", "dmup"]).refused(2, &["dump"]);
-    let out = cluster.gpool(["debug", "dump", "-o", "-", "--entries", "1"]).json();
-    assert_eq!(out["journal"].as_array().unwrap().len(), 1);
-    cluster.kill();
-    let away = dump(&cluster, "away.json");
-    assert!(away["missing"]["server"].as_str().unwrap().contains("no gpool server"), "{away}");
-    assert!(!away["journal"].is_null() && !away["scenario"].is_null());
-    assert_eq!(away["shepherds"][0]["id"], *id);
-    let nowhere = Cluster::unstarted(&[]);
-    let out = nowhere.gpool(["debug", "dump", "-o", "-"]).json();
-    assert!(!out["doctor"].is_null() && !out["missing"]["journal"].is_null(), "{out}");
 }
 
 #[test]
