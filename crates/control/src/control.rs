@@ -1,12 +1,12 @@
 //! One step of the state machine, and what waits for which commit.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use gpool_model::effect::{Change, Commit};
 use gpool_model::event::Journaled;
 use gpool_model::{
-    Caller, Command, Effect, Event, Job, JobId, JobNumber, JournalEntry, Notice, Phase, Policy,
-    Refusal, Reply, RequestId, Revision, Seq, Term, Timestamp,
+    Caller, Command, Effect, Event, Job, JobId, JobNumber, JournalEntry, Node, Notice, Phase,
+    Policy, Refusal, Reply, RequestId, Revision, Seq, TaskId, Term, Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::World;
@@ -26,8 +26,8 @@ pub struct Control {
     pub(crate) sessions: Sessions,
     /// Nothing more is started.
     pub(crate) is_stopping: bool,
-    /// The state is that of a backup: more may have happened since than it knows.
-    pub(crate) is_restored: bool,
+    /// Tasks that ran and should not have, and were told to end.
+    pub(crate) strays: BTreeSet<TaskId>,
     /// Effects of the present step that wait for its commit.
     effects: Vec<Effect>,
     /// Effects of earlier steps, with the revision that must be durable first.
@@ -53,7 +53,7 @@ impl Control {
             journal: Vec::new(),
             sessions: Sessions::default(),
             is_stopping: false,
-            is_restored: false,
+            strays: BTreeSet::new(),
             effects: Vec::new(),
             waiting: VecDeque::new(),
         }
@@ -93,6 +93,13 @@ impl Control {
         let waiting = self.waiting.iter().map(|(at, effect)| (revision - at.0, effect));
         let waiting: Vec<_> = waiting.collect();
         format!("{:?}", (&self.sessions, self.is_stopping, revision - self.durable.0, waiting))
+    }
+
+    /// Tasks that ran on a node and should not have, since this state machine was made, and were
+    /// told to end.
+    #[must_use]
+    pub fn strays(&self) -> &BTreeSet<TaskId> {
+        &self.strays
     }
 
     /// When a step is due although nothing happens.
@@ -163,9 +170,9 @@ impl Control {
         cluster.last_job = JobNumber(cluster.last_job.0.saturating_add(n_skipped_jobs));
         cluster.n_skipped_jobs = cluster.n_skipped_jobs.saturating_add(n_skipped_jobs);
         self.world.put_cluster(cluster);
-        self.is_restored |= n_skipped_jobs > 0;
         if n_skipped_jobs > 0 {
             self.skip_attempts();
+            self.unsettle_nodes();
         }
         self.ask_all();
     }
@@ -179,6 +186,14 @@ impl Control {
         for mut job in jobs {
             job.attempt = job.attempt.next();
             self.put_job(job);
+        }
+    }
+
+    /// Nobody knows what the nodes of a backup have run since, until each agent has said it.
+    fn unsettle_nodes(&mut self) {
+        let nodes = self.world.nodes().iter().map(|row| row.node.clone());
+        for node in nodes.collect::<Vec<_>>() {
+            self.world.put_node(Node { settled_boot_id: String::new(), ..node });
         }
     }
 

@@ -15,6 +15,8 @@ use crate::control::Control;
 impl Control {
     /// Grace of tasks that nobody knows.
     const STRAY_GRACE: Millis = Millis::from_secs(10);
+    /// More of them are not told of by their names.
+    const STRAYS_MAX: usize = 1000;
 
     pub(crate) fn reported(&mut self, node: &NodeName, report: Report) {
         match report {
@@ -43,7 +45,11 @@ impl Control {
         // Nothing is placed on a node before the first answer of its agent, so that one proves
         // what is missing. Another one may be older than what was ordered since.
         let is_first = !row.node.connected;
-        let was_rebooted = row.node.boot_id != row.node.settled_boot_id;
+        let is_settled = row.node.boot_id == row.node.settled_boot_id;
+        let lost_to = (!is_settled).then(|| match row.node.settled_boot_id.is_empty() {
+            true => EndCause::Vanished,
+            false => EndCause::Rebooted,
+        });
         // A shepherd of an earlier agent may have claimed its task after this was said.
         let spoken_of = self.take_spoken_of(node);
         let here: Vec<TaskId> = (self.world.holding())
@@ -60,7 +66,7 @@ impl Control {
             match reported.get(&task) {
                 Some(generation) => self.remind(node, task, Some(*generation)),
                 None if is_first && !spoken_of.contains(&task) => {
-                    self.missing(node, task, was_rebooted)
+                    self.missing(node, task, lost_to.clone())
                 }
                 None => self.remind(node, task, None),
             }
@@ -86,8 +92,10 @@ impl Control {
                 let order = TaskOrder { term, generation, spec, allocation: allocation.clone() };
                 self.order(node, Order::Run(Box::new(order)));
             }
-            Phase::Stopping { since, .. } => {
-                let grace = row.spec.grace.saturating_sub(self.now.since(*since));
+            Phase::Stopping { .. } => {
+                // All of it: whoever ends the task counts from when it was told first, by a clock
+                // that nobody sets.
+                let grace = row.spec.grace;
                 self.order(node, Order::Stop { term, task, generation, grace });
             }
             _ => {}
@@ -95,8 +103,9 @@ impl Control {
     }
 
     /// A task that the agent should have and knows nothing of. After a reboot that proves nothing
-    /// of what ran before: what the agent had noted may not have reached the disk.
-    fn missing(&mut self, node: &NodeName, task: TaskId, was_rebooted: bool) {
+    /// of what ran before: what the agent had noted may not have reached the disk. In a backup it
+    /// may have run to its end since, and would be refused for ever. Then it is lost to that.
+    fn missing(&mut self, node: &NodeName, task: TaskId, lost_to: Option<EndCause>) {
         let Some(row) = self.world.job(task.job) else {
             return;
         };
@@ -104,18 +113,17 @@ impl Control {
             started_at,
             ended_at: self.now,
             exit: None,
-            cause: Some(if was_rebooted { EndCause::Rebooted } else { EndCause::Vanished }),
+            cause: Some(lost_to.clone().unwrap_or(EndCause::Vanished)),
             stopped: false,
             usage: Usage::default(),
         };
         let end = match &row.job.phase {
-            // In a backup: it may have run to its end since, and would be refused for ever.
-            Phase::Starting { .. } if was_rebooted || self.is_restored => vanished(None),
+            Phase::Starting { .. } if lost_to.is_some() => vanished(None),
             Phase::Running { started_at, .. } => vanished(Some(*started_at)),
-            Phase::Stopping { started_at: None, .. } if was_rebooted => {
+            Phase::Stopping { started_at: None, .. } if lost_to.is_some() => {
                 TaskEnd { stopped: true, cause: None, ..vanished(None) }
             }
-            Phase::Stopping { started_at, .. } if was_rebooted => vanished(*started_at),
+            Phase::Stopping { started_at, .. } if lost_to.is_some() => vanished(*started_at),
             // What an earlier agent was about to launch may not have been claimed yet: the order
             // to end it keeps it from that, and then it has ended.
             Phase::Starting { .. } | Phase::Stopping { .. } => {
@@ -166,6 +174,9 @@ impl Control {
                 let grace = Self::STRAY_GRACE;
                 let order = Order::Stop { term, task, generation, grace };
                 self.order(node, order);
+                if self.strays.len() < Self::STRAYS_MAX {
+                    self.strays.insert(task);
+                }
             }
         }
     }

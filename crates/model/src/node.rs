@@ -24,7 +24,8 @@ pub struct Node {
     /// The run of the kernel that the agent reported last.
     pub boot_id: String,
     /// The run of the kernel in which the agent last said what it has: tasks that were ordered
-    /// before are of that run, and did not outlive it.
+    /// before are of that run, and did not outlive it. Empty in a state that was restored and has
+    /// not heard from the agent.
     pub settled_boot_id: String,
     /// Whether its agent has said what it has since this server loaded its state.
     pub connected: bool,

@@ -86,8 +86,6 @@ impl Core {
     const BATCH_MAX: usize = 1024;
     /// Job numbers that may have been given out between a backup and the loss of its original.
     const SKIPPED_AFTER_RESTORE: u64 = 1_000_000;
-    /// More unexpected tasks than this are not told of by their names.
-    const UNEXPECTED_MAX: usize = 1000;
     /// After a failed commit, how long until the next is tried.
     const PAUSE: Duration = Duration::from_secs(1);
     /// Without anything to do, how often the clock is looked at: timers are in wall time, which
@@ -290,7 +288,6 @@ impl Core {
                     }
                 }
                 Effect::Order { order, .. } => {
-                    self.note_unexpected(&order);
                     if let Some(send) = &self.send_order {
                         fail::fail_point!("server-order-before");
                         send(order);
@@ -302,6 +299,7 @@ impl Core {
                 Effect::Alert { violations } => self.alert(&violations),
             }
         }
+        self.note_unexpected();
         let durable = self.control.durable();
         while let Some((_, deliver)) =
             self.deliveries.pop_front_if(|(revision, _)| *revision <= durable)
@@ -314,17 +312,13 @@ impl Core {
         }
     }
 
-    /// Keeps which tasks were ended because they should not have been there.
-    fn note_unexpected(&self, order: &Order) {
-        let Order::Stop { task, .. } = order else { return };
-        let row = self.control.world().job(task.job);
-        let allocations = row.map_or(&[][..], |row| row.job.phase.allocations());
-        if allocations.iter().all(|allocation| allocation.task != *task) {
-            let found = self.shared.unexpected.lock();
-            let mut found = found.unwrap_or_else(PoisonError::into_inner);
-            if found.len() < Self::UNEXPECTED_MAX {
-                found.insert(*task);
-            }
+    /// Keeps which tasks were ended because they should not have been there; a state machine that
+    /// is made anew after a failed commit forgets them.
+    fn note_unexpected(&self) {
+        if !self.control.strays().is_empty() {
+            let unexpected = self.shared.unexpected.lock();
+            let mut unexpected = unexpected.unwrap_or_else(PoisonError::into_inner);
+            unexpected.extend(self.control.strays());
         }
     }
 

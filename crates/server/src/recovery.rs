@@ -59,7 +59,8 @@ impl Found {
             last_entry: last_entry(state_dir, world.cluster().last_seq),
             n_waiting: n_jobs.saturating_sub(u64::try_from(held.len()).unwrap_or(u64::MAX)),
             held,
-            boot_id: world.node(node).map(|row| row.node.settled_boot_id.clone()),
+            boot_id: (world.node(node).map(|row| row.node.settled_boot_id.clone()))
+                .filter(|boot_id| !boot_id.is_empty()),
             is_restored: false,
         }
     }
@@ -173,9 +174,13 @@ fn last_entry(state_dir: &Path, last: Seq) -> Option<LastEntry> {
     if last == Seq(0) {
         return None;
     }
+    // Longer ones are not read: one that took 100,000 jobs would take half a second.
+    const STOPPING_MAX: usize = 1024;
     let entry = Reader::open(state_dir).ok()?.journal(last, 1).ok()?.pop()?;
-    let read: Result<Journaled, _> = serde_json::from_slice(&entry.body);
-    let is_stopping = matches!(read, Ok(Journaled::Event(Event::ServerStopping)));
+    let is_stopping = entry.body.len() <= STOPPING_MAX && {
+        let read: Result<Journaled, _> = serde_json::from_slice(&entry.body);
+        matches!(read, Ok(Journaled::Event(Event::ServerStopping)))
+    };
     Some(LastEntry { at: entry.time, is_stopping })
 }
 

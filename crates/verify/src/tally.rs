@@ -1,4 +1,6 @@
-//! What is held on nodes, counted anew from what jobs hold; never from the ledger's counters.
+//! What is held on nodes, counted anew from what jobs hold; never from the ledger's counters. For
+//! a few nodes, which jobs to look at is taken from the ledger's index; that the index is right is
+//! held against all jobs by the check of the whole state.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -41,3 +41,17 @@ fn what_may_have_run_since_the_backup_gets_no_attempt_that_was_given_out() {
     let row = harness.control.world().job(held).expect("it is held");
     assert_eq!(row.job.attempt, Attempt(2));
 }
+
+#[test]
+fn a_server_that_is_killed_before_the_agent_answered_still_knows_that_it_was_restored() {
+    let mut harness = Harness::new(1);
+    let starting = harness.add(job("1"));
+    harness.restart();
+    let term = harness.term().next();
+    harness.step(vec![Event::ServerStarted { term, n_skipped_jobs: 1000 }]);
+    harness.restart();
+    harness.report(inventory(1));
+    harness.report(tasks(harness.term(), vec![]));
+    assert_eq!(harness.state(starting), JobState::Lost, "whether it ran is not known");
+    assert_eq!(harness.end_of(starting).cause, Some(EndCause::Vanished));
+}
