@@ -161,23 +161,27 @@ pub fn open_output(state_dir: &Path, task: TaskId, stream: &str) -> io::Result<F
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let file = File::from(rustix::fs::openat2(&folder, &path, flags, Mode::empty(), beneath)?);
-    match file.metadata()?.is_file() {
+    // What is another's was linked there: a shepherd makes it the user's, as the folder is.
+    let (found, own) = (file.metadata()?, state_dir.join(&attempt).symlink_metadata()?);
+    match found.is_file() && found.uid() == own.uid() {
         true => Ok(file),
-        false => Err(io::Error::other("it is no plain file")),
+        false => Err(io::Error::other("it is no plain file of the job's user")),
     }
 }
 
-/// Where in a file its last so many lines begin.
+/// Where in a file its last so many lines begin, if they begin in its last 64 MiB; else there.
 ///
 /// # Errors
 /// It can't be read.
 pub fn last_lines(file: &mut File, n_lines: u64) -> io::Result<u64> {
     const CHUNK: usize = 64 * 1024;
+    const FURTHEST: u64 = 64 << 20;
     let length = file.metadata()?.len();
     let mut buffer = vec![0; CHUNK];
     let (mut end, mut n_found) = (length, 0);
-    while end > 0 && n_lines > 0 {
-        let start = end.saturating_sub(CHUNK as u64);
+    let first = length.saturating_sub(FURTHEST);
+    while end > first && n_lines > 0 {
+        let start = end.saturating_sub(CHUNK as u64).max(first);
         let size = usize::try_from(end - start).unwrap_or(CHUNK);
         file.seek(SeekFrom::Start(start))?;
         file.read_exact(&mut buffer[..size])?;
@@ -191,7 +195,7 @@ pub fn last_lines(file: &mut File, n_lines: u64) -> io::Result<u64> {
         }
         end = start;
     }
-    Ok(if n_lines == 0 { length } else { 0 })
+    Ok(if n_lines == 0 { length } else { first })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::errors;
 use crate::failure::{Failure, Result};
 use crate::follow;
 use crate::render::clock;
+use crate::render::safe::Plain;
 use crate::render::style::Style;
 use crate::render::table::{Cell, Table};
 use crate::render::words::{NOTHING, count};
@@ -296,8 +298,12 @@ fn find(
 }
 
 impl OnDisk {
+    /// Whether it was written by the one who reads it.
+    fn is_mine(&self) -> std::io::Result<bool> {
+        Ok(self.file.metadata()?.uid() == rustix::process::geteuid().as_raw())
+    }
+
     fn copy(mut self, failure: Failure, query: &LogQuery, session: &Session) -> Result<()> {
-        let mut out = std::io::stdout().lock();
         let unread = |error: std::io::Error| {
             Failure::new(errors::CONNECTION_LOST, format!("the output can't be read: {error}"))
         };
@@ -312,6 +318,11 @@ impl OnDisk {
             self.n_seen = survey::last_lines(&mut self.file, n_lines).map_err(unread)?;
             self.file.seek(SeekFrom::Start(self.n_seen)).map_err(unread)?;
         }
+        let is_plain = session.screen.is_terminal() && !self.is_mine().map_err(unread)?;
+        let mut out: Box<dyn Write> = match std::io::stdout().lock() {
+            out if is_plain => Box::new(Plain::new(out)),
+            out => Box::new(out),
+        };
         loop {
             // Asked first: what was written before its end is read after.
             let has_ended = !self.runs();
