@@ -64,6 +64,8 @@ pub struct Logs {
     query: LogQuery,
     /// How far it has been read.
     position: u64,
+    /// How far it had been read when it was last resumed.
+    resumed_at: Option<u64>,
     reader: BodyReader<'static>,
 }
 
@@ -73,13 +75,14 @@ impl Logs {
         let position = response.headers().get(LOG_OFFSET).and_then(|value| value.to_str().ok());
         let position = position.and_then(|digits| digits.parse().ok()).unwrap_or(0);
         let reader = reader(response);
-        Ok(Self { client, id: id.to_owned(), query, position, reader })
+        Ok(Self { client, id: id.to_owned(), query, position, resumed_at: None, reader })
     }
 
     fn resume(&mut self) -> Result<(), Error> {
         let rest = LogQuery { since: None, tail: None, ..self.query.clone() };
         let call = rest.call(&self.id).query("offset", &self.position);
         self.reader = reader(self.client.stream_again(&call)?);
+        self.resumed_at = Some(self.position);
         Ok(())
     }
 }
@@ -97,6 +100,10 @@ impl Read for Logs {
                     return Ok(n_read);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                // Nothing came since: it is not the line that is at fault.
+                Err(error) if !self.query.follow && self.resumed_at == Some(self.position) => {
+                    return Err(error);
+                }
                 // Also without following: a reader that took a long pause is let go.
                 Err(_) => self.resume().map_err(io::Error::other)?,
             }
