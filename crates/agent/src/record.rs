@@ -183,7 +183,7 @@ impl Claim {
 }
 
 /// Gives a file its name unless that is taken; `false` if it is.
-fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
+pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::EXIST) => Ok(false),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// One process at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,16 @@ pub fn boot_id() -> String {
 pub fn all() -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Every process that has a file open, as far as one may look: one's own, or all as root.
+#[must_use]
+pub fn holders_of(path: &Path) -> Vec<u32> {
+    let holds = |pid: &u32| {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        open.map(|entry| std::fs::read_link(entry.path())).any(|to| to.is_ok_and(|to| to == path))
+    };
+    all().into_iter().filter(holds).collect()
 }
 
 /// Every process below one in the tree of parents, without itself; parents before children.

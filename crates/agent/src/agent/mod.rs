@@ -26,7 +26,7 @@ use gpool_model::id::{DeviceUuid, NodeName, PoolName};
 use gpool_model::job::BlobId;
 use gpool_model::unit::{Bytes, Millis};
 use gpool_sys::cgroup::Site;
-use gpool_sys::{lock, pidfd};
+use gpool_sys::{lock, pidfd, proc};
 use thiserror::Error;
 
 use crate::layout::Layout;
@@ -124,13 +124,13 @@ pub enum StartError {
     },
     /// What an earlier agent launched has not come to claim its task, and could still.
     #[error(
-        "a process that an earlier agent started is still about to launch a task; end those that \
-         hold {} (lslocks lists them), then start again",
-        .path.display()
+        "processes that an earlier agent started are still about to launch a task: {}; end them, \
+         then start again",
+        .holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     Launching {
-        /// What they hold.
-        path: PathBuf,
+        /// Their ids.
+        holders: Vec<u32>,
     },
     /// The system lacks something.
     #[error("can't {what}: {error}")]
@@ -276,7 +276,7 @@ fn await_launches(layout: &Layout, patience: Duration) -> Result<File, StartErro
     let since = Instant::now();
     while !lock::try_lock(&file).map_err(folder)? {
         if since.elapsed() >= patience {
-            return Err(StartError::Launching { path });
+            return Err(StartError::Launching { holders: proc::holders_of(&path) });
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -320,7 +320,8 @@ mod tests {
         let inherited = late.try_clone().unwrap();
         drop(late);
         let refused = await_launches(&layout, Duration::ZERO).unwrap_err();
-        assert!(matches!(refused, StartError::Launching { .. }), "{refused}");
+        let own = std::process::id();
+        assert!(matches!(refused, StartError::Launching { ref holders } if *holders == [own]));
         drop(inherited);
         assert!(await_launches(&layout, Duration::ZERO).is_ok());
     }

@@ -22,7 +22,7 @@ use super::wake::{Token, Waker, Watch};
 use super::{AgentConfig, Blobs, ToServer};
 use crate::layout::{Layout, claim_name, claimed_task};
 use crate::message::{FromShepherd, Launch, ToShepherd, line};
-use crate::record::{Claim, Claimant};
+use crate::record::{Claim, Claimant, rename_new};
 
 /// What comes to the agent's thread from others.
 pub(super) enum Input {
@@ -457,12 +457,17 @@ impl Runner {
             // Moved, not removed: a shepherd that is late must see it, and some file systems make
             // new files slowly while others were just removed. One that stays is looked at again
             // by the next agent.
-            if std::fs::rename(&claim, &record).is_err()
+            let put_away = || match rename_new(&claim, &record) {
+                // That of a shepherd that was late, and was killed before it gave it back.
+                Ok(false) => std::fs::remove_file(&claim),
+                moved => moved.map(drop),
+            };
+            if put_away().is_err()
                 && let Some(folder) = record.parent()
             {
                 // A task that was never launched has no folder yet.
                 let _ = DirBuilder::new().recursive(true).mode(0o711).create(folder);
-                let _ = std::fs::rename(&claim, &record);
+                let _ = put_away();
             }
         }
         fail::fail_point!("agent-forget-moved");
