@@ -6,7 +6,7 @@ use gpool_wire::{Event, EventKind};
 use ureq::http::Response;
 use ureq::{Body, BodyReader};
 
-use crate::call::{Call, Client, bad_answer, of_io};
+use crate::call::{Call, Client, bad_answer, escaped, of_io};
 use crate::error::Error;
 
 /// Longest line of the stream; an event is a fraction of that.
@@ -38,7 +38,8 @@ impl Events {
     fn call(&self) -> Call {
         let call = Call::get("/events").header("accept", &"text/event-stream");
         match &self.last {
-            Some(last) => call.header("last-event-id", last),
+            // Escaped it is a header, whatever stands in it; ids that are some are as they were.
+            Some(last) => call.header("last-event-id", &escaped(last)),
             None => call,
         }
     }
