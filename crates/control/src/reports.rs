@@ -45,11 +45,11 @@ impl Control {
         // Nothing is placed on a node before the first answer of its agent, so that one proves
         // what is missing. Another one may be older than what was ordered since.
         let is_first = !row.node.connected;
-        let is_settled = row.node.boot_id == row.node.settled_boot_id;
-        let lost_to = (!is_settled).then(|| match row.node.settled_boot_id.is_empty() {
-            true => EndCause::Vanished,
-            false => EndCause::Rebooted,
-        });
+        let lost_to = match row.node.settled_boot_id.as_str() {
+            "" => Some(EndCause::Vanished),
+            settled if settled != row.node.boot_id => Some(EndCause::Rebooted),
+            _ => None,
+        };
         // A shepherd of an earlier agent may have claimed its task after this was said.
         let spoken_of = self.take_spoken_of(node);
         let here: Vec<TaskId> = (self.world.holding())
@@ -66,7 +66,7 @@ impl Control {
             match reported.get(&task) {
                 Some(generation) => self.remind(node, task, Some(*generation)),
                 None if is_first && !spoken_of.contains(&task) => {
-                    self.missing(node, task, lost_to.clone())
+                    self.missing(node, task, lost_to.as_ref())
                 }
                 None => self.remind(node, task, None),
             }
@@ -105,7 +105,7 @@ impl Control {
     /// A task that the agent should have and knows nothing of. After a reboot that proves nothing
     /// of what ran before: what the agent had noted may not have reached the disk. In a backup it
     /// may have run to its end since, and would be refused for ever. Then it is lost to that.
-    fn missing(&mut self, node: &NodeName, task: TaskId, lost_to: Option<EndCause>) {
+    fn missing(&mut self, node: &NodeName, task: TaskId, lost_to: Option<&EndCause>) {
         let Some(row) = self.world.job(task.job) else {
             return;
         };
@@ -113,7 +113,7 @@ impl Control {
             started_at,
             ended_at: self.now,
             exit: None,
-            cause: Some(lost_to.clone().unwrap_or(EndCause::Vanished)),
+            cause: Some(lost_to.cloned().unwrap_or(EndCause::Vanished)),
             stopped: false,
             usage: Usage::default(),
         };

@@ -295,7 +295,10 @@ impl Core {
                     }
                 }
                 // Nobody may be watching.
-                Effect::Publish(notice) => drop(self.shared.notices.send(notice)),
+                Effect::Publish(notice) => {
+                    self.shared.feed.keep(notice.clone());
+                    drop(self.shared.notices.send(notice));
+                }
                 Effect::Alert { violations } => self.alert(&violations),
             }
         }

@@ -18,6 +18,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::codec;
 use crate::core::Input;
+use crate::http::feed::Feed;
 use crate::limits::Limits;
 use crate::recovery::Account;
 
@@ -78,6 +79,8 @@ pub(crate) struct Shared {
     pub limits: Limits,
     pub inputs: mpsc::Sender<Input>,
     pub notices: broadcast::Sender<Notice>,
+    /// The last of them, for whoever watches from outside.
+    pub feed: Arc<Feed>,
     pub blobs: Blobs,
     pub samples: OnceLock<Samples>,
     /// What this start found; there once the agent has said what it has.

@@ -19,7 +19,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::core::{Core, Input, now};
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
-use crate::http;
+use crate::http::{self, feed::Feed};
 use crate::inspect;
 use crate::limits::Limits;
 use crate::recovery::Found;
@@ -108,6 +108,7 @@ pub fn run(
         limits: config.limits,
         inputs: inputs.clone(),
         notices: broadcast::Sender::new(NOTICES_MAX),
+        feed: Arc::new(Feed::new(now())),
         blobs,
         samples: OnceLock::new(),
         account: OnceLock::new(),

@@ -160,7 +160,8 @@ fn watching_on_a_pipe_prints_changes() {
     watch.until_says("\"held\"");
     cluster.gpool(["release", &id]).ok();
     watch.until_says("\"succeeded\"");
-    watch.signal(rustix::process::Signal::INT);
+    // Not by INT, which is ignored where tests run in the background.
+    watch.signal(rustix::process::Signal::TERM);
     let ran = watch.end();
     for line in ran.out.lines() {
         assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");

@@ -2,17 +2,14 @@
 //! ring for all watchers: a slow one loses its place, never the server's memory.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gpool_model::Notice;
 use gpool_model::effect::Change;
 use gpool_model::job::JobState;
+use gpool_model::{Notice, Timestamp};
 use gpool_wire::Time;
 use gpool_wire::event::{Event, EventKind};
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
-
-use crate::handle::CoreHandle;
 
 /// Events that are kept.
 const KEPT: usize = 32_768;
@@ -44,27 +41,10 @@ pub(crate) enum After {
 }
 
 impl Feed {
-    /// Begins to keep what the core publishes.
-    pub fn start(handle: &CoreHandle) -> Arc<Self> {
-        let feed = Arc::new(Self {
-            epoch: handle.info().started_at.get(),
-            ring: Mutex::default(),
-            last: watch::Sender::new(0),
-        });
-        let mut notices = handle.notices();
-        let kept = Arc::downgrade(&feed);
-        tokio::spawn(async move {
-            loop {
-                let notice = notices.recv().await;
-                let Some(feed) = kept.upgrade() else { return };
-                match notice {
-                    Ok(notice) => feed.keep(notice),
-                    Err(RecvError::Lagged(n_missed)) => feed.skip(n_missed),
-                    Err(RecvError::Closed) => return,
-                }
-            }
-        });
-        feed
+    /// Nothing has happened yet. Ids of its events are told from those of other servers by when
+    /// the server started.
+    pub fn new(started_at: Timestamp) -> Self {
+        Self { epoch: started_at.get(), ring: Mutex::default(), last: watch::Sender::new(0) }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -72,7 +52,8 @@ impl Feed {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, notice: Notice) {
+    /// Keeps what the core publishes, at once and in its order.
+    pub fn keep(&self, notice: Notice) {
         let mut ring = self.ring();
         if let Change::JobState { state, .. } = &notice.change {
             ring.n_started += u64::from(*state == JobState::Running);
@@ -85,14 +66,6 @@ impl Feed {
         if ring.notices.len() > KEPT {
             ring.notices.pop_front();
         }
-        self.last.send_replace(ring.last);
-    }
-
-    /// Events came faster than they could be kept: whoever watches has to read anew.
-    fn skip(&self, n_missed: u64) {
-        let mut ring = self.ring();
-        ring.last += n_missed;
-        ring.notices.clear();
         self.last.send_replace(ring.last);
     }
 

@@ -9,7 +9,7 @@ mod cluster;
 mod context;
 mod events;
 mod extract;
-mod feed;
+pub(crate) mod feed;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod guard;
@@ -66,7 +66,7 @@ impl Api {
         patience: Patience,
         end: watch::Receiver<bool>,
     ) -> Self {
-        let feed = Feed::start(&handle);
+        let feed = Arc::clone(&handle.shared.feed);
         let rates = Rates::new(handle.limits().requests);
         Self { handle, feed, meters: Meters::default(), user, patience, rates, end }
     }

@@ -25,6 +25,7 @@ use crate::core::{Core, Input, now};
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::http::accept::{Patience, serve_as};
 use crate::http::asker::{Asker, Peer};
+use crate::http::feed::Feed;
 use crate::limits::Limits;
 use crate::recovery::Found;
 
@@ -72,6 +73,7 @@ impl Rig {
             limits,
             inputs: inputs.clone(),
             notices: broadcast::Sender::new(4096),
+            feed: Arc::new(Feed::new(now())),
             blobs,
             samples: OnceLock::from(Box::new(samples) as Samples),
             account: OnceLock::new(),
