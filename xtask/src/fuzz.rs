@@ -48,7 +48,7 @@ const FLAGS: &[&str] = &[
 /// written.
 pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
     let known = targets()?;
-    let (seconds, targets) = asked(arguments, &known)?;
+    let Asked { seconds, seed, targets } = asked(arguments, &known)?;
     need::provide()?;
     if !need::on_path("c++") {
         bail!("the fuzzer's runtime needs a C++ compiler\n  try  apt-get install g++");
@@ -63,7 +63,7 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
         let mut is_clean = true;
         while let Some(target) = next() {
             let program = programs.get(&target).with_context(|| format!("{target} was built"))?;
-            is_clean &= fuzz(&target, program, seconds)?;
+            is_clean &= fuzz(&target, program, seconds, seed)?;
         }
         Ok(is_clean)
     };
@@ -87,15 +87,27 @@ fn targets() -> anyhow::Result<Vec<String>> {
     Ok(programs.map(|target| target.name.clone()).collect())
 }
 
+/// What to run.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    seconds: u32,
+    /// The same inputs in the same order each time; `None` draws others.
+    seed: Option<u32>,
+    targets: Vec<String>,
+}
+
 /// For how long to fuzz, and what.
-fn asked(arguments: &[&str], known: &[String]) -> anyhow::Result<(u32, Vec<String>)> {
-    let mut seconds = SECONDS;
+fn asked(arguments: &[&str], known: &[String]) -> anyhow::Result<Asked> {
+    let (mut seconds, mut seed) = (SECONDS, None);
     let mut targets = Vec::new();
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         if *word == "--seconds" {
             let number = words.next().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
             seconds = number.context("--seconds needs a number of at least 1")?;
+        } else if *word == "--seed" {
+            let number = words.next().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
+            seed = Some(number.context("--seed needs a number of at least 1")?);
         } else if known.iter().any(|target| target == word) {
             targets.push((*word).to_owned());
         } else {
@@ -105,7 +117,7 @@ fn asked(arguments: &[&str], known: &[String]) -> anyhow::Result<(u32, Vec<Strin
     if targets.is_empty() {
         targets = known.to_vec();
     }
-    Ok((seconds, targets))
+    Ok(Asked { seconds, seed, targets })
 }
 
 /// Builds all targets; `None` if that fails. Naming the platform keeps the flags from what runs
@@ -138,7 +150,7 @@ fn folder() -> PathBuf {
 }
 
 /// Runs one target and prints its line; whether nothing was found.
-fn fuzz(target: &str, program: &Path, seconds: u32) -> anyhow::Result<bool> {
+fn fuzz(target: &str, program: &Path, seconds: u32, seed: Option<u32>) -> anyhow::Result<bool> {
     let folder = folder();
     let found = folder.join("found").join(target);
     let inputs = folder.join("corpus").join(target);
@@ -148,7 +160,7 @@ fn fuzz(target: &str, program: &Path, seconds: u32) -> anyhow::Result<bool> {
     let log = folder.join(format!("{target}.log"));
     let file = File::create(&log).with_context(|| format!("making {}", log.display()))?;
     let began = Instant::now();
-    let status = command(target, program, seconds, &found, &inputs)
+    let status = command(target, program, (seconds, seed), &found, &inputs)
         .stdout(file.try_clone().context("sharing the log")?)
         .stderr(file)
         .status()
@@ -171,10 +183,17 @@ fn scratch() -> PathBuf {
 
 /// The fuzzer's command line. New inputs go to its own folder: those of the repository are chosen
 /// by people.
-fn command(target: &str, program: &Path, seconds: u32, found: &Path, inputs: &Path) -> Command {
+fn command(
+    target: &str,
+    program: &Path,
+    (seconds, seed): (u32, Option<u32>),
+    found: &Path,
+    inputs: &Path,
+) -> Command {
     let mut command = step::command(program, &["-print_final_stats=1", "-reload=0"]);
     command.env("TMPDIR", scratch()).env("RUST_BACKTRACE", "0");
     command.arg(format!("-max_total_time={seconds}"));
+    command.args(seed.map(|seed| format!("-seed={seed}")));
     command.arg(format!("-timeout={PATIENCE}"));
     command.arg(format!("-rss_limit_mb={MEMORY}"));
     command.arg(format!("-max_len={INPUT_MAX}"));
@@ -259,10 +278,14 @@ mod tests {
     fn there_are_targets_and_others_are_refused() {
         let known = targets().expect("the workspace can be read");
         assert!(known.iter().any(|target| target == "job"), "{known:?}");
-        assert_eq!(asked(&[], &known).ok(), Some((SECONDS, known.clone())));
+        let all = Asked { seconds: SECONDS, seed: None, targets: known.clone() };
+        assert_eq!(asked(&[], &known).ok(), Some(all));
         let some = asked(&["--seconds", "5", "job"], &known).ok();
-        assert_eq!(some, Some((5, vec!["job".to_owned()])));
-        for wrong in [&["--seconds"][..], &["--seconds", "0"], &["nothing"]] {
+        let job = vec!["job".to_owned()];
+        assert_eq!(some, Some(Asked { seconds: 5, seed: None, targets: job.clone() }));
+        let same = asked(&["job", "--seed", "7"], &known).ok();
+        assert_eq!(same, Some(Asked { seconds: SECONDS, seed: Some(7), targets: job }));
+        for wrong in [&["--seconds"][..], &["--seconds", "0"], &["--seed", "x"], &["nothing"]] {
             assert!(asked(wrong, &known).is_err(), "{wrong:?}");
         }
     }

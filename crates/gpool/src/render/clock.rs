@@ -89,6 +89,7 @@ impl Clock {
         let ago = (!is_bare).then(|| parse::span(text).ok()).flatten();
         let moment = ago.and_then(|ago| now.0.get().checked_sub(ago.get()));
         moment.map(|millis| Time(Timestamp::new(millis))).ok_or_else(|| {
+            let text: String = text.chars().take(80).collect();
             format!("{text:?} is not a moment; write, for example, 2h (ago), 15:30 or 2026-11-20")
         })
     }
