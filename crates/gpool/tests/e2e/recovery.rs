@@ -177,6 +177,11 @@ fn what_a_restart_of_the_machine_took_is_told_with_its_time() {
     cluster.kill();
     kill_9(shepherd);
     cluster.processes().into_iter().for_each(kill_9);
+    // One that is still dying would be taken over.
+    until_so("its shepherd is gone", || {
+        let stat = std::fs::read_to_string(format!("/proc/{shepherd}/stat")).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z ")
+    });
     let Some(server) = rebooted(&cluster) else {
         return skip("there are no mount namespaces here");
     };
