@@ -80,7 +80,7 @@ def figures_table():
         )
     lines.append("")
     n_runs = max(len(figure["values"]) for figure in disk["figures"].values())
-    lines.append(f"{disk['date']}, {disk['machine']}; the middle of {n_runs} runs.")
+    lines.append(f"{disk['date']}, {disk['machine']}; " + (f"the middle of {n_runs} runs." if n_runs > 1 else "one run."))
     return "\n".join(lines)
 
 

@@ -75,7 +75,7 @@ const AGENT_PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 /// Blobs younger than this may belong to a submission that is on its way.
 const BLOB_AGE_MIN: Duration = Duration::from_secs(3600);
-/// Notices that a slow watcher may fall behind before it has to read the journal.
+/// Notices that whoever waits for one may fall behind before it has to look anew.
 const NOTICES_MAX: usize = 4096;
 
 /// Runs a server until it is asked to stop. `ready` is called once it answers.
