@@ -24,6 +24,7 @@ pub mod failpoint;
 pub mod failure;
 pub mod flags;
 pub mod follow;
+pub mod moment;
 pub mod outcome;
 pub mod reference;
 pub mod render;

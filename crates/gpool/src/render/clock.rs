@@ -1,12 +1,14 @@
-//! Moments and lengths of time for people: local with the zone unless UTC is asked for. Also reads
-//! the moments that people write.
+//! Moments and lengths of time for people: local with the zone unless UTC is asked for. The
+//! moments that people write are read by [`crate::moment`] in the same zone.
 
 use std::sync::OnceLock;
 
-use gpool_model::{Millis, Timestamp, parse};
+use gpool_model::{Millis, Timestamp};
 use gpool_wire::Time;
+use jiff::Zoned;
 use jiff::tz::TimeZone;
-use jiff::{Zoned, civil};
+
+use crate::moment::{self, Lean};
 
 /// Writes moments in one zone.
 #[derive(Debug, Clone)]
@@ -68,35 +70,20 @@ impl Clock {
         self.local(moment).strftime("%Z").to_string()
     }
 
-    /// Reads a moment: how long ago (`2h`), a time of today (`15:30`), a date, or RFC 3339.
+    /// Reads a moment that has been, mostly: `2h` is two hours ago.
     ///
     /// # Errors
-    /// It is none of them.
+    /// It is no moment.
     pub fn read(&self, text: &str, now: Time) -> Result<Time, String> {
-        if let Ok(moment) = text.parse::<Time>() {
-            return Ok(moment);
-        }
-        let is_time = text.len() >= 4 && text.contains(':') && !text.contains('-');
-        let civil = match is_time.then(|| text.parse::<civil::Time>().ok()).flatten() {
-            Some(time) => Some(self.local(now).date().to_datetime(time)),
-            None => text.parse::<civil::DateTime>().ok(),
-        };
-        if let Some(moment) = civil.and_then(|civil| self.zoned(civil)) {
-            return Ok(moment);
-        }
-        // A bare number could be minutes or a year: nobody agrees, so it is refused.
-        let is_bare = text.bytes().all(|b| b.is_ascii_digit());
-        let ago = (!is_bare).then(|| parse::span(text).ok()).flatten();
-        let moment = ago.and_then(|ago| now.0.get().checked_sub(ago.get()));
-        moment.map(|millis| Time(Timestamp::new(millis))).ok_or_else(|| {
-            let text: String = text.chars().take(80).collect();
-            format!("{text:?} is not a moment; write, for example, 2h (ago), 15:30 or 2026-11-20")
-        })
+        moment::read(text, now, self.zone(), Lean::Past)
     }
 
-    fn zoned(&self, civil: civil::DateTime) -> Option<Time> {
-        let moment = civil.to_zoned(self.zone().clone()).ok()?.timestamp();
-        u64::try_from(moment.as_millisecond()).ok().map(|millis| Time(Timestamp::new(millis)))
+    /// Reads a moment to come, mostly: `2h` is in two hours, `18:00` the next one.
+    ///
+    /// # Errors
+    /// It is no moment.
+    pub fn read_ahead(&self, text: &str, now: Time) -> Result<Time, String> {
+        moment::read(text, now, self.zone(), Lean::Future)
     }
 }
 
@@ -132,23 +119,5 @@ mod tests {
         assert_eq!(clock.short(at("2026-11-22T15:30:00Z"), now), "Sun 15:30");
         assert_eq!(clock.short(at("2026-12-24T15:30:00Z"), now), "2026-12-24");
         assert_eq!(clock.full(now), "2026-11-20 14:50:00 UTC");
-    }
-
-    #[test]
-    fn moments_are_read_as_people_write_them() {
-        let clock = Clock::new(true);
-        let now = at("2026-11-20T14:50:00Z");
-        for (text, moment) in [
-            ("2h", "2026-11-20T12:50:00Z"),
-            ("15:30", "2026-11-20T15:30:00Z"),
-            ("2026-11-19", "2026-11-19T00:00:00Z"),
-            ("2026-11-19T10:00", "2026-11-19T10:00:00Z"),
-            ("2026-11-19T10:00:00+01:00", "2026-11-19T09:00:00Z"),
-        ] {
-            assert_eq!(clock.read(text, now), Ok(at(moment)), "{text}");
-        }
-        for text in ["", "yesterday", "2026", "25:99", "-1h", "99999999999999w"] {
-            assert!(clock.read(text, now).is_err(), "{text}");
-        }
     }
 }
