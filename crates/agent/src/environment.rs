@@ -8,6 +8,8 @@ use gpool_model::agent::TaskOrder;
 use gpool_model::unit::{Bytes, Timestamp};
 use gpool_sys::user::Account;
 
+use crate::compat;
+
 /// What the environment is made of beside the order.
 pub(crate) struct Surroundings<'a> {
     /// The caller's variables.
@@ -32,9 +34,13 @@ pub(crate) fn environment(
     surroundings: &Surroundings<'_>,
 ) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut variables: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-    for (name, value) in surroundings.inherited {
+    let inherited = surroundings.inherited;
+    let is_from_a_job = inherited.iter().any(|(name, _)| name == b"GPOOL_JOB_ID");
+    for (name, value) in inherited {
         // A job that submits a job must not pass on what was said of itself.
-        if !name.starts_with(b"GPOOL_") || name.starts_with(b"GPOOL_SUBMIT_") {
+        let is_of_job = (name.starts_with(b"GPOOL_") && !name.starts_with(b"GPOOL_SUBMIT_"))
+            || (is_from_a_job && compat::is_of_job(name));
+        if !is_of_job {
             variables.insert(name.clone(), value.clone());
         }
     }
@@ -53,7 +59,8 @@ pub(crate) fn environment(
             .entry("OMP_NUM_THREADS".into())
             .or_insert_with(|| cpus.get().div_ceil(1000).max(1).to_string().into());
     }
-    for (name, value) in ours(order, surroundings) {
+    let theirs = order.spec.compat.iter().flat_map(|compat| compat::variables(*compat, order));
+    for (name, value) in theirs.chain(ours(order, surroundings)) {
         variables.insert(name.into(), value);
     }
     variables
@@ -185,6 +192,7 @@ pub(crate) mod tests {
             grace: Millis::from_secs(1),
             after: Vec::new(),
             allow_unsatisfiable: false,
+            compat: Vec::new(),
             submitted_at: Timestamp::ZERO,
         };
         let slot = |index| Slot {
@@ -251,6 +259,19 @@ pub(crate) mod tests {
         }
         assert!(!made.contains_key("GPOOL_X"), "of the job that submitted it");
         assert!(!made.contains_key("GPOOL_MEM"), "not asked for");
+    }
+
+    #[test]
+    fn what_a_job_knows_of_itself_is_not_passed_on() {
+        let inherited = [("SLURM_JOB_ID", "3"), ("SLURM_CONF", "/c"), ("GPOOL_JOB_ID", "3")];
+        let inner = made(&order("7#1/0"), &inherited);
+        assert!(!inner.contains_key("SLURM_JOB_ID"));
+        assert_eq!(inner["SLURM_CONF"], "/c");
+        // Of a Slurm that is not ours.
+        assert_eq!(made(&order("7#1/0"), &inherited[..2])["SLURM_JOB_ID"], "3");
+        let mut order = order("7#1/0");
+        Arc::make_mut(&mut order.spec).compat = vec![gpool_model::Compat::Slurm];
+        assert_eq!(made(&order, &inherited)["SLURM_JOB_ID"], "7");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod compat;
 mod context;
 mod environment;
 #[cfg(feature = "fuzzing")]

@@ -146,6 +146,7 @@ impl Control {
             grace: new.grace,
             after: new.after,
             allow_unsatisfiable: new.allow_unsatisfiable,
+            compat: new.compat,
             submitted_at: self.now,
         };
         let state = job.phase.state();

@@ -105,6 +105,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         note: flags.note,
         allow_unsatisfiable: flags.allow_unsatisfiable,
         umask: caller::umask(),
+        compat: flags.compat,
         ..JobCreate::default()
     };
     let (remarks, mut warnings) = (Vec::new(), unusable_files(&job));

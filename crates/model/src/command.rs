@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, JobNumber, NodeName, ProjectName};
 use crate::job::{BlobId, Dependency, JobState, Outcome, Owner};
@@ -133,6 +134,9 @@ pub struct NewJob {
     pub hold: bool,
     /// See [`crate::job::JobSpec::allow_unsatisfiable`].
     pub allow_unsatisfiable: bool,
+    /// See [`crate::job::JobSpec::compat`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compat: Vec<Compat>,
 }
 
 /// Changes to a job; what is `None` stays.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Allocation;
+use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, ProjectName, Version};
 use crate::resource::Resources;
@@ -78,6 +79,9 @@ pub struct JobSpec {
     /// Queue it although no node could ever run it.
     #[serde(default)]
     pub allow_unsatisfiable: bool,
+    /// Whose variables it finds beside ours; each once, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compat: Vec<Compat>,
     /// When it was submitted.
     pub submitted_at: Timestamp,
 }

@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod allocation;
 pub mod command;
+pub mod compat;
 pub mod device;
 pub mod effect;
 pub mod event;
@@ -26,6 +27,7 @@ pub mod unit;
 
 pub use allocation::{Allocation, AllocationState, Slot, SlotPart};
 pub use command::{Caller, Command, JobPatch, NewJob, Reply};
+pub use compat::Compat;
 pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Link};
 pub use effect::{Commit, Effect, Notice};
 pub use event::Event;

@@ -45,6 +45,7 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
         grace: GRACE,
         after: Vec::new(),
         allow_unsatisfiable: false,
+        compat: Vec::new(),
         submitted_at: Timestamp::ZERO,
     };
     let allocation = Allocation {

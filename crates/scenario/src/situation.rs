@@ -97,6 +97,7 @@ pub(crate) fn bare_spec(
         grace: Millis::from_secs(10),
         after: Vec::new(),
         allow_unsatisfiable: true,
+        compat: Vec::new(),
         submitted_at,
     }
 }

@@ -33,6 +33,7 @@ fn held_job() -> NewJob {
         note: None,
         hold: true,
         allow_unsatisfiable: false,
+        compat: Vec::new(),
     }
 }
 

@@ -277,5 +277,6 @@ fn new_job(what: &Happening, after: Option<Dependency>) -> NewJob {
         note: None,
         hold: what.is("hold"),
         allow_unsatisfiable: true,
+        compat: Vec::new(),
     }
 }

@@ -133,6 +133,7 @@ impl JobCreate {
             note: self.note.as_deref().map(checked_note).transpose()?.flatten(),
             hold: self.hold,
             allow_unsatisfiable: self.allow_unsatisfiable,
+            compat: crate::compat::checked(&self.compat)?,
         };
         let umask = self.umask.map(checked_umask).transpose()?;
         Ok(CheckedJob { job, script, environment: self.environment_entries()?, umask })

@@ -79,6 +79,9 @@ pub struct JobCreate {
     /// File mode creation mask of its processes, as a number (022 is 18). Absent: the server's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub umask: Option<u32>,
+    /// Whose variables it finds beside gpool's: `slurm`, `gflow`, `valohai`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compat: Vec<String>,
 }
 
 /// A script as it is when submitted.
@@ -137,6 +140,9 @@ impl JobCreate {
         fill(&mut self.umask, &defaults.umask);
         if self.after.is_empty() {
             self.after.clone_from(&defaults.after);
+        }
+        if self.compat.is_empty() {
+            self.compat.clone_from(&defaults.compat);
         }
         self.hold |= defaults.hold;
         self.allow_unsatisfiable |= defaults.allow_unsatisfiable;

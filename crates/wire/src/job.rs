@@ -94,6 +94,9 @@ pub struct Job {
     pub held_by: Option<String>,
     /// Seconds it waited to start, or has waited so far.
     pub waited_s: f64,
+    /// Whose variables it finds beside gpool's: `slurm`, `gflow`, `valohai`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compat: Vec<String>,
 }
 
 /// One task's place.
@@ -203,6 +206,7 @@ impl Job {
             stderr: own(&spec.stderr),
             held_by: holder_word(&job.phase),
             waited_s: seconds(until.since(spec.submitted_at)),
+            compat: spec.compat.iter().map(|compat| compat.as_str().to_owned()).collect(),
         };
         if shown.private {
             PRIVATE.clone_into(&mut this.name);

@@ -17,6 +17,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("environment", "an object of texts", r#"{"NAME": "value"}"#),
     ("after", "a list of texts", r#"["17", "end:18"]"#),
     ("umask", "a whole number", "18"),
+    ("compat", "a list of texts", r#"["slurm"]"#),
     ("jobs", "a list of texts", r#"["17"]"#),
     ("devices", "a list of texts", r#"["0", "2-5"]"#),
     ("signal", "a name or a number", r#""USR1""#),

@@ -37,6 +37,7 @@ fn spec() -> JobSpec {
         grace: Millis::from_secs(30),
         after: Vec::new(),
         allow_unsatisfiable: false,
+        compat: Vec::new(),
         submitted_at: T0,
     }
 }

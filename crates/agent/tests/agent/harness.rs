@@ -277,6 +277,7 @@ pub fn job(number: u64, command: &[&str]) -> JobSpec {
         grace: Millis::new(200),
         after: Vec::new(),
         allow_unsatisfiable: false,
+        compat: Vec::new(),
         submitted_at: Timestamp::ZERO,
     }
 }

@@ -290,6 +290,7 @@ pub fn job(gpus: &str) -> NewJob {
         note: None,
         hold: false,
         allow_unsatisfiable: false,
+        compat: Vec::new(),
     }
 }
 

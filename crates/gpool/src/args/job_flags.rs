@@ -70,6 +70,9 @@ pub struct JobFlags {
     /// Queue it although no node could ever run it
     #[arg(long)]
     pub allow_unsatisfiable: bool,
+    /// Give it the variables of slurm, gflow or valohai too
+    #[arg(long, value_name = "WHICH", value_delimiter = ',', value_parser = values::compat)]
+    pub compat: Vec<String>,
     /// Fail instead of waiting for GPUs
     #[arg(long)]
     pub no_queue: bool,
@@ -79,11 +82,6 @@ impl JobFlags {
     /// Takes from `other` what is not said here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        // Joined so that what is said here comes last, where it wins.
-        let joined = |mut first: Vec<_>, mut last: Vec<_>| {
-            first.append(&mut last);
-            first
-        };
         Self {
             gpus: self.gpus.or(other.gpus),
             cpus: self.cpus.or(other.cpus),
@@ -92,11 +90,7 @@ impl JobFlags {
             name: self.name.or(other.name),
             project: self.project.or(other.project),
             priority: self.priority.or(other.priority),
-            after: {
-                let mut after = other.after;
-                after.extend(self.after);
-                after
-            },
+            after: joined(other.after, self.after),
             cwd: self.cwd.or(other.cwd),
             env: joined(other.env, self.env),
             clean_env: self.clean_env || other.clean_env,
@@ -107,7 +101,14 @@ impl JobFlags {
             note: self.note.or(other.note),
             grace: self.grace.or(other.grace),
             allow_unsatisfiable: self.allow_unsatisfiable || other.allow_unsatisfiable,
+            compat: joined(other.compat, self.compat),
             no_queue: self.no_queue || other.no_queue,
         }
     }
+}
+
+/// Joined so that what is said first comes last, where it wins.
+fn joined<T>(mut other: Vec<T>, mut own: Vec<T>) -> Vec<T> {
+    other.append(&mut own);
+    other
 }

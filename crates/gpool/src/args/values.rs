@@ -1,6 +1,6 @@
 //! Readers of single values, with messages of their own.
 
-use gpool_model::{GpuRequest, Millis, Refusal, gpu::GpuRequestError, parse};
+use gpool_model::{Compat, GpuRequest, Millis, Refusal, gpu::GpuRequestError, parse};
 
 use gpool_wire::check::{checked_name, checked_note};
 use gpool_wire::{Problem, catalogue};
@@ -83,6 +83,17 @@ pub fn priority(text: &str) -> Result<i32, String> {
             "{text:?} is not a priority; write a whole number from -1000 to 1000, higher goes first"
         )
     })
+}
+
+/// The name of a scheduler whose variables a job may find.
+///
+/// # Errors
+/// It is none that is known.
+pub fn compat(text: &str) -> Result<String, String> {
+    match Compat::named(text) {
+        Some(compat) => Ok(compat.as_str().to_owned()),
+        None => Err(format!("{text:?} is not slurm, gflow or valohai")),
+    }
 }
 
 /// The name of a job.

@@ -219,6 +219,7 @@ pub fn job(kind: u32) -> NewJob {
         grace: Millis::from_secs(10),
         after: Vec::new(),
         allow_unsatisfiable: false,
+        compat: Vec::new(),
         priority: 0,
         note: None,
         hold: false,

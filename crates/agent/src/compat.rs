@@ -1,0 +1,147 @@
+//! Variables by which scripts written for other schedulers know their job. Pure; ours stay what
+//! they are, and these say the same in other words.
+
+use gpool_model::Compat;
+use gpool_model::agent::TaskOrder;
+
+/// A variable by name.
+type Variable = (&'static str, Vec<u8>);
+
+/// What jobs of that scheduler find in their environment.
+pub(crate) fn variables(of: Compat, order: &TaskOrder) -> Vec<Variable> {
+    match of {
+        Compat::Slurm => slurm(order),
+        Compat::Gflow => gflow(order),
+        Compat::Valohai => valohai(order),
+    }
+}
+
+/// Whether a variable says something of the job that has it. `VH_GPUS` does not: it may be a
+/// request.
+pub(crate) fn is_of_job(name: &[u8]) -> bool {
+    name == b"GFLOW_ARRAY_TASK_ID"
+        || name == b"SLURMD_NODENAME"
+        || (name.starts_with(b"SLURM_") && name != b"SLURM_CONF")
+}
+
+/// An element of an array is `7_4` here, as Slurm shows it: its number alone would be that of all
+/// elements, and folders named by it would be shared.
+fn slurm(order: &TaskOrder) -> Vec<Variable> {
+    let (spec, allocation) = (&order.spec, &order.allocation);
+    let number = spec.id.number.to_string();
+    let id = match spec.id.element {
+        None => number.clone(),
+        Some(element) => format!("{number}_{element}"),
+    };
+    let node = allocation.node.as_str();
+    let restarts = allocation.task.attempt.0.saturating_sub(1).to_string();
+    let indexes: Vec<String> = allocation.slots.iter().map(|slot| slot.index.to_string()).collect();
+    let mut all: Vec<Variable> = vec![
+        ("SLURM_JOB_ID", id.clone().into()),
+        ("SLURM_JOBID", id.into()),
+        ("SLURM_JOB_NAME", spec.name.as_bytes().to_vec()),
+        ("SLURM_JOB_USER", spec.owner.user.as_bytes().to_vec()),
+        ("SLURM_JOB_UID", spec.owner.uid.to_string().into()),
+        ("SLURM_JOB_ACCOUNT", spec.project.as_str().into()),
+        ("SLURM_JOB_NODELIST", node.into()),
+        ("SLURM_NODELIST", node.into()),
+        ("SLURMD_NODENAME", node.into()),
+        ("SLURM_JOB_NUM_NODES", "1".into()),
+        ("SLURM_NNODES", "1".into()),
+        ("SLURM_NTASKS", "1".into()),
+        ("SLURM_NPROCS", "1".into()),
+        ("SLURM_TASKS_PER_NODE", "1".into()),
+        ("SLURM_NODEID", "0".into()),
+        ("SLURM_PROCID", "0".into()),
+        ("SLURM_LOCALID", "0".into()),
+        ("SLURM_GPUS_ON_NODE", indexes.len().to_string().into()),
+        ("SLURM_RESTART_COUNT", restarts.into()),
+        ("SLURM_SUBMIT_DIR", spec.directory.clone().into()),
+        ("SLURM_SUBMIT_HOST", node.into()),
+        ("SLURM_CLUSTER_NAME", "gpool".into()),
+    ];
+    if !indexes.is_empty() {
+        all.push(("SLURM_JOB_GPUS", indexes.join(",").into()));
+        all.push(("SLURM_GPUS", indexes.len().to_string().into()));
+    }
+    if let Some(cpus) = spec.cpus {
+        let cores = cpus.get().div_ceil(1000).max(1).to_string();
+        all.push(("SLURM_CPUS_PER_TASK", cores.clone().into()));
+        all.push(("SLURM_CPUS_ON_NODE", cores.clone().into()));
+        all.push(("SLURM_JOB_CPUS_PER_NODE", cores.into()));
+    }
+    if let Some(memory) = spec.memory {
+        // In mebibytes, as Slurm counts.
+        all.push(("SLURM_MEM_PER_NODE", (memory.get() >> 20).to_string().into()));
+    }
+    if let Some(element) = spec.id.element {
+        all.push(("SLURM_ARRAY_JOB_ID", number.into()));
+        all.push(("SLURM_ARRAY_TASK_ID", element.to_string().into()));
+    }
+    all
+}
+
+/// gflow sets 0 where there is no array.
+fn gflow(order: &TaskOrder) -> Vec<Variable> {
+    let element = order.spec.id.element.unwrap_or(0);
+    vec![("GFLOW_ARRAY_TASK_ID", element.to_string().into())]
+}
+
+fn valohai(order: &TaskOrder) -> Vec<Variable> {
+    let spec = &order.spec;
+    let mut all: Vec<Variable> = vec![
+        ("VH_JOB_ID", spec.id.to_string().into()),
+        ("VH_EXECUTION_ID", spec.id.to_string().into()),
+        ("VH_PROJECT_ID", spec.project.as_str().into()),
+        ("VH_GPUS", order.allocation.slots.len().to_string().into()),
+    ];
+    if spec.id.element.is_some() {
+        all.push(("VH_TASK_ID", spec.id.number.to_string().into()));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::environment::tests::order;
+
+    fn of(compat: Compat, task: &str) -> Vec<String> {
+        let mut order = order(task);
+        Arc::make_mut(&mut order.spec).memory = Some(gpool_model::Bytes::from_gib(2));
+        let text = |value: Vec<u8>| String::from_utf8(value).expect("text");
+        let all = variables(compat, &order).into_iter();
+        all.map(|(name, value)| format!("{name}={}", text(value))).collect()
+    }
+
+    #[test]
+    fn slurm_scripts_find_their_job() {
+        let all = of(Compat::Slurm, "7#3/0");
+        for expected in [
+            "SLURM_JOB_ID=7",
+            "SLURM_JOBID=7",
+            "SLURM_GPUS_ON_NODE=2",
+            "SLURM_JOB_GPUS=2,5",
+            "SLURM_CPUS_PER_TASK=2",
+            "SLURM_MEM_PER_NODE=2048",
+            "SLURM_RESTART_COUNT=2",
+            "SLURM_SUBMIT_DIR=/",
+        ] {
+            assert!(all.iter().any(|one| one == expected), "{expected} in {all:?}");
+        }
+        assert!(!all.iter().any(|one| one.starts_with("SLURM_ARRAY")), "{all:?}");
+    }
+
+    #[test]
+    fn elements_of_arrays_are_told_apart() {
+        let all = of(Compat::Slurm, "7.4#1/0");
+        for expected in ["SLURM_JOB_ID=7_4", "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=4"] {
+            assert!(all.iter().any(|one| one == expected), "{expected} in {all:?}");
+        }
+        assert_eq!(of(Compat::Gflow, "7.4#1/0"), ["GFLOW_ARRAY_TASK_ID=4"]);
+        assert_eq!(of(Compat::Gflow, "7#1/0"), ["GFLOW_ARRAY_TASK_ID=0"]);
+        assert!(of(Compat::Valohai, "7.4#1/0").contains(&"VH_TASK_ID=7".to_owned()));
+    }
+}
