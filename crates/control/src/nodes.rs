@@ -31,6 +31,8 @@ impl Control {
             capacity,
             devices,
             allowed: before.and_then(|node| node.allowed.clone()),
+            drain: before.and_then(|node| node.drain.clone()),
+            device_drains: before.map(|node| node.device_drains.clone()).unwrap_or_default(),
             settled_boot_id: before.map_or(&boot_id, |node| &node.settled_boot_id).clone(),
             connected: before.is_some_and(|node| node.connected && !is_new),
             boot_id,

@@ -116,6 +116,10 @@ name!(
     PoolName
 );
 name!(
+    /// A reservation or a maintenance window that is not over.
+    ReservationName
+);
+name!(
     /// What the driver calls a device, for ever; survives renumbering.
     DeviceUuid
 );

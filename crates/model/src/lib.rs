@@ -22,6 +22,7 @@ pub mod policy;
 pub mod reason;
 pub mod record;
 pub mod refusal;
+pub mod reservation;
 pub mod resource;
 pub mod unit;
 
@@ -34,15 +35,16 @@ pub use event::Event;
 pub use gpu::{GpuAmount, GpuRequest, ModelPattern};
 pub use id::{
     Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,
-    ProjectName, RequestId, Revision, Round, Seq, TaskId, Term, Version,
+    ProjectName, RequestId, ReservationName, Revision, Round, Seq, TaskId, Term, Version,
 };
 pub use job::{Dependency, DependencyKind, Job, JobEnd, JobSpec, Outcome, Owner, Phase};
-pub use node::Node;
+pub use node::{Drain, Node};
 pub use parse::ParseError;
 pub use plan::{Decision, Placement, Plan, Shape, Wait};
 pub use policy::{DeviceStrategy, OrderKey, Policy};
 pub use reason::Reason;
 pub use record::{JournalEntry, Record, RecordChange, RecordKey};
 pub use refusal::{Code, Refusal};
+pub use reservation::{Displace, Reservation, Reserved, Whom, Window};
 pub use resource::{ResourceKind, Resources};
 pub use unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};

@@ -1,12 +1,15 @@
 //! One machine with an agent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
 use crate::id::{DeviceUuid, NodeName, PoolName};
+use crate::reservation::Displace;
 use crate::resource::Resources;
+use crate::unit::Timestamp;
 
 /// One machine as the server knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +24,12 @@ pub struct Node {
     pub devices: Vec<Device>,
     /// Devices that new allocations may use; `None` means all.
     pub allowed: Option<BTreeSet<DeviceUuid>>,
+    /// Set while the whole node gets no new work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drain>,
+    /// Devices that get no new work, by themselves.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub device_drains: BTreeMap<DeviceUuid, Drain>,
     /// The run of the kernel that the agent reported last.
     pub boot_id: String,
     /// The run of the kernel in which the agent last said what it has: tasks that were ordered
@@ -39,6 +48,34 @@ impl Node {
     pub fn allows(&self, device: &DeviceUuid) -> bool {
         self.allowed.as_ref().is_none_or(|allowed| allowed.contains(device))
     }
+
+    /// What keeps new work from a device because an admin empties it: the drain of the node, or
+    /// else its own.
+    #[must_use]
+    pub fn drain_of(&self, device: &DeviceUuid) -> Option<&Drain> {
+        self.drain.as_ref().or_else(|| self.device_drains.get(device))
+    }
+
+    /// Every drain of the node and of its devices.
+    pub fn drains(&self) -> impl Iterator<Item = &Drain> {
+        self.drain.iter().chain(self.device_drains.values())
+    }
+}
+
+/// A node or a device that is being emptied: no new work starts there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drain {
+    /// When it is to be empty; `None` means whenever what runs has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Timestamp>,
+    /// What becomes of work that still runs then.
+    pub at_deadline: Displace,
+    /// Why, for people.
+    pub reason: Arc<str>,
+    /// The admin who asked for it.
+    pub who: Arc<str>,
+    /// Since when.
+    pub since: Timestamp,
 }
 
 /// What an agent says of itself and its machine; for people, never scheduled on.

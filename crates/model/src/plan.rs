@@ -63,6 +63,12 @@ pub struct Fit {
 pub struct Shape {
     /// Who is charged.
     pub project: ProjectName,
+    /// Whose jobs they are.
+    #[serde(default)]
+    pub uid: u32,
+    /// The job itself, if something is reserved for it alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_as: Option<JobId>,
     /// Where it must run; `None` means anywhere.
     pub pool: Option<PoolName>,
     /// Higher goes first.

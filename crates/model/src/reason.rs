@@ -1,9 +1,11 @@
 //! Why a job waits: data with numbers and a stable code. Words are made at the edge.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
-use crate::id::{DeviceUuid, JobId, NodeName};
+use crate::id::{DeviceUuid, JobId, NodeName, ReservationName};
 use crate::job::DependencyKind;
 use crate::resource::ResourceKind;
 use crate::unit::{Bytes, Timestamp};
@@ -112,6 +114,44 @@ pub enum Reason {
         /// The device.
         device: DeviceUuid,
     },
+    /// Devices or a node that it could use are kept for others, now or from a moment on before
+    /// which it would not end.
+    ReservedForOther {
+        /// By which reservation.
+        reservation: ReservationName,
+        /// On which node.
+        node: NodeName,
+        /// How many devices of the asked kind it keeps there; 0 where it keeps the node from a
+        /// job without GPUs.
+        n_devices: u32,
+        /// When it begins; in the past if it has.
+        from: Timestamp,
+        /// When it ends, if that is known.
+        until: Option<Timestamp>,
+    },
+    /// It would not end before a maintenance window of a node or devices that it could use
+    /// begins, or one holds.
+    MaintenanceSoon {
+        /// Which window.
+        reservation: ReservationName,
+        /// On which node.
+        node: NodeName,
+        /// When it begins; in the past if it has.
+        from: Timestamp,
+        /// When it ends, if that is known.
+        until: Option<Timestamp>,
+    },
+    /// A node or device that it could use is being emptied by an admin.
+    NodeDrained {
+        /// Which node.
+        node: NodeName,
+        /// Which of its devices, by index; `None` where the whole node is.
+        index: Option<u32>,
+        /// When it is to be empty.
+        by: Option<Timestamp>,
+        /// Why, as the admin wrote.
+        reason: Arc<str>,
+    },
     /// A node that could run it has no agent that answers.
     AgentUnreachable {
         /// Which node.
@@ -136,6 +176,9 @@ impl Reason {
             Self::UnmanagedProcess { .. } => "unmanaged_process",
             Self::GpuUnhealthy { .. } => "gpu_unhealthy",
             Self::GpuNotAllowed { .. } => "gpu_not_allowed",
+            Self::ReservedForOther { .. } => "reserved_for_other",
+            Self::MaintenanceSoon { .. } => "maintenance_soon",
+            Self::NodeDrained { .. } => "node_drained",
             Self::AgentUnreachable { .. } => "agent_unreachable",
         }
     }

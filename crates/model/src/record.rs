@@ -10,6 +10,7 @@ use crate::id::{JobId, JobNumber, ProjectName, Seq, Term};
 use crate::job::{Job, JobSpec};
 use crate::node::Node;
 use crate::policy::Policy;
+use crate::reservation::Reservation;
 use crate::unit::Timestamp;
 
 /// What kind of thing a record is.
@@ -30,11 +31,13 @@ pub enum RecordKind {
     Job,
     /// [`IdempotencyRecord`] by `uid:key`.
     Idempotency,
+    /// [`Reservation`] by name.
+    Reservation,
 }
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Cluster,
         Self::Policy,
         Self::Project,
@@ -42,6 +45,7 @@ impl RecordKind {
         Self::JobSpec,
         Self::Job,
         Self::Idempotency,
+        Self::Reservation,
     ];
 
     /// The word for it in the store.
@@ -55,6 +59,7 @@ impl RecordKind {
             Self::JobSpec => "job_spec",
             Self::Job => "job",
             Self::Idempotency => "idempotency",
+            Self::Reservation => "reservation",
         }
     }
 }
@@ -108,6 +113,8 @@ pub enum Record {
     Job(Box<Job>),
     /// See [`RecordKind::Idempotency`].
     Idempotency(IdempotencyRecord),
+    /// See [`RecordKind::Reservation`].
+    Reservation(Box<Reservation>),
 }
 
 impl Record {
@@ -122,6 +129,7 @@ impl Record {
             Self::JobSpec(spec) => (RecordKind::JobSpec, spec.id.to_string()),
             Self::Job(job) => (RecordKind::Job, job.id.to_string()),
             Self::Idempotency(record) => (RecordKind::Idempotency, record.key()),
+            Self::Reservation(it) => (RecordKind::Reservation, it.name.to_string()),
         };
         RecordKey { kind, key }
     }

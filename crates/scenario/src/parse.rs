@@ -110,6 +110,8 @@ impl Reader {
             capacity: Resources::none(),
             devices: Vec::new(),
             allowed: None,
+            drain: None,
+            device_drains: BTreeMap::new(),
             boot_id: format!("boot-of-{name}"),
             settled_boot_id: format!("boot-of-{name}"),
             connected: true,

@@ -25,6 +25,12 @@ pub fn reason_text(reason: &Reason) -> String {
         }
         Reason::GpuUnhealthy { node, index, why, .. } => format!("{node}[{index}] {why}"),
         Reason::GpuNotAllowed { node, index, .. } => format!("{node}[{index}]"),
+        Reason::ReservedForOther { reservation, node, n_devices, .. } => {
+            format!("{reservation} keeps {n_devices} on {node}")
+        }
+        Reason::MaintenanceSoon { reservation, node, .. } => format!("{reservation} on {node}"),
+        Reason::NodeDrained { node, index: Some(index), .. } => format!("{node}[{index}]"),
+        Reason::NodeDrained { node, index: None, .. } => node.to_string(),
         Reason::AgentUnreachable { node } => node.to_string(),
     };
     format!("{} {rest}", reason.code()).trim_end().to_owned()

@@ -158,6 +158,12 @@ fn unusable_reason(row: &NodeRow, device_ix: usize) -> Option<Reason> {
             name: process.name.clone(),
         },
         Unusable::NotAllowed => Reason::GpuNotAllowed { node, index, device: uuid },
+        Unusable::Drained(drain) => Reason::NodeDrained {
+            node,
+            index: row.node.drain.is_none().then_some(index),
+            by: drain.by,
+            reason: drain.reason.clone(),
+        },
         Unusable::Divided => Reason::GpuUnhealthy {
             node,
             index,

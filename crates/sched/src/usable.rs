@@ -1,6 +1,6 @@
 //! Whether a device may be given to new work at all, free or not.
 
-use gpool_model::{DeviceHealth, DeviceProcess};
+use gpool_model::{DeviceHealth, DeviceProcess, Drain};
 use gpool_world::NodeRow;
 
 /// What keeps a device from new work.
@@ -12,6 +12,8 @@ pub enum Unusable<'a> {
     Unmanaged(&'a DeviceProcess),
     /// An admin keeps it from new work.
     NotAllowed,
+    /// An admin empties it, or its node.
+    Drained(&'a Drain),
     /// It is divided into MIG instances, so there is no whole device to give.
     Divided,
 }
@@ -28,6 +30,9 @@ pub fn unusable(row: &NodeRow, device_ix: usize) -> Option<Unusable<'_>> {
     }
     if !row.node.allows(&device.uuid) {
         return Some(Unusable::NotAllowed);
+    }
+    if let Some(drain) = row.node.drain_of(&device.uuid) {
+        return Some(Unusable::Drained(drain));
     }
     if device.mig.as_ref().is_some_and(|mig| mig.enabled) {
         return Some(Unusable::Divided);

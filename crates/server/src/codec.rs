@@ -84,6 +84,7 @@ pub fn decode(row: &store::Record) -> Result<Record, DecodeError> {
         RecordKind::JobSpec => Record::JobSpec(std::sync::Arc::new(body::<JobSpec>(row)?)),
         RecordKind::Job => Record::Job(body(row)?),
         RecordKind::Idempotency => Record::Idempotency(body(row)?),
+        RecordKind::Reservation => Record::Reservation(body(row)?),
     })
 }
 

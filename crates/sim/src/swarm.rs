@@ -169,6 +169,8 @@ impl NodeShape {
                 .with_tasks(small(self.tasks)),
             devices: devices.collect(),
             allowed: None,
+            drain: None,
+            device_drains: std::collections::BTreeMap::new(),
             boot_id: String::new(),
             settled_boot_id: String::new(),
             connected: false,

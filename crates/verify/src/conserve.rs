@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Millis, NodeName, Plan, Shape};
-use gpool_world::{JobRow, Snapshot};
+use gpool_model::{Millis, NodeName, Plan, Shape, Whom};
+use gpool_world::{JobRow, Snapshot, World};
 
 use crate::order::{fit_of, pending, started};
 use crate::tally::Tally;
@@ -37,7 +37,7 @@ pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<
     // What the state says beside what the plan says.
     let mut counts = BTreeMap::<Shape, (u64, u64)>::new();
     for row in pending(snapshot).filter(|row| !started.contains(&row.job.id)) {
-        counts.entry(shape_of(row)).or_default().0 += 1;
+        counts.entry(shape_of(snapshot.world, row)).or_default().0 += 1;
     }
     let mut seen = BTreeMap::<&Shape, u64>::new();
     for wait in &plan.waits {
@@ -58,10 +58,14 @@ pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<
 }
 
 /// What a job has in common with others, from its records alone.
-pub(crate) fn shape_of(row: &JobRow) -> Shape {
+pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
     let step = Shape::LIMIT_STEP.get();
+    let own = Whom::Job { id: row.job.id };
+    let is_reserved = world.reservations().values().any(|it| it.whom == own);
     Shape {
         project: row.spec.project.clone(),
+        uid: row.spec.owner.uid,
+        reserved_as: is_reserved.then_some(row.job.id),
         pool: None,
         priority: row.job.priority,
         preemptible: false,

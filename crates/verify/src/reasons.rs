@@ -96,7 +96,10 @@ impl Moment<'_> {
             | Reason::HeldByAdmin { .. }
             | Reason::UnmanagedProcess { .. }
             | Reason::GpuUnhealthy { .. }
-            | Reason::GpuNotAllowed { .. } => false,
+            | Reason::GpuNotAllowed { .. }
+            | Reason::ReservedForOther { .. }
+            | Reason::MaintenanceSoon { .. }
+            | Reason::NodeDrained { .. } => false,
         }
     }
 

@@ -251,7 +251,7 @@ fn check_queue(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
         if let Some(is_escalated) = is_escalated(row, world.policy(), snapshot.now) {
             n_pending += 1;
             let entry = (is_escalated, row.spec.submitted_at, *id);
-            expected.entry(shape_of(row)).or_default().insert(entry);
+            expected.entry(shape_of(world, row)).or_default().insert(entry);
         }
     }
     let mut wrong = |about: String| {

@@ -150,6 +150,9 @@ pub(crate) fn unusable(node: &Node, device: &Device) -> Option<Unusable> {
     if node.allowed.as_ref().is_some_and(|allowed| !allowed.contains(&device.uuid)) {
         return Some(Unusable::NotAllowed);
     }
+    if node.drain.is_some() || node.device_drains.contains_key(&device.uuid) {
+        return Some(Unusable::Drained);
+    }
     if device.mig.as_ref().is_some_and(|mig| mig.enabled) {
         return Some(Unusable::Divided);
     }

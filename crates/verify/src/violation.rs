@@ -18,6 +18,9 @@ pub enum Unusable {
     /// An admin keeps it from new work.
     #[error("not allowed")]
     NotAllowed,
+    /// An admin empties it or its node.
+    #[error("being drained")]
+    Drained,
     /// It is divided into MIG instances.
     #[error("in MIG mode")]
     Divided,

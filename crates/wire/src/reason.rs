@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpool_model::DependencyKind;
 use gpool_model::gpu::GpuRequest;
 use gpool_model::resource::ResourceKind;
-use gpool_model::unit::{Bytes, MilliCpu};
+use gpool_model::unit::{Bytes, MilliCpu, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -83,6 +83,25 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             facts
         }
         R::GpuNotAllowed { node, index, device: uuid } => device(node, index, uuid),
+        R::ReservedForOther { reservation, node, n_devices, from, until } => vec![
+            ("reservation", json!(reservation)),
+            ("node", json!(node)),
+            ("n_devices", json!(n_devices)),
+            ("from", json!(Time(*from))),
+            ("until", json!(until.map(Time))),
+        ],
+        R::MaintenanceSoon { reservation, node, from, until } => vec![
+            ("reservation", json!(reservation)),
+            ("node", json!(node)),
+            ("from", json!(Time(*from))),
+            ("until", json!(until.map(Time))),
+        ],
+        R::NodeDrained { node, index, by, reason } => vec![
+            ("node", json!(node)),
+            ("gpu", json!(index)),
+            ("by", json!(by.map(Time))),
+            ("reason", json!(reason)),
+        ],
         R::AgentUnreachable { node } => vec![("node", json!(node))],
     };
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -134,8 +153,30 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
         R::GpuNotAllowed { node, index, .. } => {
             format!("GPU {index} of {node} is kept from new work by an admin")
         }
+        R::ReservedForOther { reservation, node, n_devices, from, until } => {
+            let what = match n_devices {
+                0 => node.to_string(),
+                n => format!("{n} {} of {node}", gpus(*n)),
+            };
+            format!("{what} reserved for others by {reservation}, {}", span_words(*from, *until))
+        }
+        R::MaintenanceSoon { reservation, node, from, until } => {
+            format!("maintenance {reservation} of {node}, {}", span_words(*from, *until))
+        }
+        R::NodeDrained { node, index, by, reason } => {
+            let what = index.map_or_else(|| node.to_string(), |gpu| format!("GPU {gpu} of {node}"));
+            let by = by.map(|by| format!(" by {}", Time(by).short())).unwrap_or_default();
+            format!("{what} is drained{by}: {reason}")
+        }
         R::AgentUnreachable { node } => format!("the agent of {node} does not answer"),
     }
+}
+
+/// `Fri 20 Nov 18:00 UTC to Fri 20 Nov 22:00 UTC`.
+fn span_words(from: Timestamp, until: Option<Timestamp>) -> String {
+    let until =
+        until.map_or_else(|| "until released".to_owned(), |it| format!("to {}", Time(it).short()));
+    format!("{} {until}", Time(from).short())
 }
 
 pub(crate) fn gpus(count: u32) -> &'static str {

@@ -30,6 +30,16 @@ impl fmt::Display for Time {
     }
 }
 
+impl Time {
+    /// For people, where no zone of theirs is known: `Fri 20 Nov 15:30 UTC`.
+    #[must_use]
+    pub fn short(self) -> String {
+        let millis = i64::try_from(self.0.get()).unwrap_or(i64::MAX);
+        let moment = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
+        moment.strftime("%a %d %b %H:%M UTC").to_string()
+    }
+}
+
 /// Why a moment could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a moment since 1970; write, for example, 2026-11-20T15:30:00Z")]

@@ -9,8 +9,8 @@ use gpool_model::gpu::GpuRequest;
 use gpool_model::job::JobState;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Bytes, DependencyKind, DeviceUuid, JobId, NodeName, ProjectName, Reason, Refusal, ResourceKind,
-    Timestamp,
+    Bytes, DependencyKind, DeviceUuid, JobId, Millis, NodeName, ProjectName, Reason, Refusal,
+    ReservationName, ResourceKind, Timestamp,
 };
 use gpool_wire::catalogue::{self, CATALOGUE};
 use gpool_wire::{Problem, json};
@@ -218,6 +218,34 @@ fn reasons() -> Vec<(Reason, &'static str)> {
         (
             Reason::GpuNotAllowed { node: node.clone(), index, device },
             "GPU 3 of lab7 is kept from new work by an admin",
+        ),
+        (
+            Reason::ReservedForOther {
+                reservation: ReservationName::new("r1"),
+                node: node.clone(),
+                n_devices: 2,
+                from: since,
+                until: None,
+            },
+            "2 GPUs of lab7 reserved for others by r1, Thu 01 Jan 00:00 UTC until released",
+        ),
+        (
+            Reason::MaintenanceSoon {
+                reservation: ReservationName::new("m1"),
+                node: node.clone(),
+                from: since,
+                until: Some(since.after(Millis::from_hours(4))),
+            },
+            "maintenance m1 of lab7, Thu 01 Jan 00:00 UTC to Thu 01 Jan 04:00 UTC",
+        ),
+        (
+            Reason::NodeDrained {
+                node: node.clone(),
+                index: None,
+                by: Some(since),
+                reason: "new PSU".into(),
+            },
+            "lab7 is drained by Thu 01 Jan 00:00 UTC: new PSU",
         ),
         (Reason::AgentUnreachable { node }, "the agent of lab7 does not answer"),
     ]

@@ -8,16 +8,18 @@ use gpool_model::record::{
     ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordChange, RecordKey, RecordKind,
 };
 use gpool_model::{
-    Job, JobId, JobSpec, Millis, Node, NodeName, Outcome, Phase, Policy, ProjectName, Revision,
-    Shape, Timestamp,
+    Job, JobId, JobSpec, Millis, Node, NodeName, Outcome, Phase, Policy, ProjectName,
+    ReservationName, Revision, Shape, Timestamp,
 };
 
 use crate::ledger::NodeRow;
 use crate::world::{JobRow, NodeIx, World};
 
 impl World {
-    /// Lets time pass: escalates jobs that have waited long enough by `now`.
+    /// Lets time pass: escalates jobs that have waited long enough by `now`, and waits for what
+    /// time brings after it.
     pub fn advance(&mut self, now: Timestamp) {
+        self.advance_alarms(now);
         self.queue.advance(now, self.policy.escalate_after);
     }
 
@@ -38,6 +40,7 @@ impl World {
     pub fn put_node(&mut self, node: Node) {
         self.mark(Record::Node(Box::new(node.clone())).key());
         let name = node.name.clone();
+        self.watch_drains(&node);
         let mut row = NodeRow::new(node);
         let ix = match self.node_by_name.get(&name) {
             Some(ix) => *ix,
@@ -151,6 +154,8 @@ impl World {
             records.push(Record::Job(Box::new(row.job.clone())));
         }
         records.extend(self.requests.values().cloned().map(Record::Idempotency));
+        let reservations = self.reservations.values().cloned();
+        records.extend(reservations.map(|it| Record::Reservation(Box::new(it))));
         records.sort_by_key(Record::key);
         records
     }
@@ -173,10 +178,14 @@ impl World {
             RecordKind::Idempotency => {
                 self.requests.get(&key.key).cloned().map(Record::Idempotency)
             }
+            RecordKind::Reservation => {
+                let found = self.reservations.get(&ReservationName::new(&key.key));
+                found.cloned().map(|it| Record::Reservation(Box::new(it)))
+            }
         }
     }
 
-    fn mark(&mut self, key: RecordKey) {
+    pub(crate) fn mark(&mut self, key: RecordKey) {
         self.n_changes += 1;
         self.changed.insert(key);
     }
@@ -196,13 +205,13 @@ impl World {
         }
     }
 
-    fn index(&mut self, row: &JobRow) {
+    pub(crate) fn index(&mut self, row: &JobRow) {
         *self.n_by_state.entry(row.job.phase.state()).or_default() += 1;
         *self.n_by_uid.entry(row.spec.owner.uid).or_default() += 1;
         match &row.job.phase {
             Phase::Pending { since } => {
                 let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
-                let shape = shape_of(row);
+                let shape = self.shape_of(row);
                 self.queue.insert(row.job.id, shape, row.spec.submitted_at, waits_since);
             }
             Phase::Waiting { .. } | Phase::Held { .. } => {
@@ -224,7 +233,7 @@ impl World {
         }
     }
 
-    fn unindex(&mut self, row: &JobRow) {
+    pub(crate) fn unindex(&mut self, row: &JobRow) {
         let state = row.job.phase.state();
         if let Some(n) = self.n_by_state.get_mut(&state) {
             *n -= 1;
@@ -263,24 +272,26 @@ impl World {
             }
         }
     }
-}
 
-/// The shape of a job.
-fn shape_of(row: &JobRow) -> Shape {
-    let spec = &row.spec;
-    Shape {
-        project: spec.project.clone(),
-        pool: None,
-        priority: row.job.priority,
-        preemptible: false,
-        time_limit: spec.time_limit.map(|limit| {
-            let step = Shape::LIMIT_STEP.get();
-            Millis::new(limit.div_ceil(step).get().saturating_mul(step))
-        }),
-        fit: Fit {
-            gpus: spec.gpus.clone(),
-            cpus: spec.cpus.unwrap_or_default(),
-            memory: spec.memory.unwrap_or_default(),
-        },
+    /// The shape of a job.
+    fn shape_of(&self, row: &JobRow) -> Shape {
+        let spec = &row.spec;
+        Shape {
+            project: spec.project.clone(),
+            uid: spec.owner.uid,
+            reserved_as: self.reserved_as(row.job.id),
+            pool: None,
+            priority: row.job.priority,
+            preemptible: false,
+            time_limit: spec.time_limit.map(|limit| {
+                let step = Shape::LIMIT_STEP.get();
+                Millis::new(limit.div_ceil(step).get().saturating_mul(step))
+            }),
+            fit: Fit {
+                gpus: spec.gpus.clone(),
+                cpus: spec.cpus.unwrap_or_default(),
+                memory: spec.memory.unwrap_or_default(),
+            },
+        }
     }
 }

@@ -8,6 +8,7 @@
 mod change;
 mod ledger;
 mod queue;
+mod reservations;
 mod snapshot;
 mod world;
 

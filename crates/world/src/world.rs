@@ -6,12 +6,14 @@ use std::sync::Arc;
 use gpool_model::job::JobState;
 use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Project, Record, RecordKey};
 use gpool_model::{
-    Job, JobId, JobSpec, NodeName, Outcome, Policy, ProjectName, Revision, Timestamp,
+    Job, JobId, JobSpec, NodeName, Outcome, Policy, ProjectName, Reservation, ReservationName,
+    Revision, Timestamp,
 };
 use thiserror::Error;
 
 use crate::ledger::NodeRow;
 use crate::queue::{Queue, ShapeIx, ShapeQueue};
+use crate::reservations::Alarms;
 
 /// A row of the table of nodes. Nodes are never removed while the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +72,9 @@ pub struct World {
     pub(crate) recent_ends: BTreeMap<JobId, Outcome>,
     pub(crate) recent_order: std::collections::VecDeque<JobId>,
     pub(crate) requests: BTreeMap<String, IdempotencyRecord>,
+    pub(crate) reservations: BTreeMap<ReservationName, Reservation>,
+    /// When something begins, ends or is due that time alone brings.
+    pub(crate) alarms: Alarms,
     pub(crate) requests_by_age: BTreeSet<(Timestamp, String)>,
     pub(crate) changed: BTreeSet<RecordKey>,
     /// Grows with each change, for telling whether an event changed anything.
@@ -100,6 +105,8 @@ impl World {
             recent_ends: BTreeMap::new(),
             recent_order: std::collections::VecDeque::new(),
             requests: BTreeMap::new(),
+            reservations: BTreeMap::new(),
+            alarms: Alarms::default(),
             requests_by_age: BTreeSet::new(),
             changed: BTreeSet::new(),
             n_changes: 0,
@@ -137,9 +144,10 @@ impl World {
                 Record::JobSpec(spec) => drop(specs.insert(spec.id, spec)),
                 Record::Job(job) => drop(jobs.insert(job.id, *job)),
                 Record::Node(node) => nodes.push(*node),
-                Record::Cluster(_) | Record::Project(_) | Record::Idempotency(_) => {
-                    others.push(record);
-                }
+                Record::Cluster(_)
+                | Record::Project(_)
+                | Record::Idempotency(_)
+                | Record::Reservation(_) => others.push(record),
             }
         }
         let mut world = Self::new(policy.ok_or(LoadError::NoPolicy)?);
@@ -151,6 +159,7 @@ impl World {
                     drop(world.projects.insert(project.name.clone(), project));
                 }
                 Record::Idempotency(record) => world.remember_request(record),
+                Record::Reservation(reservation) => world.put_reservation(*reservation),
                 Record::Policy(_) | Record::Node(_) | Record::JobSpec(_) | Record::Job(_) => {}
             }
         }
@@ -301,6 +310,7 @@ impl World {
     /// When the next change comes that only time brings.
     #[must_use]
     pub fn next_timer(&self) -> Option<Timestamp> {
-        self.queue.next_escalation(self.policy.escalate_after)
+        let escalation = self.queue.next_escalation(self.policy.escalate_after);
+        escalation.into_iter().chain(self.alarms.next()).min()
     }
 }

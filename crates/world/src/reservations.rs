@@ -1,0 +1,142 @@
+//! Reservations, and the moments at which time alone changes something: a reservation begins or
+//! ends, a drain comes to its deadline.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::record::Record;
+use gpool_model::{JobId, Node, NodeName, Reservation, ReservationName, Timestamp, Whom};
+
+use crate::world::World;
+
+/// Moments to come, each once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Alarms {
+    /// When a reservation changes next, by its name.
+    by_reservation: BTreeMap<ReservationName, Timestamp>,
+    /// Deadlines of a node's drains that are still to come.
+    by_node: BTreeMap<NodeName, BTreeSet<Timestamp>>,
+    all: BTreeSet<(Timestamp, Alarm)>,
+    /// The last moment that has come.
+    now: Timestamp,
+}
+
+/// What a moment belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Alarm {
+    Reservation(ReservationName),
+    Drain(NodeName),
+}
+
+impl Alarms {
+    pub fn next(&self) -> Option<Timestamp> {
+        self.all.first().map(|(at, _)| *at)
+    }
+
+    fn set_reservation(&mut self, name: &ReservationName, at: Option<Timestamp>) {
+        if let Some(before) = self.by_reservation.remove(name) {
+            self.all.remove(&(before, Alarm::Reservation(name.clone())));
+        }
+        if let Some(at) = at {
+            self.by_reservation.insert(name.clone(), at);
+            self.all.insert((at, Alarm::Reservation(name.clone())));
+        }
+    }
+
+    fn set_drains(&mut self, node: &NodeName, deadlines: BTreeSet<Timestamp>) {
+        for before in self.by_node.remove(node).into_iter().flatten() {
+            self.all.remove(&(before, Alarm::Drain(node.clone())));
+        }
+        self.all.extend(deadlines.iter().map(|at| (*at, Alarm::Drain(node.clone()))));
+        if !deadlines.is_empty() {
+            self.by_node.insert(node.clone(), deadlines);
+        }
+    }
+}
+
+impl World {
+    /// Every reservation and maintenance window, by name.
+    #[must_use]
+    pub fn reservations(&self) -> &BTreeMap<ReservationName, Reservation> {
+        &self.reservations
+    }
+
+    /// The job itself, if something is reserved for it alone ([`gpool_model::Shape::reserved_as`]).
+    #[must_use]
+    pub fn reserved_as(&self, job: JobId) -> Option<JobId> {
+        let own = Whom::Job { id: job };
+        self.reservations.values().any(|it| it.whom == own).then_some(job)
+    }
+
+    /// Adds a reservation or replaces the one of that name.
+    pub fn put_reservation(&mut self, reservation: Reservation) {
+        let name = reservation.name.clone();
+        self.mark(Record::Reservation(Box::new(reservation.clone())).key());
+        // Whatever it is at the last moment that has come; later ones follow from that.
+        self.alarms.set_reservation(&name, reservation.next_change(self.alarms.now));
+        let whom = reservation.whom.clone();
+        let before = self.reservations.insert(name, reservation);
+        self.index_again(&whom);
+        if let Some(before) = before.filter(|before| before.whom != whom) {
+            self.index_again(&before.whom);
+        }
+    }
+
+    /// Takes a reservation away; what it kept is for everybody.
+    pub fn remove_reservation(&mut self, name: &ReservationName) -> Option<Reservation> {
+        let removed = self.reservations.remove(name)?;
+        self.mark(Record::Reservation(Box::new(removed.clone())).key());
+        self.alarms.set_reservation(name, None);
+        self.index_again(&removed.whom);
+        Some(removed)
+    }
+
+    /// What a job's shape is depends on whether something is reserved for it alone.
+    fn index_again(&mut self, whom: &Whom) {
+        let Whom::Job { id } = whom else {
+            return;
+        };
+        if let Some(shape) = self.pending_shape(*id)
+            && shape.reserved_as != self.reserved_as(*id)
+            && let Some(row) = self.jobs.get(id).cloned()
+        {
+            self.unindex(&row);
+            self.index(&row);
+            // Whether it had escalated is told anew.
+            self.queue.advance(self.alarms.now, self.policy.escalate_after);
+        }
+    }
+
+    /// The shape of a job that is pending.
+    fn pending_shape(&self, job: JobId) -> Option<&gpool_model::Shape> {
+        let (shape_ix, _) = self.place_of(job)?;
+        Some(&self.shape(shape_ix).shape)
+    }
+
+    pub(crate) fn watch_drains(&mut self, node: &Node) {
+        let deadlines = node.drains().filter_map(|drain| drain.by);
+        let to_come = deadlines.filter(|by| *by > self.alarms.now).collect();
+        self.alarms.set_drains(&node.name, to_come);
+    }
+
+    pub(crate) fn advance_alarms(&mut self, now: Timestamp) {
+        self.alarms.now = self.alarms.now.max(now);
+        while let Some((at, alarm)) = self.alarms.all.first().cloned()
+            && at <= now
+        {
+            match alarm {
+                Alarm::Reservation(name) => {
+                    let next = self.reservations.get(&name).and_then(|it| it.next_change(now));
+                    self.alarms.set_reservation(&name, next);
+                }
+                Alarm::Drain(name) => {
+                    if let Some(row) = self.node(&name) {
+                        let node = row.node.clone();
+                        self.watch_drains(&node);
+                    }
+                    // A node that is there watches only what is to come.
+                    self.alarms.all.remove(&(at, Alarm::Drain(name)));
+                }
+            }
+        }
+    }
+}
