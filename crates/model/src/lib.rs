@@ -11,6 +11,7 @@ pub mod command;
 pub mod compat;
 pub mod device;
 pub mod effect;
+pub mod eta;
 pub mod event;
 pub mod gpu;
 pub mod id;
@@ -31,6 +32,7 @@ pub use command::{Caller, Command, JobPatch, NewJob, Reply};
 pub use compat::Compat;
 pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Link};
 pub use effect::{Commit, Effect, Notice};
+pub use eta::{Basis, Eta, WhatIf};
 pub use event::Event;
 pub use gpu::{GpuAmount, GpuRequest, ModelPattern};
 pub use id::{

@@ -9,6 +9,7 @@ use gpool_model::{JobId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::eta::Eta;
 use crate::node::cores;
 use crate::reason::Reason;
 use crate::schema;
@@ -47,9 +48,9 @@ pub struct Job {
     pub exit_code: Option<i32>,
     /// Why it waits; empty if it does not.
     pub reasons: Vec<Reason>,
-    /// When it will likely start; `null` until there is a forecast.
-    #[schema(value_type = Option<Object>)]
-    pub eta: Option<serde_json::Value>,
+    /// When it will likely start, by the last forecast; `null` for one that does not wait, and
+    /// where nothing that is known lets it start.
+    pub eta: Option<Eta>,
     /// Whether the caller may not see name, command, directory, note and paths.
     #[serde(default)]
     pub private: bool,
@@ -140,6 +141,8 @@ pub struct Shown {
     pub reasons: Vec<gpool_model::Reason>,
     /// Whether the caller may not see what belongs to its owner.
     pub private: bool,
+    /// When it will likely start, and when that was worked out.
+    pub eta: Option<(gpool_model::Eta, Timestamp)>,
 }
 
 impl Job {
@@ -184,7 +187,7 @@ impl Job {
             ended_at: ended.map(|end| end.ended_at.into()),
             exit_code: ended.and_then(|end| end.exit).map(ExitStatus::shell_code),
             reasons: shown.reasons.iter().map(|reason| Reason::new(reason, true)).collect(),
-            eta: None,
+            eta: shown.eta.map(|(eta, as_of)| Eta::new(eta, as_of)),
             private: shown.private,
             command: Vec::new(),
             script: spec.script.is_some(),

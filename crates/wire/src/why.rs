@@ -4,7 +4,9 @@ use gpool_model::device::DeviceState;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::eta::Eta;
 use crate::job::{Job, PlacedOn};
+use crate::life::JobEvent;
 use crate::reason::Reason;
 use crate::schema;
 use crate::time::Time;
@@ -20,6 +22,88 @@ pub struct Why {
     pub reasons: Vec<Reason>,
     /// What each node has that it could use.
     pub nodes: Vec<WhyNode>,
+    /// When it will likely start; `null` where nothing that is known lets it start.
+    pub eta: Option<Eta>,
+    /// Why there is no such estimate, where there could be one.
+    pub eta_missing: Option<String>,
+    /// Whose ends its start waits for, by that estimate.
+    pub frees: Vec<Frees>,
+    /// Where it stands among the jobs that wait for room; `null` for one that does not.
+    pub place: Option<Place>,
+    /// What would let it start sooner, the most useful first, then what would not.
+    pub alternatives: Vec<Alternative>,
+    /// What has happened to it and was decided about it so far.
+    pub life: Vec<JobEvent>,
+}
+
+/// A job whose end lets another one start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Frees {
+    /// Which.
+    pub job: String,
+    /// Whose it is.
+    pub user: String,
+    /// Devices that it leaves to the other one.
+    pub n_gpus: u32,
+    /// When it hardly ends earlier.
+    pub p10: Option<Time>,
+    /// When it hardly ends later.
+    pub p90: Option<Time>,
+    /// What that is taken from.
+    pub because: String,
+}
+
+/// Where a job stands in the order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Place {
+    /// Jobs that are considered before it.
+    pub n_ahead: u64,
+    /// Jobs that wait for room, this one among them.
+    pub n_pending: u64,
+    /// The last few that are considered before it, the nearest last.
+    pub ahead: Vec<Ahead>,
+}
+
+/// A job that is considered before another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Ahead {
+    /// Which.
+    pub job: String,
+    /// Whose it is.
+    pub user: String,
+    /// The GPUs that it asks for, as written.
+    pub gpus: String,
+    /// Higher goes first.
+    pub priority: i32,
+}
+
+/// One thing that could be otherwise, and what would come of it: the planner was run with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Alternative {
+    /// What, as a stable word: `gpus`, `time_limit`, `cpus`, `memory`, `release`, `priority`,
+    /// `without_dependency`, `ended`, `device_usable`, `node_back`.
+    pub change: String,
+    /// How to ask for it, or what to do.
+    pub flags: String,
+    /// For people.
+    pub text: String,
+    /// When the job would likely start then.
+    pub eta: Option<Eta>,
+    /// Seconds by which its middle comes sooner; `null` where it had none without the change.
+    pub gain_s: Option<f64>,
+    /// Whether it helps at all.
+    pub helps: bool,
+}
+
+/// A job that another one would delay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Delayed {
+    /// Which.
+    pub job: String,
+    /// Whose it is.
+    pub user: String,
+    /// Seconds by which its middle comes later.
+    pub by_s: f64,
 }
 
 /// What one node has for a job.
@@ -53,6 +137,10 @@ pub struct WhyDevice {
     pub job: Option<String>,
     /// The user of that job, or of the process that gpool did not start.
     pub user: Option<String>,
+    /// When that job will likely have ended.
+    pub until: Option<Time>,
+    /// What that is taken from: `limit`, `predicted`, `elapsed` or `stopping`.
+    pub until_by: Option<String>,
 }
 
 /// What would become of a job if it were submitted now. Nothing was changed.
@@ -64,6 +152,10 @@ pub struct Forecast {
     pub placement: Vec<PlacedOn>,
     /// Why it would wait; empty if it would start.
     pub reasons: Vec<Reason>,
+    /// When it would likely start.
+    pub eta: Option<Eta>,
+    /// Jobs that would likely start more than a minute later because of it, the worst first.
+    pub delays: Vec<Delayed>,
 }
 
 impl From<&gpool_model::command::SubmitForecast> for Forecast {
@@ -74,6 +166,8 @@ impl From<&gpool_model::command::SubmitForecast> for Forecast {
             starts: !forecast.placements.is_empty(),
             placement: forecast.placements.iter().map(placed).collect(),
             reasons: forecast.reasons.iter().map(|reason| Reason::new(reason, true)).collect(),
+            eta: None,
+            delays: Vec::new(),
         }
     }
 }

@@ -28,7 +28,7 @@ const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
 }
 
 /// Every route.
-pub const ROUTES: [Route; 30] = [
+pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/jobs", Role::Everybody),
     route("POST", "/api/v1/jobs", Role::Everybody),
     route("POST", "/api/v1/jobs/bulk", Role::Everybody),

@@ -97,6 +97,8 @@ fn device(world: &World, node: &NodeRow, device_ix: usize, spec: &JobSpec) -> Wh
         matches: !spec.gpus.is_none() && spec.gpus.rank_of(device).is_some(),
         job: holder.map(|job| job.to_string()),
         user: user.or_else(stranger),
+        until: None,
+        until_by: None,
     }
 }
 

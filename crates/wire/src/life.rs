@@ -1,0 +1,34 @@
+//! The life of one job, as its server wrote it down.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use crate::time::Time;
+
+/// One thing that happened to a job, or was decided about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "time": "2026-11-20T14:50:02.000Z", "seq": 90412, "type": "started", "job": "1844",
+    "text": "given lab1:6,7, run 1", "by": null, "attempt": 1
+}))]
+pub struct JobEvent {
+    /// When.
+    pub time: Time,
+    /// The entry of the journal that says so; `null` for what the job's own record says.
+    pub seq: Option<u64>,
+    /// What kind of thing, as a stable word; new ones may be added.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Whose it is.
+    pub job: String,
+    /// The same in words; may change.
+    pub text: String,
+    /// Who asked for it.
+    pub by: Option<String>,
+    /// Numbers and names, by the kind.
+    #[serde(flatten)]
+    pub facts: BTreeMap<String, Value>,
+}
