@@ -2,7 +2,6 @@
 
 use gpool_model::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use utoipa::ToSchema;
 
 use crate::time::Time;

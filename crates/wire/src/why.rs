@@ -27,13 +27,35 @@ pub struct Why {
     /// Why there is no such estimate, where there could be one.
     pub eta_missing: Option<String>,
     /// Whose ends its start waits for, by that estimate.
+    #[serde(default)]
     pub frees: Vec<Frees>,
     /// Where it stands among the jobs that wait for room; `null` for one that does not.
     pub place: Option<Place>,
     /// What would let it start sooner, the most useful first, then what would not.
+    #[serde(default)]
     pub alternatives: Vec<Alternative>,
     /// What has happened to it and was decided about it so far.
+    #[serde(default)]
     pub life: Vec<JobEvent>,
+}
+
+impl Why {
+    /// Of a job about which nothing more is to be said.
+    #[must_use]
+    pub fn of(job: Job, as_of: Time) -> Self {
+        Self {
+            job,
+            as_of,
+            reasons: Vec::new(),
+            nodes: Vec::new(),
+            eta: None,
+            eta_missing: None,
+            frees: Vec::new(),
+            place: None,
+            alternatives: Vec::new(),
+            life: Vec::new(),
+        }
+    }
 }
 
 /// A job whose end lets another one start.
@@ -155,6 +177,7 @@ pub struct Forecast {
     /// When it would likely start.
     pub eta: Option<Eta>,
     /// Jobs that would likely start more than a minute later because of it, the worst first.
+    #[serde(default)]
     pub delays: Vec<Delayed>,
 }
 

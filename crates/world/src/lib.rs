@@ -6,12 +6,14 @@
 #![deny(clippy::float_arithmetic)]
 
 mod change;
+mod excerpt;
 mod ledger;
 mod queue;
 mod reservations;
 mod snapshot;
 mod world;
 
+pub use excerpt::Excerpt;
 pub use ledger::{DeviceLedger, Free, NodeRow};
 pub use queue::{FitIx, ShapeIx, ShapeQueue};
 pub use snapshot::Snapshot;

@@ -5,6 +5,7 @@ use gpool_model::job::JobState;
 use gpool_wire::{Job, Status};
 
 use super::clock::span;
+use super::eta;
 use super::list::{Column, Noun};
 use super::style::Style;
 use super::table::Cell;
@@ -46,7 +47,7 @@ const COLUMNS: &[Column<Job>] = &[
     Column { name: "gpus", head: "GPUS", cell: |job, _| Cell::new(&job.gpus) },
     Column { name: "state", head: "STATE", cell: |job, _| state(job) },
     Column { name: "time", head: "TIME / LIMIT", cell: |job, view| Cell::new(&time(job, view)) },
-    Column { name: "starts", head: "STARTS", cell: |job, view| Cell::new(&starts(job, view)) },
+    Column { name: "starts", head: "STARTS", cell: |job, view| Cell::new(&eta::starts(job, view)) },
     Column { name: "reason", head: "WHERE / REASON", cell: |job, _| Cell::new(&reason(job)) },
     Column {
         name: "where",
@@ -114,19 +115,6 @@ fn time(job: &Job, view: &View<'_>) -> String {
     match words::limit(job) {
         Some(limit) => format!("{ran} / {limit}"),
         None => ran,
-    }
-}
-
-/// When it will likely start, as an interval, where there is a forecast.
-fn starts(job: &Job, view: &View<'_>) -> String {
-    let moment = |key: &str| {
-        let moment = job.eta.as_ref()?.get(key)?.as_str()?.parse().ok()?;
-        Some(view.clock.short(moment, view.now))
-    };
-    match (moment("p10"), moment("p90")) {
-        (Some(early), Some(late)) if early == late => early,
-        (Some(early), Some(late)) => format!("{early}–{late}"),
-        _ => NOTHING.to_owned(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod bar;
 pub mod clock;
+pub mod eta;
 pub mod events;
 pub mod gpus;
 pub mod job;

@@ -28,7 +28,7 @@ impl Found {
     /// What the one who asks may see of it.
     pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
         let private = !asker.may_see(self.spec.owner.uid);
-        let shown = Shown { reasons: self.reasons, private };
+        let shown = Shown { reasons: self.reasons, private, eta: None };
         gpool_wire::Job::new(&self.spec, &self.job, now, &shown)
     }
 }

@@ -33,14 +33,9 @@ pub(crate) async fn get(
     let now = crate::core::now();
     let answer = match api.handle.query(move |view| explained(view, id)).await? {
         Some(Explained { found, reasons, nodes }) => {
-            Why { job: found.shown(&asker, now), as_of: Time(now), reasons, nodes }
+            Why { reasons, nodes, ..Why::of(found.shown(&asker, now), Time(now)) }
         }
-        None => Why {
-            job: jobs::find(&api, id).await?.shown(&asker, now),
-            as_of: Time(now),
-            reasons: Vec::new(),
-            nodes: Vec::new(),
-        },
+        None => Why::of(jobs::find(&api, id).await?.shown(&asker, now), Time(now)),
     };
     Ok(Json(Document::new(answer)))
 }

@@ -1,0 +1,115 @@
+//! When jobs will likely start, in few letters.
+
+use gpool_model::Millis;
+use gpool_model::job::JobState;
+use gpool_wire::{Eta, Job, Time};
+
+use super::view::View;
+use super::words::NOTHING;
+
+/// What is shown of an interval that begins here; nearer is `now`.
+const NOW: Millis = Millis::from_secs(2);
+
+/// The cell of a list: `15:30–16:09`, `now`, `~03:50`, `after 1844`, `> 48 h`.
+#[must_use]
+pub fn starts(job: &Job, view: &View<'_>) -> String {
+    if !matches!(job.state, JobState::Waiting | JobState::Pending) {
+        return NOTHING.to_owned();
+    }
+    let awaited = || {
+        let first = job.after.first().filter(|_| job.state == JobState::Waiting)?;
+        Some(format!("after {}", first.split_once(':').map_or(first.as_str(), |(_, job)| job)))
+    };
+    match &job.eta {
+        None => awaited().unwrap_or_else(|| NOTHING.to_owned()),
+        // It hangs on how long something else takes that has not even begun.
+        Some(Eta { p50: Some(p50), .. }) if job.state == JobState::Waiting => {
+            format!("~{}", view.clock.short(*p50, view.now))
+        }
+        Some(eta) => interval(eta, view),
+    }
+}
+
+/// An estimate as an interval: `15:30–16:09`, `Sat 02:00–05:00`, `now`, `> 48 h`.
+#[must_use]
+pub fn interval(eta: &Eta, view: &View<'_>) -> String {
+    let beyond = || {
+        let span = eta.later_than.map_or(Millis::ZERO, |end| end.0.since(eta.as_of.0));
+        format!("> {} h", span.div_floor(3_600_000).get())
+    };
+    match (eta.p10, eta.p90) {
+        (None, _) => beyond(),
+        (Some(early), None) => format!("from {}", view.clock.short(early, view.now)),
+        (Some(_), Some(late)) if late.0.since(eta.as_of.0) <= NOW => "now".to_owned(),
+        (Some(early), Some(late)) => span(early, late, view),
+    }
+}
+
+/// Two moments, the second without what both have.
+fn span(early: Time, late: Time, view: &View<'_>) -> String {
+    let (from, to) = (view.clock.short(early, view.now), view.clock.short(late, view.now));
+    if from == to {
+        return from;
+    }
+    match (from.split_once(' '), to.split_once(' ')) {
+        (Some((day, _)), Some((other, time))) if day == other => format!("{from}–{time}"),
+        _ => format!("{from}–{to}"),
+    }
+}
+
+/// The note behind a submission: `Likely start today 15:30–16:09 (in about 1h15)`.
+#[must_use]
+pub fn likely(eta: &Eta, view: &View<'_>) -> String {
+    let when = interval(eta, view);
+    match (when.as_str(), eta.p50) {
+        ("now", _) => "Likely start now".to_owned(),
+        (_, Some(middle)) => {
+            let left = middle.0.since(view.now.0);
+            let day = if when.starts_with(|c: char| c.is_ascii_digit()) { "today " } else { "" };
+            // A date begins with digits too.
+            let day = if when.contains('-') { "" } else { day };
+            format!("Likely start {day}{when} (in about {left})")
+        }
+        (_, None) => format!("Likely start {when} from now"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::clock::Clock;
+
+    fn at(text: &str) -> Time {
+        text.parse().expect(text)
+    }
+
+    fn eta(p10: Option<&str>, p50: Option<&str>, p90: Option<&str>) -> Eta {
+        let as_of = at("2026-11-20T14:50:00Z");
+        Eta {
+            p10: p10.map(at),
+            p50: p50.map(at),
+            p90: p90.map(at),
+            basis: "limit".to_owned(),
+            as_of,
+            later_than: p90.is_none().then(|| at("2026-11-22T14:50:00Z")),
+        }
+    }
+
+    #[test]
+    fn intervals_say_each_thing_once() {
+        let clock = Clock::new(true);
+        let view = View { clock: &clock, now: at("2026-11-20T14:50:00Z"), me: "ana" };
+        let (early, middle, late) =
+            ("2026-11-20T15:30:00Z", "2026-11-20T15:52:00Z", "2026-11-20T16:09:00Z");
+        let today = eta(Some(early), Some(middle), Some(late));
+        assert_eq!(interval(&today, &view), "15:30–16:09");
+        assert_eq!(likely(&today, &view), "Likely start today 15:30–16:09 (in about 1h02)");
+        let (two, five) = ("2026-11-21T02:00:00Z", "2026-11-21T05:00:00Z");
+        assert_eq!(interval(&eta(Some(two), Some(two), Some(five)), &view), "Sat 02:00–05:00");
+        assert_eq!(interval(&eta(None, None, None), &view), "> 48 h");
+        assert_eq!(interval(&eta(Some(early), None, None), &view), "from 15:30");
+        let now = "2026-11-20T14:50:00Z";
+        assert_eq!(interval(&eta(Some(now), Some(now), Some(now)), &view), "now");
+        assert_eq!(interval(&eta(Some(early), Some(early), Some(early)), &view), "15:30");
+    }
+}
