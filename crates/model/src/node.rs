@@ -49,6 +49,12 @@ impl Node {
         self.allowed.as_ref().is_none_or(|allowed| allowed.contains(device))
     }
 
+    /// Whether new work may start there at all.
+    #[must_use]
+    pub fn takes_work(&self) -> bool {
+        self.connected && self.drain.is_none()
+    }
+
     /// What keeps new work from a device because an admin empties it: the drain of the node, or
     /// else its own.
     #[must_use]

@@ -152,6 +152,8 @@ pub fn steps() -> impl Strategy<Value = Step> {
             .prop_map(|(node, device, change)| Step::Device(node, device, change)),
         1 => (any::<u32>(), prop::bool::weighted(0.7))
             .prop_map(|(node, connected)| Step::Connect(node, connected)),
+        1 => (any::<u32>(), prop::bool::weighted(0.4))
+            .prop_map(|(node, is_drained)| Step::Drain(node, is_drained)),
         1 => strategy().prop_map(Step::Strategy),
         3 => (0u64..48 * 3_600_000).prop_map(|length| Step::Pass(Millis::new(length))),
     ]
@@ -164,6 +166,7 @@ fn device_change() -> impl Strategy<Value = DeviceChange> {
         1 => Just(DeviceChange::Intrude),
         1 => Just(DeviceChange::Forbid),
         1 => Just(DeviceChange::Divide),
+        1 => Just(DeviceChange::Drain),
     ]
 }
 

@@ -11,9 +11,12 @@
 //! job  c  1 x 3   pending
 //! job  d  1       waiting  after a
 //! job  e  1       held by admin
+//! reserve  r1  lab1[0,1]  for uid 1001  in 2h  long 4h  every 7d
+//! drain    lab1[2]  by 3h  requeue
 //! ```
 //!
-//! A line is a policy, a node, devices of it that are linked or not usable, or jobs. What is not
+//! A line is a policy, a node, devices of it that are linked or not usable, jobs, what is reserved,
+//! or what is drained. What is not
 //! said is ordinary: a node has plenty of cores and memory, a job wants none of them. Lines that
 //! start with `#` are comments. Every word is one that the parser knows; another one is refused
 //! with its line and column.
@@ -23,9 +26,11 @@
 mod answer;
 #[cfg(feature = "generate")]
 mod generate;
+mod nodes;
 mod parse;
 mod print;
 mod reason;
+mod reserve;
 mod situation;
 mod stream;
 mod words;

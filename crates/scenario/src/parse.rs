@@ -4,14 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use gpool_model::device::Mig;
 use gpool_model::job::{Holder, StopCause};
-use gpool_model::node::NodeFacts;
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, Device, DeviceHealth,
-    DeviceProcess, DeviceStrategy, DeviceUuid, Generation, GpuRequest, Job, JobId, JobSpec, Link,
-    MilliCpu, Millis, Node, NodeName, OrderKey, Phase, PoolName, Resources, Slot, SlotPart, TaskId,
-    Timestamp, Version, parse,
+    Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, DeviceStrategy,
+    Generation, GpuRequest, Job, JobId, JobSpec, MilliCpu, Millis, OrderKey, Owner, Phase,
+    ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version, parse,
 };
 
 use crate::situation::{Situation, bare_spec};
@@ -25,7 +22,7 @@ impl Situation {
     /// Tasks at once of a node that does not say.
     pub(crate) const TASKS: u32 = 64;
     /// Most devices of a node, and most jobs: more is a slip of the pen, and fills the memory.
-    const DEVICES_MAX: usize = 4096;
+    pub(crate) const DEVICES_MAX: usize = 4096;
     const JOBS_MAX: usize = 100_000;
 
     /// Reads a scenario.
@@ -44,8 +41,11 @@ impl Situation {
                 Some("gpu") => reader.gpu(&mut words)?,
                 Some("link") => reader.link(&mut words)?,
                 Some("job") => reader.job(&mut words)?,
+                Some("reserve") => reader.reserve(&mut words)?,
+                Some("drain") => reader.drain(&mut words)?,
                 Some(word) => {
-                    return Err(words.unknown(word, "policy, node, gpu, link or job"));
+                    let known = "policy, node, gpu, link, job, reserve or drain";
+                    return Err(words.unknown(word, known));
                 }
             }
         }
@@ -53,9 +53,10 @@ impl Situation {
     }
 }
 
-struct Reader {
-    situation: Situation,
-    ids: BTreeMap<String, JobId>,
+/// What was read so far.
+pub(crate) struct Reader {
+    pub situation: Situation,
+    pub ids: BTreeMap<String, JobId>,
     last_id: u64,
 }
 
@@ -69,6 +70,8 @@ struct Options {
     submitted: Option<Millis>,
     attempt: Attempt,
     after: Vec<Dependency>,
+    owner: Option<Owner>,
+    project: Option<ProjectName>,
 }
 
 impl Reader {
@@ -94,115 +97,6 @@ impl Reader {
             }
         }
         Ok(())
-    }
-
-    fn node(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
-        let name = words.need("the name of the node")?;
-        if name.contains(['[', ']']) {
-            return Err(words.error("brackets stand around devices".to_owned()));
-        }
-        if self.situation.nodes.iter().any(|node| node.name.as_str() == name) {
-            return Err(words.error(format!("node {name} stands here twice")));
-        }
-        let mut node = Node {
-            name: NodeName::new(name),
-            pool: PoolName::new("default"),
-            capacity: Resources::none(),
-            devices: Vec::new(),
-            allowed: None,
-            drain: None,
-            device_drains: BTreeMap::new(),
-            boot_id: format!("boot-of-{name}"),
-            settled_boot_id: format!("boot-of-{name}"),
-            connected: true,
-            facts: NodeFacts::default(),
-        };
-        let (mut cpus, mut memory, mut tasks) =
-            (Situation::CPUS, Situation::MEMORY, Situation::TASKS);
-        while let Some(word) = words.next() {
-            match word {
-                "cpus" => cpus = words.parse("a number of cores", parse::cpus)?,
-                "mem" => memory = words.parse("an amount of memory", parse::bytes)?,
-                "tasks" => tasks = words.parse("a number of tasks", u32::from_str)?,
-                "unreachable" => node.connected = false,
-                "+" if !node.devices.is_empty() => {
-                    let count = words.parse("a number of devices", u32::from_str)?;
-                    devices(&mut node, count, words)?;
-                }
-                count if node.devices.is_empty() && count.parse::<u32>().is_ok() => {
-                    devices(&mut node, count.parse().unwrap_or(0), words)?;
-                }
-                word => {
-                    let known = "devices (2 x h100-80g), cpus, mem, tasks or unreachable";
-                    return Err(words.unknown(word, known));
-                }
-            }
-        }
-        node.capacity = Resources::none().with_cpus(cpus).with_memory(memory).with_tasks(tasks);
-        self.situation.nodes.push(node);
-        Ok(())
-    }
-
-    fn gpu(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
-        let now = self.situation.now;
-        let (node, positions) = self.devices_of(words)?;
-        let state = words.need("what the devices are")?;
-        let by = if state == "unmanaged" && words.take("by") {
-            Some(words.need("a user")?.to_owned())
-        } else {
-            None
-        };
-        let node = &mut self.situation.nodes[node];
-        for position in positions {
-            let device = &mut node.devices[position];
-            match state {
-                "unmanaged" => device.unmanaged.push(DeviceProcess {
-                    pid: 4711,
-                    user: by.clone(),
-                    name: None,
-                    memory: None,
-                    seen_since: now,
-                }),
-                "unhealthy" => {
-                    device.health = DeviceHealth::Unhealthy { why: "Xid 79".to_owned() };
-                }
-                "lost" => device.health = DeviceHealth::Lost,
-                "unknown" => {
-                    device.health = DeviceHealth::Unknown { why: "no answer".to_owned() };
-                }
-                "mig" => device.mig = Some(Mig { enabled: true, instances: Vec::new() }),
-                "forbidden" => {
-                    let all = || node.devices.iter().map(|device| device.uuid.clone()).collect();
-                    let mut allowed: BTreeSet<DeviceUuid> = node.allowed.take().unwrap_or_else(all);
-                    allowed.remove(&node.devices[position].uuid);
-                    node.allowed = Some(allowed);
-                }
-                word => {
-                    let known = "unmanaged, unhealthy, lost, unknown, forbidden or mig";
-                    return Err(words.unknown(word, known));
-                }
-            }
-        }
-        end(words)
-    }
-
-    fn link(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
-        let (node, positions) = self.devices_of(words)?;
-        let link = match words.need("a kind of link")? {
-            "nvlink" => Link::NvLink(words.parse("a number of links", u32::from_str)?),
-            "switch" => Link::Switch,
-            "bridge" => Link::HostBridge,
-            "numa" => Link::Numa,
-            word => return Err(words.unknown(word, "nvlink, switch, bridge or numa")),
-        };
-        let devices = &mut self.situation.nodes[node].devices;
-        for one in &positions {
-            for other in positions.iter().filter(|other| *other != one) {
-                let uuid = devices[*other].uuid.clone();
-                devices[*one].links.insert(uuid, link);
-            }
-        }
-        end(words)
     }
 
     fn job(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
@@ -234,6 +128,11 @@ impl Reader {
                 time_limit: options.limit,
                 after: options.after.clone(),
                 ..bare_spec(id, &name, &gpus, submitted_at)
+            };
+            let spec = JobSpec {
+                owner: options.owner.clone().unwrap_or(spec.owner),
+                project: options.project.clone().unwrap_or(spec.project),
+                ..spec
             };
             let job = Job {
                 id,
@@ -320,6 +219,8 @@ impl Reader {
             submitted: None,
             attempt: Attempt::FIRST,
             after: Vec::new(),
+            owner: None,
+            project: None,
         };
         while let Some(word) = words.next() {
             match word {
@@ -332,6 +233,8 @@ impl Reader {
                 "attempt" => {
                     options.attempt = Attempt(words.parse("an attempt", u32::from_str)?);
                 }
+                "uid" => options.owner = Some(owner(words.parse("a user id", u32::from_str)?)),
+                "project" => options.project = Some(ProjectName::new(words.need("a project")?)),
                 "id" => {
                     let id = words.parse("a job number", u64::from_str)?;
                     if id <= self.last_id {
@@ -345,8 +248,8 @@ impl Reader {
                     }
                 }
                 word => {
-                    let known =
-                        "priority, cpus, mem, limit, after, waited, submitted, attempt or id";
+                    let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, uid, \
+                         project or id";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -368,7 +271,7 @@ impl Reader {
     }
 
     /// Devices of one node, by position: `lab1[0,2-3]`; `lab1` names none.
-    fn devices_of(&self, words: &mut Words<'_>) -> Result<(usize, Vec<usize>), ScenarioError> {
+    pub fn devices_of(&self, words: &mut Words<'_>) -> Result<(usize, Vec<usize>), ScenarioError> {
         let word = words.need("devices of a node, like lab1[0,2-3]")?;
         let (name, list) = match word.strip_suffix(']').and_then(|word| word.split_once('[')) {
             Some((name, list)) => (name, Some(list)),
@@ -391,55 +294,6 @@ impl Reader {
         }
         Ok((node, positions.into_iter().collect()))
     }
-}
-
-/// `2 x h100-80g` after its count, with `@70G` behind the model if that is its memory.
-fn devices(node: &mut Node, count: u32, words: &mut Words<'_>) -> Result<(), ScenarioError> {
-    if !words.take("x") {
-        words.need("x and a model")?;
-        return Err(words.error("expected x and a model: 2 x h100-80g".to_owned()));
-    }
-    let word = words.need("a model")?;
-    let (model, memory) = match word.split_once('@') {
-        Some((model, memory)) => {
-            let memory = parse::bytes(memory).map_err(|error| words.error(error.to_string()))?;
-            (model, memory)
-        }
-        None => (word, memory_of(word)),
-    };
-    if model.is_empty() {
-        return Err(words.error("expected a model before its memory".to_owned()));
-    }
-    let n_devices = node.devices.len().saturating_add(usize::try_from(count).unwrap_or(usize::MAX));
-    if n_devices > Situation::DEVICES_MAX {
-        return Err(words.error(format!("a node has at most {} devices", Situation::DEVICES_MAX)));
-    }
-    for _ in 0..count {
-        let position = node.devices.len();
-        node.devices.push(Device {
-            index: u32::try_from(position).unwrap_or(u32::MAX),
-            uuid: DeviceUuid::new(format!("GPU-{}-{position}", node.name)),
-            model: model.to_owned(),
-            memory,
-            pci_bus: String::new(),
-            minor: None,
-            numa: None,
-            links: BTreeMap::new(),
-            mig: None,
-            health: DeviceHealth::Healthy,
-            unmanaged: Vec::new(),
-            strays: Vec::new(),
-        });
-    }
-    Ok(())
-}
-
-/// The memory that a model's name says: 80 GiB for `h100-80g`, and for a name that says nothing.
-pub(crate) fn memory_of(model: &str) -> Bytes {
-    let last = model.rsplit('-').next().unwrap_or(model);
-    let digits = last.trim_end_matches(['g', 'G', 'b', 'B']);
-    let gib = if digits.len() == last.len() { None } else { digits.parse::<u32>().ok() };
-    Bytes::from_gib(gib.unwrap_or(80))
 }
 
 /// `priority,age`; `id` where nothing but the job's id decides.
@@ -482,11 +336,16 @@ fn held_by(mut phase: Phase, spec: &JobSpec, attempt: Attempt) -> Phase {
     phase
 }
 
-fn before(now: Timestamp, age: Millis) -> Timestamp {
+/// A user who is not the one of all jobs that do not say.
+pub(crate) fn owner(uid: u32) -> Owner {
+    Owner { uid, gid: uid, user: Arc::from(format!("u{uid}")) }
+}
+
+pub(crate) fn before(now: Timestamp, age: Millis) -> Timestamp {
     Timestamp::new(now.get().saturating_sub(age.get()))
 }
 
-fn end(words: &mut Words<'_>) -> Result<(), ScenarioError> {
+pub(crate) fn end(words: &mut Words<'_>) -> Result<(), ScenarioError> {
     match words.next() {
         None => Ok(()),
         Some(word) => Err(words.unknown(word, "the end of the line")),

@@ -10,8 +10,9 @@ use gpool_model::{
     MilliCpu, Millis, Node, OrderKey, Phase, Policy, ResourceKind, Timestamp,
 };
 
-use crate::parse::memory_of;
-use crate::situation::Situation;
+use crate::nodes::memory_of;
+use crate::reserve::{drains, reservation};
+use crate::situation::{Situation, bare_spec};
 
 impl fmt::Display for Situation {
     /// Jobs are called `j` and their number, since names need not be unique.
@@ -19,6 +20,7 @@ impl fmt::Display for Situation {
         policy(f, &self.policy)?;
         for one in &self.nodes {
             node(f, one)?;
+            drains(f, self.now, one)?;
         }
         let mut last_id = 0;
         for (spec, one) in &self.jobs {
@@ -29,7 +31,7 @@ impl fmt::Display for Situation {
             last_id = spec.id.number.0;
             writeln!(f)?;
         }
-        Ok(())
+        self.reservations.iter().try_for_each(|it| reservation(f, self, it))
     }
 }
 
@@ -191,6 +193,13 @@ fn job(
     }
     if age(spec.submitted_at) != age(since).saturating_add(job.waited) {
         write!(f, "  submitted {}", span(age(spec.submitted_at)))?;
+    }
+    let bare = bare_spec(spec.id, "", &spec.gpus, spec.submitted_at);
+    if spec.owner.uid != bare.owner.uid {
+        write!(f, "  uid {}", spec.owner.uid)?;
+    }
+    if spec.project != bare.project {
+        write!(f, "  project {}", spec.project)?;
     }
     if job.attempt.0 != 1 {
         write!(f, "  attempt {}", job.attempt)?;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use gpool_model::job::BlobId;
 use gpool_model::record::ClusterRecord;
 use gpool_model::{
-    GpuRequest, Job, JobId, JobNumber, JobSpec, Millis, Node, Owner, Policy, ProjectName, Timestamp,
+    GpuRequest, Job, JobId, JobNumber, JobSpec, Millis, Node, Owner, Policy, ProjectName,
+    Reservation, Timestamp,
 };
 use gpool_world::{Snapshot, World};
 
@@ -20,6 +21,8 @@ pub struct Situation {
     pub nodes: Vec<Node>,
     /// In the order of the lines; ids are unique.
     pub jobs: Vec<(Arc<JobSpec>, Job)>,
+    /// In the order of the lines; names are unique.
+    pub reservations: Vec<Reservation>,
 }
 
 impl Situation {
@@ -29,7 +32,13 @@ impl Situation {
     /// A cluster without nodes and jobs.
     #[must_use]
     pub fn empty() -> Self {
-        Self { now: Self::NOW, policy: Policy::fair(), nodes: Vec::new(), jobs: Vec::new() }
+        Self {
+            now: Self::NOW,
+            policy: Policy::fair(),
+            nodes: Vec::new(),
+            jobs: Vec::new(),
+            reservations: Vec::new(),
+        }
     }
 
     /// What a world is like at a moment.
@@ -43,6 +52,7 @@ impl Situation {
             jobs: (world.jobs().values())
                 .map(|row| (Arc::clone(&row.spec), row.job.clone()))
                 .collect(),
+            reservations: world.reservations().values().cloned().collect(),
         }
     }
 
@@ -60,6 +70,9 @@ impl Situation {
             world.add_job(Arc::clone(spec), job.clone());
         }
         let last_job = self.jobs.iter().map(|(spec, _)| spec.id.number).max();
+        for reservation in &self.reservations {
+            world.put_reservation(reservation.clone());
+        }
         world.put_cluster(ClusterRecord {
             last_job: last_job.unwrap_or(JobNumber(0)),
             ..ClusterRecord::default()

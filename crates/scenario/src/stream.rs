@@ -9,8 +9,9 @@ use gpool_model::device::Mig;
 use gpool_model::job::{EndCause, Holder, JobEnd, StopCause, Usage};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Decision, Dependency, DependencyKind,
-    DeviceHealth, DeviceProcess, DeviceStrategy, Generation, GpuRequest, Job, JobId, JobNumber,
-    JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, TaskId, Timestamp, Version,
+    DeviceHealth, DeviceProcess, DeviceStrategy, Displace, Drain, Generation, GpuRequest, Job,
+    JobId, JobNumber, JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, TaskId, Timestamp,
+    Version,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
@@ -37,6 +38,8 @@ pub enum Step {
     Device(u32, u32, DeviceChange),
     /// The agent of a node goes away or comes back.
     Connect(u32, bool),
+    /// An admin empties a node, or no longer does.
+    Drain(u32, bool),
     /// An admin changes how devices are chosen.
     Strategy(DeviceStrategy),
     /// Time passes.
@@ -56,6 +59,8 @@ pub enum DeviceChange {
     Forbid,
     /// It is divided into instances.
     Divide,
+    /// An admin empties it.
+    Drain,
 }
 
 impl DeviceChange {
@@ -71,6 +76,7 @@ impl DeviceChange {
                 device.health = DeviceHealth::Healthy;
                 device.unmanaged.clear();
                 device.mig = None;
+                node.device_drains.remove(&device.uuid);
                 if let Some(allowed) = &mut node.allowed {
                     allowed.insert(device.uuid.clone());
                 }
@@ -89,6 +95,7 @@ impl DeviceChange {
                 node.allowed.get_or_insert(all).remove(&device.uuid);
             }
             Self::Divide => device.mig = Some(Mig { enabled: true, instances: vec![] }),
+            Self::Drain => drop(node.device_drains.insert(device.uuid.clone(), drain(now))),
         }
     }
 }
@@ -202,6 +209,13 @@ impl Cluster {
                 if let Some(node_ix) = pick(*node, self.world.nodes().len()) {
                     let mut node = self.world.nodes()[node_ix].node.clone();
                     node.connected = *connected;
+                    self.world.put_node(node);
+                }
+            }
+            Step::Drain(node, is_drained) => {
+                if let Some(node_ix) = pick(*node, self.world.nodes().len()) {
+                    let mut node = self.world.nodes()[node_ix].node.clone();
+                    node.drain = is_drained.then(|| drain(self.now));
                     self.world.put_node(node);
                 }
             }
@@ -367,6 +381,11 @@ impl Cluster {
         let rows: Vec<&JobRow> = self.world.jobs().values().filter(|row| wanted(row)).collect();
         pick(number, rows.len()).map(|ix| rows[ix].job.clone())
     }
+}
+
+fn drain(since: Timestamp) -> Drain {
+    let (reason, who) = (Arc::from("x"), Arc::from("root"));
+    Drain { by: None, at_deadline: Displace::LetFinish, reason, who, since }
 }
 
 /// A number below `n` for any number; `None` if there is none.

@@ -215,6 +215,7 @@ fn random_streams_meet_every_reason() {
         "gpu_model_missing",
         "gpus_not_free",
         "gpus_not_free_together",
+        "node_drained",
     ];
     assert_eq!(codes.into_iter().collect::<Vec<_>>(), every);
 }

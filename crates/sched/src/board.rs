@@ -11,12 +11,12 @@ use crate::usable::unusable;
 /// All nodes in the order of their names.
 pub(crate) struct Board<'a> {
     pub nodes: Vec<NodeBoard<'a>>,
-    /// Positions of the connected nodes by how many devices are free there, ascending.
+    /// Positions of the nodes that take work by how many devices are free there, ascending.
     by_free: Vec<Vec<usize>>,
     /// One device of each kind that is free somewhere: all of a kind answer a request alike.
     kinds: Vec<&'a Device>,
-    /// The first node that is connected.
-    pub first_connected: Option<usize>,
+    /// The first node that takes work.
+    pub first_open: Option<usize>,
 }
 
 /// One node.
@@ -55,12 +55,12 @@ impl<'a> Board<'a> {
             nodes: Vec::with_capacity(world.nodes().len()),
             by_free: vec![Vec::new()],
             kinds: Vec::new(),
-            first_connected: None,
+            first_open: None,
         };
         for (board_ix, (ix, row)) in world.nodes_by_name().enumerate() {
             let node = board.node(ix, row);
-            if row.node.connected {
-                board.first_connected.get_or_insert(board_ix);
+            if row.node.takes_work() {
+                board.first_open.get_or_insert(board_ix);
                 board.list(node.n_free).push(board_ix);
             }
             board.nodes.push(node);
@@ -102,7 +102,7 @@ impl<'a> Board<'a> {
         &mut self.by_free[n_free]
     }
 
-    /// Positions of connected nodes with so many free devices or more: fewer free ones first, then
+    /// Positions of nodes that take work with so many free devices or more: fewer free ones first, then
     /// by name.
     pub fn with_free(&self, n_least: usize) -> impl Iterator<Item = usize> {
         self.by_free.iter().skip(n_least).flatten().copied()

@@ -3,29 +3,16 @@
 use std::cmp::Reverse;
 
 use gpool_model::plan::Fit;
-use gpool_model::{GpuRequest, NodeName, Reason};
+use gpool_model::{Device, Drain, GpuRequest, NodeName, Reason};
 
 use crate::board::{Board, NodeBoard, Room};
 
 /// Why one task of that fit can't be placed on the board as it is.
 pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
-    let Some(first_connected) = board.first_connected else {
-        let node = board.nodes.first();
-        return Reason::AgentUnreachable {
-            node: node.map_or_else(|| NodeName::new("any"), |node| node.name().clone()),
-        };
-    };
-    let need = fit.gpus.n_devices();
-    if need > 0
-        && let Some(reason) = kind_missing(board, fit)
-    {
-        let mut away = board.nodes.iter().filter(|node| !node.row.node.connected);
-        let has_kind = |node: &&NodeBoard<'_>| most_of_a_kind(node, &fit.gpus) >= need;
-        return match away.find(has_kind) {
-            Some(node) => Reason::AgentUnreachable { node: node.name().clone() },
-            None => reason,
-        };
+    if let Some(reason) = nowhere(board, fit) {
+        return reason;
     }
+    let need = fit.gpus.n_devices();
     let answers = board.answers(&fit.gpus);
     let n_devices = usize::try_from(need).unwrap_or(usize::MAX);
     let most_free = |board_ix: usize| {
@@ -43,7 +30,7 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
     let some_free = || board.with_free(1);
     let total: usize = some_free().map(|ix| board.nodes[ix].n_free_of(&answers, None)).sum();
     let most = some_free().map(|ix| (most_free(ix), Reverse(ix))).max();
-    let none = (0, Reverse(first_connected));
+    let none = (0, Reverse(board.first_open.unwrap_or(0)));
     let (most, Reverse(at)) = most.filter(|(most, _)| *most > 0).unwrap_or(none);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     if count(total) >= need {
@@ -54,28 +41,72 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
     }
 }
 
-/// Set where no connected node has as many devices of one kind, whoever holds them.
-fn kind_missing(board: &Board<'_>, fit: &Fit) -> Option<Reason> {
-    let connected = || board.nodes.iter().filter(|node| node.row.node.connected);
-    let counts = || connected().map(|node| most_of_a_kind(node, &fit.gpus));
+/// Set where no node that takes work has as many devices of one kind, whoever holds them: what
+/// keeps those that have them, or that there are none.
+fn nowhere(board: &Board<'_>, fit: &Fit) -> Option<Reason> {
     let need = fit.gpus.n_devices();
-    if counts().any(|count| count >= need) {
+    let open = |node: &&NodeBoard<'_>| node.row.node.takes_work();
+    if board.nodes.iter().filter(open).any(|node| most_undrained(node, &fit.gpus) >= need) {
         return None;
     }
-    let most = counts().max().unwrap_or(0);
-    if let (0, Some(need)) = (most, fit.gpus.least_memory) {
-        let devices = connected().flat_map(|node| &node.row.node.devices);
-        let largest = devices.map(|device| device.memory).max().unwrap_or_default();
-        return Some(Reason::GpuMemoryTooSmall { need, largest });
+    let has_kind = |node: &&NodeBoard<'_>| most_of_a_kind(node, &fit.gpus) >= need;
+    let (here, away): (Vec<_>, Vec<_>) =
+        board.nodes.iter().partition(|node| node.row.node.connected);
+    if let Some(node) = here.iter().find(|node| has_kind(node)) {
+        return drained(node, &fit.gpus);
     }
-    Some(Reason::GpuModelMissing { asked: fit.gpus.clone(), most })
+    // Where nobody answers, nothing is known of what there is.
+    let away = away.iter().find(|node| here.is_empty() || has_kind(node));
+    match away {
+        Some(node) => Some(Reason::AgentUnreachable { node: node.name().clone() }),
+        None if here.is_empty() => Some(Reason::AgentUnreachable { node: NodeName::new("any") }),
+        None => Some(kind_missing(&here, fit)),
+    }
+}
+
+/// What drains a node that would have enough.
+fn drained(node: &NodeBoard<'_>, gpus: &GpuRequest) -> Option<Reason> {
+    let name = || node.name().clone();
+    let row = &node.row.node;
+    if let Some(Drain { by, reason, .. }) = &row.drain {
+        let reason = reason.clone();
+        return Some(Reason::NodeDrained { node: name(), index: None, by: *by, reason });
+    }
+    let mut devices = row.devices.iter().filter(|device| gpus.rank_of(device).is_some());
+    devices.find_map(|device| {
+        let Drain { by, reason, .. } = row.device_drains.get(&device.uuid)?;
+        let (index, reason) = (Some(device.index), reason.clone());
+        Some(Reason::NodeDrained { node: name(), index, by: *by, reason })
+    })
+}
+
+/// That no node that answers has as many devices of one kind.
+fn kind_missing(here: &[&NodeBoard<'_>], fit: &Fit) -> Reason {
+    let counts = here.iter().map(|node| most_of_a_kind(node, &fit.gpus));
+    let most = counts.max().unwrap_or(0);
+    if let (0, Some(need)) = (most, fit.gpus.least_memory) {
+        let devices = here.iter().flat_map(|node| &node.row.node.devices);
+        let largest = devices.map(|device| device.memory).max().unwrap_or_default();
+        return Reason::GpuMemoryTooSmall { need, largest };
+    }
+    Reason::GpuModelMissing { asked: fit.gpus.clone(), most }
 }
 
 /// How many devices a node has, whoever holds them, for the model of the request of which it has
 /// most: a task's devices all answer to one model of its request.
 pub(crate) fn most_of_a_kind(node: &NodeBoard<'_>, gpus: &GpuRequest) -> u32 {
+    most_that(node, gpus, |_| true)
+}
+
+/// The same of devices that nobody drains.
+fn most_undrained(node: &NodeBoard<'_>, gpus: &GpuRequest) -> u32 {
+    most_that(node, gpus, |device| node.row.node.drain_of(&device.uuid).is_none())
+}
+
+fn most_that(node: &NodeBoard<'_>, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> u32 {
     let mut counts = vec![0; gpus.models.len().max(1)];
-    for rank in node.row.node.devices.iter().filter_map(|device| gpus.rank_of(device)) {
+    let devices = node.row.node.devices.iter().filter(|device| test(device));
+    for rank in devices.filter_map(|device| gpus.rank_of(device)) {
         counts[rank] += 1;
     }
     counts.into_iter().max().unwrap_or(0)

@@ -71,6 +71,9 @@ fn check_placement(
     if !node.node.connected {
         found.push(Violation::NotConnected { job, node: placement.node.clone() });
     }
+    if node.node.drain.is_some() {
+        found.push(Violation::NodeDrained { job, node: placement.node.clone() });
+    }
     check_devices(spec, task, placement, node, found);
     add(&mut node.booked, &spec.resources());
     add(&mut node.kept, &spec.resources());

@@ -89,6 +89,23 @@ impl Moment<'_> {
                 });
                 nobody_answers || has_kind
             }
+            Reason::NodeDrained { node, index, by, reason } => {
+                let nobody_else = connected.all(|node| !self.has_undrained(node));
+                let is_so = self.before.nodes.get(node).is_some_and(|node| {
+                    let drain = match index {
+                        None => node.node.drain.as_ref(),
+                        Some(index) => {
+                            let mut devices = node.node.devices.iter();
+                            let device = devices.find(|device| device.index == *index);
+                            device.and_then(|it| node.node.device_drains.get(&it.uuid))
+                        }
+                    };
+                    drain.is_some_and(|drain| drain.by == *by && drain.reason == *reason)
+                        && node.node.connected
+                        && asked <= node.most_of_a_kind(&self.fit.gpus, |_| true)
+                });
+                nobody_else && is_so
+            }
             // What is said of single jobs, or beside the decisive reason, is no reason of a shape.
             Reason::AheadInOrder { .. }
             | Reason::WaitsForJob { .. }
@@ -98,9 +115,17 @@ impl Moment<'_> {
             | Reason::GpuUnhealthy { .. }
             | Reason::GpuNotAllowed { .. }
             | Reason::ReservedForOther { .. }
-            | Reason::MaintenanceSoon { .. }
-            | Reason::NodeDrained { .. } => false,
+            | Reason::MaintenanceSoon { .. } => false,
         }
+    }
+
+    /// Whether a node has as many devices of one kind that nobody drains, whoever holds them.
+    fn has_undrained(&self, tally: &NodeTally<'_>) -> bool {
+        let node = tally.node;
+        let most = tally.most_of_a_kind(&self.fit.gpus, |device| {
+            !node.device_drains.contains_key(&device.uuid)
+        });
+        node.drain.is_none() && self.fit.gpus.n_devices() <= most
     }
 
     /// Whether something holds of a connected node before and after the plan.

@@ -129,6 +129,7 @@ impl NodeTally<'_> {
     pub fn has_room(&self, fit: &Fit) -> bool {
         let need = fit.gpus.n_devices();
         self.node.connected
+            && self.node.drain.is_none()
             && fit.cpus.get() <= self.free(&ResourceKind::Cpu)
             && fit.memory.get() <= self.free(&ResourceKind::Memory)
             && 1 <= self.free(&ResourceKind::Tasks)

@@ -101,6 +101,14 @@ pub enum Violation {
         /// Which node.
         node: NodeName,
     },
+    /// A task goes to a node that is being drained.
+    #[error("job {job} goes to node {node}, which is being drained")]
+    NodeDrained {
+        /// Which job.
+        job: JobId,
+        /// Which node.
+        node: NodeName,
+    },
     /// A task gets a device that its node does not have.
     #[error("job {job} gets device {device}, which node {node} does not have")]
     NoSuchDevice {

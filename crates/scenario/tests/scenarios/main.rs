@@ -2,6 +2,7 @@
 //! user would ask or expect.
 
 mod devices;
+mod drained;
 mod nodes;
 mod order;
 mod reading;

@@ -1,0 +1,175 @@
+//! Reads the lines of scenarios that tell of nodes and their devices.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+use gpool_model::device::Mig;
+use gpool_model::node::NodeFacts;
+use gpool_model::{
+    Bytes, Device, DeviceHealth, DeviceProcess, DeviceUuid, Link, Node, NodeName, PoolName,
+    Resources, parse,
+};
+
+use crate::parse::{Reader, end};
+use crate::situation::Situation;
+use crate::words::{ScenarioError, Words};
+
+impl Reader {
+    pub fn node(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let name = words.need("the name of the node")?;
+        if name.contains(['[', ']']) {
+            return Err(words.error("brackets stand around devices".to_owned()));
+        }
+        if self.situation.nodes.iter().any(|node| node.name.as_str() == name) {
+            return Err(words.error(format!("node {name} stands here twice")));
+        }
+        let mut node = Node {
+            name: NodeName::new(name),
+            pool: PoolName::new("default"),
+            capacity: Resources::none(),
+            devices: Vec::new(),
+            allowed: None,
+            drain: None,
+            device_drains: BTreeMap::new(),
+            boot_id: format!("boot-of-{name}"),
+            settled_boot_id: format!("boot-of-{name}"),
+            connected: true,
+            facts: NodeFacts::default(),
+        };
+        let (mut cpus, mut memory, mut tasks) =
+            (Situation::CPUS, Situation::MEMORY, Situation::TASKS);
+        while let Some(word) = words.next() {
+            match word {
+                "cpus" => cpus = words.parse("a number of cores", parse::cpus)?,
+                "mem" => memory = words.parse("an amount of memory", parse::bytes)?,
+                "tasks" => tasks = words.parse("a number of tasks", u32::from_str)?,
+                "unreachable" => node.connected = false,
+                "+" if !node.devices.is_empty() => {
+                    let count = words.parse("a number of devices", u32::from_str)?;
+                    devices(&mut node, count, words)?;
+                }
+                count if node.devices.is_empty() && count.parse::<u32>().is_ok() => {
+                    devices(&mut node, count.parse().unwrap_or(0), words)?;
+                }
+                word => {
+                    let known = "devices (2 x h100-80g), cpus, mem, tasks or unreachable";
+                    return Err(words.unknown(word, known));
+                }
+            }
+        }
+        node.capacity = Resources::none().with_cpus(cpus).with_memory(memory).with_tasks(tasks);
+        self.situation.nodes.push(node);
+        Ok(())
+    }
+
+    pub fn gpu(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let now = self.situation.now;
+        let (node, positions) = self.devices_of(words)?;
+        let state = words.need("what the devices are")?;
+        let by = if state == "unmanaged" && words.take("by") {
+            Some(words.need("a user")?.to_owned())
+        } else {
+            None
+        };
+        let node = &mut self.situation.nodes[node];
+        for position in positions {
+            let device = &mut node.devices[position];
+            match state {
+                "unmanaged" => device.unmanaged.push(DeviceProcess {
+                    pid: 4711,
+                    user: by.clone(),
+                    name: None,
+                    memory: None,
+                    seen_since: now,
+                }),
+                "unhealthy" => {
+                    device.health = DeviceHealth::Unhealthy { why: "Xid 79".to_owned() };
+                }
+                "lost" => device.health = DeviceHealth::Lost,
+                "unknown" => {
+                    device.health = DeviceHealth::Unknown { why: "no answer".to_owned() };
+                }
+                "mig" => device.mig = Some(Mig { enabled: true, instances: Vec::new() }),
+                "forbidden" => {
+                    let all = || node.devices.iter().map(|device| device.uuid.clone()).collect();
+                    let mut allowed: BTreeSet<DeviceUuid> = node.allowed.take().unwrap_or_else(all);
+                    allowed.remove(&node.devices[position].uuid);
+                    node.allowed = Some(allowed);
+                }
+                word => {
+                    let known = "unmanaged, unhealthy, lost, unknown, forbidden or mig";
+                    return Err(words.unknown(word, known));
+                }
+            }
+        }
+        end(words)
+    }
+
+    pub fn link(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let (node, positions) = self.devices_of(words)?;
+        let link = match words.need("a kind of link")? {
+            "nvlink" => Link::NvLink(words.parse("a number of links", u32::from_str)?),
+            "switch" => Link::Switch,
+            "bridge" => Link::HostBridge,
+            "numa" => Link::Numa,
+            word => return Err(words.unknown(word, "nvlink, switch, bridge or numa")),
+        };
+        let devices = &mut self.situation.nodes[node].devices;
+        for one in &positions {
+            for other in positions.iter().filter(|other| *other != one) {
+                let uuid = devices[*other].uuid.clone();
+                devices[*one].links.insert(uuid, link);
+            }
+        }
+        end(words)
+    }
+}
+
+/// `2 x h100-80g` after its count, with `@70G` behind the model if that is its memory.
+fn devices(node: &mut Node, count: u32, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+    if !words.take("x") {
+        words.need("x and a model")?;
+        return Err(words.error("expected x and a model: 2 x h100-80g".to_owned()));
+    }
+    let word = words.need("a model")?;
+    let (model, memory) = match word.split_once('@') {
+        Some((model, memory)) => {
+            let memory = parse::bytes(memory).map_err(|error| words.error(error.to_string()))?;
+            (model, memory)
+        }
+        None => (word, memory_of(word)),
+    };
+    if model.is_empty() {
+        return Err(words.error("expected a model before its memory".to_owned()));
+    }
+    let n_devices = node.devices.len().saturating_add(usize::try_from(count).unwrap_or(usize::MAX));
+    if n_devices > Situation::DEVICES_MAX {
+        return Err(words.error(format!("a node has at most {} devices", Situation::DEVICES_MAX)));
+    }
+    for _ in 0..count {
+        let position = node.devices.len();
+        node.devices.push(Device {
+            index: u32::try_from(position).unwrap_or(u32::MAX),
+            uuid: DeviceUuid::new(format!("GPU-{}-{position}", node.name)),
+            model: model.to_owned(),
+            memory,
+            pci_bus: String::new(),
+            minor: None,
+            numa: None,
+            links: BTreeMap::new(),
+            mig: None,
+            health: DeviceHealth::Healthy,
+            unmanaged: Vec::new(),
+            strays: Vec::new(),
+        });
+    }
+    Ok(())
+}
+
+/// The memory that a model's name says: 80 GiB for `h100-80g`, and for a name that says nothing.
+pub(crate) fn memory_of(model: &str) -> Bytes {
+    let last = model.rsplit('-').next().unwrap_or(model);
+    let digits = last.trim_end_matches(['g', 'G', 'b', 'B']);
+    let gib = if digits.len() == last.len() { None } else { digits.parse::<u32>().ok() };
+    Bytes::from_gib(gib.unwrap_or(80))
+}

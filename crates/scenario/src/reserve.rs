@@ -1,0 +1,196 @@
+//! The lines of scenarios that tell of reservations and drains, read and written.
+
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use gpool_model::{
+    Displace, Drain, Node, ProjectName, Reservation, ReservationName, Reserved, Timestamp, Whom,
+    Window, parse,
+};
+
+use crate::parse::{Reader, before, end, owner};
+use crate::print::span;
+use crate::situation::Situation;
+use crate::words::{ScenarioError, Words};
+
+impl Reader {
+    /// `reserve r1  lab1[0,1] lab2  for project nlp  in 2h  long 4h  every 7d`.
+    pub fn reserve(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let name = ReservationName::new(words.need("the name of the reservation")?);
+        if self.situation.reservations.iter().any(|it| it.name == name) {
+            return Err(words.error(format!("reservation {name} stands here twice")));
+        }
+        let mut what = Reserved::default();
+        while !words.take("for") {
+            let (node, positions) = self.devices_of(words)?;
+            let node = &self.situation.nodes[node];
+            if positions.is_empty() {
+                what.nodes.insert(node.name.clone());
+                continue;
+            }
+            let uuids = positions.iter().map(|position| node.devices[*position].uuid.clone());
+            what.devices.entry(node.name.clone()).or_default().extend(uuids);
+        }
+        let whom = self.whom(words)?;
+        let now = self.situation.now;
+        let (mut from, mut length, mut every) = (now, None, None);
+        let mut at_begin = Displace::LetFinish;
+        while let Some(word) = words.next() {
+            let mut length_of = || words.parse("a length of time", parse::span);
+            match word {
+                "begun" => from = before(now, length_of()?),
+                "in" => from = now.after(length_of()?),
+                "long" => length = Some(length_of()?),
+                "every" => every = Some(length_of()?),
+                "requeue" => at_begin = Displace::Requeue,
+                "cancel" => at_begin = Displace::Cancel,
+                word => {
+                    return Err(words.unknown(word, "begun, in, long, every, requeue or cancel"));
+                }
+            }
+        }
+        self.situation.reservations.push(Reservation {
+            name,
+            whom,
+            what,
+            window: Window { from, until: length.map(|length| from.after(length)) },
+            every,
+            at_begin,
+            reason: Arc::from(""),
+            made_by: Arc::from("root"),
+            made_at: now,
+        });
+        Ok(())
+    }
+
+    fn whom(&self, words: &mut Words<'_>) -> Result<Whom, ScenarioError> {
+        Ok(match words.need("whom it is for")? {
+            "nobody" => Whom::Nobody,
+            "uid" => {
+                let uid = words.parse("a user id", u32::from_str)?;
+                Whom::User { uid, name: owner(uid).user }
+            }
+            "project" => Whom::Project { name: ProjectName::new(words.need("a project")?) },
+            "job" => {
+                let name = words.need("the name of a job")?;
+                let id = self.ids.get(name);
+                let id = id.ok_or_else(|| words.error(format!("no job {name} stands above")))?;
+                Whom::Job { id: *id }
+            }
+            word => return Err(words.unknown(word, "nobody, uid, project or job")),
+        })
+    }
+
+    /// `drain lab1  by 2h  requeue`, or `drain lab1[0,1]`.
+    pub fn drain(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let now = self.situation.now;
+        let (node, positions) = self.devices_of(words)?;
+        let (mut by, mut at_deadline) = (None, Displace::LetFinish);
+        while let Some(word) = words.peek() {
+            match word {
+                "by" => {
+                    words.next();
+                    by = Some(now.after(words.parse("a length of time", parse::span)?));
+                }
+                "requeue" => at_deadline = Displace::Requeue,
+                "cancel" => at_deadline = Displace::Cancel,
+                _ => break,
+            }
+            if word != "by" {
+                words.next();
+            }
+        }
+        end(words)?;
+        let drain =
+            Drain { by, at_deadline, reason: Arc::from("x"), who: Arc::from("root"), since: now };
+        let node = &mut self.situation.nodes[node];
+        if positions.is_empty() {
+            node.drain = Some(drain);
+            return Ok(());
+        }
+        for position in positions {
+            node.device_drains.insert(node.devices[position].uuid.clone(), drain.clone());
+        }
+        Ok(())
+    }
+}
+
+/// The drains of a node, a line each.
+pub(crate) fn drains(f: &mut fmt::Formatter<'_>, now: Timestamp, node: &Node) -> fmt::Result {
+    let mut line = |at: String, drain: &Drain| {
+        write!(f, "drain {at}")?;
+        if let Some(by) = drain.by {
+            write!(f, "  by {}", span(by.since(now)))?;
+        }
+        f.write_str(displace(drain.at_deadline))?;
+        writeln!(f)
+    };
+    if let Some(drain) = &node.drain {
+        line(node.name.to_string(), drain)?;
+    }
+    for (position, device) in node.devices.iter().enumerate() {
+        if let Some(drain) = node.device_drains.get(&device.uuid) {
+            line(format!("{}[{position}]", node.name), drain)?;
+        }
+    }
+    Ok(())
+}
+
+fn displace(choice: Displace) -> &'static str {
+    match choice {
+        Displace::LetFinish => "",
+        Displace::Requeue => "  requeue",
+        Displace::Cancel => "  cancel",
+    }
+}
+
+/// The line of a reservation; nothing for one that keeps nothing which is there.
+pub(crate) fn reservation(
+    f: &mut fmt::Formatter<'_>,
+    situation: &Situation,
+    it: &Reservation,
+) -> fmt::Result {
+    let mut places = String::new();
+    for node in &situation.nodes {
+        if it.what.has_node(&node.name) {
+            // Writing to a string can't fail.
+            let _ = write!(places, " {}", node.name);
+        }
+        if let Some(here) = it.what.devices.get(&node.name) {
+            let devices = node.devices.iter().enumerate();
+            let kept = devices.filter(|(_, device)| here.contains(&device.uuid));
+            let positions: Vec<String> = kept.map(|(position, _)| position.to_string()).collect();
+            if !positions.is_empty() {
+                let _ = write!(places, " {}[{}]", node.name, positions.join(","));
+            }
+        }
+    }
+    let whom = match &it.whom {
+        Whom::Nobody => "nobody".to_owned(),
+        Whom::User { uid, .. } => format!("uid {uid}"),
+        Whom::Project { name } => format!("project {name}"),
+        Whom::Job { id } if situation.jobs.iter().any(|(spec, _)| spec.id == *id) => {
+            format!("job j{}", id.number)
+        }
+        Whom::Job { .. } => return Ok(()),
+    };
+    if places.is_empty() {
+        return Ok(());
+    }
+    write!(f, "reserve {} {places}  for {whom}", it.name)?;
+    let (from, now) = (it.window.from, situation.now);
+    if from > now {
+        write!(f, "  in {}", span(from.since(now)))?;
+    } else if from < now {
+        write!(f, "  begun {}", span(now.since(from)))?;
+    }
+    let lengths = [("long", it.window.length()), ("every", it.every)];
+    for (word, length) in lengths {
+        if let Some(length) = length {
+            write!(f, "  {word} {}", span(length))?;
+        }
+    }
+    f.write_str(displace(it.at_begin))?;
+    writeln!(f)
+}
