@@ -77,7 +77,7 @@ impl Control {
                 _ => {}
             }
             job.version = job.version.next();
-            job.phase = Phase::Held { by, since: self.now };
+            job.phase = Phase::Held { by, since: self.now, missing: None };
             self.put_job(job);
         }
         Ok(self.states(jobs))

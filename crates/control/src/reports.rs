@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
-use gpool_model::job::{EndCause, ExitStatus, StopCause, Usage};
+use gpool_model::job::{EndCause, ExitStatus, Holder, StopCause, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Generation, JobEnd, Millis, NodeName, Outcome, Phase, TaskId,
-    Timestamp,
+    Allocation, AllocationState, Generation, JobEnd, Millis, Missing, NodeName, Outcome, Phase,
+    TaskId, Timestamp,
 };
 
 use crate::control::Control;
@@ -211,6 +211,9 @@ impl Control {
 
     fn task_ended(&mut self, task: TaskId, end: &TaskEnd) {
         let job = self.job(task.job);
+        if let Some(EndCause::PathMissing { path }) = &end.cause {
+            return self.path_missing(task, path.clone(), end);
+        }
         let (outcome, cause) = judge(end, &job.phase);
         let started_at = match &job.phase {
             Phase::Running { started_at, .. } => Some(*started_at),
@@ -227,6 +230,24 @@ impl Control {
             allocations: job.phase.allocations().to_vec(),
         };
         self.end(task.job, end);
+    }
+
+    /// Something that the job needs is not there, and its program was not started: it is held until
+    /// somebody has put it there. The attempt was claimed, so the next one has another number.
+    fn path_missing(&mut self, task: TaskId, path: String, end: &TaskEnd) {
+        let mut job = self.job(task.job);
+        let node = job.phase.allocations().first().map(|allocation| allocation.node.clone());
+        match (&job.phase, node) {
+            (Phase::Starting { .. }, Some(node)) => {
+                job.attempt = job.attempt.next();
+                job.generation = job.generation.next();
+                let missing = Some(Missing { node, path });
+                job.phase = Phase::Held { by: Holder::User, since: self.now, missing };
+                self.put_job(job);
+            }
+            // It was told to end before.
+            _ => self.task_ended(task, &TaskEnd { cause: None, stopped: true, ..end.clone() }),
+        }
     }
 
     /// The devices were taken by somebody else in the meantime: the job goes back to its place in
@@ -261,7 +282,9 @@ fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>) {
         let outcome = match cause {
             EndCause::TimeLimit => Some(Outcome::TimedOut),
             EndCause::Rebooted | EndCause::ShepherdLost | EndCause::Vanished => Some(Outcome::Lost),
-            EndCause::LaunchFailed { .. } | EndCause::Oom => Some(Outcome::Failed),
+            EndCause::LaunchFailed { .. } | EndCause::Oom | EndCause::PathMissing { .. } => {
+                Some(Outcome::Failed)
+            }
             EndCause::Cancelled { .. } | EndCause::DependencyFailed { .. } => None,
         };
         if let Some(outcome) = outcome {

@@ -9,8 +9,8 @@ use gpool_model::job::Holder;
 use gpool_model::plan::Fit;
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
-    Attempt, Caller, Generation, Job, JobId, JobNumber, JobSpec, Millis, NewJob, Outcome, Phase,
-    Reason, Refusal, Reply, Version,
+    Attempt, Caller, Dependency, DependencyKind, Generation, Job, JobId, JobNumber, JobSpec,
+    Millis, NewJob, Outcome, Phase, Reason, Refusal, Reply, Version,
 };
 use gpool_world::Snapshot;
 
@@ -107,12 +107,14 @@ impl Control {
         Ok(())
     }
 
-    fn take_job(&mut self, caller: &Caller, number: JobNumber, new: NewJob) {
+    fn take_job(&mut self, caller: &Caller, number: JobNumber, mut new: NewJob) {
         let id = JobId { number, element: None };
+        let setup = new.after_setup.then(|| JobId::single(number.0 - 1));
+        new.after.extend(setup.map(|job| Dependency { job, kind: DependencyKind::Ok }));
         let waits = new.after.iter().any(|after| self.world.job(after.job).is_some());
         let since = self.now;
         let phase = match (new.hold, waits) {
-            (true, _) => Phase::Held { by: Holder::User, since },
+            (true, _) => Phase::Held { by: Holder::User, since, missing: None },
             (false, true) => Phase::Waiting { since },
             (false, false) => Phase::Pending { since },
         };
@@ -138,6 +140,9 @@ impl Control {
             stdin: new.stdin,
             stdout: new.stdout,
             stderr: new.stderr,
+            pty: new.pty,
+            activate: new.activate,
+            setup,
             gpus: new.gpus,
             gpus_written: new.gpus_written,
             cpus: new.cpus,
@@ -165,12 +170,17 @@ impl Control {
         self.world.advance(self.now);
         let snapshot = Snapshot { world: &self.world, now: self.now };
         let mut by_fit = BTreeMap::new();
-        let forecasts = jobs.iter().map(|job| {
+        let first = self.world.cluster().last_job.next().0;
+        let forecasts = (first..).zip(jobs).map(|(number, job)| {
             let mut reasons: Vec<Reason> = Vec::new();
             if job.hold {
                 reasons.push(Reason::HeldByUser { since: self.now });
             }
             let unmet = job.after.iter().filter(|after| self.world.job(after.job).is_some());
+            reasons.extend(job.after_setup.then(|| Reason::WaitsForJob {
+                job: JobId::single(number - 1),
+                kind: DependencyKind::Ok,
+            }));
             reasons.extend(
                 unmet.map(|after| Reason::WaitsForJob { job: after.job, kind: after.kind }),
             );

@@ -8,6 +8,7 @@ use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, JobNumber, NodeName, ProjectName};
 use crate::job::{BlobId, Dependency, JobState, Outcome, Owner};
+use crate::launch::{Activation, WindowSize};
 use crate::plan::Placement;
 use crate::reason::Reason;
 use crate::unit::{Bytes, MilliCpu, Millis};
@@ -112,6 +113,13 @@ pub struct NewJob {
     pub stdout: Option<String>,
     /// See [`crate::job::JobSpec::stderr`].
     pub stderr: Option<String>,
+    /// See [`crate::job::JobSpec::pty`].
+    pub pty: Option<WindowSize>,
+    /// See [`crate::job::JobSpec::activate`].
+    pub activate: Vec<Activation>,
+    /// Whether the job before it in the same command prepares it: it waits until that one has
+    /// succeeded.
+    pub after_setup: bool,
     /// See [`crate::job::JobSpec::gpus`].
     pub gpus: GpuRequest,
     /// See [`crate::job::JobSpec::gpus_written`].

@@ -9,6 +9,7 @@ use crate::allocation::Allocation;
 use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, ProjectName, Version};
+use crate::launch::{Activation, Missing, WindowSize};
 use crate::resource::Resources;
 use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
 
@@ -58,6 +59,15 @@ pub struct JobSpec {
     /// A file for its errors instead of gpool's own; relative to `directory`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
+    /// Runs it on a terminal of its own, at first of this size, and not on pipes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pty: Option<WindowSize>,
+    /// Software that is made active before its program starts, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub activate: Vec<Activation>,
+    /// The job that was submitted with it to prepare it; one of [`JobSpec::after`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<JobId>,
     /// GPUs of each task.
     pub gpus: GpuRequest,
     /// The GPU request as the user wrote it.
@@ -163,6 +173,9 @@ pub enum Phase {
         by: Holder,
         /// Since when.
         since: Timestamp,
+        /// What was missing when it should have started, if that is why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        missing: Option<Missing>,
     },
     /// Waits for other jobs.
     Waiting {
@@ -406,6 +419,11 @@ pub enum EndCause {
     LaunchFailed {
         /// What failed, for people.
         why: String,
+    },
+    /// A path that it needs was not there. A job that was to start is held for it.
+    PathMissing {
+        /// Which.
+        path: String,
     },
     /// A job that it waited for ended otherwise than was asked.
     DependencyFailed {

@@ -16,6 +16,7 @@ pub mod event;
 pub mod gpu;
 pub mod id;
 pub mod job;
+pub mod launch;
 pub mod node;
 pub mod parse;
 pub mod plan;
@@ -40,6 +41,7 @@ pub use id::{
     ProjectName, RequestId, ReservationName, Revision, Round, Seq, TaskId, Term, Version,
 };
 pub use job::{Dependency, DependencyKind, Job, JobEnd, JobSpec, Outcome, Owner, Phase};
+pub use launch::{Activation, Missing, WindowSize};
 pub use node::{Drain, Node};
 pub use parse::ParseError;
 pub use plan::{Decision, Placement, Plan, Shape, Wait};

@@ -79,6 +79,15 @@ pub enum Reason {
         /// Since when.
         since: Timestamp,
     },
+    /// It is held because a path that it needs was not there when it should have started.
+    PathOrImageMissing {
+        /// Since when.
+        since: Timestamp,
+        /// Where it was looked for.
+        node: NodeName,
+        /// What.
+        path: String,
+    },
     /// A device that it could use is used by a process that gpool did not start.
     UnmanagedProcess {
         /// On which node.
@@ -173,6 +182,7 @@ impl Reason {
             Self::WaitsForJob { .. } => "waits_for_job",
             Self::HeldByUser { .. } => "held_by_user",
             Self::HeldByAdmin { .. } => "held_by_admin",
+            Self::PathOrImageMissing { .. } => "path_or_image_missing",
             Self::UnmanagedProcess { .. } => "unmanaged_process",
             Self::GpuUnhealthy { .. } => "gpu_unhealthy",
             Self::GpuNotAllowed { .. } => "gpu_not_allowed",

@@ -174,7 +174,7 @@ impl Reader {
         let phase = match state {
             "pending" => Phase::Pending { since },
             "waiting" => Phase::Waiting { since },
-            "held" => Phase::Held { by, since },
+            "held" => Phase::Held { by, since, missing: None },
             "starting" => Phase::Starting { allocations, since },
             "running" => Phase::Running { allocations, started_at: since },
             "stopping" => Phase::Stopping {

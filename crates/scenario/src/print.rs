@@ -159,7 +159,7 @@ fn job(
         write!(f, " {}", place(situation, allocation))?;
     }
     let since = match &job.phase {
-        Phase::Held { by, since } => {
+        Phase::Held { by, since, .. } => {
             f.write_str(match by {
                 Holder::User => "",
                 Holder::Admin => " by admin",

@@ -19,6 +19,7 @@ pub fn reason_text(reason: &Reason) -> String {
         Reason::AheadInOrder { job, n_ahead } => format!("{n_ahead} ahead, last job {job}"),
         Reason::WaitsForJob { job, .. } => format!("job {job}"),
         Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } => String::new(),
+        Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),
         Reason::UnmanagedProcess { node, index, pid, user, .. } => {
             let user = user.as_deref().unwrap_or("unknown");
             format!("{node}[{index}] pid {pid} of {user}")

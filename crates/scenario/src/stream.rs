@@ -275,7 +275,7 @@ impl Cluster {
             ..bare_spec(id, &format!("j{}", id.number), &seed.gpus, submitted_at)
         };
         let phase = match (seed.is_held, spec.after.is_empty()) {
-            (true, _) => Phase::Held { by: Holder::User, since: self.now },
+            (true, _) => Phase::Held { by: Holder::User, since: self.now, missing: None },
             (false, true) => Phase::Pending { since: self.now },
             (false, false) => Phase::Waiting { since: self.now },
         };
@@ -348,7 +348,7 @@ impl Cluster {
             |row: &JobRow| matches!(row.job.phase, Phase::Pending { .. } | Phase::Waiting { .. });
         let Some(mut job) = self.pick(number, may_start) else { return };
         self.add_wait(&mut job);
-        job.phase = Phase::Held { by: Holder::User, since: self.now };
+        job.phase = Phase::Held { by: Holder::User, since: self.now, missing: None };
         self.world.put_job(job);
     }
 

@@ -34,8 +34,14 @@ impl<'a> Explainer<'a> {
     /// jobs that do not wait.
     pub fn briefly(&mut self, row: &JobRow) -> Vec<Reason> {
         match &row.job.phase {
-            Phase::Held { by: Holder::User, since } => vec![Reason::HeldByUser { since: *since }],
-            Phase::Held { by: Holder::Admin, since } => {
+            Phase::Held { since, missing: Some(missing), .. } => {
+                let (node, path) = (missing.node.clone(), missing.path.clone());
+                vec![Reason::PathOrImageMissing { since: *since, node, path }]
+            }
+            Phase::Held { by: Holder::User, since, .. } => {
+                vec![Reason::HeldByUser { since: *since }]
+            }
+            Phase::Held { by: Holder::Admin, since, .. } => {
                 vec![Reason::HeldByAdmin { since: *since }]
             }
             Phase::Waiting { .. } => {

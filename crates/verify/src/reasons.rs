@@ -111,6 +111,7 @@ impl Moment<'_> {
             | Reason::WaitsForJob { .. }
             | Reason::HeldByUser { .. }
             | Reason::HeldByAdmin { .. }
+            | Reason::PathOrImageMissing { .. }
             | Reason::UnmanagedProcess { .. }
             | Reason::GpuUnhealthy { .. }
             | Reason::GpuNotAllowed { .. }

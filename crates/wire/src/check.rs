@@ -16,16 +16,17 @@ use gpool_model::{Refusal, parse};
 use crate::amount::Written;
 use crate::create::{JobCreate, ScriptText};
 use crate::json::repeated;
+use crate::launch;
 
 /// Characters of a name.
-const NAME_MAX: usize = 128;
+pub(crate) const NAME_MAX: usize = 128;
 /// Characters of a note.
 const NOTE_MAX: usize = 4096;
 /// Bytes of a path, as the kernel counts them.
 const PATH_MAX: usize = 4095;
 /// Bytes of one argument, or of one `NAME=VALUE`, ending zero included.
 /// Source: `MAX_ARG_STRLEN` in Linux's `include/uapi/linux/binfmts.h`.
-const ARGUMENT_MAX: usize = 128 * 1024;
+pub(crate) const ARGUMENT_MAX: usize = 128 * 1024;
 /// Jobs that one may wait for.
 const AFTER_MAX: usize = 1000;
 /// Ten years.
@@ -39,6 +40,8 @@ const PRIORITY_MAX: i32 = 1000;
 pub struct CheckedJob {
     // Invariant: its blobs are empty until `into_new_job` names them.
     job: NewJob,
+    /// What prepares it, as a job of its own.
+    setup: Option<Box<NewJob>>,
     /// A script to store.
     pub script: Option<Script>,
     /// Environment to store, by name.
@@ -61,6 +64,20 @@ impl CheckedJob {
     #[must_use]
     pub fn into_new_job(self, context: BlobId, script: Option<BlobId>) -> NewJob {
         NewJob { context, script, ..self.job }
+    }
+
+    /// The same, after the job that prepares it if there is one.
+    #[must_use]
+    pub fn into_new_jobs(mut self, context: BlobId, script: Option<BlobId>) -> Vec<NewJob> {
+        let setup = self.setup.take();
+        let setup = setup.map(|setup| NewJob { context: context.clone(), ..*setup });
+        setup.into_iter().chain([self.into_new_job(context, script)]).collect()
+    }
+
+    /// Whether another job prepares it.
+    #[must_use]
+    pub fn has_setup(&self) -> bool {
+        self.setup.is_some()
     }
 }
 
@@ -122,6 +139,9 @@ impl JobCreate {
             stdin: self.stdin.clone(),
             stdout: self.stdout.clone(),
             stderr: self.stderr.clone(),
+            pty: self.pty.map(launch::checked_window).transpose()?,
+            activate: launch::checked(&self.activate)?,
+            after_setup: self.setup.is_some(),
             gpus,
             gpus_written: Arc::from(written),
             cpus: self.cpus.as_ref().map(cpus).transpose()?.filter(|cpus| !cpus.is_zero()),
@@ -135,8 +155,10 @@ impl JobCreate {
             allow_unsatisfiable: self.allow_unsatisfiable,
             compat: crate::compat::checked(&self.compat)?,
         };
+        let setup = self.setup.as_ref().map(|setup| launch::setup_of(&job, setup)).transpose()?;
+        let setup = setup.map(Box::new);
         let umask = self.umask.map(checked_umask).transpose()?;
-        Ok(CheckedJob { job, script, environment: self.environment_entries()?, umask })
+        Ok(CheckedJob { job, setup, script, environment: self.environment_entries()?, umask })
     }
 
     /// The environment by name, as bytes.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
+use crate::launch::{Activate, Setup, Window};
 
 /// A job as it is asked for. One of `command` and `script` is needed; the rest may be absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
@@ -63,6 +64,15 @@ pub struct JobCreate {
     /// A file for its errors instead of gpool's own; relative to `directory`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
+    /// Run it on a terminal of its own, at first of that size, to which one can attach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pty: Option<Window>,
+    /// Software that is made active before its program starts, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub activate: Vec<Activate>,
+    /// What prepares it before it waits for GPUs. Not in a bulk submission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Setup>,
     /// Jobs that must have ended before: `"17"` or `"ok:17"` (succeeded), `"fail:17"`,
     /// `"end:17"`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -136,6 +146,11 @@ impl JobCreate {
         fill(&mut self.stdin, &defaults.stdin);
         fill(&mut self.stdout, &defaults.stdout);
         fill(&mut self.stderr, &defaults.stderr);
+        fill(&mut self.pty, &defaults.pty);
+        fill(&mut self.setup, &defaults.setup);
+        if self.activate.is_empty() {
+            self.activate.clone_from(&defaults.activate);
+        }
         fill(&mut self.note, &defaults.note);
         fill(&mut self.umask, &defaults.umask);
         if self.after.is_empty() {

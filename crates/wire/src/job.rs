@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::eta::Eta;
+use crate::launch::Activate;
 use crate::node::cores;
 use crate::reason::Reason;
 use crate::schema;
@@ -91,6 +92,14 @@ pub struct Job {
     pub stdout: Option<String>,
     /// Its own file for errors; `null`: gpool's.
     pub stderr: Option<String>,
+    /// Whether it runs on a terminal of its own, to which one can attach.
+    #[serde(default)]
+    pub pty: bool,
+    /// Software that is made active before its program starts.
+    #[serde(default)]
+    pub activate: Vec<Activate>,
+    /// The job that prepares it.
+    pub setup: Option<String>,
     /// Who holds it: `user` or `admin`.
     pub held_by: Option<String>,
     /// Seconds it waited to start, or has waited so far.
@@ -162,6 +171,10 @@ impl Job {
         };
         let cause = ended.and_then(|end| end.cause.as_ref());
         let (cause, cause_text) = match (cause, &job.phase) {
+            (Some(EndCause::DependencyFailed { job }), _) if spec.setup == Some(*job) => {
+                let text = format!("its setup, job {job}, did not succeed; gpool logs {job}");
+                (Some("setup_failed".to_owned()), Some(text))
+            }
             (Some(cause), _) => (Some(cause_word(cause).to_owned()), Some(cause_words(cause))),
             (None, Phase::Stopping { cause: StopCause::Cancelled { by }, .. }) => {
                 (Some("cancelled".to_owned()), Some(format!("cancelled by {by}")))
@@ -207,6 +220,9 @@ impl Job {
             stdin: own(&spec.stdin),
             stdout: own(&spec.stdout),
             stderr: own(&spec.stderr),
+            pty: spec.pty.is_some(),
+            activate: Vec::new(),
+            setup: spec.setup.map(|job| job.to_string()),
             held_by: holder_word(&job.phase),
             waited_s: seconds(until.since(spec.submitted_at)),
             compat: spec.compat.iter().map(|compat| compat.as_str().to_owned()).collect(),
@@ -214,6 +230,7 @@ impl Job {
         if shown.private {
             PRIVATE.clone_into(&mut this.name);
         } else {
+            this.activate = spec.activate.iter().map(Activate::from).collect();
             this.command.clone_from(&spec.command);
             this.directory = Some(spec.directory.clone());
         }
@@ -269,6 +286,7 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
         EndCause::TimeLimit => "time_limit",
         EndCause::Cancelled { .. } => "cancelled",
         EndCause::LaunchFailed { .. } => "launch_failed",
+        EndCause::PathMissing { .. } => "path_missing",
         EndCause::DependencyFailed { .. } => "dependency_failed",
         EndCause::Rebooted => "rebooted",
         EndCause::ShepherdLost => "shepherd_lost",
@@ -286,6 +304,7 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::TimeLimit => "it ran for its whole time limit".to_owned(),
         EndCause::Cancelled { by } => format!("cancelled by {by}"),
         EndCause::LaunchFailed { why } => format!("it could not be started: {why}"),
+        EndCause::PathMissing { path } => format!("{path} was not there when it should start"),
         EndCause::DependencyFailed { job } => dependency(job),
         EndCause::Rebooted => "the machine was restarted while it ran".to_owned(),
         EndCause::ShepherdLost => {

@@ -72,6 +72,9 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
         R::AheadInOrder { job, n_ahead } => vec![("job", json!(job)), ("n_ahead", json!(n_ahead))],
         R::WaitsForJob { job, kind } => vec![("job", json!(job)), ("kind", json!(kind))],
         R::HeldByUser { since } | R::HeldByAdmin { since } => vec![("since", json!(Time(*since)))],
+        R::PathOrImageMissing { since, node, path } => {
+            vec![("since", json!(Time(*since))), ("node", json!(node)), ("path", json!(path))]
+        }
         R::UnmanagedProcess { node, index, device: uuid, pid, user, name } => {
             let mut facts = device(node, index, uuid);
             facts.extend([("pid", json!(pid)), ("user", json!(user)), ("name", json!(name))]);
@@ -142,6 +145,9 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
         }
         R::HeldByUser { .. } => "held by its user until released".to_owned(),
         R::HeldByAdmin { .. } => "held by an admin until released".to_owned(),
+        R::PathOrImageMissing { node, path, .. } => {
+            format!("held: {path} is not on {node}; released, it looks again")
+        }
         R::UnmanagedProcess { node, index, pid, user, name, .. } => format!(
             "GPU {index} of {node} is used outside gpool: pid {pid}{}{}",
             name.as_ref().map(|name| format!(" {name}")).unwrap_or_default(),

@@ -29,6 +29,9 @@ fn spec() -> JobSpec {
         stdin: None,
         stdout: None,
         stderr: None,
+        pty: None,
+        activate: Vec::new(),
+        setup: None,
         gpus: GpuRequest::parse("a100:1").unwrap(),
         gpus_written: Arc::from("A100"),
         cpus: None,
@@ -134,7 +137,7 @@ fn a_job_shows_where_it_runs_and_how_it_ended() {
             "placement": [{"node": "lab1", "devices": [3], "uuids": ["GPU-3"]}],
         }),
     );
-    let held = shown(Phase::Held { by: Holder::Admin, since: T0 }, vec![]);
+    let held = shown(Phase::Held { by: Holder::Admin, since: T0, missing: None }, vec![]);
     has(&held, &json!({"state": "held", "held_by": "admin"}));
 }
 

@@ -196,6 +196,10 @@ fn reasons() -> Vec<(Reason, &'static str)> {
         (Reason::HeldByUser { since }, "held by its user until released"),
         (Reason::HeldByAdmin { since }, "held by an admin until released"),
         (
+            Reason::PathOrImageMissing { since, node: node.clone(), path: text("/e/x") },
+            "held: /e/x is not on lab7; released, it looks again",
+        ),
+        (
             Reason::UnmanagedProcess {
                 node: node.clone(),
                 index,

@@ -236,7 +236,13 @@ impl Lines {
             job.fill_from(defaults);
         }
         let mut checked = job.check(&self.asker.home)?;
-        let Some(store) = &self.store else { return Ok(context::not_stored(checked)) };
+        if checked.has_setup() {
+            let why = "a job of many has none; submit what prepares them first, and name it in \
+                       their after"
+                .to_owned();
+            return Err(Refusal::Invalid { field: "setup".to_owned(), why });
+        }
+        let Some(store) = &self.store else { return Ok(context::one_not_stored(checked)) };
         let blobs = store.blobs();
         let script = match &checked.script {
             Some(script) => Some(context::put(blobs, &script.bytes)?),

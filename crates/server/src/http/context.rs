@@ -13,18 +13,18 @@ use gpool_wire::CheckedJob;
 use super::asker::Limit;
 use crate::handle::internal;
 
-/// Stores the context and script of a job. Waits for the disk.
+/// Stores the context and script of a job; gives it after the job that prepares it. Waits for the disk.
 pub(crate) fn store(
     blobs: &Blobs,
     checked: CheckedJob,
     limits: &[Limit],
-) -> Result<NewJob, Refusal> {
+) -> Result<Vec<NewJob>, Refusal> {
     let context = store_context(blobs, &checked.environment, checked.umask, limits)?;
     let script = match &checked.script {
         Some(script) => Some(put(blobs, &script.bytes)?),
         None => None,
     };
-    Ok(checked.into_new_job(context, script))
+    Ok(checked.into_new_jobs(context, script))
 }
 
 /// Stores what a job inherits. Waits for the disk, unless the same was stored before.
@@ -47,9 +47,19 @@ pub(crate) fn put(blobs: &Blobs, bytes: &[u8]) -> Result<BlobId, Refusal> {
     }
 }
 
-/// A job that is only asked about, so that nothing needs to be stored.
-pub(crate) fn not_stored(checked: CheckedJob) -> NewJob {
-    let nowhere = || BlobId(Arc::from(""));
+/// A job that is only asked about, so that nothing needs to be stored; after the job that prepares
+/// it.
+pub(crate) fn not_stored(checked: CheckedJob) -> Vec<NewJob> {
+    let script = checked.script.as_ref().map(|_| nowhere());
+    checked.into_new_jobs(nowhere(), script)
+}
+
+/// One job of many that is only asked about.
+pub(crate) fn one_not_stored(checked: CheckedJob) -> NewJob {
     let script = checked.script.as_ref().map(|_| nowhere());
     checked.into_new_job(nowhere(), script)
+}
+
+fn nowhere() -> BlobId {
+    BlobId(Arc::from(""))
 }

@@ -67,15 +67,17 @@ pub(crate) async fn create(
     if dry_run {
         return forecast(&api, &asker, checked).await;
     }
-    let new = {
+    let jobs = {
         let (handle, asker) = (api.handle.clone(), asker.clone());
         let store = move || context::store(handle.blobs(), checked, asker.limits());
         tokio::task::spawn_blocking(store).await.map_err(internal)??
     };
-    let command = Command::Submit { jobs: vec![new], key, ends: Vec::new(), dry_run: false };
-    match api.handle.command(asker.caller.clone(), command).await? {
-        Reply::Submitted { first, repeated, .. } => {
-            let mut answer = jobs::answer(&api, &asker, JobId::single(first.0)).await?;
+    let command = Command::Submit { jobs, key, ends: Vec::new(), dry_run: false };
+    match api.handle.command(asker.caller.clone(), command).await.map_err(of_one)? {
+        Reply::Submitted { first, n_jobs, repeated } => {
+            // What prepares it comes first.
+            let id = JobId::single(first.0 + n_jobs - 1);
+            let mut answer = jobs::answer(&api, &asker, id).await?;
             *answer.status_mut() = if repeated { StatusCode::OK } else { StatusCode::CREATED };
             Ok(answer)
         }
@@ -84,14 +86,22 @@ pub(crate) async fn create(
 }
 
 async fn forecast(api: &Api, asker: &Asker, checked: CheckedJob) -> Result<Response, ApiError> {
-    let jobs = vec![context::not_stored(checked)];
+    let jobs = context::not_stored(checked);
     let command = Command::Submit { jobs, key: None, ends: Vec::new(), dry_run: true };
-    match api.handle.command(asker.caller.clone(), command).await? {
-        Reply::WouldSubmit { forecasts } => match forecasts.first() {
+    match api.handle.command(asker.caller.clone(), command).await.map_err(of_one)? {
+        Reply::WouldSubmit { forecasts } => match forecasts.last() {
             Some(forecast) => Ok(Json(Document::new(Forecast::from(forecast))).into_response()),
             None => Err(internal("one job has no forecast").into()),
         },
         other => Err(unexpected(&other)),
+    }
+}
+
+/// A refusal, where it does not matter whether it is of the job or of what prepares it.
+fn of_one(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::OfJob { refusal, .. } => *refusal,
+        other => other,
     }
 }
 
