@@ -64,7 +64,6 @@ fn script(bytes: &[u8]) {
         is_failure(&failure);
         assert!(failure.what().starts_with("train.sh:"), "{}", failure.what());
     }
-    let _ = directives::foreign(bytes);
     let written = script.written();
     assert_eq!(written.text.is_some(), std::str::from_utf8(bytes).is_ok());
     check::Script::new(&written.name, bytes.to_vec()).expect("the server takes it too");

@@ -2,13 +2,15 @@
 //! directives of a script.
 
 use clap::{ArgAction, Args as _, Command, FromArgMatches as _};
-use gpool_model::Code;
+use gpool_model::{Code, Compat};
 use gpool_wire::json;
 
 use crate::args::job_flags::JobFlags;
-use crate::directives;
+use crate::directives::{self, Found, Kind};
 use crate::failure::{Failure, Result};
 use crate::script::Script;
+use crate::shims::translated::Translated;
+use crate::shims::{gflow, slurm};
 use crate::{errors, usage};
 
 const PREFIX: &str = "GPOOL_SUBMIT_";
@@ -57,24 +59,80 @@ pub fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Resu
     Ok(flags)
 }
 
+/// What a script says of itself, in flags.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OfScript {
+    /// Its `# GPOOL` lines.
+    pub own: JobFlags,
+    /// Its `# GFLOW` and `#SBATCH` lines, the former before the latter.
+    pub foreign: JobFlags,
+    /// What is to be said of the foreign ones.
+    pub told: Translated,
+}
+
 /// Flags from the directives of a script, the later lines before the earlier.
 ///
 /// # Errors
 /// A line is not understood; the message has its number.
-pub fn from_directives(script: &Script) -> Result<JobFlags> {
+pub fn from_directives(script: &Script) -> Result<OfScript> {
     let path = &script.path;
     let found = directives::find(&script.bytes).map_err(|error| {
         Failure::new(errors::BAD_DIRECTIVE, format!("{path}:{}: {error}", error.line))
             .tip("# GPOOL --note 'two words'")
     })?;
-    let mut flags = JobFlags::default();
-    for directive in found {
-        let read = read(&directive.words).map_err(|failure| {
-            at(&failure, errors::BAD_DIRECTIVE, &format!("{path}:{}", directive.line))
-        })?;
-        flags = read.or(flags);
+    let mut all = OfScript::default();
+    let (mut sbatch, mut gflow) = (Vec::new(), Vec::new());
+    for directive in &found.directives {
+        let place = format!("{path}:{}", directive.line);
+        let moved = |failure: Failure| at(&failure, errors::BAD_DIRECTIVE, &place);
+        let words = &directive.words;
+        match directive.kind {
+            Kind::Gpool => all.own = read(words).map_err(moved)?.or(all.own),
+            Kind::Gflow => {
+                let given = gflow::flags::DIRECTIVE.read_directive(words, &place);
+                gflow.extend(given.map_err(moved)?);
+            }
+            Kind::Sbatch => {
+                let given = slurm::flags::DIRECTIVE.read_directive(words, &place);
+                sbatch.extend(given.map_err(moved)?);
+            }
+        }
     }
-    Ok(flags)
+    all.told = not_read(path, &found);
+    for (given, kind, compat) in
+        [(gflow, Kind::Gflow, Compat::Gflow), (sbatch, Kind::Sbatch, Compat::Slurm)]
+    {
+        if given.is_empty() {
+            continue;
+        }
+        let told = match kind {
+            Kind::Sbatch => slurm::translate::translate(&given)?,
+            _ => gflow::translate::translate(&given)?,
+        };
+        all.foreign = all.foreign.or(told.flags()?);
+        all.foreign.compat.push(compat.as_str().to_owned());
+        all.told.join(told, &format!("{path}: {}", kind.written()));
+    }
+    Ok(all)
+}
+
+/// What looks like a directive and is none, named once for each kind.
+fn not_read(path: &str, found: &Found) -> Translated {
+    let mut told = Translated::default();
+    let mut say = |first: Option<usize>, n: usize, word: &str, why: &str| {
+        if let Some(line) = first {
+            let more = if n > 1 { format!(" (and {} more)", n - 1) } else { String::new() };
+            told.misplaced.push(format!("{path}:{line}{more}: {word} {why}"));
+        }
+    };
+    for kind in Kind::ALL {
+        let late = || found.too_late.iter().filter(|(_, other)| *other == kind);
+        let first = late().next().map(|(line, _)| *line);
+        say(first, late().count(), kind.written(), "after the first command is not read");
+    }
+    let blank = &found.with_blank;
+    say(blank.first().copied(), blank.len(), "# SBATCH", "with a blank is a comment, as in Slurm");
+    told
 }
 
 /// The variable of each flag, the flag, and whether it is a switch.
@@ -94,7 +152,17 @@ fn parser() -> Command {
         .disable_help_flag(true)
 }
 
-fn read(words: &[String]) -> Result<JobFlags> {
+/// Whether `submit` has that flag.
+#[must_use]
+pub fn is_flag(long: &str) -> bool {
+    known(&parser()).iter().any(|(_, flag, _)| flag == long)
+}
+
+/// Reads flags of `submit`.
+///
+/// # Errors
+/// A word is none, or its value is not understood.
+pub fn read(words: &[String]) -> Result<JobFlags> {
     let matches = parser()
         .try_get_matches_from(words)
         .map_err(|error| usage::failure(&error, Some("submit")))?;
@@ -102,7 +170,8 @@ fn read(words: &[String]) -> Result<JobFlags> {
 }
 
 /// The same failure, with the place it is about.
-fn at(failure: &Failure, code: Code, place: &str) -> Failure {
+#[must_use]
+pub fn at(failure: &Failure, code: Code, place: &str) -> Failure {
     failure.clone().moved(code, |what| format!("{place}: {what}"))
 }
 
@@ -158,7 +227,8 @@ mod tests {
         let flags = from_directives(&script(
             "#!/bin/sh\n# GPOOL --gpus 2 -e A=1\n#GPOOL --gpus 1 -e A=2 --after 7\ntrue\n",
         ))
-        .expect("both are fine");
+        .expect("both are fine")
+        .own;
         assert_eq!(flags.gpus.as_deref(), Some("1"));
         assert_eq!(flags.after, ["7"]);
         let values: Vec<_> = flags.env.iter().filter_map(|v| v.value.as_deref()).collect();
@@ -186,7 +256,8 @@ mod tests {
     fn the_command_line_wins_over_variables_and_these_over_directives() {
         let directives =
             from_directives(&script("#!/bin/sh\n# GPOOL --gpus 1 --time 1h --name a -e X=1\n"))
-                .expect("fine");
+                .expect("fine")
+                .own;
         let variables =
             variables(&[("GPOOL_SUBMIT_GPUS", "2"), ("GPOOL_SUBMIT_TIME", "2h")]).expect("fine");
         let line = JobFlags { gpus: Some("3".to_owned()), ..JobFlags::default() };

@@ -34,6 +34,7 @@ pub mod screen;
 pub mod script;
 pub mod serve;
 pub mod session;
+pub mod shims;
 pub mod topics;
 pub mod usage;
 pub mod verbs;

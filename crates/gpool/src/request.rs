@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpool_client::Client;
+use gpool_client::{Client, JobsQuery};
 use gpool_wire::{JobCreate, Written, catalogue};
 use rustix::fs::{Access, FileType, access, fstat, tell};
 
@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::reference::Reference;
 use crate::resolve;
 use crate::script::Script;
-use crate::{caller, directives, errors, flags};
+use crate::{caller, errors, flags};
 
 /// A job that is to be submitted, and what is to be said about it.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,11 @@ pub struct Request {
     pub remarks: Vec<String>,
     /// What may go wrong when it starts.
     pub warnings: Vec<String>,
+    /// Whether a priority above the caller's right is lowered rather than refused: it comes from
+    /// another scheduler, where it meant something else.
+    pub lowers_priority: bool,
+    /// Whether it waits for all jobs of its user and name that have not ended.
+    pub singleton: bool,
 }
 
 /// A job that runs a command.
@@ -53,14 +58,17 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
 /// As for a command; or a directive is not understood.
 pub fn of_script(line: JobFlags, script: &Script, arguments: &[String]) -> Result<Request> {
     let variables = flags::from_variables(text_variables())?;
-    let flags = line.or(variables).or(flags::from_directives(script)?);
-    let mut request = request(flags)?;
-    if let Some(other) = directives::foreign(&script.bytes) {
-        request.warnings.push(format!(
-            "{}: its {other} lines are not read; write their flags as # GPOOL lines",
-            script.path
-        ));
+    let of_script = flags::from_directives(script)?;
+    let own = line.or(variables).or(of_script.own);
+    let is_foreign = own.priority.is_none();
+    let flags = own.or(of_script.foreign);
+    if flags.strict {
+        of_script.told.refuse_unclear()?;
     }
+    let mut request = request(flags)?;
+    of_script.told.say(&mut request.remarks, &mut request.warnings);
+    request.lowers_priority |= is_foreign;
+    request.singleton |= of_script.told.singleton;
     request.job.script = Some(script.written());
     request.job.command = arguments.to_vec();
     if script.path != "-" {
@@ -116,7 +124,15 @@ fn request(flags: JobFlags) -> Result<Request> {
             .map(|name| format!("-e {name} has no effect: gpool says itself what jobs find in it")),
     );
     warnings.extend(job.name.as_deref().and_then(misleading));
-    Ok(Request { job, after: flags.after, no_queue: flags.no_queue, remarks, warnings })
+    Ok(Request {
+        job,
+        after: flags.after,
+        no_queue: flags.no_queue,
+        remarks,
+        warnings,
+        lowers_priority: false,
+        singleton: false,
+    })
 }
 
 /// A warning about a name by which its job can't be named, as it means something else.
@@ -151,6 +167,13 @@ impl Request {
                 };
                 self.job.after.push(format!("{kind}:{id}"));
             }
+        }
+        if self.singleton {
+            let script = self.job.script.as_ref().map(|script| script.name.clone());
+            let name = self.job.name.clone().or(script);
+            let query = JobsQuery { user: Some(me.to_owned()), name, ..JobsQuery::default() };
+            let same = resolve::every_job(client, &query)?;
+            self.job.after.extend(same.iter().map(|job| format!("end:{}", job.id)));
         }
         Ok(())
     }

@@ -73,6 +73,9 @@ pub struct JobFlags {
     /// Give it the variables of slurm, gflow or valohai too
     #[arg(long, value_name = "WHICH", value_delimiter = ',', value_parser = values::compat)]
     pub compat: Vec<String>,
+    /// Refuse a script with flags that are ignored, contradict others or stand in a wrong place
+    #[arg(long)]
+    pub strict: bool,
     /// Fail instead of waiting for GPUs
     #[arg(long)]
     pub no_queue: bool,
@@ -102,6 +105,7 @@ impl JobFlags {
             grace: self.grace.or(other.grace),
             allow_unsatisfiable: self.allow_unsatisfiable || other.allow_unsatisfiable,
             compat: joined(other.compat, self.compat),
+            strict: self.strict || other.strict,
             no_queue: self.no_queue || other.no_queue,
         }
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod binary;
+mod directives;
 mod flags;
 mod rendering;
 mod things;

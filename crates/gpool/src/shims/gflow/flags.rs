@@ -1,0 +1,53 @@
+//! The flags of `gbatch`, and so those of `# GFLOW` lines.
+
+use crate::shims::flag::Standing::{Approximated, Covered, Ignored};
+use crate::shims::flag::Takes::{Nothing, Value};
+use crate::shims::flag::{Flag, Spoken, row};
+
+/// What `gbatch` and `# GFLOW` lines have.
+pub static JOB: &[Flag] = &[
+    row("array", '\0', Value, Covered, "--array; the id printed is that of the whole array"),
+    row("auto-close", '\0', Nothing, Ignored, "there are no tmux sessions to close"),
+    row("begin", '\0', Value, Covered, "--begin"),
+    row("conda-env", 'c', Value, Covered, "--conda"),
+    row("depends-on", 'd', Value, Covered, "--after").also(&["dependency"]),
+    row("depends-on-all", '\0', Value, Covered, "--after"),
+    row("depends-on-any", '\0', Value, Covered, "--after-one"),
+    row("dry-run", '\0', Nothing, Covered, "--dry-run"),
+    row("gpu-memory", '\0', Value, Covered, "--gpu-memory, with --shared; alone it is ignored")
+        .also(&["max-gpu-mem", "max-gpu-memory"]),
+    row("gpus", 'g', Value, Covered, "--gpus").also(&["gres"]),
+    row("max-concurrent", '\0', Value, Covered, "--max-parallel"),
+    row("max-retries", '\0', Value, Covered, "--retry"),
+    row("memory", 'm', Value, Covered, "--mem; a bare number is MB")
+        .also(&["max-mem", "max-memory"]),
+    row("name", 'n', Value, Covered, "--name").also(&["job-name"]),
+    row("name-template", '\0', Value, Ignored, "the parameters stand beside each element"),
+    row("no-auto-cancel", '\0', Nothing, Covered, "--keep-unmet"),
+    row("notify-email", '\0', Value, Ignored, "--notify done,fail@URL posts to a webhook"),
+    row("notify-on", '\0', Value, Ignored, "--notify done,fail@URL posts to a webhook"),
+    row("param", '\0', Value, Covered, "--param"),
+    row("param-file", '\0', Value, Covered, "--param-file"),
+    row("priority", 'p', Value, Approximated, "--priority N-10, so that gflow's 10 is 0")
+        .also(&["nice"]),
+    row("project", 'P', Value, Covered, "--project"),
+    row("shared", '\0', Nothing, Covered, "--shared"),
+    row("strict", '\0', Nothing, Covered, "of gpool: what is ignored becomes an error"),
+    row("time", 't', Value, Covered, "--time; a bare number is minutes")
+        .also(&["time-limit", "timelimit"]),
+];
+
+/// What only the command has.
+pub static BATCH: &[Flag] = &[row("version", 'V', Nothing, Covered, "prints gpool's")];
+
+/// `gbatch`.
+pub static GBATCH: Spoken = Spoken {
+    name: "gbatch",
+    about: "Hand in a script or a command as a job of gpool",
+    flags: &[JOB, BATCH],
+    words: "SCRIPT | COMMAND",
+};
+
+/// A `# GFLOW` line.
+pub static DIRECTIVE: Spoken =
+    Spoken { name: "# GFLOW", about: "A line at the start of a script", flags: &[JOB], words: "" };

@@ -1,0 +1,92 @@
+//! Flags of `gbatch` in the words of `gpool submit`.
+
+use crate::failure::Result;
+use crate::shims::flag::Given;
+use crate::shims::translated::{Translated, invalid};
+
+/// The priority of a gflow job that asked for none, which is 0 here.
+pub const PRIORITY_USUAL: i32 = 10;
+
+/// Translates them.
+///
+/// # Errors
+/// A value is not understood.
+pub fn translate(given: &[Given]) -> Result<Translated> {
+    let mut all = Translated::of(given);
+    let is_shared = given.iter().any(|given| given.flag.long == "shared");
+    for flag in given {
+        let value = flag.value.trim();
+        match flag.flag.long {
+            "array" => all.flag("array", value, flag),
+            "begin" => all.flag("begin", value, flag),
+            "conda-env" => all.flag("conda", value, flag),
+            "depends-on" | "depends-on-all" => all.flag("after", value, flag),
+            "depends-on-any" => all.flag("after-one", value, flag),
+            "gpu-memory" if is_shared => {
+                all.flag("gpu-memory", &format!("{}M", mebibytes(flag)?), flag);
+            }
+            "gpu-memory" => all.warnings.push(
+                "--gpu-memory without --shared limits nothing, as in gflow: the GPU is whole"
+                    .to_owned(),
+            ),
+            "gpus" => all.flag("gpus", value, flag),
+            "max-concurrent" => all.flag("max-parallel", value, flag),
+            "max-retries" => all.flag("retry", value, flag),
+            "memory" => all.flag("mem", &format!("{}M", mebibytes(flag)?), flag),
+            "name" => all.flag("name", value, flag),
+            "no-auto-cancel" => all.switch("keep-unmet", flag),
+            "param" => all.flag("param", value, flag),
+            "param-file" => all.flag("param-file", value, flag),
+            "priority" => all.flag("priority", &priority(flag)?.to_string(), flag),
+            "project" => all.flag("project", value, flag),
+            "shared" => all.switch("shared", flag),
+            "strict" => all.switch("strict", flag),
+            "time" => all.flag("time", &format!("{}s", seconds(flag)?), flag),
+            // Read by whoever runs the command, or ignored.
+            _ => {}
+        }
+    }
+    Ok(all)
+}
+
+/// From 0 to 255 where 10 is usual to ours, where 0 is.
+pub fn priority(flag: &Given) -> Result<i32> {
+    match flag.value.trim().parse::<u8>() {
+        Ok(priority) => Ok(i32::from(priority) - PRIORITY_USUAL),
+        Err(_) => Err(invalid(flag, "is not a number from 0 to 255")),
+    }
+}
+
+/// `100G`, `1024M`, or a number of MB.
+pub fn mebibytes(flag: &Given) -> Result<u64> {
+    let text = flag.value.trim().to_ascii_uppercase();
+    let text = text.strip_suffix('B').unwrap_or(&text);
+    let (number, factor) = match text.strip_suffix(['G', 'M']) {
+        Some(number) if text.ends_with('G') => (number, 1024),
+        Some(number) => (number, 1),
+        None => (text, 1),
+    };
+    let number: Option<u64> = number.parse().ok().filter(|n| *n > 0);
+    number.and_then(|number| number.checked_mul(factor)).ok_or_else(|| {
+        invalid(flag, "is not an amount of memory").tip(format!("{}=20G", flag.flag.written()))
+    })
+}
+
+/// `HH:MM:SS`, `MM:SS`, or minutes, in seconds.
+pub fn seconds(flag: &Given) -> Result<u64> {
+    let parts: Option<Vec<u64>> =
+        flag.value.trim().split(':').map(|part| part.parse().ok()).collect();
+    let seconds = match parts.as_deref() {
+        Some([minutes]) => minutes.checked_mul(60),
+        Some([minutes, seconds]) => minutes.checked_mul(60).and_then(|s| s.checked_add(*seconds)),
+        Some([hours, minutes, seconds]) => hours
+            .checked_mul(60)
+            .and_then(|m| m.checked_add(*minutes))
+            .and_then(|m| m.checked_mul(60))
+            .and_then(|s| s.checked_add(*seconds)),
+        _ => None,
+    };
+    seconds.filter(|seconds| *seconds > 0).ok_or_else(|| {
+        invalid(flag, "is not a time limit").tip(format!("{}=2:30:00", flag.flag.written()))
+    })
+}

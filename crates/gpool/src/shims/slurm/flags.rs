@@ -1,0 +1,191 @@
+//! The flags of `sbatch` and `srun`, and so those of `#SBATCH` lines. What they become is made in
+//! [`super::translate`].
+
+use crate::shims::flag::Standing::{Approximated, Covered, Ignored, Instead};
+use crate::shims::flag::Takes::{Maybe, Nothing, Value};
+use crate::shims::flag::{Flag, Spoken, row};
+
+const NO_STEPS: &str = "a job is one process on one node; torchrun --nproc-per-node starts more";
+const ONE_NODE: &str = "a job runs on one node; leave it out";
+const NO_NEED: &str = "it changes nothing here";
+const NOT_CHOSEN: &str = "nodes are chosen by gpool";
+const TOPOLOGY: &str = "cores are booked by number only";
+
+/// What `sbatch`, `srun` and `#SBATCH` lines share.
+pub static JOB: &[Flag] = &[
+    row("account", 'A', Value, Covered, "--project"),
+    row("begin", 'b', Value, Covered, "--begin"),
+    row("chdir", 'D', Value, Covered, "--cwd").also(&["workdir"]),
+    row("comment", '\0', Value, Covered, "--note"),
+    row("constraint", 'C', Value, Ignored, "a GPU model is asked for by --gpus a100:2"),
+    row("cpus-per-gpu", '\0', Value, Covered, "--cpus, times the GPUs"),
+    row("cpus-per-task", 'c', Value, Covered, "--cpus"),
+    row("deadline", '\0', Value, Covered, "--deadline"),
+    row(
+        "dependency",
+        'd',
+        Value,
+        Approximated,
+        "--after and --after-one; afterok afterany afternotok singleton, not after",
+    ),
+    row("error", 'e', Value, Covered, "--stderr"),
+    row("exclude", 'x', Value, Ignored, NOT_CHOSEN),
+    row("exclusive", '\0', Maybe, Ignored, "GPUs are never shared unasked; nodes may be"),
+    row("export", '\0', Value, Approximated, "-e, and --clean-env for NONE and for lists"),
+    row("gpus", 'G', Value, Covered, "--gpus"),
+    row("gpus-per-node", '\0', Value, Covered, "--gpus"),
+    row("gpus-per-task", '\0', Value, Covered, "--gpus, as a job is one task"),
+    row("gres", '\0', Value, Approximated, "--gpus for gpu[:MODEL][:N]; others are named"),
+    row("hold", 'H', Nothing, Covered, "--hold"),
+    row("input", 'i', Value, Covered, "--stdin"),
+    row("job-name", 'J', Value, Covered, "--name"),
+    row("mail-type", '\0', Value, Ignored, "--notify done,fail@URL posts to a webhook"),
+    row("mail-user", '\0', Value, Ignored, "--notify done,fail@URL posts to a webhook"),
+    row("mem", '\0', Value, Covered, "--mem; a bare number is MB, and 0 books none"),
+    row("mem-per-cpu", '\0', Value, Covered, "--mem, times the cores"),
+    row("mem-per-gpu", '\0', Value, Covered, "--mem, times the GPUs: host memory, with a warning"),
+    row("nice", '\0', Maybe, Approximated, "--priority -N, from -1000 to 1000"),
+    row("nodelist", 'w', Value, Ignored, NOT_CHOSEN),
+    row("nodes", 'N', Value, Approximated, "1 is what there is; more is refused"),
+    row("ntasks", 'n', Value, Approximated, "1 is what there is; more is refused"),
+    row("ntasks-per-node", '\0', Value, Approximated, "1 is what there is; more is refused"),
+    row("output", 'o', Value, Covered, "--stdout, and --stderr where there is no --error"),
+    row("partition", 'p', Value, Ignored, "there is one pool of nodes"),
+    row("priority", '\0', Value, Ignored, "--nice, or --priority of gpool, say it"),
+    row("qos", 'q', Value, Ignored, "--project and --priority say what a job may have"),
+    row("no-requeue", '\0', Nothing, Covered, "jobs are not queued again unless they ask"),
+    row("requeue", '\0', Nothing, Covered, "--on-node-lost requeue"),
+    row("signal", '\0', Value, Approximated, "--signal-before; to all processes of the job"),
+    row("time", 't', Value, Covered, "--time"),
+];
+
+/// What has little or no meaning on one machine, in all of them.
+pub static BESIDE: &[Flag] = &[
+    row("acctg-freq", '\0', Value, Ignored, "usage is always counted"),
+    row("bb", '\0', Value, Ignored, "there are no burst buffers"),
+    row("bbf", '\0', Value, Ignored, "there are no burst buffers"),
+    row("clusters", 'M', Value, Ignored, "a server has one cluster; --server names another"),
+    row("cluster-constraint", '\0', Value, Ignored, "a server has one cluster"),
+    row("container", '\0', Value, Instead, "start the container in the script: podman run …"),
+    row("contiguous", '\0', Nothing, Ignored, ONE_NODE),
+    row("core-spec", 'S', Value, Ignored, TOPOLOGY),
+    row("cores-per-socket", '\0', Value, Ignored, TOPOLOGY),
+    row("cpu-freq", '\0', Value, Ignored, "gpool leaves frequencies alone"),
+    row("delay-boot", '\0', Value, Ignored, NO_NEED),
+    row("distribution", 'm', Value, Ignored, NO_STEPS),
+    row("extra-node-info", 'B', Value, Ignored, TOPOLOGY),
+    row("get-user-env", '\0', Maybe, Ignored, "a job gets its caller's environment"),
+    row("gid", '\0', Value, Instead, "submit as that user: sudo -u USER sbatch …"),
+    row("gpu-bind", '\0', Value, Ignored, "each job sees its own GPUs only"),
+    row("gpu-freq", '\0', Value, Ignored, "gpool leaves frequencies alone"),
+    row("gpus-per-socket", '\0', Value, Instead, "--gpus N"),
+    row("gres-flags", '\0', Value, Ignored, NO_NEED),
+    row("hint", '\0', Value, Ignored, TOPOLOGY),
+    row("kill-on-invalid-dep", '\0', Value, Ignored, "such a job ends with that reason"),
+    row("licenses", 'L', Value, Ignored, "there are no licenses"),
+    row("mcs-label", '\0', Value, Ignored, NO_NEED),
+    row("mem-bind", '\0', Value, Ignored, TOPOLOGY),
+    row("mincpus", '\0', Value, Ignored, "--cpus-per-task says how many"),
+    row("network", '\0', Value, Ignored, NO_NEED),
+    row("no-kill", 'k', Maybe, Ignored, ONE_NODE),
+    row("nodefile", 'F', Value, Ignored, NOT_CHOSEN),
+    row("ntasks-per-core", '\0', Value, Ignored, NO_STEPS),
+    row("ntasks-per-gpu", '\0', Value, Ignored, NO_STEPS),
+    row("ntasks-per-socket", '\0', Value, Ignored, NO_STEPS),
+    row("overcommit", 'O', Nothing, Ignored, NO_STEPS),
+    row("oversubscribe", 's', Nothing, Ignored, "GPUs are not shared unasked"),
+    row("power", '\0', Value, Ignored, NO_NEED),
+    row("prefer", '\0', Value, Ignored, NOT_CHOSEN),
+    row("profile", '\0', Value, Ignored, "usage is always counted"),
+    row("propagate", '\0', Maybe, Ignored, "a job gets its caller's limits"),
+    row("quiet", 'Q', Nothing, Covered, "--quiet"),
+    row("reboot", '\0', Nothing, Ignored, "gpool restarts no nodes"),
+    row("reservation", '\0', Value, Ignored, "gpool reserve is for users, projects and jobs"),
+    row("sockets-per-node", '\0', Value, Ignored, TOPOLOGY),
+    row("spread-job", '\0', Nothing, Ignored, ONE_NODE),
+    row("switches", '\0', Value, Ignored, ONE_NODE),
+    row("thread-spec", '\0', Value, Ignored, TOPOLOGY),
+    row("threads-per-core", '\0', Value, Ignored, TOPOLOGY),
+    row("time-min", '\0', Value, Ignored, "--time is kept as it is"),
+    row("tmp", '\0', Value, Ignored, "disk space is not booked"),
+    row("tres-per-task", '\0', Value, Ignored, "--gpus and --cpus-per-task say it"),
+    row("uid", '\0', Value, Instead, "submit as that user: sudo -u USER sbatch …"),
+    row("usage", '\0', Nothing, Instead, "--help"),
+    row("use-min-nodes", '\0', Nothing, Ignored, ONE_NODE),
+    row("verbose", 'v', Nothing, Ignored, "gpool -v says more"),
+    row("wckey", '\0', Value, Ignored, "--comment is shown beside the job"),
+];
+
+/// What only `sbatch` and its directives have.
+pub static BATCH: &[Flag] = &[
+    row("array", 'a', Value, Covered, "--array"),
+    row("batch", '\0', Value, Ignored, NOT_CHOSEN),
+    row("export-file", '\0', Value, Instead, "--env-file FILE of gpool submit"),
+    row("ignore-pbs", '\0', Nothing, Covered, "PBS lines are never read"),
+    row("open-mode", '\0', Value, Ignored, "files are begun anew with each run"),
+    row("parsable", '\0', Nothing, Covered, "only the id is printed"),
+    row("strict", '\0', Nothing, Covered, "of gpool: what is ignored becomes an error"),
+    row("test-only", '\0', Nothing, Covered, "--dry-run"),
+    row("version", 'V', Nothing, Covered, "prints gpool's"),
+    row("wait", 'W', Nothing, Covered, "waits, and exits with the job's code"),
+    row("wrap", '\0', Value, Covered, "the line runs as one of /bin/sh"),
+];
+
+/// What only `srun` has.
+pub static RUN: &[Flag] = &[
+    row("bcast", '\0', Maybe, Ignored, ONE_NODE),
+    row("bcast-exclude", '\0', Value, Ignored, ONE_NODE),
+    row("compress", '\0', Maybe, Ignored, ONE_NODE),
+    row("cpu-bind", '\0', Value, Ignored, TOPOLOGY),
+    row("disable-status", 'X', Nothing, Ignored, "Ctrl-C leaves the job, twice cancels it"),
+    row("epilog", '\0', Value, Ignored, "put it into the command"),
+    row("exact", '\0', Nothing, Ignored, NO_STEPS),
+    row("het-group", '\0', Value, Instead, "one job for each part"),
+    row("immediate", 'I', Maybe, Approximated, "--no-queue: at once, whatever its number"),
+    row("interactive", '\0', Nothing, Ignored, NO_NEED),
+    row("jobid", '\0', Value, Instead, "gpool exec JOB -- COMMAND"),
+    row("kill-on-bad-exit", 'K', Maybe, Ignored, NO_STEPS),
+    row("label", 'l', Nothing, Ignored, NO_STEPS),
+    row("mpi", '\0', Value, Ignored, NO_STEPS),
+    row("multi-prog", '\0', Nothing, Instead, "one job for each program"),
+    row("no-allocate", 'Z', Nothing, Instead, "run the command without srun"),
+    row("overlap", '\0', Nothing, Ignored, "steps of a job share all it has"),
+    row("preserve-env", 'E', Nothing, Ignored, "a job gets its caller's environment"),
+    row("prolog", '\0', Value, Ignored, "put it into the command"),
+    row("pty", '\0', Nothing, Covered, "--pty of gpool run"),
+    row("quit-on-interrupt", '\0', Nothing, Ignored, "Ctrl-C twice cancels"),
+    row("relative", 'r', Value, Ignored, ONE_NODE),
+    row("resv-ports", '\0', Maybe, Ignored, NO_NEED),
+    row("send-libs", '\0', Maybe, Ignored, ONE_NODE),
+    row("slurmd-debug", '\0', Value, Ignored, NO_NEED),
+    row("task-epilog", '\0', Value, Ignored, "put it into the command"),
+    row("task-prolog", '\0', Value, Ignored, "put it into the command"),
+    row("threads", 'T', Value, Ignored, NO_STEPS),
+    row("unbuffered", 'u', Nothing, Ignored, "output is passed on as it comes"),
+    row("version", 'V', Nothing, Covered, "prints gpool's"),
+    row("wait", 'W', Value, Ignored, NO_STEPS),
+];
+
+/// `sbatch`.
+pub static SBATCH: Spoken = Spoken {
+    name: "sbatch",
+    about: "Hand in a script as a job of gpool",
+    flags: &[JOB, BATCH, BESIDE],
+    words: "SCRIPT [ARGUMENTS]",
+};
+
+/// `srun`.
+pub static SRUN: Spoken = Spoken {
+    name: "srun",
+    about: "Run a command as a job of gpool and stay with it; inside a job, run it there",
+    flags: &[JOB, RUN, BESIDE],
+    words: "COMMAND",
+};
+
+/// A `#SBATCH` line.
+pub static DIRECTIVE: Spoken = Spoken {
+    name: "#SBATCH",
+    about: "A line at the start of a script",
+    flags: &[JOB, BATCH, BESIDE],
+    words: "",
+};

@@ -1,0 +1,231 @@
+//! Flags of `sbatch` in the words of `gpool submit`. Reads them as Slurm does: memory in MB, time
+//! in minutes, the later of two.
+
+use super::values;
+use crate::failure::Result;
+use crate::shims::flag::Given;
+use crate::shims::translated::{Translated, invalid};
+
+/// Flags of Slurm that ask for GPUs, of which the last given counts.
+const GPUS: [&str; 4] = ["gpus", "gpus-per-node", "gpus-per-task", "gres"];
+
+/// Translates them.
+///
+/// # Errors
+/// A value is not understood, or asks for what one process on one node is not.
+pub fn translate(given: &[Given]) -> Result<Translated> {
+    let mut all = Translated::of(given);
+    for flag in given {
+        single(flag, &mut all)?;
+    }
+    let last = |long: &str| given.iter().rev().find(|given| given.flag.long == long);
+    let n_gpus = gpus(given, &mut all)?;
+    let per_gpu = |given: &Given, n: u64| match n_gpus {
+        Some(n_gpus) => Ok(n.saturating_mul(n_gpus)),
+        None => Err(invalid(given, "counts for each GPU, and no GPU is asked for").tip("--gpus 1")),
+    };
+    let mut n_cores = 1;
+    if let Some(flag) = last("cpus-per-gpu") {
+        n_cores = per_gpu(flag, values::count(flag)?)?;
+        all.flag("cpus", &n_cores.to_string(), flag);
+    }
+    if let Some(flag) = last("cpus-per-task") {
+        n_cores = values::count(flag)?;
+        all.flag("cpus", &n_cores.to_string(), flag);
+    }
+    if let Some(flag) = last("mem-per-cpu") {
+        memory(flag, values::mebibytes(flag)?.saturating_mul(n_cores), &mut all);
+    }
+    if let Some(flag) = last("mem-per-gpu") {
+        let mebibytes = per_gpu(flag, values::mebibytes(flag)?)?;
+        memory(flag, mebibytes, &mut all);
+        all.warnings.push(
+            "--mem-per-gpu is host memory in Slurm, and is taken so; for a GPU's own memory write \
+             --gpus 40G.."
+                .to_owned(),
+        );
+    }
+    if let Some(flag) = last("mem") {
+        memory(flag, values::mebibytes(flag)?, &mut all);
+    }
+    if last("error").is_none()
+        && let Some(flag) = last("output")
+    {
+        all.flag("stderr", &values::path(flag, &mut Vec::new()), flag);
+    }
+    Ok(all)
+}
+
+fn memory(flag: &Given, mebibytes: u64, all: &mut Translated) {
+    if mebibytes == 0 {
+        all.remarks.push(format!("{} 0 books no memory and limits none", flag.flag.written()));
+    } else {
+        all.flag("mem", &format!("{mebibytes}M"), flag);
+    }
+}
+
+/// What means the same whatever else is given.
+fn single(flag: &Given, all: &mut Translated) -> Result<()> {
+    let value = flag.value.as_str();
+    match flag.flag.long {
+        "account" => all.flag("project", value, flag),
+        "array" => all.flag("array", value, flag),
+        "begin" => all.flag("begin", value, flag),
+        "chdir" => all.flag("cwd", value, flag),
+        "comment" => all.flag("note", value, flag),
+        "deadline" => all.flag("deadline", value, flag),
+        "dependency" => dependency(flag, all)?,
+        "error" => {
+            let path = values::path(flag, &mut all.warnings);
+            all.flag("stderr", &path, flag);
+        }
+        "export" => export(flag, all),
+        "hold" => all.switch("hold", flag),
+        "immediate" => all.switch("no-queue", flag),
+        "input" => {
+            let path = values::path(flag, &mut all.warnings);
+            all.flag("stdin", &path, flag);
+        }
+        "job-name" => all.flag("name", value, flag),
+        "nice" => all.flag("priority", &values::priority(flag)?.to_string(), flag),
+        "nodes" | "ntasks" | "ntasks-per-node" => one(flag)?,
+        "output" => {
+            let path = values::path(flag, &mut all.warnings);
+            all.flag("stdout", &path, flag);
+        }
+        "pty" => all.switch("pty", flag),
+        "requeue" => all.flag("on-node-lost", "requeue", flag),
+        "signal" => signal(flag, all)?,
+        "strict" => all.switch("strict", flag),
+        "time" => {
+            if let Some(seconds) = values::seconds(flag)? {
+                all.flag("time", &format!("{seconds}s"), flag);
+            }
+        }
+        "wrap" if flag.place.is_some() => all.ignored.push("--wrap".to_owned()),
+        // Read with others, by whoever runs the command, or ignored.
+        _ => {}
+    }
+    Ok(())
+}
+
+/// How many GPUs are asked for, if any are.
+fn gpus(given: &[Given], all: &mut Translated) -> Result<Option<u64>> {
+    let mut asked: Option<(String, u64, &Given)> = None;
+    for flag in given.iter().filter(|given| GPUS.contains(&given.flag.long)) {
+        let read = match flag.flag.long {
+            "gres" => values::gres(flag, &mut all.ignored)?,
+            _ => Some(values::gpus(flag)?),
+        };
+        let Some((text, n)) = read else { continue };
+        if let Some((earlier, _, by)) = &asked
+            && *earlier != text
+            && by.flag != flag.flag
+        {
+            let (one, other) = (by.flag.written(), flag.flag.written());
+            let what = format!("{one} asks for {earlier} and {other} for {text}");
+            all.contradictions.push(format!("{what}: the later is taken"));
+        }
+        asked = Some((text, n, flag));
+    }
+    let Some((text, n, flag)) = asked else { return Ok(None) };
+    all.flag("gpus", &text, flag);
+    Ok((n > 0).then_some(n))
+}
+
+/// One node and one task are what a job is.
+fn one(flag: &Given) -> Result<()> {
+    if let Ok((first, last)) = values::range(flag)
+        && first <= 1
+        && last >= 1
+    {
+        return Ok(());
+    }
+    values::range(flag)?;
+    let failure = invalid(flag, "is more than a job has: it is one process on one node");
+    Err(match flag.flag.long {
+        "nodes" => failure.tip("--nodes 1 --gpus-per-node N, for N GPUs of one node"),
+        _ => failure
+            .tip("--ntasks 1, and in the script: torchrun --nproc-per-node N …")
+            .tip("--ntasks 1 --cpus-per-task N, if N cores are meant"),
+    })
+}
+
+/// `ALL`, `NONE`, or names with and without values.
+fn export(flag: &Given, all: &mut Translated) {
+    let parts: Vec<&str> =
+        flag.value.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    let is = |part: &str, word: &str| part.eq_ignore_ascii_case(word);
+    if !parts.iter().any(|part| is(part, "ALL")) {
+        all.switch("clean-env", flag);
+    }
+    let words = ["ALL", "NONE", "NIL"];
+    for part in parts.into_iter().filter(|part| !words.iter().any(|word| is(part, word))) {
+        all.flag("env", part, flag);
+    }
+}
+
+/// `B:USR1@90`: a signal so many seconds before the limit.
+fn signal(flag: &Given, all: &mut Translated) -> Result<()> {
+    let (name, seconds) = flag.value.split_once('@').unwrap_or((&flag.value, "60"));
+    let (to, name) = match name.rsplit_once(':') {
+        Some((to, name)) => (to, name),
+        None => ("", name),
+    };
+    if seconds.is_empty() || !seconds.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(invalid(flag, "is not SIGNAL@SECONDS").tip("--signal=USR1@90"));
+    }
+    if name.is_empty() || !to.chars().all(|c| matches!(c, 'B' | 'R')) {
+        return Err(invalid(flag, "names no signal").tip("--signal=USR1@90"));
+    }
+    if to.contains('B') {
+        all.remarks.push(
+            "--signal: all processes of the job get the signal, not its shell alone".to_owned(),
+        );
+    }
+    all.flag("signal-before", &format!("{seconds}s:{name}"), flag);
+    Ok(())
+}
+
+/// `afterok:1:2,afterany:3`, all of them; with `?` between them, the first.
+fn dependency(flag: &Given, all: &mut Translated) -> Result<()> {
+    let is_any = flag.value.contains('?');
+    if is_any && flag.value.contains(',') {
+        let failure = invalid(flag, "has both , (all of them) and ? (one of them)");
+        return Err(failure.tip("--dependency=afterok:1:2 or --dependency=afterok:1?afterok:2"));
+    }
+    let mut found = Vec::new();
+    for part in flag.value.split([',', '?']) {
+        let (kind, ids) = part.split_once(':').unwrap_or((part, ""));
+        let kind = match kind.to_ascii_lowercase().as_str() {
+            "singleton" if ids.is_empty() => {
+                all.singleton = true;
+                continue;
+            }
+            "afterok" => "ok",
+            "afternotok" => "fail",
+            "afterany" => "end",
+            "after" => {
+                let failure = invalid(flag, "waits for a job to start, which gpool does not");
+                return Err(failure.tip("--dependency=afterany:ID waits for its end"));
+            }
+            "aftercorr" => {
+                let failure = invalid(flag, "has aftercorr, which is not understood");
+                return Err(failure.tip("--dependency=afterok:ID waits for the whole array"));
+            }
+            _ => {
+                let failure = invalid(flag, "is no dependency");
+                return Err(failure.tip("--dependency=afterok:17:18,afterany:19"));
+            }
+        };
+        if ids.is_empty() {
+            return Err(invalid(flag, "names no job").tip("--dependency=afterok:17"));
+        }
+        found.extend(ids.split(':').map(|id| format!("{kind}:{id}")));
+    }
+    if !found.is_empty() {
+        let flag_name = if is_any { "after-one" } else { "after" };
+        all.flag(flag_name, &found.join(","), flag);
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Values as Slurm reads them.
+
+use crate::failure::Result;
+use crate::shims::flag::Given;
+use crate::shims::translated::invalid;
+
+/// Lowest and highest priority there is.
+const PRIORITY_MAX: i64 = 1000;
+
+/// A number of something, at least 1.
+pub fn count(given: &Given) -> Result<u64> {
+    match given.value.trim().parse() {
+        Ok(n @ 1..) => Ok(n),
+        _ => Err(invalid(given, "is not a number of at least 1")),
+    }
+}
+
+/// A number, or a range of two.
+pub fn range(given: &Given) -> Result<(u64, u64)> {
+    let (first, last) = given.value.split_once('-').unwrap_or((&given.value, &given.value));
+    match (first.trim().parse(), last.trim().parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
+        _ => Err(invalid(given, "is not a number")),
+    }
+}
+
+/// An amount of memory in mebibytes; a bare number is one.
+pub fn mebibytes(given: &Given) -> Result<u64> {
+    let text = given.value.trim();
+    let bad = || {
+        invalid(given, "is not an amount of memory").tip(format!("{}=16G", given.flag.written()))
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let factor = match unit.to_ascii_uppercase().as_str() {
+        "K" | "KB" => return Ok(number.div_ceil(1024)),
+        "" | "M" | "MB" => 1,
+        "G" | "GB" => 1 << 10,
+        "T" | "TB" => 1 << 20,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(factor).ok_or_else(bad)
+}
+
+/// A time limit in seconds: minutes, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM`, `D-HH:MM:SS`; `None`
+/// for no limit.
+pub fn seconds(given: &Given) -> Result<Option<u64>> {
+    let text = given.value.trim();
+    if ["unlimited", "infinite", "-1"].contains(&text.to_ascii_lowercase().as_str()) {
+        return Ok(None);
+    }
+    match time(text) {
+        Some(0) => Ok(None),
+        Some(seconds) => Ok(Some(seconds)),
+        None => {
+            Err(invalid(given, "is not a time limit")
+                .tip("--time=90 (minutes), 1:30:00 or 2-12:00:00"))
+        }
+    }
+}
+
+fn time(text: &str) -> Option<u64> {
+    let (days, rest) = match text.split_once('-') {
+        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
+        None => (None, text),
+    };
+    let parts: Option<Vec<u64>> = rest.split(':').map(|part| part.parse().ok()).collect();
+    let parts = parts?;
+    let [hours, minutes, seconds] = match (days, parts.as_slice()) {
+        (None, [minutes]) => [0, *minutes, 0],
+        (None, [minutes, seconds]) => [0, *minutes, *seconds],
+        (Some(_), [hours]) => [*hours, 0, 0],
+        (Some(_), [hours, minutes]) => [*hours, *minutes, 0],
+        (_, [hours, minutes, seconds]) => [*hours, *minutes, *seconds],
+        _ => return None,
+    };
+    let hours = days.unwrap_or(0).checked_mul(24)?.checked_add(hours)?;
+    hours.checked_mul(60)?.checked_add(minutes)?.checked_mul(60)?.checked_add(seconds)
+}
+
+/// `[MODEL:]N` as our request, and N.
+pub fn gpus(given: &Given) -> Result<(String, u64)> {
+    let bad = || {
+        invalid(given, "is not a number of GPUs").tip(format!("{}=a100:2", given.flag.written()))
+    };
+    let text = given.value.trim();
+    let (model, n) = match text.rsplit_once(':') {
+        Some((model, n)) => (Some(model), n),
+        None => (None, text),
+    };
+    let n: u64 = n.parse().map_err(|_| bad())?;
+    match model {
+        None => Ok((n.to_string(), n)),
+        Some(_) if n == 0 => Ok(("0".to_owned(), 0)),
+        Some(model) if is_model(model) => Ok((format!("{}:{n}", model_name(model)), n)),
+        Some(_) => Err(bad()),
+    }
+}
+
+/// The GPUs of a list of generic resources; what else is in it is ignored, and named.
+pub fn gres(given: &Given, ignored: &mut Vec<String>) -> Result<Option<(String, u64)>> {
+    let mut found = None;
+    for part in given.value.split(',').map(str::trim) {
+        let part = part.strip_prefix("gres:").or(part.strip_prefix("gres/")).unwrap_or(part);
+        let (kind, rest) = part.split_once(':').unwrap_or((part, "1"));
+        match kind {
+            "none" | "" => {}
+            "gpu" => {
+                let asked = match rest.rsplit(':').next().unwrap_or(rest).parse::<u64>() {
+                    Ok(_) => gpus(&Given { value: rest.to_owned(), ..given.clone() })?,
+                    Err(_) if is_model(rest) => (format!("{}:1", model_name(rest)), 1),
+                    Err(_) => return Err(invalid(given, "names no GPUs").tip("--gres=gpu:a100:2")),
+                };
+                if found.replace(asked).is_some() {
+                    let failure = invalid(given, "asks for GPUs twice");
+                    return Err(failure.tip("--gpus 'a100|h100:2' of gpool takes either model"));
+                }
+            }
+            "shard" | "mps" => {
+                return Err(invalid(given, "asks for a part of a GPU, which --gres does not")
+                    .tip("--gres=gpu:1, or gpool submit --gpus 0.5"));
+            }
+            _ => ignored.push(format!("--gres={part}")),
+        }
+    }
+    Ok(found)
+}
+
+fn is_model(text: &str) -> bool {
+    let mut letters = text.chars();
+    letters.next().is_some_and(|c| c.is_ascii_alphabetic())
+        && letters.all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+/// Slurm's types have no dashes where our models have them.
+fn model_name(text: &str) -> String {
+    text.to_ascii_lowercase().replace('_', "-")
+}
+
+/// The priority of a nice value: the other way round, and in our range.
+pub fn priority(given: &Given) -> Result<i64> {
+    let nice: i64 = match given.value.trim() {
+        "" => 100,
+        text => text.parse().map_err(|_| invalid(given, "is not a number"))?,
+    };
+    Ok(nice.saturating_neg().clamp(-PRIORITY_MAX, PRIORITY_MAX))
+}
+
+/// A path with the patterns that we fill in. Others that Slurm has are put in now, as they are the
+/// same for every job here.
+pub fn path(given: &Given, warnings: &mut Vec<String>) -> String {
+    let mut path = String::new();
+    let mut rest = given.value.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            path.push(c);
+            continue;
+        }
+        let mut width = String::new();
+        while let Some(digit) = rest.next_if(char::is_ascii_digit) {
+            width.push(digit);
+        }
+        match rest.next() {
+            Some(pattern @ ('j' | 'A' | 'a' | 'x' | 'u' | 'N' | '%')) => {
+                path.extend(['%', pattern])
+            }
+            Some('J') => path.push_str("%j"),
+            Some('t' | 'n') => path.push('0'),
+            Some('s') => path.push_str("batch"),
+            other => {
+                path.push('%');
+                path.extend(other);
+                let what = format!("%{}", other.map(String::from).unwrap_or_default());
+                let flag = given.flag.written();
+                warnings
+                    .push(format!("{flag}: {what} is not filled in; gpool has %j %A %a %x %u %N"));
+            }
+        }
+        if !width.is_empty() {
+            let flag = given.flag.written();
+            warnings.push(format!("{flag}: numbers in names are not padded to {width} digits"));
+        }
+    }
+    path
+}

@@ -1,0 +1,135 @@
+//! Flags of another scheduler in the words of `gpool submit`, with what is to be said about them.
+
+use super::flag::{Given, ignored};
+use crate::args::job_flags::JobFlags;
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::flags;
+
+/// What flags of another scheduler come to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Translated {
+    /// Flags of `submit`, one a word, and where each comes from.
+    pub words: Vec<(String, Option<String>)>,
+    /// What may surprise, but does what was meant.
+    pub remarks: Vec<String>,
+    /// What does not do all that was meant.
+    pub warnings: Vec<String>,
+    /// Flags that do nothing.
+    pub ignored: Vec<String>,
+    /// Flags that say two different things.
+    pub contradictions: Vec<String>,
+    /// Directives in a place where nobody reads them.
+    pub misplaced: Vec<String>,
+    /// Whether it waits for all jobs of its user and name.
+    pub singleton: bool,
+}
+
+impl Translated {
+    /// What is known from the flags alone: those that do nothing, and those that say two things.
+    #[must_use]
+    pub fn of(given: &[Given]) -> Self {
+        Self { ignored: ignored(given), contradictions: contradictions(given), ..Self::default() }
+    }
+
+    /// Adds a flag with a value.
+    pub fn flag(&mut self, flag: &str, value: &str, from: &Given) {
+        if flags::is_flag(flag) {
+            self.words.push((format!("--{flag}={value}"), from.place.clone()));
+        } else {
+            self.ignored.push(from.flag.written());
+        }
+    }
+
+    /// Adds a flag without one.
+    pub fn switch(&mut self, flag: &str, from: &Given) {
+        if flags::is_flag(flag) {
+            self.words.push((format!("--{flag}"), from.place.clone()));
+        } else {
+            self.ignored.push(from.flag.written());
+        }
+    }
+
+    /// Takes over what is to be said of other flags, which stood in `place`.
+    pub fn join(&mut self, other: Self, place: &str) {
+        let placed = |text: String| format!("{place}: {text}");
+        self.remarks.extend(other.remarks.into_iter().map(placed));
+        self.warnings.extend(other.warnings.into_iter().map(placed));
+        if !other.ignored.is_empty() {
+            self.ignored.push(format!("{place}: {}", other.ignored.join(", ")));
+        }
+        self.contradictions.extend(other.contradictions);
+        self.misplaced.extend(other.misplaced);
+        self.singleton |= other.singleton;
+    }
+
+    /// Refuses what does nothing or says two things.
+    ///
+    /// # Errors
+    /// There is such a flag.
+    pub fn refuse_unclear(&self) -> Result<()> {
+        let unclear = || self.ignored.iter().chain(&self.contradictions).chain(&self.misplaced);
+        if unclear().next().is_none() {
+            return Ok(());
+        }
+        let failure = Failure::new(errors::BAD_DIRECTIVE, "with --strict, each flag has to count");
+        let failure = match self.ignored.is_empty() {
+            true => failure,
+            false => failure.why(format!("ignored: {}", self.ignored.join("; "))),
+        };
+        let others = self.contradictions.iter().chain(&self.misplaced);
+        let failure = others.fold(failure, |failure, text| failure.why(text));
+        Err(failure.tip("take them out, or submit without --strict"))
+    }
+
+    /// All that may surprise, and all that does not do what was meant.
+    pub fn say(&self, remarks: &mut Vec<String>, warnings: &mut Vec<String>) {
+        remarks.extend(self.remarks.iter().cloned());
+        remarks.extend(self.contradictions.iter().cloned());
+        remarks.extend(self.misplaced.iter().cloned());
+        warnings.extend(self.warnings.iter().cloned());
+        if !self.ignored.is_empty() {
+            warnings.push(format!("ignored: {} (docs/compat.md)", self.ignored.join("; ")));
+        }
+    }
+
+    /// The flags themselves; of two that say different things, the later.
+    ///
+    /// # Errors
+    /// A value is not understood.
+    pub fn flags(&self) -> Result<JobFlags> {
+        let mut all = JobFlags::default();
+        for (word, place) in &self.words {
+            let read = flags::read(std::slice::from_ref(word));
+            let read = read.map_err(|failure| match place {
+                Some(place) => flags::at(&failure, errors::BAD_DIRECTIVE, place),
+                None => failure,
+            })?;
+            all = read.or(all);
+        }
+        Ok(all)
+    }
+}
+
+/// Flags that were given twice, with different values.
+fn contradictions(given: &[Given]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, later) in given.iter().enumerate() {
+        let same = |earlier: &&Given| earlier.flag == later.flag && earlier.value != later.value;
+        if let Some(earlier) = given[..at].iter().rev().find(same) {
+            let flag = later.flag.written();
+            let place = later.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+            let (first, last) = (&earlier.value, &later.value);
+            found.push(format!("{place}{flag} {first} and {flag} {last}: the later is taken"));
+        }
+    }
+    found
+}
+
+/// A refusal of a value of a flag.
+#[must_use]
+pub fn invalid(given: &Given, why: &str) -> Failure {
+    let place = given.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+    let code = if given.place.is_some() { errors::BAD_DIRECTIVE } else { errors::INVALID };
+    Failure::new(code, format!("{place}{}: {:?} {why}", given.flag.written(), given.value))
+}

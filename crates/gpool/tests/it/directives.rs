@@ -1,0 +1,149 @@
+//! What flags of other schedulers become, and what is said where they become nothing.
+
+use gpool::flags::{OfScript, from_directives};
+use gpool::script::Script;
+use gpool::shims::flag::{Read, Spoken};
+use gpool::shims::{gflow, slurm};
+
+fn of(lines: &str) -> OfScript {
+    from_directives(&script(lines)).unwrap_or_else(|failure| panic!("{}", failure.text(false)))
+}
+
+fn script(lines: &str) -> Script {
+    Script { path: "a.sh".to_owned(), bytes: format!("#!/bin/sh\n{lines}\ntrue\n").into_bytes() }
+}
+
+#[track_caller]
+fn refused(lines: &str, words: &[&str]) {
+    let failure = from_directives(&script(lines)).expect_err(lines);
+    let text = failure.text(false);
+    assert_eq!(failure.exit().0, 2, "{text}");
+    for word in words.iter().chain(&["a.sh:2"]) {
+        assert!(text.contains(word), "{word:?} is not in {text}");
+    }
+}
+
+/// The words of ours that flags of theirs become.
+fn words(spoken: &Spoken, line: &str) -> Vec<String> {
+    let line: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let Ok(Read::Said(said)) = spoken.read(&line) else { panic!("{line:?}") };
+    let translated = match spoken.name {
+        "sbatch" => slurm::translate::translate(&said.flags),
+        _ => gflow::translate::translate(&said.flags),
+    };
+    let translated = translated.unwrap_or_else(|failure| panic!("{}", failure.text(false)));
+    translated.words.into_iter().map(|(word, _)| word).collect()
+}
+
+#[test]
+fn flags_of_slurm_are_ours() {
+    for (theirs, ours) in [
+        ("-J x -A lab", "--name=x --project=lab"),
+        ("--gres=gpu:a100:2", "--gpus=a100:2"),
+        ("--gres=gpu:2", "--gpus=2"),
+        ("--gres=gpu:NVIDIA_A100", "--gpus=nvidia-a100:1"),
+        ("-G 4", "--gpus=4"),
+        ("--gpus-per-node=h100:8", "--gpus=h100:8"),
+        ("--gpus-per-task=1 -n 1", "--gpus=1"),
+        ("-c 8 --mem-per-cpu=2G", "--cpus=8 --mem=16384M"),
+        ("-G2 --cpus-per-gpu=4", "--gpus=2 --cpus=8"),
+        ("-G2 --mem-per-gpu=10G", "--gpus=2 --mem=20480M"),
+        ("--mem=4000", "--mem=4000M"),
+        ("--mem=0", ""),
+        ("-t 90", "--time=5400s"),
+        ("-t 1:30", "--time=90s"),
+        ("-t 2:00:00", "--time=7200s"),
+        ("-t 1-12", "--time=129600s"),
+        ("-t 1-0:30", "--time=88200s"),
+        ("-t 2-00:00:30", "--time=172830s"),
+        ("-t 0", ""),
+        ("-t UNLIMITED", ""),
+        ("-d afterok:1:2,afterany:3_4", "--after=ok:1,ok:2,end:3_4"),
+        ("--dependency=afternotok:7", "--after=fail:7"),
+        ("--export=ALL,A=1", "--env=A=1"),
+        ("--export=NONE", "--clean-env"),
+        ("--export=A,B=2", "--clean-env --env=A --env=B=2"),
+        ("-o o-%j.txt", "--stdout=o-%j.txt --stderr=o-%j.txt"),
+        ("-o %A_%a.o -e %x.e", "--stdout=%A_%a.o --stderr=%x.e"),
+        ("--nice=50", "--priority=-50"),
+        ("--nice", "--priority=-100"),
+        ("--comment=hi -D /tmp -H -i in", "--note=hi --cwd=/tmp --hold --stdin=in"),
+        ("--job x", "--name=x"),
+    ] {
+        let expected: Vec<&str> = ours.split(' ').filter(|word| !word.is_empty()).collect();
+        assert_eq!(words(&slurm::flags::SBATCH, theirs), expected, "{theirs}");
+    }
+}
+
+#[test]
+fn flags_of_gflow_are_ours() {
+    for (theirs, ours) in [
+        ("-g 2 -p 20 -n x -P lab", "--gpus=2 --priority=10 --name=x --project=lab"),
+        ("--gres 1 --nice 10", "--gpus=1 --priority=0"),
+        ("-t 10 -m 512", "--time=600s --mem=512M"),
+        ("--time-limit 1:30:00 --max-mem 2G", "--time=5400s --mem=2048M"),
+        ("-t 10:30", "--time=630s"),
+        ("-d @~1", "--after=@~1"),
+        ("--depends-on-all 1,2,@", "--after=1,2,@"),
+    ] {
+        let expected: Vec<&str> = ours.split(' ').collect();
+        assert_eq!(words(&gflow::flags::GBATCH, theirs), expected, "{theirs}");
+    }
+}
+
+#[test]
+fn ours_go_before_gflows_and_those_before_slurms() {
+    let all = of("#SBATCH -G 1 -t 10 -J slurm\n# GFLOW --gpus 2 --time 20\n# GPOOL --gpus 3");
+    assert_eq!(all.own.gpus.as_deref(), Some("3"));
+    assert_eq!(all.foreign.gpus.as_deref(), Some("2"));
+    assert_eq!(all.foreign.time.as_deref(), Some("1200s"));
+    assert_eq!(all.foreign.name.as_deref(), Some("slurm"));
+    assert_eq!(all.foreign.compat, ["gflow", "slurm"]);
+    assert!(of("# GPOOL --gpus 1").foreign.compat.is_empty());
+}
+
+#[test]
+fn what_is_ignored_contradicts_or_comes_too_late_is_said_once() {
+    let told = of("#SBATCH -p gpu -q high -p other\n#SBATCH --gres=gpu:1,license:2 --mail-type=END\n\
+                   #SBATCH -t 5 -G 2\n#SBATCH -t 10\n# SBATCH -t 99\necho\n#SBATCH -t 1\n#SBATCH -c 1")
+        .told;
+    assert_eq!(told.ignored, ["a.sh: #SBATCH: --partition, --qos, --mail-type, --gres=license:2"]);
+    assert_eq!(told.contradictions.len(), 3, "{:?}", told.contradictions);
+    assert!(told.contradictions[1].starts_with("a.sh:5: --time 5 and --time 10"));
+    assert_eq!(
+        told.misplaced,
+        [
+            "a.sh:8 (and 1 more): #SBATCH after the first command is not read",
+            "a.sh:6: # SBATCH with a blank is a comment, as in Slurm"
+        ]
+    );
+    let text = told.refuse_unclear().expect_err("unclear").text(false);
+    assert!(text.contains("--partition") && text.contains("a.sh:8"), "{text}");
+    assert_eq!(of("#SBATCH -t 5").told.refuse_unclear(), Ok(()));
+}
+
+#[test]
+fn what_can_not_be_is_refused_with_its_line() {
+    refused("#SBATCH --gpu-s 2", &["there is no flag --gpu-s"]);
+    refused("#SBATCH --nodes=2", &["one process on one node", "--gpus-per-node"]);
+    refused("#SBATCH --ntasks-per-node=4", &["torchrun --nproc-per-node"]);
+    refused("#SBATCH -n x", &["--ntasks"]);
+    refused("#SBATCH -t tomorrow", &["--time", "1:30:00"]);
+    refused("#SBATCH --mem=4X", &["--mem=16G"]);
+    refused("#SBATCH --gres=shard:1", &["--gpus 0.5"]);
+    refused("#SBATCH --gres=gpu:a100:1,gpu:v100:1", &["twice"]);
+    refused("#SBATCH -d afterok:1?afterok:2,afterok:3", &["both"]);
+    refused("#SBATCH -d after:1", &["afterany:ID"]);
+    refused("#SBATCH -d afterok", &["names no job"]);
+    refused("#SBATCH --uid=3", &["sudo -u USER"]);
+    refused("#SBATCH --mem-per-gpu=3G", &["no GPU is asked for"]);
+    refused("#SBATCH train.py", &["one word too many"]);
+    refused("#SBATCH -J 'x", &["quotation"]);
+    refused("#SBATCH -G 99999999999999999999", &["--gpus"]);
+    refused("#SBATCH --mem=99999999999999999T", &["--mem"]);
+    refused("#SBATCH -t 99999999999999999999-0", &["--time"]);
+    refused("# GFLOW --priority 256", &["0 to 255"]);
+    refused("# GFLOW --time -5", &["--time"]);
+    refused("# GFLOW --memory 12Q", &["--memory=20G"]);
+    refused("# GFLOW --nosuch", &["there is no flag --nosuch"]);
+}
