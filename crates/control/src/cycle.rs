@@ -34,7 +34,11 @@ impl Control {
                 }
             }
         }
-        self.note(Journaled::Planned { basis: plan.basis, decisions: plan.decisions });
+        self.note(Journaled::Planned {
+            basis: plan.basis,
+            decisions: plan.decisions,
+            planned: None,
+        });
     }
 
     fn verified_plan(&mut self) -> Option<Plan> {

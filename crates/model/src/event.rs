@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Report;
 use crate::command::{Caller, Command};
 use crate::id::{NodeName, RequestId, Revision, Term};
-use crate::plan::Decision;
+use crate::plan::{Decision, PlannedStart};
 
 /// One input of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,5 +58,8 @@ pub enum Journaled {
         basis: Revision,
         /// What was done.
         decisions: Vec<Decision>,
+        /// Who is planned to start when, if that is not as it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        planned: Option<Vec<PlannedStart>>,
     },
 }

@@ -159,6 +159,9 @@ pub struct JobId {
 }
 
 impl JobId {
+    /// Comes after every other.
+    pub const MAX: Self = Self { number: JobNumber(u64::MAX), element: Some(u32::MAX) };
+
     /// A job that is no array.
     #[must_use]
     pub fn single(number: u64) -> Self {

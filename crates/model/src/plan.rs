@@ -7,7 +7,7 @@ use crate::allocation::Slot;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, JobId, NodeName, PoolName, ProjectName, Revision};
 use crate::reason::Reason;
-use crate::unit::{Bytes, MilliCpu, Millis};
+use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
 
 /// The answer to one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -16,8 +16,46 @@ pub struct Plan {
     pub basis: Revision,
     /// What to do, in order.
     pub decisions: Vec<Decision>,
+    /// When and where jobs start that must wait, in the order of jobs; what nobody who comes after
+    /// them delays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<PlannedStart>,
     /// Why the rest waits, once for each shape, in the order of jobs.
     pub waits: Vec<Wait>,
+}
+
+/// The place and time that are kept for a job that must wait. Computed anew in each cycle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedStart {
+    /// Which job.
+    pub job: JobId,
+    /// The earliest moment at which it can run.
+    pub at: Timestamp,
+    /// One of each task, by rank.
+    pub placements: Vec<Placement>,
+    /// What the moment rests on.
+    pub basis: StartBasis,
+}
+
+/// What a moment in the future rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartBasis {
+    /// Time limits alone: it can only be earlier.
+    Limit,
+    /// How long like jobs ran, too.
+    Predicted,
+}
+
+impl StartBasis {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Limit => "limit",
+            Self::Predicted => "predicted",
+        }
+    }
 }
 
 /// One thing to do.
@@ -78,6 +116,10 @@ pub struct Shape {
     /// Its time limit, rounded up to [`Shape::LIMIT_STEP`] so that limits do not make shapes of
     /// single jobs.
     pub time_limit: Option<Millis>,
+    /// How long it is likely to run, rounded up to a power of two, where the policy's order asks
+    /// for that and like jobs have run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Millis>,
     /// What each of its tasks asks of a node.
     pub fit: Fit,
 }
@@ -85,6 +127,12 @@ pub struct Shape {
 impl Shape {
     /// What time limits are rounded up to.
     pub const LIMIT_STEP: Millis = Millis::from_mins(5);
+
+    /// How long jobs are likely to run, so rounded up that it seldom changes with one more run.
+    #[must_use]
+    pub fn rounded_length(length: Millis) -> Millis {
+        Millis::new(length.get().checked_next_power_of_two().unwrap_or(u64::MAX))
+    }
 }
 
 /// Why all jobs of one shape wait.

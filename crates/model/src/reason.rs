@@ -62,6 +62,13 @@ pub enum Reason {
         /// How many are before it.
         n_ahead: u64,
     },
+    /// It would fit, and would still be there when a job that comes first is to start.
+    WouldDelay {
+        /// The job that is planned to start.
+        job: JobId,
+        /// When.
+        planned_at: Timestamp,
+    },
     /// It waits for another job to end.
     WaitsForJob {
         /// Which.
@@ -179,6 +186,7 @@ impl Reason {
             Self::GpuMemoryTooSmall { .. } => "gpu_memory_too_small",
             Self::CpuOrMemShort { .. } => "cpu_or_mem_short",
             Self::AheadInOrder { .. } => "ahead_in_order",
+            Self::WouldDelay { .. } => "would_delay",
             Self::WaitsForJob { .. } => "waits_for_job",
             Self::HeldByUser { .. } => "held_by_user",
             Self::HeldByAdmin { .. } => "held_by_admin",

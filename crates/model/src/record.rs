@@ -10,6 +10,7 @@ use crate::id::{JobId, JobNumber, ProjectName, Seq, Term};
 use crate::job::{Job, JobSpec};
 use crate::node::Node;
 use crate::policy::Policy;
+use crate::prediction::PastRuns;
 use crate::reservation::Reservation;
 use crate::unit::Timestamp;
 
@@ -33,11 +34,13 @@ pub enum RecordKind {
     Idempotency,
     /// [`Reservation`] by name.
     Reservation,
+    /// [`PastRuns`] by `uid:project:stem`.
+    PastRuns,
 }
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Cluster,
         Self::Policy,
         Self::Project,
@@ -46,6 +49,7 @@ impl RecordKind {
         Self::Job,
         Self::Idempotency,
         Self::Reservation,
+        Self::PastRuns,
     ];
 
     /// The word for it in the store.
@@ -60,6 +64,7 @@ impl RecordKind {
             Self::Job => "job",
             Self::Idempotency => "idempotency",
             Self::Reservation => "reservation",
+            Self::PastRuns => "past_runs",
         }
     }
 }
@@ -115,6 +120,8 @@ pub enum Record {
     Idempotency(IdempotencyRecord),
     /// See [`RecordKind::Reservation`].
     Reservation(Box<Reservation>),
+    /// See [`RecordKind::PastRuns`].
+    PastRuns(PastRuns),
 }
 
 impl Record {
@@ -130,6 +137,7 @@ impl Record {
             Self::Job(job) => (RecordKind::Job, job.id.to_string()),
             Self::Idempotency(record) => (RecordKind::Idempotency, record.key()),
             Self::Reservation(it) => (RecordKind::Reservation, it.name.to_string()),
+            Self::PastRuns(runs) => (RecordKind::PastRuns, runs.like.key()),
         };
         RecordKey { kind, key }
     }

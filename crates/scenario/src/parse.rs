@@ -305,13 +305,9 @@ fn order_keys(text: &str) -> Result<Vec<OrderKey>, String> {
 }
 
 fn order_key(word: &str) -> Result<OrderKey, String> {
-    match word {
-        "priority" => Ok(OrderKey::Priority),
-        "escalated" => Ok(OrderKey::Escalated),
-        "gpus" => Ok(OrderKey::Gpus),
-        "age" => Ok(OrderKey::Age),
-        word => Err(format!("unknown key {word:?}, expected priority, escalated, gpus or age")),
-    }
+    let known = OrderKey::ALL.into_iter().find(|(name, _)| *name == word);
+    let all = || OrderKey::ALL.map(|(name, _)| name).join(", ");
+    known.map(|(_, key)| key).ok_or_else(|| format!("unknown key {word:?}, expected {}", all()))
 }
 
 /// Makes the allocations of a phase those of a job.

@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 use gpool_model::job::Holder;
 use gpool_model::{
     Bytes, DependencyKind, Device, DeviceHealth, DeviceStrategy, DeviceUuid, Job, JobSpec, Link,
-    MilliCpu, Millis, Node, OrderKey, Phase, Policy, ResourceKind, Timestamp,
+    MilliCpu, Millis, Node, Phase, Policy, ResourceKind, Timestamp,
 };
 
 use crate::nodes::memory_of;
@@ -36,7 +36,7 @@ impl fmt::Display for Situation {
 }
 
 fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result {
-    let mut keys: Vec<&str> = policy.order.iter().map(|key| order_word(*key)).collect();
+    let mut keys: Vec<&str> = policy.order.iter().map(|key| key.as_str()).collect();
     if keys.is_empty() {
         keys.push("id");
     }
@@ -46,15 +46,6 @@ fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result {
         .expect("every strategy is in the list of all");
     let escalate = span(policy.escalate_after);
     writeln!(f, "policy  order {}  escalate {escalate}  strategy {strategy}", keys.join(","))
-}
-
-fn order_word(key: OrderKey) -> &'static str {
-    match key {
-        OrderKey::Priority => "priority",
-        OrderKey::Escalated => "escalated",
-        OrderKey::Gpus => "gpus",
-        OrderKey::Age => "age",
-    }
 }
 
 fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {

@@ -17,6 +17,7 @@ pub fn reason_text(reason: &Reason) -> String {
             format!("{kind} need {need} free {free} on {node}")
         }
         Reason::AheadInOrder { job, n_ahead } => format!("{n_ahead} ahead, last job {job}"),
+        Reason::WouldDelay { job, .. } => format!("job {job}"),
         Reason::WaitsForJob { job, .. } => format!("job {job}"),
         Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } => String::new(),
         Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
 
-use gpool_model::{JobId, OrderKey, Policy, Shape, Timestamp};
+use gpool_model::{JobId, Millis, OrderKey, Policy, Shape, Timestamp};
 use gpool_world::{ShapeIx, World};
 
 /// A job's place in the order; smaller goes first.
@@ -18,7 +18,7 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// Each key stands at most once in a policy.
-    const KEYS_MAX: usize = 4;
+    const KEYS_MAX: usize = 5;
     /// Priorities are below this, so that their complement is a natural number.
     const PRIORITY_ABOVE: i64 = 1 << 32;
 
@@ -41,7 +41,8 @@ impl Rank {
                     u64::from(!is_escalated)
                 }
                 // Among escalated jobs the oldest goes first, whatever its size.
-                OrderKey::Gpus if by_age_alone => 0,
+                OrderKey::Gpus | OrderKey::Predicted if by_age_alone => 0,
+                OrderKey::Predicted => gpu_time(shape),
                 OrderKey::Gpus => shape.fit.gpus.charge().get(),
                 OrderKey::Age => submitted_at.get(),
             };
@@ -52,6 +53,13 @@ impl Rank {
     pub fn job(&self) -> JobId {
         self.job
     }
+}
+
+/// How much GPU-time a job is likely to take: thousandths of a device times milliseconds. Without
+/// GPUs its time counts as if it had one.
+fn gpu_time(shape: &Shape) -> u64 {
+    let length = shape.predicted.or(shape.time_limit).map_or(u64::MAX, Millis::get);
+    length.saturating_mul(shape.fit.gpus.charge().get().max(1))
 }
 
 /// The first job of each shape that was not considered yet, fresh and escalated apart.

@@ -85,6 +85,7 @@ pub fn decode(row: &store::Record) -> Result<Record, DecodeError> {
         RecordKind::Job => Record::Job(body(row)?),
         RecordKind::Idempotency => Record::Idempotency(body(row)?),
         RecordKind::Reservation => Record::Reservation(body(row)?),
+        RecordKind::PastRuns => Record::PastRuns(body(row)?),
     })
 }
 

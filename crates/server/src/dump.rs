@@ -5,7 +5,7 @@
 use gpool_model::agent::{Report, TaskIs, TaskReport};
 use gpool_model::event::Journaled;
 use gpool_model::job::ExitStatus;
-use gpool_model::{Command, Decision, Event, JobId, Seq};
+use gpool_model::{Command, Decision, Event, JobId, PlannedStart, Seq};
 use gpool_scenario::Situation;
 use gpool_store::{JournalEntry, Reader};
 use gpool_wire::Time;
@@ -50,9 +50,10 @@ pub fn scenario(reader: &Reader) -> Result<String, String> {
 fn line(entry: &JournalEntry) -> String {
     let what = match serde_json::from_slice::<Journaled>(&entry.body) {
         Ok(Journaled::Event(event)) => of_event(&event),
-        Ok(Journaled::Planned { basis, decisions }) => {
-            let starts: Vec<String> = decisions.iter().map(of_decision).collect();
-            format!("planned from revision {basis}: {}", some(&starts))
+        Ok(Journaled::Planned { basis, decisions, planned }) => {
+            let mut lines: Vec<String> = decisions.iter().map(of_decision).collect();
+            lines.extend(planned.iter().flatten().map(of_planned));
+            format!("planned from revision {basis}: {}", some(&lines))
         }
         Err(error) => format!("not understood: {error}"),
     };
@@ -139,6 +140,11 @@ fn of_decision(decision: &Decision) -> String {
             format!("start {job}#{attempt} on {}", places.join(", "))
         }
     }
+}
+
+fn of_planned(planned: &PlannedStart) -> String {
+    let nodes: Vec<&str> = planned.placements.iter().map(|place| place.node.as_str()).collect();
+    format!("{} is to start on {} at {}", planned.job, nodes.join(", "), Time(planned.at))
 }
 
 /// A list of which the first are named.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Millis, NodeName, Plan, Shape, Whom};
+use gpool_model::{Millis, NodeName, OrderKey, Plan, Shape, Whom};
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::order::{fit_of, pending, started};
@@ -59,6 +59,7 @@ pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<
 
 /// What a job has in common with others, from its records alone.
 pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
+    let asks = world.policy().order.contains(&OrderKey::Predicted);
     let step = Shape::LIMIT_STEP.get();
     let own = Whom::Job { id: row.job.id };
     let is_reserved = world.reservations().values().any(|it| it.whom == own);
@@ -72,6 +73,11 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
         time_limit: row.spec.time_limit.map(|limit| {
             let n_steps = limit.get().div_ceil(step);
             Millis::new(n_steps.saturating_mul(step))
+        }),
+        predicted: world.prediction(&row.spec).filter(|_| asks).map(|prediction| {
+            let length = prediction.p50.get();
+            let shifts = (0..u64::BITS).find(|shift| 1 << shift >= length);
+            Millis::new(shifts.map_or(u64::MAX, |shift| 1 << shift))
         }),
         fit: fit_of(row),
     }

@@ -29,6 +29,15 @@ pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Opt
     Some(waits_since.after(policy.escalate_after) <= now)
 }
 
+/// GPU-time that a job is likely to take, as the order compares it: a power of two for the length
+/// of runs, the time limit in steps where nothing like it has run.
+fn gpu_time(snapshot: &Snapshot<'_>, row: &JobRow) -> u64 {
+    let shape = crate::conserve::shape_of(snapshot.world, row);
+    let length = shape.predicted.or(shape.time_limit);
+    let length = length.map_or(u64::MAX, gpool_model::Millis::get);
+    length.saturating_mul(row.spec.gpus.charge().get().max(1))
+}
+
 /// Which of two pending jobs the policy puts first.
 fn compare(snapshot: &Snapshot<'_>, policy: &Policy, one: &JobRow, other: &JobRow) -> Ordering {
     let escalated = |row| is_escalated(row, policy, snapshot.now).unwrap_or(false);
@@ -40,7 +49,8 @@ fn compare(snapshot: &Snapshot<'_>, policy: &Policy, one: &JobRow, other: &JobRo
                 both_escalated = escalated(one) && escalated(other);
                 escalated(other).cmp(&escalated(one))
             }
-            OrderKey::Gpus if both_escalated => Ordering::Equal,
+            OrderKey::Gpus | OrderKey::Predicted if both_escalated => Ordering::Equal,
+            OrderKey::Predicted => gpu_time(snapshot, one).cmp(&gpu_time(snapshot, other)),
             OrderKey::Gpus => one.spec.gpus.charge().cmp(&other.spec.gpus.charge()),
             OrderKey::Age => one.spec.submitted_at.cmp(&other.spec.submitted_at),
         };

@@ -108,6 +108,7 @@ impl Moment<'_> {
             }
             // What is said of single jobs, or beside the decisive reason, is no reason of a shape.
             Reason::AheadInOrder { .. }
+            | Reason::WouldDelay { .. }
             | Reason::WaitsForJob { .. }
             | Reason::HeldByUser { .. }
             | Reason::HeldByAdmin { .. }

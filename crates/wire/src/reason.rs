@@ -70,6 +70,9 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             ("node", json!(node)),
         ],
         R::AheadInOrder { job, n_ahead } => vec![("job", json!(job)), ("n_ahead", json!(n_ahead))],
+        R::WouldDelay { job, planned_at } => {
+            vec![("job", json!(job)), ("planned_at", json!(Time(*planned_at)))]
+        }
         R::WaitsForJob { job, kind } => vec![("job", json!(job)), ("kind", json!(kind))],
         R::HeldByUser { since } | R::HeldByAdmin { since } => vec![("since", json!(Time(*since)))],
         R::PathOrImageMissing { since, node, path } => {
@@ -135,6 +138,10 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             1 => format!("job {job} goes first"),
             _ => format!("{n_ahead} jobs go first, job {job} the last of them"),
         },
+        R::WouldDelay { job, planned_at } => format!(
+            "it would not end before {}, when job {job} is planned to start there",
+            Time(*planned_at)
+        ),
         R::WaitsForJob { job, kind } => {
             let how = match kind {
                 DependencyKind::Ok => "succeed",

@@ -76,16 +76,9 @@ pub struct PolicyInfo {
 
 impl From<&Policy> for PolicyInfo {
     fn from(policy: &Policy) -> Self {
-        use gpool_model::policy::OrderKey;
-        let word = |key: &OrderKey| match key {
-            OrderKey::Priority => "priority",
-            OrderKey::Escalated => "escalated",
-            OrderKey::Gpus => "gpus",
-            OrderKey::Age => "age",
-        };
         Self {
             preset: policy.preset.clone(),
-            order: policy.order.iter().map(|key| word(key).to_owned()).collect(),
+            order: policy.order.iter().map(|key| key.as_str().to_owned()).collect(),
             escalate_after_s: policy.escalate_after.get() / 1000,
             device_strategy: policy.device_strategy,
             user_priority_max: policy.user_priority_max,

@@ -192,6 +192,10 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             "4 CPU cores needed; lab7 has 0.5 CPU cores free",
         ),
         (Reason::AheadInOrder { job, n_ahead: 1 }, "job 7 goes first"),
+        (
+            Reason::WouldDelay { job, planned_at: since },
+            "it would not end before 1970-01-01T00:00:00.000Z, when job 7 is planned to start there",
+        ),
         (Reason::WaitsForJob { job, kind: DependencyKind::Ok }, "waits for job 7 to succeed"),
         (Reason::HeldByUser { since }, "held by its user until released"),
         (Reason::HeldByAdmin { since }, "held by an admin until released"),
@@ -264,7 +268,7 @@ fn every_reason_has_words_and_facts() {
         assert_eq!(serde_json::from_value::<gpool_wire::Reason>(json.clone()).unwrap(), shown);
         assert_eq!((&json["code"], &json["blocking"]), (&reason.code().into(), &true.into()));
     }
-    let (held, _) = &reasons()[7];
+    let (held, _) = &reasons()[8];
     let facts = gpool_wire::Reason::new(held, true).facts;
     assert_eq!(facts["since"], "1970-01-01T00:00:00.000Z");
     let (short, _) = &reasons()[4];

@@ -8,8 +8,8 @@ use gpool_model::record::{
     ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordChange, RecordKey, RecordKind,
 };
 use gpool_model::{
-    Job, JobId, JobSpec, Millis, Node, NodeName, Outcome, Phase, Policy, ProjectName,
-    ReservationName, Revision, Shape, Timestamp,
+    Job, JobEnd, JobId, JobSpec, Likeness, Millis, Node, NodeName, OrderKey, Outcome, Phase,
+    Policy, ProjectName, ReservationName, Revision, Shape, Timestamp,
 };
 
 use crate::ledger::NodeRow;
@@ -32,8 +32,15 @@ impl World {
     /// Replaces the policy.
     pub fn put_policy(&mut self, policy: Policy) {
         self.mark(Record::Policy(Box::new(policy.clone())).key());
+        let asks = |policy: &Policy| policy.order.contains(&OrderKey::Predicted);
+        let is_other = asks(&self.policy) != asks(&policy);
         self.policy = policy;
         self.queue.reset_escalation();
+        if is_other {
+            // What jobs have in common is another thing now.
+            let pending: Vec<JobId> = self.queue.jobs().collect();
+            self.queue_anew(&pending);
+        }
     }
 
     /// Adds a node or replaces what is recorded of it; what jobs hold there stays booked.
@@ -94,6 +101,7 @@ impl World {
         if let Phase::Ended(end) = &job.phase {
             self.mark(Record::JobSpec(Arc::clone(&row.spec)).key());
             self.remember_end(id, end.outcome);
+            self.remember_run(&row.spec, end);
             self.ended.push(EndedJob { spec: row.spec, job });
             return;
         }
@@ -156,6 +164,7 @@ impl World {
         records.extend(self.requests.values().cloned().map(Record::Idempotency));
         let reservations = self.reservations.values().cloned();
         records.extend(reservations.map(|it| Record::Reservation(Box::new(it))));
+        records.extend(self.past.all().cloned().map(Record::PastRuns));
         records.sort_by_key(Record::key);
         records
     }
@@ -182,6 +191,7 @@ impl World {
                 let found = self.reservations.get(&ReservationName::new(&key.key));
                 found.cloned().map(|it| Record::Reservation(Box::new(it)))
             }
+            RecordKind::PastRuns => self.past.by_key(&key.key).cloned().map(Record::PastRuns),
         }
     }
 
@@ -205,15 +215,89 @@ impl World {
         }
     }
 
+    /// Only what ended by itself or by its limit says how long such jobs run.
+    fn remember_run(&mut self, spec: &JobSpec, end: &JobEnd) {
+        let finished =
+            matches!(end.outcome, Outcome::Succeeded | Outcome::Failed | Outcome::TimedOut);
+        let Some(started_at) = end.started_at.filter(|_| finished) else { return };
+        let length = end.ended_at.since(started_at);
+        let like = Likeness::of(spec);
+        for like in self.past.add(like, length, end.ended_at) {
+            self.mark(RecordKey { kind: RecordKind::PastRuns, key: like.key() });
+            let pending = self.pending_by_like.get(&like).into_iter().flatten().copied();
+            let pending: Vec<JobId> = pending.collect();
+            self.queue_anew(&pending);
+        }
+    }
+
+    /// Finds the shapes of pending jobs again.
+    fn queue_anew(&mut self, jobs: &[JobId]) {
+        for id in jobs {
+            let row = self.jobs[id].clone();
+            let is_escalated = self.queue.place(*id).is_some_and(|place| place.is_escalated);
+            self.unqueue(&row);
+            self.enqueue(&row);
+            if is_escalated {
+                self.queue.escalate(*id);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, row: &JobRow) {
+        let Phase::Pending { since } = row.job.phase else { return };
+        let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
+        let shape = self.shape_of(row);
+        self.queue.insert(row.job.id, shape, row.spec.submitted_at, waits_since);
+        if self.policy.order.contains(&OrderKey::Predicted) {
+            let like = Likeness::of(&row.spec);
+            self.pending_by_like.entry(like).or_default().insert(row.job.id);
+        }
+    }
+
+    fn unqueue(&mut self, row: &JobRow) {
+        self.queue.remove(row.job.id);
+        if self.pending_by_like.is_empty() {
+            return;
+        }
+        let like = Likeness::of(&row.spec);
+        if let Some(jobs) = self.pending_by_like.get_mut(&like) {
+            jobs.remove(&row.job.id);
+            if jobs.is_empty() {
+                self.pending_by_like.remove(&like);
+            }
+        }
+    }
+
+    /// The shape of a job.
+    fn shape_of(&self, row: &JobRow) -> Shape {
+        let spec = &row.spec;
+        let asks = self.policy.order.contains(&OrderKey::Predicted);
+        let prediction = asks.then(|| self.prediction(spec)).flatten();
+        Shape {
+            project: spec.project.clone(),
+            uid: spec.owner.uid,
+            reserved_as: self.reserved_as(row.job.id),
+            pool: None,
+            priority: row.job.priority,
+            preemptible: false,
+            time_limit: spec.time_limit.map(|limit| {
+                let step = Shape::LIMIT_STEP.get();
+                Millis::new(limit.div_ceil(step).get().saturating_mul(step))
+            }),
+            predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
+            fit: Fit {
+                gpus: spec.gpus.clone(),
+                cpus: spec.cpus.unwrap_or_default(),
+                memory: spec.memory.unwrap_or_default(),
+            },
+        }
+    }
+
     pub(crate) fn index(&mut self, row: &JobRow) {
         *self.n_by_state.entry(row.job.phase.state()).or_default() += 1;
         *self.n_by_uid.entry(row.spec.owner.uid).or_default() += 1;
         match &row.job.phase {
-            Phase::Pending { since } => {
-                let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
-                let shape = self.shape_of(row);
-                self.queue.insert(row.job.id, shape, row.spec.submitted_at, waits_since);
-            }
+            Phase::Pending { .. } => self.enqueue(row),
             Phase::Waiting { .. } | Phase::Held { .. } => {
                 for dependency in &row.spec.after {
                     self.dependents.entry(dependency.job).or_default().insert(row.job.id);
@@ -224,6 +308,7 @@ impl World {
             | Phase::Running { allocations, .. }
             | Phase::Stopping { allocations, .. } => {
                 self.holding.insert(row.job.id);
+                self.ends.insert(row);
                 for allocation in allocations {
                     let ix = self.node_by_name.get(&allocation.node);
                     let ix = ix.expect("what is held is on a node that is there");
@@ -248,7 +333,7 @@ impl World {
             }
         }
         match &row.job.phase {
-            Phase::Pending { .. } => self.queue.remove(row.job.id),
+            Phase::Pending { .. } => self.unqueue(row),
             Phase::Waiting { .. } | Phase::Held { .. } => {
                 for dependency in &row.spec.after {
                     if let Some(waiting) = self.dependents.get_mut(&dependency.job) {
@@ -264,34 +349,13 @@ impl World {
             | Phase::Running { allocations, .. }
             | Phase::Stopping { allocations, .. } => {
                 self.holding.remove(&row.job.id);
+                self.ends.remove(row);
                 for allocation in allocations {
                     let ix = self.node_by_name.get(&allocation.node);
                     let ix = ix.expect("what is held is on a node that is there");
                     self.nodes[ix.0].unbook(allocation);
                 }
             }
-        }
-    }
-
-    /// The shape of a job.
-    fn shape_of(&self, row: &JobRow) -> Shape {
-        let spec = &row.spec;
-        Shape {
-            project: spec.project.clone(),
-            uid: spec.owner.uid,
-            reserved_as: self.reserved_as(row.job.id),
-            pool: None,
-            priority: row.job.priority,
-            preemptible: false,
-            time_limit: spec.time_limit.map(|limit| {
-                let step = Shape::LIMIT_STEP.get();
-                Millis::new(limit.div_ceil(step).get().saturating_mul(step))
-            }),
-            fit: Fit {
-                gpus: spec.gpus.clone(),
-                cpus: spec.cpus.unwrap_or_default(),
-                memory: spec.memory.unwrap_or_default(),
-            },
         }
     }
 }

@@ -1,10 +1,10 @@
 //! A part of a world, to be made into a world of its own: for runs of the planner on what could
 //! be. To take it costs what it holds, however much else waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::record::{ClusterRecord, Project};
-use gpool_model::{JobId, Node, Policy, ProjectName, Timestamp};
+use gpool_model::{JobId, Likeness, Node, PastRuns, Policy, ProjectName, Timestamp};
 
 use crate::world::{JobRow, World};
 
@@ -15,6 +15,8 @@ pub struct Excerpt {
     /// How is decided.
     pub policy: Policy,
     projects: BTreeMap<ProjectName, Project>,
+    /// What is known of jobs like these.
+    past: BTreeMap<String, PastRuns>,
     /// All nodes.
     pub nodes: Vec<Node>,
     /// The jobs of the excerpt, by id.
@@ -27,12 +29,18 @@ impl World {
     #[must_use]
     pub fn excerpt(&self, jobs: impl IntoIterator<Item = JobId>) -> Excerpt {
         let row = |id: JobId| Some((id, self.jobs.get(&id)?.clone()));
+        let jobs: BTreeMap<JobId, JobRow> = jobs.into_iter().filter_map(row).collect();
+        let likenesses: BTreeSet<Likeness> =
+            jobs.values().map(|row| Likeness::of(&row.spec)).collect();
+        let past = likenesses.iter().map(Likeness::key);
+        let past = past.filter_map(|key| Some((key.clone(), self.past.by_key(&key)?.clone())));
         Excerpt {
             cluster: self.cluster.clone(),
             policy: self.policy.clone(),
             projects: self.projects.clone(),
+            past: past.collect(),
             nodes: self.nodes.iter().map(|row| row.node.clone()).collect(),
-            jobs: jobs.into_iter().filter_map(row).collect(),
+            jobs,
         }
     }
 }
@@ -44,6 +52,9 @@ impl Excerpt {
         let mut world = World::new(self.policy.clone());
         world.cluster = self.cluster.clone();
         world.projects = self.projects.clone();
+        for runs in self.past.values() {
+            world.past.put(runs.clone());
+        }
         for node in &self.nodes {
             world.put_node(node.clone());
         }

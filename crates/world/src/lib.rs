@@ -6,13 +6,16 @@
 #![deny(clippy::float_arithmetic)]
 
 mod change;
+mod ends;
 mod excerpt;
 mod ledger;
+mod past;
 mod queue;
 mod reservations;
 mod snapshot;
 mod world;
 
+pub use ends::{ExpectedEnd, ExpectedEnds};
 pub use excerpt::Excerpt;
 pub use ledger::{DeviceLedger, Free, NodeRow};
 pub use queue::{FitIx, ShapeIx, ShapeQueue};

@@ -99,14 +99,24 @@ impl Queue {
             if waits_since.after(escalate_after) > now {
                 break;
             }
-            self.to_escalate.pop_first();
-            let place = self.places.get_mut(&job).expect("indexed jobs have a place");
-            place.is_escalated = true;
-            let place = *place;
-            let queue = self.queue_mut(place.shape_ix);
-            queue.fresh.remove(&(place.submitted_at, job));
-            queue.escalated.insert((place.submitted_at, job));
+            self.escalate(job);
         }
+    }
+
+    /// Escalates a job that is not.
+    pub fn escalate(&mut self, job: JobId) {
+        let place = self.places.get_mut(&job).expect("only queued jobs escalate");
+        place.is_escalated = true;
+        let place = *place;
+        self.to_escalate.remove(&(place.waits_since, job));
+        let queue = self.queue_mut(place.shape_ix);
+        queue.fresh.remove(&(place.submitted_at, job));
+        queue.escalated.insert((place.submitted_at, job));
+    }
+
+    /// Every pending job, by id.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.places.keys().copied()
     }
 
     /// Takes every escalation back, for `advance` to decide anew under another policy.

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use gpool_model::job::JobState;
 use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Project, Record, RecordKey};
 use gpool_model::{
-    Job, JobId, JobSpec, NodeName, Outcome, Policy, ProjectName, Reservation, ReservationName,
-    Revision, Timestamp,
+    Job, JobId, JobSpec, Likeness, NodeName, Outcome, Policy, Prediction, ProjectName, Reservation,
+    ReservationName, Revision, Timestamp,
 };
 use thiserror::Error;
 
+use crate::ends::{self, Ends, ExpectedEnd, ExpectedEnds};
 use crate::ledger::NodeRow;
+use crate::past::Past;
 use crate::queue::{Queue, ShapeIx, ShapeQueue};
 use crate::reservations::Alarms;
 
@@ -61,6 +63,8 @@ pub struct World {
     pub(crate) node_by_name: BTreeMap<NodeName, NodeIx>,
     pub(crate) jobs: BTreeMap<JobId, JobRow>,
     pub(crate) queue: Queue,
+    /// Pending jobs by what like jobs say of them; empty unless the policy's order asks for it.
+    pub(crate) pending_by_like: BTreeMap<Likeness, BTreeSet<JobId>>,
     /// Jobs that hold something on nodes.
     pub(crate) holding: BTreeSet<JobId>,
     /// Waiting and held jobs by each job that they wait for.
@@ -71,6 +75,10 @@ pub struct World {
     /// Ends of the jobs that left memory last, for dependencies on them.
     pub(crate) recent_ends: BTreeMap<JobId, Outcome>,
     pub(crate) recent_order: std::collections::VecDeque<JobId>,
+    /// When the jobs that hold something are expected to end.
+    pub(crate) ends: Ends,
+    /// How long jobs like one another ran.
+    pub(crate) past: Past,
     pub(crate) requests: BTreeMap<String, IdempotencyRecord>,
     pub(crate) reservations: BTreeMap<ReservationName, Reservation>,
     /// When something begins, ends or is due that time alone brings.
@@ -98,12 +106,15 @@ impl World {
             node_by_name: BTreeMap::new(),
             jobs: BTreeMap::new(),
             queue: Queue::default(),
+            pending_by_like: BTreeMap::new(),
             holding: BTreeSet::new(),
             dependents: BTreeMap::new(),
             n_by_state: BTreeMap::new(),
             n_by_uid: BTreeMap::new(),
             recent_ends: BTreeMap::new(),
             recent_order: std::collections::VecDeque::new(),
+            ends: Ends::default(),
+            past: Past::default(),
             requests: BTreeMap::new(),
             reservations: BTreeMap::new(),
             alarms: Alarms::default(),
@@ -147,7 +158,8 @@ impl World {
                 Record::Cluster(_)
                 | Record::Project(_)
                 | Record::Idempotency(_)
-                | Record::Reservation(_) => others.push(record),
+                | Record::Reservation(_)
+                | Record::PastRuns(_) => others.push(record),
             }
         }
         let mut world = Self::new(policy.ok_or(LoadError::NoPolicy)?);
@@ -160,6 +172,7 @@ impl World {
                 }
                 Record::Idempotency(record) => world.remember_request(record),
                 Record::Reservation(reservation) => world.put_reservation(*reservation),
+                Record::PastRuns(runs) => world.past.put(runs),
                 Record::Policy(_) | Record::Node(_) | Record::JobSpec(_) | Record::Job(_) => {}
             }
         }
@@ -288,6 +301,26 @@ impl World {
     /// Jobs that hold something on nodes, by id.
     pub fn holding(&self) -> impl Iterator<Item = &JobRow> {
         self.holding.iter().map(|id| &self.jobs[id])
+    }
+
+    /// How long a job is likely to run; `None` while nothing like it has run.
+    #[must_use]
+    pub fn prediction(&self, spec: &JobSpec) -> Option<Prediction> {
+        self.past.of(&Likeness::of(spec))
+    }
+
+    /// When jobs that hold something are expected to end, the earliest first: by their time limit
+    /// and grace, by the order to stop, or as long after their start as like jobs ran. A job of
+    /// which none of these is known does not stand here. No moment is before `now`: whoever should
+    /// have ended by limit ends soon, by prediction after as long again.
+    pub fn expected_ends(&self, now: Timestamp) -> ExpectedEnds<'_> {
+        self.ends.from(now, &self.past)
+    }
+
+    /// When one job that holds something is expected to end, as [`World::expected_ends`] says it.
+    #[must_use]
+    pub fn expected_end(&self, row: &JobRow, now: Timestamp) -> Option<ExpectedEnd> {
+        ends::expected_end(row, now, &self.past)
     }
 
     /// Waiting and held jobs that wait for that one.

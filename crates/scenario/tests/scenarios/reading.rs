@@ -24,7 +24,7 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "policy order age,size",
             "1:14 \"age,size\" is not keys of the order: unknown key \"size\", expected priority, \
-             escalated, gpus or age",
+             escalated, predicted, gpus, age",
         ),
         ("policy strategy best", "1:17 \"best\" is not a strategy: no such strategy"),
         ("node a  2 h100", "1:11 expected x and a model: 2 x h100-80g"),

@@ -1,0 +1,148 @@
+//! How long jobs like one another ran: what is remembered of them, and what it says of the next.
+//! A prediction is shown and planned with; nothing is ever ended by it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::ProjectName;
+use crate::job::JobSpec;
+use crate::unit::{Millis, Timestamp};
+
+/// What jobs have in common that are taken to run about as long as each other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Likeness {
+    /// Whose jobs.
+    pub uid: u32,
+    /// Who is charged.
+    pub project: ProjectName,
+    /// Their name without digits: `train-17` and `train-18` are alike.
+    pub stem: String,
+}
+
+impl Likeness {
+    /// Longest stem, in bytes; what follows does not count.
+    const STEM_MAX: usize = 64;
+
+    /// What that job has in common with others.
+    #[must_use]
+    pub fn of(spec: &JobSpec) -> Self {
+        let mut stem = String::new();
+        for letter in spec.name.chars().filter(|letter| !letter.is_ascii_digit()) {
+            if stem.len() + letter.len_utf8() > Self::STEM_MAX {
+                break;
+            }
+            stem.push(letter);
+        }
+        Self { uid: spec.owner.uid, project: spec.project.clone(), stem }
+    }
+
+    /// Where what is remembered of them is kept.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}:{}:{}", self.uid, self.project, self.stem)
+    }
+}
+
+/// How long the last jobs of one likeness ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastRuns {
+    /// Which jobs.
+    pub like: Likeness,
+    /// How long each ran, the oldest first.
+    pub lengths: Vec<Millis>,
+    /// When the last of them ended.
+    pub last_ended_at: Timestamp,
+}
+
+impl PastRuns {
+    /// So many runs are remembered.
+    pub const KEPT: usize = 20;
+
+    /// Nothing has run yet.
+    #[must_use]
+    pub fn none(like: Likeness) -> Self {
+        Self { like, lengths: Vec::new(), last_ended_at: Timestamp::ZERO }
+    }
+
+    /// Remembers one more.
+    pub fn add(&mut self, length: Millis, ended_at: Timestamp) {
+        if self.lengths.len() >= Self::KEPT {
+            self.lengths.drain(..=self.lengths.len() - Self::KEPT);
+        }
+        self.lengths.push(length);
+        self.last_ended_at = self.last_ended_at.max(ended_at);
+    }
+
+    /// What they say of the next; `None` without any.
+    #[must_use]
+    pub fn prediction(&self) -> Option<Prediction> {
+        let mut sorted = self.lengths.clone();
+        sorted.sort_unstable();
+        let last = sorted.len().checked_sub(1)?;
+        // The nearest rank, halves rounded up.
+        let quantile = |percent: usize| sorted[(last * percent + 50) / 100];
+        Some(Prediction {
+            p10: quantile(10),
+            p50: quantile(50),
+            p90: quantile(90),
+            n_runs: u32::try_from(sorted.len()).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+/// How long a job is likely to run, from how long the last ones like it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// One in ten ran no longer.
+    pub p10: Millis,
+    /// Half of them ran no longer. What plans count with.
+    pub p50: Millis,
+    /// Nine in ten ran no longer.
+    pub p90: Millis,
+    /// From how many runs that is known.
+    pub n_runs: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(minutes: &[u32]) -> PastRuns {
+        let project = ProjectName::new("default");
+        let like = Likeness { uid: 1, project, stem: "train-".to_owned() };
+        let mut runs = PastRuns::none(like);
+        for (at, length) in (1..).zip(minutes) {
+            runs.add(Millis::from_mins(*length), Timestamp::new(at));
+        }
+        runs
+    }
+
+    fn middle(minutes: &[u32]) -> Option<Millis> {
+        runs(minutes).prediction().map(|prediction| prediction.p50)
+    }
+
+    #[test]
+    fn the_median_is_the_one_in_the_middle() {
+        assert_eq!(middle(&[]), None);
+        assert_eq!(middle(&[7]), Some(Millis::from_mins(7)));
+        assert_eq!(middle(&[9, 1, 5]), Some(Millis::from_mins(5)));
+        assert_eq!(middle(&[1, 2, 3, 4]), Some(Millis::from_mins(3)));
+    }
+
+    #[test]
+    fn quantiles_lie_beside_it_and_the_runs_are_counted() {
+        let eleven: Vec<u32> = (0..=10).collect();
+        let prediction = runs(&eleven).prediction().expect("there are runs");
+        let minutes = |length: Millis| length.get() / 60_000;
+        assert_eq!((minutes(prediction.p10), minutes(prediction.p90)), (1, 9));
+        assert_eq!((minutes(prediction.p50), prediction.n_runs), (5, 11));
+    }
+
+    #[test]
+    fn only_the_last_runs_count() {
+        let mut minutes = vec![1; 30];
+        minutes.extend([60; PastRuns::KEPT]);
+        let runs = runs(&minutes);
+        assert_eq!(runs.lengths, vec![Millis::from_mins(60); PastRuns::KEPT]);
+        assert_eq!(runs.last_ended_at, Timestamp::new(50));
+    }
+}

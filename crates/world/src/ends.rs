@@ -1,0 +1,199 @@
+//! When jobs that hold something are expected to end, indexed so that the next ends are found
+//! without a look at the rest.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, btree_set};
+use std::ops::Bound;
+
+use gpool_model::{AllocationState, JobId, Likeness, Millis, Phase, StartBasis, Timestamp};
+
+use crate::past::Past;
+use crate::world::JobRow;
+
+/// When one job is expected to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExpectedEnd {
+    /// When.
+    pub at: Timestamp,
+    /// Which job.
+    pub job: JobId,
+    /// How that is known.
+    pub basis: StartBasis,
+}
+
+/// What is known of the end of a job, whatever the time is.
+enum Known {
+    /// It ends then at the latest.
+    At(Timestamp),
+    /// It started then, and ends as like jobs do.
+    Like(Timestamp, Likeness),
+}
+
+impl Known {
+    fn of(row: &JobRow) -> Option<Self> {
+        let started_at = match &row.job.phase {
+            Phase::Starting { since, .. } => *since,
+            Phase::Running { started_at, .. } => *started_at,
+            Phase::Stopping { allocations, since, .. } => {
+                let deadlines = allocations.iter().map(|allocation| match allocation.state {
+                    AllocationState::Releasing { deadline } => deadline,
+                    _ => since.after(row.spec.grace),
+                });
+                return Some(Self::At(deadlines.max().unwrap_or(*since)));
+            }
+            Phase::Held { .. }
+            | Phase::Waiting { .. }
+            | Phase::Pending { .. }
+            | Phase::Ended(_) => return None,
+        };
+        Some(match row.spec.time_limit {
+            Some(limit) => Self::At(started_at.after(limit).after(row.spec.grace)),
+            None => Self::Like(started_at, Likeness::of(&row.spec)),
+        })
+    }
+}
+
+/// How long after now somebody ends who should have ended by limit before.
+const SOON: Millis = Millis::from_secs(10);
+
+fn by_limit(at: Timestamp, now: Timestamp) -> Timestamp {
+    if at > now { at } else { now.after(SOON) }
+}
+
+fn by_prediction(started_at: Timestamp, length: Millis, now: Timestamp) -> Timestamp {
+    let at = started_at.after(length);
+    if at > now { at } else { now.after(now.since(started_at).max(Millis::from_secs(1))) }
+}
+
+pub(crate) fn expected_end(row: &JobRow, now: Timestamp, past: &Past) -> Option<ExpectedEnd> {
+    let job = row.job.id;
+    Some(match Known::of(row)? {
+        Known::At(at) => ExpectedEnd { at: by_limit(at, now), job, basis: StartBasis::Limit },
+        Known::Like(started_at, like) => {
+            let at = by_prediction(started_at, past.of(&like)?.p50, now);
+            ExpectedEnd { at, job, basis: StartBasis::Predicted }
+        }
+    })
+}
+
+/// The index.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ends {
+    at: BTreeSet<(Timestamp, JobId)>,
+    /// By start, of each likeness: what like jobs say of the end may change at any time.
+    like: BTreeMap<Likeness, BTreeSet<(Timestamp, JobId)>>,
+}
+
+impl Ends {
+    pub fn insert(&mut self, row: &JobRow) {
+        let job = row.job.id;
+        match Known::of(row) {
+            Some(Known::At(at)) => drop(self.at.insert((at, job))),
+            Some(Known::Like(at, like)) => {
+                self.like.entry(like).or_default().insert((at, job));
+            }
+            None => {}
+        }
+    }
+
+    pub fn remove(&mut self, row: &JobRow) {
+        let job = row.job.id;
+        match Known::of(row) {
+            Some(Known::At(at)) => drop(self.at.remove(&(at, job))),
+            Some(Known::Like(at, like)) => {
+                if let Some(jobs) = self.like.get_mut(&like) {
+                    jobs.remove(&(at, job));
+                    if jobs.is_empty() {
+                        self.like.remove(&like);
+                    }
+                }
+            }
+            None => {}
+        }
+    }
+
+    pub fn from<'a>(&'a self, now: Timestamp, past: &Past) -> ExpectedEnds<'a> {
+        let bound = (Bound::Unbounded, Bound::Included((now, JobId::MAX)));
+        let mut ends = ExpectedEnds { now, next: BinaryHeap::new(), sources: Vec::new() };
+        ends.add(Source::Overdue(self.at.range(bound)));
+        let later = (Bound::Excluded((now, JobId::MAX)), Bound::Unbounded);
+        ends.add(Source::At(self.at.range(later)));
+        for (like, jobs) in &self.like {
+            let Some(length) = past.of(like).map(|prediction| prediction.p50) else { continue };
+            // Whoever started then or before should have ended.
+            let due = now.get().checked_sub(length.get()).map(Timestamp::new);
+            let Some(due) = due else {
+                ends.add(Source::Due(jobs.range(..), length));
+                continue;
+            };
+            let passed = (Bound::Unbounded, Bound::Included((due, JobId::MAX)));
+            ends.add(Source::Passed(jobs.range(passed)));
+            let coming = (Bound::Excluded((due, JobId::MAX)), Bound::Unbounded);
+            ends.add(Source::Due(jobs.range(coming), length));
+        }
+        ends
+    }
+}
+
+/// Some of the ends, the earliest first.
+#[derive(Debug, Clone)]
+enum Source<'a> {
+    /// Should have ended by limit.
+    Overdue(btree_set::Range<'a, (Timestamp, JobId)>),
+    /// End by limit.
+    At(btree_set::Range<'a, (Timestamp, JobId)>),
+    /// By start: have run longer than like jobs. Who started last ends first.
+    Passed(btree_set::Range<'a, (Timestamp, JobId)>),
+    /// By start: end when they have run as long as like jobs.
+    Due(btree_set::Range<'a, (Timestamp, JobId)>, Millis),
+}
+
+impl Source<'_> {
+    fn next(&mut self, now: Timestamp) -> Option<ExpectedEnd> {
+        let limit = |at, job| ExpectedEnd { at, job, basis: StartBasis::Limit };
+        let predicted = |at, job| ExpectedEnd { at, job, basis: StartBasis::Predicted };
+        Some(match self {
+            Self::Overdue(jobs) | Self::At(jobs) => {
+                let (at, job) = *jobs.next()?;
+                limit(by_limit(at, now), job)
+            }
+            Self::Passed(jobs) => {
+                let (started_at, job) = *jobs.next_back()?;
+                predicted(by_prediction(started_at, Millis::ZERO, now), job)
+            }
+            Self::Due(jobs, length) => {
+                let (started_at, job) = *jobs.next()?;
+                predicted(by_prediction(started_at, *length, now), job)
+            }
+        })
+    }
+}
+
+/// When jobs are expected to end, the earliest first.
+#[derive(Debug, Clone)]
+pub struct ExpectedEnds<'a> {
+    now: Timestamp,
+    next: BinaryHeap<Reverse<(ExpectedEnd, usize)>>,
+    sources: Vec<Source<'a>>,
+}
+
+impl<'a> ExpectedEnds<'a> {
+    fn add(&mut self, mut source: Source<'a>) {
+        if let Some(end) = source.next(self.now) {
+            self.next.push(Reverse((end, self.sources.len())));
+            self.sources.push(source);
+        }
+    }
+}
+
+impl Iterator for ExpectedEnds<'_> {
+    type Item = ExpectedEnd;
+
+    fn next(&mut self) -> Option<ExpectedEnd> {
+        let Reverse((end, source_ix)) = self.next.pop()?;
+        if let Some(following) = self.sources[source_ix].next(self.now) {
+            self.next.push(Reverse((following, source_ix)));
+        }
+        Some(end)
+    }
+}
