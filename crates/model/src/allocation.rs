@@ -38,14 +38,32 @@ pub struct Slot {
 pub enum SlotPart {
     /// All of it, alone.
     Whole,
+    /// A share, beside others.
+    Share {
+        /// What part of the device is charged; for a share by memory rounded up, so the charges
+        /// of a device may add up to a little more than one.
+        charge: MilliGpu,
+        /// How much of its memory; what fits is asked in this alone.
+        memory: Bytes,
+    },
 }
 
 impl SlotPart {
-    /// How much of the device is booked.
+    /// How much of the device is charged.
     #[must_use]
     pub fn charge(self) -> MilliGpu {
         match self {
             Self::Whole => MilliGpu::DEVICE,
+            Self::Share { charge, .. } => charge,
+        }
+    }
+
+    /// How much memory of a device of that size is booked.
+    #[must_use]
+    pub fn memory_of(self, device: Bytes) -> Bytes {
+        match self {
+            Self::Whole => device,
+            Self::Share { memory, .. } => memory,
         }
     }
 }

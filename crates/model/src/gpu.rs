@@ -1,4 +1,4 @@
-//! What a user asks of GPUs: `2`, `a100:2`, `a100|h100:2`, `40G..:2`.
+//! What a user asks of GPUs: `2`, `a100:2`, `a100|h100:2`, `40G..:2`, `0.5`, `2@20G`.
 
 use std::fmt;
 
@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::device::Device;
 use crate::parse::{self, ParseError};
+use crate::share::{Share, ShareError};
 use crate::unit::{Bytes, MilliGpu};
 
 /// A request for GPUs on one node, as written and as understood.
@@ -26,6 +27,13 @@ pub struct GpuRequest {
 pub enum GpuAmount {
     /// That many whole devices of one node.
     Whole(u32),
+    /// A part of each of several devices of one node, beside others who have parts of them.
+    Shared {
+        /// How many devices, at least one.
+        count: u32,
+        /// How much of each.
+        share: Share,
+    },
 }
 
 impl Default for GpuAmount {
@@ -40,6 +48,9 @@ pub enum GpuRequestError {
     /// It follows no form of the grammar.
     #[error(transparent)]
     Malformed(#[from] ParseError),
+    /// What it asks of each device is no part of one.
+    #[error(transparent)]
+    Share(#[from] ShareError),
     /// It is a form that the grammar knows and this version can't schedule.
     #[error(
         "{value:?} asks for {what}, which this version does not schedule; ask for whole GPUs, for example 1 or a100:2"
@@ -56,7 +67,7 @@ impl GpuRequest {
     /// More devices than any node has; a larger count is a slip of the pen.
     pub const COUNT_MAX: u32 = 1024;
 
-    const EXAMPLE: &str = "2, a100:2, 'a100|h100:1' or 40G..:2";
+    const EXAMPLE: &str = "2, a100:2, 'a100|h100:1', 40G..:2, 0.5 or 1@20G";
 
     /// That many whole devices of any model.
     #[must_use]
@@ -67,30 +78,49 @@ impl GpuRequest {
     /// Reads the grammar of `--gpus`.
     ///
     /// # Errors
-    /// [`GpuRequestError::Malformed`] with the position, or [`GpuRequestError::Unsupported`].
+    /// [`GpuRequestError`]: with the position where it follows no form.
     pub fn parse(text: &str) -> Result<Self, GpuRequestError> {
+        let Some((devices, share)) = text.split_once('@') else {
+            return Self::parse_devices(text);
+        };
+        let share = Share::parse(share)?;
+        Self::parse_devices(devices)?.shared(share).ok_or_else(|| {
+            let value = text.chars().take(ParseError::SHOWN).collect();
+            ShareError::OfNothing { value }.into()
+        })
+    }
+
+    /// The same devices, of each only that share; one device where none were asked for. `None` if
+    /// it asks for a share already.
+    #[must_use]
+    pub fn shared(self, share: Share) -> Option<Self> {
+        let GpuAmount::Whole(count) = self.amount else { return None };
+        Some(Self { amount: GpuAmount::Shared { count: count.max(1), share }, ..self })
+    }
+
+    /// What stands before the share: devices by count, or one fraction.
+    fn parse_devices(text: &str) -> Result<Self, GpuRequestError> {
         let bad = |position| ParseError::new("a number of GPUs", text, position, Self::EXAMPLE);
         if text.is_empty() {
             return Err(bad(0).into());
         }
         let first = text.split(':').next().unwrap_or(text);
         if !first.contains(|c: char| c.is_ascii_alphabetic()) {
-            return Ok(Self::whole(Self::count(text)?));
+            return Ok(Self { amount: Self::amount(text)?, ..Self::default() });
         }
-        let (kind, count) = match text.split_once(':') {
-            None => (text, 1),
-            Some((kind, count)) => {
-                let count = Self::count(count).map_err(|error| match error {
+        let (kind, amount) = match text.split_once(':') {
+            None => (text, GpuAmount::Whole(1)),
+            Some((kind, amount)) => {
+                let amount = Self::amount(amount).map_err(|error| match error {
                     GpuRequestError::Malformed(e) => bad(kind.len() + 1 + e.position).into(),
                     other => other,
                 })?;
-                (kind, count)
+                (kind, amount)
             }
         };
         if let Some(least) = kind.strip_suffix("..") {
             let least = parse::bytes(least).map_err(|e| bad(e.position))?;
-            let least_memory = Some(least);
-            return Ok(Self { amount: GpuAmount::Whole(count), models: Vec::new(), least_memory });
+            return Ok(Self { amount, models: Vec::new(), least_memory: Some(least) });
         }
         let mut models = Vec::new();
         let mut position = 0;
@@ -105,21 +135,20 @@ impl GpuRequest {
             models.push(ModelPattern(part.to_ascii_lowercase()));
             position += part.len() + 1;
         }
-        Ok(Self { amount: GpuAmount::Whole(count), models, least_memory: None })
+        Ok(Self { amount, models, least_memory: None })
     }
 
-    fn count(text: &str) -> Result<u32, GpuRequestError> {
+    /// `2`, or a fraction of one device.
+    fn amount(text: &str) -> Result<GpuAmount, GpuRequestError> {
         let bad = |position| ParseError::new("a number of GPUs", text, position, Self::EXAMPLE);
-        let unsupported = |what| {
-            let value = text.chars().take(ParseError::SHOWN).collect();
-            Err(GpuRequestError::Unsupported { value, what })
-        };
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if text.split_once("..").is_some_and(|(least, most)| digits(least) && digits(most)) {
-            return unsupported("an elastic number of GPUs");
+            let value = text.chars().take(ParseError::SHOWN).collect();
+            let what = "an elastic number of GPUs";
+            return Err(GpuRequestError::Unsupported { value, what });
         }
         if text.contains('.') && text.split(':').all(|part| parse::decimal(part, 9).is_some()) {
-            return unsupported("a fraction of a GPU");
+            return Ok(GpuAmount::Shared { count: 1, share: Share::parse(text)? });
         }
         if let Some(at) = text.find(|c: char| !c.is_ascii_digit()) {
             return Err(bad(at).into());
@@ -128,23 +157,47 @@ impl GpuRequest {
         if count > Self::COUNT_MAX {
             return Err(bad(0).into());
         }
-        Ok(count)
+        Ok(GpuAmount::Whole(count))
     }
 
     /// How many devices it needs.
     #[must_use]
     pub fn n_devices(&self) -> u32 {
         match self.amount {
-            GpuAmount::Whole(count) => count,
+            GpuAmount::Whole(count) | GpuAmount::Shared { count, .. } => count,
         }
     }
 
-    /// What it is charged.
+    /// What it asks of each device, if it is not the whole.
     #[must_use]
-    pub fn charge(&self) -> MilliGpu {
+    pub fn share(&self) -> Option<Share> {
         match self.amount {
-            GpuAmount::Whole(count) => MilliGpu::from_devices(count),
+            GpuAmount::Whole(_) => None,
+            GpuAmount::Shared { share, .. } => Some(share),
         }
+    }
+
+    /// How large it is among others, for the order of jobs. What a share by memory is charged
+    /// depends on the device that it gets; until then it is smaller than a whole device and larger
+    /// than any share by time.
+    #[must_use]
+    pub fn size(&self) -> MilliGpu {
+        let each = match self.amount {
+            GpuAmount::Whole(_) => MilliGpu::DEVICE,
+            GpuAmount::Shared { share: Share::Part(milli), .. } => milli,
+            GpuAmount::Shared { share: Share::Memory(_), .. } => MilliGpu::DEVICE,
+        };
+        each.checked_mul(u64::from(self.n_devices())).unwrap_or(MilliGpu::MAX)
+    }
+
+    /// The least memory that a device must have, by the request or by its share.
+    #[must_use]
+    pub fn memory_needed(&self) -> Option<Bytes> {
+        let of_share = match self.share() {
+            Some(Share::Memory(memory)) => Some(memory),
+            Some(Share::Part(_)) | None => None,
+        };
+        self.least_memory.max(of_share)
     }
 
     /// Whether it asks for no GPU at all.
@@ -157,7 +210,7 @@ impl GpuRequest {
     /// will do), or `None` if its model or memory does not.
     #[must_use]
     pub fn rank_of(&self, device: &Device) -> Option<usize> {
-        if self.least_memory.is_some_and(|least| device.memory < least) {
+        if self.memory_needed().is_some_and(|least| device.memory < least) {
             return None;
         }
         if self.models.is_empty() {
@@ -170,19 +223,21 @@ impl GpuRequest {
 impl fmt::Display for GpuRequest {
     /// Writes it in the grammar in which it is read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.n_devices();
+        let amount = match self.amount {
+            GpuAmount::Whole(count) => count.to_string(),
+            GpuAmount::Shared { count: 1, share: Share::Part(milli) } => {
+                Share::Part(milli).to_string()
+            }
+            GpuAmount::Shared { count, share } => format!("{count}@{share}"),
+        };
         if let Some(least) = self.least_memory {
-            let least = least.get();
-            let units = [(30, 'G'), (20, 'M'), (10, 'K')];
-            let exact = units.into_iter().find(|(shift, _)| least.is_multiple_of(1 << shift));
-            let (shift, unit) = exact.unwrap_or((0, 'B'));
-            return f.pad(&format!("{}{unit}..:{count}", least >> shift));
+            return f.pad(&format!("{}..:{amount}", parse::exact_bytes(least)));
         }
         if self.models.is_empty() {
-            return f.pad(&count.to_string());
+            return f.pad(&amount);
         }
         let models: Vec<&str> = self.models.iter().map(ModelPattern::as_str).collect();
-        f.pad(&format!("{}:{count}", models.join("|")))
+        f.pad(&format!("{}:{amount}", models.join("|")))
     }
 }
 
@@ -261,6 +316,16 @@ mod tests {
             ("40G..", "40G..:1"),
             ("1.5K..:2", "1536B..:2"),
             ("0B..", "0G..:1"),
+            ("0.5", "0.5"),
+            ("0.250", "0.25"),
+            ("0.5:0.5", "0.5"),
+            ("a100:0.5", "a100:0.5"),
+            ("2@0.5", "2@0.5"),
+            ("1@0.5", "0.5"),
+            ("0@0.5", "0.5"),
+            ("a100|h100:2@20G", "a100|h100:2@20G"),
+            ("40G..@20G", "40G..:1@20G"),
+            ("1@1.5K", "1@1536B"),
         ] {
             assert_eq!(parsed(text).to_string(), written);
             assert_eq!(parsed(&parsed(text).to_string()), parsed(text));
@@ -292,11 +357,25 @@ mod tests {
     }
 
     #[test]
-    fn fractions_and_elastic_counts_are_told_apart_from_nonsense() {
-        for text in ["0.5", "0.25:0.80", "2..8", "a100:0.5"] {
+    fn what_is_no_part_of_a_device_is_told_apart_from_nonsense() {
+        for text in ["0.25:0.80", "0.0", "1.5", "0.0001", "1@20G:40G", "1@0", "1@0B", "1@"] {
+            let error = GpuRequest::parse(text).expect_err(text);
+            assert!(matches!(error, GpuRequestError::Share(_)), "{text}: {error}");
+        }
+        let error = GpuRequest::parse("0.5@20G").expect_err("a share of a share");
+        assert!(matches!(error, GpuRequestError::Share(ShareError::OfNothing { .. })), "{error}");
+        for text in ["2..8", "a100:2..8"] {
             let error = GpuRequest::parse(text).expect_err(text);
             assert!(matches!(error, GpuRequestError::Unsupported { .. }), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_share_by_memory_asks_for_a_device_that_has_it() {
+        assert_eq!(parsed("1@20G").memory_needed(), Some(Bytes::from_gib(20)));
+        assert_eq!(parsed("40G..:1@20G").memory_needed(), Some(Bytes::from_gib(40)));
+        assert_eq!(parsed("10G..:1@20G").memory_needed(), Some(Bytes::from_gib(20)));
+        assert_eq!(parsed("0.5").memory_needed(), None);
     }
 
     #[test]

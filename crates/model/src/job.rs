@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, Slot};
 use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, ProjectName, Version};
 use crate::launch::{Activation, Missing, WindowSize};
 use crate::resource::Resources;
-use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
+use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
 
 /// Who a job belongs to and runs as.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -97,11 +97,12 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
-    /// What one task books on its node, GPUs included.
+    /// What one task books on its node with those parts of devices.
     #[must_use]
-    pub fn resources(&self) -> Resources {
+    pub fn resources(&self, slots: &[Slot]) -> Resources {
+        let charge = |sum: MilliGpu, slot: &Slot| sum.saturating_add(slot.part.charge());
         Resources::none()
-            .with_gpus(self.gpus.charge())
+            .with_gpus(slots.iter().fold(MilliGpu::ZERO, charge))
             .with_cpus(self.cpus.unwrap_or_default())
             .with_memory(self.memory.unwrap_or_default())
             .with_tasks(1)

@@ -27,6 +27,7 @@ pub mod record;
 pub mod refusal;
 pub mod reservation;
 pub mod resource;
+pub mod share;
 pub mod unit;
 
 pub use allocation::{Allocation, AllocationState, Slot, SlotPart};
@@ -53,4 +54,5 @@ pub use record::{JournalEntry, Record, RecordChange, RecordKey};
 pub use refusal::{Code, Refusal};
 pub use reservation::{Displace, Reservation, Reserved, Whom, Window};
 pub use resource::{ResourceKind, Resources};
+pub use share::Share;
 pub use unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};

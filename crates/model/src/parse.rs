@@ -63,6 +63,15 @@ pub fn bytes(text: &str) -> Result<Bytes, ParseError> {
     u64::try_from(total).map(Bytes::new).map_err(|_| bad(0))
 }
 
+/// Writes an amount of memory so that [`bytes`] reads the same amount: `20G`, `1536M`, `7B`.
+pub(crate) fn exact_bytes(amount: Bytes) -> String {
+    let amount = amount.get();
+    let units = [(30, 'G'), (20, 'M'), (10, 'K')];
+    let exact = units.into_iter().find(|(shift, _)| amount.is_multiple_of(1 << shift));
+    let (shift, unit) = exact.unwrap_or((0, 'B'));
+    format!("{}{unit}", amount >> shift)
+}
+
 /// Reads a number of CPU cores: `4`, `0.5`.
 ///
 /// # Errors

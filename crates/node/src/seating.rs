@@ -1,7 +1,8 @@
 //! Which devices of a node a task gets: same kind and fast links first, then the strategy's
-//! order, then the lowest indices. Knows nothing of queues or policy beyond the strategy.
+//! order, then the lowest indices. Shares go where shares are already, so that whole devices stay
+//! whole. Knows nothing of queues or policy beyond the strategy.
 
-use gpool_model::{Device, DeviceStrategy, GpuRequest, Link};
+use gpool_model::{Bytes, Device, DeviceStrategy, GpuRequest, Link, Share};
 
 /// One device of a node, as seating sees it.
 #[derive(Debug, Clone, Copy)]
@@ -10,18 +11,22 @@ pub struct Seat<'a> {
     pub device: &'a Device,
     /// Whether it may be given out whole, now.
     pub is_free: bool,
-    /// Whether a job of ours has it.
+    /// Whether a job of ours has it, or a part of it.
     pub is_busy: bool,
+    /// How much of its memory a share may have, now; nothing where no share may go.
+    pub room: Bytes,
 }
 
 /// More sets than this are not compared one by one: 8 of 16 devices are 12,870 sets.
 const SETS_MAX: u64 = 20_000;
 
-/// Chooses whole devices of one node for a request: positions in `seats`, ascending. `None` if
-/// it does not fit. `seed` decides for [`DeviceStrategy::Random`] alone.
+/// Chooses devices of one node for a request: positions in `seats`, ascending. `None` if it does
+/// not fit. `seed` decides for [`DeviceStrategy::Random`] alone.
 ///
 /// Preferred, in this order: earlier models of the request; devices of one model; for two and
-/// more, the set with the best total link rank; the strategy's order; the lowest positions.
+/// more, the set with the best total link rank; the strategy's order; the lowest positions. For
+/// shares, after the model: devices that are shared, the fullest first; then free ones in the
+/// strategy's order.
 #[must_use]
 pub fn seat(
     seats: &[Seat<'_>],
@@ -35,6 +40,10 @@ pub fn seat(
     }
     let order = ranked(seats, strategy, seed);
     let n_ranks = request.models.len().max(1);
+    if let Some(share) = request.share() {
+        let of_rank = |rank| seat_shares(seats, &order, n_devices, share, request, rank);
+        return (0..n_ranks).find_map(of_rank);
+    }
     for rank in 0..n_ranks {
         let of_rank: Vec<usize> = order
             .iter()
@@ -52,6 +61,32 @@ pub fn seat(
         return Some(chosen);
     }
     None
+}
+
+/// The devices of one rank on which a share goes beside others, the fullest first, then those that
+/// nobody has. `None` if there are too few.
+fn seat_shares(
+    seats: &[Seat<'_>],
+    order: &[usize],
+    n_devices: usize,
+    share: Share,
+    request: &GpuRequest,
+    rank: usize,
+) -> Option<Vec<usize>> {
+    let has_room = |ix: &usize| {
+        let Seat { device, room, .. } = seats[*ix];
+        request.rank_of(device) == Some(rank) && share.memory_of(device.memory) <= room
+    };
+    let candidates = order.iter().copied().filter(has_room);
+    let (free, mut chosen): (Vec<_>, Vec<_>) = candidates.partition(|ix| seats[*ix].is_free);
+    chosen.sort_by_key(|ix| (seats[*ix].room, *ix));
+    chosen.extend(free);
+    if chosen.len() < n_devices {
+        return None;
+    }
+    chosen.truncate(n_devices);
+    chosen.sort_unstable();
+    Some(chosen)
 }
 
 /// The candidates of the first model, in order, of which there are enough.
@@ -263,9 +298,37 @@ mod tests {
                 device,
                 is_free: !busy.contains(&ix),
                 is_busy: busy.contains(&ix),
+                room: if busy.contains(&ix) { Bytes::ZERO } else { device.memory },
             })
             .collect();
         seat(&seats, &GpuRequest::parse(request).expect("valid"), strategy, seed)
+    }
+
+    /// The seats of a share where each device has so many GiB of room, of 80; those with less are
+    /// shared already.
+    fn shared(devices: &[Device], room: &[u32], request: &str) -> Option<Vec<usize>> {
+        let seat_of = |(device, gib): (_, &u32)| Seat {
+            device,
+            is_free: *gib == 80,
+            is_busy: *gib < 80,
+            room: Bytes::from_gib(*gib),
+        };
+        let seats: Vec<Seat<'_>> = devices.iter().zip(room).map(seat_of).collect();
+        let request = GpuRequest::parse(request).expect("valid");
+        seat(&seats, &request, DeviceStrategy::Sequential, 0)
+    }
+
+    #[test]
+    fn shares_go_where_shares_are_and_the_fullest_device_first() {
+        let four = devices(&["NVIDIA H100"; 4]);
+        assert_eq!(shared(&four, &[80, 80, 80, 80], "0.5"), Some(vec![0]));
+        assert_eq!(shared(&four, &[80, 60, 40, 0], "0.5"), Some(vec![2]));
+        assert_eq!(shared(&four, &[80, 60, 30, 0], "0.5"), Some(vec![1]));
+        assert_eq!(shared(&four, &[80, 30, 30, 0], "0.5"), Some(vec![0]));
+        assert_eq!(shared(&four, &[80, 60, 40, 0], "2@0.5"), Some(vec![1, 2]));
+        assert_eq!(shared(&four, &[80, 30, 40, 0], "2@40G"), Some(vec![0, 2]));
+        assert_eq!(shared(&four, &[30, 30, 40, 0], "2@40G"), None);
+        assert_eq!(shared(&four, &[80, 80, 80, 80], "1@81G"), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use gpool_model::{
-    Allocation, AllocationState, MilliGpu, Node, ResourceKind, Resources, SlotPart, TaskId,
+    Allocation, AllocationState, Bytes, MilliGpu, Node, ResourceKind, Resources, SlotPart, TaskId,
 };
 
 /// Free amounts of one kind; may fall below zero only for `now`, under a claim.
@@ -55,13 +55,19 @@ pub struct NodeRow {
     /// How many devices are whole ([`NodeRow::is_whole`]): an upper bound of what can be given out,
     /// so that a full node is passed over without a look at its devices.
     pub n_whole: usize,
+    /// How many devices are shared ([`NodeRow::is_shared`]).
+    pub n_shared: usize,
 }
 
 /// What is free of one device and who holds the rest.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceLedger {
-    /// Thousandths of the device.
+    /// Thousandths of the device that are not charged.
     pub free: Free,
+    /// Bytes of its memory; what fits beside other shares is asked in these.
+    pub memory: Free,
+    /// How many of the holders have all of it.
+    n_whole_holders: u32,
     /// Tasks that hold or claim a part of it, in the order of their ids.
     pub holders: Vec<TaskId>,
 }
@@ -69,10 +75,16 @@ pub struct DeviceLedger {
 impl NodeRow {
     pub(crate) fn new(node: Node) -> Self {
         let whole = Free::of(MilliGpu::DEVICE.get());
-        let devices = node.devices.iter().map(|_| DeviceLedger { free: whole, holders: vec![] });
+        let devices = node.devices.iter().map(|device| DeviceLedger {
+            free: whole,
+            memory: Free::of(device.memory.get()),
+            n_whole_holders: 0,
+            holders: vec![],
+        });
         let free = |kind| Free::of(node.capacity.get(&kind));
         Self {
             n_whole: node.devices.len(),
+            n_shared: 0,
             here: BTreeSet::new(),
             devices: devices.collect(),
             cpu: free(ResourceKind::Cpu),
@@ -89,6 +101,7 @@ impl NodeRow {
                 && let Err(at) = ledger.holders.binary_search(&allocation.task)
             {
                 ledger.holders.insert(at, allocation.task);
+                ledger.n_whole_holders += u32::from(slot.part == SlotPart::Whole);
             }
         }
         self.here.insert(allocation.task);
@@ -98,8 +111,11 @@ impl NodeRow {
     pub(crate) fn unbook(&mut self, allocation: &Allocation) {
         self.change(allocation, 1);
         for slot in &allocation.slots {
-            if let Some(ledger) = self.ledger_mut(allocation, slot.device.as_str()) {
-                ledger.holders.retain(|task| *task != allocation.task);
+            if let Some(ledger) = self.ledger_mut(allocation, slot.device.as_str())
+                && let Ok(at) = ledger.holders.binary_search(&allocation.task)
+            {
+                ledger.holders.remove(at);
+                ledger.n_whole_holders -= u32::from(slot.part == SlotPart::Whole);
             }
         }
         self.here.remove(&allocation.task);
@@ -107,8 +123,10 @@ impl NodeRow {
     }
 
     fn count_whole(&mut self) {
-        self.n_whole =
-            (0..self.devices.len()).filter(|device_ix| self.is_whole(*device_ix)).count();
+        let count =
+            |test: &dyn Fn(usize) -> bool| (0..self.devices.len()).filter(|ix| test(*ix)).count();
+        (self.n_whole, self.n_shared) =
+            (count(&|ix| self.is_whole(ix)), count(&|ix| self.is_shared(ix)));
     }
 
     fn change(&mut self, allocation: &Allocation, sign: i64) {
@@ -117,8 +135,11 @@ impl NodeRow {
         self.memory.change(&allocation.state, amount(ResourceKind::Memory), sign);
         self.tasks.change(&allocation.state, amount(ResourceKind::Tasks), sign);
         for slot in &allocation.slots {
-            if let Some(ledger) = self.ledger_mut(allocation, slot.device.as_str()) {
+            if let Some(at) = self.position(allocation, slot.device.as_str()) {
+                let memory = slot.part.memory_of(self.node.devices[at].memory);
+                let ledger = &mut self.devices[at];
                 ledger.free.change(&allocation.state, slot.part.charge().get(), sign);
+                ledger.memory.change(&allocation.state, memory.get(), sign);
             }
         }
     }
@@ -126,17 +147,38 @@ impl NodeRow {
     /// A device that was taken out of the machine while a task held it has no ledger; its task
     /// still ends in its own time.
     fn ledger_mut(&mut self, allocation: &Allocation, uuid: &str) -> Option<&mut DeviceLedger> {
-        debug_assert_eq!(allocation.node, self.node.name);
-        let at = self.node.devices.iter().position(|device| device.uuid.as_str() == uuid)?;
+        let at = self.position(allocation, uuid)?;
         self.devices.get_mut(at)
+    }
+
+    fn position(&self, allocation: &Allocation, uuid: &str) -> Option<usize> {
+        debug_assert_eq!(allocation.node, self.node.name);
+        self.node.devices.iter().position(|device| device.uuid.as_str() == uuid)
     }
 
     /// Whether nobody holds or claims any part of a device.
     #[must_use]
     pub fn is_whole(&self, device_ix: usize) -> bool {
-        let whole = i64::try_from(SlotPart::Whole.charge().get()).unwrap_or(i64::MAX);
-        let free = self.devices[device_ix].free;
-        free.now == whole && free.later == whole
+        self.devices[device_ix].holders.is_empty()
+    }
+
+    /// Whether somebody holds or claims a share of a device, and nobody all of it.
+    #[must_use]
+    pub fn is_shared(&self, device_ix: usize) -> bool {
+        let ledger = &self.devices[device_ix];
+        !ledger.holders.is_empty() && ledger.n_whole_holders == 0
+    }
+
+    /// How much memory of a device a share may have, beside the shares that are there; none where
+    /// somebody has all of it.
+    #[must_use]
+    pub fn free_memory(&self, device_ix: usize) -> Bytes {
+        let ledger = &self.devices[device_ix];
+        let free = ledger.memory.now.min(ledger.memory.later);
+        match ledger.n_whole_holders {
+            0 => Bytes::new(u64::try_from(free).unwrap_or(0)),
+            _ => Bytes::ZERO,
+        }
     }
 
     /// What is free at once beside devices.

@@ -1,0 +1,159 @@
+//! A part of a device that is asked for: of its time and memory alike, or of its memory.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::allocation::SlotPart;
+use crate::parse;
+use crate::unit::{Bytes, MilliGpu};
+
+/// How much of each device is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Share {
+    /// That part of it, less than the whole: `0.5`.
+    Part(MilliGpu),
+    /// That much of its memory: `20G`.
+    Memory(Bytes),
+}
+
+/// Why a share was not understood.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ShareError {
+    /// It is neither a fraction nor an amount of memory.
+    #[error("{value:?} is no part of a GPU; write a fraction such as 0.5, or memory such as 20G")]
+    Malformed {
+        /// What was written.
+        value: String,
+    },
+    /// It is nothing, or the whole, or finer than a thousandth.
+    #[error(
+        "{value:?} is no part of a GPU; a fraction is from 0.001 to 0.999, and a whole GPU is 1"
+    )]
+    OutOfRange {
+        /// What was written.
+        value: String,
+    },
+    /// The limit is another than the request.
+    #[error(
+        "{value:?} asks for more than its guarantee when there is room, which this version does \
+         not give; ask for the guarantee alone, for example {guarantee}"
+    )]
+    LimitAbove {
+        /// What was written.
+        value: String,
+        /// Its first part.
+        guarantee: String,
+    },
+    /// It is a share of a share.
+    #[error("{value:?} says twice how much of a GPU; write for example 2@0.5, or 1@20G")]
+    OfNothing {
+        /// What was written.
+        value: String,
+    },
+}
+
+impl Share {
+    /// Reads `0.5` or `20G`; the same twice, `0.5:0.5`, is the same.
+    ///
+    /// # Errors
+    /// It is no part of a device.
+    pub fn parse(text: &str) -> Result<Self, ShareError> {
+        let value = || text.chars().take(parse::ParseError::SHOWN).collect::<String>();
+        let one = |part: &str| {
+            if part.contains(|c: char| c.is_ascii_alphabetic()) {
+                let memory = parse::bytes(part);
+                return memory
+                    .map(Self::Memory)
+                    .map_err(|_| ShareError::Malformed { value: value() });
+            }
+            let (whole, fraction) =
+                parse::decimal(part, 9).ok_or_else(|| ShareError::Malformed { value: value() })?;
+            let is_part = whole == 0 && fraction > 0 && fraction.is_multiple_of(1_000_000);
+            is_part
+                .then(|| Self::Part(MilliGpu::new(fraction / 1_000_000)))
+                .ok_or_else(|| ShareError::OutOfRange { value: value() })
+        };
+        let (request, limit) = text.split_once(':').unwrap_or((text, text));
+        let (share, limit) = (one(request)?, one(limit)?);
+        if limit != share {
+            let guarantee = request.to_owned();
+            return Err(ShareError::LimitAbove { value: value(), guarantee });
+        }
+        if share == Self::Memory(Bytes::ZERO) {
+            return Err(ShareError::OutOfRange { value: value() });
+        }
+        Ok(share)
+    }
+
+    /// How much memory of a device of that size it is, rounded down: as many as fill a device fit
+    /// it.
+    #[must_use]
+    pub fn memory_of(self, device: Bytes) -> Bytes {
+        match self {
+            Self::Part(milli) => {
+                let part = u128::from(device.get()) * u128::from(milli.get()) / 1000;
+                Bytes::new(u64::try_from(part).unwrap_or(u64::MAX))
+            }
+            Self::Memory(memory) => memory,
+        }
+    }
+
+    /// How much of a device of that size it is charged; for memory rounded up.
+    #[must_use]
+    pub fn charge_of(self, device: Bytes) -> MilliGpu {
+        match self {
+            Self::Part(milli) => milli,
+            Self::Memory(memory) => {
+                let device = u128::from(device.get().max(1));
+                let milli = (u128::from(memory.get()) * 1000).div_ceil(device);
+                MilliGpu::new(u64::try_from(milli).unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    /// What it is on a device of that size.
+    #[must_use]
+    pub fn slot_of(self, device: Bytes) -> SlotPart {
+        SlotPart::Share { charge: self.charge_of(device), memory: self.memory_of(device) }
+    }
+}
+
+impl fmt::Display for Share {
+    /// Writes it in the form in which it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Part(milli) => {
+                let decimals = format!("{:03}", milli.get());
+                f.pad(&format!("0.{}", decimals.trim_end_matches('0')))
+            }
+            Self::Memory(memory) => f.pad(&parse::exact_bytes(*memory)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_equal_thirds_of_the_memory_fit_a_device() {
+        let device = Bytes::from_gib(80);
+        let third = Share::Memory(Bytes::new(device.get() / 3));
+        assert_eq!(third.charge_of(device), MilliGpu::new(334));
+        let three = third.memory_of(device).checked_mul(3).expect("small");
+        assert!(three <= device);
+    }
+
+    #[test]
+    fn parts_that_make_a_whole_fit_a_device_of_any_size() {
+        for device in [Bytes::new(85_899_345_921), Bytes::from_gib(24), Bytes::new(1_000_003)] {
+            for parts in [vec![500, 500], vec![333, 333, 333, 1], vec![1; 1000]] {
+                let of = |milli: &u64| Share::Part(MilliGpu::new(*milli)).memory_of(device).get();
+                assert!(parts.iter().map(of).sum::<u64>() <= device.get());
+            }
+        }
+    }
+}
