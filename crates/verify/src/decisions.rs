@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use gpool_model::{Decision, JobSpec, Phase, Placement, Plan, ResourceKind, SlotPart, TaskId};
+use gpool_model::{
+    Bytes, Decision, Device, DeviceUuid, GpuRequest, JobSpec, MilliGpu, NodeName, Phase, Placement,
+    Plan, ResourceKind, Share, SlotPart, TaskId,
+};
 use gpool_world::Snapshot;
 
 use crate::tally::{Holding, NodeTally, Tally, add, unusable};
@@ -75,12 +78,13 @@ fn check_placement(
         found.push(Violation::NodeDrained { job, node: placement.node.clone() });
     }
     check_devices(spec, task, placement, node, found);
-    add(&mut node.booked, &spec.resources());
-    add(&mut node.kept, &spec.resources());
+    let resources = spec.resources(&placement.slots);
+    add(&mut node.booked, &resources);
+    add(&mut node.kept, &resources);
     for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
         let (capacity, booked) = (node.node.capacity.get(&kind), node.booked.get(&kind));
         // Who asks for none of a kind is not kept out by others who overbooked it.
-        if booked > capacity && spec.resources().get(&kind) > 0 {
+        if booked > capacity && resources.get(&kind) > 0 {
             let node = placement.node.clone();
             found.push(Violation::Overbooked { node, kind, capacity, booked });
         }
@@ -105,7 +109,6 @@ fn check_devices(
     }
     let mut ranks = BTreeSet::new();
     for slot in &placement.slots {
-        let SlotPart::Whole = slot.part;
         let uuid = slot.device.clone();
         let Some(device) = node.node.devices.iter().find(|device| device.uuid == uuid) else {
             let node = placement.node.clone();
@@ -123,14 +126,67 @@ fn check_devices(
         if let Some(why) = unusable(node.node, device) {
             found.push(Violation::DeviceUnusable { job, device: uuid.clone(), why });
         }
-        let holders = node.holders.entry(uuid.clone()).or_default();
-        if let Some(first) = holders.first() {
-            let (node, first) = (placement.node.clone(), first.task);
-            found.push(Violation::DeviceGivenTwice { node, device: uuid, first, second: task });
+        if slot.part != part_of(&spec.gpus, device) {
+            found.push(Violation::WrongPart { job, device: uuid.clone() });
         }
-        holders.push(Holding { task, is_releasing: false, is_claim: false });
+        let (memory, part) = (device.memory, slot.part);
+        let holders = node.holders.entry(uuid.clone()).or_default();
+        holders.push(Holding { task, part, is_releasing: false, is_claim: false });
+        check_shared(&placement.node, &uuid, memory, holders, found);
     }
     if ranks.len() > 1 {
         found.push(Violation::MixedKinds { job });
+    }
+}
+
+/// What a request asks of one device, counted by itself.
+fn part_of(gpus: &GpuRequest, device: &Device) -> SlotPart {
+    let whole = u128::from(MilliGpu::DEVICE.get());
+    let has = u128::from(device.memory.get());
+    let amount = |amount: u128| u64::try_from(amount).unwrap_or(u64::MAX);
+    match gpus.share() {
+        None => SlotPart::Whole,
+        Some(Share::Part(charge)) => {
+            let memory = Bytes::new(amount(u128::from(charge.get()) * has / whole));
+            SlotPart::Share { charge, memory }
+        }
+        Some(Share::Memory(memory)) => {
+            let (asked, mut charge) = (u128::from(memory.get()) * whole, 0);
+            if has > 0 {
+                charge = asked / has + u128::from(asked % has > 0);
+            }
+            SlotPart::Share { charge: MilliGpu::new(amount(charge)), memory }
+        }
+    }
+}
+
+/// Who has all of a device has it alone, and shares of one are no more than it has.
+pub(crate) fn check_shared(
+    node: &NodeName,
+    device: &DeviceUuid,
+    memory: Bytes,
+    holders: &[Holding],
+    found: &mut Vec<Violation>,
+) {
+    let mut push = |violation| {
+        if !found.contains(&violation) {
+            found.push(violation);
+        }
+    };
+    let mut by_task = holders.to_vec();
+    by_task.sort_unstable();
+    let whole = by_task.iter().position(|holding| holding.part == SlotPart::Whole);
+    if let (Some(whole), [first, second, ..]) = (whole, &by_task[..]) {
+        let pair = if whole == 0 { (first, second) } else { (first, &by_task[whole]) };
+        let (first, second) = (pair.0.task, pair.1.task);
+        let (node, device) = (node.clone(), device.clone());
+        push(Violation::DeviceGivenTwice { node, device, first, second });
+        return;
+    }
+    let booked = holders.iter().map(|holding| holding.part.memory_of(memory));
+    let booked = booked.fold(Bytes::ZERO, Bytes::saturating_add);
+    if booked > memory {
+        let (node, device) = (node.clone(), device.clone());
+        push(Violation::SharesTooLarge { node, device, memory, booked });
     }
 }

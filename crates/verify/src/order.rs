@@ -35,7 +35,7 @@ fn gpu_time(snapshot: &Snapshot<'_>, row: &JobRow) -> u64 {
     let shape = crate::conserve::shape_of(snapshot.world, row);
     let length = shape.predicted.or(shape.time_limit);
     let length = length.map_or(u64::MAX, gpool_model::Millis::get);
-    length.saturating_mul(row.spec.gpus.charge().get().max(1))
+    length.saturating_mul(row.spec.gpus.size().get().max(1))
 }
 
 /// Which of two pending jobs the policy puts first.
@@ -51,7 +51,7 @@ fn compare(snapshot: &Snapshot<'_>, policy: &Policy, one: &JobRow, other: &JobRo
             }
             OrderKey::Gpus | OrderKey::Predicted if both_escalated => Ordering::Equal,
             OrderKey::Predicted => gpu_time(snapshot, one).cmp(&gpu_time(snapshot, other)),
-            OrderKey::Gpus => one.spec.gpus.charge().cmp(&other.spec.gpus.charge()),
+            OrderKey::Gpus => one.spec.gpus.size().cmp(&other.spec.gpus.size()),
             OrderKey::Age => one.spec.submitted_at.cmp(&other.spec.submitted_at),
         };
         if by_key != Ordering::Equal {

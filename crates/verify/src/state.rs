@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::JobState;
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Device, Generation, JobId, MilliGpu, Node, NodeName,
-    Phase, ResourceKind, Shape, SlotPart, Timestamp,
+    Allocation, AllocationState, Attempt, Bytes, Device, Generation, JobId, MilliGpu, Node,
+    NodeName, Phase, ResourceKind, Shape, SlotPart, Timestamp,
 };
-use gpool_world::{Free, JobRow, NodeRow, Snapshot, World};
+use gpool_world::{DeviceLedger, Free, JobRow, NodeRow, Snapshot, World};
 
 use crate::conserve::shape_of;
-use crate::decisions::N_TASKS;
+use crate::decisions::{N_TASKS, check_shared};
 use crate::order::is_escalated;
-use crate::tally::{NodeTally, Tally};
+use crate::tally::{Holding, NodeTally, Tally};
 use crate::violation::Violation;
 
 /// Checks everything.
@@ -87,7 +87,7 @@ fn check_allocation(
     {
         found.push(Violation::WrongTask { job: id, task });
     }
-    if allocation.resources != row.spec.resources() {
+    if allocation.resources != row.spec.resources(&allocation.slots) {
         found.push(Violation::WrongResources { job: id });
     }
     let asked = row.spec.gpus.n_devices();
@@ -116,13 +116,15 @@ fn check_kinds(node: &Node, row: &JobRow, allocation: &Allocation, found: &mut V
     let job = row.job.id;
     let mut ranks = BTreeSet::new();
     for slot in &allocation.slots {
-        let SlotPart::Whole = slot.part;
         let Some(device) = node.devices.iter().find(|device| device.uuid == slot.device) else {
             continue;
         };
         match row.spec.gpus.rank_of(device) {
             Some(rank) => drop(ranks.insert(rank)),
             None => found.push(Violation::WrongKind { job, device: slot.device.clone() }),
+        }
+        if (slot.part == SlotPart::Whole) != row.spec.gpus.share().is_none() {
+            found.push(Violation::WrongPart { job, device: slot.device.clone() });
         }
     }
     if ranks.len() > 1 {
@@ -145,22 +147,15 @@ fn is_held_as(phase: &Phase, state: &AllocationState) -> bool {
 /// I1: no part of a device belongs to two tasks, unless one of them waits for the other to leave.
 fn check_sharing(counted: &NodeTally<'_>, found: &mut Vec<Violation>) {
     let node = &counted.node.name;
-    for (device, holders) in &counted.holders {
-        // Who stays, and who comes when all who leave have left, are at most one; who is there
-        // now is at most one too.
-        let stays = holders.iter().filter(|holding| !holding.is_releasing);
-        let is_there = holders.iter().filter(|holding| !holding.is_claim);
-        for mut pair in
-            [stays.map(|h| h.task).collect::<Vec<_>>(), is_there.map(|h| h.task).collect()]
-        {
-            pair.sort_unstable();
-            if let [first, second, ..] = pair[..] {
-                let (node, device) = (node.clone(), device.clone());
-                let violation = Violation::DeviceGivenTwice { node, device, first, second };
-                if !found.contains(&violation) {
-                    found.push(violation);
-                }
-            }
+    for (uuid, holders) in &counted.holders {
+        let device = counted.node.devices.iter().find(|device| device.uuid == *uuid);
+        // One that was taken out of the machine has none, and still it is shared or it is not.
+        let memory = device.map_or(Bytes::MAX, |device| device.memory);
+        // Who stays, and who comes when all who leave have left, share it; who is there now, too.
+        let stays = holders.iter().filter(|holding| !holding.is_releasing).copied();
+        let is_there = holders.iter().filter(|holding| !holding.is_claim).copied();
+        for together in [stays.collect::<Vec<_>>(), is_there.collect()] {
+            check_shared(node, uuid, memory, &together, found);
         }
     }
     for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
@@ -197,24 +192,36 @@ fn check_ledger(row: &NodeRow, counted: &NodeTally<'_>, found: &mut Vec<Violatio
     if row.n_whole != row.node.devices.iter().filter(is_whole).count() {
         wrong("the number of whole devices".to_owned());
     }
+    let is_shared = |device: &&Device| {
+        let holders = counted.holders.get(&device.uuid);
+        holders.is_some_and(|held| held.iter().all(|holding| holding.part != SlotPart::Whole))
+    };
+    if row.n_shared != row.node.devices.iter().filter(is_shared).count() {
+        wrong("the number of shared devices".to_owned());
+    }
     if row.devices.len() != row.node.devices.len() {
         wrong("the number of devices".to_owned());
         return;
     }
     for (device, ledger) in row.node.devices.iter().zip(&row.devices) {
         let holders = counted.holders.get(&device.uuid).map_or(&[][..], Vec::as_slice);
-        let whole = MilliGpu::DEVICE.get();
-        let n_kept = holders.iter().filter(|holding| !holding.is_releasing).count() as u64;
-        let expected = Free {
-            now: difference(whole, whole * holders.len() as u64),
-            later: difference(whole, whole * n_kept),
-        };
+        let charge = |holding: &Holding| holding.part.charge().get();
+        let memory = |holding: &Holding| holding.part.memory_of(device.memory).get();
+        let free = free_of(MilliGpu::DEVICE.get(), holders, &charge);
+        let free_memory = free_of(device.memory.get(), holders, &memory);
         let mut tasks: Vec<_> = holders.iter().map(|holding| holding.task).collect();
         tasks.sort_unstable();
-        if ledger.free != expected || ledger.holders != tasks {
+        if ledger.free != free || ledger.memory != free_memory || ledger.holders != tasks {
             wrong(format!("device {}", device.uuid));
         }
     }
+}
+
+/// What is left of an amount that holders have parts of.
+fn free_of(amount: u64, holders: &[Holding], part: &dyn Fn(&Holding) -> u64) -> Free {
+    let sum = |holdings: &mut dyn Iterator<Item = &Holding>| holdings.map(part).sum::<u64>();
+    let kept = sum(&mut holders.iter().filter(|holding| !holding.is_releasing));
+    Free { now: difference(amount, sum(&mut holders.iter())), later: difference(amount, kept) }
 }
 
 fn difference(capacity: u64, used: u64) -> i64 {
@@ -316,7 +323,8 @@ fn check_load(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
         let same = loaded.node(name).is_some_and(|other| {
             let of = |row: &NodeRow| (row.cpu, row.memory, row.tasks);
             let devices = |row: &NodeRow| -> Vec<_> {
-                row.devices.iter().map(|device| (device.free, device.holders.clone())).collect()
+                let device = |it: &DeviceLedger| (it.free, it.memory, it.holders.clone());
+                row.devices.iter().map(device).collect()
             };
             of(row) == of(other) && devices(row) == devices(other)
         });

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Device, DeviceHealth, DeviceUuid, GpuRequest, JobId, Node,
-    NodeName, ResourceKind, Resources, TaskId,
+    Allocation, AllocationState, Bytes, Device, DeviceHealth, DeviceUuid, GpuRequest, JobId, Node,
+    NodeName, ResourceKind, Resources, SlotPart, TaskId,
 };
 use gpool_world::{JobRow, NodeRow, World};
 
@@ -37,6 +37,7 @@ pub(crate) struct NodeTally<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Holding {
     pub task: TaskId,
+    pub part: SlotPart,
     pub is_releasing: bool,
     pub is_claim: bool,
 }
@@ -91,7 +92,8 @@ impl NodeTally<'_> {
             add(&mut self.kept, &allocation.resources);
         }
         for slot in &allocation.slots {
-            let holding = Holding { task: allocation.task, is_releasing, is_claim };
+            let (task, part) = (allocation.task, slot.part);
+            let holding = Holding { task, part, is_releasing, is_claim };
             self.holders.entry(slot.device.clone()).or_default().push(holding);
         }
     }
@@ -105,6 +107,24 @@ impl NodeTally<'_> {
     pub fn is_free(&self, device: &Device) -> bool {
         self.holders.get(&device.uuid).is_none_or(Vec::is_empty)
             && unusable(self.node, device).is_none()
+    }
+
+    /// How much of a device's memory a share could have, now: nothing beside who has all of it.
+    pub fn room(&self, device: &Device) -> Bytes {
+        if unusable(self.node, device).is_some() {
+            return Bytes::ZERO;
+        }
+        let holders = self.holders.get(&device.uuid).map_or(&[][..], Vec::as_slice);
+        let taken = holders.iter().map(|holding| holding.part.memory_of(device.memory));
+        device.memory.saturating_sub(taken.fold(Bytes::ZERO, Bytes::saturating_add))
+    }
+
+    /// Whether a device has what a request asks of one, now.
+    pub fn has(&self, device: &Device, gpus: &GpuRequest) -> bool {
+        match gpus.share() {
+            None => self.is_free(device),
+            Some(share) => share.memory_of(device.memory) <= self.room(device),
+        }
     }
 
     /// Most devices that answer to one model of the request and pass `test`.
@@ -121,7 +141,8 @@ impl NodeTally<'_> {
     /// All devices that answer to the request and are free.
     pub fn n_free(&self, gpus: &GpuRequest) -> u32 {
         let devices = self.node.devices.iter();
-        let free = devices.filter(|device| gpus.rank_of(device).is_some() && self.is_free(device));
+        let free =
+            devices.filter(|device| gpus.rank_of(device).is_some() && self.has(device, gpus));
         u32::try_from(free.count()).unwrap_or(u32::MAX)
     }
 
@@ -133,7 +154,7 @@ impl NodeTally<'_> {
             && fit.cpus.get() <= self.free(&ResourceKind::Cpu)
             && fit.memory.get() <= self.free(&ResourceKind::Memory)
             && 1 <= self.free(&ResourceKind::Tasks)
-            && need <= self.most_of_a_kind(&fit.gpus, |device| self.is_free(device))
+            && need <= self.most_of_a_kind(&fit.gpus, |device| self.has(device, &fit.gpus))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use gpool_model::job::JobState;
 use gpool_model::{
-    Attempt, DeviceUuid, JobId, NodeName, Reason, ResourceKind, Revision, Shape, TaskId,
+    Attempt, Bytes, DeviceUuid, JobId, NodeName, Reason, ResourceKind, Revision, Shape, TaskId,
 };
 use thiserror::Error;
 
@@ -138,6 +138,26 @@ pub enum Violation {
         job: JobId,
         /// Which node.
         node: NodeName,
+    },
+    /// A task gets another part of a device than it asked for.
+    #[error("job {job} gets another part of device {device} than it asked for")]
+    WrongPart {
+        /// Which job.
+        job: JobId,
+        /// Which device.
+        device: DeviceUuid,
+    },
+    /// The shares of a device add up to more than its memory.
+    #[error("shares of {booked} on device {device} of node {node}, which has {memory}")]
+    SharesTooLarge {
+        /// Which node.
+        node: NodeName,
+        /// Which device.
+        device: DeviceUuid,
+        /// What it has.
+        memory: Bytes,
+        /// What is booked.
+        booked: Bytes,
     },
     /// A task has more or fewer devices than it asked for.
     #[error("job {job} asked for {asked} devices and has {given}")]
