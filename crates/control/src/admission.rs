@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpool_model::gpu::short_model;
 use gpool_model::refusal::LargestFit;
-use gpool_model::{Bytes, Caller, GpuAmount, GpuRequest, NewJob, Refusal, Resources};
+use gpool_model::{Bytes, Caller, GpuAmount, GpuRequest, NewJob, Refusal, Resources, Share};
 use gpool_world::{NodeRow, World};
 
 /// Admission of many jobs: what has been asked before is not worked out again.
@@ -155,7 +155,12 @@ fn nearest(nodes: &[&NodeRow], asked: &GpuRequest, memory_max: Bytes) -> Option<
         let count = request.n_devices();
         count > 0 && nodes.iter().any(|row| most_of(row, request) >= count)
     };
-    let amount = GpuAmount::Whole(asked.n_devices());
+    // Of a share that is too large, the nearest is a whole device.
+    let is_too_large = matches!(asked.share(), Some(Share::Memory(memory)) if memory > memory_max);
+    let amount = match asked.amount {
+        GpuAmount::Shared { count, .. } if is_too_large => GpuAmount::Whole(count),
+        amount => amount,
+    };
     let any = GpuRequest { amount, ..GpuRequest::default() };
     let less = GpuRequest { amount, least_memory: Some(memory_max), models: Vec::new() };
     let less = Some(less).filter(|_| asked.least_memory.is_some());

@@ -73,7 +73,7 @@ impl Control {
                 task: TaskId { job: id, attempt, rank },
                 node: placement.node.clone(),
                 slots: placement.slots.clone(),
-                resources: spec.resources(),
+                resources: spec.resources(&placement.slots),
                 state: AllocationState::Placed,
             })
             .collect();

@@ -36,6 +36,17 @@ pub enum GpuAmount {
     },
 }
 
+impl GpuAmount {
+    /// As much of each of so many devices.
+    #[must_use]
+    pub fn of(self, count: u32) -> Self {
+        match self {
+            Self::Whole(_) => Self::Whole(count),
+            Self::Shared { share, .. } => Self::Shared { count, share },
+        }
+    }
+}
+
 impl Default for GpuAmount {
     fn default() -> Self {
         Self::Whole(0)

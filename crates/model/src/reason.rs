@@ -8,6 +8,7 @@ use crate::gpu::GpuRequest;
 use crate::id::{DeviceUuid, JobId, NodeName, ReservationName};
 use crate::job::DependencyKind;
 use crate::resource::ResourceKind;
+use crate::share::Share;
 use crate::unit::{Bytes, Timestamp};
 
 /// One thing that keeps a job from starting.
@@ -29,6 +30,19 @@ pub enum Reason {
         free: u32,
         /// That node.
         node: NodeName,
+    },
+    /// Too few devices of one node have room for such a share beside the shares that are there.
+    GpuShareNotFree {
+        /// Devices asked.
+        need: u32,
+        /// What is asked of each.
+        share: Share,
+        /// Most devices with room for it on one node.
+        free: u32,
+        /// That node.
+        node: NodeName,
+        /// Most memory that a share could have on one device of the asked kind, now.
+        largest: Bytes,
     },
     /// No node has devices of the asked model, or as many of them.
     GpuModelMissing {
@@ -182,6 +196,7 @@ impl Reason {
         match self {
             Self::GpusNotFree { .. } => "gpus_not_free",
             Self::GpusNotFreeTogether { .. } => "gpus_not_free_together",
+            Self::GpuShareNotFree { .. } => "gpu_share_not_free",
             Self::GpuModelMissing { .. } => "gpu_model_missing",
             Self::GpuMemoryTooSmall { .. } => "gpu_memory_too_small",
             Self::CpuOrMemShort { .. } => "cpu_or_mem_short",

@@ -171,7 +171,9 @@ fn device_change() -> impl Strategy<Value = DeviceChange> {
 }
 
 fn job() -> impl Strategy<Value = JobSeed> {
-    let often = prop::sample::select(&["1", "2", "1", "4", "0", "3", "h100:1", "a100:2"][..]);
+    let often = prop::sample::select(
+        &["1", "2", "1", "4", "0", "3", "0.5", "0.25", "h100:1", "a100:2"][..],
+    );
     let seldom = prop::sample::select(
         &[
             "a100-80g:1",
@@ -182,6 +184,11 @@ fn job() -> impl Strategy<Value = JobSeed> {
             "v100:1",
             "200G..:1",
             "9",
+            "2@0.5",
+            "1@20G",
+            "a100:0.75",
+            "2@30G",
+            "0.333",
         ][..],
     );
     let gpus = prop_oneof![3 => often, 1 => seldom];

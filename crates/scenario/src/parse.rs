@@ -142,7 +142,7 @@ impl Reader {
                 attempt: options.attempt,
                 generation: Generation(1),
                 waited: options.waited,
-                phase: held_by(phase.clone(), &spec, options.attempt),
+                phase: held_by(phase.clone(), &spec, options.attempt, &self.situation.nodes),
             };
             self.situation.jobs.push((Arc::new(spec), job));
         }
@@ -311,7 +311,12 @@ fn order_key(word: &str) -> Result<OrderKey, String> {
 }
 
 /// Makes the allocations of a phase those of a job.
-fn held_by(mut phase: Phase, spec: &JobSpec, attempt: Attempt) -> Phase {
+fn held_by(
+    mut phase: Phase,
+    spec: &JobSpec,
+    attempt: Attempt,
+    nodes: &[gpool_model::Node],
+) -> Phase {
     let state = match &phase {
         Phase::Running { .. } => AllocationState::Running,
         Phase::Stopping { since, .. } => {
@@ -325,7 +330,14 @@ fn held_by(mut phase: Phase, spec: &JobSpec, attempt: Attempt) -> Phase {
     {
         for allocation in allocations {
             allocation.task = TaskId { job: spec.id, attempt, rank: 0 };
-            allocation.resources = spec.resources();
+            for slot in &mut allocation.slots {
+                let device = nodes.iter().flat_map(|node| &node.devices);
+                let memory = device.filter(|device| device.uuid == slot.device).map(|it| it.memory);
+                if let (Some(share), Some(memory)) = (spec.gpus.share(), memory.last()) {
+                    slot.part = share.slot_of(memory);
+                }
+            }
+            allocation.resources = spec.resources(&allocation.slots);
             allocation.state = state.clone();
         }
     }

@@ -10,6 +10,9 @@ pub fn reason_text(reason: &Reason) -> String {
         Reason::GpusNotFreeTogether { need, free, node } => {
             format!("need {need} free {free} on {node}")
         }
+        Reason::GpuShareNotFree { need, share, free, node, largest } => {
+            format!("need {share} of {need} free {free} on {node} largest {largest}")
+        }
         Reason::GpuModelMissing { asked, most } => format!("asked {asked} most {most}"),
         Reason::GpuMemoryTooSmall { need, largest } => format!("need {need} largest {largest}"),
         Reason::CpuOrMemShort { kind, need, free, node } => {

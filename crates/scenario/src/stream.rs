@@ -246,7 +246,7 @@ impl Cluster {
                 task: TaskId { job: job.id, attempt: *attempt, rank },
                 node: placement.node.clone(),
                 slots: placement.slots.clone(),
-                resources: row.spec.resources(),
+                resources: row.spec.resources(&placement.slots),
                 state: AllocationState::Running,
             };
             let allocations = (0..).zip(placements).map(allocation).collect();

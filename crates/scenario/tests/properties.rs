@@ -213,6 +213,7 @@ fn random_streams_meet_every_reason() {
         "cpu_or_mem_short",
         "gpu_memory_too_small",
         "gpu_model_missing",
+        "gpu_share_not_free",
         "gpus_not_free",
         "gpus_not_free_together",
         "node_drained",

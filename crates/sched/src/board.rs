@@ -1,8 +1,10 @@
 //! What is free while a plan is made: flat counters taken from the world and booked on as
 //! decisions fall. A full node costs next to nothing: its devices are not looked at.
 
+use std::collections::BTreeMap;
+
 use gpool_model::plan::Fit;
-use gpool_model::{Device, GpuRequest, NodeName, ResourceKind};
+use gpool_model::{Bytes, Device, GpuRequest, NodeName, ResourceKind, Share};
 use gpool_world::{Free, NodeIx, NodeRow, World};
 
 use crate::place::Found;
@@ -31,8 +33,10 @@ pub(crate) struct NodeBoard<'a> {
     is_free: Vec<bool>,
     /// By device position, of which kind; empty where none was free at first.
     kinds: Vec<usize>,
-    /// Positions of devices that were booked while the plan is made.
-    booked: Vec<usize>,
+    /// What was booked of devices while the plan is made, by device position.
+    booked: BTreeMap<usize, Bytes>,
+    /// How many devices have shares on them; none that a share could join if 0.
+    n_shared: usize,
 }
 
 /// What a node has, or a task needs, beside devices.
@@ -76,7 +80,8 @@ impl<'a> Board<'a> {
             n_free: 0,
             is_free: Vec::new(),
             kinds: Vec::new(),
-            booked: Vec::new(),
+            booked: BTreeMap::new(),
+            n_shared: row.n_shared,
         };
         if row.n_whole > 0 {
             let is_free = |at| row.is_whole(at) && unusable(row, at).is_none();
@@ -116,12 +121,11 @@ impl<'a> Board<'a> {
 
     pub fn book(&mut self, found: &Found, fit: &Fit) {
         let node = &mut self.nodes[found.board_ix];
-        let (before, n_taken) = (node.n_free, found.devices.len());
+        let before = node.n_free;
         for device_ix in &found.devices {
-            node.is_free[*device_ix] = false;
+            node.book(*device_ix, fit.gpus.share());
         }
-        node.booked.extend(&found.devices);
-        node.n_free -= n_taken;
+        let n_taken = before - node.n_free;
         node.free = node.free.less(Room::needed(fit)).expect("it was found to fit");
         if n_taken > 0 {
             let board_ix = found.board_ix;
@@ -143,9 +147,45 @@ impl NodeBoard<'_> {
         self.is_free.get(device_ix).copied().unwrap_or(false)
     }
 
-    /// Whether a job has a device.
+    /// Whether a job has a device, or a part of it.
     pub fn is_busy(&self, device_ix: usize) -> bool {
-        !self.row.devices[device_ix].holders.is_empty() || self.booked.contains(&device_ix)
+        !self.row.devices[device_ix].holders.is_empty() || self.booked.contains_key(&device_ix)
+    }
+
+    /// Whether a share could go anywhere here.
+    pub fn takes_shares(&self) -> bool {
+        self.n_free + self.n_shared > 0
+    }
+
+    /// How much of a device's memory a share may have, now.
+    pub fn room(&self, device_ix: usize) -> Bytes {
+        if unusable(self.row, device_ix).is_some() {
+            return Bytes::ZERO;
+        }
+        let booked = self.booked.get(&device_ix).copied().unwrap_or_default();
+        self.row.free_memory(device_ix).saturating_sub(booked)
+    }
+
+    /// How many devices have room for what a request asks of each, of one rank or of any.
+    pub fn n_with_room(&self, gpus: &GpuRequest, share: Share, rank: Option<usize>) -> usize {
+        let devices = self.row.node.devices.iter().enumerate();
+        let has_room = |(device_ix, device): &(usize, &Device)| {
+            gpus.rank_of(device).is_some_and(|it| rank.is_none_or(|rank| rank == it))
+                && share.memory_of(device.memory) <= self.room(*device_ix)
+        };
+        devices.filter(has_room).count()
+    }
+
+    fn book(&mut self, device_ix: usize, share: Option<Share>) {
+        let memory = self.row.node.devices[device_ix].memory;
+        let booked = self.booked.entry(device_ix).or_default();
+        let part = share.map_or(memory, |share| share.memory_of(memory));
+        *booked = booked.saturating_add(part);
+        if self.is_free(device_ix) {
+            self.is_free[device_ix] = false;
+            self.n_free -= 1;
+            self.n_shared += usize::from(share.is_some());
+        }
     }
 
     /// How many free devices answer with that rank, or with any.

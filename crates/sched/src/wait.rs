@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Device, Drain, GpuRequest, NodeName, Reason};
+use gpool_model::{Device, Drain, GpuRequest, NodeName, Reason, Share};
 
 use crate::board::{Board, NodeBoard, Room};
 
@@ -11,6 +11,9 @@ use crate::board::{Board, NodeBoard, Room};
 pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
     if let Some(reason) = nowhere(board, fit) {
         return reason;
+    }
+    if let Some(share) = fit.gpus.share() {
+        return share_not_free(board, fit, share);
     }
     let need = fit.gpus.n_devices();
     let answers = board.answers(&fit.gpus);
@@ -38,6 +41,37 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
         Reason::GpusNotFreeTogether { need, free: count(most), node }
     } else {
         Reason::GpusNotFree { need, free: count(total) }
+    }
+}
+
+/// Why a share finds no room: on the node where most devices have room for it, the first of equals
+/// in the order of names.
+fn share_not_free(board: &Board<'_>, fit: &Fit, share: Share) -> Reason {
+    let n_ranks = fit.gpus.models.len().max(1);
+    let with_room = |node: &NodeBoard<'_>| {
+        let counts = (0..n_ranks).map(|rank| node.n_with_room(&fit.gpus, share, Some(rank)));
+        counts.max().unwrap_or(0)
+    };
+    let open = || board.nodes.iter().filter(|node| node.row.node.takes_work());
+    let need = fit.gpus.n_devices();
+    let n_devices = usize::try_from(need).unwrap_or(usize::MAX);
+    let enough: Vec<&NodeBoard<'_>> = open().filter(|node| with_room(node) >= n_devices).collect();
+    if !enough.is_empty() {
+        return short_beside(&enough, fit);
+    }
+    let best = open().enumerate().max_by_key(|(ix, node)| (with_room(node), Reverse(*ix)));
+    let (_, best) = best.expect("some node takes work");
+    let rooms = open().flat_map(|node| {
+        let devices = node.row.node.devices.iter().enumerate();
+        let of_kind = devices.filter(|(_, device)| fit.gpus.rank_of(device).is_some());
+        of_kind.map(|(device_ix, _)| node.room(device_ix))
+    });
+    Reason::GpuShareNotFree {
+        need,
+        share,
+        free: u32::try_from(with_room(best)).unwrap_or(u32::MAX),
+        node: best.name().clone(),
+        largest: rooms.max().unwrap_or_default(),
     }
 }
 
@@ -84,7 +118,7 @@ fn drained(node: &NodeBoard<'_>, gpus: &GpuRequest) -> Option<Reason> {
 fn kind_missing(here: &[&NodeBoard<'_>], fit: &Fit) -> Reason {
     let counts = here.iter().map(|node| most_of_a_kind(node, &fit.gpus));
     let most = counts.max().unwrap_or(0);
-    if let (0, Some(need)) = (most, fit.gpus.least_memory) {
+    if let (0, Some(need)) = (most, fit.gpus.memory_needed()) {
         let devices = here.iter().flat_map(|node| &node.row.node.devices);
         let largest = devices.map(|device| device.memory).max().unwrap_or_default();
         return Reason::GpuMemoryTooSmall { need, largest };

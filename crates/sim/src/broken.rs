@@ -27,7 +27,7 @@ macro_rules! invariants {
 }
 
 invariants! {
-    /// A device is used by one task at a time.
+    /// A device is used by one task at a time, or by shares that fit it.
     DeviceUsedTwice "I1-device";
     /// The state does not contradict itself.
     State "I1-state";

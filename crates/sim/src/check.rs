@@ -190,7 +190,7 @@ impl Sim {
             let started = run.map(|run| run.started_at);
             truth(started == end.started_at, "started at another time")?;
             let held: Vec<_> = end.allocations.iter().flat_map(|it| &it.slots).collect();
-            let devices = run.map_or(0, |run| run.devices.len());
+            let devices = run.map_or(0, |run| run.slots.len());
             truth(held.len() == devices, "held other devices")?;
         }
         truth(run.is_none() || real.is_some(), "runs")

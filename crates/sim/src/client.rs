@@ -6,8 +6,8 @@ use gpool_model::command::RequestKey;
 use gpool_model::job::{BlobId, DependencyKind, Owner};
 use gpool_model::{
     Bytes, Caller, Command, Dependency, DeviceStrategy, Event, GpuRequest, JobId, JobNumber,
-    JobPatch, MilliCpu, Millis, NewJob, Outcome, Phase, ProjectName, Refusal, Reply, RequestId,
-    Timestamp, Version,
+    JobPatch, MilliCpu, MilliGpu, Millis, NewJob, Outcome, Phase, ProjectName, Refusal, Reply,
+    RequestId, Share, Timestamp, Version,
 };
 
 use crate::broken::Invariant;
@@ -255,6 +255,11 @@ fn new_job(what: &Happening, after: Option<Dependency>) -> NewJob {
         (n, Some(model)) => {
             GpuRequest::parse(&format!("{model}:{n}")).expect("a model and a number of it")
         }
+    };
+    // Thousandths of each device.
+    let gpus = match positive("share").map(|milli| Share::Part(MilliGpu::new(u64::from(milli)))) {
+        Some(share) if !gpus.is_none() => gpus.shared(share).expect("they were asked for whole"),
+        _ => gpus,
     };
     NewJob {
         name: Arc::from("job"),

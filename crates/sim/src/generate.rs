@@ -189,6 +189,8 @@ impl Generator {
 
     fn submission(&mut self) -> Vec<i64> {
         let gpus = signed(self.rng.below(self.swarm.gpus_most + 1));
+        let share =
+            if self.rng.percent(20) { self.rng.one_of(&[125, 250, 333, 500, 750]) } else { 0 };
         let model = if self.rng.percent(15) { self.any() + 1 } else { 0 };
         let cpus = if self.rng.percent(30) { signed(self.rng.between(1, 8)) } else { 0 };
         let memory = if self.rng.percent(20) { signed(self.rng.between(1, 256)) } else { 0 };
@@ -198,6 +200,7 @@ impl Generator {
             self.user(),
             signed(self.rng.between(1, self.swarm.jobs_most)),
             gpus,
+            signed(share),
             model,
             cpus,
             memory,

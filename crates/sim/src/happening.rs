@@ -58,8 +58,8 @@ macro_rules! kinds {
 
 kinds! {
     /// A user submits jobs.
-    Submit "submit" ["user" "jobs" "gpus" "model" "cpus" "memory" "limit" "grace" "priority"
-        "after" "kind" "hold" "key" "deaf"] Work 40;
+    Submit "submit" ["user" "jobs" "gpus" "share" "model" "cpus" "memory" "limit" "grace"
+        "priority" "after" "kind" "hold" "key" "deaf"] Work 40;
     /// A user cancels a job.
     Cancel "cancel" ["user" "job" "deaf"] Wish 10;
     /// A user holds a job.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use gpool_model::agent::{TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::job::ExitStatus;
 use gpool_model::{
-    Device, DeviceHealth, DeviceProcess, DeviceUuid, Generation, Incarnation, Millis, Node, TaskId,
-    Timestamp,
+    Device, DeviceHealth, DeviceProcess, DeviceUuid, Generation, Incarnation, Millis, Node, Slot,
+    TaskId, Timestamp,
 };
 use gpool_node::converge::Converge;
 
@@ -78,7 +78,7 @@ pub(crate) struct Agent {
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub machine: usize,
-    pub devices: Vec<DeviceUuid>,
+    pub slots: Vec<Slot>,
     pub started_at: Timestamp,
     /// When it must have ended at the latest, if it has a time limit.
     pub over_by: Option<u64>,

@@ -3,7 +3,7 @@
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::{EndCause, ExitStatus};
-use gpool_model::{Millis, TaskId};
+use gpool_model::{MilliGpu, Millis, SlotPart, TaskId};
 use gpool_node::converge::Input;
 
 use crate::agent::not_run;
@@ -70,7 +70,7 @@ impl Sim {
         claim.limit_at = limit.map(|limit| now + limit);
         let run = Run {
             machine: m,
-            devices: order.allocation.slots.iter().map(|slot| slot.device.clone()).collect(),
+            slots: order.allocation.slots.clone(),
             started_at: clock,
             over_by: limit.map(|limit| now + limit + order.spec.grace.get()),
             ended: None,
@@ -234,21 +234,29 @@ impl Sim {
             let what = format!("{task} is started twice, first on machine {}", before.machine);
             return self.blame(Invariant::StartedTwice, what);
         }
-        for device in &run.devices {
-            let key = (run.machine, device.clone());
-            if let Some(other) = self.watch.users.insert(key, task) {
+        for slot in &run.slots {
+            let users = self.watch.users.entry((run.machine, slot.device.clone())).or_default();
+            let whole = slot.part == SlotPart::Whole;
+            let other = users.iter().find(|(_, part)| whole || **part == SlotPart::Whole);
+            let other = other.map(|(other, _)| *other);
+            users.insert(task, slot.part);
+            let charge: u64 = users.values().map(|part| part.charge().get()).sum();
+            let device = &slot.device;
+            if let Some(other) = other {
                 let what = format!("{other} and {task} are both on {device}");
+                self.blame(Invariant::DeviceUsedTwice, what);
+            } else if charge > MilliGpu::DEVICE.get() {
+                let what = format!("{charge} thousandths of {device} are in use with {task}");
                 self.blame(Invariant::DeviceUsedTwice, what);
             }
         }
         let node = self.machines[run.machine].node.name.clone();
         let held = self.believed(task).filter(|held| held.node == node);
-        let believed: Option<Vec<_>> =
-            held.map(|held| held.slots.into_iter().map(|slot| slot.device).collect());
-        if believed.as_ref() != Some(&run.devices) {
+        let believed = held.map(|held| held.slots);
+        if believed.as_ref() != Some(&run.slots) {
             let what = format!(
                 "{task} starts on {node} with {:?}, the server believes {believed:?}",
-                run.devices
+                run.slots
             );
             self.blame(Invariant::StartedUnknown, what);
         }
@@ -267,8 +275,10 @@ impl Sim {
             run.ended = Some((clock, exit));
             run.was_limited = was_limited;
             let machine = run.machine;
-            for device in run.devices.clone() {
-                self.watch.users.remove(&(machine, device));
+            for slot in &run.slots {
+                if let Some(users) = self.watch.users.get_mut(&(machine, slot.device.clone())) {
+                    users.remove(&task);
+                }
             }
         }
     }

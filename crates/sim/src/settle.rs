@@ -1,6 +1,8 @@
 //! Faults cease, and nothing is restarted that lives: within a bound everything that can end does,
 //! and what everybody believes is what is.
 
+use std::collections::BTreeMap;
+
 use gpool_model::Record;
 use gpool_model::job::JobState;
 
@@ -181,7 +183,7 @@ impl Sim {
             let what = format!("what is durable is not what is believed: {differ:?}");
             return self.blame(Invariant::Store, what);
         }
-        if let Some(task) = self.watch.users.values().next() {
+        if let Some(task) = self.watch.users.values().flat_map(BTreeMap::keys).next() {
             let what = format!("{task} is still on a device");
             return self.blame(Invariant::Settling, what);
         }

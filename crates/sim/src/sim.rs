@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::{DeviceUuid, Event, JobId, RequestId, TaskId, Term, Version};
+use gpool_model::{DeviceUuid, Event, JobId, RequestId, SlotPart, TaskId, Term, Version};
 
 use crate::broken::{Broken, Invariant};
 use crate::bug::Bug;
@@ -44,8 +44,8 @@ pub struct Sim {
 pub(crate) struct Watch {
     /// Every program that was ever started.
     pub runs: BTreeMap<TaskId, Run>,
-    /// Who is on each device of each machine.
-    pub users: BTreeMap<(usize, DeviceUuid), TaskId>,
+    /// Who is on each device of each machine, and on which part of it.
+    pub users: BTreeMap<(usize, DeviceUuid), BTreeMap<TaskId, SlotPart>>,
     /// Jobs whose submission was answered, with the asking.
     pub acknowledged: BTreeMap<JobId, usize>,
     /// What a submission under each key was answered.

@@ -131,8 +131,16 @@ fn check_devices(
         }
         let (memory, part) = (device.memory, slot.part);
         let holders = node.holders.entry(uuid.clone()).or_default();
+        let is_alone = |holding: &&Holding| [part, holding.part].contains(&SlotPart::Whole);
+        let first = holders.iter().find(is_alone).map(|holding| holding.task);
         holders.push(Holding { task, part, is_releasing: false, is_claim: false });
-        check_shared(&placement.node, &uuid, memory, holders, found);
+        match first {
+            Some(first) => {
+                let (node, second) = (placement.node.clone(), task);
+                found.push(Violation::DeviceGivenTwice { node, device: uuid, first, second });
+            }
+            None => check_shared(&placement.node, &uuid, memory, holders, found),
+        }
     }
     if ranks.len() > 1 {
         found.push(Violation::MixedKinds { job });

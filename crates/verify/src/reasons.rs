@@ -55,13 +55,35 @@ impl Moment<'_> {
                     && free < need
                     && self.at(node, |before, after| between(*free, most(after), most(before)))
             }
+            Reason::GpuShareNotFree { need, share, free, node, largest } => {
+                let gpus = &self.fit.gpus;
+                let with_room = |node: &NodeTally<'_>| {
+                    node.most_of_a_kind(gpus, |device| node.has(device, gpus))
+                };
+                let room = |tally: &Tally<'_>| {
+                    let nodes = tally.nodes.values().filter(|node| node.node.connected);
+                    let rooms = nodes.flat_map(|node| {
+                        let devices = node.node.devices.iter();
+                        let of_kind = devices.filter(|device| gpus.rank_of(device).is_some());
+                        of_kind.map(|device| node.room(device))
+                    });
+                    rooms.max().unwrap_or_default()
+                };
+                *need == asked
+                    && free < need
+                    && gpus.share() == Some(*share)
+                    && between(*largest, room(self.after), room(self.before))
+                    && self.at(node, |before, after| {
+                        between(*free, with_room(after), with_room(before))
+                    })
+            }
             Reason::GpuModelMissing { asked: gpus, most } => {
                 let most_there = connected.map(|node| node.most_of_a_kind(gpus, |_| true)).max();
                 *gpus == self.fit.gpus && *most < asked && most_there == Some(*most)
             }
             Reason::GpuMemoryTooSmall { need, largest } => {
                 let devices = connected.flat_map(|node| &node.node.devices);
-                self.fit.gpus.least_memory == Some(*need)
+                self.fit.gpus.memory_needed() == Some(*need)
                     && largest < need
                     && devices.map(|device| device.memory).max().unwrap_or_default() == *largest
             }

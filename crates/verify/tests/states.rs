@@ -77,11 +77,12 @@ fn a_claim_may_stand_on_what_is_being_left() {
     let mut world = world();
     let mut job = world.job(id(3)).expect("it is there").job.clone();
     let spec = world.job(id(3)).expect("it is there").spec.clone();
+    let slots = vec![Slot { index: 2, device: device(2), part: SlotPart::Whole }];
     let claim = Allocation {
         task: task(3),
         node: NodeName::new("lab1"),
-        slots: vec![Slot { index: 2, device: device(2), part: SlotPart::Whole }],
-        resources: spec.resources(),
+        resources: spec.resources(&slots),
+        slots,
         state: AllocationState::Claimed { after: vec![task(2)] },
     };
     job.phase = Phase::Starting { allocations: vec![claim], since: Situation::NOW };

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::DependencyKind;
-use gpool_model::gpu::GpuRequest;
+use gpool_model::gpu::{GpuAmount, GpuRequest};
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu, Timestamp};
+use gpool_model::{DependencyKind, Share};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -57,6 +57,13 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
         R::GpusNotFreeTogether { need, free, node } => {
             vec![("need", json!(need)), ("free", json!(free)), ("node", json!(node))]
         }
+        R::GpuShareNotFree { need, share, free, node, largest } => vec![
+            ("need", json!(need)),
+            ("share", json!(share.to_string())),
+            ("free", json!(free)),
+            ("node", json!(node)),
+            ("largest", json!(largest)),
+        ],
         R::GpuModelMissing { asked, most } => {
             vec![("asked", json!(asked.to_string())), ("most", json!(most))]
         }
@@ -121,6 +128,13 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
         R::GpusNotFree { need, free } => format!("{need} {} needed, {free} free", gpus(*need)),
         R::GpusNotFreeTogether { need, free, node } => {
             format!("{need} {} needed together; {node} has {free} free", gpus(*need))
+        }
+        R::GpuShareNotFree { need: 1, share, largest, .. } => {
+            format!("{} needed; at most {largest} of one are free", share_words(*share))
+        }
+        R::GpuShareNotFree { need, share, free, node, .. } => {
+            let share = share_words(*share);
+            format!("{share} needed on each of {need}; {node} has {free} with that much free")
         }
         R::GpuModelMissing { asked, most } => match most {
             0 => format!("no node has {}", request_words(asked)),
@@ -200,6 +214,10 @@ pub(crate) fn gpus(count: u32) -> &'static str {
 #[must_use]
 pub fn request_words(asked: &GpuRequest) -> String {
     let count = asked.n_devices();
+    if let Some(share) = asked.share() {
+        let whole = GpuRequest { amount: GpuAmount::Whole(count), ..asked.clone() };
+        return format!("{} of each of {}", share_part(share), request_words(&whole));
+    }
     if let Some(least) = asked.least_memory {
         return format!("{count} {} of at least {least}", gpus(count));
     }
@@ -207,6 +225,18 @@ pub fn request_words(asked: &GpuRequest) -> String {
         return format!("{count} {}", gpus(count));
     }
     format!("{count} × {}", models_words(asked))
+}
+
+/// A share in words: `0.5 of a GPU`, `20 GiB of a GPU`.
+fn share_words(share: Share) -> String {
+    format!("{} of a GPU", share_part(share))
+}
+
+fn share_part(share: Share) -> String {
+    match share {
+        Share::Part(_) => share.to_string(),
+        Share::Memory(memory) => memory.to_string(),
+    }
 }
 
 /// The models of a request in words: `A100 or H100`.

@@ -1,6 +1,6 @@
 //! Words for refusals: what, why, and what to try.
 
-use gpool_model::gpu::{GpuAmount, GpuRequest};
+use gpool_model::gpu::GpuRequest;
 use gpool_model::refusal::LargestFit;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
@@ -148,7 +148,7 @@ fn impossible_gpus(
     match largest {
         Some(largest) => {
             problem = problem.because(largest_words(asked, largest));
-            let fits = GpuRequest { amount: GpuAmount::Whole(largest.n_devices), ..asked.clone() };
+            let fits = GpuRequest { amount: asked.amount.of(largest.n_devices), ..asked.clone() };
             if largest.n_devices > 0 {
                 problem = problem.try_this(format!("gpool run --gpus {} -- …", quoted(&fits)));
             }
@@ -169,13 +169,14 @@ fn impossible_gpus(
 /// A request as a shell takes it: quoted where it must be.
 fn quoted(request: &GpuRequest) -> String {
     let written = request.to_string();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '.' | ',' | '-' | '_');
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '.' | ',' | '-' | '_' | '@');
     if written.chars().all(is_plain) { written } else { format!("'{written}'") }
 }
 
 fn largest_words(asked: &GpuRequest, largest: &LargestFit) -> String {
     let LargestFit { n_devices, node, n_in_cluster } = largest;
-    let kind = match (asked.least_memory, asked.models.is_empty()) {
+    let kind = match (asked.memory_needed(), asked.models.is_empty()) {
         (Some(least), _) => format!("{} of at least {least}", gpus(*n_in_cluster)),
         (None, true) => gpus(*n_in_cluster).to_owned(),
         (None, false) => format!("{} {}", models_words(asked), gpus(*n_in_cluster)),

@@ -54,7 +54,7 @@ fn bad_values_name_their_field() {
         (r#"{}"#, "command", "give a program"),
         (r#"{"command":[""]}"#, "command", "empty"),
         (r#"{"command":["a\u0000b"]}"#, "command", "zero byte"),
-        (r#"{"command":["a"],"gpus":"0.5"}"#, "gpus", "does not schedule"),
+        (r#"{"command":["a"],"gpus":"0.25:0.8"}"#, "gpus", "guarantee alone"),
         (r#"{"command":["a"],"gpus":"-1"}"#, "gpus", "a100:2"),
         (r#"{"command":["a"],"gpus":""}"#, "gpus", "a100:2"),
         (r#"{"command":["a"],"cpus":"1e3"}"#, "cpus", "position"),

@@ -61,7 +61,7 @@ fn what_is_not_understood_ends_with_2_and_says_so_in_four_parts() {
         &["run", "--nosuch", "true"],
         &["run", "--gpu", "1", "--", "true"],
         &["run", "--gpus", "-1", "--", "true"],
-        &["run", "--gpus", "0.5", "--", "true"],
+        &["run", "--gpus", "0.25:0.8", "--", "true"],
         &["run", "--gpus", "99999999999", "--", "true"],
         &["run", "--gpus", "abc:x", "--", "true"],
         &["run", "--cpus", "0", "--", "true"],

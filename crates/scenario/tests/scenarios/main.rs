@@ -7,4 +7,5 @@ mod nodes;
 mod order;
 mod reading;
 mod room;
+mod shares;
 mod why;

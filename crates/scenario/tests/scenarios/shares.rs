@@ -1,0 +1,140 @@
+//! How do shares of GPUs sit beside each other and beside whole ones?
+
+use gpool_scenario::answer;
+use insta::assert_snapshot;
+
+#[test]
+fn two_halves_share_one_device_and_the_other_stays_whole() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        job  a  0.5 x 2  pending
+        job  b  1        pending
+    "), @r"
+    start a1 lab1[0]
+    start a2 lab1[0]
+    start b lab1[1]
+    ");
+}
+
+#[test]
+fn shares_do_not_go_beside_who_has_a_whole_device() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        job  a  1    running lab1[0]
+        job  b  0.5  running lab1[1]
+        job  c  0.5  pending
+        job  d  0.5  pending
+    "), @r"
+    start c lab1[1]
+    wait  d gpu_share_not_free need 0.5 of 1 free 0 on lab1 largest 0 B
+    ");
+}
+
+#[test]
+fn a_whole_device_is_not_where_a_share_is() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        job  a  0.25  running lab1[1]
+        job  b  2     pending
+        job  c  1     pending
+    "), @r"
+    start c lab1[0]
+    wait  b gpus_not_free need 2 free 0
+    ");
+}
+
+#[test]
+fn the_fullest_device_that_has_room_is_taken() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        job  a  0.25  running lab1[0]
+        job  b  0.75  running lab1[1]
+        job  c  0.25  pending
+        job  d  0.5   pending
+    "), @r"
+    start c lab1[1]
+    start d lab1[0]
+    ");
+}
+
+#[test]
+fn equal_thirds_by_memory_fill_a_device() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100-80g
+        job  a  1@27306M x 4  pending
+    "), @r"
+    start a1 lab1[0]
+    start a2 lab1[0]
+    start a3 lab1[0]
+    wait  a4 gpu_share_not_free need 27306M of 1 free 0 on lab1 largest 2 MiB
+    ");
+}
+
+#[test]
+fn memory_and_parts_share_a_device_by_its_memory() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100-80g
+        job  a  0.5    running lab1[0]
+        job  b  1@40G  pending
+        job  c  1@1G   pending
+    "), @r"
+    start b lab1[0]
+    wait  c gpu_share_not_free need 1G of 1 free 0 on lab1 largest 0 B
+    ");
+}
+
+#[test]
+fn a_part_of_each_of_two_devices() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        job  a  0.75   running lab1[0]
+        job  b  2@0.25 pending
+        job  c  2@0.5  pending
+    "), @r"
+    start b lab1[0,1]
+    wait  c gpu_share_not_free need 0.5 of 2 free 1 on lab1 largest 60 GiB
+    ");
+}
+
+#[test]
+fn a_node_where_no_device_is_opened_for_it_goes_first() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        node lab2  2 x h100
+        job  a  0.5  running lab2[1]
+        job  b  0.5  pending
+        job  c  0.5  pending
+    "), @r"
+    start b lab2[1]
+    start c lab2[0]
+    ");
+}
+
+#[test]
+fn smaller_shares_go_first() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        job  a  1     pending
+        job  b  0.75  pending
+        job  c  0.5   pending
+        job  d  0.5   pending
+    "), @r"
+    start c lab1[0]
+    start d lab1[0]
+    wait  b gpu_share_not_free need 0.75 of 1 free 0 on lab1 largest 0 B
+    wait  a gpus_not_free need 1 free 0
+    ");
+}
+
+#[test]
+fn a_device_that_is_leaving_shares_is_not_whole_yet() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        job  a  0.5  stopping lab1[0]
+        job  b  1    pending
+        job  c  0.5  pending
+    "), @r"
+    start c lab1[0]
+    wait  b gpus_not_free need 1 free 0
+    ");
+}
