@@ -173,6 +173,8 @@ pub(crate) mod tests {
     pub(crate) fn order(task: &str) -> TaskOrder {
         let task: TaskId = task.parse().expect("valid");
         let spec = JobSpec {
+            array: None,
+            retry_of: None,
             id: task.job,
             owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
             name: Arc::from("a/b"),

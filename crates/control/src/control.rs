@@ -12,6 +12,7 @@ use gpool_sched::Workspace;
 use gpool_world::World;
 
 use crate::sessions::Sessions;
+use crate::settle::Gone;
 
 /// The state machine of one server.
 #[derive(Debug, Clone)]
@@ -28,6 +29,9 @@ pub struct Control {
     pub(crate) is_stopping: bool,
     /// Tasks that ran and should not have, and were told to end.
     pub(crate) strays: BTreeSet<TaskId>,
+    /// Ends of which not all has been settled that follows.
+    pub(crate) gone: Vec<Gone>,
+    pub(crate) is_settling: bool,
     /// Effects of the present step that wait for its commit.
     effects: Vec<Effect>,
     /// Effects of earlier steps, with the revision that must be durable first.
@@ -54,6 +58,8 @@ impl Control {
             sessions: Sessions::default(),
             is_stopping: false,
             strays: BTreeSet::new(),
+            gone: Vec::new(),
+            is_settling: false,
             effects: Vec::new(),
             waiting: VecDeque::new(),
         }
@@ -184,6 +190,10 @@ impl Control {
         let jobs: Vec<Job> =
             self.world.jobs().values().map(|row| &row.job).filter(waits).cloned().collect();
         for mut job in jobs {
+            if job.array.is_some() {
+                self.skip_attempts_of(job.id.number);
+                continue;
+            }
             job.attempt = job.attempt.next();
             self.put_job(job);
         }
@@ -208,6 +218,7 @@ impl Control {
             Command::Cancel { jobs } => self.cancel(caller, &jobs),
             Command::Hold { jobs } => self.hold(caller, &jobs),
             Command::Release { jobs } => self.release(caller, &jobs),
+            Command::Retry { jobs } => self.retry(caller, &jobs),
             Command::Signal { jobs, signal } => self.signal(caller, &jobs, signal, request),
             Command::Edit { job, version, patch } => self.edit(caller, job, version, &patch),
             Command::AllowDevices { node, devices } => {

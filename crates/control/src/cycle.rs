@@ -61,6 +61,7 @@ impl Control {
     }
 
     fn start(&mut self, id: JobId, attempt: Attempt, placements: &[Placement]) {
+        self.set_apart(&[id]);
         let row = self.world.job(id).expect("a verified plan starts jobs that are there");
         let spec = std::sync::Arc::clone(&row.spec);
         let mut job = row.job.clone();

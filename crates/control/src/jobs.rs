@@ -1,14 +1,16 @@
 //! What users do to jobs. A request names several jobs and is carried out for all or none.
 
 use gpool_model::agent::Order;
-use gpool_model::job::{Dependency, EndCause, Holder, JobState, StopCause, Usage};
+use gpool_model::job::{EndCause, Holder, JobState, StopCause, Usage};
 use gpool_model::{
     Allocation, AllocationState, Caller, JobEnd, JobId, JobPatch, Outcome, Phase, Refusal, Reply,
     RequestId, Timestamp, Version,
 };
 
 use crate::admission;
+use crate::arrays::end_cause;
 use crate::control::Control;
+use crate::settle::Gone;
 
 impl Control {
     /// Longest note, in bytes.
@@ -18,7 +20,7 @@ impl Control {
         self.check_live(caller, jobs, "cancel")?;
         for id in jobs {
             // An earlier one of the list may have taken this one with it.
-            if self.world.job(*id).is_some() {
+            if self.world.is_live(*id) {
                 self.cancel_one(caller, *id);
             }
         }
@@ -26,18 +28,29 @@ impl Control {
     }
 
     fn cancel_one(&mut self, caller: &Caller, id: JobId) {
-        let mut job = self.job(id);
         let by = std::sync::Arc::clone(&caller.owner.user);
+        self.stop(id, StopCause::Cancelled { by });
+    }
+
+    /// Ends a job: one that waits at once, one that runs by telling its node.
+    pub(crate) fn stop(&mut self, id: JobId, cause: StopCause) {
+        let Some(row) = self.world.job(id) else {
+            let only = self.world.positions(&[id]);
+            return self.end_elements(id.number, &only, end_cause(&cause), self.now);
+        };
+        if row.job.array.is_some() {
+            return self.stop_array(id.number, &cause);
+        }
+        let grace = row.spec.grace;
+        let mut job = row.job.clone();
         let (allocations, started_at) = match job.phase {
             Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. } => {
-                return self.end_unstarted(id, EndCause::Cancelled { by });
+                return self.end_unstarted(id, end_cause(&cause), self.now);
             }
             Phase::Starting { allocations, .. } => (allocations, None),
             Phase::Running { allocations, started_at } => (allocations, Some(started_at)),
-            Phase::Stopping { .. } | Phase::Ended(_) => return,
+            Phase::Stopping { .. } | Phase::Underway { .. } | Phase::Ended(_) => return,
         };
-        let row = self.world.job(id).expect("it was just looked up");
-        let grace = row.spec.grace;
         let deadline = self.now.after(grace);
         let release = |allocation: Allocation| Allocation {
             state: AllocationState::Releasing { deadline },
@@ -48,7 +61,7 @@ impl Control {
         job.phase = Phase::Stopping {
             allocations: allocations.clone(),
             started_at,
-            cause: StopCause::Cancelled { by },
+            cause,
             since: self.now,
         };
         self.put_job(job);
@@ -62,31 +75,48 @@ impl Control {
     pub(crate) fn hold(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
         self.check_live(caller, jobs, "hold")?;
         self.check_states(jobs, "hold", |state| state <= JobState::Pending)?;
-        let own = |row: &gpool_world::JobRow| row.spec.owner.uid == caller.owner.uid;
+        self.set_apart(jobs);
         for id in jobs {
             let row = self.world.job(*id).expect("checked above");
-            let by = if own(row) { Holder::User } else { Holder::Admin };
-            let mut job = row.job.clone();
-            match job.phase {
-                Phase::Held { by: before, .. } if before == by || before == Holder::Admin => {
-                    continue;
-                }
-                Phase::Pending { since } => {
-                    job.waited = job.waited.saturating_add(self.now.since(since));
-                }
-                _ => {}
+            let own = row.spec.owner.uid == caller.owner.uid;
+            let by = if own { Holder::User } else { Holder::Admin };
+            self.hold_one(*id, by);
+            if id.element.is_none() {
+                self.hold_elements(id.number, by);
             }
-            job.version = job.version.next();
-            job.phase = Phase::Held { by, since: self.now, missing: None };
-            self.put_job(job);
         }
         Ok(self.states(jobs))
+    }
+
+    pub(crate) fn hold_one(&mut self, id: JobId, by: Holder) {
+        let mut job = self.job(id);
+        match job.phase {
+            Phase::Held { by: before, .. } if before == by || before == Holder::Admin => return,
+            Phase::Pending { since } => {
+                job.waited = job.waited.saturating_add(self.now.since(since));
+            }
+            // Of an array that has nothing left to hold, its elements are.
+            Phase::Underway { .. } => return,
+            _ => {}
+        }
+        job.version = job.version.next();
+        job.phase = Phase::Held { by, since: self.now, missing: None };
+        self.put_job(job);
     }
 
     pub(crate) fn release(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
         self.check_live(caller, jobs, "release")?;
         self.check_states(jobs, "release", |state| state == JobState::Held)?;
+        self.set_apart(jobs);
+        let mut held: Vec<JobId> = Vec::new();
         for id in jobs {
+            held.push(*id);
+            if id.element.is_none() {
+                held.extend(self.waiting_rows(id.number, |state| state == JobState::Held));
+            }
+        }
+        held.retain(|id| matches!(self.job(*id).phase, Phase::Held { .. }));
+        for id in &held {
             let held_by_admin =
                 matches!(self.job(*id).phase, Phase::Held { by: Holder::Admin, .. });
             if held_by_admin && !caller.admin {
@@ -94,10 +124,10 @@ impl Control {
                 return Err(Refusal::NotPermitted { what });
             }
         }
-        for id in jobs {
-            let row = self.world.job(*id).expect("checked above");
+        for id in held {
+            let row = self.world.job(id).expect("checked above");
             let since = self.now;
-            let waits = row.spec.after.iter().any(|after| self.world.job(after.job).is_some());
+            let waits = self.awaits_others(row);
             let mut job = row.job.clone();
             job.version = job.version.next();
             job.phase = if waits { Phase::Waiting { since } } else { Phase::Pending { since } };
@@ -114,10 +144,19 @@ impl Control {
         request: RequestId,
     ) -> Result<Reply, Refusal> {
         self.check_live(caller, jobs, "signal")?;
-        self.check_states(jobs, "signal", |state| state == JobState::Running)?;
-        let term = self.world.cluster().term;
+        let mut running = Vec::new();
         for id in jobs {
-            for Allocation { task, node, .. } in self.job(*id).phase.allocations() {
+            let elements = self.waiting_rows(id.number, |state| state == JobState::Running);
+            match id.element {
+                None if !elements.is_empty() => running.extend(elements),
+                _ => running.push(*id),
+            }
+        }
+        self.check_states(&running, "signal", |state| state == JobState::Running)?;
+        let term = self.world.cluster().term;
+        for id in &running {
+            let allocations = self.world.job(*id).map(|row| row.job.phase.allocations().to_vec());
+            for Allocation { task, node, .. } in allocations.iter().flatten() {
                 let order = Order::Signal { term, task: *task, signal, request };
                 self.order_once(node, order);
             }
@@ -133,96 +172,65 @@ impl Control {
         patch: &JobPatch,
     ) -> Result<Reply, Refusal> {
         self.check_live(caller, &[id], "edit")?;
-        let mut job = self.job(id);
+        let row = self.world.row_for(id).expect("checked above");
         if let Some(expected) = version
-            && Version(expected) != job.version
+            && Version(expected) != row.job.version
         {
-            return Err(Refusal::VersionConflict { id, expected, found: job.version.0 });
+            return Err(Refusal::VersionConflict { id, expected, found: row.job.version.0 });
         }
         if let Some(priority) = patch.priority {
             // Lowering what an admin raised is no claim to go before others.
-            if priority > job.priority {
+            if priority > row.job.priority {
                 admission::priority(&self.world, caller, priority)?;
             }
             self.check_states(&[id], "change the priority of", |state| state <= JobState::Pending)?;
-            job.priority = priority;
         }
+        if let Some(note) = &patch.note
+            && note.len() > Self::NOTE_MAX
+        {
+            let most = format!("{} bytes", Self::NOTE_MAX);
+            return Err(Refusal::TooLarge { what: "the note".to_owned(), most });
+        }
+        self.check_array_patch(id, patch)?;
+        self.set_apart(&[id]);
+        self.edit_elements(id, patch);
+        let mut job = self.job(id);
+        job.priority = patch.priority.unwrap_or(job.priority);
         if let Some(note) = &patch.note {
-            if note.len() > Self::NOTE_MAX {
-                let most = format!("{} bytes", Self::NOTE_MAX);
-                return Err(Refusal::TooLarge { what: "the note".to_owned(), most });
-            }
             job.note = Some(note.clone()).filter(|note| !note.is_empty());
         }
         job.version = job.version.next();
         self.put_job(job);
+        self.stop_after_failures(id.number);
         Ok(self.states(&[id]))
     }
 
     /// Ends a job that never started, and those that waited for it to end otherwise.
-    pub(crate) fn end_unstarted(&mut self, id: JobId, cause: EndCause) {
+    pub(crate) fn end_unstarted(&mut self, id: JobId, cause: EndCause, at: Timestamp) {
         let end = JobEnd {
             outcome: Outcome::Cancelled,
             cause: Some(cause),
             exit: None,
             started_at: None,
-            ended_at: self.now,
+            ended_at: at,
             usage: Usage::default(),
             allocations: Vec::new(),
         };
         self.end(id, end);
     }
 
-    /// Ends a job and settles every job that waited for it, without recursion: chains of
-    /// dependencies may be long.
+    /// Ends a job, and settles what follows.
     pub(crate) fn end(&mut self, id: JobId, end: JobEnd) {
-        let mut ends = vec![(id, end)];
-        while let Some((id, end)) = ends.pop() {
-            let dependents: Vec<JobId> = self.world.dependents(id).collect();
-            let outcome = end.outcome;
-            let ended_at = end.ended_at;
-            let mut job = self.job(id);
-            if let Phase::Pending { since } = job.phase {
-                job.waited = job.waited.saturating_add(self.now.since(since));
-            }
-            job.phase = Phase::Ended(Box::new(end));
-            self.put_job(job);
-            for dependent in dependents {
-                ends.extend(self.settle(dependent, id, outcome, ended_at));
-            }
+        let mut job = self.job(id);
+        let (outcome, at) = (end.outcome, end.ended_at);
+        let position = self.world.position_of(id).map(|(_, position)| position);
+        if let Phase::Pending { since } = job.phase {
+            job.waited = job.waited.saturating_add(self.now.since(since));
         }
-    }
-
-    /// Lets a waiting job go on after one that it waited for has ended; answers with its own end
-    /// if that was not the end it waited for, held or not: it could never start.
-    fn settle(
-        &mut self,
-        id: JobId,
-        ended: JobId,
-        outcome: Outcome,
-        ended_at: Timestamp,
-    ) -> Option<(JobId, JobEnd)> {
-        let row = self.world.job(id)?;
-        let unmet = |after: &Dependency| after.job == ended && !after.kind.is_met_by(outcome);
-        if row.spec.after.iter().any(unmet) {
-            let end = JobEnd {
-                outcome: Outcome::Cancelled,
-                cause: Some(EndCause::DependencyFailed { job: ended }),
-                exit: None,
-                started_at: None,
-                ended_at,
-                usage: Usage::default(),
-                allocations: Vec::new(),
-            };
-            return Some((id, end));
-        }
-        let still_waits = row.spec.after.iter().any(|after| self.world.job(after.job).is_some());
-        if !still_waits && matches!(row.job.phase, Phase::Waiting { .. }) {
-            let mut job = row.job.clone();
-            job.phase = Phase::Pending { since: self.now };
-            self.put_job(job);
-        }
-        None
+        job.phase = Phase::Ended(Box::new(end));
+        self.put_job(job);
+        let of_array = position.map(|position| (id.number, [position].into_iter().collect()));
+        self.settle(Gone { ids: vec![id], of_array, outcome, at });
     }
 
     /// Every job is there and the caller may act on it.
@@ -232,7 +240,7 @@ impl Control {
             return Err(Refusal::Invalid { field: "jobs".to_owned(), why });
         }
         for id in jobs {
-            if self.world.job(*id).is_none() {
+            if !self.world.is_live(*id) {
                 return Err(match self.world.recent_end(*id) {
                     Some(outcome) => Refusal::AlreadyEnded { id: *id, state: outcome.state() },
                     None => Refusal::NoSuchJob { id: *id },
@@ -249,7 +257,7 @@ impl Control {
         id: JobId,
         action: &str,
     ) -> Result<(), Refusal> {
-        let row = self.world.job(id).expect("asked only for jobs that are there");
+        let row = self.world.row_for(id).expect("asked only for jobs that are there");
         if caller.admin || row.spec.owner.uid == caller.owner.uid {
             return Ok(());
         }
@@ -264,7 +272,8 @@ impl Control {
         is_right: impl Fn(JobState) -> bool,
     ) -> Result<(), Refusal> {
         for id in jobs {
-            let state = self.job(*id).phase.state();
+            let row = self.world.row_for(*id).expect("asked only for jobs that are there");
+            let state = row.job.phase.state();
             if !is_right(state) {
                 let action = action.to_owned();
                 return Err(Refusal::WrongState { id: *id, state, action });
@@ -274,8 +283,8 @@ impl Control {
     }
 
     /// Each job with the state that it is in now.
-    fn states(&self, jobs: &[JobId]) -> Reply {
-        let state = |id: &JobId| match self.world.job(*id) {
+    pub(crate) fn states(&self, jobs: &[JobId]) -> Reply {
+        let state = |id: &JobId| match self.world.row_for(*id) {
             Some(row) => row.job.phase.state(),
             None => self.world.recent_end(*id).map_or(JobState::Cancelled, Outcome::state),
         };

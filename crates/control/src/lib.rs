@@ -7,12 +7,14 @@
 #![deny(clippy::float_arithmetic)]
 
 mod admission;
+mod arrays;
 mod control;
 mod cycle;
 mod jobs;
 mod nodes;
 mod reports;
 mod sessions;
+mod settle;
 mod submit;
 
 pub use control::Control;

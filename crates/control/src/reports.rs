@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
-use gpool_model::job::{EndCause, ExitStatus, Holder, StopCause, Usage};
+use gpool_model::job::{EndCause, ExitStatus, Holder, Usage};
 use gpool_model::{
     Allocation, AllocationState, Generation, JobEnd, Millis, Missing, NodeName, Outcome, Phase,
     TaskId, Timestamp,
 };
 
+use crate::arrays::end_cause;
 use crate::control::Control;
 
 impl Control {
@@ -132,6 +133,7 @@ impl Control {
             Phase::Held { .. }
             | Phase::Waiting { .. }
             | Phase::Pending { .. }
+            | Phase::Underway { .. }
             | Phase::Ended(_) => return,
         };
         self.task_ended(task, &end);
@@ -285,17 +287,18 @@ fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>) {
             EndCause::LaunchFailed { .. } | EndCause::Oom | EndCause::PathMissing { .. } => {
                 Some(Outcome::Failed)
             }
-            EndCause::Cancelled { .. } | EndCause::DependencyFailed { .. } => None,
+            EndCause::Cancelled { .. }
+            | EndCause::DependencyFailed { .. }
+            | EndCause::TooManyFailed { .. } => None,
         };
         if let Some(outcome) = outcome {
             return (outcome, Some(cause.clone()));
         }
     }
-    if let Phase::Stopping { cause: StopCause::Cancelled { by }, .. } = phase
+    if let Phase::Stopping { cause, .. } = phase
         && end.stopped
     {
-        let by = std::sync::Arc::clone(by);
-        return (Outcome::Cancelled, Some(EndCause::Cancelled { by }));
+        return (Outcome::Cancelled, Some(end_cause(cause)));
     }
     match end.exit {
         Some(ExitStatus::Code(0)) => (Outcome::Succeeded, None),

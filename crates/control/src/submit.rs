@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use gpool_model::command::{RequestKey, SubmitForecast};
 use gpool_model::effect::Change;
-use gpool_model::job::Holder;
+use gpool_model::job::{DependencyKind, Holder};
 use gpool_model::plan::Fit;
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
-    Attempt, Caller, Dependency, DependencyKind, Generation, Job, JobId, JobNumber, JobSpec,
-    Millis, NewJob, Outcome, Phase, Reason, Refusal, Reply, Version,
+    ArrayState, Attempt, Caller, Dependency, Generation, Job, JobId, JobNumber, JobSpec, Millis,
+    NewJob, Outcome, Phase, Reason, Refusal, Reply, Version,
 };
 use gpool_world::Snapshot;
 
@@ -92,8 +92,9 @@ impl Control {
         ends: &KnownEnds,
     ) -> Result<(), Refusal> {
         for after in &job.after {
-            if self.world.job(after.job).is_some() {
+            if self.world.is_live(after.job) {
                 self.check_owner(caller, after.job, "wait for")?;
+                self.check_alike(job, after)?;
                 continue;
             }
             let known = ends.iter().find(|(id, _)| *id == after.job).map(|(_, end)| *end);
@@ -111,7 +112,10 @@ impl Control {
         let id = JobId { number, element: None };
         let setup = new.after_setup.then(|| JobId::single(number.0 - 1));
         new.after.extend(setup.map(|job| Dependency { job, kind: DependencyKind::Ok }));
-        let waits = new.after.iter().any(|after| self.world.job(after.job).is_some());
+        let waits = new
+            .after
+            .iter()
+            .any(|after| after.kind != DependencyKind::Each && self.world.is_live(after.job));
         let since = self.now;
         let phase = match (new.hold, waits) {
             (true, _) => Phase::Held { by: Holder::User, since, missing: None },
@@ -126,6 +130,7 @@ impl Control {
             attempt: Attempt::FIRST,
             generation: Generation(1),
             waited: Millis::ZERO,
+            array: new.array.as_ref().map(|array| Box::new(ArrayState::new(array))),
             phase,
         };
         let spec = JobSpec {
@@ -150,6 +155,8 @@ impl Control {
             time_limit: new.time_limit,
             grace: new.grace,
             after: new.after,
+            array: new.array.map(|array| Box::new(array.spec)),
+            retry_of: new.retry_of,
             allow_unsatisfiable: new.allow_unsatisfiable,
             compat: new.compat,
             submitted_at: self.now,
@@ -157,6 +164,7 @@ impl Control {
         let state = job.phase.state();
         self.world.add_job(Arc::new(spec), job);
         self.publish(Change::JobState { job: id, state, exit_code: None });
+        self.wait_for_alike(number);
     }
 
     /// What submitting would do, each job by itself.
@@ -176,7 +184,7 @@ impl Control {
             if job.hold {
                 reasons.push(Reason::HeldByUser { since: self.now });
             }
-            let unmet = job.after.iter().filter(|after| self.world.job(after.job).is_some());
+            let unmet = job.after.iter().filter(|after| self.world.is_live(after.job));
             reasons.extend(job.after_setup.then(|| Reason::WaitsForJob {
                 job: JobId::single(number - 1),
                 kind: DependencyKind::Ok,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::array::NewArray;
 use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, JobNumber, NodeName, ProjectName};
@@ -51,6 +52,11 @@ pub enum Command {
     /// Let held jobs be considered again.
     Release {
         /// Which.
+        jobs: Vec<JobId>,
+    },
+    /// Let ended elements of living arrays begin another attempt.
+    Retry {
+        /// Arrays, which means all elements that ended and have not succeeded, and single elements.
         jobs: Vec<JobId>,
     },
     /// Send a signal to the processes of running jobs.
@@ -142,6 +148,12 @@ pub struct NewJob {
     pub hold: bool,
     /// See [`crate::job::JobSpec::allow_unsatisfiable`].
     pub allow_unsatisfiable: bool,
+    /// Set for an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<Box<NewArray>>,
+    /// See [`crate::job::JobSpec::retry_of`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<JobId>,
     /// See [`crate::job::JobSpec::compat`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<Compat>,
@@ -154,6 +166,12 @@ pub struct JobPatch {
     pub priority: Option<i32>,
     /// New note; empty removes it.
     pub note: Option<String>,
+    /// How many elements of an array may run at once; 0 is any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u32>,
+    /// How many elements of an array may fail before the rest is cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_fails: Option<u32>,
 }
 
 /// What a request that was carried out is answered.

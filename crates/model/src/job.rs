@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::{Allocation, Slot};
+use crate::array::{ArraySpec, ArrayState};
 use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, ProjectName, Version};
@@ -86,6 +87,12 @@ pub struct JobSpec {
     /// What must have happened before it may start, all of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Dependency>,
+    /// Set for an array, whose elements share this spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<Box<ArraySpec>>,
+    /// The ended job whose elements, or which, it runs anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<JobId>,
     /// Queue it although no node could ever run it.
     #[serde(default)]
     pub allow_unsatisfiable: bool,
@@ -128,6 +135,8 @@ pub enum DependencyKind {
     Fail,
     /// Ended.
     End,
+    /// Succeeded, each element of an array for the same element of this one.
+    Each,
 }
 
 impl DependencyKind {
@@ -135,7 +144,7 @@ impl DependencyKind {
     #[must_use]
     pub fn is_met_by(self, outcome: Outcome) -> bool {
         match self {
-            Self::Ok => outcome == Outcome::Succeeded,
+            Self::Ok | Self::Each => outcome == Outcome::Succeeded,
             Self::Fail => outcome != Outcome::Succeeded,
             Self::End => true,
         }
@@ -160,7 +169,11 @@ pub struct Job {
     pub generation: Generation,
     /// Time spent pending before the present spell; what escalation counts.
     pub waited: Millis,
-    /// Where it is in its life.
+    /// What has become of the elements of an array; `None` for all else, elements included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<Box<ArrayState>>,
+    /// Where it is in its life. For an array: where its elements are that have no record of their
+    /// own.
     pub phase: Phase,
 }
 
@@ -186,6 +199,11 @@ pub enum Phase {
     /// Could start as soon as there is room.
     Pending {
         /// Since when; escalation counts from here, plus [`Job::waited`].
+        since: Timestamp,
+    },
+    /// Every element of an array has been started, and some have not ended.
+    Underway {
+        /// Since when.
         since: Timestamp,
     },
     /// Its node was told to start it.
@@ -225,7 +243,11 @@ impl Phase {
             Self::Starting { allocations, .. }
             | Self::Running { allocations, .. }
             | Self::Stopping { allocations, .. } => allocations,
-            Self::Held { .. } | Self::Waiting { .. } | Self::Pending { .. } | Self::Ended(_) => &[],
+            Self::Held { .. }
+            | Self::Waiting { .. }
+            | Self::Pending { .. }
+            | Self::Underway { .. }
+            | Self::Ended(_) => &[],
         }
     }
 
@@ -237,7 +259,7 @@ impl Phase {
             Self::Waiting { .. } => JobState::Waiting,
             Self::Pending { .. } => JobState::Pending,
             Self::Starting { .. } => JobState::Starting,
-            Self::Running { .. } => JobState::Running,
+            Self::Running { .. } | Self::Underway { .. } => JobState::Running,
             Self::Stopping { .. } => JobState::Stopping,
             Self::Ended(end) => end.outcome.state(),
         }
@@ -348,6 +370,11 @@ pub enum StopCause {
         /// Who.
         by: Arc<str>,
     },
+    /// More elements of its array failed than may.
+    TooManyFailed {
+        /// How many may.
+        most: u32,
+    },
 }
 
 /// How a job ended.
@@ -430,6 +457,11 @@ pub enum EndCause {
     DependencyFailed {
         /// Which.
         job: JobId,
+    },
+    /// More elements of its array failed than may.
+    TooManyFailed {
+        /// How many may.
+        most: u32,
     },
     /// The machine was restarted while it ran.
     Rebooted,

@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod allocation;
+pub mod array;
 pub mod command;
 pub mod compat;
 pub mod device;
@@ -15,12 +16,14 @@ pub mod eta;
 pub mod event;
 pub mod gpu;
 pub mod id;
+pub mod indexes;
 pub mod job;
 pub mod launch;
 pub mod node;
 pub mod parse;
 pub mod plan;
 pub mod policy;
+pub mod positions;
 pub mod prediction;
 pub mod reason;
 pub mod record;
@@ -31,6 +34,7 @@ pub mod share;
 pub mod unit;
 
 pub use allocation::{Allocation, AllocationState, Slot, SlotPart};
+pub use array::{ArraySpec, ArrayState, ArrayValues, NewArray};
 pub use command::{Caller, Command, JobPatch, NewJob, Reply};
 pub use compat::Compat;
 pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Link};
@@ -42,12 +46,14 @@ pub use id::{
     Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,
     ProjectName, RequestId, ReservationName, Revision, Round, Seq, TaskId, Term, Version,
 };
+pub use indexes::Indexes;
 pub use job::{Dependency, DependencyKind, Job, JobEnd, JobSpec, Outcome, Owner, Phase};
 pub use launch::{Activation, Missing, WindowSize};
 pub use node::{Drain, Node};
 pub use parse::ParseError;
 pub use plan::{Decision, Placement, Plan, PlannedStart, Shape, StartBasis, Wait};
 pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy};
+pub use positions::Positions;
 pub use prediction::{Likeness, PastRuns, Prediction};
 pub use reason::Reason;
 pub use record::{JournalEntry, Record, RecordChange, RecordKey};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::Slot;
 use crate::gpu::GpuRequest;
-use crate::id::{Attempt, JobId, NodeName, PoolName, ProjectName, Revision};
+use crate::id::{Attempt, JobId, JobNumber, NodeName, PoolName, ProjectName, Revision};
 use crate::reason::Reason;
 use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
 
@@ -20,7 +20,8 @@ pub struct Plan {
     /// them delays.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<PlannedStart>,
-    /// Why the rest waits, once for each shape, in the order of jobs.
+    /// Why the rest waits, once for each shape and each array that keeps itself from more, in the
+    /// order of jobs.
     pub waits: Vec<Wait>,
 }
 
@@ -135,11 +136,14 @@ impl Shape {
     }
 }
 
-/// Why all jobs of one shape wait.
+/// Why all jobs of one shape wait, or those of one array that are kept by its own limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     /// Which jobs.
     pub shape: Shape,
+    /// Set where these are what is left of one array, which keeps itself from more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<JobNumber>,
     /// How many.
     pub n_jobs: u64,
     /// What keeps the first of them.

@@ -83,6 +83,13 @@ pub enum Reason {
         /// When.
         planned_at: Timestamp,
     },
+    /// As many elements of its array run as may at once.
+    GroupParallelLimit {
+        /// How many run.
+        running: u32,
+        /// How many may.
+        most: u32,
+    },
     /// It waits for another job to end.
     WaitsForJob {
         /// Which.
@@ -202,6 +209,7 @@ impl Reason {
             Self::CpuOrMemShort { .. } => "cpu_or_mem_short",
             Self::AheadInOrder { .. } => "ahead_in_order",
             Self::WouldDelay { .. } => "would_delay",
+            Self::GroupParallelLimit { .. } => "group_parallel_limit",
             Self::WaitsForJob { .. } => "waits_for_job",
             Self::HeldByUser { .. } => "held_by_user",
             Self::HeldByAdmin { .. } => "held_by_admin",

@@ -26,6 +26,8 @@ fn task(number: u64) -> TaskId {
 fn run(term: u64, number: u64, generation: u64) -> Order {
     let id = JobId::single(number);
     let spec = JobSpec {
+        array: None,
+        retry_of: None,
         id,
         owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
         name: Arc::from("a"),

@@ -142,6 +142,7 @@ impl Reader {
                 attempt: options.attempt,
                 generation: Generation(1),
                 waited: options.waited,
+                array: None,
                 phase: held_by(phase.clone(), &spec, options.attempt, &self.situation.nodes),
             };
             self.situation.jobs.push((Arc::new(spec), job));

@@ -157,9 +157,10 @@ fn job(
             })?;
             *since
         }
-        Phase::Waiting { since } | Phase::Pending { since } | Phase::Starting { since, .. } => {
-            *since
-        }
+        Phase::Waiting { since }
+        | Phase::Pending { since }
+        | Phase::Underway { since }
+        | Phase::Starting { since, .. } => *since,
         Phase::Running { started_at, .. } => *started_at,
         Phase::Stopping { started_at, since, .. } => started_at.unwrap_or(*since),
         Phase::Ended(end) => end.ended_at,
@@ -208,6 +209,7 @@ fn after(f: &mut fmt::Formatter<'_>, situation: &Situation, spec: &JobSpec) -> f
                 DependencyKind::Ok => "",
                 DependencyKind::Fail => "fail:",
                 DependencyKind::End => "end:",
+                DependencyKind::Each => "each:",
             };
             format!("{kind}j{}", after.job.number)
         })

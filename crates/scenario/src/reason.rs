@@ -21,6 +21,7 @@ pub fn reason_text(reason: &Reason) -> String {
         }
         Reason::AheadInOrder { job, n_ahead } => format!("{n_ahead} ahead, last job {job}"),
         Reason::WouldDelay { job, .. } => format!("job {job}"),
+        Reason::GroupParallelLimit { running, most } => format!("{running} of {most} run"),
         Reason::WaitsForJob { job, .. } => format!("job {job}"),
         Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } => String::new(),
         Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),

@@ -105,6 +105,8 @@ pub(crate) fn bare_spec(
         pty: None,
         activate: Vec::new(),
         setup: None,
+        array: None,
+        retry_of: None,
         gpus: gpus.clone(),
         gpus_written: Arc::from(gpus.to_string()),
         cpus: None,

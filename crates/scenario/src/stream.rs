@@ -287,6 +287,7 @@ impl Cluster {
             attempt: Attempt::FIRST,
             generation: Generation(1),
             waited: Millis::ZERO,
+            array: None,
             phase,
         };
         self.world.add_job(Arc::new(spec), job);
@@ -364,7 +365,7 @@ impl Cluster {
     /// Where a job goes that nobody holds.
     fn ready(&self, job: JobId) -> Phase {
         let row = self.world.job(job).expect("asked only for jobs that are there");
-        let waits = row.spec.after.iter().any(|after| self.world.job(after.job).is_some());
+        let waits = row.spec.after.iter().any(|after| self.world.is_live(after.job));
         match waits {
             true => Phase::Waiting { since: self.now },
             false => Phase::Pending { since: self.now },

@@ -8,6 +8,7 @@ use gpool_model::{DeviceHealth, JobId, Phase, Policy, Reason};
 use gpool_world::{JobRow, NodeRow, Snapshot};
 
 use crate::board::Board;
+use crate::elements::Elements;
 use crate::order::Rank;
 use crate::usable::{Unusable, unusable};
 use crate::{place, wait};
@@ -46,13 +47,17 @@ impl<'a> Explainer<'a> {
             }
             Phase::Waiting { .. } => {
                 let world = self.snapshot.world;
-                let unmet = row.spec.after.iter().filter(|after| world.job(after.job).is_some());
+                let unmet = row.spec.after.iter().filter(|after| world.is_live(after.job));
                 unmet
                     .map(|after| Reason::WaitsForJob { job: after.job, kind: after.kind })
                     .collect()
             }
-            Phase::Pending { .. } => self.no_place(row).into_iter().collect(),
-            Phase::Starting { .. }
+            Phase::Pending { .. } => {
+                let own_limit = Elements::default().full(self.snapshot.world, row.job.id);
+                own_limit.or_else(|| self.no_place(row)).into_iter().collect()
+            }
+            Phase::Underway { .. }
+            | Phase::Starting { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }
             | Phase::Ended(_) => Vec::new(),
@@ -134,7 +139,7 @@ impl<'a> Explainer<'a> {
                     if rank >= own {
                         break;
                     }
-                    n_ahead += 1;
+                    n_ahead += queue.n_of(*job);
                     last = last.max(Some(rank));
                 }
             }

@@ -9,21 +9,23 @@
 #![deny(clippy::float_arithmetic)]
 
 mod board;
+mod elements;
 mod explain;
 mod order;
 mod place;
 mod usable;
 mod wait;
+mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use gpool_model::{Decision, JobId, Placement, Plan, Policy, Reason, Wait};
-use gpool_world::{FitIx, ShapeIx, Snapshot};
+use gpool_model::{Decision, JobId, Placement, Plan, Policy, Reason};
+use gpool_world::{FitIx, Snapshot};
 
 use board::Board;
+use elements::Elements;
 pub use explain::Explainer;
 use order::Heads;
 pub use usable::{Unusable, unusable};
+use waiting::Waiting;
 
 /// Memory that cycles use again. A new one gives the same plans, only later.
 #[derive(Debug, Clone, Default)]
@@ -38,9 +40,8 @@ pub fn plan(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace)
     let world = snapshot.world;
     let mut plan = Plan { basis: world.revision(), ..Plan::default() };
     let mut board = Board::new(world);
-    let mut n_started = BTreeMap::<ShapeIx, u64>::new();
-    let mut waits = Vec::new();
-    let mut waiting = BTreeSet::new();
+    let mut elements = Elements::default();
+    let mut waiting = Waiting::default();
     let Workspace { heads, unplaceable } = workspace;
     unplaceable.clear();
     unplaceable.resize(world.n_fit_rows(), None);
@@ -48,34 +49,32 @@ pub fn plan(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace)
     while let Some(head) = heads.pop() {
         let queue = world.shape(head.shape_ix);
         let FitIx(fit_ix) = queue.fit_ix;
+        let row = world.job(head.job()).expect("queued jobs are there");
+        if let Some(reason) = elements.full(world, row.job.id) {
+            waiting.of_array(head.shape_ix, row.job.id.number, elements.n_left(row), reason);
+            heads.push_next(world, policy, &head);
+            continue;
+        }
         if unplaceable[fit_ix].is_none() {
-            let row = world.job(head.job()).expect("queued jobs are there");
-            let seed = place::seed(row.job.id, row.job.attempt);
+            let (job, attempt) = elements.next(row);
+            let seed = place::seed(job, attempt);
             if let Some(found) = place::place(&board, &queue.shape.fit, policy, seed) {
-                plan.decisions.push(Decision::Start {
-                    job: row.job.id,
-                    attempt: row.job.attempt,
-                    placements: vec![found.placement(world)],
-                    after: Vec::new(),
-                });
+                let placements = vec![found.placement(world)];
+                plan.decisions.push(Decision::Start { job, attempt, placements, after: vec![] });
                 board.book(&found, &queue.shape.fit);
-                *n_started.entry(head.shape_ix).or_default() += 1;
-                heads.push_next(world, policy, &head);
+                waiting.started(head.shape_ix);
+                match elements.take(row) {
+                    true => heads.push_again(head),
+                    false => heads.push_next(world, policy, &head),
+                }
                 continue;
             }
             unplaceable[fit_ix] = Some(wait::reason(&board, &queue.shape.fit));
         }
         // The rest of the shape does not fit either.
-        if waiting.insert(head.shape_ix) {
-            waits.push((head.shape_ix, fit_ix));
-        }
+        waiting.of_shape(head.shape_ix);
     }
-    plan.waits.extend(waits.into_iter().map(|(shape_ix, fit_ix)| {
-        let queue = world.shape(shape_ix);
-        let n_started = n_started.get(&shape_ix).copied().unwrap_or(0);
-        let reason = unplaceable[fit_ix].clone().expect("its first job did not fit");
-        Wait { shape: queue.shape.clone(), n_jobs: queue.len() as u64 - n_started, reason }
-    }));
+    plan.waits = waiting.into_waits(world, unplaceable);
     plan
 }
 

@@ -98,6 +98,11 @@ impl Heads {
         self.heap.pop().map(|Reverse(head)| head)
     }
 
+    /// Puts one back that has more to give.
+    pub fn push_again(&mut self, head: Head) {
+        self.heap.push(Reverse(head));
+    }
+
     /// Adds the one that follows `head` in its shape.
     pub fn push_next(&mut self, world: &World, policy: &Policy, head: &Head) {
         let after = Bound::Excluded((head.rank.submitted_at, head.job()));

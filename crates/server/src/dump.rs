@@ -90,6 +90,7 @@ fn of_command(command: &Command) -> String {
         Command::Cancel { jobs } => on("cancel", jobs),
         Command::Hold { jobs } => on("hold", jobs),
         Command::Release { jobs } => on("release", jobs),
+        Command::Retry { jobs } => on("retry", jobs),
         Command::Signal { jobs, signal } => on(&format!("signal {signal} to"), jobs),
         Command::Edit { job, .. } => format!("edit {job}"),
         Command::AllowDevices { node, devices } => match devices {

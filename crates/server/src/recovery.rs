@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use gpool_model::event::Journaled;
-use gpool_model::job::EndCause;
+use gpool_model::job::{EndCause, JobState};
 use gpool_model::{Event, JobId, NodeName, Outcome, Phase, Refusal, Seq, Timestamp};
 use gpool_store::Reader;
 use gpool_wire::job::{cause_word, cause_words};
@@ -54,10 +54,10 @@ impl Found {
             .holding()
             .map(|row| (row.job.id, owner(row.spec.owner.uid, &row.spec.owner.user)));
         let held: Vec<_> = held.collect();
-        let n_jobs = u64::try_from(world.jobs().len()).unwrap_or(u64::MAX);
+        let n_waiting = world.n_by_state().iter().filter(|(state, _)| **state <= JobState::Pending);
         Self {
             last_entry: last_entry(state_dir, world.cluster().last_seq),
-            n_waiting: n_jobs.saturating_sub(u64::try_from(held.len()).unwrap_or(u64::MAX)),
+            n_waiting: n_waiting.map(|(_, n)| n).sum(),
             held,
             boot_id: (world.node(node).map(|row| row.node.settled_boot_id.clone()))
                 .filter(|boot_id| !boot_id.is_empty()),
@@ -162,6 +162,7 @@ fn became(phase: &Phase) -> Became {
         Phase::Held { .. }
         | Phase::Waiting { .. }
         | Phase::Pending { .. }
+        | Phase::Underway { .. }
         | Phase::Starting { .. } => Became::Again,
         Phase::Ended(end) if end.outcome == Outcome::Lost => Became::Lost,
         Phase::Ended(_) => Became::Ended,

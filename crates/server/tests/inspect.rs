@@ -13,6 +13,8 @@ use gpool_store::{Commit, Options, RecordChange, Store};
 
 fn held_job() -> NewJob {
     NewJob {
+        array: None,
+        retry_of: None,
         name: Arc::from("job"),
         project: ProjectName::new("default"),
         command: vec!["true".to_owned()],

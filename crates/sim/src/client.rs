@@ -101,7 +101,7 @@ impl Sim {
             Kind::Edit => {
                 let version = Some(what.count("version")).filter(|version| *version > 0);
                 let priority = Some(priority(what));
-                let patch = JobPatch { priority, note: None };
+                let patch = JobPatch { priority, ..JobPatch::default() };
                 Command::Edit { job: job()?, version, patch }
             }
             Kind::Allow => {
@@ -281,6 +281,8 @@ fn new_job(what: &Happening, after: Option<Dependency>) -> NewJob {
         time_limit: positive("limit").map(Millis::from_secs),
         grace: Millis::from_secs(small("grace")),
         after: after.into_iter().collect(),
+        array: None,
+        retry_of: None,
         priority: priority(what),
         note: None,
         hold: what.is("hold"),

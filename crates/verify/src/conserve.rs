@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Millis, NodeName, OrderKey, Plan, Shape, Whom};
+use gpool_model::{JobId, JobNumber, Millis, NodeName, OrderKey, Plan, Shape, Whom};
 use gpool_world::{JobRow, Snapshot, World};
 
-use crate::order::{fit_of, pending, started};
+use crate::arrays::{Running, left};
+use crate::order::{fit_of, started};
 use crate::tally::Tally;
 use crate::violation::Violation;
 
@@ -18,8 +19,11 @@ pub(crate) fn check_nothing_fits(
     found: &mut Vec<Violation>,
 ) {
     let started = started(plan);
+    let running = Running::of(snapshot.world, plan);
+    let is_full = |row: &JobRow| running.is_full(snapshot.world, row.job.id.number);
     let mut room = BTreeMap::<Fit, Option<NodeName>>::new();
-    for row in pending(snapshot).filter(|row| !started.contains(&row.job.id)) {
+    let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
+    for row in left.filter(|row| !is_full(row)) {
         let fit = fit_of(row);
         let node = room.entry(fit).or_insert_with_key(|fit| {
             let node = after.nodes.values().find(|node| node.has_room(fit));
@@ -31,17 +35,18 @@ pub(crate) fn check_nothing_fits(
     }
 }
 
-/// The waits of a plan count every job that it leaves waiting, each shape once.
+/// The waits of a plan count every job that it leaves waiting, each shape once, and each array that
+/// keeps itself from more.
 pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violation>) {
     let started = started(plan);
     // What the state says beside what the plan says.
     let mut counts = BTreeMap::<Shape, (u64, u64)>::new();
-    for row in pending(snapshot).filter(|row| !started.contains(&row.job.id)) {
-        counts.entry(shape_of(snapshot.world, row)).or_default().0 += 1;
+    for (row, n) in left(snapshot, &started) {
+        counts.entry(shape_of(snapshot.world, row)).or_default().0 += n;
     }
-    let mut seen = BTreeMap::<&Shape, u64>::new();
+    let mut seen = BTreeMap::<(&Shape, Option<JobNumber>), u64>::new();
     for wait in &plan.waits {
-        let n_waits = seen.entry(&wait.shape).or_default();
+        let n_waits = seen.entry((&wait.shape, wait.array)).or_default();
         *n_waits += 1;
         if *n_waits == 2 {
             found.push(Violation::WaitTwice { shape: Box::new(wait.shape.clone()) });
@@ -61,12 +66,13 @@ pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<
 pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
     let asks = world.policy().order.contains(&OrderKey::Predicted);
     let step = Shape::LIMIT_STEP.get();
-    let own = Whom::Job { id: row.job.id };
+    let whole = JobId { element: None, ..row.job.id };
+    let own = Whom::Job { id: whole };
     let is_reserved = world.reservations().values().any(|it| it.whom == own);
     Shape {
         project: row.spec.project.clone(),
         uid: row.spec.owner.uid,
-        reserved_as: is_reserved.then_some(row.job.id),
+        reserved_as: is_reserved.then_some(whole),
         pool: None,
         priority: row.job.priority,
         preemptible: false,

@@ -8,6 +8,7 @@ use gpool_model::{
 };
 use gpool_world::Snapshot;
 
+use crate::arrays::{Running, attempt_of, row_of};
 use crate::tally::{Holding, NodeTally, Tally, add, unusable};
 use crate::violation::Violation;
 
@@ -25,6 +26,7 @@ pub(crate) fn check(
     if plan.basis != world.revision() {
         found.push(Violation::WrongBasis { plan: plan.basis, world: world.revision() });
     }
+    Running::of(world, plan).check(world, found);
     let mut started = BTreeSet::new();
     for (position, decision) in plan.decisions.iter().enumerate() {
         let Decision::Start { job, attempt, placements, after } = decision;
@@ -37,15 +39,24 @@ pub(crate) fn check(
         if !started.insert(job) {
             found.push(Violation::StartedTwice { job });
         }
-        let Some(row) = world.job(job) else {
+        let Some(row) = row_of(world, job) else {
             found.push(Violation::NoSuchJob { job });
             continue;
         };
         if !matches!(row.job.phase, Phase::Pending { .. }) {
             found.push(Violation::NotPending { job, state: row.job.phase.state() });
         }
-        if attempt != row.job.attempt {
-            found.push(Violation::WrongAttempt { job, plan: attempt, next: row.job.attempt });
+        let next = match &row.job.array {
+            None => row.job.attempt,
+            // It is its elements that start, not the array.
+            Some(_) if job.element.is_none() => {
+                found.push(Violation::WrongArray { job, what: "it is started as a whole" });
+                continue;
+            }
+            Some(array) => attempt_of(row, array, job),
+        };
+        if attempt != next {
+            found.push(Violation::WrongAttempt { job, plan: attempt, next });
         }
         if placements.len() != N_TASKS {
             let (places, tasks) = (placements.len(), N_TASKS);

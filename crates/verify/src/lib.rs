@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
+mod arrays;
 mod conserve;
 mod decisions;
 mod order;

@@ -9,6 +9,7 @@ use gpool_model::plan::Fit;
 use gpool_model::{Decision, JobId, OrderKey, Phase, Plan, Policy, Timestamp};
 use gpool_world::{JobRow, Snapshot};
 
+use crate::arrays::{Running, left, row_of};
 use crate::violation::Violation;
 
 /// What a job asks of a node.
@@ -72,7 +73,7 @@ pub(crate) fn check_decisions(
     let mut last_by_fit = BTreeMap::<Fit, &JobRow>::new();
     for decision in &plan.decisions {
         let Decision::Start { job, .. } = decision;
-        let Some(row) = snapshot.world.job(*job) else { continue };
+        let Some(row) = row_of(snapshot.world, *job) else { continue };
         if let Some(before) = last_by_fit.insert(fit_of(row), row)
             && compare(snapshot, policy, before, row) == Ordering::Greater
         {
@@ -90,14 +91,17 @@ pub(crate) fn check_passed_over(
 ) {
     let started = started(plan);
     let mut first_waiting = BTreeMap::<Fit, &JobRow>::new();
-    for row in pending(snapshot).filter(|row| !started.contains(&row.job.id)) {
+    let running = Running::of(snapshot.world, plan);
+    let is_full = |row: &JobRow| running.is_full(snapshot.world, row.job.id.number);
+    let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
+    for row in left.filter(|row| !is_full(row)) {
         let first = first_waiting.entry(fit_of(row)).or_insert(row);
         if compare(snapshot, policy, row, first) == Ordering::Less {
             *first = row;
         }
     }
     for job in started {
-        let Some(row) = snapshot.world.job(job) else { continue };
+        let Some(row) = row_of(snapshot.world, job) else { continue };
         if let Some(first) = first_waiting.get(&fit_of(row))
             && compare(snapshot, policy, first, row) == Ordering::Less
         {

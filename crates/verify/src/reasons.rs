@@ -5,6 +5,7 @@ use gpool_model::plan::Fit;
 use gpool_model::{NodeName, Plan, Reason, ResourceKind};
 use gpool_world::Snapshot;
 
+use crate::arrays::Running;
 use crate::tally::{NodeTally, Tally};
 use crate::violation::Violation;
 
@@ -17,9 +18,11 @@ pub(crate) fn check(
     found: &mut Vec<Violation>,
 ) {
     debug_assert_eq!(before.nodes.len(), snapshot.world.nodes().len());
+    let running = Running::of(snapshot.world, plan);
     for wait in &plan.waits {
+        let of_array = wait.array.is_some() && running.is_true(snapshot.world, wait);
         let moment = Moment { fit: &wait.shape.fit, before, after };
-        if !moment.is_true(&wait.reason) {
+        if !of_array && (wait.array.is_some() || !moment.is_true(&wait.reason)) {
             let (shape, reason) = (Box::new(wait.shape.clone()), wait.reason.clone());
             found.push(Violation::ReasonUntrue { shape, reason });
         }
@@ -131,6 +134,7 @@ impl Moment<'_> {
             // What is said of single jobs, or beside the decisive reason, is no reason of a shape.
             Reason::AheadInOrder { .. }
             | Reason::WouldDelay { .. }
+            | Reason::GroupParallelLimit { .. }
             | Reason::WaitsForJob { .. }
             | Reason::HeldByUser { .. }
             | Reason::HeldByAdmin { .. }

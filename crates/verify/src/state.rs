@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::JobState;
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Bytes, Device, Generation, JobId, MilliGpu, Node,
-    NodeName, Phase, ResourceKind, Shape, SlotPart, Timestamp,
+    Allocation, AllocationState, Attempt, Bytes, DependencyKind, Device, Generation, JobId,
+    MilliGpu, Node, NodeName, Phase, ResourceKind, Shape, SlotPart, Timestamp,
 };
 use gpool_world::{DeviceLedger, Free, JobRow, NodeRow, Snapshot, World};
 
+use crate::arrays::{check_row, row_of, weight};
 use crate::conserve::shape_of;
 use crate::decisions::{N_TASKS, check_shared};
 use crate::order::is_escalated;
@@ -38,20 +39,21 @@ pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
 
 fn check_job(world: &World, id: JobId, row: &JobRow, found: &mut Vec<Violation>) {
     let job = &row.job;
-    if job.id != id || row.spec.id != id {
+    if job.id != id || row.spec.id != (JobId { element: None, ..id }) {
         found.push(Violation::MixedRecords { job: id });
     }
     if id.number > world.cluster().last_job {
         found.push(Violation::NumberNotGiven { job: id });
     }
+    check_row(world, row, found);
     match &job.phase {
         Phase::Ended(_) => found.push(Violation::EndedInMemory { job: id }),
         Phase::Waiting { .. } => {
-            if !row.spec.after.iter().any(|after| world.job(after.job).is_some()) {
+            if !row.spec.after.iter().any(|after| row_of(world, after.job).is_some()) {
                 found.push(Violation::WaitsForNothing { job: id });
             }
         }
-        Phase::Held { .. } | Phase::Pending { .. } => {}
+        Phase::Held { .. } | Phase::Pending { .. } | Phase::Underway { .. } => {}
         Phase::Starting { allocations, .. }
         | Phase::Running { allocations, .. }
         | Phase::Stopping { allocations, .. } => {
@@ -138,9 +140,11 @@ fn is_held_as(phase: &Phase, state: &AllocationState) -> bool {
         Phase::Starting { .. } => matches!(state, Claimed { .. } | Placed),
         Phase::Running { .. } => matches!(state, Running | Paused { .. }),
         Phase::Stopping { .. } => matches!(state, Releasing { .. }),
-        Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. } | Phase::Ended(_) => {
-            false
-        }
+        Phase::Held { .. }
+        | Phase::Waiting { .. }
+        | Phase::Pending { .. }
+        | Phase::Underway { .. }
+        | Phase::Ended(_) => false,
     }
 }
 
@@ -232,8 +236,19 @@ fn difference(capacity: u64, used: u64) -> i64 {
 fn check_counts(world: &World, found: &mut Vec<Violation>) {
     let mut counts = BTreeMap::<JobState, u64>::new();
     for row in world.jobs().values() {
-        *counts.entry(row.job.phase.state()).or_default() += 1;
+        let state = row.job.phase.state();
+        match &row.job.array {
+            None => *counts.entry(state).or_default() += 1,
+            Some(array) => {
+                let part = u64::from(array.waiting.len());
+                let is_pending = state == JobState::Pending;
+                let apart = if is_pending { JobState::Waiting } else { state };
+                *counts.entry(state).or_default() += weight(row);
+                *counts.entry(apart).or_default() += part;
+            }
+        }
     }
+    counts.retain(|_, n| *n > 0);
     let holds = |row: &&JobRow| !row.job.phase.allocations().is_empty();
     let holding: Vec<JobId> = world.jobs().values().filter(holds).map(|row| row.job.id).collect();
     let indexed: Vec<JobId> = world.holding().map(|row| row.job.id).collect();
@@ -256,7 +271,7 @@ fn check_queue(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
     let mut n_pending = 0;
     for (id, row) in world.jobs() {
         if let Some(is_escalated) = is_escalated(row, world.policy(), snapshot.now) {
-            n_pending += 1;
+            n_pending += weight(row);
             let entry = (is_escalated, row.spec.submitted_at, *id);
             expected.entry(shape_of(world, row)).or_default().insert(entry);
         }
@@ -277,6 +292,10 @@ fn check_queue(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
         if indexed != counted {
             wrong(format!("{:?}: {indexed:?}, counted {counted:?}", queue.shape));
         }
+        let n_jobs = indexed.iter().filter_map(|(_, _, job)| world.job(*job)).map(weight).sum();
+        if queue.n_jobs() != n_jobs {
+            wrong(format!("{:?}: {} jobs, counted {n_jobs}", queue.shape, queue.n_jobs()));
+        }
         for (is_escalated, _, job) in indexed {
             if world.place_of(job) != Some((ix, is_escalated)) {
                 wrong(format!("the place of job {job}"));
@@ -292,7 +311,9 @@ fn check_dependents(world: &World, found: &mut Vec<Violation>) {
     let mut expected = BTreeMap::<JobId, BTreeSet<JobId>>::new();
     for (id, row) in world.jobs() {
         let is_waiting = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. });
-        for after in row.spec.after.iter().filter(|_| is_waiting) {
+        let in_part = row.job.array.as_ref().is_some_and(|array| !array.waiting.is_empty());
+        let awaits = |kind| is_waiting || (in_part && kind == DependencyKind::Each);
+        for after in row.spec.after.iter().filter(|after| awaits(after.kind)) {
             expected.entry(after.job).or_default().insert(*id);
         }
     }

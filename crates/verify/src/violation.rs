@@ -85,6 +85,24 @@ pub enum Violation {
         /// What it should come after.
         after: u32,
     },
+    /// A plan starts more elements of an array than it lets run at once.
+    #[error("{running} elements of job {job} run at once, {most} may")]
+    TooManyAtOnce {
+        /// Which array.
+        job: JobId,
+        /// How many run once the plan is carried out.
+        running: u32,
+        /// How many may.
+        most: u32,
+    },
+    /// An array contradicts itself or its elements.
+    #[error("the array of job {job}: {what}")]
+    WrongArray {
+        /// Which job.
+        job: JobId,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// A task goes to a node that is not there.
     #[error("job {job} goes to node {node}, which does not exist")]
     NoSuchNode {

@@ -149,6 +149,8 @@ impl JobCreate {
             time_limit: self.time.as_ref().map(time_limit).transpose()?,
             grace: self.grace.as_ref().map_or(Ok(GRACE_DEFAULT), grace)?,
             after: dependencies(&self.after)?,
+            array: None,
+            retry_of: None,
             priority: checked_priority(self.priority.unwrap_or(0))?,
             note: self.note.as_deref().map(checked_note).transpose()?.flatten(),
             hold: self.hold,
@@ -391,9 +393,11 @@ fn dependency(text: &str) -> Result<Dependency, Refusal> {
         Some(("ok", id)) => (DependencyKind::Ok, id),
         Some(("fail", id)) => (DependencyKind::Fail, id),
         Some(("end", id)) => (DependencyKind::End, id),
+        Some(("each", id)) => (DependencyKind::Each, id),
         Some(_) => {
             let start = repeated(text);
-            let why = format!("{start:?} begins with none of ok:, fail: and end:; write ok:17");
+            let why =
+                format!("{start:?} begins with none of ok:, fail:, end: and each:; write ok:17");
             return Err(invalid("after", &why));
         }
     };

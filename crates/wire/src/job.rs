@@ -167,7 +167,10 @@ impl Job {
             Phase::Stopping { started_at, allocations, .. } => (*started_at, &allocations[..]),
             Phase::Starting { allocations, .. } => (None, &allocations[..]),
             Phase::Ended(end) => (end.started_at, &end.allocations[..]),
-            Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. } => (None, &[][..]),
+            Phase::Held { .. }
+            | Phase::Waiting { .. }
+            | Phase::Pending { .. }
+            | Phase::Underway { .. } => (None, &[][..]),
         };
         let cause = ended.and_then(|end| end.cause.as_ref());
         let (cause, cause_text) = match (cause, &job.phase) {
@@ -253,6 +256,7 @@ fn dependency_word(dependency: &gpool_model::Dependency) -> String {
         DependencyKind::Ok => "ok",
         DependencyKind::Fail => "fail",
         DependencyKind::End => "end",
+        DependencyKind::Each => "each",
     };
     format!("{kind}:{}", dependency.job)
 }
@@ -288,6 +292,7 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
         EndCause::LaunchFailed { .. } => "launch_failed",
         EndCause::PathMissing { .. } => "path_missing",
         EndCause::DependencyFailed { .. } => "dependency_failed",
+        EndCause::TooManyFailed { .. } => "too_many_failed",
         EndCause::Rebooted => "rebooted",
         EndCause::ShepherdLost => "shepherd_lost",
         EndCause::Vanished => "vanished",
@@ -306,6 +311,9 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::LaunchFailed { why } => format!("it could not be started: {why}"),
         EndCause::PathMissing { path } => format!("{path} was not there when it should start"),
         EndCause::DependencyFailed { job } => dependency(job),
+        EndCause::TooManyFailed { most } => {
+            format!("more than {most} elements of its array failed")
+        }
         EndCause::Rebooted => "the machine was restarted while it ran".to_owned(),
         EndCause::ShepherdLost => {
             "the process that watched it was killed, and what it had started was ended".to_owned()

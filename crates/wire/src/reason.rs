@@ -80,6 +80,9 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
         R::WouldDelay { job, planned_at } => {
             vec![("job", json!(job)), ("planned_at", json!(Time(*planned_at)))]
         }
+        R::GroupParallelLimit { running, most } => {
+            vec![("running", json!(running)), ("most", json!(most))]
+        }
         R::WaitsForJob { job, kind } => vec![("job", json!(job)), ("kind", json!(kind))],
         R::HeldByUser { since } | R::HeldByAdmin { since } => vec![("since", json!(Time(*since)))],
         R::PathOrImageMissing { since, node, path } => {
@@ -156,9 +159,13 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             "it would not end before {}, when job {job} is planned to start there",
             Time(*planned_at)
         ),
+        R::GroupParallelLimit { running, most } => {
+            format!("{running} of its elements run, and {most} may at once")
+        }
         R::WaitsForJob { job, kind } => {
             let how = match kind {
                 DependencyKind::Ok => "succeed",
+                DependencyKind::Each => "succeed, element by element",
                 DependencyKind::Fail => "fail",
                 DependencyKind::End => "end",
             };

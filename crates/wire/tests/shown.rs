@@ -18,6 +18,8 @@ const T0: Timestamp = Timestamp::new(1_795_188_600_000);
 
 fn spec() -> JobSpec {
     JobSpec {
+        array: None,
+        retry_of: None,
         id: JobId::single(7),
         owner: Owner { uid: 1000, gid: 1000, user: "ana".into() },
         name: "train".into(),
@@ -47,6 +49,7 @@ fn spec() -> JobSpec {
 
 fn job(phase: Phase) -> Job {
     Job {
+        array: None,
         id: JobId::single(7),
         version: Version(2),
         priority: 0,

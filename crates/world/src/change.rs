@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
-use gpool_model::plan::Fit;
 use gpool_model::record::{
     ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordChange, RecordKey, RecordKind,
 };
 use gpool_model::{
-    Job, JobEnd, JobId, JobSpec, Likeness, Millis, Node, NodeName, OrderKey, Outcome, Phase,
-    Policy, ProjectName, ReservationName, Revision, Shape, Timestamp,
+    Job, JobEnd, JobId, JobSpec, Likeness, Node, NodeName, OrderKey, Outcome, Phase, Policy,
+    ProjectName, ReservationName, Revision, Timestamp,
 };
 
 use crate::ledger::NodeRow;
@@ -82,14 +81,17 @@ impl World {
     pub fn add_job(&mut self, spec: Arc<JobSpec>, job: Job) {
         let id = job.id;
         assert!(!self.jobs.contains_key(&id), "job {id} is added once");
-        self.mark(Record::JobSpec(Arc::clone(&spec)).key());
-        self.mark(Record::Job(Box::new(job.clone())).key());
+        if id.element.is_none() {
+            self.mark(Record::JobSpec(Arc::clone(&spec)).key());
+        }
+        self.mark_job(id);
         let row = JobRow { spec, job };
         self.index(&row);
         self.jobs.insert(id, row);
     }
 
-    /// Replaces what has become of a job. A job that has ended leaves memory.
+    /// Replaces what has become of a job. A job that has ended leaves memory; what an element came
+    /// to is kept by its array.
     ///
     /// # Panics
     /// If there is no such job.
@@ -97,11 +99,17 @@ impl World {
         let id = job.id;
         let mut row = self.jobs.remove(&id).expect("only jobs that are there change");
         self.unindex(&row);
-        self.mark(Record::Job(Box::new(job.clone())).key());
+        self.mark_job(id);
         if let Phase::Ended(end) = &job.phase {
-            self.mark(Record::JobSpec(Arc::clone(&row.spec)).key());
-            self.remember_end(id, end.outcome);
-            self.remember_run(&row.spec, end);
+            if id.element.is_some() {
+                self.note_element_end(id, job.attempt, end);
+            } else {
+                self.mark(Record::JobSpec(Arc::clone(&row.spec)).key());
+                self.remember_end(id, end.outcome);
+            }
+            if job.array.is_none() {
+                self.remember_run(&row.spec, end);
+            }
             self.ended.push(EndedJob { spec: row.spec, job });
             return;
         }
@@ -157,8 +165,10 @@ impl World {
         ];
         records.extend(self.projects.values().cloned().map(Record::Project));
         records.extend(self.nodes.iter().map(|row| Record::Node(Box::new(row.node.clone()))));
-        for row in self.jobs.values() {
-            records.push(Record::JobSpec(Arc::clone(&row.spec)));
+        for (id, row) in &self.jobs {
+            if id.element.is_none() {
+                records.push(Record::JobSpec(Arc::clone(&row.spec)));
+            }
             records.push(Record::Job(Box::new(row.job.clone())));
         }
         records.extend(self.requests.values().cloned().map(Record::Idempotency));
@@ -195,6 +205,11 @@ impl World {
         }
     }
 
+    /// Takes note that the record of a job changed.
+    pub(crate) fn mark_job(&mut self, id: JobId) {
+        self.mark(RecordKey { kind: RecordKind::Job, key: id.to_string() });
+    }
+
     pub(crate) fn mark(&mut self, key: RecordKey) {
         self.n_changes += 1;
         self.changed.insert(key);
@@ -227,135 +242,6 @@ impl World {
             let pending = self.pending_by_like.get(&like).into_iter().flatten().copied();
             let pending: Vec<JobId> = pending.collect();
             self.queue_anew(&pending);
-        }
-    }
-
-    /// Finds the shapes of pending jobs again.
-    fn queue_anew(&mut self, jobs: &[JobId]) {
-        for id in jobs {
-            let row = self.jobs[id].clone();
-            let is_escalated = self.queue.place(*id).is_some_and(|place| place.is_escalated);
-            self.unqueue(&row);
-            self.enqueue(&row);
-            if is_escalated {
-                self.queue.escalate(*id);
-            }
-        }
-    }
-
-    fn enqueue(&mut self, row: &JobRow) {
-        let Phase::Pending { since } = row.job.phase else { return };
-        let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
-        let shape = self.shape_of(row);
-        self.queue.insert(row.job.id, shape, row.spec.submitted_at, waits_since);
-        if self.policy.order.contains(&OrderKey::Predicted) {
-            let like = Likeness::of(&row.spec);
-            self.pending_by_like.entry(like).or_default().insert(row.job.id);
-        }
-    }
-
-    fn unqueue(&mut self, row: &JobRow) {
-        self.queue.remove(row.job.id);
-        if self.pending_by_like.is_empty() {
-            return;
-        }
-        let like = Likeness::of(&row.spec);
-        if let Some(jobs) = self.pending_by_like.get_mut(&like) {
-            jobs.remove(&row.job.id);
-            if jobs.is_empty() {
-                self.pending_by_like.remove(&like);
-            }
-        }
-    }
-
-    /// The shape of a job.
-    fn shape_of(&self, row: &JobRow) -> Shape {
-        let spec = &row.spec;
-        let asks = self.policy.order.contains(&OrderKey::Predicted);
-        let prediction = asks.then(|| self.prediction(spec)).flatten();
-        Shape {
-            project: spec.project.clone(),
-            uid: spec.owner.uid,
-            reserved_as: self.reserved_as(row.job.id),
-            pool: None,
-            priority: row.job.priority,
-            preemptible: false,
-            time_limit: spec.time_limit.map(|limit| {
-                let step = Shape::LIMIT_STEP.get();
-                Millis::new(limit.div_ceil(step).get().saturating_mul(step))
-            }),
-            predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
-            fit: Fit {
-                gpus: spec.gpus.clone(),
-                cpus: spec.cpus.unwrap_or_default(),
-                memory: spec.memory.unwrap_or_default(),
-            },
-        }
-    }
-
-    pub(crate) fn index(&mut self, row: &JobRow) {
-        *self.n_by_state.entry(row.job.phase.state()).or_default() += 1;
-        *self.n_by_uid.entry(row.spec.owner.uid).or_default() += 1;
-        match &row.job.phase {
-            Phase::Pending { .. } => self.enqueue(row),
-            Phase::Waiting { .. } | Phase::Held { .. } => {
-                for dependency in &row.spec.after {
-                    self.dependents.entry(dependency.job).or_default().insert(row.job.id);
-                }
-            }
-            Phase::Ended(_) => {}
-            Phase::Starting { allocations, .. }
-            | Phase::Running { allocations, .. }
-            | Phase::Stopping { allocations, .. } => {
-                self.holding.insert(row.job.id);
-                self.ends.insert(row);
-                for allocation in allocations {
-                    let ix = self.node_by_name.get(&allocation.node);
-                    let ix = ix.expect("what is held is on a node that is there");
-                    self.nodes[ix.0].book(allocation);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn unindex(&mut self, row: &JobRow) {
-        let state = row.job.phase.state();
-        if let Some(n) = self.n_by_state.get_mut(&state) {
-            *n -= 1;
-            if *n == 0 {
-                self.n_by_state.remove(&state);
-            }
-        }
-        if let Some(n) = self.n_by_uid.get_mut(&row.spec.owner.uid) {
-            *n -= 1;
-            if *n == 0 {
-                self.n_by_uid.remove(&row.spec.owner.uid);
-            }
-        }
-        match &row.job.phase {
-            Phase::Pending { .. } => self.unqueue(row),
-            Phase::Waiting { .. } | Phase::Held { .. } => {
-                for dependency in &row.spec.after {
-                    if let Some(waiting) = self.dependents.get_mut(&dependency.job) {
-                        waiting.remove(&row.job.id);
-                        if waiting.is_empty() {
-                            self.dependents.remove(&dependency.job);
-                        }
-                    }
-                }
-            }
-            Phase::Ended(_) => {}
-            Phase::Starting { allocations, .. }
-            | Phase::Running { allocations, .. }
-            | Phase::Stopping { allocations, .. } => {
-                self.holding.remove(&row.job.id);
-                self.ends.remove(row);
-                for allocation in allocations {
-                    let ix = self.node_by_name.get(&allocation.node);
-                    let ix = ix.expect("what is held is on a node that is there");
-                    self.nodes[ix.0].unbook(allocation);
-                }
-            }
         }
     }
 }

@@ -44,6 +44,7 @@ impl Known {
             Phase::Held { .. }
             | Phase::Waiting { .. }
             | Phase::Pending { .. }
+            | Phase::Underway { .. }
             | Phase::Ended(_) => return None,
         };
         Some(match row.spec.time_limit {

@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
+mod arrays;
 mod change;
 mod ends;
 mod excerpt;
+mod index;
 mod ledger;
 mod past;
 mod queue;

@@ -25,13 +25,30 @@ pub struct ShapeQueue {
     pub fresh: BTreeSet<(Timestamp, JobId)>,
     /// Jobs that have waited longer, by submission and id.
     pub escalated: BTreeSet<(Timestamp, JobId)>,
+    /// How many they are: an array stands in the sets once, for many elements.
+    n_jobs: u64,
+    /// For how many those stand that do not stand for one.
+    n_by_job: BTreeMap<JobId, u64>,
 }
 
 impl ShapeQueue {
-    /// How many jobs wait.
+    /// How many jobs wait, elements of arrays one by one.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.fresh.len() + self.escalated.len()
+    pub fn n_jobs(&self) -> u64 {
+        self.n_jobs
+    }
+
+    /// For how many jobs one of the sets stands.
+    #[must_use]
+    pub fn n_of(&self, job: JobId) -> u64 {
+        self.n_by_job.get(&job).copied().unwrap_or(1)
+    }
+
+    fn note_n(&mut self, job: JobId, n: u64) {
+        match n {
+            1 => drop(self.n_by_job.remove(&job)),
+            n => drop(self.n_by_job.insert(job, n)),
+        }
     }
 
     /// Whether none waits.
@@ -45,6 +62,8 @@ impl ShapeQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub shape_ix: ShapeIx,
+    /// For how many jobs it stands.
+    pub n: u64,
     pub submitted_at: Timestamp,
     /// When its wait began, as if it had been one spell.
     pub waits_since: Timestamp,
@@ -62,6 +81,7 @@ pub(crate) struct Queue {
     free_fits: BTreeSet<usize>,
     fit_by_content: BTreeMap<Fit, FitIx>,
     places: BTreeMap<JobId, Place>,
+    n_jobs: u64,
     /// Jobs that are not escalated, by the beginning of their wait.
     to_escalate: BTreeSet<(Timestamp, JobId)>,
 }
@@ -70,13 +90,18 @@ impl Queue {
     pub fn insert(
         &mut self,
         job: JobId,
+        n: u64,
         shape: Shape,
         submitted_at: Timestamp,
         waits_since: Timestamp,
     ) {
         let shape_ix = self.intern(shape);
-        let place = Place { shape_ix, submitted_at, waits_since, is_escalated: false };
-        self.queue_mut(shape_ix).fresh.insert((submitted_at, job));
+        let place = Place { shape_ix, n, submitted_at, waits_since, is_escalated: false };
+        let queue = self.queue_mut(shape_ix);
+        queue.fresh.insert((submitted_at, job));
+        queue.n_jobs += n;
+        queue.note_n(job, n);
+        self.n_jobs += n;
         self.to_escalate.insert((waits_since, job));
         let before = self.places.insert(job, place);
         assert!(before.is_none(), "job {job} is queued once");
@@ -87,10 +112,23 @@ impl Queue {
         let queue = self.queue_mut(place.shape_ix);
         let set = if place.is_escalated { &mut queue.escalated } else { &mut queue.fresh };
         assert!(set.remove(&(place.submitted_at, job)), "a queued job is in its shape's set");
+        queue.n_jobs -= place.n;
+        queue.note_n(job, 1);
+        self.n_jobs -= place.n;
         self.to_escalate.remove(&(place.waits_since, job));
         if self.queue_mut(place.shape_ix).is_empty() {
             self.forget(place.shape_ix);
         }
+    }
+
+    /// Says for how many jobs one stands.
+    pub fn set_n(&mut self, job: JobId, n: u64) {
+        let place = self.places.get_mut(&job).expect("only queued jobs are counted");
+        let (shape_ix, before) = (place.shape_ix, std::mem::replace(&mut place.n, n));
+        let queue = self.queue_mut(shape_ix);
+        queue.n_jobs = queue.n_jobs - before + n;
+        queue.note_n(job, n);
+        self.n_jobs = self.n_jobs - before + n;
     }
 
     /// Escalates every job that has waited so long by `now`.
@@ -150,8 +188,8 @@ impl Queue {
         self.places.get(&job).copied()
     }
 
-    pub fn len(&self) -> usize {
-        self.places.len()
+    pub fn n_jobs(&self) -> u64 {
+        self.n_jobs
     }
 
     pub fn n_fit_rows(&self) -> usize {
@@ -172,6 +210,8 @@ impl Queue {
             fit_ix,
             fresh: BTreeSet::new(),
             escalated: BTreeSet::new(),
+            n_jobs: 0,
+            n_by_job: BTreeMap::new(),
         };
         let ix = match self.free_shapes.pop_first() {
             Some(ix) => {

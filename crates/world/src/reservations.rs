@@ -95,14 +95,20 @@ impl World {
         let Whom::Job { id } = whom else {
             return;
         };
-        if let Some(shape) = self.pending_shape(*id)
-            && shape.reserved_as != self.reserved_as(*id)
-            && let Some(row) = self.jobs.get(id).cloned()
-        {
-            self.unindex(&row);
-            self.index(&row);
-            // Whether it had escalated is told anew.
-            self.queue.advance(self.alarms.now, self.policy.escalate_after);
+        // With an array go its elements.
+        let reserved_as = self.reserved_as(*id);
+        let elements = self.elements(id.number).map(|row| row.job.id);
+        let alike = elements.filter(|_| id.element.is_none()).chain([*id]);
+        for job in alike.collect::<Vec<_>>() {
+            if let Some(shape) = self.pending_shape(job)
+                && shape.reserved_as != reserved_as
+                && let Some(row) = self.jobs.get(&job).cloned()
+            {
+                self.unindex(&row);
+                self.index(&row);
+                // Whether it had escalated is told anew.
+                self.queue.advance(self.alarms.now, self.policy.escalate_after);
+            }
         }
     }
 

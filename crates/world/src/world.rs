@@ -6,11 +6,12 @@ use std::sync::Arc;
 use gpool_model::job::JobState;
 use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Project, Record, RecordKey};
 use gpool_model::{
-    Job, JobId, JobSpec, Likeness, NodeName, Outcome, Policy, Prediction, ProjectName, Reservation,
-    ReservationName, Revision, Timestamp,
+    Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, Policy, Prediction, ProjectName,
+    Reservation, ReservationName, Revision, Timestamp,
 };
 use thiserror::Error;
 
+use crate::arrays::Elements;
 use crate::ends::{self, Ends, ExpectedEnd, ExpectedEnds};
 use crate::ledger::NodeRow;
 use crate::past::Past;
@@ -69,6 +70,9 @@ pub struct World {
     pub(crate) holding: BTreeSet<JobId>,
     /// Waiting and held jobs by each job that they wait for.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Elements that have a row, by array.
+    pub(crate) elements: BTreeMap<JobNumber, Elements>,
+    pub(crate) n_element_rows: usize,
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
     /// Jobs that have not ended, by user.
     pub(crate) n_by_uid: BTreeMap<u32, u64>,
@@ -109,6 +113,8 @@ impl World {
             pending_by_like: BTreeMap::new(),
             holding: BTreeSet::new(),
             dependents: BTreeMap::new(),
+            elements: BTreeMap::new(),
+            n_element_rows: 0,
             n_by_state: BTreeMap::new(),
             n_by_uid: BTreeMap::new(),
             recent_ends: BTreeMap::new(),
@@ -180,7 +186,12 @@ impl World {
             world.put_node(node);
         }
         for (id, job) in jobs {
-            let spec = specs.remove(&id).ok_or(LoadError::HalfJob(id))?;
+            // An array comes before its elements, which have its spec.
+            let spec = match id.element {
+                None => specs.remove(&id),
+                Some(_) => world.position_of(id).map(|(row, _)| Arc::clone(&row.spec)),
+            };
+            let spec = spec.ok_or(LoadError::HalfJob(id))?;
             if job.phase.is_ended() {
                 return Err(LoadError::EndedJob(id));
             }
@@ -251,19 +262,19 @@ impl World {
         self.jobs.get(&id)
     }
 
-    /// How a job ended that left memory not long ago.
+    /// How a job ended that left memory not long ago, or an element of an array that has not.
     #[must_use]
     pub fn recent_end(&self, id: JobId) -> Option<Outcome> {
-        self.recent_ends.get(&id).copied()
+        self.recent_ends.get(&id).copied().or_else(|| self.element_end(id))
     }
 
-    /// How many jobs are in each state; ended ones are not counted.
+    /// How many jobs are in each state, elements of arrays one by one; ended ones are not counted.
     #[must_use]
     pub fn n_by_state(&self) -> &BTreeMap<JobState, u64> {
         &self.n_by_state
     }
 
-    /// How many jobs of a user have not ended.
+    /// How many jobs of a user have not ended, elements of arrays one by one.
     #[must_use]
     pub fn n_of_user(&self, uid: u32) -> u64 {
         self.n_by_uid.get(&uid).copied().unwrap_or(0)
@@ -286,10 +297,10 @@ impl World {
         self.queue.place(job).map(|place| (place.shape_ix, place.is_escalated))
     }
 
-    /// How many jobs are pending.
+    /// How many jobs are pending, elements of arrays one by one.
     #[must_use]
-    pub fn n_pending(&self) -> usize {
-        self.queue.len()
+    pub fn n_pending(&self) -> u64 {
+        self.queue.n_jobs()
     }
 
     /// An upper bound of [`crate::FitIx`], for tables indexed by it.

@@ -254,6 +254,8 @@ pub fn checksum(bytes: &[u8]) -> u64 {
 /// A job of this process's user.
 pub fn job(number: u64, command: &[&str]) -> JobSpec {
     JobSpec {
+        array: None,
+        retry_of: None,
         id: JobId::single(number),
         owner: Owner {
             uid: rustix::process::geteuid().as_raw(),

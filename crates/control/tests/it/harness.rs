@@ -270,6 +270,8 @@ pub fn root() -> Caller {
 /// A job that asks for so many GPUs.
 pub fn job(gpus: &str) -> NewJob {
     NewJob {
+        array: None,
+        retry_of: None,
         name: Arc::from("job"),
         project: ProjectName::new("default"),
         command: vec!["true".to_owned()],

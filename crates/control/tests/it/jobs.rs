@@ -169,7 +169,7 @@ fn two_who_edit_at_once_are_told() {
     let edit = |version, note: &str| Command::Edit {
         job: id,
         version: Some(version),
-        patch: JobPatch { note: Some(note.to_owned()), priority: None },
+        patch: JobPatch { note: Some(note.to_owned()), ..JobPatch::default() },
     };
     assert!(harness.command(&ana(), edit(1, "mine")).is_ok());
     let second = harness.command(&root(), edit(1, "no, mine"));

@@ -146,7 +146,7 @@ impl Fleet {
 
     /// How many jobs wait.
     pub fn n_pending(&self) -> usize {
-        self.control.world().n_pending()
+        usize::try_from(self.control.world().n_pending()).unwrap_or(usize::MAX)
     }
 
     /// How many jobs have not ended.
@@ -202,6 +202,8 @@ pub fn job(kind: u32) -> NewJob {
     let memory = [0, 64][pick(32, 2) as usize];
     let hours = [1, 4, 12, 24, 48][pick(64, 5) as usize];
     NewJob {
+        array: None,
+        retry_of: None,
         name: Arc::from("train"),
         project: ProjectName::new("default"),
         command: vec!["python".to_owned(), "train.py".to_owned(), format!("--run={kind}")],

@@ -125,7 +125,11 @@ pub(crate) async fn edit(
     }
     patch.priority.map(check::checked_priority).transpose()?;
     patch.note.as_deref().map(check::checked_note).transpose()?;
-    let patch = gpool_model::JobPatch { priority: patch.priority, note: patch.note };
+    let patch = gpool_model::JobPatch {
+        priority: patch.priority,
+        note: patch.note,
+        ..gpool_model::JobPatch::default()
+    };
     let command = Command::Edit { job, version, patch };
     api.handle.command(asker.caller.clone(), command).await?;
     answer(&api, &asker, job).await

@@ -238,7 +238,7 @@ fn count(view: &View<'_>) -> Counted {
             (None, Some(_)) => "starting",
             (None, None) => "other",
         };
-        *counted.waiting.entry(code).or_default() += queue.len() as u64;
+        *counted.waiting.entry(code).or_default() += queue.n_jobs();
     }
     counted
 }

@@ -1,0 +1,258 @@
+//! Arrays: what is done to all elements of one at once, and what follows when one of them ends.
+
+use std::sync::Arc;
+
+use gpool_model::job::{DependencyKind, EndCause, Holder, JobState, StopCause};
+use gpool_model::{
+    Caller, Dependency, Generation, Job, JobId, JobNumber, JobPatch, NewJob, Outcome, Phase,
+    Positions, Refusal, Reply, Timestamp,
+};
+
+use crate::control::Control;
+use crate::settle::Gone;
+
+impl Control {
+    /// A row for an element that has none yet, as it would be if it had had one from the start.
+    pub(crate) fn element(&self, id: JobId) -> Option<Job> {
+        let (row, position) = self.world.position_of(id)?;
+        let array = row.job.array.as_ref()?;
+        let mut waited = row.job.waited;
+        if let Phase::Pending { since } = row.job.phase {
+            waited = waited.saturating_add(self.now.since(since));
+        }
+        let phase = match &row.job.phase {
+            Phase::Pending { .. } if array.waiting.contains(position) => {
+                Phase::Waiting { since: self.now }
+            }
+            Phase::Pending { .. } => Phase::Pending { since: self.now },
+            phase => phase.clone(),
+        };
+        Some(Job {
+            id,
+            attempt: array.attempt_of(position),
+            generation: Generation(1),
+            waited,
+            note: None,
+            array: None,
+            phase,
+            ..row.job.clone()
+        })
+    }
+
+    /// The element at a position of an array.
+    pub(crate) fn id_at(&self, number: JobNumber, position: u32) -> JobId {
+        let indexes = self.world.array(number).and_then(|row| row.spec.array.as_ref());
+        JobId { number, element: indexes.and_then(|array| array.indexes.at(position)) }
+    }
+
+    /// Ends elements that have no row. What a hundred thousand have in common is written once.
+    pub(crate) fn end_elements(
+        &mut self,
+        number: JobNumber,
+        positions: &Positions,
+        cause: EndCause,
+        at: Timestamp,
+    ) {
+        if positions.is_empty() {
+            return;
+        }
+        self.world.change_array(number, at, |array| array.end_unstarted(positions, cause, at));
+        let is_gone =
+            |id: &JobId| self.world.positions(&[*id]).iter().any(|it| positions.contains(it));
+        let ids: Vec<JobId> = self.world.awaited_elements(number).filter(is_gone).collect();
+        let outcome = Outcome::Cancelled;
+        self.settle(Gone { ids, of_array: Some((number, positions.clone())), outcome, at });
+    }
+
+    /// Ends what is left of an array.
+    pub(crate) fn stop_array(&mut self, number: JobNumber, cause: &StopCause) {
+        let Some(row) = self.world.array(number) else { return };
+        let array = row.job.array.as_ref().expect("it is an array");
+        let mut left = array.unstarted.clone();
+        left.extend(&array.waiting);
+        let rows: Vec<JobId> = self.world.elements(number).map(|row| row.job.id).collect();
+        // First: with its last element the array is gone.
+        self.end_elements(number, &left, end_cause(cause), self.now);
+        for id in rows {
+            if self.world.job(id).is_some() {
+                self.stop(id, cause.clone());
+            }
+        }
+    }
+
+    /// Lets the elements of a new array wait for those of others that they were told to wait for.
+    pub(crate) fn wait_for_alike(&mut self, number: JobNumber) {
+        let Some(row) = self.world.array(number) else { return };
+        let mut waiting = Positions::default();
+        for after in row.spec.after.iter().filter(|it| it.kind == DependencyKind::Each) {
+            let Some(other) = self.world.array(after.job.number) else { continue };
+            let array = other.job.array.as_ref().expect("it is an array");
+            waiting.extend(&array.unstarted);
+            waiting.extend(&array.waiting);
+            let rows = self.world.elements(after.job.number).map(|row| row.job.id);
+            waiting.extend(&self.world.positions(&rows.collect::<Vec<_>>()));
+        }
+        if waiting.is_empty() {
+            return;
+        }
+        self.world.change_array(number, self.now, |array| {
+            array.unstarted.subtract(&waiting);
+            array.waiting.extend(&waiting);
+        });
+    }
+
+    /// Lets elements that ended begin another attempt.
+    pub(crate) fn retry(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
+        let mut again = Vec::<(JobNumber, Positions)>::new();
+        for id in jobs {
+            let whole = JobId { element: None, ..*id };
+            let Some(row) = self.world.array(id.number) else {
+                return Err(match self.world.job(whole).map(|row| row.job.phase.state()) {
+                    Some(state) => {
+                        Refusal::WrongState { id: *id, state, action: "retry".to_owned() }
+                    }
+                    None => Refusal::NoSuchJob { id: *id },
+                });
+            };
+            self.check_owner(caller, whole, "retry")?;
+            let array = row.job.array.as_ref().expect("it is an array");
+            let positions = match self.world.position_of(*id) {
+                _ if id.element.is_none() && unsuccessful(array).is_empty() => {
+                    let why = format!("no element of job {id} has ended without success");
+                    return Err(Refusal::Invalid { field: "jobs".to_owned(), why });
+                }
+                _ if id.element.is_none() => unsuccessful(array),
+                None => return Err(Refusal::NoSuchJob { id: *id }),
+                Some((_, position)) if array.outcome_of(position).is_none() => {
+                    let state = self.world.row_for(*id).map(|row| row.job.phase.state());
+                    let state = state.unwrap_or(JobState::Pending);
+                    return Err(Refusal::WrongState { id: *id, state, action: "retry".to_owned() });
+                }
+                Some((_, position)) => [position].into_iter().collect(),
+            };
+            again.push((id.number, positions));
+        }
+        for (number, positions) in again {
+            let now = self.now;
+            self.world.change_array(number, now, |array| array.retry(&positions));
+        }
+        Ok(self.states(jobs))
+    }
+
+    /// Elements can wait for their like only in arrays that have the same.
+    pub(crate) fn check_alike(&self, job: &NewJob, after: &Dependency) -> Result<(), Refusal> {
+        if after.kind != DependencyKind::Each {
+            return Ok(());
+        }
+        let refuse = |why: String| Err(Refusal::Invalid { field: "after".to_owned(), why });
+        let own = job.array.as_ref().map(|array| &array.spec.indexes);
+        let other = self.world.array(after.job.number).filter(|_| after.job.element.is_none());
+        let other = other.and_then(|row| row.spec.array.as_ref()).map(|array| &array.indexes);
+        match (own, other) {
+            (Some(own), Some(other)) if own == other => Ok(()),
+            (None, _) => refuse(format!(
+                "each:{} lets each element wait for the same one of another array, and this is no \
+                 array; write ok:{} to wait for all of it",
+                after.job, after.job
+            )),
+            (_, None) => refuse(format!("each:{}: job {} is no array", after.job, after.job)),
+            (Some(own), Some(other)) => refuse(format!(
+                "each:{}: its elements are {other}, those of this one {own}; they must be the same",
+                after.job
+            )),
+        }
+    }
+
+    /// Whether what is to be changed of an array belongs to one.
+    pub(crate) fn check_array_patch(&self, id: JobId, patch: &JobPatch) -> Result<(), Refusal> {
+        let field = match (patch.max_parallel, patch.max_fails) {
+            (None, None) => return Ok(()),
+            (Some(_), _) => "max_parallel",
+            (None, Some(_)) => "max_fails",
+        };
+        if id.element.is_none() && self.world.array(id.number).is_some() {
+            return Ok(());
+        }
+        let why = match id.element {
+            None => format!("job {id} is no array"),
+            Some(_) => format!("it is changed for the whole array: {}", id.number),
+        };
+        Err(Refusal::Invalid { field: field.to_owned(), why })
+    }
+
+    /// Changes an array, and its elements that wait beside it.
+    pub(crate) fn edit_elements(&mut self, id: JobId, patch: &JobPatch) {
+        if id.element.is_some() || self.world.array(id.number).is_none() {
+            return;
+        }
+        self.world.change_array(id.number, self.now, |array| {
+            if let Some(most) = patch.max_parallel {
+                array.max_parallel = Some(most).filter(|most| *most > 0);
+            }
+            array.max_fails = patch.max_fails.or(array.max_fails);
+        });
+        if let Some(priority) = patch.priority {
+            for id in self.waiting_rows(id.number, |state| state <= JobState::Pending) {
+                let job = Job { priority, ..self.job(id) };
+                self.put_job(job);
+            }
+        }
+    }
+
+    /// Keeps all elements of an array from being considered that have not started.
+    pub(crate) fn hold_elements(&mut self, number: JobNumber, by: Holder) {
+        for id in self.waiting_rows(number, |state| state <= JobState::Pending) {
+            self.hold_one(id, by);
+        }
+    }
+
+    /// The elements of an array that have a row and are in such a state.
+    pub(crate) fn waiting_rows(
+        &self,
+        number: JobNumber,
+        is_wanted: impl Fn(JobState) -> bool,
+    ) -> Vec<JobId> {
+        let rows = self.world.elements(number);
+        rows.filter(|row| is_wanted(row.job.phase.state())).map(|row| row.job.id).collect()
+    }
+
+    /// Gives elements that have none a row of their own, to be changed alone.
+    pub(crate) fn set_apart(&mut self, jobs: &[JobId]) {
+        for id in jobs {
+            if self.world.job(*id).is_none()
+                && let Some(job) = self.element(*id)
+            {
+                self.world.add_element(job);
+            }
+        }
+    }
+
+    /// An attempt that waits in a backup may have run since.
+    pub(crate) fn skip_attempts_of(&mut self, number: JobNumber) {
+        let now = self.now;
+        self.world.change_array(number, now, |array| {
+            let mut waits = array.unstarted.clone();
+            waits.extend(&array.waiting);
+            array.next_attempt(&waits);
+        });
+    }
+}
+
+/// Elements that have ended and have not succeeded.
+fn unsuccessful(array: &gpool_model::ArrayState) -> Positions {
+    let mut positions = Positions::default();
+    for (outcome, ended) in &array.ended {
+        if *outcome != Outcome::Succeeded {
+            positions.extend(ended);
+        }
+    }
+    positions
+}
+
+/// What stands behind the end of a job that was stopped for that.
+pub(crate) fn end_cause(cause: &StopCause) -> EndCause {
+    match cause {
+        StopCause::Cancelled { by } => EndCause::Cancelled { by: Arc::clone(by) },
+        StopCause::TooManyFailed { most } => EndCause::TooManyFailed { most: *most },
+    }
+}

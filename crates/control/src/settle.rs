@@ -1,0 +1,153 @@
+//! What follows when jobs have ended: those that waited for them go on or end, elements of other
+//! arrays too, an array ends with its last element. Without recursion: chains may be long.
+
+use gpool_model::job::{DependencyKind, EndCause, StopCause};
+use gpool_model::{JobEnd, JobId, JobNumber, Outcome, Phase, Positions, Timestamp};
+use gpool_world::JobRow;
+
+use crate::control::Control;
+
+/// Jobs that have ended alike, before anything followed from it.
+#[derive(Debug, Clone)]
+pub(crate) struct Gone {
+    /// Those for which others may wait by name.
+    pub ids: Vec<JobId>,
+    /// If they are elements: of which array, and which.
+    pub of_array: Option<(JobNumber, Positions)>,
+    pub outcome: Outcome,
+    pub at: Timestamp,
+}
+
+impl Control {
+    /// Settles what follows from an end, and from what follows.
+    pub(crate) fn settle(&mut self, gone: Gone) {
+        self.gone.push(gone);
+        if self.is_settling {
+            return;
+        }
+        self.is_settling = true;
+        while let Some(gone) = self.gone.pop() {
+            for id in &gone.ids {
+                for dependent in self.world.dependents(*id).collect::<Vec<_>>() {
+                    self.settle_one(dependent, *id, &gone);
+                }
+            }
+            if let Some((number, positions)) = &gone.of_array {
+                self.settle_alike(*number, positions, &gone);
+                self.stop_after_failures(*number);
+                self.conclude(*number);
+            }
+        }
+        self.is_settling = false;
+    }
+
+    /// Lets a waiting job go on after one that it waited for has ended, or ends it if that was not
+    /// the end it waited for, held or not: it could never start.
+    fn settle_one(&mut self, id: JobId, ended: JobId, gone: &Gone) {
+        let Some(row) = self.world.job(id) else { return };
+        let mut after = row.spec.after.iter().filter(|it| it.kind != DependencyKind::Each);
+        if after.any(|it| it.job == ended && !it.kind.is_met_by(gone.outcome)) {
+            return self.end_waiting(id, EndCause::DependencyFailed { job: ended }, gone.at);
+        }
+        self.go_on(id);
+    }
+
+    /// Ends a job, or all of an array, that has not started.
+    fn end_waiting(&mut self, id: JobId, cause: EndCause, at: Timestamp) {
+        match self.world.job(id).and_then(|row| row.job.array.as_ref()) {
+            None => self.end_unstarted(id, cause, at),
+            Some(array) => {
+                let mut left = array.unstarted.clone();
+                left.extend(&array.waiting);
+                self.end_elements(id.number, &left, cause, at);
+            }
+        }
+    }
+
+    /// Lets a waiting job be considered if it waits for nothing any more.
+    fn go_on(&mut self, id: JobId) {
+        if let Some(row) = self.world.job(id)
+            && matches!(row.job.phase, Phase::Waiting { .. })
+            && !self.awaits_others(row)
+        {
+            let mut job = row.job.clone();
+            job.phase = Phase::Pending { since: self.now };
+            self.put_job(job);
+        }
+    }
+
+    /// Whether a job, or all that is left of an array, waits for others to end.
+    pub(crate) fn awaits_others(&self, row: &JobRow) -> bool {
+        let only_alike = row.job.array.as_ref().is_some_and(|array| array.unstarted.is_empty());
+        let element = row.job.id.element;
+        only_alike
+            || row.spec.after.iter().any(|after| match (after.kind, element) {
+                (DependencyKind::Each, None) => false,
+                (DependencyKind::Each, Some(_)) => {
+                    self.world.is_live(JobId { element, ..after.job })
+                }
+                _ => self.world.is_live(after.job),
+            })
+    }
+
+    /// Lets elements of other arrays go on that waited for the same elements of this one.
+    fn settle_alike(&mut self, number: JobNumber, positions: &Positions, gone: &Gone) {
+        let whole = JobId { number, element: None };
+        let is_met = DependencyKind::Each.is_met_by(gone.outcome);
+        for dependent in self.world.dependents(whole).collect::<Vec<_>>() {
+            let Some(row) = self.world.job(dependent) else { continue };
+            let is_alike = |kind| kind == DependencyKind::Each;
+            if !row.spec.after.iter().any(|it| it.job == whole && is_alike(it.kind)) {
+                continue;
+            }
+            let own = match &row.job.array {
+                Some(array) => array.waiting.clone(),
+                None => self.world.positions(&[dependent]),
+            };
+            let freed: Positions = positions.iter().filter(|at| own.contains(*at)).collect();
+            let Some(first) = freed.next_after(None) else { continue };
+            let (is_array, at) = (row.job.array.is_some(), gone.at);
+            let cause = EndCause::DependencyFailed { job: self.id_at(number, first) };
+            match (is_met, is_array) {
+                (true, true) => {
+                    self.world.change_array(dependent.number, self.now, |array| {
+                        array.waiting.subtract(&freed);
+                        array.unstarted.extend(&freed);
+                    });
+                    self.go_on(dependent);
+                }
+                (true, false) => self.go_on(dependent),
+                (false, true) => self.end_elements(dependent.number, &freed, cause, at),
+                (false, false) => self.end_unstarted(dependent, cause, at),
+            }
+        }
+    }
+
+    /// Ends what is left of an array of which more elements failed than may.
+    pub(crate) fn stop_after_failures(&mut self, number: JobNumber) {
+        let array = self.world.array(number).and_then(|row| row.job.array.as_ref());
+        let most = array.and_then(|array| array.max_fails.filter(|most| array.n_failed() > *most));
+        if let Some(most) = most {
+            self.stop_array(number, &StopCause::TooManyFailed { most });
+        }
+    }
+
+    /// Ends an array all of whose elements have ended.
+    fn conclude(&mut self, number: JobNumber) {
+        let Some(row) = self.world.array(number) else { return };
+        let array = row.job.array.as_ref().expect("it is an array");
+        if array.n_unstarted() > 0 || self.world.n_rows_of(number) > 0 {
+            return;
+        }
+        let end = JobEnd {
+            outcome: array.outcome(),
+            cause: array.stopped.clone(),
+            exit: array.exit,
+            started_at: array.started_at,
+            ended_at: array.ended_at.unwrap_or(self.now),
+            usage: array.usage,
+            allocations: Vec::new(),
+        };
+        self.end(row.job.id, end);
+    }
+}

@@ -1,0 +1,326 @@
+//! Arrays: one job with many elements. What was asked stands once in the spec, and what has become
+//! of the elements in the job's one record, as sets; only elements that are in the middle of
+//! something have records of their own.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::Attempt;
+use crate::indexes::Indexes;
+use crate::job::{BlobId, EndCause, ExitStatus, JobEnd, Outcome, Usage};
+use crate::positions::Positions;
+use crate::unit::Timestamp;
+
+/// What an array was asked to be; never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArraySpec {
+    /// Its elements.
+    pub indexes: Indexes,
+    /// What each is given beside its index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<ValuesRef>,
+}
+
+/// Where the values of an array's elements are. They stand in a blob: they may be large, and are
+/// the user's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValuesRef {
+    /// [`ArrayValues`] as JSON.
+    pub blob: BlobId,
+    /// How many rows they have; an element has the row of its index.
+    pub n_rows: u32,
+}
+
+/// What elements are given beside their index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum ArrayValues {
+    /// Every combination of the values of some parameters; the last one changes fastest.
+    Product {
+        /// The parameters with their values, in the order in which they were given.
+        axes: Vec<Axis>,
+    },
+    /// A row for each element.
+    Rows {
+        /// The parameters that each row has a value of.
+        names: Vec<String>,
+        /// The values of each row.
+        rows: Vec<Row>,
+    },
+}
+
+/// A parameter and its values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Axis {
+    /// Its name.
+    pub name: String,
+    /// At least one.
+    pub values: Vec<String>,
+}
+
+/// What one element is given.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Row {
+    /// The line or item that it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<String>,
+    /// A value of each parameter, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+impl ArrayValues {
+    /// How many rows there are; `None` if that is more than any array has.
+    #[must_use]
+    pub fn n_rows(&self) -> Option<u32> {
+        let n = match self {
+            Self::Product { axes } => axes
+                .iter()
+                .try_fold(1u64, |n, axis| n.checked_mul(u64::try_from(axis.values.len()).ok()?))?,
+            Self::Rows { rows, .. } => u64::try_from(rows.len()).ok()?,
+        };
+        u32::try_from(n).ok().filter(|n| *n <= Indexes::ELEMENTS_MAX)
+    }
+
+    /// The names of the parameters, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Product { axes } => axes.iter().map(|axis| axis.name.as_str()).collect(),
+            Self::Rows { names, .. } => names.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// The item of a row, if it has one.
+    #[must_use]
+    pub fn item(&self, row: u32) -> Option<&str> {
+        match self {
+            Self::Product { .. } => None,
+            Self::Rows { rows, .. } => rows.get(usize::try_from(row).ok()?)?.item.as_deref(),
+        }
+    }
+
+    /// The parameters of a row with their values, in order; none if there is no such row.
+    #[must_use]
+    pub fn params(&self, row: u32) -> Vec<(&str, &str)> {
+        let Ok(row) = usize::try_from(row) else { return Vec::new() };
+        match self {
+            Self::Product { axes } => {
+                let mut rest = row;
+                let mut params: Vec<(&str, &str)> = Vec::with_capacity(axes.len());
+                for axis in axes.iter().rev() {
+                    let n = axis.values.len().max(1);
+                    if let Some(value) = axis.values.get(rest % n) {
+                        params.push((&axis.name, value));
+                    }
+                    rest /= n;
+                }
+                params.reverse();
+                if rest == 0 { params } else { Vec::new() }
+            }
+            Self::Rows { names, rows } => {
+                let values = rows.get(row).map_or(&[][..], |row| &row.values);
+                names.iter().map(String::as_str).zip(values.iter().map(String::as_str)).collect()
+            }
+        }
+    }
+}
+
+/// An array as it was asked for: each field valid by itself, not yet admitted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewArray {
+    /// See [`ArraySpec`].
+    pub spec: ArraySpec,
+    /// See [`ArrayState::max_parallel`].
+    pub max_parallel: Option<u32>,
+    /// See [`ArrayState::max_fails`].
+    pub max_fails: Option<u32>,
+}
+
+/// What has become of the elements of an array, by position. Each is in exactly one place: among
+/// those that could start, those that wait for their like, those that ended, or it has a record of
+/// its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayState {
+    /// Those that have not been started in their present attempt and are like all others.
+    pub unstarted: Positions,
+    /// Those that wait until the same element of another array has ended.
+    #[serde(default, skip_serializing_if = "Positions::is_empty")]
+    pub waiting: Positions,
+    /// Those that have ended, by how.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ended: BTreeMap<Outcome, Positions>,
+    /// Those whose present or last attempt is not the first, by which it is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attempts: BTreeMap<Attempt, Positions>,
+    /// At most so many run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u32>,
+    /// After more failures than this the rest is cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_fails: Option<u32>,
+    /// Why elements were ended that had not been started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<EndCause>,
+    /// When its first element started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When the last one ended that has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// The exit with the largest code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ExitStatus>,
+    /// What all that ended used: times together, memory the most of one.
+    #[serde(default)]
+    pub usage: Usage,
+}
+
+impl ArrayState {
+    /// Of an array in which nothing has been started.
+    #[must_use]
+    pub fn new(array: &NewArray) -> Self {
+        Self {
+            unstarted: array.spec.indexes.positions(),
+            waiting: Positions::default(),
+            ended: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            max_parallel: array.max_parallel,
+            max_fails: array.max_fails,
+            stopped: None,
+            started_at: None,
+            ended_at: None,
+            exit: None,
+            usage: Usage::default(),
+        }
+    }
+
+    /// How many have been neither started nor ended, those aside that have their own record.
+    #[must_use]
+    pub fn n_unstarted(&self) -> u32 {
+        self.unstarted.len() + self.waiting.len()
+    }
+
+    /// How many ended so.
+    #[must_use]
+    pub fn n_ended_as(&self, outcome: Outcome) -> u32 {
+        self.ended.get(&outcome).map_or(0, Positions::len)
+    }
+
+    /// How many have ended.
+    #[must_use]
+    pub fn n_ended(&self) -> u32 {
+        self.ended.values().map(Positions::len).sum()
+    }
+
+    /// How many have failed by themselves: what `max_fails` counts.
+    #[must_use]
+    pub fn n_failed(&self) -> u32 {
+        [Outcome::Failed, Outcome::TimedOut, Outcome::Lost]
+            .into_iter()
+            .map(|outcome| self.n_ended_as(outcome))
+            .sum()
+    }
+
+    /// How one ended; `None` if it has not.
+    #[must_use]
+    pub fn outcome_of(&self, position: u32) -> Option<Outcome> {
+        let at = |(_, positions): &(&Outcome, &Positions)| positions.contains(position);
+        self.ended.iter().find(at).map(|(outcome, _)| *outcome)
+    }
+
+    /// The attempt that one is in, will be in when it starts, or was in last.
+    #[must_use]
+    pub fn attempt_of(&self, position: u32) -> Attempt {
+        let at = |(_, positions): &(&Attempt, &Positions)| positions.contains(position);
+        self.attempts.iter().find(at).map_or(Attempt::FIRST, |(attempt, _)| *attempt)
+    }
+
+    /// Says which attempt one is in.
+    pub fn set_attempt(&mut self, position: u32, attempt: Attempt) {
+        for positions in self.attempts.values_mut() {
+            positions.remove(position);
+        }
+        self.attempts.retain(|_, positions| !positions.is_empty());
+        if attempt > Attempt::FIRST {
+            self.attempts.entry(attempt).or_default().insert(position);
+        }
+    }
+
+    /// Lets some begin another attempt.
+    pub fn next_attempt(&mut self, positions: &Positions) {
+        let mut first = positions.clone();
+        let mut moved = Vec::new();
+        for (attempt, at) in &mut self.attempts {
+            let both: Positions = match at == positions {
+                true => at.clone(),
+                false => at.iter().filter(|position| positions.contains(*position)).collect(),
+            };
+            at.subtract(&both);
+            first.subtract(&both);
+            moved.push((attempt.next(), both));
+        }
+        moved.push((Attempt::FIRST.next(), first));
+        for (attempt, positions) in moved.into_iter().filter(|(_, moved)| !moved.is_empty()) {
+            self.attempts.entry(attempt).or_default().extend(&positions);
+        }
+        self.attempts.retain(|_, positions| !positions.is_empty());
+    }
+
+    /// Takes note that one that had its own record has ended.
+    pub fn note_end(&mut self, position: u32, attempt: Attempt, end: &JobEnd) {
+        self.set_attempt(position, attempt);
+        self.ended.entry(end.outcome).or_default().insert(position);
+        if let Some(at) = end.started_at {
+            self.started_at = Some(self.started_at.map_or(at, |first| first.min(at)));
+        }
+        self.ended_at = Some(self.ended_at.map_or(end.ended_at, |last| last.max(end.ended_at)));
+        let code = |exit: &Option<ExitStatus>| exit.map(ExitStatus::shell_code);
+        if code(&end.exit) > code(&self.exit) {
+            self.exit = end.exit;
+        }
+        let (sum, more) = (&mut self.usage, &end.usage);
+        sum.cpu_user = sum.cpu_user.saturating_add(more.cpu_user);
+        sum.cpu_system = sum.cpu_system.saturating_add(more.cpu_system);
+        sum.memory_peak = sum.memory_peak.max(more.memory_peak);
+    }
+
+    /// Ends some that have not been started.
+    pub fn end_unstarted(&mut self, positions: &Positions, cause: EndCause, at: Timestamp) {
+        self.unstarted.subtract(positions);
+        self.waiting.subtract(positions);
+        self.ended.entry(Outcome::Cancelled).or_default().extend(positions);
+        self.stopped = Some(cause);
+        self.ended_at = Some(self.ended_at.map_or(at, |last| last.max(at)));
+    }
+
+    /// Lets some that ended begin another attempt.
+    pub fn retry(&mut self, positions: &Positions) {
+        for ended in self.ended.values_mut() {
+            let both: Positions =
+                positions.iter().filter(|position| ended.contains(*position)).collect();
+            ended.subtract(&both);
+        }
+        self.ended.retain(|_, positions| !positions.is_empty());
+        self.next_attempt(positions);
+        self.unstarted.extend(positions);
+        self.stopped = None;
+        if self.ended.is_empty() {
+            self.exit = None;
+        }
+    }
+
+    /// How the whole ended, if all of it has: well if every element did, else as whoever ended it
+    /// said, else in the worst way that one did.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        if let Some(EndCause::Cancelled { .. } | EndCause::DependencyFailed { .. }) = self.stopped {
+            return Outcome::Cancelled;
+        }
+        [Outcome::Failed, Outcome::TimedOut, Outcome::Lost, Outcome::Cancelled]
+            .into_iter()
+            .find(|outcome| self.n_ended_as(*outcome) > 0)
+            .unwrap_or(Outcome::Succeeded)
+    }
+}

@@ -1,0 +1,181 @@
+//! Arrays, from their records alone: each element is in exactly one place, and a plan takes no
+//! more of them than there are or than the array lets run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::{
+    ArrayState, Attempt, JobId, JobNumber, JobSpec, Phase, Plan, Positions, Reason, Wait,
+};
+use gpool_world::{JobRow, Snapshot, World};
+
+use crate::order::{pending, started};
+use crate::violation::Violation;
+
+/// The row that says what an element, or another job, is: an array's, for those that it may start.
+pub(crate) fn row_of(world: &World, id: JobId) -> Option<&JobRow> {
+    let own = world.job(id);
+    own.or_else(|| {
+        let row = world.job(JobId { element: None, ..id })?;
+        let position = row.spec.array.as_ref()?.indexes.position(id.element?)?;
+        row.job.array.as_ref()?.unstarted.contains(position).then_some(row)
+    })
+}
+
+/// Rows of which a plan leaves jobs waiting, each with how many.
+pub(crate) fn left<'a>(
+    snapshot: &Snapshot<'a>,
+    started: &BTreeSet<JobId>,
+) -> Vec<(&'a JobRow, u64)> {
+    let n_left = |row: &JobRow| match &row.job.array {
+        None => u64::from(!started.contains(&row.job.id)),
+        Some(array) => {
+            let of = |element| JobId { element, ..row.job.id };
+            let taken = started.range(of(Some(0))..=of(Some(u32::MAX)));
+            let n_taken = taken.filter(|id| snapshot.world.job(**id).is_none()).count() as u64;
+            u64::from(array.unstarted.len()).saturating_sub(n_taken)
+        }
+    };
+    pending(snapshot).map(|row| (row, n_left(row))).filter(|(_, n)| *n > 0).collect()
+}
+
+/// How many elements of each array run, and how many do when a plan is carried out.
+pub(crate) struct Running {
+    before: BTreeMap<JobNumber, u32>,
+    after: BTreeMap<JobNumber, u32>,
+}
+
+impl Running {
+    pub fn of(world: &World, plan: &Plan) -> Self {
+        let mut before = BTreeMap::new();
+        for row in world.holding().filter(|row| row.job.id.element.is_some()) {
+            *before.entry(row.job.id.number).or_default() += 1;
+        }
+        let mut after = before.clone();
+        for id in started(plan).iter().filter(|id| id.element.is_some()) {
+            *after.entry(id.number).or_default() += 1;
+        }
+        Self { before, after }
+    }
+
+    /// Whether an array takes no more once the plan is carried out.
+    pub fn is_full(&self, world: &World, number: JobNumber) -> bool {
+        most_of(world, number).is_some_and(|most| self.n_after(number) >= most)
+    }
+
+    fn n_after(&self, number: JobNumber) -> u32 {
+        self.after.get(&number).copied().unwrap_or(0)
+    }
+
+    /// No array gets more than it lets run.
+    pub fn check(&self, world: &World, found: &mut Vec<Violation>) {
+        for (number, running) in &self.after {
+            let before = self.before.get(number).copied().unwrap_or(0);
+            // Who lowers the limit ends nothing.
+            if let Some(most) = most_of(world, *number)
+                && *running > most
+                && *running > before
+            {
+                let job = JobId { number: *number, element: None };
+                found.push(Violation::TooManyAtOnce { job, running: *running, most });
+            }
+        }
+    }
+
+    /// Whether what a plan says of an array that keeps itself from more is so.
+    pub fn is_true(&self, world: &World, wait: &Wait) -> bool {
+        let (Some(number), Reason::GroupParallelLimit { running, most }) =
+            (wait.array, &wait.reason)
+        else {
+            return false;
+        };
+        let before = self.before.get(&number).copied().unwrap_or(0);
+        most_of(world, number) == Some(*most)
+            && running >= most
+            && (before..=self.n_after(number)).contains(running)
+    }
+}
+
+fn most_of(world: &World, number: JobNumber) -> Option<u32> {
+    world.job(JobId { number, element: None })?.job.array.as_ref()?.max_parallel
+}
+
+/// An array and its elements contradict neither each other nor themselves.
+pub(crate) fn check_row(world: &World, row: &JobRow, found: &mut Vec<Violation>) {
+    let id = row.job.id;
+    let mut wrong = |what: &'static str| found.push(Violation::WrongArray { job: id, what });
+    if let Some(element) = id.element {
+        let array = world.job(JobId { element: None, ..id }).filter(|row| row.job.array.is_some());
+        let position = array.and_then(|row| row.spec.array.as_ref()?.indexes.position(element));
+        if position.is_none() {
+            wrong("an element belongs to no array");
+        }
+        if row.job.array.is_some() || matches!(row.job.phase, Phase::Underway { .. }) {
+            wrong("an element is an array");
+        }
+        return;
+    }
+    match (&row.spec.array, &row.job.array) {
+        (None, None) => {
+            if matches!(row.job.phase, Phase::Underway { .. }) {
+                wrong("a job without elements is under way");
+            }
+        }
+        (Some(_), Some(array)) => check_array(world, row, array, &mut wrong),
+        _ => wrong("its two records do not agree whether it is one"),
+    }
+}
+
+fn check_array(
+    world: &World,
+    row: &JobRow,
+    array: &ArrayState,
+    wrong: &mut impl FnMut(&'static str),
+) {
+    let mut places: Vec<&Positions> = vec![&array.unstarted, &array.waiting];
+    places.extend(array.ended.values());
+    let rows = rows_of(world, &row.spec, row.job.id);
+    places.push(&rows);
+    let n: u64 = places.iter().map(|place| u64::from(place.len())).sum();
+    let mut all = Positions::default();
+    for place in places {
+        all.extend(place);
+    }
+    let n_elements = row.spec.array.as_ref().map_or(0, |spec| spec.indexes.len());
+    if n != u64::from(n_elements) || all != Positions::first_n(n_elements) {
+        wrong("an element is in no place or in two");
+    }
+    let (can_start, waits) = (!array.unstarted.is_empty(), !array.waiting.is_empty());
+    let fits = match &row.job.phase {
+        Phase::Pending { .. } => can_start,
+        Phase::Held { .. } | Phase::Waiting { .. } => can_start || waits,
+        Phase::Underway { .. } => !can_start && !waits && !rows.is_empty(),
+        Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Stopping { .. }
+        | Phase::Ended(_) => false,
+    };
+    if !fits {
+        wrong("its state is not that of its elements");
+    }
+}
+
+fn rows_of(world: &World, spec: &JobSpec, id: JobId) -> Positions {
+    let of = |element| JobId { element, ..id };
+    let rows = world.jobs().range(of(Some(0))..=of(Some(u32::MAX)));
+    let indexes = spec.array.as_ref().map(|spec| &spec.indexes);
+    rows.filter_map(|(id, _)| indexes?.position(id.element?)).collect()
+}
+
+/// The attempt that an element without a row would start as.
+pub(crate) fn attempt_of(row: &JobRow, array: &ArrayState, id: JobId) -> Attempt {
+    let indexes = row.spec.array.as_ref().map(|spec| &spec.indexes);
+    let position = indexes.zip(id.element).and_then(|(indexes, index)| indexes.position(index));
+    let mut later = array.attempts.iter();
+    let found = later.find(|(_, these)| position.is_some_and(|it| these.contains(it)));
+    found.map_or(Attempt::FIRST, |(attempt, _)| *attempt)
+}
+
+/// For how many jobs that could start a row stands.
+pub(crate) fn weight(row: &JobRow) -> u64 {
+    row.job.array.as_ref().map_or(1, |array| u64::from(array.unstarted.len()))
+}

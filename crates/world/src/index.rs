@@ -1,0 +1,198 @@
+//! Where a job stands in the indexes: what it counts for, its place in the queue, who is told when
+//! it ends, what it books.
+
+use gpool_model::job::{DependencyKind, JobState};
+use gpool_model::plan::Fit;
+use gpool_model::{Dependency, JobId, Likeness, Millis, OrderKey, Phase, Shape, Timestamp};
+
+use crate::world::{JobRow, World};
+
+impl World {
+    pub(crate) fn index(&mut self, row: &JobRow) {
+        self.count(row);
+        self.await_others(row);
+        match &row.job.phase {
+            Phase::Pending { .. } => self.enqueue(row),
+            Phase::Waiting { .. }
+            | Phase::Held { .. }
+            | Phase::Underway { .. }
+            | Phase::Ended(_) => {}
+            Phase::Starting { allocations, .. }
+            | Phase::Running { allocations, .. }
+            | Phase::Stopping { allocations, .. } => {
+                self.holding.insert(row.job.id);
+                self.ends.insert(row);
+                for allocation in allocations {
+                    let ix = self.node_by_name.get(&allocation.node);
+                    let ix = ix.expect("what is held is on a node that is there");
+                    self.nodes[ix.0].book(allocation);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn unindex(&mut self, row: &JobRow) {
+        self.uncount(row);
+        self.await_no_others(row);
+        match &row.job.phase {
+            Phase::Pending { .. } => self.unqueue(row),
+            Phase::Waiting { .. }
+            | Phase::Held { .. }
+            | Phase::Underway { .. }
+            | Phase::Ended(_) => {}
+            Phase::Starting { allocations, .. }
+            | Phase::Running { allocations, .. }
+            | Phase::Stopping { allocations, .. } => {
+                self.holding.remove(&row.job.id);
+                self.ends.remove(row);
+                for allocation in allocations {
+                    let ix = self.node_by_name.get(&allocation.node);
+                    let ix = ix.expect("what is held is on a node that is there");
+                    self.nodes[ix.0].unbook(allocation);
+                }
+            }
+        }
+    }
+
+    /// Finds the shapes of pending jobs again.
+    pub(crate) fn queue_anew(&mut self, jobs: &[JobId]) {
+        for id in jobs {
+            let row = self.jobs[id].clone();
+            let is_escalated = self.queue.place(*id).is_some_and(|place| place.is_escalated);
+            self.unqueue(&row);
+            self.enqueue(&row);
+            if is_escalated {
+                self.queue.escalate(*id);
+            }
+        }
+    }
+
+    pub(crate) fn enqueue(&mut self, row: &JobRow) {
+        let Phase::Pending { since } = &row.job.phase else { return };
+        let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
+        let shape = self.shape_of(row);
+        let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.unstarted.len()));
+        self.queue.insert(row.job.id, n, shape, row.spec.submitted_at, waits_since);
+        if self.policy.order.contains(&OrderKey::Predicted) {
+            let like = Likeness::of(&row.spec);
+            self.pending_by_like.entry(like).or_default().insert(row.job.id);
+        }
+    }
+
+    pub(crate) fn unqueue(&mut self, row: &JobRow) {
+        self.queue.remove(row.job.id);
+        if self.pending_by_like.is_empty() {
+            return;
+        }
+        let like = Likeness::of(&row.spec);
+        if let Some(jobs) = self.pending_by_like.get_mut(&like) {
+            jobs.remove(&row.job.id);
+            if jobs.is_empty() {
+                self.pending_by_like.remove(&like);
+            }
+        }
+    }
+
+    pub(crate) fn count(&mut self, row: &JobRow) {
+        for (state, n) in counts(row) {
+            *self.n_by_state.entry(state).or_default() += n;
+            *self.n_by_uid.entry(row.spec.owner.uid).or_default() += n;
+        }
+        if row.job.id.element.is_some() {
+            let own = self.elements.entry(row.job.id.number).or_default();
+            own.n_rows += 1;
+            own.n_live += u32::from(!row.job.phase.allocations().is_empty());
+            self.n_element_rows += 1;
+        }
+    }
+
+    pub(crate) fn uncount(&mut self, row: &JobRow) {
+        for (state, n) in counts(row) {
+            take(&mut self.n_by_state, &state, n);
+            take(&mut self.n_by_uid, &row.spec.owner.uid, n);
+        }
+        let number = row.job.id.number;
+        if row.job.id.element.is_some()
+            && let Some(own) = self.elements.get_mut(&number)
+        {
+            own.n_rows -= 1;
+            own.n_live -= u32::from(!row.job.phase.allocations().is_empty());
+            if own.n_rows == 0 {
+                self.elements.remove(&number);
+            }
+            self.n_element_rows -= 1;
+        }
+    }
+
+    pub(crate) fn await_others(&mut self, row: &JobRow) {
+        for dependency in awaited(row) {
+            self.dependents.entry(dependency.job).or_default().insert(row.job.id);
+        }
+    }
+
+    pub(crate) fn await_no_others(&mut self, row: &JobRow) {
+        for dependency in awaited(row) {
+            if let Some(waiting) = self.dependents.get_mut(&dependency.job) {
+                waiting.remove(&row.job.id);
+                if waiting.is_empty() {
+                    self.dependents.remove(&dependency.job);
+                }
+            }
+        }
+    }
+
+    /// The shape of a job.
+    fn shape_of(&self, row: &JobRow) -> Shape {
+        let spec = &row.spec;
+        let asks = self.policy.order.contains(&OrderKey::Predicted);
+        let prediction = asks.then(|| self.prediction(spec)).flatten();
+        Shape {
+            project: spec.project.clone(),
+            uid: spec.owner.uid,
+            reserved_as: self.reserved_as(JobId { element: None, ..row.job.id }),
+            pool: None,
+            priority: row.job.priority,
+            preemptible: false,
+            time_limit: spec.time_limit.map(|limit| {
+                let step = Shape::LIMIT_STEP.get();
+                Millis::new(limit.div_ceil(step).get().saturating_mul(step))
+            }),
+            predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
+            fit: Fit {
+                gpus: spec.gpus.clone(),
+                cpus: spec.cpus.unwrap_or_default(),
+                memory: spec.memory.unwrap_or_default(),
+            },
+        }
+    }
+}
+
+/// For how many jobs of which state a row stands: an array, for its elements that have no row.
+fn counts(row: &JobRow) -> impl Iterator<Item = (JobState, u64)> {
+    let state = row.job.phase.state();
+    let counts = match (&row.job.array, &row.job.phase) {
+        (None, _) => [(state, 1), (state, 0)],
+        (Some(array), Phase::Pending { .. }) => {
+            [(state, array.unstarted.len()), (JobState::Waiting, array.waiting.len())]
+        }
+        (Some(array), _) => [(state, array.n_unstarted()), (state, 0)],
+    };
+    counts.into_iter().filter(|(_, n)| *n > 0).map(|(state, n)| (state, u64::from(n)))
+}
+
+/// Jobs whose end a row is to hear of.
+fn awaited(row: &JobRow) -> impl Iterator<Item = &Dependency> {
+    let waits = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. });
+    let in_part = row.job.array.as_ref().is_some_and(|array| !array.waiting.is_empty());
+    let each = move |after: &&Dependency| in_part && after.kind == DependencyKind::Each;
+    row.spec.after.iter().filter(move |after| waits || each(after))
+}
+
+fn take<K: Ord>(counts: &mut std::collections::BTreeMap<K, u64>, key: &K, n: u64) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= n;
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
