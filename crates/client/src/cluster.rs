@@ -1,8 +1,8 @@
 //! The server, its devices and nodes: one method for each route.
 
 use gpool_wire::{
-    AllowDevices, Document, Gpu, List, Node, PolicyInfo, PolicyPatch, Recovery, Shutdown, Status,
-    Version,
+    AllowDevices, Document, Gpu, List, Node, Notification, NotifySecret, PolicyInfo, PolicyPatch,
+    Recovery, Shutdown, Status, Version,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -32,6 +32,23 @@ impl Client {
     /// See [`Error`].
     pub fn recovery(&self) -> Result<Recovery, Error> {
         self.ask::<Document<_>>(&Call::get("/recovery")).map(|answer| answer.body)
+    }
+
+    /// Messages about jobs that are still to be sent, or were given up not long ago.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn notifications(&self) -> Result<List<Notification>, Error> {
+        self.ask(&Call::get("/notifications"))
+    }
+
+    /// The key by which the receiver of messages knows that they are the server's.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn notify_secret(&self) -> Result<NotifySecret, Error> {
+        let call = Call::get("/notifications/secret");
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
     /// Whether the server takes requests.

@@ -1,6 +1,7 @@
 //! One step of the state machine, and what waits for which commit.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use gpool_model::effect::{Change, Commit};
 use gpool_model::event::Journaled;
@@ -11,6 +12,7 @@ use gpool_model::{
 use gpool_sched::Workspace;
 use gpool_world::World;
 
+use crate::outbox::Couriers;
 use crate::sessions::Sessions;
 use crate::settle::Gone;
 
@@ -25,6 +27,7 @@ pub struct Control {
     pub(crate) seq: Seq,
     journal: Vec<JournalEntry>,
     pub(crate) sessions: Sessions,
+    pub(crate) couriers: Couriers,
     /// Nothing more is started.
     pub(crate) is_stopping: bool,
     /// Tasks that ran and should not have, and were told to end.
@@ -51,6 +54,7 @@ impl Control {
         Self {
             durable: world.revision(),
             seq: world.cluster().last_seq,
+            couriers: Couriers::new(world.outbox().all()),
             world,
             workspace: Workspace::default(),
             now: Timestamp::ZERO,
@@ -98,7 +102,10 @@ impl Control {
         let revision = self.world.revision().0;
         let waiting = self.waiting.iter().map(|(at, effect)| (revision - at.0, effect));
         let waiting: Vec<_> = waiting.collect();
-        format!("{:?}", (&self.sessions, self.is_stopping, revision - self.durable.0, waiting))
+        format!(
+            "{:?}",
+            (&self.sessions, &self.couriers, self.is_stopping, revision - self.durable.0, waiting)
+        )
     }
 
     /// Tasks that ran on a node and should not have, since this state machine was made, and were
@@ -111,7 +118,8 @@ impl Control {
     /// When a step is due although nothing happens.
     #[must_use]
     pub fn next_timer(&self) -> Option<Timestamp> {
-        self.world.next_timer().into_iter().chain(self.sessions.next_timer()).min()
+        let world = self.world.next_timer().into_iter();
+        world.chain(self.sessions.next_timer()).chain(self.couriers.next_timer()).min()
     }
 
     /// Takes events that came together, decides what starts, and answers with at most one commit
@@ -128,7 +136,8 @@ impl Control {
                 Event::ServerStarted { .. }
                 | Event::ServerStopping
                 | Event::Requested { .. }
-                | Event::Reported { .. } => self.take(event),
+                | Event::Reported { .. }
+                | Event::Delivered { .. } => self.take(event),
             }
         }
         if time_passed {
@@ -137,6 +146,7 @@ impl Control {
         if time_passed || self.world.n_changes() != before {
             self.cycle();
         }
+        self.send_due();
         self.flush()
     }
 
@@ -151,6 +161,7 @@ impl Control {
                 self.requested(request, &caller, command);
             }
             Event::Reported { node, report } => self.reported(&node, report),
+            Event::Delivered { id, sent } => self.delivered(&id, sent),
             Event::ServerStopping => self.is_stopping = true,
             Event::TimerFired | Event::Committed { .. } => {}
         }
@@ -240,7 +251,9 @@ impl Control {
 
     /// Puts a job into another phase and tells those who watch, if the state is another.
     pub(crate) fn put_job(&mut self, job: Job) {
-        let before = self.world.job(job.id).map(|row| row.job.phase.state());
+        let row = self.world.job(job.id);
+        let before = row.map(|row| row.job.phase.state());
+        let spec = row.map(|row| Arc::clone(&row.spec));
         let state = job.phase.state();
         if before != Some(state) {
             let exit_code = match &job.phase {
@@ -248,6 +261,9 @@ impl Control {
                 _ => None,
             };
             self.publish(Change::JobState { job: job.id, state, exit_code });
+            if let Some(spec) = spec {
+                self.tell(&spec, &job, state);
+            }
         }
         self.world.put_job(job);
     }

@@ -10,6 +10,7 @@ use gpool_model::{
 use crate::admission;
 use crate::arrays::end_cause;
 use crate::control::Control;
+use crate::outbox::as_named_by;
 use crate::settle::Gone;
 
 impl Control {
@@ -198,6 +199,9 @@ impl Control {
         job.priority = patch.priority.unwrap_or(job.priority);
         if let Some(note) = &patch.note {
             job.note = Some(note.clone()).filter(|note| !note.is_empty());
+        }
+        if let Some(notify) = &patch.notify {
+            job.notify = as_named_by(caller, notify.clone());
         }
         job.version = job.version.next();
         self.put_job(job);

@@ -12,6 +12,7 @@ mod control;
 mod cycle;
 mod jobs;
 mod nodes;
+mod outbox;
 mod reports;
 mod sessions;
 mod settle;

@@ -16,6 +16,7 @@ use gpool_world::Snapshot;
 
 use crate::admission::Admission;
 use crate::control::Control;
+use crate::outbox::as_named_by;
 
 /// How jobs ended that have left memory, as the caller looked them up.
 pub(crate) type KnownEnds = [(JobId, Outcome)];
@@ -127,6 +128,7 @@ impl Control {
             version: Version(1),
             priority: new.priority,
             note: new.note,
+            notify: as_named_by(caller, new.notify),
             attempt: Attempt::FIRST,
             generation: Generation(1),
             waited: Millis::ZERO,

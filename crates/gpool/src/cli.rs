@@ -7,8 +7,8 @@ use crate::failure::Result;
 use crate::session::Session;
 use crate::verbs::{
     backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, gpus, help, hold,
-    logs, nodes, note, prio, queue, release, restore, run, show, signal, sim, status, submit, up,
-    verify, version, wait, why,
+    logs, nodes, note, notify, prio, queue, release, restore, run, show, signal, sim, status,
+    submit, up, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -78,6 +78,8 @@ pub enum Verb {
     Gpus(gpus::GpusArgs),
     /// List nodes
     Nodes(nodes::NodesArgs),
+    /// Say who is told of jobs, and show what is still to be told
+    Notify(notify::NotifyArgs),
     /// Show what happens, as it happens
     Events(events::EventsArgs),
     /// Copy the store into one file; the server may go on meanwhile
@@ -128,6 +130,7 @@ impl Verb {
             Self::Prio(args) => prio::run(&args, session),
             Self::Note(args) => note::run(args, session),
             Self::Gpus(args) => gpus::run(args, session),
+            Self::Notify(args) => notify::run(&args, session),
             Self::Nodes(args) => nodes::run(&args, session),
             Self::Events(args) => events::run(&args, session),
             Self::Backup(args) => backup::run(&args, session),

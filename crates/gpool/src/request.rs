@@ -109,6 +109,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         stdin: flags.stdin,
         stdout: flags.stdout,
         stderr: flags.stderr,
+        notify: flags.notify,
         hold: flags.hold,
         note: flags.note,
         allow_unsatisfiable: flags.allow_unsatisfiable,

@@ -10,6 +10,7 @@ use crate::gpu::GpuRequest;
 use crate::id::{JobId, JobNumber, NodeName, ProjectName};
 use crate::job::{BlobId, Dependency, JobState, Outcome, Owner};
 use crate::launch::{Activation, WindowSize};
+use crate::notify::NotifyRule;
 use crate::plan::Placement;
 use crate::reason::Reason;
 use crate::unit::{Bytes, MilliCpu, Millis};
@@ -144,6 +145,9 @@ pub struct NewJob {
     pub priority: i32,
     /// See [`crate::job::Job::note`].
     pub note: Option<String>,
+    /// See [`crate::job::Job::notify`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notify: Vec<NotifyRule>,
     /// Keep it from being considered until released.
     pub hold: bool,
     /// See [`crate::job::JobSpec::allow_unsatisfiable`].
@@ -172,6 +176,9 @@ pub struct JobPatch {
     /// How many elements of an array may fail before the rest is cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_fails: Option<u32>,
+    /// Who is told of it from now on; empty for nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Vec<NotifyRule>>,
 }
 
 /// What a request that was carried out is answered.

@@ -1,12 +1,15 @@
 //! What the state machine wants done. Whatever depends on a commit is released only when the
 //! commit is durable.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Order;
 use crate::command::Reply;
 use crate::id::{Incarnation, JobId, NodeName, RequestId, Revision, Seq, Term};
 use crate::job::JobState;
+use crate::notify::Delivery;
 use crate::record::{EndedJob, JournalEntry, RecordChange};
 use crate::refusal::Refusal;
 use crate::unit::Timestamp;
@@ -32,6 +35,8 @@ pub enum Effect {
         /// What.
         order: Order,
     },
+    /// Send a message of the outbox, once, then say by `Event::Delivered` what became of it.
+    Deliver(Box<Delivery>),
     /// Tell whoever watches.
     Publish(Notice),
     /// A plan broke an invariant and was not applied: keep the case, tell the admins.
@@ -84,5 +89,15 @@ pub enum Change {
     NodeChanged {
         /// Which.
         node: NodeName,
+    },
+    /// A message about a job was taken, or will not be sent (again).
+    Told {
+        /// About which job.
+        job: JobId,
+        /// Where to, without what may be a secret.
+        origin: Arc<str>,
+        /// Why it was given up; `None` if it was taken.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        given_up: Option<Arc<str>>,
     },
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Report;
 use crate::command::{Caller, Command};
 use crate::id::{NodeName, RequestId, Revision, Term};
+use crate::notify::{DeliveryId, Sent};
 use crate::plan::{Decision, PlannedStart};
 
 /// One input of the state machine.
@@ -36,6 +37,13 @@ pub enum Event {
         node: NodeName,
         /// What.
         report: Report,
+    },
+    /// A message of the outbox was sent, or not.
+    Delivered {
+        /// Which.
+        id: DeliveryId,
+        /// What became of it.
+        sent: Sent,
     },
     /// The moment of the next time-driven change has come.
     TimerFired,

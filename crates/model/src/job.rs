@@ -11,6 +11,7 @@ use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, ProjectName, Version};
 use crate::launch::{Activation, Missing, WindowSize};
+use crate::notify::NotifyRule;
 use crate::resource::Resources;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
 
@@ -163,6 +164,9 @@ pub struct Job {
     /// What somebody wrote beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Who is told of what becomes of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notify: Vec<NotifyRule>,
     /// The run that it is in, or will be in when it starts.
     pub attempt: Attempt,
     /// Of the allocation of this attempt; grows with each change of it.

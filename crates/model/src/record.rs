@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{JobId, JobNumber, ProjectName, Seq, Term};
 use crate::job::{Job, JobSpec};
 use crate::node::Node;
+use crate::notify::{Delivery, DeliveryCounts};
 use crate::policy::Policy;
 use crate::prediction::PastRuns;
 use crate::reservation::Reservation;
@@ -36,11 +37,13 @@ pub enum RecordKind {
     Reservation,
     /// [`PastRuns`] by `uid:project:stem`.
     PastRuns,
+    /// [`Delivery`] by its id: the outbox.
+    Delivery,
 }
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cluster,
         Self::Policy,
         Self::Project,
@@ -50,6 +53,7 @@ impl RecordKind {
         Self::Idempotency,
         Self::Reservation,
         Self::PastRuns,
+        Self::Delivery,
     ];
 
     /// The word for it in the store.
@@ -65,6 +69,7 @@ impl RecordKind {
             Self::Idempotency => "idempotency",
             Self::Reservation => "reservation",
             Self::PastRuns => "past_runs",
+            Self::Delivery => "delivery",
         }
     }
 }
@@ -122,6 +127,8 @@ pub enum Record {
     Reservation(Box<Reservation>),
     /// See [`RecordKind::PastRuns`].
     PastRuns(PastRuns),
+    /// See [`RecordKind::Delivery`].
+    Delivery(Box<Delivery>),
 }
 
 impl Record {
@@ -138,6 +145,7 @@ impl Record {
             Self::Idempotency(record) => (RecordKind::Idempotency, record.key()),
             Self::Reservation(it) => (RecordKind::Reservation, it.name.to_string()),
             Self::PastRuns(runs) => (RecordKind::PastRuns, runs.like.key()),
+            Self::Delivery(delivery) => (RecordKind::Delivery, delivery.id.to_string()),
         };
         RecordKey { kind, key }
     }
@@ -164,6 +172,9 @@ pub struct ClusterRecord {
     pub n_skipped_jobs: u64,
     /// The last entry of the journal.
     pub last_seq: Seq,
+    /// What became of the messages of the outbox.
+    #[serde(default, skip_serializing_if = "DeliveryCounts::is_zero")]
+    pub deliveries: DeliveryCounts,
 }
 
 impl ClusterRecord {

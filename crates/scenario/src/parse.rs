@@ -143,6 +143,7 @@ impl Reader {
                 generation: Generation(1),
                 waited: options.waited,
                 array: None,
+                notify: Vec::new(),
                 phase: held_by(phase.clone(), &spec, options.attempt, &self.situation.nodes),
             };
             self.situation.jobs.push((Arc::new(spec), job));

@@ -284,6 +284,7 @@ impl Cluster {
             version: Version(1),
             priority: seed.priority,
             note: None,
+            notify: Vec::new(),
             attempt: Attempt::FIRST,
             generation: Generation(1),
             waited: Millis::ZERO,

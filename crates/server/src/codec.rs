@@ -86,6 +86,7 @@ pub fn decode(row: &store::Record) -> Result<Record, DecodeError> {
         RecordKind::Idempotency => Record::Idempotency(body(row)?),
         RecordKind::Reservation => Record::Reservation(body(row)?),
         RecordKind::PastRuns => Record::PastRuns(body(row)?),
+        RecordKind::Delivery => Record::Delivery(body(row)?),
     })
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use gpool_control::Control;
 use gpool_model::agent::{Order, Report};
 use gpool_model::command::RequestKey;
+use gpool_model::notify::{DeliveryId, Sent};
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
     Caller, Command, Commit, Effect, Event, Policy, Refusal, Reply, RequestId, Revision, Term,
@@ -25,6 +26,7 @@ use tokio::sync::oneshot;
 use crate::codec;
 use crate::handle::{Shared, View, internal};
 use crate::inspect::world_of;
+use crate::post::Post;
 
 /// Answers a query later, when what it rests on is durable.
 type Deliver = Box<dyn FnOnce() + Send>;
@@ -46,6 +48,8 @@ pub(crate) enum Input {
     Query(Ask),
     /// The agent reported.
     Report(Report),
+    /// What became of a message of the outbox that was sent.
+    Delivered(DeliveryId, Sent),
     /// A commit is durable, or failed.
     Committed(Result<Revision, CommitError>),
     /// Start nothing more.
@@ -64,6 +68,7 @@ pub(crate) struct Core {
     committer: Committer,
     encoder: Encoder,
     send_order: Option<SendOrder>,
+    post: Post,
     /// Whom to answer.
     replies: BTreeMap<RequestId, oneshot::Sender<Result<Reply, Refusal>>>,
     last_request: RequestId,
@@ -99,6 +104,7 @@ impl Core {
     pub fn new(
         shared: Arc<Shared>,
         committer: Committer,
+        post: Post,
         loaded: &Loaded,
         policy: Policy,
         give_back_memory: fn(),
@@ -114,6 +120,7 @@ impl Core {
             committer,
             encoder,
             send_order: None,
+            post,
             replies: BTreeMap::new(),
             last_request: RequestId(0),
             deliveries: VecDeque::new(),
@@ -236,6 +243,7 @@ impl Core {
                         events.clear();
                     }
                 }
+                Input::Delivered(id, sent) => events.push(Event::Delivered { id, sent }),
                 Input::Report(report) => {
                     fail::fail_point!("server-report-heard");
                     let node = self.shared.info.node.clone();
@@ -294,6 +302,7 @@ impl Core {
                         fail::fail_point!("server-order-after");
                     }
                 }
+                Effect::Deliver(delivery) => self.post.send(*delivery),
                 // Nobody may be watching.
                 Effect::Publish(notice) => {
                     self.shared.feed.keep(notice.clone());

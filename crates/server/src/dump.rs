@@ -71,6 +71,7 @@ fn of_event(event: &Event) -> String {
             format!("user {} asked: {}", caller.owner.uid, of_command(command))
         }
         Event::Reported { node, report } => format!("node {node} said: {}", of_report(report)),
+        Event::Delivered { id, sent } => format!("message {id}: {sent:?}"),
         Event::TimerFired => "timer".to_owned(),
         Event::Committed { revision } => format!("committed {revision}"),
     }

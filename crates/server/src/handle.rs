@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use gpool_model::device::DeviceSample;
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Caller, Command, DeviceUuid, JobId, JobNumber, NewJob, NodeName, Notice, Outcome, Phase,
-    Refusal, Reply, TaskId, Timestamp,
+    Caller, Command, DeviceUuid, JobId, JobNumber, NewJob, NodeName, Notice, NotifyRule, Outcome,
+    Phase, Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_sched::Explainer;
 use gpool_store::{ArchiveFilter, Blobs, CommitError, Reader};
@@ -20,6 +20,7 @@ use crate::codec;
 use crate::core::Input;
 use crate::http::feed::Feed;
 use crate::limits::Limits;
+use crate::post::Keys;
 use crate::recovery::Account;
 
 /// The state at one moment, as queries see it.
@@ -85,6 +86,10 @@ pub(crate) struct Shared {
     pub samples: OnceLock<Samples>,
     /// What this start found; there once the agent has said what it has.
     pub account: OnceLock<Account>,
+    /// By which messages are signed.
+    pub keys: Arc<Keys>,
+    /// Who is told of jobs that name nobody.
+    pub usual_notify: Vec<NotifyRule>,
     /// Tasks that should not have been there, as far as the agent was told to end them.
     pub unexpected: Mutex<BTreeSet<TaskId>>,
     pub stop: watch::Sender<StopRequest>,
@@ -211,6 +216,16 @@ impl CoreHandle {
         let unexpected = self.shared.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |task: &TaskId| format!("{}#{}", task.job, task.attempt);
         Ok(account.shown(unexpected.iter().map(run).collect(), may_see))
+    }
+
+    /// Who is told of jobs that name nobody.
+    pub(crate) fn usual_notify(&self) -> &[NotifyRule] {
+        &self.shared.usual_notify
+    }
+
+    /// The key by which a user's messages are signed.
+    pub(crate) fn notify_secret(&self, uid: u32) -> String {
+        self.shared.keys.secret(uid)
     }
 
     /// Asks the server to stop.

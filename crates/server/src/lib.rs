@@ -11,9 +11,11 @@ pub mod handle;
 pub mod http;
 pub mod inspect;
 mod limits;
+mod post;
 mod recovery;
 mod run;
 
 pub use handle::{CoreHandle, ServerInfo, StopRequest, View};
 pub use limits::Limits;
+pub use post::{Allowed, BadAllowed, NotifySettings};
 pub use run::{AgentLink, AgentPorts, ServerConfig, run};

@@ -22,6 +22,7 @@ use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::http::{self, feed::Feed};
 use crate::inspect;
 use crate::limits::Limits;
+use crate::post::{Keys, NotifySettings, Post};
 use crate::recovery::Found;
 
 /// What a server is started with.
@@ -42,6 +43,8 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// Entries of the journal that are kept at least; `None` keeps the usual number.
     pub journal_entries: Option<u64>,
+    /// How messages about jobs are sent.
+    pub notify: NotifySettings,
     /// Looks users up.
     pub find_account: http::FindAccount,
     /// Gives free memory back to the system; called after much was freed at once.
@@ -112,12 +115,15 @@ pub fn run(
         blobs,
         samples: OnceLock::new(),
         account: OnceLock::new(),
+        keys: Arc::new(Keys::open(&config.state_dir)?),
+        usual_notify: config.notify.usual.clone(),
         unexpected: Mutex::new(BTreeSet::new()),
         stop: watch::Sender::new(StopRequest::None),
     });
     remove_unused_blobs(&shared, &loaded);
+    let post = Post::new(Arc::clone(&shared.keys), &config.notify, inputs.clone());
     let (policy, give_back) = (Policy::fair(), config.give_back_memory);
-    let mut core = Core::new(Arc::clone(&shared), committer, &loaded, policy, give_back)?;
+    let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
     fail::fail_point!("server-start-loaded");
     let fence = loaded.fence;
     drop(loaded);

@@ -36,6 +36,7 @@ fn held_job() -> NewJob {
         after: Vec::new(),
         priority: 0,
         note: None,
+        notify: Vec::new(),
         hold: true,
         allow_unsatisfiable: false,
         compat: Vec::new(),

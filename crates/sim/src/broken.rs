@@ -59,6 +59,8 @@ invariants! {
     TooEarly "P-durable";
     /// What a user was told to be done stays done.
     Undone "P-undone";
+    /// What was to be told of a job is told, or still waits to be.
+    Untold "P-told";
     /// No plan breaks an invariant.
     Alert "E7-alert";
     /// A second cycle does nothing.

@@ -84,6 +84,8 @@ bugs! {
     PreventSkipped;
     /// An agent starts while a shepherd of an earlier one has yet to claim its task.
     LaunchesNotAwaited;
+    /// Messages that wait to be sent are forgotten by a restart.
+    OutboxForgotten;
     /// A late inventory is taken for a new one.
     InventoryUnordered;
 }

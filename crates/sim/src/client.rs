@@ -285,6 +285,7 @@ fn new_job(what: &Happening, after: Option<Dependency>) -> NewJob {
         retry_of: None,
         priority: priority(what),
         note: None,
+        notify: crate::post::rules(what.count("user")),
         hold: what.is("hold"),
         allow_unsatisfiable: true,
         compat: Vec::new(),

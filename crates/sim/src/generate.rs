@@ -59,6 +59,7 @@ impl Generator {
             }
             Kind::Commit | Kind::Persist | Kind::FailCommit => !sim.store.in_flight.is_empty(),
             Kind::Hear => !sim.store.told.is_empty(),
+            Kind::Send => !sim.post.under_way.is_empty(),
             Kind::Check | Kind::Snatch => any(&|m| can_check(sim, m)),
             Kind::Claim => any(&|m| !sim.machines[m].forked.is_empty()),
             Kind::Start | Kind::FailStart => any(&|m| !sim.machines[m].unstarted().is_empty()),
@@ -169,6 +170,7 @@ impl Generator {
                 vec![self.any(), lost, signed(self.rng.below(4))]
             }
             Kind::Look => vec![self.any()],
+            Kind::Send => vec![self.pick(), signed(self.rng.below(4))],
             Kind::Jump => {
                 let ms = signed(self.rng.below(7_200_000)) - 3_600_000;
                 vec![self.any(), ms]

@@ -87,6 +87,8 @@ kinds! {
     Persist "persist" [] Work 20;
     /// The server hears from its store.
     Hear "hear" [] Work 60;
+    /// A message about a job is answered: 0 and 1 it is taken, 2 nobody takes it, 3 it is refused.
+    Send "send" ["pick" "becomes"] Work 15;
     /// An agent hears whether the devices of a task may be used.
     Check "check" ["node" "pick"] Work 90;
     /// A shepherd that was forked claims its task.

@@ -33,6 +33,7 @@ mod generate;
 mod happening;
 mod machine;
 mod network;
+mod post;
 mod process;
 mod replay;
 mod rng;

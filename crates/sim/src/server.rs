@@ -80,6 +80,10 @@ impl Sim {
                 }
             }
         }
+        if self.bug == Some(Bug::OutboxForgotten) {
+            records.retain(|record| !matches!(record, Record::Delivery(_)));
+            self.store.records.retain(|_, record| !matches!(record, Record::Delivery(_)));
+        }
         let revision = self.store.revision;
         match World::load(revision, records.clone()) {
             Ok(world) => Some((Control::new(world), Life::new(records, revision))),
@@ -114,6 +118,7 @@ impl Sim {
             self.store.lose_unsynced();
         }
         self.forget_pending(&server);
+        self.post.under_way.clear();
     }
 
     /// The server was told to stop and has nothing left to do.
@@ -124,6 +129,7 @@ impl Sim {
         if is_over && let Some(server) = self.server.take() {
             self.replay(&server);
             self.forget_pending(&server);
+            self.post.under_way.clear();
             self.store.reset();
         }
     }
@@ -224,7 +230,10 @@ impl Sim {
                 let is_early = match effect {
                     Effect::Reply { .. } => self.bug == Some(Bug::ReplyTooEarly),
                     Effect::Order { .. } => self.bug == Some(Bug::OrderTooEarly),
-                    Effect::Commit(_) | Effect::Publish(_) | Effect::Alert { .. } => false,
+                    Effect::Commit(_)
+                    | Effect::Deliver(_)
+                    | Effect::Publish(_)
+                    | Effect::Alert { .. } => false,
                 };
                 if is_early {
                     effects.push(effect);
@@ -276,6 +285,7 @@ impl Sim {
                     self.links[m].send(Sent { to, order });
                 }
             }
+            Effect::Deliver(delivery) => self.post(*delivery),
             Effect::Publish(notice) => {
                 if let Change::JobState { job, state, .. } = notice.change
                     && state.is_end()

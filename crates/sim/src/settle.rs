@@ -87,6 +87,9 @@ impl Sim {
             self.hear();
         }
         self.take_inbox();
+        while !self.post.under_way.is_empty() {
+            self.receive(0, 0);
+        }
         for at in self.unanswered() {
             self.askings[at].is_deaf = false;
             self.ask(at);
@@ -167,6 +170,9 @@ impl Sim {
                 Some(_) => {}
             }
         }
+        if !self.post.under_way.is_empty() {
+            found.push("a message is on its way".to_owned());
+        }
         if !self.unanswered().is_empty() {
             found.push("somebody waits for an answer".to_owned());
         }
@@ -183,6 +189,7 @@ impl Sim {
             let what = format!("what is durable is not what is believed: {differ:?}");
             return self.blame(Invariant::Store, what);
         }
+        self.check_post();
         if let Some(task) = self.watch.users.values().flat_map(BTreeMap::keys).next() {
             let what = format!("{task} is still on a device");
             return self.blame(Invariant::Settling, what);

@@ -10,6 +10,7 @@ use crate::client::Asking;
 use crate::happening::{Happening, Kind};
 use crate::machine::{Machine, Real, Run};
 use crate::network::{Link, Said, take};
+use crate::post::Post;
 use crate::server::Server;
 use crate::store::Store;
 use crate::swarm::Cluster;
@@ -29,6 +30,7 @@ pub struct Sim {
     pub(crate) links: Vec<Link>,
     pub(crate) askings: Vec<Asking>,
     pub(crate) watch: Watch,
+    pub(crate) post: Post,
     /// How many actions agents were told by their brains.
     pub(crate) n_actions: u64,
     /// The newest agent of each node of which a report arrived.
@@ -150,6 +152,7 @@ impl Sim {
             machines,
             askings: Vec::new(),
             watch: Watch::default(),
+            post: Post::default(),
             n_actions: 0,
             totals: Totals { happenings: vec![0; Kind::ALL.len()], ..Totals::default() },
             broken: None,
@@ -227,6 +230,7 @@ impl Sim {
             }
             Kind::Persist => self.persist(),
             Kind::Hear => self.hear(),
+            Kind::Send => self.receive(what.count("pick"), what.count("becomes")),
             Kind::Pass => self.pass(what.count("ms")),
             Kind::StartServer => self.start_server(),
             Kind::FailCommit => self.store.fail(),

@@ -47,6 +47,9 @@ pub struct JobPatch {
     /// New note; empty removes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Who is told of it from now on, as on submission; `[]` or `["none"]` for nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Vec<String>>,
 }
 
 /// Devices that new allocations may use; what runs stays.

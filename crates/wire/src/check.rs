@@ -10,6 +10,7 @@ use gpool_model::command::NewJob;
 use gpool_model::gpu::GpuRequest;
 use gpool_model::id::ProjectName;
 use gpool_model::job::{BlobId, Dependency, DependencyKind};
+use gpool_model::notify::NotifyRule;
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
 use gpool_model::{Refusal, parse};
 
@@ -17,6 +18,7 @@ use crate::amount::Written;
 use crate::create::{JobCreate, ScriptText};
 use crate::json::repeated;
 use crate::launch;
+use crate::notify;
 
 /// Characters of a name.
 pub(crate) const NAME_MAX: usize = 128;
@@ -78,6 +80,13 @@ impl CheckedJob {
     #[must_use]
     pub fn has_setup(&self) -> bool {
         self.setup.is_some()
+    }
+
+    /// The job, with those who are told of it.
+    #[must_use]
+    pub fn told_to(mut self, rules: &[NotifyRule]) -> Self {
+        self.job.notify = rules.to_vec();
+        self
     }
 }
 
@@ -153,6 +162,7 @@ impl JobCreate {
             retry_of: None,
             priority: checked_priority(self.priority.unwrap_or(0))?,
             note: self.note.as_deref().map(checked_note).transpose()?.flatten(),
+            notify: notify::rules(&self.notify)?,
             hold: self.hold,
             allow_unsatisfiable: self.allow_unsatisfiable,
             compat: crate::compat::checked(&self.compat)?,

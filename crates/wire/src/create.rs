@@ -83,6 +83,11 @@ pub struct JobCreate {
     /// What is written beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Who is told of what becomes of it: `"done,fail@https://host/path"`. What is told are
+    /// `start`, `done`, `fail`, `timeout`, `cancel`, `hold`, and `end` and `all` for several.
+    /// `["none"]`: nobody, whatever is usual. Absent: what is usual.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notify: Vec<String>,
     /// Queue it although no node could ever run it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_unsatisfiable: bool,
@@ -158,6 +163,9 @@ impl JobCreate {
         }
         if self.compat.is_empty() {
             self.compat.clone_from(&defaults.compat);
+        }
+        if self.notify.is_empty() {
+            self.notify.clone_from(&defaults.notify);
         }
         self.hold |= defaults.hold;
         self.allow_unsatisfiable |= defaults.allow_unsatisfiable;

@@ -41,6 +41,15 @@ pub enum EventKind {
         /// Which.
         node: String,
     },
+    /// A message about a job was taken by whom it was for, or will not be sent again.
+    Notified {
+        /// About which job.
+        job: String,
+        /// Where to, without the path.
+        to: String,
+        /// Why it was given up; `null` if it was taken.
+        given_up: Option<String>,
+    },
     /// Events were missed that can't be sent again: read what you need, then go on from here.
     Resync,
     /// Of a newer version; may be ignored.
@@ -57,6 +66,11 @@ impl Event {
                 EventKind::JobState { job: job.to_string(), state: *state, exit_code: *exit_code }
             }
             Change::NodeChanged { node } => EventKind::NodeChanged { node: node.to_string() },
+            Change::Told { job, origin, given_up } => EventKind::Notified {
+                job: job.to_string(),
+                to: origin.to_string(),
+                given_up: given_up.as_deref().map(str::to_owned),
+            },
         };
         Self { id, seq: notice.seq.0, time: notice.time.into(), kind }
     }

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use crate::eta::Eta;
 use crate::launch::Activate;
 use crate::node::cores;
+use crate::notify;
 use crate::reason::Reason;
 use crate::schema;
 use crate::time::Time;
@@ -73,6 +74,10 @@ pub struct Job {
     pub grace: f64,
     /// What somebody wrote beside it.
     pub note: Option<String>,
+    /// Who is told of what becomes of it, without the paths of addresses; empty for nobody, and
+    /// where the caller may not see it.
+    #[serde(default)]
+    pub notify: Vec<String>,
     /// What stands behind how it ended, in a word: `oom`, `time_limit`, `cancelled`,
     /// `launch_failed`, `dependency_failed`, `rebooted`, `shepherd_lost`, `vanished`.
     pub cause: Option<String>,
@@ -214,6 +219,7 @@ impl Job {
             time_limit: spec.time_limit.map(seconds),
             grace: seconds(spec.grace),
             note: own(&job.note),
+            notify: Vec::new(),
             cause,
             cause_text: own(&cause_text),
             signal: ended.and_then(|end| end.exit).and_then(signal_of),
@@ -236,6 +242,7 @@ impl Job {
             this.activate = spec.activate.iter().map(Activate::from).collect();
             this.command.clone_from(&spec.command);
             this.directory = Some(spec.directory.clone());
+            this.notify = job.notify.iter().map(notify::shown).collect();
         }
         this
     }

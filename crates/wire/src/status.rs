@@ -6,6 +6,7 @@ use gpool_model::policy::{DeviceStrategy, Policy};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::notify::NotifyCounts;
 use crate::schema;
 use crate::time::Time;
 
@@ -56,6 +57,9 @@ pub struct Status {
     /// Why nothing can be stored just now, such as a full disk: then nothing new is taken, what
     /// runs goes on, and the server tries again every second.
     pub store_fault: Option<String>,
+    /// Messages about jobs.
+    #[serde(default)]
+    pub notifications: NotifyCounts,
 }
 
 /// How the scheduler decides.

@@ -54,6 +54,7 @@ fn job(phase: Phase) -> Job {
         version: Version(2),
         priority: 0,
         note: None,
+        notify: Vec::new(),
         attempt: Attempt::FIRST,
         generation: Generation(1),
         waited: Millis::ZERO,

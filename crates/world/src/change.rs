@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use gpool_model::notify::Delivery;
 use gpool_model::record::{
     ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordChange, RecordKey, RecordKind,
 };
@@ -137,6 +138,19 @@ impl World {
         }
     }
 
+    /// Adds a message to the outbox, or replaces what has become of it.
+    pub fn put_delivery(&mut self, delivery: Delivery) {
+        self.mark(Record::Delivery(Box::new(delivery.clone())).key());
+        self.outbox.put(delivery);
+    }
+
+    /// Takes a message off the outbox.
+    pub fn remove_delivery(&mut self, id: &str) -> Option<Delivery> {
+        let delivery = self.outbox.remove(id)?;
+        self.mark(Record::Delivery(Box::new(delivery.clone())).key());
+        Some(delivery)
+    }
+
     /// Takes the next revision and all that changed since the last one: records, each once, in
     /// the order of their keys, and jobs that ended, in order. `None` if nothing changed.
     pub fn take_changes(&mut self) -> Option<(Revision, Vec<RecordChange>, Vec<EndedJob>)> {
@@ -175,6 +189,8 @@ impl World {
         let reservations = self.reservations.values().cloned();
         records.extend(reservations.map(|it| Record::Reservation(Box::new(it))));
         records.extend(self.past.all().cloned().map(Record::PastRuns));
+        let deliveries = self.outbox.all().cloned();
+        records.extend(deliveries.map(|delivery| Record::Delivery(Box::new(delivery))));
         records.sort_by_key(Record::key);
         records
     }
@@ -202,6 +218,10 @@ impl World {
                 found.cloned().map(|it| Record::Reservation(Box::new(it)))
             }
             RecordKind::PastRuns => self.past.by_key(&key.key).cloned().map(Record::PastRuns),
+            RecordKind::Delivery => {
+                let delivery = self.outbox.get(&key.key).cloned();
+                delivery.map(|delivery| Record::Delivery(Box::new(delivery)))
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::arrays::Elements;
 use crate::ends::{self, Ends, ExpectedEnd, ExpectedEnds};
 use crate::ledger::NodeRow;
+use crate::outbox::Outbox;
 use crate::past::Past;
 use crate::queue::{Queue, ShapeIx, ShapeQueue};
 use crate::reservations::Alarms;
@@ -88,6 +89,7 @@ pub struct World {
     /// When something begins, ends or is due that time alone brings.
     pub(crate) alarms: Alarms,
     pub(crate) requests_by_age: BTreeSet<(Timestamp, String)>,
+    pub(crate) outbox: Outbox,
     pub(crate) changed: BTreeSet<RecordKey>,
     /// Grows with each change, for telling whether an event changed anything.
     pub(crate) n_changes: u64,
@@ -125,6 +127,7 @@ impl World {
             reservations: BTreeMap::new(),
             alarms: Alarms::default(),
             requests_by_age: BTreeSet::new(),
+            outbox: Outbox::default(),
             changed: BTreeSet::new(),
             n_changes: 0,
             ended: Vec::new(),
@@ -165,7 +168,8 @@ impl World {
                 | Record::Project(_)
                 | Record::Idempotency(_)
                 | Record::Reservation(_)
-                | Record::PastRuns(_) => others.push(record),
+                | Record::PastRuns(_)
+                | Record::Delivery(_) => others.push(record),
             }
         }
         let mut world = Self::new(policy.ok_or(LoadError::NoPolicy)?);
@@ -179,6 +183,7 @@ impl World {
                 Record::Idempotency(record) => world.remember_request(record),
                 Record::Reservation(reservation) => world.put_reservation(*reservation),
                 Record::PastRuns(runs) => world.past.put(runs),
+                Record::Delivery(delivery) => world.outbox.put(*delivery),
                 Record::Policy(_) | Record::Node(_) | Record::JobSpec(_) | Record::Job(_) => {}
             }
         }
@@ -343,6 +348,12 @@ impl World {
     #[must_use]
     pub fn request(&self, key: &str) -> Option<&IdempotencyRecord> {
         self.requests.get(key)
+    }
+
+    /// The messages that are still to be sent, and those given up last.
+    #[must_use]
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
     }
 
     /// How often a record was changed since this world was made.

@@ -22,6 +22,8 @@ pub struct Harness {
     pub in_flight: Vec<Revision>,
     pub replies: BTreeMap<RequestId, Result<Reply, Refusal>>,
     pub orders: Vec<Order>,
+    /// Messages that left, in order.
+    pub sent: Vec<Delivery>,
     pub alerts: Vec<String>,
     last_request: RequestId,
     last_sequence: u64,
@@ -50,6 +52,7 @@ impl Harness {
             in_flight: Vec::new(),
             replies: BTreeMap::new(),
             orders: Vec::new(),
+            sent: Vec::new(),
             alerts: Vec::new(),
             last_request: RequestId(0),
             last_sequence: 0,
@@ -100,6 +103,7 @@ impl Harness {
                 Effect::Commit(commit) => committed = Some(self.store(commit)),
                 Effect::Reply { request, reply } => drop(self.replies.insert(request, reply)),
                 Effect::Order { order, .. } => self.orders.push(order),
+                Effect::Deliver(delivery) => self.sent.push(*delivery),
                 Effect::Publish(_) => {}
                 Effect::Alert { violations } => self.alerts.extend(violations),
             }
@@ -293,6 +297,7 @@ pub fn job(gpus: &str) -> NewJob {
         after: Vec::new(),
         priority: 0,
         note: None,
+        notify: Vec::new(),
         hold: false,
         allow_unsatisfiable: false,
         compat: Vec::new(),

@@ -3,6 +3,7 @@
 mod durable;
 mod harness;
 mod jobs;
+mod outbox;
 mod restart;
 mod restore;
 mod sessions;

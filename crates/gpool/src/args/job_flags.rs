@@ -57,6 +57,9 @@ pub struct JobFlags {
     /// File for standard error
     #[arg(long, value_name = "FILE", value_parser = values::filled)]
     pub stderr: Option<String>,
+    /// Tell a web address: done,fail,start@https://host/path
+    #[arg(long, value_name = "EVENTS@URL", value_parser = values::notify)]
+    pub notify: Vec<String>,
     /// Keep it from starting until released
     #[arg(long)]
     pub hold: bool,
@@ -100,6 +103,8 @@ impl JobFlags {
             stdin: self.stdin.or(other.stdin),
             stdout: self.stdout.or(other.stdout),
             stderr: self.stderr.or(other.stderr),
+            // Whom the command line names, it names instead: `none` could not be joined.
+            notify: if self.notify.is_empty() { other.notify } else { self.notify },
             hold: self.hold || other.hold,
             note: self.note.or(other.note),
             grace: self.grace.or(other.grace),

@@ -120,6 +120,15 @@ pub fn note_alone(text: &str) -> Result<String, String> {
     note(text).map_err(|why| format!("the note: {why}"))
 }
 
+/// Who is to be told of a job, kept as written.
+///
+/// # Errors
+/// It is no event and address.
+pub fn notify(text: &str) -> Result<String, String> {
+    gpool_wire::notify::rules(&[text.to_owned()]).map_err(why)?;
+    Ok(text.to_owned())
+}
+
 /// Without the name of the field: the flag is named instead.
 fn why(refusal: Refusal) -> String {
     match refusal {

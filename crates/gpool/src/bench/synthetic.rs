@@ -78,7 +78,9 @@ impl Fleet {
                         events = Some(vec![Event::Committed { revision: commit.revision }]);
                     }
                     Effect::Order { node, order, .. } => self.orders.push((node, order)),
-                    Effect::Reply { reply: Ok(_), .. } | Effect::Publish(_) => {}
+                    Effect::Reply { reply: Ok(_), .. }
+                    | Effect::Deliver(_)
+                    | Effect::Publish(_) => {}
                     Effect::Reply { reply: Err(refusal), .. } => {
                         return Err(failed(format!("a submission was refused: {refusal:?}")));
                     }
@@ -227,6 +229,7 @@ pub fn job(kind: u32) -> NewJob {
         compat: Vec::new(),
         priority: 0,
         note: None,
+        notify: Vec::new(),
         hold: false,
     }
 }

@@ -19,6 +19,10 @@ pub fn line(event: &Event, view: &View<'_>) -> Option<String> {
             format!("job {job} {}{exit}", state(now.as_str()))
         }
         EventKind::NodeChanged { node } => format!("node {node} changed"),
+        EventKind::Notified { job, to, given_up: None } => format!("job {job} told to {to}"),
+        EventKind::Notified { job, to, given_up: Some(why) } => {
+            format!("job {job} not told to {to}: {why}")
+        }
         EventKind::Resync => "some events were missed".to_owned(),
         EventKind::Other => return None,
     };

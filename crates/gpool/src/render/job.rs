@@ -28,6 +28,9 @@ pub fn page(job: &Job, view: &View<'_>) -> String {
     }
     page.label_if("directory", job.directory.as_deref());
     page.label_if("note", job.note.as_deref());
+    for rule in &job.notify {
+        page.label("tells", rule);
+    }
     for (label, path) in [("stdin", &job.stdin), ("stdout", &job.stdout), ("stderr", &job.stderr)] {
         page.label_if(label, path.as_deref());
     }

@@ -10,6 +10,7 @@ pub mod jobs;
 pub mod json;
 pub mod list;
 pub mod nodes;
+pub mod notifications;
 pub mod page;
 pub mod recovery;
 pub mod safe;

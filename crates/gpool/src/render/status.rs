@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpool_model::Millis;
-use gpool_wire::{Recovery, Status};
+use gpool_wire::{NotifyCounts, Recovery, Status};
 
 use super::page::Page;
 use super::recovery::in_short;
@@ -28,6 +28,7 @@ pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
     page.label("gpus", if gpus.is_empty() { "none" } else { &gpus });
     let nodes = count(status.nodes, "node");
     page.label("nodes", &format!("{nodes}, {} connected", status.nodes_connected));
+    page.label_if("told", told(&status.notifications).as_deref());
     let policy = &status.policy;
     let (_, strategy) = strategy(policy.device_strategy);
     page.label(
@@ -35,6 +36,20 @@ pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
         &format!("{} (order {}) · GPUs {strategy}", policy.preset, policy.order.join(", ")),
     );
     page.text()
+}
+
+/// What became of messages about jobs; nothing where nobody was ever told.
+fn told(counts: &NotifyCounts) -> Option<String> {
+    let parts = [
+        (counts.taken, "taken"),
+        (counts.waiting, "waiting"),
+        (counts.given_up, "given up"),
+        (counts.dropped, "dropped"),
+    ];
+    let part = |(n, word): &(u64, &str)| format!("{} {word}", grouped(*n));
+    let parts: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(part).collect();
+    let hint = if counts.given_up + counts.waiting > 0 { " · gpool notify" } else { "" };
+    (!parts.is_empty()).then(|| format!("{}{hint}", parts.join(" · ")))
 }
 
 fn strategy(of: gpool_model::DeviceStrategy) -> (gpool_model::DeviceStrategy, &'static str) {

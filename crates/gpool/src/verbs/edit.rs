@@ -30,7 +30,7 @@ pub struct EditArgs {
 /// # Errors
 /// Nothing is to be changed, there is no such job, or the server refuses.
 pub fn run(args: &EditArgs, session: &Session) -> Result {
-    let patch = JobPatch { priority: args.priority, note: args.note.clone() };
+    let patch = JobPatch { priority: args.priority, note: args.note.clone(), notify: None };
     if patch == JobPatch::default() {
         return Err(Failure::new(errors::USAGE, "nothing is to be changed")
             .tip("gpool edit JOB --priority -10")
@@ -52,8 +52,9 @@ pub fn apply(jobs: &Jobs, patch: &JobPatch, session: &Session) -> Result {
     }
     for id in &found.ids {
         let job = client.edit(id, patch, None)?;
+        let told = job.notify.iter().map(|rule| format!(" · tells {rule}")).collect::<String>();
         let note = job.note.as_deref().map(|note| format!(" · note {note:?}")).unwrap_or_default();
-        let text = format!("job {} priority {}{note}", job.id, job.priority);
+        let text = format!("job {} priority {}{note}{told}", job.id, job.priority);
         session.screen.note(&crate::render::safe::safe(&text));
     }
     Ok(Exit::OK)

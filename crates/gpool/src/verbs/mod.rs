@@ -18,6 +18,7 @@ pub mod list;
 pub mod logs;
 pub mod nodes;
 pub mod note;
+pub mod notify;
 pub mod prio;
 pub mod queue;
 pub mod release;

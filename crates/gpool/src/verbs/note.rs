@@ -25,6 +25,6 @@ pub struct NoteArgs {
 /// # Errors
 /// There is no such job, or the server refuses.
 pub fn run(args: NoteArgs, session: &Session) -> Result {
-    let patch = JobPatch { priority: None, note: Some(args.text) };
+    let patch = JobPatch { note: Some(args.text), ..JobPatch::default() };
     apply(&Jobs { jobs: vec![args.jobs], user: None }, &patch, session)
 }

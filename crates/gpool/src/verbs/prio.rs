@@ -24,6 +24,6 @@ pub struct PrioArgs {
 /// # Errors
 /// There is no such job, or the server refuses.
 pub fn run(args: &PrioArgs, session: &Session) -> Result {
-    let patch = JobPatch { priority: Some(args.priority), note: None };
+    let patch = JobPatch { priority: Some(args.priority), ..JobPatch::default() };
     apply(&args.jobs, &patch, session)
 }

@@ -14,7 +14,7 @@ use gpool_client::{Client, JobsQuery};
 use gpool_device::{DevicesArg, Ignore};
 use gpool_model::device::DeviceState;
 use gpool_model::{Code, DeviceStrategy, NodeName};
-use gpool_server::{Limits, ServerConfig};
+use gpool_server::{Limits, NotifySettings, ServerConfig};
 use gpool_wire::{Gpu, Job, catalogue};
 
 use super::version::VERSION;
@@ -77,6 +77,9 @@ pub struct UpArgs {
     limits: Limits,
     /// Only set in gpool.toml
     #[arg(skip)]
+    notify: NotifySettings,
+    /// Only set in gpool.toml
+    #[arg(skip)]
     journal_entries: Option<u64>,
     /// Only set in gpool.toml, but for the processes that are ignored
     #[arg(skip)]
@@ -126,6 +129,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         allowed: args.gpus.as_deref().map(values::devices).transpose()?,
         strategy: args.strategy.as_deref().map(strategy).transpose()?,
         limits: args.limits,
+        notify: args.notify.clone(),
         journal_entries: args.journal_entries,
         find_account: crate::serve::find_account,
         give_back_memory: gpool_sys::memory::give_back,

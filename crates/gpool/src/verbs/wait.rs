@@ -138,7 +138,7 @@ impl Waiting<'_> {
                 EventKind::Resync => {
                     self.look(timeout.map(|limit| limit.saturating_sub(began.elapsed())))?;
                 }
-                EventKind::NodeChanged { .. } | EventKind::Other => {}
+                EventKind::NodeChanged { .. } | EventKind::Notified { .. } | EventKind::Other => {}
             }
         }
         Ok(())

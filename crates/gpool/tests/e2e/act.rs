@@ -100,7 +100,8 @@ fn a_change_made_on_an_old_version_is_refused() {
     cluster.gpool(["edit", &id, "--priority", "-3", "--note", "later"]).ok();
     let job = cluster.job(&id);
     assert_eq!((job.priority, job.note.as_deref()), (-3, Some("later")));
-    let patch = |note: &str| gpool_wire::JobPatch { priority: None, note: Some(note.to_owned()) };
+    let patch =
+        |note: &str| gpool_wire::JobPatch { note: Some(note.to_owned()), ..Default::default() };
     let client = cluster.client();
     client.edit(&id, &patch("mine"), Some(job.version)).unwrap();
     let error = client.edit(&id, &patch("theirs"), Some(job.version)).unwrap_err().problem();
@@ -119,7 +120,7 @@ fn two_clients_that_cancel_and_edit_at_once_do_no_harm() {
         let (one, two) = (id.clone(), id.clone());
         let cancels = std::thread::spawn(move || client.cancel(&[one]).is_ok());
         let edits = std::thread::spawn(move || {
-            let patch = gpool_wire::JobPatch { priority: Some(-1), note: None };
+            let patch = gpool_wire::JobPatch { priority: Some(-1), ..Default::default() };
             other.edit(&two, &patch, Some(version)).map_err(|error| error.problem().status)
         });
         assert!(cancels.join().unwrap(), "job {id} can always be cancelled");

@@ -235,7 +235,7 @@ impl Lines {
         if let Some(defaults) = &self.defaults {
             job.fill_from(defaults);
         }
-        let mut checked = job.check(&self.asker.home)?;
+        let mut checked = submit::checked(&job, &self.asker, self.store.as_ref())?;
         if checked.has_setup() {
             let why = "a job of many has none; submit what prepares them first, and name it in \
                        their after"

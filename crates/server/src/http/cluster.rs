@@ -9,8 +9,8 @@ use gpool_model::{Command, NodeName, Refusal};
 use gpool_wire::gpu::HeldBy;
 use gpool_wire::node::InUse;
 use gpool_wire::{
-    AllowDevices, Document, Gpu, List, Node, PolicyInfo, PolicyPatch, Problem, Shutdown, Status,
-    Time, Version, json, schema,
+    AllowDevices, Document, Gpu, List, Node, NotifyCounts, PolicyInfo, PolicyPatch, Problem,
+    Shutdown, Status, Time, Version, json, schema,
 };
 use gpool_world::{NodeRow, World};
 
@@ -259,10 +259,22 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
             nodes_connected: rows().filter(|row| row.node.connected).count() as u64,
             policy: PolicyInfo::from(world.policy()),
             store_fault: view.store_fault.map(ToString::to_string),
+            notifications: notify_counts(world),
         }
     };
     let status = api.handle.query(ask).await?;
     Ok(Json(Document::new(status)))
+}
+
+/// What became of messages about jobs.
+pub(crate) fn notify_counts(world: &World) -> NotifyCounts {
+    let counts = world.cluster().deliveries;
+    NotifyCounts {
+        waiting: world.outbox().n_waiting() as u64,
+        taken: counts.n_taken,
+        given_up: counts.n_given_up,
+        dropped: counts.n_dropped,
+    }
 }
 
 fn n_jobs(world: &World) -> BTreeMap<String, u64> {

@@ -119,15 +119,17 @@ pub(crate) async fn edit(
 ) -> Result<Response, ApiError> {
     let job = job_id(&id)?;
     let version = header(&headers, "if-match").map(version_of).transpose()?.flatten();
-    if patch.priority.is_none() && patch.note.is_none() {
-        let why = "it changes nothing; say priority or note".to_owned();
+    if patch == JobPatch::default() {
+        let why = "it changes nothing; say priority, note or notify".to_owned();
         return Err(Refusal::Invalid { field: "patch".to_owned(), why }.into());
     }
     patch.priority.map(check::checked_priority).transpose()?;
     patch.note.as_deref().map(check::checked_note).transpose()?;
+    let notify = patch.notify.as_deref().map(gpool_wire::notify::rules).transpose()?;
     let patch = gpool_model::JobPatch {
         priority: patch.priority,
         note: patch.note,
+        notify,
         ..gpool_model::JobPatch::default()
     };
     let command = Command::Edit { job, version, patch };

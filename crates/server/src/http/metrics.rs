@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use gpool_model::Refusal;
 use gpool_wire::schema::{DEVICE_STATES, device_state_word};
-use gpool_wire::{Gpu, Node};
+use gpool_wire::{Gpu, Node, NotifyCounts};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -19,7 +19,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
 use super::Api;
-use super::cluster::{all_gpus, all_nodes};
+use super::cluster::{all_gpus, all_nodes, notify_counts};
 use super::extract::ApiError;
 use super::process::Process;
 use crate::handle::{View, internal};
@@ -98,6 +98,7 @@ struct Counted {
     n_submitted: u64,
     n_alerts: u64,
     is_store_writable: bool,
+    notifications: NotifyCounts,
 }
 
 impl Page {
@@ -153,6 +154,7 @@ impl Page {
         self.add("gpool_plan_alerts", "Plans that broke an invariant and were dropped", alerts);
         let writable = (Labels::new(), flag(counted.is_store_writable));
         self.numbers("gpool_store_writable", "Whether changes can be stored", [writable]);
+        self.notifications(&counted.notifications);
         let (n_started, n_ended) = api.feed.counts();
         let started = ConstCounter::new(n_started);
         self.add("gpool_jobs_started", "Jobs that started to run", started);
@@ -163,6 +165,18 @@ impl Page {
         }
         self.add("gpool_jobs_finished", "Jobs that ended", family);
         Ok(())
+    }
+
+    fn notifications(&mut self, counts: &NotifyCounts) {
+        let waiting = (Labels::new(), float(counts.waiting));
+        self.numbers("gpool_notifications_waiting", "Messages still to be sent", [waiting]);
+        let family = Family::<Labels, Counter>::default();
+        for (result, n) in
+            [("taken", counts.taken), ("given_up", counts.given_up), ("dropped", counts.dropped)]
+        {
+            family.get_or_create(&vec![("result", result.to_owned())]).inc_by(n);
+        }
+        self.add("gpool_notifications", "Messages about jobs, by what became of them", family);
     }
 
     fn nodes(&mut self, nodes: &[Node]) {
@@ -225,6 +239,7 @@ fn count(view: &View<'_>) -> Counted {
         jobs: jobs.collect(),
         n_submitted: world.cluster().n_jobs(),
         n_alerts: view.n_alerts,
+        notifications: notify_counts(world),
         is_store_writable: view.store_fault.is_none(),
         ..Counted::default()
     };

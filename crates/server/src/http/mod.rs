@@ -19,6 +19,7 @@ mod line;
 mod listing;
 mod logs;
 mod metrics;
+mod notify;
 mod process;
 mod recovery;
 pub mod routes;
@@ -80,7 +81,7 @@ impl Api {
                        peer credentials. Errors are RFC 9457 problems with a stable code.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    components(schemas(gpool_wire::Problem, gpool_wire::Event))
+    components(schemas(gpool_wire::Problem, gpool_wire::Event, gpool_wire::Message))
 )]
 struct Document;
 
@@ -106,6 +107,8 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(cluster::node))
         .routes(routes!(cluster::policy, cluster::change_policy))
         .routes(routes!(events::stream))
+        .routes(routes!(notify::list))
+        .routes(routes!(notify::secret))
         .routes(routes!(cluster::version))
         .routes(routes!(cluster::status))
         .routes(routes!(recovery::get))

@@ -51,6 +51,8 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/policies", Role::Everybody),
     route("PATCH", "/api/v1/policies", Role::Admin),
     route("GET", "/api/v1/events", Role::Everybody),
+    route("GET", "/api/v1/notifications", Role::Everybody),
+    route("GET", "/api/v1/notifications/secret", Role::Everybody),
     route("GET", "/api/v1/version", Role::Everybody),
     route("GET", "/api/v1/status", Role::Everybody),
     route("GET", "/api/v1/recovery", Role::Everybody),

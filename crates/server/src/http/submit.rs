@@ -15,7 +15,7 @@ use super::asker::{Asker, Asks};
 use super::context;
 use super::extract::{ApiError, JsonBytes, Params, header};
 use super::jobs;
-use crate::handle::internal;
+use crate::handle::{CoreHandle, internal};
 
 /// Bytes of an idempotency key.
 const KEY_MAX: usize = 255;
@@ -63,7 +63,7 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let key = key_name(&headers)?.map(|name| key(name, blake3::hash(&body)));
     let job: JobCreate = json::read(&body)?;
-    let checked = job.check(&asker.home)?;
+    let checked = checked(&job, &asker, Some(&api.handle))?;
     if dry_run {
         return forecast(&api, &asker, checked).await;
     }
@@ -103,6 +103,19 @@ fn of_one(refusal: Refusal) -> Refusal {
         Refusal::OfJob { refusal, .. } => *refusal,
         other => other,
     }
+}
+
+/// A job as it was asked for; who names nobody to be told has those told that are usual.
+pub(crate) fn checked(
+    job: &JobCreate,
+    asker: &Asker,
+    handle: Option<&CoreHandle>,
+) -> Result<CheckedJob, Refusal> {
+    let checked = job.check(&asker.home)?;
+    Ok(match handle.filter(|_| job.notify.is_empty()) {
+        Some(handle) => checked.told_to(handle.usual_notify()),
+        None => checked,
+    })
 }
 
 /// The caller's name for a request, if it gave one.

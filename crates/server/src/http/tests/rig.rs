@@ -27,6 +27,7 @@ use crate::http::accept::{Patience, serve_as};
 use crate::http::asker::{Asker, Peer};
 use crate::http::feed::Feed;
 use crate::limits::Limits;
+use crate::post::{Keys, NotifySettings, Post};
 use crate::recovery::Found;
 
 /// The user whose server it is, and two others.
@@ -77,12 +78,16 @@ impl Rig {
             blobs,
             samples: OnceLock::from(Box::new(samples) as Samples),
             account: OnceLock::new(),
+            keys: Arc::new(Keys::open(folder.path()).unwrap()),
+            usual_notify: Vec::new(),
             unexpected: Mutex::new(BTreeSet::new()),
             stop: watch::Sender::new(StopRequest::None),
         });
         let (policy, give_back) = (Policy::fair(), || {});
+        let settings = NotifySettings::default();
+        let post = Post::new(Arc::clone(&shared.keys), &settings, inputs.clone());
         let mut core =
-            Core::new(Arc::clone(&shared), committer, &loaded, policy, give_back).unwrap();
+            Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back).unwrap();
         let found = Found::of(core.world(), &shared.info.state_dir, &shared.info.node);
         core.set_agent(pretender(inputs.clone()));
         core.begin(loaded.fence);

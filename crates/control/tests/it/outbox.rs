@@ -1,0 +1,191 @@
+//! Who is told of what becomes of jobs, and how long it is tried.
+
+use std::sync::Arc;
+
+use gpool_model::job::JobState;
+use gpool_model::notify::{Delivery, Sent};
+use gpool_model::{
+    Command, Event, JobId, JobPatch, Millis, NewJob, NotifyOn, NotifyRule, Phase, Record, Timestamp,
+};
+
+use crate::harness::{Harness, ana, bo, job, root};
+
+fn rule(on: &[NotifyOn], url: &str) -> NotifyRule {
+    NotifyRule { on: on.iter().copied().collect(), url: Arc::from(url), by_admin: false }
+}
+
+fn told(on: &[NotifyOn], url: &str) -> NewJob {
+    NewJob { notify: vec![rule(on, url)], ..job("0") }
+}
+
+/// A job that never starts.
+fn waits(on: &[NotifyOn], url: &str) -> NewJob {
+    NewJob { notify: vec![rule(on, url)], allow_unsatisfiable: true, ..job("2") }
+}
+
+fn all() -> Vec<NotifyOn> {
+    NotifyOn::ALL.iter().map(|(_, on)| *on).collect()
+}
+
+fn deliveries(harness: &Harness) -> Vec<Delivery> {
+    let delivery = |record: &Record| match record {
+        Record::Delivery(delivery) => Some((**delivery).clone()),
+        _ => None,
+    };
+    harness.records.values().filter_map(delivery).collect()
+}
+
+fn states(sent: &[Delivery]) -> Vec<JobState> {
+    sent.iter().map(|delivery| delivery.news.state).collect()
+}
+
+fn answer(harness: &mut Harness, delivery: &Delivery, sent: Sent) {
+    harness.step(vec![Event::Delivered { id: Arc::clone(&delivery.id), sent }]);
+}
+
+fn failed() -> Sent {
+    Sent::Failed { why: Arc::from("it answers 500") }
+}
+
+fn pass_until(harness: &mut Harness, at: Timestamp) {
+    harness.now = at;
+    harness.step(vec![Event::TimerFired]);
+}
+
+#[test]
+fn what_was_asked_for_is_told_and_nothing_else() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(told(&[NotifyOn::Start, NotifyOn::Fail], "http://a/"));
+    let quiet = harness.add(told(&[NotifyOn::Done], "http://b/"));
+    harness.started(id);
+    harness.started(quiet);
+    harness.exited(id, 3);
+    harness.exited(quiet, 3);
+    let sent = std::mem::take(&mut harness.sent);
+    assert_eq!(states(&sent), [JobState::Running, JobState::Failed]);
+    let news = &sent[1].news;
+    assert_eq!((news.job, news.exit_code, &*news.owner.user), (id, Some(3), "ana"));
+    assert!(news.started_at.is_some() && news.ended_at.is_some() && !news.nodes.is_empty());
+    for delivery in &sent {
+        answer(&mut harness, delivery, Sent::Taken);
+    }
+    assert_eq!(deliveries(&harness), []);
+    assert_eq!(harness.control.world().cluster().deliveries.n_taken, 2);
+}
+
+#[test]
+fn a_message_leaves_only_when_what_it_tells_is_durable() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(told(&[NotifyOn::Start], "http://a/"));
+    harness.slow_store();
+    harness.started(id);
+    assert_eq!(harness.sent, []);
+    harness.catch_up();
+    assert_eq!(states(&harness.sent), [JobState::Running]);
+}
+
+#[test]
+fn a_message_is_sent_again_until_a_day_has_passed_and_then_given_up() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(told(&[NotifyOn::Start], "http://a/secret"));
+    harness.started(id);
+    let began = harness.now;
+    let mut n_sent = 0;
+    while let Some(delivery) = harness.sent.pop() {
+        n_sent += 1;
+        assert_eq!(delivery.n_attempts, n_sent - 1);
+        answer(&mut harness, &delivery, failed());
+        assert_eq!(harness.sent, [], "not before its time");
+        if let Some(at) = deliveries(&harness).first().map(|delivery| delivery.due) {
+            pass_until(&mut harness, at);
+        }
+    }
+    assert_eq!(n_sent, 12);
+    let spent = harness.now.since(began);
+    assert!(spent > Millis::from_hours(24) && spent < Millis::from_hours(26), "{spent:?}");
+    let kept = deliveries(&harness);
+    assert!(kept[0].given_up && kept[0].why.as_deref() == Some("it answers 500"), "{kept:?}");
+    assert_eq!(harness.control.world().cluster().deliveries.n_given_up, 1);
+    assert_eq!(harness.control.world().outbox().n_waiting(), 0);
+}
+
+#[test]
+fn what_was_under_way_at_a_crash_is_sent_again_under_the_same_id() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(told(&[NotifyOn::Start], "http://a/"));
+    harness.started(id);
+    let first = harness.sent.pop().expect("it left");
+    harness.restart();
+    let second = harness.sent.pop().expect("it leaves again");
+    assert_eq!(first.id, second.id);
+    answer(&mut harness, &second, Sent::Taken);
+    // The answer to the first comes late.
+    answer(&mut harness, &first, failed());
+    assert_eq!(deliveries(&harness), []);
+    harness.restart();
+    assert_eq!(harness.sent, []);
+}
+
+#[test]
+fn an_address_that_does_not_answer_keeps_no_other_waiting() {
+    let mut harness = Harness::new(1);
+    let slow: Vec<JobId> =
+        (0..40).map(|_| harness.add(waits(&[NotifyOn::Hold], "http://slow/a"))).collect();
+    let quick = harness.add(waits(&[NotifyOn::Hold], "http://quick/"));
+    let jobs = slow.into_iter().chain([quick]).collect();
+    harness.command(&ana(), Command::Hold { jobs }).expect("own jobs");
+    let to = |sent: &[Delivery], host: &str| {
+        sent.iter().filter(|delivery| delivery.origin() == host).count()
+    };
+    assert_eq!(to(&harness.sent, "http://slow"), 2);
+    assert_eq!(to(&harness.sent, "http://quick"), 1);
+    let first = harness.sent.remove(0);
+    answer(&mut harness, &first, Sent::Taken);
+    assert_eq!(to(&harness.sent, "http://slow"), 2, "the next one leaves");
+}
+
+#[test]
+fn too_many_messages_of_one_user_are_counted_and_not_kept() {
+    let mut harness = Harness::new(1);
+    let jobs = |n: usize| (0..n).map(|_| waits(&[NotifyOn::Hold], "http://slow/")).collect();
+    harness.submit(&ana(), jobs(1001)).expect("they fit");
+    let jobs: Vec<JobId> = harness.control.world().jobs().keys().copied().collect();
+    harness.command(&ana(), Command::Hold { jobs }).expect("own jobs");
+    assert_eq!(harness.control.world().outbox().n_waiting(), 1000);
+    assert_eq!(harness.control.world().cluster().deliveries.n_dropped, 1);
+    // Others still have room.
+    let id = harness.submit(&bo(), vec![waits(&[NotifyOn::Hold], "http://b/")]);
+    id.expect("it fits");
+    let last = *harness.control.world().jobs().keys().last().expect("there are jobs");
+    harness.command(&bo(), Command::Hold { jobs: vec![last] }).expect("own job");
+    assert_eq!(harness.control.world().outbox().n_waiting(), 1001);
+}
+
+#[test]
+fn who_is_told_can_be_changed_and_an_admin_is_known_as_one() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(waits(&all(), "http://a/"));
+    let patch =
+        |url: &str| JobPatch { notify: Some(vec![rule(&all(), url)]), ..Default::default() };
+    let edit = |patch| Command::Edit { job: id, version: None, patch };
+    assert!(harness.command(&bo(), edit(patch("http://b/"))).is_err(), "not bo's job");
+    harness.command(&root(), edit(patch("http://127.0.0.1/"))).expect("an admin may");
+    harness.sent.clear();
+    harness.command(&ana(), Command::Hold { jobs: vec![id] }).expect("own job");
+    assert_eq!(&*harness.sent[0].url, "http://127.0.0.1/");
+    assert!(harness.sent[0].by_admin);
+    harness.command(&ana(), edit(patch("http://127.0.0.1/"))).expect("own job");
+    let job = &harness.control.world().job(id).expect("it lives").job;
+    assert!(matches!(job.phase, Phase::Held { .. }) && !job.notify[0].by_admin);
+}
+
+#[test]
+fn what_is_refused_is_not_tried_again() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(told(&[NotifyOn::Start], "http://a/"));
+    harness.started(id);
+    let delivery = harness.sent.pop().expect("it left");
+    answer(&mut harness, &delivery, Sent::Refused { why: Arc::from("it answers 410") });
+    assert!(deliveries(&harness)[0].given_up);
+    assert_eq!(harness.control.next_timer().filter(|at| *at <= harness.now), None);
+}

@@ -1,0 +1,51 @@
+//! Messages about jobs as a list: `gpool notify`.
+
+use gpool_wire::Notification;
+
+use super::list::{Column, Noun};
+use super::style::Style;
+use super::table::Cell;
+
+/// Messages that are still to be sent, or were given up.
+pub const NOTIFICATIONS: Noun<Notification> = Noun {
+    columns: COLUMNS,
+    table: &["job", "event", "to", "tries", "next", "why"],
+    wide: &["id", "job", "user", "event", "at", "to", "tries", "next", "why"],
+    name: |message| message.id.clone(),
+    keys: gpool_wire::schema::fields::<Notification>,
+};
+
+const COLUMNS: &[Column<Notification>] = &[
+    Column { name: "id", head: "ID", cell: |message, _| Cell::new(&message.id) },
+    Column { name: "job", head: "JOB", cell: |message, _| Cell::new(&message.job) },
+    Column { name: "user", head: "USER", cell: |message, _| Cell::new(&message.user) },
+    Column {
+        name: "event",
+        head: "EVENT",
+        cell: |message, _| Cell::new(message.kind.trim_start_matches("job.")),
+    },
+    Column {
+        name: "at",
+        head: "AT",
+        cell: |message, view| Cell::new(&view.clock.second(message.at, view.now)),
+    },
+    Column { name: "to", head: "TO", cell: |message, _| Cell::new(&message.to) },
+    Column {
+        name: "tries",
+        head: "TRIES",
+        cell: |message, _| Cell::new(&message.n_attempts.to_string()),
+    },
+    Column {
+        name: "next",
+        head: "NEXT TRY",
+        cell: |message, view| match message.next_at {
+            Some(at) => Cell::new(&view.clock.second(at, view.now)),
+            None => Cell::new("given up").styled(Style::Bad),
+        },
+    },
+    Column {
+        name: "why",
+        head: "WHY",
+        cell: |message, _| Cell::new(message.why.as_deref().unwrap_or("")),
+    },
+];

@@ -1,0 +1,73 @@
+//! `gpool notify`: who is told of a job, what is still to be told, and how whoever is told knows
+//! that it is this server who tells.
+
+use clap::Args;
+use gpool_wire::JobPatch;
+
+use super::edit::apply;
+use super::list::{Listing, show};
+use crate::args::jobs::Jobs;
+use crate::args::list::ListFlags;
+use crate::args::values::{self, References, references};
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::json;
+use crate::render::list::select;
+use crate::render::notifications::NOTIFICATIONS;
+use crate::session::Session;
+
+/// Say who is told of jobs, and show what is still to be told
+///
+/// With jobs and addresses these are told from now on, instead of any before; `none` for nobody.
+/// Without, it lists messages that wait to be sent again, and those that were given up.
+#[derive(Debug, Clone, Default, Args)]
+pub struct NotifyArgs {
+    /// Jobs, as for the other verbs
+    #[arg(value_name = "JOB", value_parser = references)]
+    jobs: Option<References>,
+    /// What to tell, and where: done,fail@https://host/path; or none
+    #[arg(value_name = "EVENTS@URL", value_parser = values::notify)]
+    rules: Vec<String>,
+    /// Print the key that signs your messages
+    #[arg(long, conflicts_with = "jobs")]
+    secret: bool,
+    #[command(flatten)]
+    list: ListFlags,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is no such job, or the server refuses.
+pub fn run(args: &NotifyArgs, session: &Session) -> Result {
+    if args.secret {
+        let secret = session.client()?.notify_secret()?;
+        let text = match session.global.json {
+            true => json::one(&secret),
+            false => format!("{}\n", secret.secret),
+        };
+        session.screen.data(&text)?;
+        return Ok(Exit::OK);
+    }
+    match (&args.jobs, args.rules.is_empty()) {
+        (None, _) => list(args, session),
+        (Some(_), true) => Err(Failure::new(errors::USAGE, "it does not say who is to be told")
+            .tip("gpool notify JOB done,fail@https://host/path")
+            .tip("gpool notify JOB none")),
+        (Some(jobs), false) => {
+            let patch = JobPatch { notify: Some(args.rules.clone()), ..JobPatch::default() };
+            apply(&Jobs { jobs: vec![jobs.clone()], user: None }, &patch, session)
+        }
+    }
+}
+
+fn list(args: &NotifyArgs, session: &Session) -> Result {
+    let client = session.client()?;
+    show(&NOTIFICATIONS, &args.list, session, || {
+        let all = client.notifications()?.items;
+        let n_given_up = all.iter().filter(|it| it.given_up_at.is_some()).count();
+        let footer = format!("{} waiting · {n_given_up} given up", all.len() - n_given_up);
+        Ok(Listing { rows: select(&NOTIFICATIONS, all, &args.list)?, footer })
+    })
+}

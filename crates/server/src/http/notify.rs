@@ -1,0 +1,41 @@
+//! Messages about jobs that are still to be sent or were given up, and the key that signs them.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CACHE_CONTROL;
+use axum::response::{IntoResponse, Response};
+use gpool_model::notify::Delivery;
+use gpool_wire::{Document, List, Notification, NotifySecret};
+
+use super::Api;
+use super::asker::Asks;
+use super::extract::ApiError;
+
+/// Messages about one's jobs that are still to be sent, and those that were given up not long ago,
+/// the oldest first. Admins see everybody's.
+#[utoipa::path(
+    get, path = "/notifications", operation_id = "notifications_list",
+    responses((status = 200, description = "Messages", body = List<Notification>))
+)]
+pub(crate) async fn list(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+) -> Result<Json<List<Notification>>, ApiError> {
+    let all =
+        |view: &crate::View<'_>| -> Vec<Delivery> { view.world.outbox().all().cloned().collect() };
+    let mut found = api.handle.query(all).await?;
+    found.retain(|delivery| asker.may_see(delivery.news.owner.uid));
+    found.sort_by(|one, other| (one.news.at, &one.id).cmp(&(other.news.at, &other.id)));
+    Ok(Json(List::new(found.iter().map(Notification::from).collect())))
+}
+
+/// The key by which the receiver of one's messages knows that they are this server's.
+#[utoipa::path(
+    get, path = "/notifications/secret", operation_id = "notifications_secret",
+    responses((status = 200, description = "The key", body = Document<NotifySecret>))
+)]
+pub(crate) async fn secret(State(api): State<Api>, Asks(asker): Asks) -> Response {
+    let secret = api.handle.notify_secret(asker.caller.owner.uid);
+    let body = Json(Document::new(NotifySecret { secret }));
+    ([(CACHE_CONTROL, "no-store")], body).into_response()
+}

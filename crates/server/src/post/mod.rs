@@ -1,0 +1,161 @@
+//! Sends messages of the outbox: once each time that the state machine says so, and says what
+//! became of it. When, how often and for how long is decided there. Whoever hangs keeps only the
+//! thread that asks it.
+
+mod address;
+mod sign;
+
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use gpool_model::notify::{Delivery, Sent};
+use gpool_wire::Message;
+use gpool_wire::notify::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use ureq::Agent;
+use ureq::config::Config;
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::unversioned::transport::DefaultConnector;
+
+use crate::core::{Input, now};
+
+pub use address::{Allowed, BadAllowed};
+pub(crate) use sign::Keys;
+
+/// How messages are sent.
+#[derive(Debug, Clone, Default)]
+pub struct NotifySettings {
+    /// Addresses inside the server's machine and its network that users may name.
+    pub allow: Vec<Allowed>,
+    /// Who is told of jobs that name nobody.
+    pub usual: Vec<gpool_model::NotifyRule>,
+}
+
+/// Sends messages, each on a thread of its own.
+pub(crate) struct Post {
+    keys: Arc<Keys>,
+    /// For users, and for admins, who may name any address.
+    agents: [Agent; 2],
+    n_under_way: Arc<AtomicUsize>,
+    inputs: mpsc::Sender<Input>,
+}
+
+/// Counts a message as under way for as long as it lives.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Post {
+    /// How long whoever is told may take, from looking up the name to the answer.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    /// The state machine sends far fewer at once. After a failed commit it may not know of those
+    /// that were under way before.
+    const UNDER_WAY_MAX: usize = 64;
+
+    /// One that tells the core by `inputs` what became of each message.
+    pub fn new(keys: Arc<Keys>, settings: &NotifySettings, inputs: mpsc::Sender<Input>) -> Self {
+        let agent = |allow| {
+            let resolver = address::Guarded::new(allow);
+            Agent::with_parts(config(), DefaultConnector::default(), resolver)
+        };
+        let agents = [agent(Some(settings.allow.clone())), agent(None)];
+        Self { keys, agents, n_under_way: Arc::default(), inputs }
+    }
+
+    /// Sends a message; what became of it comes as an input of the core.
+    pub fn send(&self, delivery: Delivery) {
+        let under_way = UnderWay(Arc::clone(&self.n_under_way));
+        let id = Arc::clone(&delivery.id);
+        let answer = {
+            let (inputs, id) = (self.inputs.clone(), Arc::clone(&id));
+            // A core that has stopped sends it again when it is back.
+            move |sent| drop(inputs.send(Input::Delivered(id, sent)))
+        };
+        if under_way.0.fetch_add(1, Ordering::Relaxed) >= Self::UNDER_WAY_MAX {
+            return answer(failed("too many messages are on their way"));
+        }
+        let keys = Arc::clone(&self.keys);
+        let agent = self.agents[usize::from(delivery.by_admin)].clone();
+        let work = {
+            let answer = answer.clone();
+            move || {
+                fail::fail_point!("server-post-before");
+                let sent = post(&agent, &keys, &delivery);
+                fail::fail_point!("server-post-after");
+                drop(under_way);
+                answer(sent);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("post".to_owned()).spawn(work) {
+            answer(failed(&format!("can't start a thread: {error}")));
+        }
+    }
+}
+
+fn config() -> Config {
+    let tls = TlsConfig::builder()
+        .root_certs(RootCerts::PlatformVerifier)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build();
+    Config::builder()
+        .tls_config(tls)
+        .timeout_global(Some(Post::PATIENCE))
+        // Elsewhere could be inside; whoever moves names the new address.
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .http_status_as_error(false)
+        .max_idle_connections(0)
+        .max_response_header_size(16 * 1024)
+        // A variable of whoever started the server is not where users' messages go.
+        .proxy(None)
+        .user_agent(concat!("gpool/", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
+fn post(agent: &Agent, keys: &Keys, delivery: &Delivery) -> Sent {
+    let body = serde_json::to_vec(&Message::from(delivery)).expect("messages are plain data");
+    let timestamp = (now().get() / 1000).to_string();
+    let uid = delivery.news.owner.uid;
+    let signature = keys.sign(uid, &delivery.id, &timestamp, &body);
+    let answer = agent
+        .post(&*delivery.url)
+        .header("content-type", "application/json")
+        .header(ID_HEADER, &*delivery.id)
+        .header(TIMESTAMP_HEADER, &timestamp)
+        .header(SIGNATURE_HEADER, &signature)
+        .send(&body[..]);
+    // What is answered beside the status is not read.
+    match answer.map(|answer| answer.status().as_u16()) {
+        Ok(200..=299) => Sent::Taken,
+        Ok(410) => Sent::Refused { why: Arc::from("it answers 410: gone, send no more") },
+        Ok(status @ 300..=399) => {
+            failed(&format!("it answers {status}, and redirects are not followed"))
+        }
+        Ok(status) => failed(&format!("it answers {status}")),
+        Err(error) => not_sent(&error),
+    }
+}
+
+fn not_sent(error: &ureq::Error) -> Sent {
+    match error {
+        ureq::Error::Io(io) if io.kind() == ErrorKind::PermissionDenied => {
+            Sent::Refused { why: Arc::from(io.to_string()) }
+        }
+        ureq::Error::Timeout(_) => {
+            failed(&format!("no answer within {} s", Post::PATIENCE.as_secs()))
+        }
+        ureq::Error::HostNotFound => failed("there is no host of that name"),
+        error => failed(&error.to_string()),
+    }
+}
+
+fn failed(why: &str) -> Sent {
+    /// Characters of what is kept of an error.
+    const MAX: usize = 200;
+    Sent::Failed { why: Arc::from(why.chars().take(MAX).collect::<String>()) }
+}

@@ -1,0 +1,84 @@
+//! Whoever is told of jobs: messages on their way, and what was heard. Each message that leaves
+//! must be durable, and whatever was to be told must in the end have been heard, refused, or still
+//! be in the outbox.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gpool_model::job::JobState;
+use gpool_model::notify::{Delivery, Sent};
+use gpool_model::record::RecordKind;
+use gpool_model::{Attempt, Event, JobId, NotifyOn, NotifyRule, Record, RecordKey};
+
+use crate::broken::Invariant;
+use crate::sim::{Sim, picked};
+
+/// What is told of a job, whoever hears it.
+type News = (JobId, Attempt, JobState);
+
+/// Messages, and who heard them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Post {
+    pub under_way: Vec<Delivery>,
+    /// Heard or refused: nobody needs to send it again.
+    settled: BTreeSet<News>,
+}
+
+/// What a job of a user asks to be told. Every other user does.
+pub(crate) fn rules(user: u64) -> Vec<NotifyRule> {
+    let all: BTreeSet<NotifyOn> = NotifyOn::ALL.into_iter().map(|(_, on)| on).collect();
+    let rule = |user: u64| NotifyRule {
+        on: all.clone(),
+        url: Arc::from(format!("http://host{user}/")),
+        by_admin: false,
+    };
+    Some(user % 8).filter(|user| user % 2 == 1).map(rule).into_iter().collect()
+}
+
+fn news(delivery: &Delivery) -> News {
+    (delivery.news.job, delivery.news.attempt, delivery.news.state)
+}
+
+impl Sim {
+    /// A message leaves the server.
+    pub(crate) fn post(&mut self, delivery: Delivery) {
+        let key = RecordKey { kind: RecordKind::Delivery, key: delivery.id.to_string() };
+        if !self.store.records.contains_key(&key) {
+            let what = format!("{} is sent before what it tells is durable", delivery.id);
+            self.blame(Invariant::TooEarly, what);
+        }
+        self.post.under_way.push(delivery);
+    }
+
+    /// Somebody takes a message, does not answer, or refuses it for ever.
+    pub(crate) fn receive(&mut self, pick: u64, becomes: u64) {
+        let all: Vec<usize> = (0..self.post.under_way.len()).collect();
+        let Some(at) = picked(&all, pick) else { return };
+        let delivery = self.post.under_way.remove(at);
+        let why = Arc::from("nobody answers");
+        let sent = match becomes % 4 {
+            0 | 1 => Sent::Taken,
+            2 => Sent::Failed { why },
+            _ => Sent::Refused { why },
+        };
+        if !matches!(sent, Sent::Failed { .. }) {
+            self.post.settled.insert(news(&delivery));
+        }
+        self.tell_server(Event::Delivered { id: delivery.id, sent });
+    }
+
+    /// What was to be told of jobs that have ended was heard, or will be.
+    pub(crate) fn check_post(&mut self) {
+        let waits = |record: &Record| match record {
+            Record::Delivery(delivery) => Some(news(delivery)),
+            _ => None,
+        };
+        let waiting: BTreeSet<News> = self.store.records.values().filter_map(waits).collect();
+        let ended = self.store.archive.values().filter(|ended| !ended.job.notify.is_empty());
+        let told = ended.map(|it| (it.job.id, it.job.attempt, it.job.phase.state()));
+        let mut untold = told.filter(|it| !waiting.contains(it) && !self.post.settled.contains(it));
+        if let Some((job, _, state)) = untold.next() {
+            self.blame(Invariant::Untold, format!("nobody was told that job {job} is {state}"));
+        }
+    }
+}

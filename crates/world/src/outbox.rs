@@ -1,0 +1,77 @@
+//! The messages that are still to be sent, and the last of those that were given up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::Timestamp;
+use gpool_model::notify::{Delivery, DeliveryId};
+
+/// All messages, with what is counted of them.
+#[derive(Debug, Clone, Default)]
+pub struct Outbox {
+    deliveries: BTreeMap<DeliveryId, Delivery>,
+    /// Those that are still sent, by user.
+    n_by_uid: BTreeMap<u32, usize>,
+    /// Those that were given up, by when.
+    given_up: BTreeSet<(Timestamp, DeliveryId)>,
+}
+
+impl Outbox {
+    /// Every message, by id.
+    pub fn all(&self) -> impl Iterator<Item = &Delivery> {
+        self.deliveries.values()
+    }
+
+    /// One message.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&Delivery> {
+        self.deliveries.get(id)
+    }
+
+    /// How many are still sent.
+    #[must_use]
+    pub fn n_waiting(&self) -> usize {
+        self.deliveries.len() - self.given_up.len()
+    }
+
+    /// How many of a user are still sent.
+    #[must_use]
+    pub fn n_waiting_of(&self, uid: u32) -> usize {
+        self.n_by_uid.get(&uid).copied().unwrap_or(0)
+    }
+
+    /// How many that were given up are kept.
+    #[must_use]
+    pub fn n_given_up(&self) -> usize {
+        self.given_up.len()
+    }
+
+    /// The one that was given up first.
+    #[must_use]
+    pub fn first_given_up(&self) -> Option<&DeliveryId> {
+        self.given_up.first().map(|(_, id)| id)
+    }
+
+    pub(crate) fn put(&mut self, delivery: Delivery) {
+        self.remove(&delivery.id);
+        if delivery.given_up {
+            self.given_up.insert((delivery.due, delivery.id.clone()));
+        } else {
+            *self.n_by_uid.entry(delivery.news.owner.uid).or_default() += 1;
+        }
+        self.deliveries.insert(delivery.id.clone(), delivery);
+    }
+
+    pub(crate) fn remove(&mut self, id: &str) -> Option<Delivery> {
+        let delivery = self.deliveries.remove(id)?;
+        let uid = delivery.news.owner.uid;
+        if delivery.given_up {
+            self.given_up.remove(&(delivery.due, delivery.id.clone()));
+        } else if let Some(n) = self.n_by_uid.get_mut(&uid) {
+            *n -= 1;
+            if *n == 0 {
+                self.n_by_uid.remove(&uid);
+            }
+        }
+        Some(delivery)
+    }
+}
