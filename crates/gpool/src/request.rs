@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use gpool_client::{Client, JobsQuery};
+use gpool_model::GpuRequest;
 use gpool_wire::{JobCreate, Written, catalogue};
 use rustix::fs::{Access, FileType, access, fstat, tell};
 
@@ -92,11 +93,14 @@ fn text_variables() -> impl Iterator<Item = (String, String)> {
 }
 
 fn request(flags: JobFlags) -> Result<Request> {
+    check_shared(&flags)?;
     let environment = caller::environment(flags.clean_env, &flags.env)?;
     let written = |text: Option<String>| text.map(Written::Text);
     let job = JobCreate {
         name: flags.name,
         gpus: flags.gpus,
+        gpu_share: flags.gpu_share,
+        gpu_memory: written(flags.gpu_memory),
         cpus: written(flags.cpus),
         mem: written(flags.mem),
         time: written(flags.time),
@@ -134,6 +138,21 @@ fn request(flags: JobFlags) -> Result<Request> {
         lowers_priority: false,
         singleton: false,
     })
+}
+
+/// What is shared says how much it takes; nothing else could be booked.
+fn check_shared(flags: &JobFlags) -> Result<()> {
+    let request = flags.gpus.as_deref().and_then(|gpus| GpuRequest::parse(gpus).ok());
+    let says_how_much = flags.gpu_share.is_some()
+        || flags.gpu_memory.is_some()
+        || request.is_some_and(|request| request.share().is_some());
+    if !flags.shared || says_how_much {
+        return Ok(());
+    }
+    Err(Failure::new(catalogue::INVALID, "--shared does not say how much of each GPU")
+        .why("jobs that share a GPU are booked by memory or by part, so that all fit")
+        .tip("--shared --gpu-memory 20G")
+        .tip("--gpus 0.5"))
 }
 
 /// A warning about a name by which its job can't be named, as it means something else.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gpool_model::command::NewJob;
-use gpool_model::gpu::GpuRequest;
 use gpool_model::id::ProjectName;
 use gpool_model::job::{BlobId, Dependency, DependencyKind};
 use gpool_model::notify::NotifyRule;
@@ -125,9 +124,7 @@ impl JobCreate {
             Some(name) => checked_name(name)?,
             None => derived_name(script.as_ref(), &self.command),
         };
-        let written = self.gpus.as_deref().unwrap_or("0");
-        let gpus =
-            GpuRequest::parse(written).map_err(|error| invalid("gpus", &error.to_string()))?;
+        let (gpus, gpus_written) = self.gpu_request()?;
         let directory = self.directory.as_deref().unwrap_or(home);
         check_path("directory", directory)?;
         if !directory.starts_with('/') {
@@ -152,7 +149,7 @@ impl JobCreate {
             activate: launch::checked(&self.activate)?,
             after_setup: self.setup.is_some(),
             gpus,
-            gpus_written: Arc::from(written),
+            gpus_written,
             cpus: self.cpus.as_ref().map(cpus).transpose()?.filter(|cpus| !cpus.is_zero()),
             memory: self.mem.as_ref().map(memory).transpose()?.filter(|bytes| !bytes.is_zero()),
             time_limit: self.time.as_ref().map(time_limit).transpose()?,
@@ -221,7 +218,7 @@ pub fn checked_note(note: &str) -> Result<Option<String>, Refusal> {
     Ok((!note.is_empty()).then(|| note.to_owned()))
 }
 
-fn invalid(field: &str, why: &str) -> Refusal {
+pub(crate) fn invalid(field: &str, why: &str) -> Refusal {
     Refusal::Invalid { field: field.to_owned(), why: why.to_owned() }
 }
 

@@ -26,6 +26,12 @@ pub struct JobCreate {
     /// GPUs in the grammar of `--gpus`. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<String>,
+    /// Of each GPU only that part, beside others: `"0.5"`. Absent: the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_share: Option<String>,
+    /// Of each GPU only so much memory, beside others: `"20G"`, or a number of bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory: Option<Written>,
     /// CPU cores: `4`, `"0.5"`. Absent: none are booked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Written>,
@@ -141,6 +147,8 @@ impl JobCreate {
         }
         fill(&mut self.name, &defaults.name);
         fill(&mut self.gpus, &defaults.gpus);
+        fill(&mut self.gpu_share, &defaults.gpu_share);
+        fill(&mut self.gpu_memory, &defaults.gpu_memory);
         fill(&mut self.cpus, &defaults.cpus);
         fill(&mut self.mem, &defaults.mem);
         fill(&mut self.time, &defaults.time);

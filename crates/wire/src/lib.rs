@@ -12,6 +12,7 @@ pub mod action;
 pub mod amount;
 pub mod catalogue;
 pub mod check;
+mod check_gpus;
 mod compat;
 pub mod create;
 pub mod envelope;

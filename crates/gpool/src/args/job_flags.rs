@@ -10,10 +10,21 @@ use crate::caller::Variable;
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "Job")]
 pub struct JobFlags {
-    /// GPUs: 2, a100:2, 'a100|h100:2', 40G..:2
+    /// GPUs: 2, a100:2, 'a100|h100:2', 40G..:2, 0.5
     #[arg(short, long, value_name = "GPUS", value_parser = values::gpus)]
     #[arg(allow_hyphen_values = true)]
     pub gpus: Option<String>,
+    /// Of each GPU only that part, beside others: 0.5
+    #[arg(long, value_name = "PART", value_parser = values::gpu_share)]
+    #[arg(allow_hyphen_values = true)]
+    pub gpu_share: Option<String>,
+    /// Of each GPU only so much memory, beside others: 20G
+    #[arg(long, visible_alias = "gpu-mem", alias = "max-gpu-mem", value_name = "SIZE")]
+    #[arg(value_parser = values::gpu_memory, allow_hyphen_values = true)]
+    pub gpu_memory: Option<String>,
+    /// Beside others on its GPUs: what --gpu-memory and --gpu-share mean anyway
+    #[arg(long)]
+    pub shared: bool,
     /// CPU cores: 4, 0.5
     #[arg(short, long, value_name = "CORES", value_parser = values::cpus)]
     #[arg(allow_hyphen_values = true)]
@@ -90,6 +101,9 @@ impl JobFlags {
     pub fn or(self, other: Self) -> Self {
         Self {
             gpus: self.gpus.or(other.gpus),
+            gpu_share: self.gpu_share.or(other.gpu_share),
+            gpu_memory: self.gpu_memory.or(other.gpu_memory),
+            shared: self.shared || other.shared,
             cpus: self.cpus.or(other.cpus),
             mem: self.mem.or(other.mem),
             time: self.time.or(other.time),

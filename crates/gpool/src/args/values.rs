@@ -1,6 +1,6 @@
 //! Readers of single values, with messages of their own.
 
-use gpool_model::{Compat, GpuRequest, Millis, Refusal, gpu::GpuRequestError, parse};
+use gpool_model::{Compat, GpuRequest, Millis, Refusal, Share, gpu::GpuRequestError, parse};
 
 use gpool_wire::check::{checked_name, checked_note};
 use gpool_wire::{Problem, catalogue};
@@ -20,6 +20,32 @@ const DEVICES_MAX: usize = 4096;
 /// It follows no form of the grammar.
 pub fn gpus(text: &str) -> Result<String, GpuRequestError> {
     GpuRequest::parse(text).map(|_| text.to_owned())
+}
+
+/// A part of each GPU, kept as written.
+///
+/// # Errors
+/// It is no part of one.
+pub fn gpu_share(text: &str) -> Result<String, String> {
+    match Share::parse(text).map_err(|error| error.to_string())? {
+        Share::Part(_) => Ok(text.to_owned()),
+        Share::Memory(_) => Err(format!("{text:?} is memory; write --gpu-memory {text}")),
+    }
+}
+
+/// Memory of each GPU, kept as written.
+///
+/// # Errors
+/// It is no amount of memory, or 0.
+pub fn gpu_memory(text: &str) -> Result<String, String> {
+    match Share::parse(text) {
+        Ok(Share::Memory(_)) => Ok(text.to_owned()),
+        Err(error) if text.contains(':') => Err(error.to_string()),
+        Ok(Share::Part(_)) | Err(_) => {
+            let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
+            not_zero(text, bytes.is_zero(), "leave --gpu-memory out for whole GPUs")
+        }
+    }
 }
 
 /// A number of CPU cores, kept as written.
