@@ -9,7 +9,8 @@ use std::path::Path;
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
-use gpool_model::unit::Timestamp;
+use gpool_model::unit::{Bytes, Timestamp};
+use gpool_model::{Slot, SlotPart};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, lock};
 use rustix::fs::{CWD, RenameFlags};
@@ -36,6 +37,9 @@ pub(crate) struct Claimant {
     pub site: Site,
     /// Devices that it was given.
     pub devices: Vec<DeviceUuid>,
+    /// How much memory of each it shares, in the same order; empty if it has them alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Bytes>,
 }
 
 /// One line of a claim.
@@ -92,8 +96,25 @@ impl Claimant {
     pub fn this_process(task: TaskId, generation: Generation, uid: u32, boot_id: &str) -> Self {
         let shepherd = std::process::id();
         let shepherd_started = clock::boot_ticks();
-        let (boot_id, site, devices) = (boot_id.to_owned(), Site::default(), Vec::new());
-        Self { task, generation, shepherd, shepherd_started, boot_id, uid, site, devices }
+        let (boot_id, site) = (boot_id.to_owned(), Site::default());
+        let (devices, shares) = (Vec::new(), Vec::new());
+        Self { task, generation, shepherd, shepherd_started, boot_id, uid, site, devices, shares }
+    }
+
+    /// Takes note of the devices that it was given.
+    pub fn has(&mut self, slots: &[Slot]) {
+        let share = |slot: &Slot| match slot.part {
+            SlotPart::Whole => None,
+            SlotPart::Share { memory, .. } => Some(memory),
+        };
+        self.devices = slots.iter().map(|slot| slot.device.clone()).collect();
+        self.shares = slots.iter().filter_map(share).collect();
+    }
+
+    /// Each device that it was given, and how much memory of it it shares.
+    pub fn given(&self) -> impl Iterator<Item = (DeviceUuid, Option<Bytes>)> {
+        let share = |ix: usize| self.shares.get(ix).copied();
+        self.devices.iter().enumerate().map(move |(ix, device)| (device.clone(), share(ix)))
     }
 }
 

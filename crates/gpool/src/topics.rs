@@ -20,10 +20,19 @@ pub const TOPICS: &[Topic] = &[
 --gpus a100:2          two of that model; a100 alone is one
 --gpus 'a100|h100:2'   two of one of these models, the first rather than the second
 --gpus 40G..:2         two with at least 40 GiB of memory each
+--gpus 0.5             half of one, beside other jobs
+--gpus 2 --gpu-share 0.5
+                       half of each of two; --gpus 2@0.5 is the same
+--gpu-memory 20G       20 GiB of one, beside other jobs; with --gpus 2, of each of two;
+                       --gpus 1@20G is the same, and --shared may be said as well
 nothing, or --gpus 0   no GPU; a job without one is welcome
 
 A model matches whole words of the driver's name in any case: \"NVIDIA A100-SXM4-80GB\" answers to
-a100 and to a100-80g. gpool gpus shows the models there are.",
+a100 and to a100-80g. gpool gpus shows the models there are.
+
+Shares are booked: those of a GPU never add up to more than it has, by its memory. They sit on as
+few GPUs as may be, and only beside other shares. CUDA's own memory counts. Who uses more than its
+share is shown by gpool gpus where the driver tells, and is not stopped.",
     },
     Topic {
         name: "units",

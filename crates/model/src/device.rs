@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::DeviceUuid;
+use crate::id::{DeviceUuid, TaskId};
 use crate::unit::{Bytes, Timestamp};
 
 /// One physical GPU as its node's agent sees it: what it is (which a driver restart at most
@@ -37,6 +37,24 @@ pub struct Device {
     /// pid: a job that uses more than it was given.
     #[serde(default)]
     pub strays: Vec<DeviceProcess>,
+    /// Tasks of ours that use more memory of it than their share, by task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overshoots: Vec<Overshoot>,
+    /// Whether the driver says how much memory each process uses, so that an overshoot would be
+    /// seen; not known before a process of ours was seen there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tells_memory: Option<bool>,
+}
+
+/// A task that uses more of a device than it was given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overshoot {
+    /// Which task.
+    pub task: TaskId,
+    /// What it was given.
+    pub booked: Bytes,
+    /// What its processes use together, when it was last said.
+    pub used: Bytes,
 }
 
 /// MIG mode of a device that has it.

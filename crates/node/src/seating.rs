@@ -273,6 +273,8 @@ mod tests {
             health: DeviceHealth::Healthy,
             unmanaged: Vec::new(),
             strays: Vec::new(),
+            overshoots: Vec::new(),
+            tells_memory: None,
         };
         models.iter().enumerate().map(device).collect()
     }

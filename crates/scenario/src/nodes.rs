@@ -161,6 +161,8 @@ fn devices(node: &mut Node, count: u32, words: &mut Words<'_>) -> Result<(), Sce
             health: DeviceHealth::Healthy,
             unmanaged: Vec::new(),
             strays: Vec::new(),
+            overshoots: Vec::new(),
+            tells_memory: None,
         });
     }
     Ok(())

@@ -157,6 +157,8 @@ impl NodeShape {
                 health: DeviceHealth::Healthy,
                 unmanaged: Vec::new(),
                 strays: Vec::new(),
+                overshoots: Vec::new(),
+                tells_memory: None,
             }
         });
         let small = |n: u64| u32::try_from(n).expect("few");

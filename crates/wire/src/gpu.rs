@@ -6,10 +6,12 @@ use gpool_model::device::{
     Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Link, Mig,
 };
 use gpool_model::gpu::short_model;
-use gpool_model::id::NodeName;
+use gpool_model::id::{NodeName, TaskId};
+use gpool_model::{Bytes, SlotPart};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::node::cores;
 use crate::schema;
 use crate::time::Time;
 
@@ -57,7 +59,7 @@ pub struct Gpu {
     pub health_why: Option<String>,
     /// Whether new allocations may use it.
     pub allowed: bool,
-    /// The job that has it.
+    /// The job that has it, or the first of those that share it.
     pub job: Option<String>,
     /// The user of that job.
     pub user: Option<String>,
@@ -68,6 +70,33 @@ pub struct Gpu {
     /// Compute processes on it that belong to jobs which were not given it.
     #[serde(default)]
     pub strays: Vec<GpuProcess>,
+    /// Who shares it; empty for a device that is free, or that a job has alone.
+    #[serde(default)]
+    pub shares: Vec<GpuShare>,
+    /// Bytes of its memory that another share could have.
+    #[serde(default)]
+    pub memory_for_shares: u64,
+}
+
+/// A part of a device that a job has beside others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GpuShare {
+    /// Which job.
+    pub job: String,
+    /// Its user.
+    pub user: String,
+    /// Its project.
+    pub project: String,
+    /// What part of the device it is charged: 0.25.
+    pub part: f64,
+    /// Bytes of memory that it was given.
+    pub memory: u64,
+    /// Bytes that it uses, if that is more than it was given; `null` if it keeps to its share, or
+    /// if the driver does not tell.
+    pub memory_over: Option<u64>,
+    /// How firmly the share is held: `booked` (nobody else gets it), `monitored` (and whoever uses
+    /// more is seen).
+    pub enforcement: String,
 }
 
 /// MIG mode of a device that has it.
@@ -106,14 +135,25 @@ pub struct GpuProcess {
 }
 
 /// Who has a device.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldBy {
-    /// Which job.
-    pub job: String,
+    /// Which task.
+    pub task: TaskId,
     /// Its user.
     pub user: String,
     /// Its project.
     pub project: String,
+    /// What part of it.
+    pub part: SlotPart,
+}
+
+/// What is known of who has a device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Held {
+    /// All of them, by task.
+    pub by: Vec<HeldBy>,
+    /// How much of its memory another share could have.
+    pub free_memory: Bytes,
 }
 
 impl Gpu {
@@ -124,13 +164,11 @@ impl Gpu {
         device: &Device,
         allowed: bool,
         sample: DeviceSample,
-        held_by: Option<HeldBy>,
+        held: &Held,
     ) -> Self {
-        let state = state_of(device, allowed, held_by.is_some());
-        let (job, user, project) = match held_by {
-            Some(held) => (Some(held.job), Some(held.user), Some(held.project)),
-            None => (None, None, None),
-        };
+        let first = held.by.first();
+        let state = state_of(device, allowed, first.is_some());
+        let is_usable = allowed && matches!(state, DeviceState::Free | DeviceState::Busy);
         Self {
             node: node.to_string(),
             index: device.index,
@@ -161,12 +199,32 @@ impl Gpu {
                 DeviceHealth::Lost => Some("it is gone from the bus".to_owned()),
             },
             allowed,
-            job,
-            user,
-            project,
+            job: first.map(|held| held.task.job.to_string()),
+            user: first.map(|held| held.user.clone()),
+            project: first.map(|held| held.project.clone()),
             unmanaged: device.unmanaged.iter().map(GpuProcess::from).collect(),
             strays: device.strays.iter().map(GpuProcess::from).collect(),
+            shares: held.by.iter().filter_map(|held| GpuShare::of(held, device)).collect(),
+            memory_for_shares: if is_usable { held.free_memory.get() } else { 0 },
         }
+    }
+}
+
+impl GpuShare {
+    /// What is shown of a task's part of a device; `None` if it has all of it.
+    fn of(held: &HeldBy, device: &Device) -> Option<Self> {
+        let SlotPart::Share { charge, memory } = held.part else { return None };
+        let over = device.overshoots.iter().find(|overshoot| overshoot.task == held.task);
+        let is_seen = device.tells_memory == Some(true);
+        Some(Self {
+            job: held.task.job.to_string(),
+            user: held.user.clone(),
+            project: held.project.clone(),
+            part: cores(charge.get()),
+            memory: memory.get(),
+            memory_over: over.map(|overshoot| overshoot.used.get()),
+            enforcement: if is_seen { "monitored" } else { "booked" }.to_owned(),
+        })
     }
 }
 

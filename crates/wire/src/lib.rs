@@ -46,7 +46,7 @@ pub use create::{JobCreate, ScriptText};
 pub use envelope::{Document, List};
 pub use eta::{Calibration, Eta, ForecastState};
 pub use event::{Event, EventKind};
-pub use gpu::{Gpu, GpuProcess};
+pub use gpu::{Gpu, GpuProcess, GpuShare};
 pub use job::{Job, PlacedOn, Usage};
 pub use launch::{Activate, Modules, Setup, Window};
 pub use life::JobEvent;

@@ -222,6 +222,9 @@ pub(crate) fn gpus(count: u32) -> &'static str {
 pub fn request_words(asked: &GpuRequest) -> String {
     let count = asked.n_devices();
     if let Some(share) = asked.share() {
+        if count == 1 && asked.models.is_empty() {
+            return share_words(share);
+        }
         let whole = GpuRequest { amount: GpuAmount::Whole(count), ..asked.clone() };
         return format!("{} of each of {}", share_part(share), request_words(&whole));
     }

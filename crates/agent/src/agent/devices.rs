@@ -1,7 +1,7 @@
 //! The thread that asks the devices: what there is, whether it can be trusted, and whether
 //! somebody uses it who was not given it. It answers the agent's questions before launches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use gpool_device::{
     Belongs, Cadence, Ignore, Monitor, Observation, Opened, Schedule, UnmanagedGrace, Wanted,
-    sort_processes,
+    overshoots, sort_processes,
 };
 use gpool_model::agent::{Report, Stamp};
 use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, TaskId};
-use gpool_model::unit::{Millis, Timestamp};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::{clock, proc};
 
 use super::runner::{Input, InputSender};
@@ -32,8 +32,16 @@ const ANNOUNCE: Duration = Duration::from_secs(5);
 /// How often what never answered is asked for again.
 const RETRY: Millis = Millis::from_secs(10);
 
-/// The devices of the tasks that run, by the process ids of their shepherds.
-type Owners = Arc<Mutex<BTreeMap<u32, BTreeSet<DeviceUuid>>>>;
+/// What the tasks that run were given, by the process ids of their shepherds.
+type Owners = Arc<Mutex<BTreeMap<u32, Given>>>;
+
+/// What a task was given of devices.
+#[derive(Clone)]
+struct Given {
+    task: TaskId,
+    /// How much memory of each that it shares; `None` of one that it has alone.
+    devices: BTreeMap<DeviceUuid, Option<Bytes>>,
+}
 
 /// The agent's side of the thread.
 pub(super) struct Devices {
@@ -113,10 +121,15 @@ impl Devices {
         let _ = self.questions.send(Question { task, devices });
     }
 
-    /// What lives below that process may use these devices.
-    pub(super) fn owned(&self, shepherd: u32, devices: impl IntoIterator<Item = DeviceUuid>) {
-        let devices = devices.into_iter().collect();
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, devices);
+    /// What lives below that process may use these devices, or so much of their memory.
+    pub(super) fn owned(
+        &self,
+        shepherd: u32,
+        task: TaskId,
+        devices: impl IntoIterator<Item = (DeviceUuid, Option<Bytes>)>,
+    ) {
+        let given = Given { task, devices: devices.into_iter().collect() };
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, given);
     }
 
     /// That process has ended.
@@ -212,11 +225,18 @@ impl Asker {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         for (uuid, observation) in seen {
-            let belongs = |pid| match proc::nearest_ancestor(pid, &|pid| owners.contains_key(&pid))
-            {
-                Some(shepherd) if owners[&shepherd].contains(&uuid) => Belongs::Here,
+            let owner = |pid| {
+                let shepherd = proc::nearest_ancestor(pid, &|pid| owners.contains_key(&pid))?;
+                owners.get(&shepherd)
+            };
+            let belongs = |pid| match owner(pid) {
+                Some(given) if given.devices.contains_key(&uuid) => Belongs::Here,
                 Some(_) => Belongs::Elsewhere,
                 None => Belongs::Nobody,
+            };
+            let share = |pid| {
+                let given = owner(pid)?;
+                Some((given.task, given.devices.get(&uuid).copied()??))
             };
             samples.insert(uuid.clone(), observation.sample);
             let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
@@ -227,6 +247,11 @@ impl Asker {
                 let sorted = sort_processes(&processes, &belongs, &self.ignore);
                 device.unmanaged = self.grace.observe(&uuid, sorted.unmanaged, time).to_vec();
                 device.strays = sorted.strays;
+                device.overshoots = overshoots(&processes, &share);
+                let mut sharing = processes.iter().filter(|it| share(it.pid).is_some()).peekable();
+                if sharing.peek().is_some() {
+                    device.tells_memory = Some(sharing.all(|process| process.memory.is_some()));
+                }
             }
         }
     }
@@ -257,6 +282,7 @@ fn same(last: &[Device], devices: &[Device]) -> bool {
         let mut device = device.clone();
         let processes = device.unmanaged.iter_mut().chain(&mut device.strays);
         processes.for_each(|process| process.memory = None);
+        device.overshoots.iter_mut().for_each(|overshoot| overshoot.used = Bytes::ZERO);
         device
     };
     last.len() == devices.len()

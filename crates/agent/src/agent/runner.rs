@@ -10,6 +10,7 @@ use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskR
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::{Bytes, Timestamp};
+use gpool_model::{Slot, SlotPart};
 use gpool_node::converge::{self, Action, Converge};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, proc};
@@ -168,7 +169,7 @@ impl Runner {
             Ok(Adopted::Alive { record, shepherd }) => {
                 let claimant = record.claimant;
                 let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
-                self.parts.devices.owned(claimant.shepherd, claimant.devices);
+                self.parts.devices.owned(claimant.shepherd, task, claimant.given());
                 let is = match record.started {
                     Some((pid, started_at)) => TaskIs::Running { pid, started_at },
                     None => TaskIs::Launching,
@@ -387,8 +388,11 @@ impl Runner {
         match started {
             Ok(pid) => {
                 fail::fail_point!("agent-launch-after");
-                let slots = order.allocation.slots.iter();
-                self.parts.devices.owned(pid, slots.map(|slot| slot.device.clone()));
+                let slots = order.allocation.slots.iter().map(|slot| match slot.part {
+                    SlotPart::Whole => (slot.device.clone(), None),
+                    SlotPart::Share { memory, .. } => (slot.device.clone(), Some(memory)),
+                });
+                self.parts.devices.owned(pid, task, slots);
             }
             Err(why) => {
                 let end = not_started(why);
@@ -415,7 +419,8 @@ impl Runner {
         let context = blob("environment", &spec.context)?;
         let script = spec.script.as_ref().map(|id| blob("script", id)).transpose()?;
         let config = &self.parts.config;
-        let memory = order.allocation.slots.iter().filter_map(|slot| self.memory.get(&slot.device));
+        let of_device = |slot: &Slot| Some(slot.part.memory_of(*self.memory.get(&slot.device)?));
+        let memory = order.allocation.slots.iter().filter_map(of_device);
         let launch = Launch {
             order: order.clone(),
             state_dir: config.state_dir.clone(),
@@ -424,7 +429,7 @@ impl Runner {
             output_limit: config.output_limit,
             api: config.api_socket.clone(),
             pool: config.pool.to_string(),
-            gpu_memory: memory.min().copied(),
+            gpu_memory: memory.min(),
             context_bytes: context.len(),
             script_bytes: script.as_ref().map(Vec::len),
         };

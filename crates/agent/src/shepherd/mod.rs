@@ -122,7 +122,7 @@ fn claim(layout: &Layout, launch: &Launch, boot_id: &str) -> io::Result<Option<C
     let mut claimant =
         Claimant::this_process(order.task(), order.generation, order.spec.owner.uid, boot_id);
     claimant.site = launch.site.clone();
-    claimant.devices = order.allocation.slots.iter().map(|slot| slot.device.clone()).collect();
+    claimant.has(&order.allocation.slots);
     Claim::take(layout, claimant)
 }
 

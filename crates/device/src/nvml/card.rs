@@ -58,6 +58,8 @@ impl Card {
             health,
             unmanaged: Vec::new(),
             strays: Vec::new(),
+            overshoots: Vec::new(),
+            tells_memory: None,
         })
     }
 

@@ -129,6 +129,8 @@ impl DeviceSource for SimSource {
             health,
             unmanaged: Vec::new(),
             strays: Vec::new(),
+            overshoots: Vec::new(),
+            tells_memory: None,
         })
     }
 

@@ -180,6 +180,8 @@ fn inventory(n: u32) -> Report {
         health: DeviceHealth::Healthy,
         unmanaged: Vec::new(),
         strays: Vec::new(),
+        overshoots: Vec::new(),
+        tells_memory: None,
     };
     let room = Resources::none().with_cpus(MilliCpu::new(192_000));
     Report::Inventory {

@@ -66,6 +66,10 @@ fn trouble(gpu: &Gpu) -> String {
         let whose = process.user.as_ref().map(|user| format!(" of {user}")).unwrap_or_default();
         return format!("used by {name}{whose} (pid {}), which was not given it", process.pid);
     }
+    if let Some(share) = gpu.shares.iter().find(|share| share.memory_over.is_some()) {
+        let booked = gpool_model::Bytes::new(share.memory);
+        return format!("job {} uses more of its memory than {booked}, its share", share.job);
+    }
     match gpu.state {
         DeviceState::Drained => device_state(gpu.state).to_owned(),
         _ => String::new(),

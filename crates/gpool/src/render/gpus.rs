@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpool_model::device::DeviceState;
 use gpool_model::{Bytes, Millis};
-use gpool_wire::Gpu;
+use gpool_wire::{Gpu, GpuShare};
 use serde::Serialize;
 
 use super::bar::bar;
@@ -59,12 +59,17 @@ const COLUMNS: &[Column<GpuRow>] = &[
         head: "POWER",
         cell: |row, _| optional(row.gpu.power_w.map(|w| format!("{w:.0} W"))),
     },
-    Column { name: "job", head: "JOB", cell: |row, _| held(&row.gpu, row.gpu.job.as_deref()) },
+    Column { name: "job", head: "JOB", cell: |row, _| held(&row.gpu, jobs(&row.gpu).as_deref()) },
     Column { name: "user", head: "USER", cell: |row, view| user(&row.gpu, view) },
     Column {
         name: "project",
         head: "PROJECT",
-        cell: |row, _| held(&row.gpu, row.gpu.project.as_deref()),
+        cell: |row, _| {
+            held(
+                &row.gpu,
+                each(&row.gpu, |share| &share.project, row.gpu.project.as_ref()).as_deref(),
+            )
+        },
     },
     Column { name: "free_in", head: "FREE IN", cell: |row, _| Cell::new(&free_in(row)) },
     Column {
@@ -133,7 +138,27 @@ fn held(gpu: &Gpu, text: Option<&str>) -> Cell {
 
 fn user(gpu: &Gpu, view: &View<'_>) -> Cell {
     let stranger = gpu.unmanaged.iter().find_map(|process| process.user.as_deref());
-    held(gpu, gpu.user.as_deref().map(|user| view.user(user)).or(stranger))
+    let users = gpu.user.as_deref().map(|user| view.user(user).to_owned());
+    let users = each(gpu, |share| &share.user, users.as_ref());
+    held(gpu, users.as_deref().or(stranger))
+}
+
+/// The job of a device, or those that share it, each with its part.
+fn jobs(gpu: &Gpu) -> Option<String> {
+    if gpu.shares.is_empty() {
+        return gpu.job.clone();
+    }
+    let of = |share: &GpuShare| format!("{} ({})", share.job, share.part);
+    Some(gpu.shares.iter().map(of).collect::<Vec<_>>().join(", "))
+}
+
+/// Something of each of those that share a device, each once; of a device that nobody shares, that
+/// of its job.
+fn each(gpu: &Gpu, of: impl Fn(&GpuShare) -> &String, alone: Option<&String>) -> Option<String> {
+    let mut all: Vec<&str> = gpu.shares.iter().map(|share| of(share).as_str()).collect();
+    all.sort_unstable();
+    all.dedup();
+    if all.is_empty() { alone.cloned() } else { Some(all.join(", ")) }
 }
 
 fn free_in(row: &GpuRow) -> String {
@@ -209,7 +234,17 @@ pub fn footer(gpus: &[GpuRow]) -> String {
         n => Some(format!("{n} {}", device_state(state))),
     };
     let parts = states.into_iter().filter_map(part);
-    parts.chain(gpus.iter().filter_map(|row| beside(&row.gpu))).collect::<Vec<_>>().join(" · ")
+    let beside = gpus.iter().filter_map(|row| beside(&row.gpu));
+    let over = gpus.iter().flat_map(|row| over(&row.gpu));
+    parts.chain(beside).chain(over).collect::<Vec<_>>().join(" · ")
+}
+
+/// Who uses more of a device than its share.
+fn over(gpu: &Gpu) -> impl Iterator<Item = String> {
+    gpu.shares.iter().filter_map(|share| {
+        let (used, booked) = (Bytes::new(share.memory_over?), Bytes::new(share.memory));
+        Some(format!("job {} uses {used} of GPU {}, booked {booked}", share.job, gpu.index))
+    })
 }
 
 /// Who uses a device beside the job that has it.
@@ -253,8 +288,12 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     if !gpu.allowed {
         page.label("allowed", "no: new jobs don't get it (gpool gpus allow all)");
     }
-    if let (Some(job), Some(user)) = (&gpu.job, &gpu.user) {
+    if let (Some(job), Some(user), true) = (&gpu.job, &gpu.user, gpu.shares.is_empty()) {
         page.label("job", &format!("{job} ({})", view.user(user)));
+    }
+    page.labels("shares", &gpu.shares.iter().map(|it| share(it, view)).collect::<Vec<_>>());
+    if !gpu.shares.is_empty() {
+        page.label("room", &format!("{} for more shares", Bytes::new(gpu.memory_for_shares)));
     }
     let strangers: Vec<String> =
         gpu.unmanaged.iter().map(|process| stranger(process, view)).collect();
@@ -262,6 +301,16 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     let strays: Vec<String> = gpu.strays.iter().map(|process| stranger(process, view)).collect();
     page.labels("strays", &strays);
     page.text()
+}
+
+fn share(share: &GpuShare, view: &View<'_>) -> String {
+    let booked = Bytes::new(share.memory);
+    let (job, user, part) = (&share.job, view.user(&share.user), share.part);
+    let mut text = format!("job {job} ({user}): {part}, {booked}, {}", share.enforcement);
+    if let Some(over) = share.memory_over {
+        text.push_str(&format!("; uses {}, more than it was given", Bytes::new(over)));
+    }
+    text
 }
 
 fn stranger(process: &gpool_wire::GpuProcess, view: &View<'_>) -> String {

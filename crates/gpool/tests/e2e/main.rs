@@ -35,6 +35,7 @@ mod script;
 mod security;
 mod security_http;
 mod security_roles;
+mod shares;
 mod store;
 mod strangers;
 mod submit;

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use gpool_model::{Command, NodeName, Refusal};
-use gpool_wire::gpu::HeldBy;
+use gpool_wire::gpu::{Held, HeldBy};
 use gpool_wire::node::InUse;
 use gpool_wire::{
     AllowDevices, Document, Gpu, List, Node, NotifyCounts, PolicyInfo, PolicyPatch, Problem,
@@ -35,8 +35,8 @@ pub(crate) async fn gpus(State(api): State<Api>) -> Result<Json<List<Gpu>>, ApiE
 pub(crate) async fn all_gpus(api: &Api) -> Result<Vec<Gpu>, Refusal> {
     let devices = api.handle.query(|view| {
         let of_node = |row: &NodeRow| {
-            let held: Vec<Option<HeldBy>> =
-                row.devices.iter().map(|ledger| held_by(view.world, &ledger.holders)).collect();
+            let devices = 0..row.node.devices.len();
+            let held: Vec<Held> = devices.map(|ix| held(view.world, row, ix)).collect();
             (row.node.clone(), held)
         };
         view.world.nodes_by_name().map(|(_, row)| of_node(row)).collect::<Vec<_>>()
@@ -47,20 +47,23 @@ pub(crate) async fn all_gpus(api: &Api) -> Result<Vec<Gpu>, Refusal> {
         for (device, held) in node.devices.iter().zip(held) {
             let sample = samples.get(&device.uuid).copied().unwrap_or_default();
             let allowed = node.allows(&device.uuid);
-            gpus.push(Gpu::new(&node.name, device, allowed, sample, held));
+            gpus.push(Gpu::new(&node.name, device, allowed, sample, &held));
         }
     }
     Ok(gpus)
 }
 
-fn held_by(world: &World, holders: &[gpool_model::TaskId]) -> Option<HeldBy> {
-    let job = holders.first()?.job;
-    let spec = world.job(job).map(|row| &row.spec);
-    Some(HeldBy {
-        job: job.to_string(),
-        user: spec.map(|spec| spec.owner.user.to_string()).unwrap_or_default(),
-        project: spec.map(|spec| spec.project.to_string()).unwrap_or_default(),
-    })
+fn held(world: &World, row: &NodeRow, device_ix: usize) -> Held {
+    let device = &row.node.devices[device_ix].uuid;
+    let by = row.devices[device_ix].holders.iter().filter_map(|task| {
+        let job = world.job(task.job)?;
+        let mut allocations = job.job.phase.allocations().iter();
+        let allocation = allocations.find(|allocation| allocation.task == *task)?;
+        let slot = allocation.slots.iter().find(|slot| slot.device == *device)?;
+        let (user, project) = (job.spec.owner.user.to_string(), job.spec.project.to_string());
+        Some(HeldBy { task: *task, user, project, part: slot.part })
+    });
+    Held { by: by.collect(), free_memory: row.free_memory(device_ix) }
 }
 
 /// Says which devices of a node new allocations may use; what runs stays.

@@ -280,6 +280,8 @@ fn device(index: u32) -> Device {
         health: DeviceHealth::Healthy,
         unmanaged: Vec::new(),
         strays: Vec::new(),
+        overshoots: Vec::new(),
+        tells_memory: None,
     }
 }
 

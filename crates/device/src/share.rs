@@ -1,0 +1,58 @@
+//! Whether tasks that share a device keep to what they were given of it. Pure.
+
+use std::collections::BTreeMap;
+
+use gpool_model::device::{DeviceProcess, Overshoot};
+use gpool_model::id::TaskId;
+use gpool_model::unit::Bytes;
+
+/// Tasks whose processes together use more memory of a device than they were given, by task.
+/// `given` says whose a process is and how much of the device that task has; `None` for those that
+/// have all of it and for strangers. A process of which the driver tells nothing counts nothing.
+#[must_use]
+pub fn overshoots(
+    processes: &[DeviceProcess],
+    given: &dyn Fn(u32) -> Option<(TaskId, Bytes)>,
+) -> Vec<Overshoot> {
+    let mut used = BTreeMap::<TaskId, (Bytes, Bytes)>::new();
+    for process in processes {
+        if let (Some((task, booked)), Some(memory)) = (given(process.pid), process.memory) {
+            let (_, sum) = used.entry(task).or_insert((booked, Bytes::ZERO));
+            *sum = sum.saturating_add(memory);
+        }
+    }
+    let over = used.into_iter().filter(|(_, (booked, used))| used > booked);
+    over.map(|(task, (booked, used))| Overshoot { task, booked, used }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpool_model::unit::Timestamp;
+
+    fn process(pid: u32, gib: Option<u32>) -> DeviceProcess {
+        let (memory, seen_since) = (gib.map(Bytes::from_gib), Timestamp::ZERO);
+        DeviceProcess { pid, user: None, name: None, memory, seen_since }
+    }
+
+    #[test]
+    fn what_the_processes_of_a_task_use_is_added_up() {
+        let tasks: [TaskId; 2] = ["1#1/0", "2#1/0"].map(|task| task.parse().expect("valid"));
+        let given = |pid| match pid {
+            10 | 11 => Some((tasks[0], Bytes::from_gib(20))),
+            20 => Some((tasks[1], Bytes::from_gib(20))),
+            _ => None,
+        };
+        let within = [process(10, Some(12)), process(11, Some(8)), process(20, Some(20))];
+        assert_eq!(overshoots(&within, &given), []);
+        let over = [process(10, Some(12)), process(11, Some(9)), process(30, Some(70))];
+        let expected = Overshoot {
+            task: tasks[0],
+            booked: Bytes::from_gib(20),
+            used: Bytes::from_gib(21),
+        };
+        assert_eq!(overshoots(&over, &given), [expected]);
+        let untold = [process(10, Some(12)), process(11, None)];
+        assert_eq!(overshoots(&untold, &given), []);
+    }
+}

@@ -1,0 +1,105 @@
+//! Jobs that share GPUs: booked so that all fit, packed, and watched.
+
+use crate::harness::{Cluster, until_so};
+
+#[test]
+fn shares_sit_together_and_whole_devices_stay_whole() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let first = cluster.sh(&["--gpus", "0.5"], "sleep 1000");
+    let second = cluster.sh(&["--shared", "--gpu-memory", "40G"], "sleep 1000");
+    let whole = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    for (id, device) in [(&first, 0), (&second, 0), (&whole, 1)] {
+        cluster.until_is(id, "running");
+        assert_eq!(cluster.devices_of(id), [device], "job {id}");
+    }
+    assert_eq!(cluster.job(&second).gpus, "1@40G");
+    let gpu = cluster.gpu(0);
+    let shares: Vec<_> = gpu.shares.iter().map(|it| (it.job.as_str(), it.part)).collect();
+    assert_eq!(shares, [(first.as_str(), 0.5), (second.as_str(), 0.5)]);
+    assert_eq!(gpu.memory_for_shares, 0);
+    let table = cluster.gpool(["gpus"]).ok();
+    assert!(table.contains(&format!("{first} (0.5), {second} (0.5)")), "{table}");
+    // There is no room, though nothing uses the devices.
+    let third = cluster.sh(&["--gpus", "0.25"], "true");
+    let why = cluster.gpool(["why", &third, "--json"]).json();
+    assert_eq!(why["items"][0]["reasons"][0]["code"], "gpu_share_not_free", "{why}");
+    cluster.gpool(["cancel", &first]).ok();
+    let ended = cluster.until_ended(&third);
+    assert_eq!((ended.exit_code, &ended.placement[0].devices[..]), (Some(0), &[0][..]));
+}
+
+#[test]
+fn a_job_knows_how_much_of_its_devices_it_has() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let id = cluster.sh(
+        &["--gpus", "2", "--gpu-share", "0.25"],
+        "echo $GPOOL_GPUS $GPOOL_GPU_MEM $CUDA_VISIBLE_DEVICES | tr , ' ' | wc -w; \
+         echo $GPOOL_GPU_MEM",
+    );
+    cluster.until_ended(&id);
+    assert_eq!(cluster.stdout_of(&id), format!("4\n{}\n", 20_u64 << 30));
+}
+
+#[test]
+fn who_uses_more_than_its_share_is_shown() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let id = cluster.sh(&["--gpu-memory", "20G"], "echo $$; exec sleep 1000");
+    cluster.until_is(&id, "running");
+    until_so("it says its process", || cluster.stdout_of(&id).ends_with('\n'));
+    let pid = cluster.stdout_of(&id);
+    let pid = pid.trim();
+    let use_memory = |size: &str| {
+        cluster.gpool(["sim", "add-process", "0", "--pid", pid, "--memory", size]).ok();
+    };
+    use_memory("19G");
+    until_so("it is watched", || {
+        cluster.gpu(0).shares.iter().any(|share| share.enforcement == "monitored")
+    });
+    assert_eq!(cluster.gpu(0).shares[0].memory_over, None);
+    cluster.gpool(["sim", "remove-process", "0", "--pid", pid]).ok();
+    use_memory("30G");
+    until_so("it is over", || cluster.gpu(0).shares[0].memory_over == Some(30 << 30));
+    let table = cluster.gpool(["gpus"]).ok();
+    assert!(table.contains(&format!("job {id} uses 30 GiB of GPU 0, booked 20 GiB")), "{table}");
+    let page = cluster.gpool(["gpus", "0"]).ok();
+    assert!(page.contains("monitored") && page.contains("more than it was given"), "{page}");
+    // Nobody else is kept from the rest.
+    let other = cluster.sh(&["--gpu-memory", "60G"], "true");
+    assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
+}
+
+#[test]
+fn a_share_outlives_the_server_and_is_still_watched() {
+    let mut cluster = Cluster::new("sim:1xH100-80G");
+    let id = cluster.sh(&["--gpu-memory", "20G"], "echo $$; exec sleep 1000");
+    cluster.until_is(&id, "running");
+    until_so("it says its process", || cluster.stdout_of(&id).ends_with('\n'));
+    let pid = cluster.stdout_of(&id);
+    cluster.kill();
+    cluster.up();
+    cluster.until_is(&id, "running");
+    cluster.gpool(["sim", "add-process", "0", "--pid", pid.trim(), "--memory", "21G"]).ok();
+    until_so("it is over", || cluster.gpu(0).shares[0].memory_over == Some(21 << 30));
+    assert!(cluster.gpu(0).unmanaged.is_empty() && cluster.gpu(0).strays.is_empty());
+}
+
+#[test]
+fn shares_that_make_no_sense_are_refused() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    for (flags, code, words) in [
+        (&["--gpus", "0.25:0.8"][..], 2, &["guarantee"][..]),
+        (&["--gpus", "0.5", "--gpu-memory", "20G"], 2, &["already"]),
+        (&["--gpu-share", "0.5", "--gpu-memory", "20G"], 2, &["one of them"]),
+        (&["--gpu-share", "20G"], 2, &["--gpu-memory"]),
+        (&["--gpu-share", "1.2"], 2, &["0.999"]),
+        (&["--gpu-memory", "20"], 2, &["20G"]),
+        (&["--gpu-memory", "0G"], 2, &["0G"]),
+        (&["--gpu-memory", "20G:40G"], 2, &["guarantee"]),
+        (&["--gpus", "1", "--shared"], 2, &["how much", "--gpu-memory"]),
+        (&["--gpu-memory", "500G"], 4, &["500 GiB of a GPU", "H100-80G"]),
+        (&["--gpus", "3", "--gpu-share", "0.5"], 4, &["2"]),
+    ] {
+        let words_of_run = ["submit"].into_iter().chain(flags.iter().copied());
+        cluster.gpool(words_of_run.chain(["--", "true"])).refused(code, words);
+    }
+}
