@@ -7,8 +7,8 @@ use crate::failure::Result;
 use crate::session::Session;
 use crate::verbs::{
     backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, gpus, help, hold,
-    logs, nodes, note, notify, prio, queue, release, restore, run, show, signal, sim, status,
-    submit, up, verify, version, wait, why,
+    init, logs, man, nodes, note, notify, prio, queue, release, restore, run, show, signal, sim,
+    status, submit, up, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -96,6 +96,10 @@ pub enum Verb {
     Debug(debug::DebugArgs),
     /// Explain an error (GP0412), a command or a topic
     Help(help::HelpArgs),
+    /// Write a commented file of settings
+    Init(init::InitArgs),
+    /// Write manual pages into a folder
+    Man(man::ManArgs),
     /// Print a script that completes the command line in a shell
     Completion(completion::CompletionArgs),
 }
@@ -138,6 +142,8 @@ impl Verb {
             Self::Verify(args) => verify::run(&args, session),
             Self::Debug(args) => debug::run(args, session),
             Self::Help(args) => help::run(&args, session),
+            Self::Init(args) => init::run(args, session),
+            Self::Man(args) => man::run(&args, session),
             Self::Completion(args) => completion::run(args, session),
         }
     }

@@ -4,10 +4,12 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use gpool_model::Bytes;
+use gpool_server::{Allowed, NotifySettings};
 use serde::{Deserialize, Deserializer};
 
 use crate::errors;
 use crate::failure::{Failure, Result};
+use crate::keys;
 
 /// What may stand in the file; a key that is not here is refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -39,22 +41,13 @@ pub struct Config {
     pub node_tasks_max: Option<NonZeroU32>,
     /// Entries of the journal that are kept at least; older ones are dropped.
     pub journal_entries: Option<u64>,
+    /// Who is told of jobs that name nobody: `fail@https://host/path`.
+    #[serde(default)]
+    pub notify: Vec<String>,
+    /// Hosts and ranges of addresses inside the machine that users may name to be told.
+    #[serde(default)]
+    pub notify_allow: Vec<String>,
 }
-
-const KEYS: [&str; 12] = [
-    "name",
-    "devices",
-    "gpus",
-    "strategy",
-    "ignore_processes",
-    "user_connections_max",
-    "user_requests_per_second",
-    "user_jobs_max",
-    "job_processes_max",
-    "job_output_max",
-    "node_tasks_max",
-    "journal_entries",
-];
 
 fn size<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Bytes>, D::Error> {
     let text = String::deserialize(text)?;
@@ -85,6 +78,24 @@ impl Config {
         Self::parse(&text, &path.display().to_string())
     }
 
+    /// How messages about jobs are sent.
+    ///
+    /// # Errors
+    /// A rule or a range is not valid.
+    pub fn notify(&self) -> Result<NotifySettings> {
+        let bad = |key: &str, what: String| {
+            Failure::new(errors::BAD_CONFIG, format!("{key}: {what}")).tip("gpool help settings")
+        };
+        let mut usual = gpool_wire::notify::rules(&self.notify)
+            .map_err(|refusal| bad("gpool.toml", gpool_wire::Problem::from(&refusal).detail))?;
+        // Who starts the server may have it ask any address.
+        usual.iter_mut().for_each(|rule| rule.by_admin = true);
+        let read = |text: &String| text.parse::<Allowed>();
+        let allow: std::result::Result<_, _> = self.notify_allow.iter().map(read).collect();
+        let allow = allow.map_err(|error| bad("notify_allow", error.to_string()))?;
+        Ok(NotifySettings { allow, usual })
+    }
+
     /// Reads what stands in a file, which messages call `shown`.
     ///
     /// # Errors
@@ -100,12 +111,13 @@ impl Config {
                 return Failure::new(errors::BAD_CONFIG, format!("{shown}:{line}: {said}"))
                     .tip("gpool help GP0229");
             };
+            let known: Vec<&str> = keys::names().collect();
             let what = format!("{shown}:{line}: there is no setting {key:?}");
             let failure =
-                KEYS.chunks(3).fold(Failure::new(errors::BAD_CONFIG, what), |it, keys| {
+                known.chunks(3).fold(Failure::new(errors::BAD_CONFIG, what), |it, keys| {
                     it.why(format!("there are {}", keys.join(", ")))
                 });
-            match gpool_wire::json::nearest(key, KEYS) {
+            match gpool_wire::json::nearest(key, known) {
                 Some(near) => failure.tip(format!("{near} = …")),
                 None => failure,
             }
@@ -114,10 +126,18 @@ impl Config {
 }
 
 /// Where the file is looked for: the machine's for root, a user's own otherwise.
-fn usual_path() -> Option<PathBuf> {
+pub(crate) fn usual_path() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
-        return Some(PathBuf::from("/etc/gpool/gpool.toml"));
+        return Some(PathBuf::from(OF_MACHINE));
     }
+    user_path()
+}
+
+/// Where the machine's is.
+pub(crate) const OF_MACHINE: &str = "/etc/gpool/gpool.toml";
+
+/// Where a user's own is.
+pub(crate) fn user_path() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let folder = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
     folder.map(|folder| folder.join("gpool/gpool.toml"))
@@ -141,6 +161,7 @@ mod tests {
                there are strategy, ignore_processes, user_connections_max
                there are user_requests_per_second, user_jobs_max, job_processes_max
                there are job_output_max, node_tasks_max, journal_entries
+               there are notify, notify_allow
           try  devices = …
           GP0229 · gpool help GP0229
         "#);

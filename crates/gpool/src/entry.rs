@@ -8,6 +8,7 @@ use gpool_wire::catalogue;
 
 use crate::away;
 use crate::cli::Cli;
+use crate::complete;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::screen::{ColorWhen, Screen};
@@ -19,6 +20,9 @@ use crate::usage;
 pub fn main(words: Vec<OsString>) -> Exit {
     // Before flags are read, errors go out as the words themselves seem to want them.
     let json = words.iter().any(|word| word == "--json");
+    if complete::answered(&words) {
+        return Exit::OK;
+    }
     let early = || Screen::detect(ColorWhen::Auto, false, false, json, false);
     let words = match text(words) {
         Ok(words) => words,

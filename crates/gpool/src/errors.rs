@@ -3,7 +3,7 @@
 
 use gpool_model::Code;
 use gpool_wire::catalogue::{
-    self, EXIT_NOT_PERMITTED, EXIT_OTHER, EXIT_TIMED_OUT, EXIT_USAGE, Entry,
+    self, EXIT_CONFLICT, EXIT_NOT_PERMITTED, EXIT_OTHER, EXIT_TIMED_OUT, EXIT_USAGE, Entry,
 };
 
 pub use gpool_wire::catalogue::{INTERNAL, INVALID};
@@ -76,13 +76,27 @@ own! {
         "gpool wait waited for as long as --timeout allows. The jobs are not touched by that.";
     /// See the catalogue.
     BAD_CONFIG = 229, EXIT_USAGE, "the settings can't be used",
-        "gpool up takes settings from the file that GPOOL_CONFIG names, else from ~/.config/gpool/gpool.toml, or /etc/gpool/gpool.toml as root. Its keys are name, devices, gpus, strategy and ignore_processes, each as the flag of up of that name; flags go before them. A key that is none is refused rather than ignored.";
+        "gpool up takes settings from the file that GPOOL_CONFIG names, else from ~/.config/gpool/gpool.toml, or /etc/gpool/gpool.toml as root. gpool help settings lists its keys, and gpool init writes a file with all of them; flags go before them. A key that is none is refused rather than ignored.";
     /// See the catalogue.
     DEMO_FAILED = 228, EXIT_OTHER, "the demo or the benchmark did not work",
         "gpool demo and gpool bench start a cluster of their own in a temporary folder. It did not start, or a job that should have succeeded did not. gpool doctor shows what this machine lacks.";
     /// See the catalogue.
+    FILE_EXISTS = 230, EXIT_CONFLICT, "there is a file already",
+        "gpool init and gpool up --systemd write over no file that is there. --force keeps the old one beside it, with .old behind its name; --print shows what would be written. Example: gpool init --print | diff - ~/.config/gpool/gpool.toml";
+    /// See the catalogue.
+    NO_UNIT = 231, EXIT_OTHER, "there is no unit of systemd",
+        "gpool down --systemd removes the unit that gpool up --systemd wrote, and there is none: ~/.config/systemd/user/gpool.service for a user, /etc/systemd/system/gpool.service for the machine. A server that was started without systemd is stopped by gpool down alone.";
+    /// See the catalogue.
+    SYSTEMD = 232, EXIT_OTHER, "systemd refused",
+        "systemctl could not do what gpool up --systemd --now or gpool down --systemd asked of it: systemd does not run here (in a container, for example), a user's systemd has no session, or you may not change the machine's services. The unit itself is written. gpool up starts the server without systemd.";
+    /// See the catalogue.
     WOULD_WAIT = 503, EXIT_NOT_PERMITTED, "it would have to wait",
         "With --no-queue a job that can't start at once is refused. The message says what keeps it. Without --no-queue it waits for its turn.";
+}
+
+/// Every kind of error, by code.
+pub fn all() -> impl Iterator<Item = &'static Entry> {
+    catalogue::CATALOGUE.iter().chain(OWN)
 }
 
 /// The entry of a code, wherever it is listed.

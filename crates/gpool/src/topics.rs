@@ -108,16 +108,38 @@ Jobs get what the caller has, and what -e says; with --clean-env only HOME, PATH
     },
 ];
 
-/// The page of that name.
+/// A page that is made of what the program knows.
+struct Made {
+    name: &'static str,
+    about: &'static str,
+    text: fn() -> String,
+}
+
+/// Every page that is made.
+const MADE: &[Made] =
+    &[Made { name: "settings", about: "the keys of gpool.toml", text: crate::keys::page }];
+
+/// Name and subject of every page.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let written = TOPICS.iter().map(|topic| (topic.name, topic.about));
+    written.chain(MADE.iter().map(|page| (page.name, page.about)))
+}
+
+/// The page of that name, written or made.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Topic> {
+pub fn text(name: &str) -> Option<String> {
+    let made = || MADE.iter().find(|page| page.name == name).map(|page| (page.text)());
+    find(name).map(|topic| topic.text.trim().to_owned()).or_else(made)
+}
+
+/// The page of that name.
+fn find(name: &str) -> Option<&'static Topic> {
     TOPICS.iter().find(|topic| topic.name == name)
 }
 
 /// What pages there are.
 #[must_use]
 pub fn list() -> String {
-    let lines =
-        TOPICS.iter().map(|topic| format!("  gpool help {:<14} {}\n", topic.name, topic.about));
+    let lines = all().map(|(name, about)| format!("  gpool help {name:<14} {about}\n"));
     format!("Topics:\n{}  gpool help {:<14} every error\n", lines.collect::<String>(), "codes")
 }

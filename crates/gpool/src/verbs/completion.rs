@@ -1,19 +1,38 @@
 //! `gpool completion`: a script that completes the command line in a shell.
 
-use clap::{Args, CommandFactory as _};
-use clap_complete::Shell;
+use clap::{Args, ValueEnum};
 
-use crate::cli::Cli;
+use crate::complete;
+use crate::errors;
 use crate::exit::Exit;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::session::Session;
 
 /// Print a script that completes the command line in a shell
+///
+/// It asks gpool for words each time, so that jobs, nodes and GPUs are completed too.
+/// bash: source <(gpool completion bash), in ~/.bashrc.
+/// zsh: source <(gpool completion zsh), in ~/.zshrc after compinit.
+/// fish: gpool completion fish | source, in ~/.config/fish/config.fish.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(verbatim_doc_comment)]
 pub struct CompletionArgs {
     /// The shell
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
+}
+
+/// Shells that are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// Bash.
+    Bash,
+    /// Elvish.
+    Elvish,
+    /// Fish.
+    Fish,
+    /// Z shell.
+    Zsh,
 }
 
 /// Runs it.
@@ -21,8 +40,14 @@ pub struct CompletionArgs {
 /// # Errors
 /// The output can't be written.
 pub fn run(args: CompletionArgs, session: &Session) -> Result {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "gpool", &mut script);
+    let shell = match args.shell {
+        Shell::Bash => "bash",
+        Shell::Elvish => "elvish",
+        Shell::Fish => "fish",
+        Shell::Zsh => "zsh",
+    };
+    let script = complete::script(shell)
+        .ok_or_else(|| Failure::new(errors::INTERNAL, format!("there is no script for {shell}")))?;
     session.screen.raw(&script)?;
     Ok(Exit::OK)
 }

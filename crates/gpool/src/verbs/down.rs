@@ -7,6 +7,7 @@ use gpool_client::Client;
 use gpool_model::{Millis, parse};
 use rustix::process::Pid;
 
+use super::service::{self, ServiceFlags};
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -25,6 +26,8 @@ pub struct DownArgs {
     /// Give up waiting after that time (exit code 8)
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     timeout: Option<Millis>,
+    #[command(flatten)]
+    service: ServiceFlags,
 }
 
 /// Runs it; returns when the server has gone.
@@ -32,6 +35,9 @@ pub struct DownArgs {
 /// # Errors
 /// No server answers, it refuses, or it has not gone in time.
 pub fn run(args: DownArgs, session: &Session) -> Result {
+    if args.service.systemd {
+        return service::uninstall(args.service, session);
+    }
     let client = session.client()?;
     let status = client.status()?;
     client.shutdown(args.now)?;

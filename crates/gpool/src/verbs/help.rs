@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::render::page::Page;
 use crate::session::Session;
-use crate::topics::{self, TOPICS};
+use crate::topics;
 
 /// Explain an error (GP0412), a command or a topic
 #[derive(Debug, Clone, Default, Args)]
@@ -27,9 +27,9 @@ pub fn run(args: &HelpArgs, session: &Session) -> Result {
     let text = match args.what.as_slice() {
         [] => format!("{}\n{}", Cli::command().render_help(), topics::list()),
         [word] if word == "codes" => codes(),
-        [word] => match (errors::find(word), topics::find(word)) {
+        [word] => match (errors::find(word), topics::text(word)) {
             (Some(entry), _) => explained(entry),
-            (None, Some(topic)) => format!("{}\n", topic.text.trim()),
+            (None, Some(text)) => format!("{}\n", text.trim()),
             (None, None) => of_verb(std::slice::from_ref(word))?,
         },
         words => of_verb(words)?,
@@ -69,7 +69,7 @@ fn of_verb(words: &[String]) -> Result<String> {
                 let failure =
                     Failure::new(errors::NO_TOPIC, format!("there is no help on {word:?}"));
                 let names =
-                    names.iter().map(String::as_str).chain(TOPICS.iter().map(|topic| topic.name));
+                    names.iter().map(String::as_str).chain(topics::all().map(|(name, _)| name));
                 return Err(match gpool_wire::json::nearest(word, names) {
                     Some(near) => failure.tip(format!("gpool help {near}")),
                     None => failure.tip("gpool help"),

@@ -17,6 +17,7 @@ use gpool_model::{Code, DeviceStrategy, NodeName};
 use gpool_server::{Limits, NotifySettings, ServerConfig};
 use gpool_wire::{Gpu, Job, catalogue};
 
+use super::service::{self, InstallFlags, ServiceFlags};
 use super::version::VERSION;
 use crate::args::values;
 use crate::config::Config;
@@ -42,7 +43,7 @@ const LOG_LINES: usize = 12;
 
 /// Start the server of this machine
 ///
-/// Settings may also stand in gpool.toml: gpool help GP0229.
+/// Settings may also stand in gpool.toml: gpool help settings.
 #[derive(Debug, Clone, Default, Args)]
 pub struct UpArgs {
     /// Stay, instead of going into the background
@@ -69,6 +70,10 @@ pub struct UpArgs {
     /// Name of this node; the host's if absent
     #[arg(long, value_name = "NAME", value_parser = values::filled)]
     name: Option<String>,
+    #[command(flatten)]
+    service: ServiceFlags,
+    #[command(flatten)]
+    install: InstallFlags,
     /// Tell the parent by standard output when it answers
     #[arg(long, hide = true, requires = "foreground")]
     tell_parent: bool,
@@ -88,7 +93,8 @@ pub struct UpArgs {
 
 impl UpArgs {
     /// Takes from the settings what no flag says.
-    fn or(mut self, config: Config) -> Self {
+    fn or(mut self, config: Config) -> Result<Self> {
+        self.notify = config.notify()?;
         self.name = self.name.or(config.name);
         self.devices = self.devices.or(config.devices);
         self.gpus = self.gpus.or(config.gpus);
@@ -107,7 +113,7 @@ impl UpArgs {
             requests: config.user_requests_per_second.map_or(usual.requests, u32::from),
             jobs: config.user_jobs_max.unwrap_or(usual.jobs),
         };
-        self
+        Ok(self)
     }
 }
 
@@ -116,7 +122,10 @@ impl UpArgs {
 /// # Errors
 /// A server runs already, or the new one does not start.
 pub fn run(args: &UpArgs, session: &Session) -> Result {
-    let args = &args.clone().or(Config::find()?);
+    if args.service.systemd {
+        return service::install(args.service, args.install, session);
+    }
+    let args = &args.clone().or(Config::find()?)?;
     // Read first, so that a slip of the pen is told before anything is started.
     let devices = args.devices.as_deref().unwrap_or("nvml");
     let devices = DevicesArg::parse(devices)
@@ -257,12 +266,15 @@ fn serve(
         )
         .init();
     let ready = |_: &gpool_server::ServerInfo| {
+        crate::systemd::ready(&config.socket);
         if let Some(mut parent) = parent {
             // A parent that did not wait does not need to know.
             let _ = parent.write_all(READY.as_bytes());
         }
     };
-    match crate::serve::serve(config, devices, node, ready) {
+    let served = crate::serve::serve(config, devices, node, ready);
+    crate::systemd::stopping();
+    match served {
         Ok(()) => Ok(Exit::OK),
         Err(error) => Err(refused(&error.chain().map(ToString::to_string).collect::<Vec<_>>())),
     }

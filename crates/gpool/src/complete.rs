@@ -1,0 +1,185 @@
+//! What completes the command line in a shell: verbs and flags from the parser, and names of jobs,
+//! nodes, GPUs and so on from the server, if one answers at once. Nothing here ever complains:
+//! whoever presses a key wants words or nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use clap::builder::StyledStr;
+use clap::{Command, CommandFactory as _};
+use clap_complete::CompletionCandidate;
+use clap_complete::engine::ArgValueCompleter;
+use clap_complete::env::{CompleteEnv, Shells};
+use gpool_client::{Client, JobsQuery};
+use gpool_model::gpu::short_model;
+use gpool_model::job::JobState;
+use gpool_wire::Job;
+
+use crate::cli::Cli;
+use crate::{errors, topics};
+
+/// The variable by which the shell's script asks for words.
+const ASKS: &str = "GPOOL_COMPLETE";
+/// Longer than this nobody waits for a word.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// More words than this nobody reads.
+const WORDS_MAX: u32 = 200;
+
+/// Answers a shell that asks how a line goes on; false if this is no such question.
+#[must_use]
+pub fn answered(words: &[OsString]) -> bool {
+    if std::env::var_os(ASKS).is_none() {
+        return false;
+    }
+    let here = std::env::current_dir().ok();
+    let asked = CompleteEnv::with_factory(command).var(ASKS).bin("gpool");
+    // A line that can't be completed stays as it is.
+    asked.try_complete(words.to_vec(), here.as_deref()).unwrap_or(true)
+}
+
+/// The script that makes a shell ask; `None` for a shell that is not known.
+#[must_use]
+pub fn script(shell: &str) -> Option<Vec<u8>> {
+    let shells = Shells::builtins();
+    let shell = shells.completer(shell)?;
+    // The same program that writes the script, if the shell would find it.
+    let program = std::env::current_exe().ok().filter(|path| !is_in_path(path));
+    let program = program.and_then(|path| path.to_str().map(str::to_owned));
+    let mut script = Vec::new();
+    let completer = program.as_deref().unwrap_or("gpool");
+    shell.write_registration(ASKS, "gpool", "gpool", completer, &mut script).ok()?;
+    Some(script)
+}
+
+fn is_in_path(program: &Path) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join("gpool") == program)
+}
+
+/// The parser, with what completes each kind of value.
+fn command() -> Command {
+    with_values(Cli::command())
+}
+
+fn with_values(command: Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let name = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+        match (name.as_deref().and_then(values), arg.get_id().as_str()) {
+            (Some(values), _) => arg.add(ArgValueCompleter::new(values)),
+            (None, _) => arg,
+        }
+    });
+    command.mut_subcommands(with_values)
+}
+
+/// What completes a value, by the name that help gives it.
+fn values(name: &str) -> Option<fn(&OsStr) -> Vec<CompletionCandidate>> {
+    Some(match name {
+        "JOB" | "JOBS" => jobs,
+        "PROJECT" => {
+            |start| known(start, |jobs, _| jobs.iter().map(|it| &it.project).cloned().collect())
+        }
+        "USER" => |start| known(start, |jobs, _| jobs.iter().map(|it| &it.user).cloned().collect()),
+        "NODE" | "NODES" => nodes,
+        "GPUS" => gpus,
+        "STATE" | "STATES" => states,
+        "WHAT" => help_on,
+        _ => return None,
+    })
+}
+
+/// A client that waits for nobody.
+fn client() -> Option<Client> {
+    let client = Client::find(None).ok()?;
+    Some(client.with_retries(Duration::ZERO).with_timeout(Some(PATIENCE)))
+}
+
+fn some_jobs(client: &Client) -> Vec<Job> {
+    let query = JobsQuery { limit: Some(WORDS_MAX), ..JobsQuery::default() };
+    client.jobs(&query).map(|list| list.items).unwrap_or_default()
+}
+
+/// Jobs by number, with name and state beside them; a list may go before the last of them.
+fn jobs(start: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(start) = start.to_str() else { return Vec::new() };
+    // What goes before the last one stays: `12,` or `ok:`.
+    let before = start.rfind([',', ':']).map_or("", |at| &start[..=at]);
+    let last = &start[before.len()..];
+    let mut found: Vec<CompletionCandidate> = ["@", "all"]
+        .into_iter()
+        .filter(|word| !last.is_empty() && word.starts_with(last))
+        .map(|word| word_of(&format!("{before}{word}"), ""))
+        .collect();
+    let all = client().map(|client| some_jobs(&client)).unwrap_or_default();
+    for job in all.iter().filter(|job| job.id.starts_with(last)) {
+        let about = format!("{} · {}", job.name, job.state.as_str());
+        found.push(word_of(&format!("{before}{}", job.id), &about));
+    }
+    // A name that more than one job has names none of them.
+    let is_single = |job: &&Job| all.iter().filter(|other| other.name == job.name).count() == 1;
+    let by_name = all.iter().filter(|job| !last.is_empty() && job.name.starts_with(last));
+    for job in by_name.filter(is_single).filter(|job| !job.private) {
+        let about = format!("job {} · {}", job.id, job.state.as_str());
+        found.push(word_of(&format!("{before}{}", job.name), &about));
+    }
+    found
+}
+
+fn known(start: &OsStr, read: impl Fn(&[Job], &Client) -> Vec<String>) -> Vec<CompletionCandidate> {
+    let Some((start, client)) = start.to_str().zip(client()) else { return Vec::new() };
+    let mut words = read(&some_jobs(&client), &client);
+    words.sort();
+    words.dedup();
+    words.iter().filter(|word| word.starts_with(start)).map(|word| word_of(word, "")).collect()
+}
+
+fn nodes(start: &OsStr) -> Vec<CompletionCandidate> {
+    let Some((start, client)) = start.to_str().zip(client()) else { return Vec::new() };
+    let nodes = client.nodes().map(|list| list.items).unwrap_or_default();
+    let about = |free: u32, all: u32| format!("{free} of {all} GPUs free");
+    let here = nodes.iter().filter(|node| node.name.starts_with(start));
+    here.map(|node| word_of(&node.name, &about(node.n_gpus_free, node.n_gpus))).collect()
+}
+
+/// Numbers, and the models that there are.
+fn gpus(start: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(start) = start.to_str() else { return Vec::new() };
+    let devices = client().and_then(|client| client.gpus().ok());
+    let devices = devices.map(|list| list.items).unwrap_or_default();
+    let mut models: Vec<String> = devices.iter().map(|gpu| short_model(&gpu.model)).collect();
+    models.sort();
+    let n_devices = models.len();
+    models.dedup();
+    let counts = (1..=n_devices.clamp(1, 8)).map(|n| n.to_string());
+    let models = models.into_iter().map(|model| format!("{}:", model.to_lowercase()));
+    counts.chain(models).filter(|it| it.starts_with(start)).map(|it| word_of(&it, "")).collect()
+}
+
+fn states(start: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(start) = start.to_str() else { return Vec::new() };
+    let before = start.rfind(',').map_or("", |at| &start[..=at]);
+    let last = &start[before.len()..];
+    let words = JobState::ALL.map(JobState::as_str).into_iter().chain(["all"]);
+    let words = words.filter(|word| word.starts_with(last));
+    words.map(|word| word_of(&format!("{before}{word}"), "")).collect()
+}
+
+fn help_on(start: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(start) = start.to_str() else { return Vec::new() };
+    let pages = topics::all().map(|(name, about)| word_of(name, about));
+    let codes = errors::all().map(|entry| word_of(&entry.code.to_string(), entry.title));
+    let command = Cli::command();
+    let about = |verb: &Command| verb.get_about().map(ToString::to_string).unwrap_or_default();
+    let verbs = command.get_subcommands().map(|verb| word_of(verb.get_name(), &about(verb)));
+    let all: Vec<CompletionCandidate> = pages.chain(codes).chain(verbs).collect();
+    let starts = |it: &CompletionCandidate| it.get_value().to_string_lossy().starts_with(start);
+    all.into_iter().filter(starts).collect()
+}
+
+fn word_of(word: &str, about: &str) -> CompletionCandidate {
+    // Names of jobs are of their users' choosing.
+    let about = crate::render::safe::safe(about).into_owned();
+    let about = Some(about).filter(|about| !about.is_empty()).map(StyledStr::from);
+    CompletionCandidate::new(word).help(about)
+}

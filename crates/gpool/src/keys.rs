@@ -1,0 +1,144 @@
+//! Every key of `gpool.toml` in one table: what it is called, what is so without it, and what it
+//! does. The file that `gpool init` writes, the message about an unknown key, and the page of help
+//! and the manual come from it. How a key is read stands in `config.rs`.
+
+/// One key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// As it stands before the equals sign.
+    pub name: &'static str,
+    /// A value, as it stands behind the equals sign: what is so without the key, or where that has
+    /// no value of its own, an example.
+    pub value: &'static str,
+    /// Whether `value` is what is so without the key.
+    pub is_default: bool,
+    /// What it does, in a line.
+    pub about: &'static str,
+}
+
+const fn usual(name: &'static str, value: &'static str, about: &'static str) -> Key {
+    Key { name, value, is_default: true, about }
+}
+
+const fn example(name: &'static str, value: &'static str, about: &'static str) -> Key {
+    Key { name, value, is_default: false, about }
+}
+
+/// Every key, in the order in which they are written.
+pub const KEYS: &[Key] = &[
+    example("name", "\"lab1\"", "What this node is called; without it, as the host is."),
+    usual("devices", "\"nvml\"", "Where GPUs come from: nvml, none, sim:8xH100-80G, or a file."),
+    usual("gpus", "\"all\"", "GPUs that new jobs may use: all, 0-3, 0,2. Without it, as it was."),
+    usual(
+        "strategy",
+        "\"sequential\"",
+        "Which GPUs are given out first: sequential, random, pack, spread. Without it, as it was.",
+    ),
+    usual("ignore_processes", "[]", "Programs (names or ids) that do not count as use of a GPU."),
+    usual("user_connections_max", "256", "Connections that one user may have at once."),
+    usual("user_requests_per_second", "20000", "Requests that one user may send a second."),
+    usual("user_jobs_max", "1000000", "Jobs of one user that have not ended."),
+    usual("job_processes_max", "16384", "Processes and threads that one job may have at once."),
+    usual("job_output_max", "\"1G\"", "Size at which each file of a job's output is cut."),
+    usual("node_tasks_max", "512", "Tasks that run on this node at once."),
+    usual("journal_entries", "1000000", "Entries of the journal that are kept at least."),
+    usual("notify", "[]", "Who is told of jobs that name nobody: [\"fail@https://host/path\"]."),
+    usual(
+        "notify_allow",
+        "[]",
+        "Hosts and ranges inside this machine that users may name to be told: [\"127.0.0.0/8\"].",
+    ),
+];
+
+/// The names of all keys.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().map(|key| key.name)
+}
+
+/// A file with every key, each said and none set.
+#[must_use]
+pub fn file() -> String {
+    let mut text = String::from(
+        "# Settings of the gpool server of this machine: gpool up reads them when it starts.\n\
+         # Flags go before them. Remove the # of a line to set it. All keys: gpool help settings\n",
+    );
+    for key in KEYS {
+        let without = if key.is_default { "" } else { " (an example)" };
+        text.push_str(&format!("\n# {}{without}\n# {} = {}\n", key.about, key.name, key.value));
+    }
+    text
+}
+
+/// The page of `gpool help settings`.
+#[must_use]
+pub fn page() -> String {
+    let mut text = String::from(
+        "gpool up reads the file that GPOOL_CONFIG names, else ~/.config/gpool/gpool.toml, or\n\
+         /etc/gpool/gpool.toml as root. gpool init writes one with every key. Flags of up go before\n\
+         it; a key that is none of these is refused. What stands here is so without the key.\n",
+    );
+    for key in KEYS {
+        let without = if key.is_default { "" } else { "   (an example)" };
+        text.push_str(&format!("\n{} = {}{without}\n    {}\n", key.name, key.value, key.about));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use gpool_agent::AgentConfig;
+    use gpool_model::{DeviceStrategy, NodeName};
+    use gpool_server::Limits;
+
+    use super::*;
+    use crate::config::Config;
+
+    /// The file with every line set.
+    fn all_set() -> String {
+        let set = |line: &str| {
+            let bare = line.trim_start_matches("# ");
+            let is_key = names().any(|name| bare.starts_with(&format!("{name} = ")));
+            format!("{}\n", if is_key { bare } else { line })
+        };
+        file().lines().map(set).collect()
+    }
+
+    #[test]
+    fn the_file_as_written_sets_nothing() {
+        assert_eq!(Config::parse(&file(), "f"), Ok(Config::default()));
+    }
+
+    #[test]
+    fn what_is_said_to_be_so_without_a_key_is_so() {
+        let config = Config::parse(&all_set(), "f").expect("every key is known");
+        let limits = Limits::default();
+        assert_eq!(config.user_connections_max.map(u32::from), Some(limits.connections));
+        assert_eq!(config.user_requests_per_second.map(u32::from), Some(limits.requests));
+        assert_eq!(config.user_jobs_max, Some(limits.jobs));
+        let agent = AgentConfig::new("/nowhere", NodeName::new("lab1"));
+        let agent = agent.expect("this program is there");
+        assert_eq!(config.job_output_max, Some(agent.output_limit));
+        assert_eq!(config.node_tasks_max.map(u32::from), Some(agent.tasks_max));
+        assert_eq!(config.job_processes_max.map(u32::from), Some(AgentConfig::PIDS_MAX));
+        let usual = gpool_store::Options::default();
+        assert_eq!(config.journal_entries, Some(usual.journal_keep));
+        let (word, _) = DeviceStrategy::ALL[0];
+        assert_eq!(config.strategy.as_deref(), Some(word));
+        assert_eq!(
+            (config.devices.as_deref(), config.gpus.as_deref()),
+            (Some("nvml"), Some("all"))
+        );
+        assert!(config.notify.is_empty() && config.notify_allow.is_empty());
+        assert!(config.ignore_processes.is_empty());
+    }
+
+    #[test]
+    fn every_key_that_is_read_is_in_the_table() {
+        // What the reader itself says that it knows.
+        let error = toml::from_str::<Config>("no_such_key = 1").expect_err("it is none");
+        let message = error.message().to_owned();
+        let said = message.split('`').skip(3).step_by(2);
+        let read: std::collections::BTreeSet<&str> = said.collect();
+        assert_eq!(read, names().collect(), "{message}");
+    }
+}

@@ -1,0 +1,164 @@
+//! The server as a service of systemd: the unit that starts it, and what it tells systemd once it
+//! runs. Nothing here is needed where there is no systemd.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gpool_client::Client;
+use sd_notify::NotifyState;
+
+/// Whose service it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// A user's own; it needs no root.
+    User,
+    /// The machine's; it runs jobs of every user.
+    System,
+}
+
+impl Scope {
+    /// The one that fits who asks.
+    #[must_use]
+    pub fn usual() -> Self {
+        if rustix::process::geteuid().is_root() { Self::System } else { Self::User }
+    }
+
+    /// The name of the unit.
+    pub const UNIT: &str = "gpool.service";
+
+    /// Where the unit is; `None` for a user without a home.
+    #[must_use]
+    pub fn path(self) -> Option<PathBuf> {
+        let folder = match self {
+            Self::System => PathBuf::from("/etc/systemd/system"),
+            Self::User => {
+                let set = |name| std::env::var_os(name).filter(|it| !it.is_empty());
+                let home = || Some(PathBuf::from(set("HOME")?).join(".config"));
+                set("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home)?.join("systemd/user")
+            }
+        };
+        Some(folder.join(Self::UNIT))
+    }
+
+    /// The words before a verb of `systemctl`.
+    #[must_use]
+    pub fn systemctl(self) -> &'static [&'static str] {
+        match self {
+            Self::User => &["systemctl", "--user"],
+            Self::System => &["systemctl"],
+        }
+    }
+}
+
+/// What the unit says for both. Jobs are children of the server and inherit whatever it is
+/// confined by, so it is confined by nothing that a job may need: no private folders, no read-only
+/// system, no filter of calls. What protects users from each other is the server's own.
+const SERVICE: &str = "\
+# The server says when it answers, and regularly that it still does.
+Type=notify
+NotifyAccess=main
+WatchdogSec=120
+TimeoutStartSec=180
+# Jobs and their shepherds go on when the server stops, and it takes them over when it is back.
+KillMode=process
+Restart=on-failure
+RestartSec=2
+# It makes a group for each job below its own; a job that runs out of memory is no reason to stop.
+Delegate=yes
+OOMPolicy=continue
+TasksMax=infinity
+LimitNOFILE=524288
+";
+
+/// The unit that starts this program.
+#[must_use]
+pub fn unit(scope: Scope, program: &Path) -> String {
+    let program = escaped(&program.display().to_string());
+    let (after, install, folders) = match scope {
+        Scope::System => (
+            "After=local-fs.target remote-fs.target network-online.target \
+             nvidia-persistenced.service\nWants=network-online.target\n",
+            "multi-user.target",
+            "# /run/gpool holds the socket, /var/lib/gpool what must not be forgotten.\n\
+             RuntimeDirectory=gpool\nRuntimeDirectoryMode=0755\nRuntimeDirectoryPreserve=yes\n\
+             StateDirectory=gpool\nStateDirectoryMode=0711\n\
+             Environment=GPOOL_SOCKET=/run/gpool/api.sock GPOOL_STATE_DIR=/var/lib/gpool\n\
+             # Jobs of users end before the server does, where memory runs out.\n\
+             OOMScoreAdjust=-900\n",
+        ),
+        Scope::User => (
+            "",
+            "default.target",
+            "RuntimeDirectory=gpool\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\n",
+        ),
+    };
+    format!(
+        "# Written by gpool up --systemd; gpool down --systemd removes it.\n\
+         [Unit]\nDescription=gpool gives GPUs to jobs\n{after}\n\
+         [Service]\n{SERVICE}ExecStart=\"{program}\" up --foreground\n{folders}\n\
+         [Install]\nWantedBy={install}\n"
+    )
+}
+
+/// A path as it stands between quotes in a unit.
+fn escaped(path: &str) -> String {
+    let mut text = String::new();
+    for c in path.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            '%' | '$' => text.extend([c, c]),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+/// Tells systemd, if it started this process, that the server answers; from then on regularly that
+/// it still does, as long as it does.
+pub fn ready(socket: &Path) {
+    let pid = std::process::id();
+    let status = format!("answers on {}", socket.display());
+    tell(&[NotifyState::MainPid(pid), NotifyState::Status(&status), NotifyState::Ready]);
+    let Some(every) = sd_notify::watchdog_enabled() else { return };
+    let client = Client::at(socket).with_retries(Duration::ZERO).with_timeout(Some(every / 2));
+    let watch = move || {
+        loop {
+            std::thread::sleep(every / 3);
+            // Asked as anybody would ask: a server that hangs does not answer.
+            if client.ready().is_ok() {
+                tell(&[NotifyState::Watchdog]);
+            }
+        }
+    };
+    // Without the thread systemd starts the server anew after a while, which ends no job.
+    drop(std::thread::Builder::new().name("watchdog".to_owned()).spawn(watch));
+}
+
+/// Tells systemd that the server stops.
+pub fn stopping() {
+    tell(&[NotifyState::Stopping]);
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "systemd can't be told");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_leave_jobs_alone_and_quote_the_program() {
+        for scope in [Scope::User, Scope::System] {
+            let unit = unit(scope, "/opt/my \"tools\"/100%/gpool".as_ref());
+            assert!(unit.contains("KillMode=process") && unit.contains("Delegate=yes"));
+            let start = r#"ExecStart="/opt/my \"tools\"/100%%/gpool" up --foreground"#;
+            assert!(unit.contains(start), "{unit}");
+            for confines in ["ProtectSystem", "PrivateTmp", "NoNewPrivileges", "SystemCallFilter"] {
+                assert!(!unit.contains(confines), "jobs inherit {confines}");
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `gpool man`: manual pages, for whoever packages gpool.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, CommandFactory as _};
+use clap_mangen::roff::{Roff, roman};
+
+use crate::cli::Cli;
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::keys;
+use crate::session::Session;
+
+/// Write manual pages into a folder
+///
+/// gpool.1, one of each command, and gpool.toml.5, in man1 and man5 below it.
+#[derive(Debug, Clone, Args)]
+pub struct ManArgs {
+    /// The folder; made if it is not there
+    #[arg(value_name = "FOLDER", value_hint = clap::ValueHint::DirPath)]
+    folder: PathBuf,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// They can't be written.
+pub fn run(args: &ManArgs, session: &Session) -> Result {
+    let failed = |error: std::io::Error| {
+        let what = format!("can't write manual pages to {}: {error}", args.folder.display());
+        Failure::new(errors::NOT_WRITTEN, what).tip("gpool man FOLDER, of one that you may write")
+    };
+    let n_pages = write(&args.folder).map_err(failed)?;
+    session.screen.note(&format!("{n_pages} pages; man -M {} gpool", args.folder.display()));
+    Ok(Exit::OK)
+}
+
+fn write(folder: &Path) -> std::io::Result<usize> {
+    let commands = folder.join("man1");
+    std::fs::create_dir_all(&commands)?;
+    clap_mangen::generate_to(Cli::command(), &commands)?;
+    let files = folder.join("man5");
+    std::fs::create_dir_all(&files)?;
+    std::fs::write(files.join("gpool.toml.5"), settings_page())?;
+    Ok(std::fs::read_dir(&commands)?.count() + 1)
+}
+
+/// The page of the file of settings.
+fn settings_page() -> Vec<u8> {
+    let mut page = Roff::new();
+    page.control("TH", ["gpool.toml", "5", "", concat!("gpool ", env!("CARGO_PKG_VERSION"))]);
+    page.control("SH", ["NAME"]);
+    page.text([roman("gpool.toml - settings of the gpool server")]);
+    page.control("SH", ["DESCRIPTION"]);
+    page.text([roman(
+        "gpool up reads the file that GPOOL_CONFIG names, else ~/.config/gpool/gpool.toml, or \
+         /etc/gpool/gpool.toml as root. Flags of up go before it. A key that is none of these is \
+         refused. gpool init writes a file with all of them.",
+    )]);
+    page.control("SH", ["KEYS"]);
+    for key in keys::KEYS {
+        page.control("TP", []);
+        page.text([clap_mangen::roff::bold(format!("{} = {}", key.name, key.value))]);
+        let without = if key.is_default { "" } else { " The value is an example." };
+        page.text([roman(format!("{}{without}", key.about))]);
+    }
+    page.control("SH", ["SEE ALSO"]);
+    page.text([roman("gpool(1), gpool-up(1), gpool-init(1)")]);
+    page.render().into_bytes()
+}
+
+/// The page of one command, as `man` gets it.
+///
+/// # Errors
+/// It can't be written.
+#[cfg(test)]
+fn page_of(command: clap::Command) -> std::io::Result<String> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).render(&mut page)?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_and_every_verb_has_its_place() {
+        let settings = String::from_utf8(settings_page()).expect("it is text");
+        for name in keys::names() {
+            assert!(settings.contains(&name.replace('-', "\\-")), "{name}");
+        }
+        let page = page_of(Cli::command()).expect("memory takes it");
+        for verb in Cli::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            let name = verb.get_name().replace('-', "\\-");
+            assert!(page.contains(&name), "{name}");
+        }
+    }
+}

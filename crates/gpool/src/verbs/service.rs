@@ -1,0 +1,140 @@
+//! `gpool up --systemd` and `gpool down --systemd`: the server as a service that systemd starts.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+
+use super::init::write_new;
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::session::Session;
+use crate::systemd::{Scope, unit};
+
+/// Flags of a service.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Service")]
+pub struct ServiceFlags {
+    /// Write (or remove) a unit of systemd, instead of starting (or stopping) the server
+    #[arg(long)]
+    pub systemd: bool,
+    /// With --systemd: this user's service
+    #[arg(long, requires = "systemd", conflicts_with = "system")]
+    user: bool,
+    /// With --systemd: the machine's service
+    #[arg(long, requires = "systemd")]
+    system: bool,
+}
+
+impl ServiceFlags {
+    fn scope(self) -> Scope {
+        match (self.user, self.system) {
+            (true, _) => Scope::User,
+            (_, true) => Scope::System,
+            _ => Scope::usual(),
+        }
+    }
+
+    fn path(self) -> Result<PathBuf> {
+        self.scope().path().ok_or_else(|| {
+            Failure::new(errors::BAD_DIRECTORY, "there is no home to put the unit into")
+                .tip("gpool up --systemd --user --print > gpool.service")
+        })
+    }
+}
+
+/// What is done with the unit.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Service")]
+pub struct InstallFlags {
+    /// With --systemd: enable and start the service at once
+    #[arg(long, requires = "systemd")]
+    now: bool,
+    /// With --systemd: print the unit, and write nothing
+    #[arg(long, requires = "systemd")]
+    print: bool,
+    /// With --systemd: replace the unit that is there; it is kept beside, as .old
+    #[arg(long, requires = "systemd")]
+    force: bool,
+}
+
+/// Writes the unit, and starts the service if asked to.
+///
+/// # Errors
+/// There is a unit already, it can't be written, or systemd refuses.
+pub fn install(flags: ServiceFlags, what: InstallFlags, session: &Session) -> Result {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::new(errors::INTERNAL, format!("can't find this program: {error}"))
+    })?;
+    let text = unit(flags.scope(), &program);
+    if what.print {
+        session.screen.data(&text)?;
+        return Ok(Exit::OK);
+    }
+    let path = flags.path()?;
+    write_new(&path, &text, what.force)?;
+    session.screen.data(&format!("{}\n", path.display()))?;
+    let steps: [&[&str]; 2] = [&["daemon-reload"], &["enable", "--now", Scope::UNIT]];
+    if what.now {
+        return steps.iter().try_for_each(|step| systemctl(flags, step)).map(|()| Exit::OK);
+    }
+    session.screen.note("start it, now and at each boot:");
+    for step in steps {
+        session.screen.note(&format!("  {}", line(flags, step)));
+    }
+    if flags.scope() == Scope::User {
+        session.screen.note("so that it runs while nobody is logged in: loginctl enable-linger");
+    }
+    Ok(Exit::OK)
+}
+
+/// Stops the service and removes the unit. Jobs go on.
+///
+/// # Errors
+/// There is no unit, or it can't be removed.
+pub fn uninstall(flags: ServiceFlags, session: &Session) -> Result {
+    let path = flags.path()?;
+    if !path.exists() {
+        let what = format!("there is no unit {}", path.display());
+        return Err(Failure::new(errors::NO_UNIT, what)
+            .tip("gpool down --systemd --system")
+            .tip("gpool down   (stops a server that was started without systemd)"));
+    }
+    // Where systemd does not run there is nothing to stop.
+    let stopped = systemctl(flags, &["disable", "--now", Scope::UNIT]);
+    std::fs::remove_file(&path).map_err(|error| {
+        let what = format!("can't remove {}: {error}", path.display());
+        Failure::new(errors::NOT_WRITTEN, what).tip("sudo gpool down --systemd --system")
+    })?;
+    match stopped.and_then(|()| systemctl(flags, &["daemon-reload"])) {
+        Ok(()) => session.screen.note("stopped and removed; jobs that run go on"),
+        Err(failure) => session.screen.warn(failure.what()),
+    }
+    session.screen.data(&format!("{}\n", path.display()))?;
+    Ok(Exit::OK)
+}
+
+fn line(flags: ServiceFlags, step: &[&str]) -> String {
+    let words = flags.scope().systemctl().iter().chain(step).copied();
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn systemctl(flags: ServiceFlags, step: &[&str]) -> Result<()> {
+    let (program, before) = flags.scope().systemctl().split_first().expect("it names a program");
+    let mut command = Command::new(program);
+    let ran = command.args(before).args(step).stdin(Stdio::null()).output();
+    let failed = |why: String| {
+        let what = format!("{} did not work", line(flags, step));
+        Failure::new(errors::SYSTEMD, what).why(why).tip("gpool up   (without systemd)")
+    };
+    match ran {
+        Ok(ran) if ran.status.success() => Ok(()),
+        Ok(ran) => Err(failed(String::from_utf8_lossy(&ran.stderr).trim().to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(failed("there is no systemctl on this machine".to_owned()))
+        }
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
