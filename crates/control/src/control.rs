@@ -51,6 +51,16 @@ impl Control {
     #[must_use]
     pub fn new(mut world: World) -> Self {
         world.disconnect_nodes();
+        Self::over(world)
+    }
+
+    /// A state machine without agents, to find out what would happen in a world: what it says
+    /// runs is believed, and nothing has to be durable.
+    pub(crate) fn imagined(world: World, now: Timestamp) -> Self {
+        Self { now, durable: Revision(u64::MAX), ..Self::over(world) }
+    }
+
+    fn over(world: World) -> Self {
         Self {
             durable: world.revision(),
             seq: world.cluster().last_seq,

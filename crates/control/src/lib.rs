@@ -10,6 +10,7 @@ mod admission;
 mod arrays;
 mod control;
 mod cycle;
+pub mod forecast;
 mod jobs;
 mod nodes;
 mod outbox;

@@ -193,7 +193,7 @@ impl Control {
         self.order(node, order);
     }
 
-    fn task_started(&mut self, task: TaskId, at: Timestamp) {
+    pub(crate) fn task_started(&mut self, task: TaskId, at: Timestamp) {
         let mut job = self.job(task.job);
         let running =
             |allocation: Allocation| Allocation { state: AllocationState::Running, ..allocation };
@@ -211,7 +211,7 @@ impl Control {
         self.put_job(job);
     }
 
-    fn task_ended(&mut self, task: TaskId, end: &TaskEnd) {
+    pub(crate) fn task_ended(&mut self, task: TaskId, end: &TaskEnd) {
         let job = self.job(task.job);
         if let Some(EndCause::PathMissing { path }) = &end.cause {
             return self.path_missing(task, path.clone(), end);

@@ -1,0 +1,225 @@
+//! One course that things could take: the state machine is run forward over the ends that jobs are
+//! expected to have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::agent::TaskEnd;
+use gpool_model::effect::Change;
+use gpool_model::job::{ExitStatus, JobState, Usage};
+use gpool_model::{
+    Basis, Caller, DeviceUuid, Effect, Event, JobId, NewJob, Notice, TaskId, Timestamp,
+};
+
+use super::HORIZON;
+use super::length::{Length, Pace};
+use super::part::Part;
+use crate::control::Control;
+
+/// How far things are followed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Nothing more is looked at once this job has started.
+    pub target: Option<JobId>,
+    /// So many jobs are started.
+    pub n_starts: usize,
+}
+
+/// How things went.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    /// When each job started that had not.
+    pub starts: BTreeMap<JobId, Start>,
+    /// When each job ended.
+    pub ends: BTreeMap<JobId, Timestamp>,
+    /// Whether all was followed that is going to happen: who has not started then never will, by
+    /// what is known.
+    pub is_whole: bool,
+    /// The plan broke an invariant, or the scheduler panicked.
+    pub is_broken: bool,
+}
+
+/// How a job started.
+#[derive(Debug, Clone)]
+pub(super) struct Start {
+    pub at: Timestamp,
+    /// What the ends before were taken from.
+    pub basis: Option<Basis>,
+    /// Jobs whose ends it waited for, with the devices that they left to it.
+    pub freed_by: BTreeMap<JobId, u32>,
+}
+
+/// A job that is not there yet.
+pub(super) struct Newcomer<'a> {
+    pub caller: &'a Caller,
+    pub job: &'a NewJob,
+    pub length: Length,
+}
+
+impl Course {
+    /// More steps than this are not made.
+    const STEPS_MAX: usize = 12_000;
+
+    /// Follows what happens when jobs end at that pace.
+    pub fn of(part: &Part, pace: Pace, bounds: &Bounds) -> Self {
+        Runner::new(part, pace).run(bounds)
+    }
+
+    /// The same with one job more; that comes with its id, unless it is refused.
+    pub fn with(
+        part: &Part,
+        pace: Pace,
+        new: &Newcomer<'_>,
+        n_starts: usize,
+    ) -> (Self, Option<JobId>) {
+        let mut runner = Runner::new(part, pace);
+        let id = JobId { number: runner.control.world().cluster().last_job.next(), element: None };
+        let is_taken =
+            runner.control.submit(new.caller, vec![new.job.clone()], None, &[]).is_ok();
+        runner.newcomer = Some((id, new.length));
+        let course = runner.run(&Bounds { target: None, n_starts });
+        (course, is_taken.then_some(id))
+    }
+}
+
+struct Runner<'a> {
+    part: &'a Part,
+    pace: Pace,
+    control: Control,
+    newcomer: Option<(JobId, Length)>,
+    due: BTreeSet<(Timestamp, JobId)>,
+    basis: Option<Basis>,
+    /// Who had each device last, of those that have ended on the way.
+    last_on: BTreeMap<DeviceUuid, JobId>,
+    ended_last: Vec<JobId>,
+    course: Course,
+}
+
+impl<'a> Runner<'a> {
+    fn new(part: &'a Part, pace: Pace) -> Self {
+        let mut runner = Self {
+            part,
+            pace,
+            control: Control::imagined(part.world(), part.now),
+            newcomer: None,
+            due: BTreeSet::new(),
+            basis: None,
+            last_on: BTreeMap::new(),
+            ended_last: Vec::new(),
+            course: Course::default(),
+        };
+        let holding: Vec<JobId> = runner.control.world().holding().map(|row| row.job.id).collect();
+        for id in holding {
+            runner.begin(id, part.now);
+        }
+        runner
+    }
+
+    fn run(mut self, bounds: &Bounds) -> Course {
+        let horizon = self.part.now.after(HORIZON);
+        let mut now = self.part.now;
+        for _ in 0..Course::STEPS_MAX {
+            self.step(now);
+            let is_there = bounds.target.is_some_and(|id| self.course.starts.contains_key(&id));
+            let is_enough = self.course.starts.len() >= bounds.n_starts;
+            if self.course.is_broken || is_there || is_enough {
+                return self.course;
+            }
+            let due = self.due.first().map(|(at, _)| *at);
+            let next = due.into_iter().chain(self.control.next_timer()).min();
+            match next {
+                None => {
+                    self.course.is_whole = true;
+                    return self.course;
+                }
+                Some(at) if at > horizon => return self.course,
+                // Time always passes, so that what is due at once does not keep us here.
+                Some(at) => now = at.max(Timestamp::new(now.get().saturating_add(1))),
+            }
+        }
+        self.course
+    }
+
+    fn step(&mut self, now: Timestamp) {
+        self.control.now = now;
+        self.ended_last.clear();
+        while let Some(&(at, id)) = self.due.first().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(at, id));
+            self.end(id, now);
+        }
+        for effect in self.control.step(now, [Event::TimerFired]) {
+            match effect {
+                Effect::Publish(Notice {
+                    change: Change::JobState { job, state: JobState::Starting, .. },
+                    ..
+                }) => self.start(job, now),
+                Effect::Alert { .. } => self.course.is_broken = true,
+                Effect::Commit(_)
+                | Effect::Reply { .. }
+                | Effect::Order { .. }
+                | Effect::Publish(_) => {}
+            }
+        }
+    }
+
+    fn start(&mut self, id: JobId, now: Timestamp) {
+        let mut freed_by = BTreeMap::new();
+        if let Some(row) = self.control.world().job(id) {
+            let slots = row.job.phase.allocations().iter().flat_map(|held| &held.slots);
+            for job in slots.filter_map(|slot| self.last_on.get(&slot.device)) {
+                *freed_by.entry(*job).or_default() += 1;
+            }
+        }
+        if freed_by.is_empty() {
+            freed_by.extend(self.ended_last.iter().map(|job| (*job, 0)));
+        }
+        let start = Start { at: now, basis: self.basis, freed_by };
+        self.course.starts.insert(id, start);
+        self.begin(id, now);
+    }
+
+    /// A job that holds something runs from now on and ends in its time.
+    fn begin(&mut self, id: JobId, now: Timestamp) {
+        for task in self.tasks(id) {
+            self.control.task_started(task, now);
+        }
+        self.due.insert((now.after(self.length(id).at(self.pace)), id));
+    }
+
+    fn end(&mut self, id: JobId, now: Timestamp) {
+        let Some(row) = self.control.world().job(id) else { return };
+        for slot in row.job.phase.allocations().iter().flat_map(|held| &held.slots) {
+            self.last_on.insert(slot.device.clone(), id);
+        }
+        let basis = self.length(id).source.basis();
+        self.basis = Some(self.basis.map_or(basis, |before| before.and(basis)));
+        self.course.ends.insert(id, now);
+        self.ended_last.push(id);
+        let end = TaskEnd {
+            started_at: None,
+            ended_at: now,
+            exit: Some(ExitStatus::Code(0)),
+            cause: None,
+            stopped: false,
+            usage: Usage::default(),
+        };
+        for task in self.tasks(id) {
+            // The end of one task may be that of the job.
+            if self.control.world().job(id).is_some() {
+                self.control.task_ended(task, &end);
+            }
+        }
+    }
+
+    fn tasks(&self, id: JobId) -> Vec<TaskId> {
+        let row = self.control.world().job(id);
+        let held = row.into_iter().flat_map(|row| row.job.phase.allocations());
+        held.map(|allocation| allocation.task).collect()
+    }
+
+    fn length(&self, id: JobId) -> Length {
+        let of_newcomer = self.newcomer.filter(|(new, _)| *new == id).map(|(_, length)| length);
+        of_newcomer.or_else(|| self.part.lengths.get(&id).copied()).unwrap_or_else(|| {
+            Length::exactly(Length::UNKNOWN, super::length::Source::Elapsed)
+        })
+    }
+}

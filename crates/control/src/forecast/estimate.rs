@@ -1,0 +1,182 @@
+//! Three courses made into moments: of all jobs that wait, of one with whose ends it waits for, of
+//! one that is not there yet with whom it would delay.
+
+use std::collections::BTreeMap;
+
+use gpool_model::{Basis, Caller, Eta, JobId, Millis, NewJob, Timestamp};
+
+use super::course::{Bounds, Course, Newcomer};
+use super::learnt::Learnt;
+use super::length::{Length, Pace};
+use super::part::Part;
+use super::{HORIZON, WORTHWHILE};
+
+/// When the jobs of an excerpt will likely start.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Forecast {
+    /// When it was made.
+    pub as_of: Timestamp,
+    /// As far as it looks.
+    pub horizon: Timestamp,
+    /// Of each job that may start by what is known.
+    pub etas: BTreeMap<JobId, Eta>,
+    /// Jobs that wait for room and come after all of them.
+    pub n_beyond: u64,
+    /// Whether a course had to be given up because a plan broke an invariant.
+    pub is_broken: bool,
+}
+
+/// When one job will likely start.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Estimate {
+    /// When; `None` if nothing that is known lets it start, or too many others wait.
+    pub eta: Option<Eta>,
+    /// Whether so many others wait that this can't be said.
+    pub is_out_of_reach: bool,
+    /// When it starts if everybody ends in the middle, before what was learnt.
+    pub middle: Option<Timestamp>,
+    /// Whose ends it waits for, by the middle course.
+    pub freed_by: Vec<FreedBy>,
+}
+
+/// A job whose end another one waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FreedBy {
+    /// Which.
+    pub job: JobId,
+    /// Devices that it leaves to the other one.
+    pub n_devices: u32,
+    /// When it ends, in the early and the late course.
+    pub ends: [Option<Timestamp>; 2],
+}
+
+/// What would come of a job that is not there yet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Imagined {
+    /// When it would likely start.
+    pub eta: Option<Eta>,
+    /// Whose middle would come later by more than is worth a word, the worst first.
+    pub delays: Vec<Delay>,
+}
+
+/// By how much a job would start later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delay {
+    /// Which job.
+    pub job: JobId,
+    /// By how much.
+    pub by: Millis,
+}
+
+/// When the jobs of an excerpt will likely start.
+#[must_use]
+pub fn forecast(part: &Part, n_starts: usize, learnt: &Learnt) -> Forecast {
+    let bounds = Bounds { target: None, n_starts };
+    let courses = Pace::ALL.map(|pace| Course::of(part, pace, &bounds));
+    let waits = part.excerpt.jobs.values().filter(|row| {
+        row.job.phase.allocations().is_empty() && part.beyond != Some(row.job.id)
+    });
+    let etas = waits.filter_map(|row| {
+        let id = row.job.id;
+        Some((id, learnt.corrected(eta_of(part, &courses, id)?, part.now)))
+    });
+    Forecast {
+        as_of: part.now,
+        horizon: part.now.after(HORIZON),
+        etas: etas.collect(),
+        n_beyond: part.n_beyond,
+        is_broken: courses.iter().any(|course| course.is_broken),
+    }
+}
+
+/// When one job will likely start, and whose ends it waits for.
+#[must_use]
+pub fn estimate(part: &Part, job: JobId, n_starts: usize, learnt: &Learnt) -> Estimate {
+    if !part.covers(&part.world(), job) {
+        return Estimate { is_out_of_reach: true, ..Estimate::default() };
+    }
+    let bounds = Bounds { target: Some(job), n_starts };
+    let courses = Pace::ALL.map(|pace| Course::of(part, pace, &bounds));
+    let eta = eta_of(part, &courses, job).map(|eta| learnt.corrected(eta, part.now));
+    let [early, middle, late] = &courses;
+    let start = middle.starts.get(&job);
+    let freed_by = start.into_iter().flat_map(|start| &start.freed_by);
+    let freed_by = freed_by.map(|(job, n_devices)| {
+        let mut ends = [early, late].map(|course| course.ends.get(job).copied());
+        if let [Some(from), Some(to)] = ends {
+            ends = [Some(from.min(to)), Some(from.max(to))];
+        }
+        FreedBy { job: *job, n_devices: *n_devices, ends }
+    });
+    Estimate {
+        eta,
+        is_out_of_reach: false,
+        middle: start.map(|start| start.at),
+        freed_by: freed_by.collect(),
+    }
+}
+
+/// What would come of a job if it were submitted now.
+#[must_use]
+pub fn imagine(
+    part: &Part,
+    caller: &Caller,
+    job: &NewJob,
+    length: Length,
+    n_starts: usize,
+    learnt: &Learnt,
+) -> Imagined {
+    let newcomer = Newcomer { caller, job, length };
+    let with = Pace::ALL.map(|pace| Course::with(part, pace, &newcomer, n_starts));
+    let Some(id) = with[1].1 else { return Imagined::default() };
+    let courses = with.map(|(course, _)| course);
+    // Among jobs that are not looked at it may find its place too, and would wait for them.
+    let is_covered = part.n_beyond == 0 || {
+        let [_, middle, _] = &courses;
+        let others = part.excerpt.jobs.values().filter(|row| row.job.phase.allocations().is_empty());
+        let is_last = |at: Timestamp| {
+            let start = |id| middle.starts.get(id).map(|start| start.at);
+            others.clone().filter_map(|row| start(&row.job.id)).all(|other| other <= at)
+        };
+        middle.starts.get(&id).is_some_and(|start| start.at == part.now || !is_last(start.at))
+    };
+    let eta = eta_of(part, &courses, id).map(|eta| learnt.corrected(eta, part.now));
+    let bounds = Bounds { target: None, n_starts };
+    let without = Course::of(part, Pace::Middle, &bounds);
+    let mut delays: Vec<Delay> = without
+        .starts
+        .iter()
+        .filter_map(|(job, before)| {
+            let after = courses[1].starts.get(job)?;
+            Some(Delay { job: *job, by: after.at.since(before.at) })
+        })
+        .filter(|delay| delay.by > WORTHWHILE)
+        .collect();
+    delays.sort_by_key(|delay| (std::cmp::Reverse(delay.by), delay.job));
+    Imagined { eta: eta.filter(|_| is_covered), delays }
+}
+
+/// The three moments of one job; `None` if it never starts by what is known.
+fn eta_of(part: &Part, courses: &[Course; 3], job: JobId) -> Option<Eta> {
+    let starts = courses.each_ref().map(|course| course.starts.get(&job));
+    let never = |(course, start): (&Course, &Option<_>)| {
+        start.is_none() && (course.is_whole || course.is_broken)
+    };
+    if courses.iter().zip(&starts).any(never) {
+        return None;
+    }
+    // To end earlier may let somebody else go first, so a course may start a job later than a
+    // slower one does.
+    let mut moments: Vec<Timestamp> =
+        starts.iter().flatten().map(|start| start.at.max(part.now)).collect();
+    moments.sort_unstable();
+    let basis = starts.iter().flatten().filter_map(|start| start.basis).reduce(Basis::and);
+    let at = |ix: usize| moments.get(ix).copied();
+    Some(Eta {
+        p10: at(0),
+        p50: at(1),
+        p90: at(2),
+        basis: basis.unwrap_or(Basis::Limit),
+        horizon: part.now.after(HORIZON),
+    })
+}

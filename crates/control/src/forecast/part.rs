@@ -1,0 +1,105 @@
+//! What a forecast is made from: an excerpt of the world, and how long its jobs will run.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use gpool_model::{JobId, Phase, Timestamp};
+use gpool_world::{Excerpt, Snapshot, World};
+
+use super::length::Length;
+
+/// What a forecast is made from. To take it costs what it holds.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// The moment.
+    pub now: Timestamp,
+    /// Nodes, rules and jobs.
+    pub excerpt: Excerpt,
+    /// How long jobs of the excerpt will run.
+    pub lengths: BTreeMap<JobId, Length>,
+    /// Jobs that wait for room and are not in it: all come after those that are.
+    pub n_beyond: u64,
+    /// A job that was asked for although it may come after others that are not in it.
+    pub beyond: Option<JobId>,
+}
+
+impl Part {
+    /// All that holds something, the first so many jobs that wait for room, and those that wait
+    /// for these; and one more, if it waits.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot<'_>, n_jobs_max: usize, also: Option<JobId>) -> Self {
+        let world = snapshot.world;
+        let mut taken: BTreeSet<JobId> = world.holding().map(|row| row.job.id).collect();
+        let pending = gpool_sched::in_order(snapshot, world.policy()).take(n_jobs_max);
+        let first: Vec<JobId> = pending.collect();
+        let n_beyond = world.n_pending().saturating_sub(first.len());
+        taken.extend(first);
+        add_waiting(world, &mut taken, n_jobs_max);
+        let also = also.filter(|id| world.job(*id).is_some() && !taken.contains(id));
+        if let Some(id) = also {
+            taken.insert(id);
+            add_awaited(world, id, &mut taken, n_jobs_max);
+        }
+        let excerpt = world.excerpt(taken);
+        let length = |(id, row)| (*id, Length::of(row, None, snapshot.now));
+        let lengths = excerpt.jobs.iter().map(length).collect();
+        let n_beyond = u64::try_from(n_beyond).unwrap_or(u64::MAX);
+        Self { now: snapshot.now, excerpt, lengths, n_beyond, beyond: also }
+    }
+
+    /// The world of it.
+    #[must_use]
+    pub fn world(&self) -> World {
+        self.excerpt.world(self.now)
+    }
+
+    /// Whether what is found out about a job holds although other jobs wait too: those that are
+    /// not in this part must come after it.
+    #[must_use]
+    pub fn covers(&self, world: &World, job: JobId) -> bool {
+        if self.n_beyond == 0 {
+            return true;
+        }
+        let snapshot = Snapshot { world, now: self.now };
+        match world.job(job).map(|row| &row.job.phase) {
+            Some(Phase::Pending { .. }) => {
+                gpool_sched::in_order(&snapshot, world.policy()).last() != Some(job)
+            }
+            // When it may start is when it takes its place, and others may have come by then.
+            Some(Phase::Waiting { .. }) => self.beyond != Some(job),
+            _ => false,
+        }
+    }
+}
+
+/// Adds jobs that wait for nothing but jobs that are there.
+fn add_waiting(world: &World, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
+    let mut n_left = n_jobs_max;
+    let mut ends: VecDeque<JobId> = taken.iter().copied().collect();
+    while let Some(id) = ends.pop_front() {
+        for dependent in world.dependents(id) {
+            let Some(row) = world.job(dependent) else { continue };
+            let is_known =
+                |job: JobId| world.job(job).is_none() || taken.contains(&job);
+            let follows = matches!(row.job.phase, Phase::Waiting { .. })
+                && row.spec.after.iter().all(|after| is_known(after.job));
+            if n_left > 0 && follows && taken.insert(dependent) {
+                n_left -= 1;
+                ends.push_back(dependent);
+            }
+        }
+    }
+}
+
+/// Adds the jobs that one waits for, and what these wait for.
+fn add_awaited(world: &World, id: JobId, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
+    let mut n_left = n_jobs_max;
+    let mut jobs = vec![id];
+    while let Some(row) = jobs.pop().and_then(|id| world.job(id)) {
+        for after in &row.spec.after {
+            if n_left > 0 && world.job(after.job).is_some() && taken.insert(after.job) {
+                n_left -= 1;
+                jobs.push(after.job);
+            }
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What would let a job start sooner: the planner is run again with one thing otherwise, for each
+//! thing that could be.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gpool_model::gpu::short_model;
+use gpool_model::{
+    DeviceHealth, Eta, GpuAmount, GpuRequest, JobId, JobSpec, MilliCpu, Millis, Node,
+    Phase, Timestamp, WhatIf,
+};
+use gpool_world::JobRow;
+
+use super::WORTHWHILE;
+use super::course::{Bounds, Course};
+use super::estimate::{Estimate, estimate};
+use super::learnt::Learnt;
+use super::length::{Length, Pace, Source};
+use super::part::Part;
+
+/// Whose question it is: what they can't do is not proposed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Whose {
+    /// Their user id.
+    pub uid: u32,
+    /// Whether they may act for others.
+    pub admin: bool,
+}
+
+/// What would come of one change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tried {
+    /// The change.
+    pub what: WhatIf,
+    /// When the job would start if everybody ends in the middle; `None` if never.
+    pub middle: Option<Timestamp>,
+    /// The same as an interval, for those that help most.
+    pub eta: Option<Eta>,
+    /// By how much that is sooner; `None` if it would not start at all without the change.
+    pub gain: Option<Millis>,
+    /// Whether it helps.
+    pub helps: bool,
+}
+
+/// Changes whose interval is worked out, and not their middle alone.
+const INTERVALS_MAX: usize = 6;
+/// Running jobs of which it is tried what their end would bring.
+const ENDED_MAX: usize = 8;
+/// Models of which it is tried what they would bring.
+const MODELS_MAX: usize = 6;
+
+/// Everything that was tried for a job: first what helps, the most useful first; of equals, in
+/// the order in which it was tried.
+#[must_use]
+pub fn alternatives(
+    part: &Part,
+    job: JobId,
+    whose: Whose,
+    base: &Estimate,
+    n_starts: usize,
+    learnt: &Learnt,
+) -> Vec<Tried> {
+    let Some(row) = part.excerpt.jobs.get(&job) else { return Vec::new() };
+    if base.middle.is_some_and(|at| at.since(part.now) <= WORTHWHILE) {
+        return Vec::new();
+    }
+    let mut tried = Vec::new();
+    let mut last = None;
+    for what in candidates(part, row, whose) {
+        // Of one kind the first that helps asks for the least.
+        let is_graded = matches!(what, WhatIf::Gpus { .. } | WhatIf::TimeLimit { .. });
+        let key = (what.code(), is_graded && is_same_kind(&what, row));
+        if is_graded && last == Some(key) {
+            continue;
+        }
+        if let Some(result) = attempt(part, job, &what, base, n_starts) {
+            last = Some(key).filter(|_| result.helps);
+            tried.push(result);
+        }
+    }
+    let sooner = |tried: &Tried| tried.middle.unwrap_or(Timestamp::MAX);
+    tried.sort_by_key(|tried| (!tried.helps, if tried.helps { sooner(tried) } else { Timestamp::ZERO }));
+    for result in tried.iter_mut().filter(|tried| tried.helps).take(INTERVALS_MAX) {
+        let changed = part.with(&result.what, job);
+        result.eta = estimate(&changed, job, n_starts, learnt).eta;
+    }
+    tried
+}
+
+/// Whether a request asks for the same kind of GPUs, in another number.
+fn is_same_kind(what: &WhatIf, row: &JobRow) -> bool {
+    match what {
+        WhatIf::Gpus { gpus } => {
+            gpus.models == row.spec.gpus.models && gpus.least_memory == row.spec.gpus.least_memory
+        }
+        _ => true,
+    }
+}
+
+fn attempt(
+    part: &Part,
+    job: JobId,
+    what: &WhatIf,
+    base: &Estimate,
+    n_starts: usize,
+) -> Option<Tried> {
+    let changed = part.with(what, job);
+    if !changed.covers(&changed.world(), job) {
+        return None;
+    }
+    let course = Course::of(&changed, Pace::Middle, &Bounds { target: Some(job), n_starts });
+    if course.is_broken {
+        return None;
+    }
+    let middle = course.starts.get(&job).map(|start| start.at);
+    let gain = base.middle.zip(middle).map(|(before, after)| before.since(after));
+    let helps = match (base.middle, middle) {
+        (Some(_), Some(_)) => gain.is_some_and(|gain| gain >= WORTHWHILE),
+        (None, Some(_)) => true,
+        (_, None) => false,
+    };
+    Some(Tried { what: what.clone(), middle, eta: None, gain, helps })
+}
+
+/// What is tried, in the order in which it is proposed among equals.
+fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
+    let mut all = Vec::new();
+    let spec = &row.spec;
+    if matches!(row.job.phase, Phase::Held { .. }) {
+        return vec![WhatIf::Release];
+    }
+    for after in &spec.after {
+        if part.excerpt.jobs.contains_key(&after.job) {
+            all.push(WhatIf::WithoutDependency { job: after.job });
+        }
+    }
+    all.extend(gpus(part, &spec.gpus));
+    all.extend(time_limits(spec.time_limit).map(|limit| WhatIf::TimeLimit { limit }));
+    if let Some(cpus) = spec.cpus {
+        let less = [cpus.div_floor(2), MilliCpu::new(1000), MilliCpu::ZERO];
+        all.extend(less.into_iter().filter(|less| *less < cpus).map(|cpus| WhatIf::Cpus { cpus }));
+    }
+    if let Some(memory) = spec.memory {
+        let less = [memory.div_floor(2), memory.div_floor(8), gpool_model::Bytes::ZERO];
+        all.extend(less.into_iter().map(|memory| WhatIf::Memory { memory }));
+    }
+    all.extend(priority(part, row, whose));
+    all.extend(ends(part, row, whose));
+    all.extend(devices(part, &spec.gpus));
+    all.dedup();
+    all
+}
+
+/// Fewer GPUs: the next power of two below, and so on down to one. Then as many of any kind, and
+/// of each model there is.
+fn gpus(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
+    let n_devices = asked.n_devices();
+    let mut all = Vec::new();
+    let mut fewer = n_devices;
+    while fewer > 1 {
+        fewer = if fewer.is_power_of_two() { fewer / 2 } else { fewer.next_power_of_two() / 2 };
+        all.push(GpuRequest { amount: GpuAmount::Whole(fewer), ..asked.clone() });
+    }
+    if n_devices > 0 && (!asked.models.is_empty() || asked.least_memory.is_some()) {
+        let amount = GpuAmount::Whole(n_devices);
+        all.push(GpuRequest { amount, ..GpuRequest::default() });
+        let devices = part.excerpt.nodes.iter().flat_map(|node| &node.devices);
+        let others = devices.filter(|device| asked.rank_of(device).is_none());
+        let models: BTreeSet<String> = others.map(|device| short_model(&device.model)).collect();
+        let request = |model: &String| {
+            GpuRequest::parse(&format!("{}:{n_devices}", model.to_ascii_lowercase())).ok()
+        };
+        all.extend(models.iter().take(MODELS_MAX).filter_map(request));
+    }
+    all.into_iter().map(|gpus| WhatIf::Gpus { gpus }).collect()
+}
+
+/// Shorter limits, the longest first.
+fn time_limits(limit: Option<Millis>) -> impl Iterator<Item = Millis> {
+    let most = limit.unwrap_or(Millis::MAX);
+    let round = [720, 360, 240, 120, 60, 30, 15, 5].map(Millis::from_mins);
+    let half = limit.map(|limit| limit.div_floor(120_000)).map(|minutes| {
+        Millis::new(minutes.get().saturating_mul(60_000))
+    });
+    let mut all: Vec<Millis> = half.into_iter().chain(round).collect();
+    all.retain(|length| *length < most && !length.is_zero());
+    all.sort_unstable_by(|a, b| b.cmp(a));
+    all.dedup();
+    all.into_iter()
+}
+
+/// Above every other job that waits, as far as whoever asks may go.
+fn priority(part: &Part, row: &JobRow, whose: Whose) -> Option<WhatIf> {
+    let others = part.excerpt.jobs.values().filter(|other| other.job.id != row.job.id);
+    let pending = others.filter(|other| matches!(other.job.phase, Phase::Pending { .. }));
+    let highest = pending.map(|other| other.job.priority).max()?;
+    let most = if whose.admin { 1000 } else { part.excerpt.policy.user_priority_max };
+    let priority = highest.saturating_add(1).min(most);
+    (priority > row.job.priority).then_some(WhatIf::Priority { priority })
+}
+
+/// Running jobs that whoever asks may end: their own, or for an admin anybody's.
+fn ends(part: &Part, row: &JobRow, whose: Whose) -> impl Iterator<Item = WhatIf> {
+    let may_end = move |other: &&JobRow| {
+        matches!(other.job.phase, Phase::Running { .. })
+            && (whose.admin || other.spec.owner.uid == whose.uid)
+    };
+    let holds = |other: &&JobRow| {
+        other.job.phase.allocations().iter().any(|held| !held.slots.is_empty())
+    };
+    let is_wanted = move |other: &&JobRow| row.spec.gpus.is_none() || holds(other);
+    let jobs = part.excerpt.jobs.values().filter(may_end).filter(is_wanted);
+    let jobs: Vec<JobId> = jobs.map(|other| other.job.id).take(ENDED_MAX).collect();
+    jobs.into_iter().map(|job| WhatIf::Ended { job })
+}
+
+/// Devices and nodes that could serve it and can't be used.
+fn devices(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
+    let mut all = Vec::new();
+    for node in &part.excerpt.nodes {
+        let has = node.devices.iter().any(|device| asked.rank_of(device).is_some());
+        if !node.connected && (has || asked.is_none()) {
+            all.push(WhatIf::NodeBack { node: node.name.clone() });
+            continue;
+        }
+        let unusable = node.devices.iter().filter(|device| {
+            let is_off = device.health != DeviceHealth::Healthy
+                || !device.unmanaged.is_empty()
+                || !node.allows(&device.uuid);
+            is_off && asked.rank_of(device).is_some()
+        });
+        all.extend(unusable.take(ENDED_MAX).map(|device| WhatIf::DeviceUsable {
+            node: node.name.clone(),
+            index: device.index,
+        }));
+    }
+    all
+}
+
+impl Part {
+    /// The same with one thing otherwise about a job, or about the cluster.
+    #[must_use]
+    pub fn with(&self, what: &WhatIf, job: JobId) -> Self {
+        let mut part = self.clone();
+        match what {
+            WhatIf::Gpus { gpus } => part.change(job, |spec| {
+                spec.gpus = gpus.clone();
+                spec.gpus_written = Arc::from(gpus.to_string());
+            }),
+            WhatIf::TimeLimit { limit } => part.change(job, |spec| spec.time_limit = Some(*limit)),
+            WhatIf::Cpus { cpus } => {
+                part.change(job, |spec| spec.cpus = Some(*cpus).filter(|cpus| !cpus.is_zero()));
+            }
+            WhatIf::Memory { memory } => part.change(job, |spec| {
+                spec.memory = Some(*memory).filter(|memory| !memory.is_zero());
+            }),
+            WhatIf::WithoutDependency { job: awaited } => {
+                part.change(job, |spec| spec.after.retain(|after| after.job != *awaited));
+                part.ready(job, |phase| matches!(phase, Phase::Waiting { .. }));
+            }
+            WhatIf::Release => part.ready(job, |phase| matches!(phase, Phase::Held { .. })),
+            WhatIf::Priority { priority } => {
+                if let Some(row) = part.excerpt.jobs.get_mut(&job) {
+                    row.job.priority = *priority;
+                }
+            }
+            WhatIf::Ended { job } => {
+                let at_once = Length::exactly(Millis::ZERO, Source::Stopping);
+                part.lengths.insert(*job, at_once);
+            }
+            WhatIf::DeviceUsable { node, index } => {
+                let nodes = part.excerpt.nodes.iter_mut();
+                nodes.filter(|row| row.name == *node).for_each(|row| make_usable(row, *index));
+            }
+            WhatIf::NodeBack { node } => {
+                let nodes = part.excerpt.nodes.iter_mut();
+                nodes.filter(|row| row.name == *node).for_each(|row| row.connected = true);
+            }
+        }
+        part
+    }
+
+    fn change(&mut self, job: JobId, change: impl FnOnce(&mut JobSpec)) {
+        if let Some(row) = self.excerpt.jobs.get_mut(&job) {
+            change(Arc::make_mut(&mut row.spec));
+        }
+    }
+
+    /// A job that waits for nothing but room from now on, unless it waits for others too.
+    fn ready(&mut self, job: JobId, is_so: impl FnOnce(&Phase) -> bool) {
+        let Some(row) = self.excerpt.jobs.get(&job) else { return };
+        let is_there = |id: &JobId| self.excerpt.jobs.contains_key(id);
+        let waits = row.spec.after.iter().any(|after| is_there(&after.job));
+        let since = self.now;
+        if let Some(row) = self.excerpt.jobs.get_mut(&job).filter(|row| is_so(&row.job.phase)) {
+            row.job.phase =
+                if waits { Phase::Waiting { since } } else { Phase::Pending { since } };
+        }
+    }
+}
+
+fn make_usable(node: &mut Node, index: u32) {
+    let Some(device) = node.devices.iter_mut().find(|device| device.index == index) else {
+        return;
+    };
+    device.health = DeviceHealth::Healthy;
+    device.unmanaged.clear();
+    let uuid = device.uuid.clone();
+    if let Some(allowed) = &mut node.allowed {
+        allowed.insert(uuid);
+    }
+}
