@@ -73,8 +73,7 @@ impl Course {
     ) -> (Self, Option<JobId>) {
         let mut runner = Runner::new(part, pace);
         let id = JobId { number: runner.control.world().cluster().last_job.next(), element: None };
-        let is_taken =
-            runner.control.submit(new.caller, vec![new.job.clone()], None, &[]).is_ok();
+        let is_taken = runner.control.submit(new.caller, vec![new.job.clone()], None, &[]).is_ok();
         runner.newcomer = Some((id, new.length));
         let course = runner.run(&Bounds { target: None, n_starts });
         (course, is_taken.then_some(id))
@@ -218,8 +217,8 @@ impl<'a> Runner<'a> {
 
     fn length(&self, id: JobId) -> Length {
         let of_newcomer = self.newcomer.filter(|(new, _)| *new == id).map(|(_, length)| length);
-        of_newcomer.or_else(|| self.part.lengths.get(&id).copied()).unwrap_or_else(|| {
-            Length::exactly(Length::UNKNOWN, super::length::Source::Elapsed)
-        })
+        of_newcomer
+            .or_else(|| self.part.lengths.get(&id).copied())
+            .unwrap_or_else(|| Length::exactly(Length::UNKNOWN, super::length::Source::Elapsed))
     }
 }

@@ -73,9 +73,10 @@ pub struct Delay {
 pub fn forecast(part: &Part, n_starts: usize, learnt: &Learnt) -> Forecast {
     let bounds = Bounds { target: None, n_starts };
     let courses = Pace::ALL.map(|pace| Course::of(part, pace, &bounds));
-    let waits = part.excerpt.jobs.values().filter(|row| {
-        row.job.phase.allocations().is_empty() && part.beyond != Some(row.job.id)
-    });
+    let waits =
+        part.excerpt.jobs.values().filter(|row| {
+            row.job.phase.allocations().is_empty() && part.beyond != Some(row.job.id)
+        });
     let etas = waits.filter_map(|row| {
         let id = row.job.id;
         Some((id, learnt.corrected(eta_of(part, &courses, id)?, part.now)))
@@ -133,7 +134,8 @@ pub fn imagine(
     // Among jobs that are not looked at it may find its place too, and would wait for them.
     let is_covered = part.n_beyond == 0 || {
         let [_, middle, _] = &courses;
-        let others = part.excerpt.jobs.values().filter(|row| row.job.phase.allocations().is_empty());
+        let others =
+            part.excerpt.jobs.values().filter(|row| row.job.phase.allocations().is_empty());
         let is_last = |at: Timestamp| {
             let start = |id| middle.starts.get(id).map(|start| start.at);
             others.clone().filter_map(|row| start(&row.job.id)).all(|other| other <= at)

@@ -89,7 +89,8 @@ impl Learnt {
     const FACTOR_LEAST: u64 = 250;
     const FACTOR_MOST: u64 = 8000;
 
-    /// Remembers what is told of a job first; one that starts at once is no forecast.
+    /// Remembers what is told of a job first, since its user changed it last; one that starts at
+    /// once is no forecast.
     pub fn tell(&mut self, job: JobId, version: Version, eta: &Eta, at: Timestamp) {
         let (Some(p10), Some(p50), Some(p90)) = (eta.p10, eta.p50, eta.p90) else { return };
         if p90.since(at) <= Self::MOMENT {
@@ -104,10 +105,8 @@ impl Learnt {
     }
 
     /// Holds a start against what was told; true if anything was.
-    pub fn started(&mut self, job: JobId, version: Version, at: Timestamp) -> bool {
-        let Some(told) = self.told.remove(&job).filter(|told| told.version == version) else {
-            return false;
-        };
+    pub fn started(&mut self, job: JobId, at: Timestamp) -> bool {
+        let Some(told) = self.told.remove(&job) else { return false };
         let Some(bucket) = self.bucket_mut(told.p50.since(told.at)) else { return false };
         bucket.n += 1;
         bucket.n_before_p10 += u64::from(at.after(Self::MOMENT) < told.p10);
@@ -154,8 +153,9 @@ impl Learnt {
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.buckets.iter().map(|bucket| bucket.lead_from).eq(Self::LEADS)
-            && self.buckets.iter().all(|bucket| {
-                (Self::FACTOR_LEAST..=Self::FACTOR_MOST).contains(&bucket.factor)
-            })
+            && self
+                .buckets
+                .iter()
+                .all(|bucket| (Self::FACTOR_LEAST..=Self::FACTOR_MOST).contains(&bucket.factor))
     }
 }

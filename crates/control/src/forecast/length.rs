@@ -7,7 +7,12 @@ use gpool_world::JobRow;
 
 /// PLACEHOLDER
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prediction { pub p10: Millis, pub p50: Millis, pub p90: Millis, pub n_runs: u32 }
+pub struct Prediction {
+    pub p10: Millis,
+    pub p50: Millis,
+    pub p90: Millis,
+    pub n_runs: u32,
+}
 
 /// In which of the three ways jobs end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,7 +93,9 @@ impl Length {
         let left = row.spec.time_limit.map(|limit| limit.saturating_sub(elapsed));
         let most = left.map_or(Millis::MAX, |left| left.saturating_add(row.spec.grace));
         let (lengths, source) = match (prediction, left) {
-            (Some(like), _) => (Self::like(like, elapsed), Source::LikeRuns { n_runs: like.n_runs }),
+            (Some(like), _) => {
+                (Self::like(like, elapsed), Source::LikeRuns { n_runs: like.n_runs })
+            }
             (None, Some(left)) => ([left.div_floor(4), left.div_floor(2), most], Source::Limit),
             (None, None) => (Self::unknown(elapsed.max(Self::UNKNOWN)), Source::Elapsed),
         };
@@ -111,7 +118,8 @@ impl Length {
         let past = Self::unknown(elapsed);
         let mut left = [Millis::ZERO; 3];
         for (ix, whole) in whole.into_iter().enumerate() {
-            left[ix] = whole.checked_sub(elapsed).filter(|left| !left.is_zero()).unwrap_or(past[ix]);
+            left[ix] =
+                whole.checked_sub(elapsed).filter(|left| !left.is_zero()).unwrap_or(past[ix]);
         }
         left.sort_unstable();
         left

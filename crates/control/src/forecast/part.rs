@@ -40,8 +40,8 @@ impl Part {
             add_awaited(world, id, &mut taken, n_jobs_max);
         }
         let excerpt = world.excerpt(taken);
-        let length = |(id, row)| (*id, Length::of(row, None, snapshot.now));
-        let lengths = excerpt.jobs.iter().map(length).collect();
+        let rows = excerpt.jobs.iter();
+        let lengths = rows.map(|(id, row)| (*id, Length::of(row, None, snapshot.now))).collect();
         let n_beyond = u64::try_from(n_beyond).unwrap_or(u64::MAX);
         Self { now: snapshot.now, excerpt, lengths, n_beyond, beyond: also }
     }
@@ -78,8 +78,7 @@ fn add_waiting(world: &World, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
     while let Some(id) = ends.pop_front() {
         for dependent in world.dependents(id) {
             let Some(row) = world.job(dependent) else { continue };
-            let is_known =
-                |job: JobId| world.job(job).is_none() || taken.contains(&job);
+            let is_known = |job: JobId| world.job(job).is_none() || taken.contains(&job);
             let follows = matches!(row.job.phase, Phase::Waiting { .. })
                 && row.spec.after.iter().all(|after| is_known(after.job));
             if n_left > 0 && follows && taken.insert(dependent) {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use gpool_model::gpu::short_model;
 use gpool_model::{
-    DeviceHealth, Eta, GpuAmount, GpuRequest, JobId, JobSpec, MilliCpu, Millis, Node,
-    Phase, Timestamp, WhatIf,
+    DeviceHealth, Eta, GpuAmount, GpuRequest, JobId, JobSpec, MilliCpu, Millis, Node, Phase,
+    Timestamp, WhatIf,
 };
 use gpool_world::JobRow;
 
@@ -79,7 +79,9 @@ pub fn alternatives(
         }
     }
     let sooner = |tried: &Tried| tried.middle.unwrap_or(Timestamp::MAX);
-    tried.sort_by_key(|tried| (!tried.helps, if tried.helps { sooner(tried) } else { Timestamp::ZERO }));
+    tried.sort_by_key(|tried| {
+        (!tried.helps, if tried.helps { sooner(tried) } else { Timestamp::ZERO })
+    });
     for result in tried.iter_mut().filter(|tried| tried.helps).take(INTERVALS_MAX) {
         let changed = part.with(&result.what, job);
         result.eta = estimate(&changed, job, n_starts, learnt).eta;
@@ -179,9 +181,9 @@ fn gpus(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
 fn time_limits(limit: Option<Millis>) -> impl Iterator<Item = Millis> {
     let most = limit.unwrap_or(Millis::MAX);
     let round = [720, 360, 240, 120, 60, 30, 15, 5].map(Millis::from_mins);
-    let half = limit.map(|limit| limit.div_floor(120_000)).map(|minutes| {
-        Millis::new(minutes.get().saturating_mul(60_000))
-    });
+    let half = limit
+        .map(|limit| limit.div_floor(120_000))
+        .map(|minutes| Millis::new(minutes.get().saturating_mul(60_000)));
     let mut all: Vec<Millis> = half.into_iter().chain(round).collect();
     all.retain(|length| *length < most && !length.is_zero());
     all.sort_unstable_by(|a, b| b.cmp(a));
@@ -205,9 +207,8 @@ fn ends(part: &Part, row: &JobRow, whose: Whose) -> impl Iterator<Item = WhatIf>
         matches!(other.job.phase, Phase::Running { .. })
             && (whose.admin || other.spec.owner.uid == whose.uid)
     };
-    let holds = |other: &&JobRow| {
-        other.job.phase.allocations().iter().any(|held| !held.slots.is_empty())
-    };
+    let holds =
+        |other: &&JobRow| other.job.phase.allocations().iter().any(|held| !held.slots.is_empty());
     let is_wanted = move |other: &&JobRow| row.spec.gpus.is_none() || holds(other);
     let jobs = part.excerpt.jobs.values().filter(may_end).filter(is_wanted);
     let jobs: Vec<JobId> = jobs.map(|other| other.job.id).take(ENDED_MAX).collect();
@@ -229,10 +230,12 @@ fn devices(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
                 || !node.allows(&device.uuid);
             is_off && asked.rank_of(device).is_some()
         });
-        all.extend(unusable.take(ENDED_MAX).map(|device| WhatIf::DeviceUsable {
-            node: node.name.clone(),
-            index: device.index,
-        }));
+        all.extend(
+            unusable.take(ENDED_MAX).map(|device| WhatIf::DeviceUsable {
+                node: node.name.clone(),
+                index: device.index,
+            }),
+        );
     }
     all
 }
@@ -293,8 +296,7 @@ impl Part {
         let waits = row.spec.after.iter().any(|after| is_there(&after.job));
         let since = self.now;
         if let Some(row) = self.excerpt.jobs.get_mut(&job).filter(|row| is_so(&row.job.phase)) {
-            row.job.phase =
-                if waits { Phase::Waiting { since } } else { Phase::Pending { since } };
+            row.job.phase = if waits { Phase::Waiting { since } } else { Phase::Pending { since } };
         }
     }
 }

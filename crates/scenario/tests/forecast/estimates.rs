@@ -1,0 +1,72 @@
+//! Intervals, by what is known of the jobs that go before.
+
+use insta::assert_snapshot;
+
+use crate::rig::etas;
+
+#[test]
+fn a_limit_is_seldom_used_up() {
+    assert_snapshot!(etas(
+        "node lab1 2 x h100-80g
+         job a 2 running lab1[0,1] 1h limit 3h
+         job b 1 pending",
+    ), @"b 30m 1h00 2h00 by limit");
+}
+
+#[test]
+fn without_a_limit_what_has_run_long_goes_on_for_long() {
+    assert_snapshot!(etas(
+        "node lab1 1 x h100-80g
+         job a 1 running lab1[0] 3h
+         job b 1 pending",
+    ), @"b 20m 3h00 1d03h by predicted");
+}
+
+#[test]
+fn jobs_start_one_after_another() {
+    assert_snapshot!(etas(
+        "node lab1 1 x h100-80g
+         job a 1 running lab1[0] 0m limit 1h
+         job b 1 pending limit 1h
+         job c 1 pending limit 30h
+         job d 1 waiting after c
+         job e 1 held",
+    ), @r"
+    b 15m 30m 1h00 by limit
+    c 30m 1h00 2h00 by limit
+    d 8h00 16h00 1d08h by limit
+    ");
+}
+
+#[test]
+fn what_lies_beyond_the_horizon_is_said_to() {
+    assert_snapshot!(etas(
+        "node lab1 1 x h100-80g
+         job a 1 running lab1[0] 0m limit 150h
+         job b 1 pending",
+    ), @"b 1d13h beyond beyond by limit");
+}
+
+#[test]
+fn what_nothing_known_lets_start_is_unknown() {
+    assert_snapshot!(etas(
+        "node lab1 2 x h100-80g
+         gpu lab1[1] unhealthy
+         job a 1 running lab1[0] 0m limit 1h
+         job b 2 pending
+         job c 1 pending",
+    ), @r"
+    b unknown
+    c 15m 30m 1h00 by limit
+    ");
+}
+
+#[test]
+fn jobs_of_several_gpus_wait_for_all_of_them() {
+    assert_snapshot!(etas(
+        "node lab1 4 x h100-80g
+         job a 1 running lab1[0] 0m limit 1h
+         job b 1 running lab1[1] 0m limit 4h
+         job c 4 pending",
+    ), @"c 1h00 2h00 4h00 by limit");
+}

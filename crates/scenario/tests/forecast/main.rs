@@ -1,0 +1,9 @@
+//! When jobs will likely start, and what would let them start sooner, in scenarios.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test says what it means by its name")]
+
+mod corpus;
+mod estimates;
+mod learnt;
+mod properties;
+mod rig;
