@@ -25,14 +25,20 @@ impl Likeness {
     /// What that job has in common with others.
     #[must_use]
     pub fn of(spec: &JobSpec) -> Self {
+        Self::named(spec.owner.uid, spec.project.clone(), &spec.name)
+    }
+
+    /// What a job of that name would have in common with others.
+    #[must_use]
+    pub fn named(uid: u32, project: ProjectName, name: &str) -> Self {
         let mut stem = String::new();
-        for letter in spec.name.chars().filter(|letter| !letter.is_ascii_digit()) {
+        for letter in name.chars().filter(|letter| !letter.is_ascii_digit()) {
             if stem.len() + letter.len_utf8() > Self::STEM_MAX {
                 break;
             }
             stem.push(letter);
         }
-        Self { uid: spec.owner.uid, project: spec.project.clone(), stem }
+        Self { uid, project, stem }
     }
 
     /// Where what is remembered of them is kept.

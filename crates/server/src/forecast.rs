@@ -276,16 +276,7 @@ impl CoreHandle {
     pub(crate) fn eta_of(&self, job: &gpool_model::Job) -> Option<(Eta, Timestamp)> {
         let waits = matches!(job.phase, Phase::Waiting { .. } | Phase::Pending { .. });
         let last = self.shared.forecaster.last();
-        let eta = last.etas.get(&job.id).copied().filter(|_| waits);
-        // Jobs that the forecast does not reach start later than it looks.
-        let beyond = || {
-            let is_beyond = last.n_beyond > 0 && matches!(job.phase, Phase::Pending { .. });
-            let horizon = last.etas.values().next()?.horizon;
-            let basis = gpool_model::Basis::Limit;
-            let eta = Eta { p10: None, p50: None, p90: None, basis, horizon };
-            is_beyond.then_some(eta)
-        };
-        let _ = beyond;
+        let eta = last.eta_of(job.id).filter(|_| waits);
         Some((eta?, last.as_of))
     }
 }

@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::record::{ClusterRecord, Project};
-use gpool_model::{JobId, Likeness, Node, PastRuns, Policy, ProjectName, Timestamp};
+use gpool_model::{
+    JobId, JobNumber, Likeness, Node, PastRuns, Policy, ProjectName, Reservation, ReservationName,
+    Timestamp,
+};
 
 use crate::world::{JobRow, World};
 
@@ -17,6 +20,7 @@ pub struct Excerpt {
     projects: BTreeMap<ProjectName, Project>,
     /// What is known of jobs like these.
     past: BTreeMap<String, PastRuns>,
+    reservations: BTreeMap<ReservationName, Reservation>,
     /// All nodes.
     pub nodes: Vec<Node>,
     /// The jobs of the excerpt, by id.
@@ -39,6 +43,7 @@ impl World {
             policy: self.policy.clone(),
             projects: self.projects.clone(),
             past: past.collect(),
+            reservations: self.reservations.clone(),
             nodes: self.nodes.iter().map(|row| row.node.clone()).collect(),
             jobs,
         }
@@ -46,6 +51,12 @@ impl World {
 }
 
 impl Excerpt {
+    /// The last job that the whole world had taken.
+    #[must_use]
+    pub fn last_job(&self) -> JobNumber {
+        self.cluster.last_job
+    }
+
     /// A world of nothing but this, advanced to a moment.
     #[must_use]
     pub fn world(&self, now: Timestamp) -> World {
@@ -57,6 +68,9 @@ impl Excerpt {
         }
         for node in &self.nodes {
             world.put_node(node.clone());
+        }
+        for reservation in self.reservations.values() {
+            world.put_reservation(reservation.clone());
         }
         for row in self.jobs.values() {
             world.add_job(row.spec.clone(), row.job.clone());

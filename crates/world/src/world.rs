@@ -322,7 +322,13 @@ impl World {
     /// How long a job is likely to run; `None` while nothing like it has run.
     #[must_use]
     pub fn prediction(&self, spec: &JobSpec) -> Option<Prediction> {
-        self.past.of(&Likeness::of(spec))
+        self.prediction_like(&Likeness::of(spec))
+    }
+
+    /// How long such a job is likely to run; `None` while none has run.
+    #[must_use]
+    pub fn prediction_like(&self, like: &Likeness) -> Option<Prediction> {
+        self.past.of(like)
     }
 
     /// When jobs that hold something are expected to end, the earliest first: by their time limit

@@ -31,6 +31,8 @@ pub(super) struct Course {
     pub starts: BTreeMap<JobId, Start>,
     /// When each job ended.
     pub ends: BTreeMap<JobId, Timestamp>,
+    /// As far as things were followed.
+    pub reach: Timestamp,
     /// Whether all was followed that is going to happen: who has not started then never will, by
     /// what is known.
     pub is_whole: bool,
@@ -120,6 +122,7 @@ impl<'a> Runner<'a> {
             self.step(now);
             let is_there = bounds.target.is_some_and(|id| self.course.starts.contains_key(&id));
             let is_enough = self.course.starts.len() >= bounds.n_starts;
+            self.course.reach = now;
             if self.course.is_broken || is_there || is_enough {
                 return self.course;
             }
@@ -130,7 +133,10 @@ impl<'a> Runner<'a> {
                     self.course.is_whole = true;
                     return self.course;
                 }
-                Some(at) if at > horizon => return self.course,
+                Some(at) if at > horizon => {
+                    self.course.reach = horizon;
+                    return self.course;
+                }
                 // Time always passes, so that what is due at once does not keep us here.
                 Some(at) => now = at.max(Timestamp::new(now.get().saturating_add(1))),
             }

@@ -1,9 +1,9 @@
 //! Three courses made into moments: of all jobs that wait, of one with whose ends it waits for, of
 //! one that is not there yet with whom it would delay.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{Basis, Caller, Eta, JobId, Millis, NewJob, Timestamp};
+use gpool_model::{Basis, Caller, Eta, JobId, JobNumber, Millis, NewJob, Timestamp};
 
 use super::course::{Bounds, Course, Newcomer};
 use super::learnt::Learnt;
@@ -22,6 +22,10 @@ pub struct Forecast {
     pub etas: BTreeMap<JobId, Eta>,
     /// Jobs that wait for room and come after all of them.
     pub n_beyond: u64,
+    /// Jobs that were looked at and never start, by what is known.
+    pub unknown: BTreeSet<JobId>,
+    /// The last job that there was.
+    pub last_job: JobNumber,
     /// Whether a course had to be given up because a plan broke an invariant.
     pub is_broken: bool,
 }
@@ -73,20 +77,45 @@ pub struct Delay {
 pub fn forecast(part: &Part, n_starts: usize, learnt: &Learnt) -> Forecast {
     let bounds = Bounds { target: None, n_starts };
     let courses = Pace::ALL.map(|pace| Course::of(part, pace, &bounds));
-    let waits =
-        part.excerpt.jobs.values().filter(|row| {
-            row.job.phase.allocations().is_empty() && part.beyond != Some(row.job.id)
-        });
-    let etas = waits.filter_map(|row| {
-        let id = row.job.id;
-        Some((id, learnt.corrected(eta_of(part, &courses, id)?, part.now)))
-    });
-    Forecast {
+    let mut made = Forecast {
         as_of: part.now,
-        horizon: part.now.after(HORIZON),
-        etas: etas.collect(),
+        horizon: courses.iter().map(|course| course.reach).min().unwrap_or(part.now),
+        etas: BTreeMap::new(),
         n_beyond: part.n_beyond,
+        unknown: BTreeSet::new(),
+        last_job: part.excerpt.last_job(),
         is_broken: courses.iter().any(|course| course.is_broken),
+    };
+    for row in part.excerpt.jobs.values() {
+        let id = row.job.id;
+        if !row.job.phase.allocations().is_empty() || part.beyond == Some(id) {
+            continue;
+        }
+        match eta_of(part, &courses, id) {
+            Some(eta) => drop(made.etas.insert(id, learnt.corrected(eta, part.now))),
+            None => drop(made.unknown.insert(id)),
+        }
+    }
+    made
+}
+
+impl Forecast {
+    /// When a job that waits for room will likely start; `None` if that is not known.
+    #[must_use]
+    pub fn eta_of(&self, job: JobId) -> Option<Eta> {
+        // One that came since may go before all of them.
+        let is_after = || self.n_beyond > 0 && job.number <= self.last_job;
+        match self.etas.get(&job) {
+            Some(eta) => Some(*eta),
+            None if self.unknown.contains(&job) || !is_after() => None,
+            None => Some(Eta {
+                p10: None,
+                p50: None,
+                p90: None,
+                basis: Basis::Limit,
+                horizon: self.horizon,
+            }),
+        }
     }
 }
 
@@ -174,11 +203,8 @@ fn eta_of(part: &Part, courses: &[Course; 3], job: JobId) -> Option<Eta> {
     moments.sort_unstable();
     let basis = starts.iter().flatten().filter_map(|start| start.basis).reduce(Basis::and);
     let at = |ix: usize| moments.get(ix).copied();
-    Some(Eta {
-        p10: at(0),
-        p50: at(1),
-        p90: at(2),
-        basis: basis.unwrap_or(Basis::Limit),
-        horizon: part.now.after(HORIZON),
-    })
+    let missing = courses.iter().zip(&starts).filter(|(_, start)| start.is_none());
+    let reach = missing.map(|(course, _)| course.reach).min();
+    let horizon = reach.unwrap_or(part.now.after(HORIZON));
+    Some(Eta { p10: at(0), p50: at(1), p90: at(2), basis: basis.unwrap_or(Basis::Limit), horizon })
 }

@@ -2,17 +2,8 @@
 //! as long. What is known of a job decides, in this order: how long like ones ran, its time limit,
 //! how long it has run so far.
 
-use gpool_model::{AllocationState, Basis, Millis, Phase, Timestamp};
+use gpool_model::{AllocationState, Basis, Millis, Phase, Prediction, Timestamp};
 use gpool_world::JobRow;
-
-/// PLACEHOLDER
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prediction {
-    pub p10: Millis,
-    pub p50: Millis,
-    pub p90: Millis,
-    pub n_runs: u32,
-}
 
 /// In which of the three ways jobs end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,16 +81,31 @@ impl Length {
             | Phase::Pending { .. }
             | Phase::Ended(_) => Millis::ZERO,
         };
-        let left = row.spec.time_limit.map(|limit| limit.saturating_sub(elapsed));
-        let most = left.map_or(Millis::MAX, |left| left.saturating_add(row.spec.grace));
+        Self::left(elapsed, row.spec.time_limit, row.spec.grace, prediction)
+    }
+
+    fn left(
+        elapsed: Millis,
+        limit: Option<Millis>,
+        grace: Millis,
+        prediction: Option<Prediction>,
+    ) -> Self {
+        let left = limit.map(|limit| limit.saturating_sub(elapsed));
+        let most = left.map_or(Millis::MAX, |left| left.saturating_add(grace));
         let (lengths, source) = match (prediction, left) {
             (Some(like), _) => {
                 (Self::like(like, elapsed), Source::LikeRuns { n_runs: like.n_runs })
             }
-            (None, Some(left)) => ([left.div_floor(4), left.div_floor(2), most], Source::Limit),
+            (None, Some(left)) => ([left.div_floor(4), left.div_floor(2), left], Source::Limit),
             (None, None) => (Self::unknown(elapsed.max(Self::UNKNOWN)), Source::Elapsed),
         };
         Self { by_pace: lengths.map(|length| length.min(most)), source }
+    }
+
+    /// That of a job that has not begun.
+    #[must_use]
+    pub fn whole(limit: Option<Millis>, grace: Millis, prediction: Option<Prediction>) -> Self {
+        Self::left(Millis::ZERO, limit, grace, prediction)
     }
 
     /// What is left by how long like jobs ran. Few of them say little, so that the ends are

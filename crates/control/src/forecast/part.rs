@@ -41,7 +41,9 @@ impl Part {
         }
         let excerpt = world.excerpt(taken);
         let rows = excerpt.jobs.iter();
-        let lengths = rows.map(|(id, row)| (*id, Length::of(row, None, snapshot.now))).collect();
+        let lengths = rows
+            .map(|(id, row)| (*id, Length::of(row, world.prediction(&row.spec), snapshot.now)))
+            .collect();
         let n_beyond = u64::try_from(n_beyond).unwrap_or(u64::MAX);
         Self { now: snapshot.now, excerpt, lengths, n_beyond, beyond: also }
     }

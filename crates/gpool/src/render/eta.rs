@@ -35,7 +35,10 @@ pub fn starts(job: &Job, view: &View<'_>) -> String {
 pub fn interval(eta: &Eta, view: &View<'_>) -> String {
     let beyond = || {
         let span = eta.later_than.map_or(Millis::ZERO, |end| end.0.since(eta.as_of.0));
-        format!("> {} h", span.div_floor(3_600_000).get())
+        match span.div_floor(3_600_000).get() {
+            0 => format!("> {} min", span.div_floor(60_000).get()),
+            hours => format!("> {hours} h"),
+        }
     };
     match (eta.p10, eta.p90) {
         (None, _) => beyond(),
