@@ -279,4 +279,9 @@ impl CoreHandle {
         let eta = last.eta_of(job.id).filter(|_| waits);
         Some((eta?, last.as_of))
     }
+
+    /// What was learnt from how forecasts held.
+    pub(crate) fn learnt(&self) -> Arc<Learnt> {
+        self.shared.forecaster.learnt()
+    }
 }

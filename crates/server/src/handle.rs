@@ -18,6 +18,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::codec;
 use crate::core::Input;
+use crate::forecast::Forecaster;
 use crate::http::feed::Feed;
 use crate::limits::Limits;
 use crate::post::Keys;
@@ -93,6 +94,8 @@ pub(crate) struct Shared {
     /// Tasks that should not have been there, as far as the agent was told to end them.
     pub unexpected: Mutex<BTreeSet<TaskId>>,
     pub stop: watch::Sender<StopRequest>,
+    /// When jobs will likely start.
+    pub forecaster: Arc<Forecaster>,
 }
 
 /// The core, as the HTTP side holds it.

@@ -18,6 +18,7 @@ use tokio::net::UnixListener;
 use tokio::sync::{broadcast, watch};
 
 use crate::core::{Core, Input, now};
+use crate::forecast::{self, Forecaster};
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::http::{self, feed::Feed};
 use crate::inspect;
@@ -106,6 +107,7 @@ pub fn run(
         uid: rustix::process::geteuid().as_raw(),
         started_at: now(),
     };
+    let forecaster = Arc::new(Forecaster::new(&config.state_dir));
     let shared = Arc::new(Shared {
         info,
         limits: config.limits,
@@ -119,6 +121,7 @@ pub fn run(
         usual_notify: config.notify.usual.clone(),
         unexpected: Mutex::new(BTreeSet::new()),
         stop: watch::Sender::new(StopRequest::None),
+        forecaster: Arc::clone(&forecaster),
     });
     remove_unused_blobs(&shared, &loaded);
     let post = Post::new(Arc::clone(&shared.keys), &config.notify, inputs.clone());
@@ -151,6 +154,7 @@ pub fn run(
         .context("can't start the threads of the API")?;
     let served = runtime.block_on(serve(config, &handle, found, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
+    forecaster.save();
     stop_agent();
     fail::fail_point!("server-stop-agent");
     // The last that is written down: by it the next server knows that this one was not killed.
@@ -234,6 +238,7 @@ async fn serve(
         drop(serving_ended.await);
     });
     let server = tokio::spawn(server);
+    let forecasts = tokio::spawn(forecast::keep(handle.clone()));
     fail::fail_point!("server-start-listening");
     // What was read, and what was looked up in it, is of no more use.
     (config.give_back_memory)();
@@ -245,6 +250,7 @@ async fn serve(
     if asked == StopRequest::EndJobs {
         end_jobs(handle, &admin).await?;
     }
+    forecasts.abort();
     drop(end_serving);
     server.await.context("the API panicked")?;
     fail::fail_point!("server-stop-served");

@@ -15,6 +15,7 @@ mod error;
 mod file;
 mod hash;
 mod head;
+mod journal;
 mod load;
 mod lock;
 mod mark;
@@ -34,6 +35,7 @@ pub use committer::{Committer, OnDone, Submitter};
 pub use error::{
     BackupError, BlobError, CommitError, LoadError, OpenError, ReadError, RestoreError,
 };
+pub use journal::JournalSearch;
 pub use load::Loaded;
 pub use open::{Options, Store};
 pub use reader::Reader;

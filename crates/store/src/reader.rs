@@ -11,6 +11,7 @@ use crate::archive::{self, ArchiveFilter};
 use crate::create::Paths;
 use crate::error::{LoadError, OpenError, ReadError};
 use crate::head::{Head, signed};
+use crate::journal::{self, JournalSearch};
 use crate::load::{self, JOURNAL_COLUMNS, Loaded, Walk, journal_row};
 use crate::open::{check_file, check_schema};
 use crate::row::{ArchiveEntry, JournalEntry};
@@ -68,6 +69,16 @@ impl Reader {
             walk.end(&head).map_err(ReadError::Damaged)?;
         }
         Ok(entries)
+    }
+
+    /// Entries of the journal between two moments that hold one of these words, each checked
+    /// against the entry before it; the journal's times only grow, so that no more is looked at
+    /// than what lies between.
+    ///
+    /// # Errors
+    /// If one is not what was committed.
+    pub fn journal_about(&self, about: &JournalSearch<'_>) -> Result<Vec<JournalEntry>, ReadError> {
+        journal::about(&self.connection, about)
     }
 
     /// Ended jobs that `filter` lets through, newest number first.

@@ -284,8 +284,9 @@ fn signal_of(exit: ExitStatus) -> Option<i32> {
 }
 
 /// Milliseconds as seconds.
+#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "exact below 285,000 years")]
-pub(crate) fn seconds(span: gpool_model::Millis) -> f64 {
+pub fn seconds(span: gpool_model::Millis) -> f64 {
     span.get() as f64 / 1000.0
 }
 

@@ -9,6 +9,7 @@
 )]
 
 pub mod action;
+pub mod alternative;
 pub mod amount;
 pub mod catalogue;
 pub mod check;

@@ -11,7 +11,7 @@ use gpool_model::{
 };
 
 use super::HORIZON;
-use super::length::{Length, Pace};
+use super::length::{Length, Pace, Source};
 use super::part::Part;
 use crate::control::Control;
 
@@ -50,11 +50,12 @@ pub(super) struct Start {
     pub freed_by: BTreeMap<JobId, u32>,
 }
 
-/// A job that is not there yet.
+/// A job that is not there yet, after those that prepare it.
 pub(super) struct Newcomer<'a> {
     pub caller: &'a Caller,
-    pub job: &'a NewJob,
-    pub length: Length,
+    pub jobs: &'a [NewJob],
+    /// How long each of them will run.
+    pub lengths: &'a [Length],
 }
 
 impl Course {
@@ -74,11 +75,14 @@ impl Course {
         n_starts: usize,
     ) -> (Self, Option<JobId>) {
         let mut runner = Runner::new(part, pace);
-        let id = JobId { number: runner.control.world().cluster().last_job.next(), element: None };
-        let is_taken = runner.control.submit(new.caller, vec![new.job.clone()], None, &[]).is_ok();
-        runner.newcomer = Some((id, new.length));
+        let first = runner.control.world().cluster().last_job.next();
+        let jobs = new.jobs.to_vec();
+        let is_taken = runner.control.submit(new.caller, jobs, None, &[]).is_ok();
+        let numbers = first.0..;
+        runner.newcomers = numbers.map(JobId::single).zip(new.lengths.iter().copied()).collect();
+        let last = runner.newcomers.keys().next_back().copied();
         let course = runner.run(&Bounds { target: None, n_starts });
-        (course, is_taken.then_some(id))
+        (course, last.filter(|_| is_taken))
     }
 }
 
@@ -86,7 +90,7 @@ struct Runner<'a> {
     part: &'a Part,
     pace: Pace,
     control: Control,
-    newcomer: Option<(JobId, Length)>,
+    newcomers: BTreeMap<JobId, Length>,
     due: BTreeSet<(Timestamp, JobId)>,
     basis: Option<Basis>,
     /// Who had each device last, of those that have ended on the way.
@@ -101,7 +105,7 @@ impl<'a> Runner<'a> {
             part,
             pace,
             control: Control::imagined(part.world(), part.now),
-            newcomer: None,
+            newcomers: BTreeMap::new(),
             due: BTreeSet::new(),
             basis: None,
             last_on: BTreeMap::new(),
@@ -222,9 +226,8 @@ impl<'a> Runner<'a> {
     }
 
     fn length(&self, id: JobId) -> Length {
-        let of_newcomer = self.newcomer.filter(|(new, _)| *new == id).map(|(_, length)| length);
-        of_newcomer
-            .or_else(|| self.part.lengths.get(&id).copied())
-            .unwrap_or_else(|| Length::exactly(Length::UNKNOWN, super::length::Source::Elapsed))
+        let known = self.newcomers.get(&id).or_else(|| self.part.lengths.get(&id));
+        let unknown = || Length::exactly(Length::UNKNOWN, Source::Elapsed);
+        known.copied().unwrap_or_else(unknown)
     }
 }

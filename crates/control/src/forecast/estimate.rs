@@ -146,17 +146,17 @@ pub fn estimate(part: &Part, job: JobId, n_starts: usize, learnt: &Learnt) -> Es
     }
 }
 
-/// What would come of a job if it were submitted now.
+/// What would come of a job if it were submitted now, after those that prepare it.
 #[must_use]
 pub fn imagine(
     part: &Part,
     caller: &Caller,
-    job: &NewJob,
-    length: Length,
+    jobs: &[NewJob],
+    lengths: &[Length],
     n_starts: usize,
     learnt: &Learnt,
 ) -> Imagined {
-    let newcomer = Newcomer { caller, job, length };
+    let newcomer = Newcomer { caller, jobs, lengths };
     let with = Pace::ALL.map(|pace| Course::with(part, pace, &newcomer, n_starts));
     let Some(id) = with[1].1 else { return Imagined::default() };
     let courses = with.map(|(course, _)| course);

@@ -22,13 +22,15 @@ pub(crate) struct Found {
     pub spec: Arc<JobSpec>,
     pub job: Job,
     pub reasons: Vec<Reason>,
+    /// When it will likely start, and when that was worked out.
+    pub eta: Option<(gpool_model::Eta, Timestamp)>,
 }
 
 impl Found {
     /// What the one who asks may see of it.
     pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
         let private = !asker.may_see(self.spec.owner.uid);
-        let shown = Shown { reasons: self.reasons, private, eta: None };
+        let shown = Shown { reasons: self.reasons, private, eta: self.eta };
         gpool_wire::Job::new(&self.spec, &self.job, now, &shown)
     }
 }
@@ -38,15 +40,16 @@ pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
     let living = move |view: &View<'_>| {
         let row = view.world.job(id)?;
         let reasons = view.explainer().briefly(row);
-        Some(Found { spec: row.spec.clone(), job: row.job.clone(), reasons })
+        Some(Found { spec: row.spec.clone(), job: row.job.clone(), reasons, eta: None })
     };
     if let Some(found) = api.handle.query(living).await? {
-        return Ok(found);
+        let eta = api.handle.eta_of(&found.job);
+        return Ok(Found { eta, ..found });
     }
     // The answer rests on what is durable, so a job that has left the living is in the archive.
     let ended = api.handle.archived(id.number).await?.filter(|ended| ended.id() == id);
     let ended = ended.ok_or(Refusal::NoSuchJob { id })?;
-    Ok(Found { spec: ended.spec, job: ended.job, reasons: Vec::new() })
+    Ok(Found { spec: ended.spec, job: ended.job, reasons: Vec::new(), eta: None })
 }
 
 /// One job as the answer to a request, with its version as the tag.

@@ -7,7 +7,7 @@ use std::ops::Bound;
 use gpool_model::job::JobState;
 use gpool_model::{JobId, JobNumber, Refusal};
 use gpool_store::ArchiveFilter;
-use gpool_wire::{List, json};
+use gpool_wire::{List, Time, json};
 use gpool_world::JobRow;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -33,6 +33,10 @@ pub(crate) struct ListParams {
     pub project: Option<String>,
     /// Only with exactly this name. Names of other users' jobs are seen by admins only.
     pub name: Option<String>,
+    /// Only jobs that ended then or later.
+    pub ended_since: Option<Time>,
+    /// Only jobs that ended before.
+    pub ended_until: Option<Time>,
     /// At most so many; 200 unless said, at most 10,000.
     pub limit: Option<u32>,
     /// Where the page begins: `next_cursor` of the one before.
@@ -55,18 +59,57 @@ struct Filter {
     user: Option<String>,
     project: Option<String>,
     name: Option<String>,
+    since: Option<Time>,
+    until: Option<Time>,
     /// The one who asks may see the names of this user's jobs only; `None`: everybody's.
     sees_only: Option<u32>,
 }
 
 impl Filter {
+    fn of(asker: &Asker, params: &ListParams, states_default: &str) -> Result<Self, Refusal> {
+        Ok(Self {
+            states: states(Some(params.state.as_deref().unwrap_or(states_default)))?,
+            user: params.user.clone(),
+            project: params.project.clone(),
+            name: params.name.clone(),
+            since: params.ended_since,
+            until: params.ended_until,
+            sees_only: (!asker.caller.admin).then_some(asker.caller.owner.uid),
+        })
+    }
+
+    /// What of the archive is let through; `None` if nothing is.
+    fn of_archive(&self, asker: &Asker) -> Option<ArchiveFilter> {
+        let mut user = self.user.clone();
+        if self.name.is_some() && self.sees_only.is_some() {
+            let own = asker.caller.owner.user.to_string();
+            if user.as_ref().is_some_and(|user| *user != own) {
+                return None;
+            }
+            user = Some(own);
+        }
+        let wanted = self.states.iter().filter(|state| state.is_end());
+        let archive = ArchiveFilter {
+            user,
+            project: self.project.clone(),
+            name: self.name.clone(),
+            states: wanted.map(|state| state.as_str().to_owned()).collect(),
+            since: self.since.map(|since| since.0),
+            until: self.until.map(|until| until.0),
+            ..ArchiveFilter::default()
+        };
+        Some(archive).filter(|archive| !archive.states.is_empty())
+    }
+
     fn lets_through(&self, row: &JobRow) -> bool {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
         };
         let spec = &row.spec;
         let seen = self.name.is_none() || self.sees_only.is_none_or(|uid| spec.owner.uid == uid);
-        self.states.contains(&row.job.phase.state())
+        self.since.is_none()
+            && self.until.is_none()
+            && self.states.contains(&row.job.phase.state())
             && is(&self.user, &spec.owner.user)
             && is(&self.project, spec.project.as_str())
             && seen
@@ -74,7 +117,8 @@ impl Filter {
     }
 
     fn is_by_state_only(&self) -> bool {
-        self.user.is_none() && self.project.is_none() && self.name.is_none()
+        let is_any_time = self.since.is_none() && self.until.is_none();
+        self.user.is_none() && self.project.is_none() && self.name.is_none() && is_any_time
     }
 }
 
@@ -86,13 +130,7 @@ pub(crate) async fn page(
 ) -> Result<List<gpool_wire::Job>, Refusal> {
     let limit = limit(params.limit)?;
     let cursor = params.cursor.as_deref().map_or(Ok(Cursor::Living(None)), cursor_of)?;
-    let filter = Filter {
-        states: states(params.state.as_deref())?,
-        user: params.user,
-        project: params.project,
-        name: params.name,
-        sees_only: (!asker.caller.admin).then_some(asker.caller.owner.uid),
-    };
+    let filter = Filter::of(asker, &params, "active")?;
     let wants_ended = filter.states.iter().any(|state| state.is_end());
     let mut page = Page { found: Vec::new(), next: None, total: None };
     let asked = filter.clone();
@@ -117,7 +155,11 @@ pub(crate) async fn page(
         ended(api, asker, &filter, before, limit, &mut page).await?;
     }
     let now = crate::core::now();
-    let items = page.found.into_iter().map(|found| found.shown(asker, now)).collect();
+    let items = page.found.into_iter().map(|found| {
+        let eta = api.handle.eta_of(&found.job);
+        Found { eta, ..found }.shown(asker, now)
+    });
+    let items = items.collect();
     let mut list = List::new(items);
     list.next_cursor = page.next.map(in_text);
     list.total = page.total;
@@ -138,7 +180,8 @@ fn living(view: &View<'_>, filter: &Filter, after: Option<JobId>, limit: usize) 
     let mut found = Vec::new();
     for row in rows.by_ref().take(limit) {
         let reasons = explainer.briefly(row);
-        found.push(Found { spec: row.spec.clone(), job: row.job.clone(), reasons });
+        let (spec, job) = (row.spec.clone(), row.job.clone());
+        found.push(Found { spec, job, reasons, eta: None });
     }
     let more = rows.next().is_some();
     let next = found.last().filter(|_| more).map(|last| Cursor::Living(Some(last.job.id)));
@@ -175,36 +218,31 @@ async fn ended(
     page: &mut Page,
 ) -> Result<(), Refusal> {
     page.next = None;
-    let mut user = filter.user.clone();
-    if filter.name.is_some() && filter.sees_only.is_some() {
-        let own = asker.caller.owner.user.to_string();
-        if user.as_ref().is_some_and(|user| *user != own) {
-            return Ok(());
-        }
-        user = Some(own);
-    }
-    let wanted = filter.states.iter().filter(|state| state.is_end());
     let room = limit - page.found.len();
-    let archive = ArchiveFilter {
-        user,
-        project: filter.project.clone(),
-        name: filter.name.clone(),
-        states: wanted.map(|state| state.as_str().to_owned()).collect(),
-        before,
-        limit: u32::try_from(room + 1).unwrap_or(u32::MAX),
-        ..ArchiveFilter::default()
-    };
-    if archive.states.is_empty() {
-        return Ok(());
-    }
+    let Some(archive) = filter.of_archive(asker) else { return Ok(()) };
+    let limit = u32::try_from(room + 1).unwrap_or(u32::MAX);
+    let archive = ArchiveFilter { before, limit, ..archive };
     let mut rows = api.handle.archive(archive).await?;
     if rows.len() > room {
         rows.truncate(room);
         page.next = rows.last().map(|last| Cursor::Ended(Some(last.id().number)));
     }
     let rows = rows.into_iter();
-    page.found.extend(rows.map(|row| Found { spec: row.spec, job: row.job, reasons: Vec::new() }));
+    page.found.extend(rows.map(|row| Found {
+        spec: row.spec,
+        job: row.job,
+        reasons: Vec::new(),
+        eta: None,
+    }));
     Ok(())
+}
+
+/// Which ended jobs are asked for; `None` if none can be.
+pub(crate) fn archive_filter(
+    asker: &Asker,
+    params: &ListParams,
+) -> Result<Option<ArchiveFilter>, Refusal> {
+    Ok(Filter::of(asker, params, "ended")?.of_archive(asker))
 }
 
 fn invalid(field: &str, why: String) -> Refusal {

@@ -14,7 +14,9 @@ pub(crate) mod feed;
 pub mod fuzzing;
 mod guard;
 mod health;
+mod history;
 mod jobs;
+mod life;
 mod line;
 mod listing;
 mod logs;
@@ -27,6 +29,7 @@ mod submit;
 #[cfg(test)]
 mod tests;
 mod why;
+mod why_nodes;
 
 use std::sync::Arc;
 
@@ -96,6 +99,10 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(actions::signal_many))
         .routes(routes!(jobs::get, jobs::edit))
         .routes(routes!(why::get))
+        .routes(routes!(life::get))
+        .routes(routes!(history::report))
+        .routes(routes!(history::totals))
+        .routes(routes!(history::forecast))
         .routes(routes!(logs::get))
         .routes(routes!(actions::cancel))
         .routes(routes!(actions::hold))

@@ -4,9 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use gpool_control::forecast::{self, Length, Part};
 use gpool_model::command::RequestKey;
-use gpool_model::{Command, JobId, Refusal, Reply};
-use gpool_wire::{CheckedJob, Document, Forecast, IDEMPOTENCY_KEY, JobCreate, Problem, json};
+use gpool_model::{Command, JobId, Likeness, NewJob, Refusal, Reply};
+use gpool_wire::{
+    CheckedJob, Delayed, Document, Eta, Forecast, IDEMPOTENCY_KEY, JobCreate, Problem, json,
+};
+use gpool_world::Snapshot;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -17,6 +21,8 @@ use super::extract::{ApiError, JsonBytes, Params, header};
 use super::jobs;
 use crate::handle::{CoreHandle, internal};
 
+/// So many of the jobs that wait for room are looked at for whom a new one would delay.
+const IMAGINED_MAX: usize = 500;
 /// Bytes of an idempotency key.
 const KEY_MAX: usize = 255;
 
@@ -87,14 +93,65 @@ pub(crate) async fn create(
 
 async fn forecast(api: &Api, asker: &Asker, checked: CheckedJob) -> Result<Response, ApiError> {
     let jobs = context::not_stored(checked);
-    let command = Command::Submit { jobs, key: None, ends: Vec::new(), dry_run: true };
+    let command =
+        Command::Submit { jobs: jobs.clone(), key: None, ends: Vec::new(), dry_run: true };
     match api.handle.command(asker.caller.clone(), command).await.map_err(of_one)? {
         Reply::WouldSubmit { forecasts } => match forecasts.last() {
-            Some(forecast) => Ok(Json(Document::new(Forecast::from(forecast))).into_response()),
+            Some(forecast) => {
+                let mut forecast = Forecast::from(forecast);
+                imagine(api, asker, jobs, &mut forecast).await?;
+                Ok(Json(Document::new(forecast)).into_response())
+            }
             None => Err(internal("one job has no forecast").into()),
         },
         other => Err(unexpected(&other)),
     }
+}
+
+/// Runs the planner forward with the jobs and without them.
+async fn imagine(
+    api: &Api,
+    asker: &Asker,
+    mut jobs: Vec<NewJob>,
+    into: &mut Forecast,
+) -> Result<(), Refusal> {
+    let (uid, asked) = (asker.caller.owner.uid, jobs.clone());
+    let taken = api.handle.query(move |view| {
+        let snapshot = Snapshot { world: view.world, now: view.now };
+        let part = Part::of(&snapshot, IMAGINED_MAX, None);
+        let length = |job: &NewJob| {
+            let like = Likeness::named(uid, job.project.clone(), &job.name);
+            Length::whole(job.time_limit, job.grace, view.world.prediction_like(&like))
+        };
+        let lengths: Vec<Length> = asked.iter().map(length).collect();
+        let is_known =
+            |id: &JobId| view.world.job(*id).is_none() || part.excerpt.jobs.contains_key(id);
+        let mut awaited = asked.iter().flat_map(|job| &job.after).map(|after| after.job);
+        awaited.all(|id| is_known(&id)).then_some((part, lengths))
+    });
+    // What it waits for is not followed.
+    let Some((part, lengths)) = taken.await? else { return Ok(()) };
+    // What has ended was found to have ended as asked.
+    for job in &mut jobs {
+        job.after.retain(|after| part.excerpt.jobs.contains_key(&after.job));
+    }
+    let (caller, learnt) = (asker.caller.clone(), api.handle.learnt());
+    let work = move || {
+        let made = forecast::imagine(&part, &caller, &jobs, &lengths, IMAGINED_MAX, &learnt);
+        (part, made)
+    };
+    let (part, made) = tokio::task::spawn_blocking(work).await.map_err(internal)?;
+    into.eta = made.eta.map(|eta| Eta::new(eta, part.now));
+    let delayed = |delay: &forecast::Delay| {
+        let row = part.excerpt.jobs.get(&delay.job)?;
+        Some(Delayed {
+            job: delay.job.to_string(),
+            user: row.spec.owner.user.to_string(),
+            by_s: gpool_wire::job::seconds(delay.by),
+        })
+    };
+    into.delays = made.delays.iter().filter_map(delayed).collect();
+    Ok(())
 }
 
 /// A refusal, where it does not matter whether it is of the job or of what prepares it.

@@ -1,22 +1,51 @@
-//! Why a job waits, with what each node has for it.
+//! Why a job waits, when it will likely start, and what would let it start sooner.
 
 use axum::Json;
 use axum::extract::State;
-use gpool_model::{JobId, JobSpec, Reason};
-use gpool_wire::gpu::state_of;
-use gpool_wire::{Document, Problem, Time, Why, WhyDevice, WhyNode};
-use gpool_world::{JobRow, NodeRow, World};
+use gpool_control::forecast::{self, Estimate, Part, Source, Tried, Whose};
+use gpool_model::{JobId, Reason, Refusal, Timestamp};
+use gpool_wire::{
+    Ahead, Alternative, Document, Eta, Frees, Place, Problem, Time, Why, alternative,
+};
+use gpool_world::{JobRow, Snapshot};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::Api;
 use super::asker::Asks;
-use super::extract::{ApiError, Segment, job_id};
+use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::{self, Found};
-use crate::handle::View;
+use super::{life, why_nodes};
+use crate::handle::{View, internal};
 
-/// Explains why a job waits: every reason, the decisive ones first, and what each node has for it.
+/// Among so many jobs that go first, alternatives are tried; a longer queue is not run through
+/// again and again.
+const AHEAD_MAX: usize = 200;
+/// So many starts are followed for one estimate.
+const STARTS_MAX: usize = 2 * AHEAD_MAX;
+/// So many of the jobs that are considered before it are named.
+const AHEAD_NAMED: usize = 3;
+
+/// How much is asked for.
+#[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct WhyParams {
+    /// Run the planner again with each thing that could be otherwise; `true` unless said.
+    #[serde(default = "yes")]
+    pub alternatives: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Explains why a job waits: every reason, the decisive ones first, what each node has for it, who
+/// holds that until when, when the job will likely start, and what would let it start sooner. Of a
+/// job that waits for nothing it says what has happened to it.
 #[utoipa::path(
     get, path = "/jobs/{id}/why", operation_id = "jobs_why",
-    params(("id" = String, Path, description = "The job")),
+    params(("id" = String, Path, description = "The job"), WhyParams),
     responses(
         (status = 200, description = "The reasons; none for a job that does not wait",
          body = Document<Why>),
@@ -28,22 +57,46 @@ pub(crate) async fn get(
     State(api): State<Api>,
     Asks(asker): Asks,
     Segment(id): Segment,
+    Params(WhyParams { alternatives }): Params<WhyParams>,
 ) -> Result<Json<Document<Why>>, ApiError> {
     let id = job_id(&id)?;
     let now = crate::core::now();
-    let answer = match api.handle.query(move |view| explained(view, id)).await? {
-        Some(Explained { found, reasons, nodes }) => {
-            Why { reasons, nodes, ..Why::of(found.shown(&asker, now), Time(now)) }
-        }
-        None => Why::of(jobs::find(&api, id).await?.shown(&asker, now), Time(now)),
+    let whose = Whose { uid: asker.caller.owner.uid, admin: asker.caller.admin };
+    let Some(explained) = api.handle.query(move |view| explained(view, id)).await? else {
+        let found = jobs::find(&api, id).await?;
+        let life = life::of(&api, &found).await?;
+        let why = Why { life, ..Why::of(found.shown(&asker, now), Time(now)) };
+        return Ok(Json(Document::new(why)));
     };
-    Ok(Json(Document::new(answer)))
+    let Explained { mut found, reasons, nodes, place, part } = explained;
+    let waits = found.job.phase.allocations().is_empty();
+    found.eta = api.handle.eta_of(&found.job);
+    let mut why =
+        Why { reasons, nodes, place, ..Why::of(empty_of(&found, &asker, now), Time(now)) };
+    if !waits {
+        why.life = life::of(&api, &found).await?;
+    }
+    if let Some(part) = part {
+        let tried = try_all(&api, part, id, whose, alternatives).await?;
+        fill(&mut why, &found, id, tried);
+    }
+    // The same moments in both places.
+    why.job.eta.clone_from(&why.eta);
+    Ok(Json(Document::new(why)))
+}
+
+fn empty_of(found: &Found, asker: &super::asker::Asker, now: Timestamp) -> gpool_wire::Job {
+    let (spec, job) = (found.spec.clone(), found.job.clone());
+    Found { spec, job, reasons: found.reasons.clone(), eta: found.eta }.shown(asker, now)
 }
 
 struct Explained {
     found: Found,
     reasons: Vec<gpool_wire::Reason>,
-    nodes: Vec<WhyNode>,
+    nodes: Vec<gpool_wire::WhyNode>,
+    place: Option<Place>,
+    /// What can be run forward, for a job that waits.
+    part: Option<Part>,
 }
 
 fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
@@ -58,45 +111,112 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     };
     let reasons =
         all.iter().map(|reason| gpool_wire::Reason::new(reason, blocking(reason))).collect();
-    let nodes = if all.is_empty() { Vec::new() } else { nodes(view.world, row) };
-    let found = Found { spec: row.spec.clone(), job: row.job.clone(), reasons: decisive };
-    Some(Explained { found, reasons, nodes })
+    let waits = row.job.phase.allocations().is_empty();
+    let nodes = if waits { why_nodes::of(view, row) } else { Vec::new() };
+    let n_ahead = all.iter().find_map(|reason| match reason {
+        Reason::AheadInOrder { n_ahead, .. } => Some(*n_ahead),
+        _ => None,
+    });
+    let place = place(view, row, n_ahead.unwrap_or(0));
+    let snapshot = Snapshot { world: view.world, now: view.now };
+    let part = waits.then(|| Part::of(&snapshot, AHEAD_MAX, Some(id)));
+    let (spec, job) = (row.spec.clone(), row.job.clone());
+    let found = Found { spec, job, reasons: decisive, eta: None };
+    Some(Explained { found, reasons, nodes, place, part })
 }
 
-fn nodes(world: &World, waiting: &JobRow) -> Vec<WhyNode> {
-    let of_node = |node: &NodeRow| {
-        let devices: Vec<WhyDevice> =
-            (0..node.node.devices.len()).map(|ix| device(world, node, ix, &waiting.spec)).collect();
-        let matching = devices.iter().filter(|device| device.matches);
-        let free = matching.clone().filter(|device| device.state == gpool_model::DeviceState::Free);
-        WhyNode {
-            name: node.node.name.to_string(),
-            connected: node.node.connected,
-            n_matching: count(matching.count()),
-            n_free: count(free.count()),
-            devices,
-        }
-    };
-    world.nodes_by_name().map(|(_, node)| of_node(node)).collect()
-}
-
-fn device(world: &World, node: &NodeRow, device_ix: usize, spec: &JobSpec) -> WhyDevice {
-    let device = &node.node.devices[device_ix];
-    let holder = node.devices[device_ix].holders.first().map(|task| task.job);
-    let user = holder.and_then(|job| world.job(job)).map(|row| row.spec.owner.user.to_string());
-    let stranger = || device.unmanaged.first().and_then(|process| process.user.clone());
-    WhyDevice {
-        index: device.index,
-        model: gpool_model::gpu::short_model(&device.model),
-        state: state_of(device, node.node.allows(&device.uuid), holder.is_some()),
-        matches: !spec.gpus.is_none() && spec.gpus.rank_of(device).is_some(),
-        job: holder.map(|job| job.to_string()),
-        user: user.or_else(stranger),
-        until: None,
-        until_by: None,
+/// Where a job stands that waits for room.
+fn place(view: &View<'_>, row: &JobRow, n_ahead: u64) -> Option<Place> {
+    view.world.place_of(row.job.id)?;
+    let mut ahead = Vec::new();
+    if let Ok(n) = usize::try_from(n_ahead)
+        && n <= forecast::JOBS_MAX
+    {
+        let snapshot = Snapshot { world: view.world, now: view.now };
+        let order = gpool_sched::in_order(&snapshot, view.world.policy());
+        let near = order.take(n).skip(n.saturating_sub(AHEAD_NAMED));
+        ahead.extend(near.filter_map(|id| view.world.job(id)).map(|row| Ahead {
+            job: row.job.id.to_string(),
+            user: row.spec.owner.user.to_string(),
+            gpus: row.spec.gpus_written.to_string(),
+            priority: row.job.priority,
+        }));
     }
+    let n_pending = u64::try_from(view.world.n_pending()).unwrap_or(u64::MAX);
+    Some(Place { n_ahead, n_pending, ahead })
 }
 
-fn count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
+struct TriedAll {
+    part: Part,
+    estimate: Estimate,
+    alternatives: Vec<Tried>,
+}
+
+/// Runs the planner forward, beside the threads that answer.
+async fn try_all(
+    api: &Api,
+    part: Part,
+    id: JobId,
+    whose: Whose,
+    alternatives: bool,
+) -> Result<TriedAll, Refusal> {
+    let learnt = api.handle.learnt();
+    let work = move || {
+        let estimate = forecast::estimate(&part, id, STARTS_MAX, &learnt);
+        let alternatives = match alternatives {
+            true => forecast::alternatives(&part, id, whose, &estimate, STARTS_MAX, &learnt),
+            false => Vec::new(),
+        };
+        TriedAll { part, estimate, alternatives }
+    };
+    tokio::task::spawn_blocking(work).await.map_err(internal)
+}
+
+fn fill(why: &mut Why, found: &Found, id: JobId, tried: TriedAll) {
+    let TriedAll { part, estimate, alternatives } = tried;
+    let as_of = part.now;
+    why.eta = match estimate.eta {
+        Some(eta) => Some(Eta::new(eta, as_of)),
+        None if estimate.is_out_of_reach => found.eta.map(|(eta, as_of)| Eta::new(eta, as_of)),
+        None => None,
+    };
+    why.eta_missing = match (&why.eta, estimate.is_out_of_reach) {
+        (Some(_), _) => None,
+        (None, true) => Some(format!(
+            "more than {AHEAD_MAX} jobs go first, and the last forecast does not reach it"
+        )),
+        (None, false) => Some("nothing that is known lets it start".to_owned()),
+    };
+    why.frees = estimate.freed_by.iter().filter_map(|freed| frees(&part, freed)).collect();
+    let of_job = |tried: &Tried| Alternative {
+        change: tried.what.code().to_owned(),
+        flags: alternative::flags(&tried.what, id),
+        text: alternative::words(&tried.what),
+        eta: tried.eta.or_else(|| middle(tried, &part)).map(|eta| Eta::new(eta, as_of)),
+        gain_s: tried.gain.map(gpool_wire::job::seconds),
+        helps: tried.helps,
+    };
+    why.alternatives = alternatives.iter().map(of_job).collect();
+}
+
+/// Of what was not worked out as an interval, the middle alone.
+fn middle(tried: &Tried, part: &Part) -> Option<gpool_model::Eta> {
+    let at = tried.middle?;
+    let basis = gpool_model::Basis::Mixed;
+    let horizon = part.now.after(forecast::HORIZON);
+    Some(gpool_model::Eta { p10: Some(at), p50: Some(at), p90: Some(at), basis, horizon })
+}
+
+fn frees(part: &Part, freed: &forecast::FreedBy) -> Option<Frees> {
+    let row = part.excerpt.jobs.get(&freed.job)?;
+    let because = match part.lengths.get(&freed.job)?.source {
+        Source::Limit => "its limit".to_owned(),
+        Source::LikeRuns { n_runs: 1 } => "how long the last such job ran".to_owned(),
+        Source::LikeRuns { n_runs } => format!("how long the last {n_runs} such jobs ran"),
+        Source::Elapsed => "no limit, and nothing like it has run: a guess".to_owned(),
+        Source::Stopping => "it was told to end".to_owned(),
+    };
+    let [p10, p90] = freed.ends.map(|end| end.map(Time));
+    let (job, user) = (freed.job.to_string(), row.spec.owner.user.to_string());
+    Some(Frees { job, user, n_gpus: freed.n_devices, p10, p90, because })
 }

@@ -22,6 +22,7 @@ use tokio::net::UnixListener;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::core::{Core, Input, now};
+use crate::forecast::Forecaster;
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::http::accept::{Patience, serve_as};
 use crate::http::asker::{Asker, Peer};
@@ -82,6 +83,7 @@ impl Rig {
             usual_notify: Vec::new(),
             unexpected: Mutex::new(BTreeSet::new()),
             stop: watch::Sender::new(StopRequest::None),
+            forecaster: Arc::new(Forecaster::new(folder.path())),
         });
         let (policy, give_back) = (Policy::fair(), || {});
         let settings = NotifySettings::default();
@@ -107,6 +109,7 @@ impl Rig {
             };
             rig.runtime.block_on(rig.handle.query(connected)).unwrap()
         });
+        rig.runtime.spawn(crate::forecast::keep(rig.handle.clone()));
         let account = rig.runtime.block_on(found.account(&rig.handle)).unwrap();
         assert!(rig.handle.shared.account.set(account).is_ok());
         rig

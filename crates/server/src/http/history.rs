@@ -1,0 +1,132 @@
+//! What has ended, summed up; what one job used of what it asked for; and how forecasts held.
+
+use axum::Json;
+use axum::extract::State;
+use gpool_model::record::EndedJob;
+use gpool_model::{Millis, Outcome, Phase, Refusal};
+use gpool_store::{ArchiveFilter, Reader};
+use gpool_wire::{Document, ForecastState, Problem, Report, Time, Totals};
+
+use super::Api;
+use super::asker::Asks;
+use super::extract::{ApiError, Params, Segment, job_id};
+use super::jobs;
+use super::listing::{self, ListParams};
+use crate::codec;
+use crate::handle::internal;
+
+/// Jobs that are summed up, at the most.
+const SUMMED_MAX: u64 = 200_000;
+/// Ended jobs that are read at once.
+const PAGE: u32 = 1_000;
+
+/// Sums over the jobs that have ended, of those that the parameters let through: the newest
+/// 200,000 of them. Parameters are those of the list of jobs; living jobs do not count.
+#[utoipa::path(
+    get, path = "/history/totals", operation_id = "history_totals", params(ListParams),
+    responses(
+        (status = 200, description = "The sums", body = Document<Totals>),
+        (status = 400, description = "A parameter is not valid", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn totals(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Params(params): Params<ListParams>,
+) -> Result<Json<Document<Totals>>, ApiError> {
+    let Some(filter) = listing::archive_filter(&asker, &params)? else {
+        return Ok(Json(Document::new(Totals::default())));
+    };
+    let totals = api.handle.read(move |reader| sum(reader, filter)).await?;
+    Ok(Json(Document::new(totals)))
+}
+
+fn sum(reader: &Reader, mut filter: ArchiveFilter) -> Result<Totals, Refusal> {
+    let mut sums = Sums::default();
+    filter.limit = PAGE;
+    loop {
+        let rows = reader.archive(&filter).map_err(internal)?;
+        for row in &rows {
+            sums.add(&codec::decode_ended(row).map_err(internal)?);
+        }
+        match rows.last() {
+            Some(last) if sums.n_jobs < SUMMED_MAX && rows.len() == PAGE as usize => {
+                filter.before = Some(last.job);
+            }
+            Some(_) if rows.len() == PAGE as usize => return Ok(sums.totals(true)),
+            _ => return Ok(sums.totals(false)),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Sums {
+    n_jobs: u64,
+    n_succeeded: u64,
+    n_started: u64,
+    gpu: u128,
+    cpu: u128,
+    waited: u128,
+}
+
+impl Sums {
+    fn add(&mut self, ended: &EndedJob) {
+        let Phase::Ended(end) = &ended.job.phase else { return };
+        self.n_jobs += 1;
+        self.n_succeeded += u64::from(end.outcome == Outcome::Succeeded);
+        let Some(started_at) = end.started_at else { return };
+        self.n_started += 1;
+        let n_gpus = end.allocations.iter().map(|held| held.slots.len() as u128).sum::<u128>();
+        let millis = |span: Millis| u128::from(span.get());
+        self.gpu += n_gpus * millis(end.ended_at.since(started_at));
+        self.cpu += millis(end.usage.cpu_user) + millis(end.usage.cpu_system);
+        self.waited += millis(started_at.since(ended.spec.submitted_at));
+    }
+
+    fn totals(&self, is_partial: bool) -> Totals {
+        Totals {
+            n_jobs: self.n_jobs,
+            n_succeeded: self.n_succeeded,
+            gpu_hours: hours(self.gpu),
+            cpu_hours: hours(self.cpu),
+            waited_hours: hours(self.waited),
+            n_started: self.n_started,
+            is_partial,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn hours(millis: u128) -> f64 {
+    millis as f64 / 3_600_000.0
+}
+
+/// Reports how long a job waited and ran, and what it used of what it asked for.
+#[utoipa::path(
+    get, path = "/jobs/{id}/report", operation_id = "jobs_report",
+    params(("id" = String, Path, description = "The job")),
+    responses(
+        (status = 200, description = "The report", body = Document<Report>),
+        (status = 404, description = "There is no such job", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn report(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(id): Segment,
+) -> Result<Json<Document<Report>>, ApiError> {
+    let now = crate::core::now();
+    let job = jobs::find(&api, job_id(&id)?).await?.shown(&asker, now);
+    Ok(Json(Document::new(Report::new(job, Time(now)))))
+}
+
+/// The last forecast of when jobs start, and how well what was told before held.
+#[utoipa::path(
+    get, path = "/forecast", operation_id = "forecast_get",
+    responses((status = 200, description = "The forecast", body = Document<ForecastState>))
+)]
+pub(crate) async fn forecast(State(api): State<Api>) -> Json<Document<ForecastState>> {
+    Json(Document::new(api.handle.shared.forecaster.state()))
+}

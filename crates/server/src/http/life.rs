@@ -1,0 +1,312 @@
+//! The life of one job: what its record says of it, what the journal says, and who had what it
+//! waited for.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use gpool_model::agent::{Report, TaskIs, TaskReport};
+use gpool_model::event::Journaled;
+use gpool_model::record::EndedJob;
+use gpool_model::{
+    Allocation, Command, Decision, DeviceUuid, Event, JobId, JobSpec, JournalEntry, Millis, Phase,
+    Placement, Refusal, Timestamp,
+};
+use gpool_store::{ArchiveFilter, JournalSearch};
+use gpool_wire::job::cause_words;
+use gpool_wire::{JobEvent, List, PlacedOn, Problem, Time};
+use serde_json::{Value, json};
+
+use super::Api;
+use super::extract::{ApiError, Segment, job_id};
+use super::jobs::{self, Found};
+use crate::handle::internal;
+
+/// So many entries of the journal are told of one job.
+const ENTRIES_MAX: u32 = 2_000;
+/// So many jobs that ended since are looked at for who had what it waited for.
+const OTHERS_MAX: u32 = 2_000;
+/// A wait that is shorter needs no explanation.
+const SHORT: Millis = Millis::from_secs(10);
+/// So many other jobs are named.
+const NAMED: usize = 5;
+
+/// Tells what has happened to a job, in order: what its users asked, what was decided about it,
+/// what its node reported, and who had what it waited for.
+#[utoipa::path(
+    get, path = "/jobs/{id}/events", operation_id = "jobs_events",
+    params(("id" = String, Path, description = "The job")),
+    responses(
+        (status = 200, description = "Its life so far", body = List<JobEvent>),
+        (status = 404, description = "There is no such job", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn get(
+    State(api): State<Api>,
+    Segment(id): Segment,
+) -> Result<Json<List<JobEvent>>, ApiError> {
+    let found = jobs::find(&api, job_id(&id)?).await?;
+    Ok(Json(List::new(of(&api, &found).await?)))
+}
+
+/// What has happened to a job.
+pub(crate) async fn of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
+    let id = found.job.id;
+    let since = found.spec.submitted_at;
+    let until = match &found.job.phase {
+        // The entry that says so is of when that was heard.
+        Phase::Ended(end) => end.ended_at.after(Millis::from_hours(1)),
+        _ => crate::core::now(),
+    };
+    let entries = api.handle.read(move |reader| {
+        let (alone, run) = (format!("\"{id}\""), format!("\"{id}#"));
+        let words = [alone.as_bytes(), run.as_bytes()];
+        let search = JournalSearch { since, until, words, limit: ENTRIES_MAX };
+        reader.journal_about(&search).map_err(internal)
+    });
+    let mut told = vec![submitted(&found.spec)];
+    let mut last = String::new();
+    for entry in entries.await? {
+        let Ok(body) = serde_json::from_slice::<Journaled>(&entry.body) else { continue };
+        let entry = JournalEntry { seq: entry.seq, time: entry.time, entry: body };
+        for event in of_entry(id, &entry) {
+            // Agents repeat themselves.
+            let words = format!("{} {}", event.kind, event.text);
+            if std::mem::replace(&mut last, words.clone()) != words {
+                told.push(event);
+            }
+        }
+    }
+    if let Some(waited) = waited(api, found).await? {
+        told.push(waited);
+    }
+    told.extend(ended(found));
+    told.sort_by_key(|event| event.time);
+    Ok(told)
+}
+
+fn event(id: JobId, time: Timestamp, kind: &str, text: String) -> JobEvent {
+    let (kind, job) = (kind.to_owned(), id.to_string());
+    JobEvent { time: Time(time), seq: None, kind, job, text, by: None, facts: BTreeMap::new() }
+}
+
+fn submitted(spec: &JobSpec) -> JobEvent {
+    let by = Some(spec.owner.user.to_string());
+    let text = match spec.gpus.is_none() {
+        true => "submitted, without GPUs".to_owned(),
+        false => format!("submitted, asking for GPUs {}", spec.gpus_written),
+    };
+    JobEvent { by, ..event(spec.id, spec.submitted_at, "submitted", text) }
+}
+
+fn ended(found: &Found) -> Option<JobEvent> {
+    let Phase::Ended(end) = &found.job.phase else { return None };
+    let state = end.outcome.state();
+    let code = end.exit.map(gpool_model::job::ExitStatus::shell_code);
+    let why = match (&end.cause, code) {
+        (Some(cause), _) => format!(": {}", cause_words(cause)),
+        (None, Some(code)) => format!(": exit {code}"),
+        (None, None) => String::new(),
+    };
+    let words = state.as_str().replace('_', " ");
+    let mut told = event(found.job.id, end.ended_at, "ended", format!("{words}{why}"));
+    told.facts = facts([("state", json!(state)), ("exit_code", json!(code))]);
+    Some(told)
+}
+
+fn facts<const N: usize>(of: [(&str, Value); N]) -> BTreeMap<String, Value> {
+    of.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
+    let told = match &entry.entry {
+        Journaled::Planned { decisions, planned, .. } => {
+            let mut told: Vec<JobEvent> =
+                decisions.iter().filter_map(|decision| started(id, entry, decision)).collect();
+            let ours = planned.iter().flatten().find(|planned| planned.job == id);
+            told.extend(ours.map(|planned| {
+                let place = places(&planned.placements);
+                let text = format!("its place is kept: {place}");
+                let told = event(id, entry.time, "planned", text);
+                JobEvent { facts: facts([("at", json!(Time(planned.at)))]), ..told }
+            }));
+            told
+        }
+        Journaled::Event(Event::Requested { caller, command, .. }) => {
+            let by = Some(caller.owner.user.to_string());
+            let asked = asked(id, command);
+            let told = asked.map(|(kind, text)| event(id, entry.time, kind, text));
+            told.map(|told| JobEvent { by, ..told }).into_iter().collect()
+        }
+        Journaled::Event(Event::Reported { report, .. }) => {
+            let reports = match report {
+                Report::Task(report) => std::slice::from_ref(report),
+                Report::Tasks { tasks, .. } => tasks,
+                _ => &[],
+            };
+            let ours = reports.iter().filter(|report| report.task.job == id);
+            ours.filter_map(|report| reported(id, entry.time, report)).collect()
+        }
+        Journaled::Event(_) => Vec::new(),
+    };
+    let seq = Some(entry.seq.0);
+    told.into_iter().map(|told| JobEvent { seq, ..told }).collect()
+}
+
+fn started(id: JobId, entry: &JournalEntry, decision: &Decision) -> Option<JobEvent> {
+    match decision {
+        Decision::Start { job, attempt, placements, .. } if *job == id => {
+            let text = format!("given {}, run {attempt}", places(placements));
+            let told = event(id, entry.time, "started", text);
+            Some(JobEvent { facts: facts([("attempt", json!(attempt.0))]), ..told })
+        }
+        _ => None,
+    }
+}
+
+/// What somebody asked about the job, by the words of the command.
+fn asked(id: JobId, command: &Command) -> Option<(&'static str, String)> {
+    let is_ours = |jobs: &[JobId]| jobs.contains(&id);
+    match command {
+        Command::Cancel { jobs } if is_ours(jobs) => Some(("cancelled", "cancelled".to_owned())),
+        Command::Hold { jobs } if is_ours(jobs) => Some(("held", "held".to_owned())),
+        Command::Release { jobs } if is_ours(jobs) => Some(("released", "released".to_owned())),
+        Command::Signal { jobs, signal } if is_ours(jobs) => {
+            let name = gpool_wire::signal::name(*signal).map_or(signal.to_string(), str::to_owned);
+            Some(("signalled", format!("sent signal {name}")))
+        }
+        Command::Edit { job, patch, .. } if *job == id => {
+            // Only which fields: a note is the user's own.
+            let patch = serde_json::to_value(patch).ok()?;
+            let fields = patch.as_object()?.iter().filter(|(_, value)| !value.is_null());
+            let fields: Vec<&str> = fields.map(|(name, _)| name.as_str()).collect();
+            Some(("edited", format!("changed: {}", fields.join(", "))))
+        }
+        // Jobs that wait for it name it too.
+        Command::Submit { .. } => None,
+        other => {
+            let word = serde_json::to_value(other).ok()?.get("do")?.as_str()?.to_owned();
+            Some(("asked", word.replace('_', " ")))
+        }
+    }
+}
+
+fn reported(id: JobId, time: Timestamp, report: &TaskReport) -> Option<JobEvent> {
+    let run = report.task.attempt;
+    match &report.is {
+        TaskIs::Running { started_at, .. } => {
+            Some(event(id, *started_at, "running", format!("run {run} began")))
+        }
+        TaskIs::Ended(end) => {
+            let code = end.exit.map(gpool_model::job::ExitStatus::shell_code);
+            let how = code.map(|code| format!(", exit {code}")).unwrap_or_default();
+            let told = event(id, end.ended_at, "run_ended", format!("run {run} ended{how}"));
+            Some(JobEvent { facts: facts([("exit_code", json!(code))]), ..told })
+        }
+        TaskIs::Refused { devices } => {
+            let n = devices.len();
+            let text = format!("its node refused it: {n} of its GPUs were in use by others");
+            Some(event(id, time, "refused", text))
+        }
+        _ => None,
+    }
+}
+
+fn places(placements: &[Placement]) -> String {
+    let place = |placement: &Placement| {
+        let placed = PlacedOn::new(&placement.node, &placement.slots);
+        match placed.devices.as_slice() {
+            [] => placed.node,
+            devices => {
+                let indexes: Vec<String> = devices.iter().map(ToString::to_string).collect();
+                format!("{}:{}", placed.node, indexes.join(","))
+            }
+        }
+    };
+    placements.iter().map(place).collect::<Vec<_>>().join(" ")
+}
+
+/// Who had what the job was given in the end, and who started while it waited.
+async fn waited(api: &Api, found: &Found) -> Result<Option<JobEvent>, Refusal> {
+    let (from, Some((to, held))) = (found.spec.submitted_at, first_start(found)) else {
+        return Ok(None);
+    };
+    if to.since(from) <= SHORT {
+        return Ok(None);
+    }
+    let filter = ArchiveFilter { since: Some(from), limit: OTHERS_MAX, ..ArchiveFilter::default() };
+    let id = found.job.id;
+    let others = api.handle.archive(filter).await?;
+    let others: Vec<&EndedJob> = others.iter().filter(|other| other.id() != id).collect();
+    let devices: Vec<&DeviceUuid> =
+        held.iter().flat_map(|held| &held.slots).map(|slot| &slot.device).collect();
+    let mut before: Vec<(Timestamp, &EndedJob)> = others
+        .iter()
+        .filter_map(|other| {
+            let Phase::Ended(end) = &other.job.phase else { return None };
+            let had = end.allocations.iter().flat_map(|held| &held.slots);
+            let mut shared = had.filter(|slot| devices.contains(&&slot.device));
+            let is_before = end.started_at.is_some() && end.ended_at <= to;
+            (is_before && shared.next().is_some()).then_some((end.ended_at, *other))
+        })
+        .collect();
+    before.sort_by_key(|(at, other)| (std::cmp::Reverse(*at), other.id()));
+    let meanwhile =
+        others.iter().filter(|other| started_at(other).is_some_and(|at| at >= from && at < to));
+    let (n_meanwhile, n_later) = meanwhile.fold((0_u64, 0_u64), |(n, later), other| {
+        (n + 1, later + u64::from(other.spec.submitted_at > from))
+    });
+    Ok(Some(waited_words(id, from, to, &before, (n_meanwhile, n_later))))
+}
+
+fn waited_words(
+    id: JobId,
+    from: Timestamp,
+    to: Timestamp,
+    before: &[(Timestamp, &EndedJob)],
+    (n_meanwhile, n_later): (u64, u64),
+) -> JobEvent {
+    let name = |other: &EndedJob| format!("{} ({})", other.id(), other.spec.owner.user);
+    let named: Vec<String> = before.iter().take(NAMED).map(|(_, other)| name(other)).collect();
+    let had = match named.is_empty() {
+        true => String::new(),
+        false => format!("; what it was given had job {} before", named.join(", ")),
+    };
+    let jobs = if n_meanwhile == 1 { "job" } else { "jobs" };
+    let went = match (n_meanwhile, n_later) {
+        (0, _) => String::new(),
+        (n, 0) => format!("; {n} {jobs} that came before it started meanwhile"),
+        (n, later) => {
+            format!("; {n} {jobs} started meanwhile and have ended, {later} submitted later")
+        }
+    };
+    let text = format!("had waited {}{had}{went}", to.since(from));
+    let ids: Vec<String> = before.iter().map(|(_, other)| other.id().to_string()).collect();
+    let facts = facts([
+        ("after", json!(ids)),
+        ("n_started_meanwhile", json!(n_meanwhile)),
+        ("n_submitted_later", json!(n_later)),
+    ]);
+    JobEvent { facts, ..event(id, to, "waited", text) }
+}
+
+fn started_at(other: &EndedJob) -> Option<Timestamp> {
+    match &other.job.phase {
+        Phase::Ended(end) => end.started_at,
+        _ => None,
+    }
+}
+
+/// When the job got what it holds or held, and what.
+fn first_start(found: &Found) -> Option<(Timestamp, &[Allocation])> {
+    match &found.job.phase {
+        Phase::Starting { allocations, since } => Some((*since, allocations)),
+        Phase::Running { allocations, started_at } => Some((*started_at, allocations)),
+        Phase::Stopping { allocations, started_at, .. } => {
+            started_at.map(|at| (at, &allocations[..]))
+        }
+        Phase::Ended(end) => end.started_at.map(|at| (at, &end.allocations[..])),
+        _ => None,
+    }
+}

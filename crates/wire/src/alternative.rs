@@ -1,0 +1,66 @@
+//! What could be otherwise, in words: how to ask for it, or what to do.
+
+use gpool_model::{JobId, WhatIf};
+
+use crate::reason::request_words;
+
+/// How to ask for a change of a job, or what to do for it.
+#[must_use]
+pub fn flags(what: &WhatIf, job: JobId) -> String {
+    match what {
+        WhatIf::Gpus { gpus } => format!("--gpus {}", quoted(&gpus.to_string())),
+        WhatIf::TimeLimit { limit } => format!("--time {}", minutes(*limit)),
+        WhatIf::Cpus { cpus } if cpus.is_zero() => "without --cpus".to_owned(),
+        WhatIf::Cpus { cpus } => format!("--cpus {cpus}"),
+        WhatIf::Memory { memory } if memory.is_zero() => "without --mem".to_owned(),
+        WhatIf::Memory { memory } => format!("--mem {}", mebibytes(memory.get())),
+        WhatIf::Release => format!("gpool release {job}"),
+        WhatIf::Priority { priority } => format!("gpool prio {priority} {job}"),
+        WhatIf::WithoutDependency { job } => format!("without --after {job}"),
+        WhatIf::Ended { job } => format!("gpool cancel {job}"),
+        WhatIf::DeviceUsable { node, index } => format!("GPU {index} of {node} usable"),
+        WhatIf::NodeBack { node } => format!("{node} back"),
+    }
+}
+
+/// A change for people.
+#[must_use]
+pub fn words(what: &WhatIf) -> String {
+    match what {
+        WhatIf::Gpus { gpus } => format!("it asks for {}", request_words(gpus)),
+        WhatIf::TimeLimit { limit } => format!("its time limit is {limit}"),
+        WhatIf::Cpus { cpus } if cpus.is_zero() => "it books no CPU cores".to_owned(),
+        WhatIf::Cpus { cpus } => format!("it books {cpus} CPU cores"),
+        WhatIf::Memory { memory } if memory.is_zero() => "it books no memory".to_owned(),
+        WhatIf::Memory { memory } => format!("it books {memory} of memory"),
+        WhatIf::Release => "it is released".to_owned(),
+        WhatIf::Priority { priority } => format!("its priority is {priority}"),
+        WhatIf::WithoutDependency { job } => format!("it does not wait for job {job}"),
+        WhatIf::Ended { job } => format!("job {job} ends now"),
+        WhatIf::DeviceUsable { node, index } => {
+            format!("GPU {index} of {node} can be given out again")
+        }
+        WhatIf::NodeBack { node } => format!("the agent of {node} answers again"),
+    }
+}
+
+/// As a shell takes it.
+fn quoted(text: &str) -> String {
+    if text.contains('|') { format!("'{text}'") } else { text.to_owned() }
+}
+
+/// A limit as a flag takes it, rounded down to whole minutes.
+fn minutes(limit: gpool_model::Millis) -> String {
+    match limit.div_floor(60_000).get().max(1) {
+        whole if whole.is_multiple_of(60) => format!("{}h", whole / 60),
+        whole => format!("{whole}m"),
+    }
+}
+
+/// Memory as a flag takes it, rounded down.
+fn mebibytes(bytes: u64) -> String {
+    match bytes >> 20 {
+        whole if whole.is_multiple_of(1024) && whole > 0 => format!("{}G", whole >> 10),
+        whole => format!("{}M", whole.max(1)),
+    }
+}
