@@ -97,9 +97,12 @@ impl Forecaster {
     fn started(&self, notice: &Notice) {
         if let Change::JobState { job, state: JobState::Starting, .. } = notice.change {
             let mut kept = self.kept();
-            if kept.learnt.told.contains_key(&job) {
-                Arc::make_mut(&mut kept.learnt).started(job, notice.time);
-                kept.is_saved = false;
+            // Of an array the first start was told.
+            for id in [job, JobId { element: None, ..job }] {
+                if kept.learnt.told.contains_key(&id) {
+                    Arc::make_mut(&mut kept.learnt).started(id, notice.time);
+                    kept.is_saved = false;
+                }
             }
         }
     }

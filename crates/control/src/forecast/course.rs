@@ -12,7 +12,7 @@ use gpool_model::{
 
 use super::HORIZON;
 use super::length::{Length, Pace, Source};
-use super::part::Part;
+use super::part::{Part, whole};
 use crate::control::Control;
 
 /// How far things are followed.
@@ -182,6 +182,8 @@ impl<'a> Runner<'a> {
             freed_by.extend(self.ended_last.iter().map(|job| (*job, 0)));
         }
         let start = Start { at: now, basis: self.basis, freed_by };
+        // An array starts with the first of its elements.
+        self.course.starts.entry(whole(id)).or_insert_with(|| start.clone());
         self.course.starts.insert(id, start);
         self.begin(id, now);
     }
@@ -226,7 +228,8 @@ impl<'a> Runner<'a> {
     }
 
     fn length(&self, id: JobId) -> Length {
-        let known = self.newcomers.get(&id).or_else(|| self.part.lengths.get(&id));
+        let of = |id| self.newcomers.get(&id).or_else(|| self.part.lengths.get(&id));
+        let known = of(id).or_else(|| of(whole(id)));
         let unknown = || Length::exactly(Length::UNKNOWN, Source::Elapsed);
         known.copied().unwrap_or_else(unknown)
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{Basis, Caller, Eta, JobId, JobNumber, Millis, NewJob, Timestamp};
+use gpool_model::{Basis, Caller, Eta, JobId, JobNumber, Millis, NewJob, Phase, Timestamp};
 
 use super::course::{Bounds, Course, Newcomer};
 use super::learnt::Learnt;
@@ -88,7 +88,8 @@ pub fn forecast(part: &Part, n_starts: usize, learnt: &Learnt) -> Forecast {
     };
     for row in part.excerpt.jobs.values() {
         let id = row.job.id;
-        if !row.job.phase.allocations().is_empty() || part.beyond == Some(id) {
+        let waits = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Pending { .. });
+        if !waits || part.beyond == Some(id) {
             continue;
         }
         match eta_of(part, &courses, id) {

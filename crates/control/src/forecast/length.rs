@@ -79,6 +79,7 @@ impl Length {
             Phase::Held { .. }
             | Phase::Waiting { .. }
             | Phase::Pending { .. }
+            | Phase::Underway { .. }
             | Phase::Ended(_) => Millis::ZERO,
         };
         Self::left(elapsed, row.spec.time_limit, row.spec.grace, prediction)

@@ -31,7 +31,8 @@ impl Part {
         let mut taken: BTreeSet<JobId> = world.holding().map(|row| row.job.id).collect();
         let pending = gpool_sched::in_order(snapshot, world.policy()).take(n_jobs_max);
         let first: Vec<JobId> = pending.collect();
-        let n_beyond = world.n_pending().saturating_sub(first.len());
+        let n_first: u64 = first.iter().map(|id| n_of(world, *id)).sum();
+        let n_beyond = world.n_pending().saturating_sub(n_first);
         taken.extend(first);
         add_waiting(world, &mut taken, n_jobs_max);
         let also = also.filter(|id| world.job(*id).is_some() && !taken.contains(id));
@@ -39,12 +40,14 @@ impl Part {
             taken.insert(id);
             add_awaited(world, id, &mut taken, n_jobs_max);
         }
+        // Elements are nothing without their array.
+        let arrays: Vec<JobId> = taken.iter().copied().map(whole).collect();
+        taken.extend(arrays.into_iter().filter(|id| world.job(*id).is_some()));
         let excerpt = world.excerpt(taken);
         let rows = excerpt.jobs.iter();
         let lengths = rows
             .map(|(id, row)| (*id, Length::of(row, world.prediction(&row.spec), snapshot.now)))
             .collect();
-        let n_beyond = u64::try_from(n_beyond).unwrap_or(u64::MAX);
         Self { now: snapshot.now, excerpt, lengths, n_beyond, beyond: also }
     }
 
@@ -73,6 +76,16 @@ impl Part {
     }
 }
 
+/// The array that an element belongs to; any other job itself.
+pub(super) fn whole(id: JobId) -> JobId {
+    JobId { element: None, ..id }
+}
+
+/// For how many jobs one stands that waits for room.
+fn n_of(world: &World, id: JobId) -> u64 {
+    world.place_of(id).map_or(0, |(shape_ix, _)| world.shape(shape_ix).n_of(id))
+}
+
 /// Adds jobs that wait for nothing but jobs that are there.
 fn add_waiting(world: &World, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
     let mut n_left = n_jobs_max;
@@ -80,7 +93,9 @@ fn add_waiting(world: &World, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
     while let Some(id) = ends.pop_front() {
         for dependent in world.dependents(id) {
             let Some(row) = world.job(dependent) else { continue };
-            let is_known = |job: JobId| world.job(job).is_none() || taken.contains(&job);
+            let is_known = |job: JobId| {
+                !world.is_live(job) || taken.contains(&job) || taken.contains(&whole(job))
+            };
             let follows = matches!(row.job.phase, Phase::Waiting { .. })
                 && row.spec.after.iter().all(|after| is_known(after.job));
             if n_left > 0 && follows && taken.insert(dependent) {
@@ -97,9 +112,10 @@ fn add_awaited(world: &World, id: JobId, taken: &mut BTreeSet<JobId>, n_jobs_max
     let mut jobs = vec![id];
     while let Some(row) = jobs.pop().and_then(|id| world.job(id)) {
         for after in &row.spec.after {
-            if n_left > 0 && world.job(after.job).is_some() && taken.insert(after.job) {
+            let Some(awaited) = world.row_for(after.job).map(|row| row.job.id) else { continue };
+            if n_left > 0 && taken.insert(awaited) {
                 n_left -= 1;
-                jobs.push(after.job);
+                jobs.push(awaited);
             }
         }
     }

@@ -16,7 +16,7 @@ use super::course::{Bounds, Course};
 use super::estimate::{Estimate, estimate};
 use super::learnt::Learnt;
 use super::length::{Length, Pace, Source};
-use super::part::Part;
+use super::part::{Part, whole};
 
 /// Whose question it is: what they can't do is not proposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +132,7 @@ fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
         return vec![WhatIf::Release];
     }
     for after in &spec.after {
-        if part.excerpt.jobs.contains_key(&after.job) {
+        if part.is_live(after.job) {
             all.push(WhatIf::WithoutDependency { job: after.job });
         }
     }
@@ -283,6 +283,13 @@ impl Part {
         part
     }
 
+    /// Whether a job, or the array that an element belongs to, has not ended.
+    #[must_use]
+    pub fn is_live(&self, id: JobId) -> bool {
+        let jobs = &self.excerpt.jobs;
+        jobs.contains_key(&id) || jobs.contains_key(&whole(id))
+    }
+
     fn change(&mut self, job: JobId, change: impl FnOnce(&mut JobSpec)) {
         if let Some(row) = self.excerpt.jobs.get_mut(&job) {
             change(Arc::make_mut(&mut row.spec));
@@ -292,8 +299,7 @@ impl Part {
     /// A job that waits for nothing but room from now on, unless it waits for others too.
     fn ready(&mut self, job: JobId, is_so: impl FnOnce(&Phase) -> bool) {
         let Some(row) = self.excerpt.jobs.get(&job) else { return };
-        let is_there = |id: &JobId| self.excerpt.jobs.contains_key(id);
-        let waits = row.spec.after.iter().any(|after| is_there(&after.job));
+        let waits = row.spec.after.iter().any(|after| self.is_live(after.job));
         let since = self.now;
         if let Some(row) = self.excerpt.jobs.get_mut(&job).filter(|row| is_so(&row.job.phase)) {
             row.job.phase = if waits { Phase::Waiting { since } } else { Phase::Pending { since } };

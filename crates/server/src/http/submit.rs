@@ -124,8 +124,7 @@ async fn imagine(
             Length::whole(job.time_limit, job.grace, view.world.prediction_like(&like))
         };
         let lengths: Vec<Length> = asked.iter().map(length).collect();
-        let is_known =
-            |id: &JobId| view.world.job(*id).is_none() || part.excerpt.jobs.contains_key(id);
+        let is_known = |id: &JobId| !view.world.is_live(*id) || part.is_live(*id);
         let mut awaited = asked.iter().flat_map(|job| &job.after).map(|after| after.job);
         awaited.all(|id| is_known(&id)).then_some((part, lengths))
     });
@@ -133,7 +132,7 @@ async fn imagine(
     let Some((part, lengths)) = taken.await? else { return Ok(()) };
     // What has ended was found to have ended as asked.
     for job in &mut jobs {
-        job.after.retain(|after| part.excerpt.jobs.contains_key(&after.job));
+        job.after.retain(|after| part.is_live(after.job));
     }
     let (caller, learnt) = (asker.caller.clone(), api.handle.learnt());
     let work = move || {

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use gpool_control::forecast::{self, Estimate, Part, Source, Tried, Whose};
-use gpool_model::{JobId, Reason, Refusal, Timestamp};
+use gpool_model::{JobId, Phase, Reason, Refusal, Timestamp};
 use gpool_wire::{
     Ahead, Alternative, Document, Eta, Frees, Place, Problem, Time, Why, alternative,
 };
@@ -69,7 +69,8 @@ pub(crate) async fn get(
         return Ok(Json(Document::new(why)));
     };
     let Explained { mut found, reasons, nodes, place, part } = explained;
-    let waits = found.job.phase.allocations().is_empty();
+    let waits = waits(&found.job.phase);
+    let id = found.job.id;
     found.eta = api.handle.eta_of(&found.job);
     let mut why =
         Why { reasons, nodes, place, ..Why::of(empty_of(&found, &asker, now), Time(now)) };
@@ -90,6 +91,10 @@ fn empty_of(found: &Found, asker: &super::asker::Asker, now: Timestamp) -> gpool
     Found { spec, job, reasons: found.reasons.clone(), eta: found.eta }.shown(asker, now)
 }
 
+fn waits(phase: &Phase) -> bool {
+    matches!(phase, Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. })
+}
+
 struct Explained {
     found: Found,
     reasons: Vec<gpool_wire::Reason>,
@@ -100,7 +105,8 @@ struct Explained {
 }
 
 fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
-    let row = view.world.job(id)?;
+    let row = view.world.row_for(id)?;
+    let id = row.job.id;
     let mut explainer = view.explainer();
     let decisive = explainer.briefly(row);
     let all = explainer.fully(row);
@@ -111,7 +117,7 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     };
     let reasons =
         all.iter().map(|reason| gpool_wire::Reason::new(reason, blocking(reason))).collect();
-    let waits = row.job.phase.allocations().is_empty();
+    let waits = waits(&row.job.phase);
     let nodes = if waits { why_nodes::of(view, row) } else { Vec::new() };
     let n_ahead = all.iter().find_map(|reason| match reason {
         Reason::AheadInOrder { n_ahead, .. } => Some(*n_ahead),
@@ -142,7 +148,7 @@ fn place(view: &View<'_>, row: &JobRow, n_ahead: u64) -> Option<Place> {
             priority: row.job.priority,
         }));
     }
-    let n_pending = u64::try_from(view.world.n_pending()).unwrap_or(u64::MAX);
+    let n_pending = view.world.n_pending();
     Some(Place { n_ahead, n_pending, ahead })
 }
 
