@@ -1,8 +1,8 @@
 //! The server, its devices and nodes: one method for each route.
 
 use gpool_wire::{
-    AllowDevices, Document, Gpu, List, Node, Notification, NotifySecret, PolicyInfo, PolicyPatch,
-    Recovery, Shutdown, Status, Version,
+    AllowDevices, Document, ForecastState, Gpu, List, Node, Notification, NotifySecret, PolicyInfo,
+    PolicyPatch, Recovery, Shutdown, Status, Version,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -24,6 +24,14 @@ impl Client {
     /// See [`Error`].
     pub fn status(&self) -> Result<Status, Error> {
         self.ask::<Document<_>>(&Call::get("/status")).map(|answer| answer.body)
+    }
+
+    /// The last forecast, and how well what was told before held.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn forecast_state(&self) -> Result<ForecastState, Error> {
+        self.ask::<Document<_>>(&Call::get("/forecast")).map(|answer| answer.body)
     }
 
     /// What the last start of the server found and did.

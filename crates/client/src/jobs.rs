@@ -5,8 +5,8 @@ use std::io::Read;
 
 use gpool_wire::why::Forecast;
 use gpool_wire::{
-    BulkAnswer, Document, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobPatch, List, Selection,
-    SignalJobs, Why, Written,
+    BulkAnswer, Document, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobEvent, JobPatch, List,
+    Report, Selection, SignalJobs, Time, Totals, Why, Written,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -24,6 +24,10 @@ pub struct JobsQuery {
     pub project: Option<String>,
     /// With that name.
     pub name: Option<String>,
+    /// That ended then or later.
+    pub ended_since: Option<Time>,
+    /// That ended before.
+    pub ended_until: Option<Time>,
     /// At most so many on a page.
     pub limit: Option<u32>,
     /// Where the page begins: the last one's `next_cursor`.
@@ -45,11 +49,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub fn jobs(&self, query: &JobsQuery) -> Result<List<Job>, Error> {
-        let call = Call::get("/jobs")
-            .query_if("state", query.state.as_ref())
-            .query_if("user", query.user.as_ref())
-            .query_if("project", query.project.as_ref())
-            .query_if("name", query.name.as_ref())
+        let call = narrowed(Call::get("/jobs"), query)
             .query_if("limit", query.limit)
             .query_if("cursor", query.cursor.as_ref());
         self.ask(&call)
@@ -61,6 +61,40 @@ impl Client {
     /// See [`Error`].
     pub fn job(&self, id: &str) -> Result<Job, Error> {
         self.ask::<Document<_>>(&Call::get(&of_job(id, ""))).map(|answer| answer.body)
+    }
+
+    /// Sums over the jobs that have ended, of those that the query lets through.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn totals(&self, query: &JobsQuery) -> Result<Totals, Error> {
+        let call = narrowed(Call::get("/history/totals"), query);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// What a job used of what it asked for.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn report(&self, id: &str) -> Result<Report, Error> {
+        self.ask::<Document<_>>(&Call::get(&of_job(id, "/report"))).map(|answer| answer.body)
+    }
+
+    /// What has happened to a job.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn life(&self, id: &str) -> Result<List<JobEvent>, Error> {
+        self.ask(&Call::get(&of_job(id, "/events")))
+    }
+
+    /// When a job will likely start, without what would let it start sooner.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn why_briefly(&self, id: &str) -> Result<Why, Error> {
+        let call = Call::get(&of_job(id, "/why")).query("alternatives", &false);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
     /// Why a job waits.
@@ -171,6 +205,15 @@ impl Client {
         let body = Selection { jobs: ids.to_vec() };
         self.ask(&Call::post(&format!("/jobs/{verb}")).json(&body))
     }
+}
+
+fn narrowed(call: Call, query: &JobsQuery) -> Call {
+    call.query_if("state", query.state.as_ref())
+        .query_if("user", query.user.as_ref())
+        .query_if("project", query.project.as_ref())
+        .query_if("name", query.name.as_ref())
+        .query_if("ended_since", query.ended_since)
+        .query_if("ended_until", query.ended_until)
 }
 
 pub(crate) fn of_job(id: &str, rest: &str) -> String {

@@ -6,9 +6,9 @@ use crate::args::Global;
 use crate::failure::Result;
 use crate::session::Session;
 use crate::verbs::{
-    backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, gpus, help, hold,
-    init, logs, man, nodes, note, notify, prio, queue, release, restore, run, show, signal, sim,
-    status, submit, up, verify, version, wait, why,
+    backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, gpus, help,
+    history, hold, init, logs, man, nodes, note, notify, prio, queue, release, report, restore,
+    run, show, signal, sim, status, submit, up, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -80,8 +80,12 @@ pub enum Verb {
     Nodes(nodes::NodesArgs),
     /// Say who is told of jobs, and show what is still to be told
     Notify(notify::NotifyArgs),
-    /// Show what happens, as it happens
+    /// Show what happens, as it happens; of a job, what has happened to it
     Events(events::EventsArgs),
+    /// List jobs that have ended, with what they took
+    History(history::HistoryArgs),
+    /// Say what jobs used of what they asked for
+    Report(report::ReportArgs),
     /// Copy the store into one file; the server may go on meanwhile
     Backup(backup::BackupArgs),
     /// Make a store out of a backup; no server may use it meanwhile
@@ -137,6 +141,8 @@ impl Verb {
             Self::Notify(args) => notify::run(&args, session),
             Self::Nodes(args) => nodes::run(&args, session),
             Self::Events(args) => events::run(&args, session),
+            Self::History(args) => history::run(&args, session),
+            Self::Report(args) => report::run(&args, session),
             Self::Backup(args) => backup::run(&args, session),
             Self::Restore(args) => restore::run(&args, session),
             Self::Verify(args) => verify::run(&args, session),

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::reference::Reference;
 
 /// Rows that are asked for at once.
-const PAGE: u32 = 10_000;
+pub const PAGE: u32 = 10_000;
 
 /// Which jobs a range, a name or `all` may stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

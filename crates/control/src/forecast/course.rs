@@ -165,6 +165,7 @@ impl<'a> Runner<'a> {
                 Effect::Commit(_)
                 | Effect::Reply { .. }
                 | Effect::Order { .. }
+                | Effect::Deliver(_)
                 | Effect::Publish(_) => {}
             }
         }

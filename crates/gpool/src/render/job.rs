@@ -66,7 +66,11 @@ fn times(page: &mut Page, job: &Job, view: &View<'_>) {
                 if job.attempt > 1 { format!(", run {}", job.attempt) } else { String::new() };
             page.label("started", &format!("{} (waited {waited}{run})", view.clock.full(started)));
         }
-        None if !job.state.is_end() => page.label("waited", &waited.to_string()),
+        None if !job.state.is_end() => {
+            page.label("waited", &waited.to_string());
+            let starts = super::eta::starts(job, view);
+            page.label_if("starts", Some(starts.as_str()).filter(|it| *it != words::NOTHING));
+        }
         None => {}
     }
     if let Some(ended) = job.ended_at {

@@ -6,6 +6,7 @@ use gpool_wire::{Job, Status};
 
 use super::clock::span;
 use super::eta;
+use super::history::{figure, gpu_hours};
 use super::list::{Column, Noun};
 use super::style::Style;
 use super::table::Cell;
@@ -39,7 +40,8 @@ pub const JOBS: Noun<Job> = Noun {
     keys: gpool_wire::schema::fields::<Job>,
 };
 
-const COLUMNS: &[Column<Job>] = &[
+/// Every column there is of jobs.
+pub const COLUMNS: &[Column<Job>] = &[
     Column { name: "id", head: "ID", cell: |job, _| Cell::new(&job.id) },
     Column { name: "name", head: "NAME", cell: |job, _| Cell::new(&job.name) },
     Column { name: "user", head: "USER", cell: |job, view| Cell::new(view.user(&job.user)) },
@@ -91,6 +93,11 @@ const COLUMNS: &[Column<Job>] = &[
         name: "command",
         head: "COMMAND",
         cell: |job, _| Cell::new(&words::command(&job.command)),
+    },
+    Column {
+        name: "gpuh",
+        head: "GPU-H",
+        cell: |job, view| optional(gpu_hours(job, view).map(figure)),
     },
     Column { name: "note", head: "NOTE", cell: |job, _| optional(job.note.as_ref()) },
 ];

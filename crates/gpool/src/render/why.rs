@@ -2,15 +2,21 @@
 
 use gpool_model::device::DeviceState;
 use gpool_model::job::JobState;
-use gpool_wire::{Reason, Why, WhyDevice, WhyNode};
+use gpool_wire::{Place, Reason, Time, Why, WhyDevice, WhyNode};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::clock::span;
+use super::eta::interval;
+use super::life;
 use super::page::Page;
 use super::safe::safe;
 use super::view::View;
-use super::words::{self, indexes};
+use super::words::{self, count, indexes};
 
+/// So many things that would help are shown.
+const HELPS_MAX: usize = 6;
+/// So many that would not: what was thought of is worth knowing, but not all of it.
+const NO_GAIN_MAX: usize = 4;
 /// Where marks stand at the least.
 const COLUMN: usize = 66;
 
@@ -39,10 +45,20 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
         if !job.placement.is_empty() {
             page.line(&format!("Where: {}.", words::places(&job.placement)));
         }
+        if !why.life.is_empty() {
+            page.line("");
+            page.line("What has happened to it");
+        }
+        for event in &why.life {
+            page.line(&format!("  {}", life::line(event, view)));
+        }
         return page.text();
     }
     let word = words::state(job.state.as_str());
     page.line(&format!("Now {now}. It is {word} and has waited {}.", span(job.waited_s)));
+    if let Some(place) = &why.place {
+        page.line(&place_line(place, view));
+    }
     page.line("");
     if why.reasons.is_empty() {
         page.line("Nothing keeps it: it starts with the next decision.");
@@ -55,12 +71,108 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
     for (n, node) in why.nodes.iter().enumerate() {
         let label = if n == 0 { "Nodes" } else { "" };
         page.line(&format!("{label:<11} {}", node_line(node)));
-        let devices = device_line(&node.devices);
+        let devices = device_line(&node.devices, view);
         if !devices.is_empty() {
             page.line(&format!("{:<13} {devices}", ""));
         }
     }
+    page.line("");
+    expected(&mut page, why, view);
+    sooner(&mut page, why, view);
+    page.line(&format!("Decision log: gpool events {}", job.id));
     page.text()
+}
+
+/// Where it stands: `2 jobs go first of the 48 that wait: 1840 (ana, 1 GPU), 1841 (ana, 2 GPUs).`
+fn place_line(place: &Place, view: &View<'_>) -> String {
+    let ahead: Vec<String> = place
+        .ahead
+        .iter()
+        .map(|job| {
+            let gpus = words::gpus(&job.gpus);
+            format!("{} ({}, {gpus})", job.job, view.user(&job.user))
+        })
+        .collect();
+    let named = match (ahead.len() as u64, place.n_ahead) {
+        (0, _) => String::new(),
+        (named, n) if named < n => format!(", the last of them {}", ahead.join(", ")),
+        _ => format!(": {}", ahead.join(", ")),
+    };
+    let n_others = place.n_pending.saturating_sub(1);
+    match (place.n_ahead, n_others) {
+        (0, 0) => "No other job waits for room.".to_owned(),
+        (0, n) => format!("It is the first of {} that wait for room.", count(n + 1, "job")),
+        (n, _) => {
+            let verb = if n == 1 { "goes" } else { "go" };
+            format!("{} {verb} first{named}; {} wait for room.", count(n, "job"), place.n_pending)
+        }
+    }
+}
+
+/// When it will likely start, and whose ends that waits for.
+fn expected(page: &mut Page, why: &Why, view: &View<'_>) {
+    let Some(eta) = &why.eta else {
+        if let Some(missing) = &why.eta_missing {
+            page.line(&format!("Expected start   not known: {missing}"));
+        }
+        return;
+    };
+    let middle = eta.p50.map(|at| format!(" (middle {})", view.clock.short(at, view.now)));
+    let because = if why.frees.is_empty() { "" } else { ", because" };
+    let when = interval(eta, view);
+    let middle = middle.filter(|_| when != "now").unwrap_or_default();
+    let basis = match eta.basis.as_str() {
+        "limit" => "by time limits",
+        "predicted" => "by how long such jobs ran",
+        _ => "by time limits and how long such jobs ran",
+    };
+    page.line(&format!("Expected start   {when}{middle}, {basis}{because}"));
+    for frees in &why.frees {
+        let moment = |at: &Option<Time>| at.map(|at| view.clock.short(at, view.now));
+        let at = match (moment(&frees.p10), moment(&frees.p90)) {
+            (Some(from), Some(to)) if from == to => format!(" at {from}"),
+            (Some(from), Some(to)) => format!(" at {from}–{to}"),
+            (Some(from), None) => format!(" from {from} on"),
+            (None, _) => String::new(),
+        };
+        let what = match frees.n_gpus {
+            0 => "ends".to_owned(),
+            n => format!("frees {}", count(u64::from(n), "GPU")),
+        };
+        let (job, user) = (&frees.job, view.user(&frees.user));
+        page.line(&format!("  {job} ({user}) {what}{at} ({})", frees.because));
+    }
+}
+
+/// What would let it start sooner; of what would not, a few.
+fn sooner(page: &mut Page, why: &Why, view: &View<'_>) {
+    let helps = why.alternatives.iter().filter(|it| it.helps).take(HELPS_MAX);
+    let others = why.alternatives.iter().filter(|it| !it.helps).take(NO_GAIN_MAX);
+    let shown: Vec<(String, String, String)> = helps
+        .chain(others)
+        .map(|it| {
+            let when = it.eta.as_ref().map(|eta| interval(eta, view));
+            let gain = it.gain_s.map(|gain| format!("{} sooner", span(gain)));
+            match it.helps {
+                true => (it.flags.clone(), when.unwrap_or_default(), gain.unwrap_or_default()),
+                false => (it.flags.clone(), "no gain".to_owned(), String::new()),
+            }
+        })
+        .collect();
+    if shown.is_empty() {
+        return;
+    }
+    page.line("It could start sooner with");
+    let width = |of: fn(&(String, String, String)) -> &String| {
+        shown.iter().map(|row| of(row).width()).max().unwrap_or(0)
+    };
+    let (first, second) = (width(|row| &row.0), width(|row| &row.1));
+    for (flags, when, gain) in &shown {
+        let gaps = (first - flags.width(), second - when.width());
+        let line =
+            format!("  {flags}{}   {when}{}   {gain}", " ".repeat(gaps.0), " ".repeat(gaps.1));
+        page.line(line.trim_end());
+    }
 }
 
 /// Numbered, with a mark behind those that block alone; the marks stand in one column.
@@ -97,10 +209,10 @@ fn node_line(node: &WhyNode) -> String {
 }
 
 /// What stands in the way on each device, neighbours together: `0,1 job 1839 · 3 unmanaged (eve)`.
-fn device_line(devices: &[WhyDevice]) -> String {
+fn device_line(devices: &[WhyDevice], view: &View<'_>) -> String {
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for device in devices {
-        let what = device_words(device);
+        let what = device_words(device, view);
         match groups.iter_mut().find(|(words, _)| *words == what) {
             Some((_, of)) => of.push(device.index),
             None => groups.push((what, vec![device.index])),
@@ -110,10 +222,22 @@ fn device_line(devices: &[WhyDevice]) -> String {
     groups.iter().map(group).collect::<Vec<_>>().join(" · ")
 }
 
-fn device_words(device: &WhyDevice) -> String {
+fn device_words(device: &WhyDevice, view: &View<'_>) -> String {
     let user = device.user.as_deref().map(|user| format!(" ({user})")).unwrap_or_default();
+    let until = match (device.until, device.until_by.as_deref()) {
+        (Some(at), Some("limit" | "stopping")) => {
+            format!(" until {}", view.clock.short(at, view.now))
+        }
+        (Some(at), Some("predicted")) => {
+            format!(" until about {}", view.clock.short(at, view.now))
+        }
+        // A guess is no moment to name.
+        _ => String::new(),
+    };
     match (device.state, &device.job) {
-        (DeviceState::Busy | DeviceState::HeldIdle, Some(job)) => format!("job {job}{user}"),
+        (DeviceState::Busy | DeviceState::HeldIdle, Some(job)) => {
+            format!("job {job}{user}{until}")
+        }
         (DeviceState::Unmanaged, _) => format!("unmanaged{user}"),
         (DeviceState::Free, _) if !device.matches => format!("free, but {}", device.model),
         (state, _) => device_state(state).to_owned(),

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::style::Style;
 use crate::render::table::{Cell, Table};
-use crate::render::{json, recovery};
+use crate::render::{calibration, json, recovery};
 use crate::session::{Session, own_socket, state_dir};
 
 /// Below this a full disk is near.
@@ -26,12 +26,22 @@ const FILES_LOW: u64 = 4096;
 /// Try what gpool needs on this machine, and say what works
 #[derive(Debug, Clone, Default, Args)]
 pub struct DoctorArgs {
+    /// Look at one thing alone: how well it was said when jobs start
+    #[arg(value_enum, value_name = "WHAT")]
+    what: Option<What>,
     /// State folder to look at
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
     /// Form of the output
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     output: super::PageFormat,
+}
+
+/// What can be looked at alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum What {
+    /// How well it was said when jobs start.
+    Eta,
 }
 
 /// How a probe went.
@@ -69,6 +79,9 @@ fn wrong(what: &'static str, found: impl Into<String>) -> Probe {
 /// # Errors
 /// The output can't be written.
 pub fn run(args: &DoctorArgs, session: &Session) -> Result {
+    if args.what == Some(What::Eta) {
+        return eta(args, session);
+    }
     let probes = probes(args.state_dir.as_deref(), session);
     let is_wrong = probes.iter().any(|probe| probe.verdict == Verdict::Wrong);
     match args.output.or_json(session.global.json) {
@@ -77,6 +90,19 @@ pub fn run(args: &DoctorArgs, session: &Session) -> Result {
         super::PageFormat::Jsonl => session.screen.data(&json::lines(&probes))?,
     }
     Ok(if is_wrong { Exit::FAILED } else { Exit::OK })
+}
+
+fn eta(args: &DoctorArgs, session: &Session) -> Result {
+    let state = session.client()?.forecast_state()?;
+    let text = match args.output.or_json(session.global.json) {
+        super::PageFormat::Text => {
+            calibration::page(&state, &session.view(), session.screen.colors)
+        }
+        super::PageFormat::Json => json::one(&state),
+        super::PageFormat::Jsonl => json::line(&state),
+    };
+    session.screen.data(&text)?;
+    Ok(Exit::OK)
 }
 
 /// Everything that is tried, with the state folder that is named or the usual one.

@@ -1,5 +1,7 @@
 //! `gpool events`: what happens, as it happens.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use gpool_wire::{Event, EventKind};
 
@@ -7,7 +9,7 @@ use crate::args::values::{References, references};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::events::{GpusSaid, at, line};
-use crate::render::json;
+use crate::render::{json, life};
 use crate::resolve::{self, Scope};
 use crate::session::Session;
 
@@ -17,6 +19,9 @@ pub struct EventsArgs {
     /// Only of these jobs
     #[arg(value_name = "JOB", value_parser = references)]
     jobs: Vec<References>,
+    /// Of jobs: go on with what happens to them, until they have ended
+    #[arg(short, long, requires = "jobs")]
+    follow: bool,
     /// Form of the output
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     output: super::PageFormat,
@@ -42,6 +47,9 @@ fn event_id(text: &str) -> std::result::Result<String, String> {
 /// # Errors
 /// There is no such job, or the server stays away.
 pub fn run(args: &EventsArgs, session: &Session) -> Result {
+    if !args.jobs.is_empty() && args.after.is_none() {
+        return of_jobs(args, session);
+    }
     let client = session.listener()?;
     let wanted = args.jobs.iter().flat_map(|list| &list.0);
     let found = resolve::jobs(&client, wanted, None, session.me(), Scope::Ever)?;
@@ -85,6 +93,64 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
         if n_left == 0 {
             break;
         }
+    }
+    Ok(Exit::OK)
+}
+
+/// What has happened to jobs, and with `--follow` what happens to them until they have ended.
+fn of_jobs(args: &EventsArgs, session: &Session) -> Result {
+    let client = session.listener()?;
+    // Listened to before the first look, so that nothing falls between.
+    let events = if args.follow { Some(client.events(None)?) } else { None };
+    let wanted = args.jobs.iter().flat_map(|list| &list.0);
+    let found = resolve::jobs(&client, wanted, None, session.me(), Scope::Ever)?;
+    let mut n_left = args.limit.unwrap_or(u64::MAX);
+    let mut told = Vec::new();
+    let mut open = BTreeSet::new();
+    for id in &found.ids {
+        told.extend(client.life(id)?.items);
+        if !client.job(id)?.state.is_end() {
+            open.insert(id.clone());
+        }
+    }
+    told.sort_by_key(|event| event.time);
+    let is_json = args.output.or_json(session.global.json) != super::PageFormat::Text;
+    for event in &told {
+        if n_left == 0 {
+            return Ok(Exit::OK);
+        }
+        n_left -= 1;
+        session.screen.data(&match is_json {
+            true => json::line(event),
+            false => format!("{}\n", life::line(event, &session.view())),
+        })?;
+    }
+    let known = told.iter().filter_map(|event| event.seq).max().unwrap_or(0);
+    let mut events = events.into_iter().flatten();
+    while n_left > 0
+        && !open.is_empty()
+        && let Some(event) = events.next()
+    {
+        let event = event?;
+        let EventKind::JobState { job, state, .. } = &event.kind else { continue };
+        if !found.ids.contains(job) {
+            continue;
+        }
+        if state.is_end() {
+            open.remove(job);
+        }
+        if event.seq <= known {
+            continue;
+        }
+        n_left -= 1;
+        let text = match is_json {
+            true => json::line(&event),
+            false => match line(&event, &session.view()) {
+                Some(line) => format!("{line}\n"),
+                None => continue,
+            },
+        };
+        session.screen.data(&text)?;
     }
     Ok(Exit::OK)
 }

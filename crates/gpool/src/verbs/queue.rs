@@ -127,7 +127,10 @@ fn read(
 }
 
 /// Checks states as users write them: `all`, `pending,running`, `timed-out`.
-fn states(text: &str) -> Result<String> {
+///
+/// # Errors
+/// There is no such state.
+pub fn states(text: &str) -> Result<String> {
     let words: Vec<&str> =
         JobState::ALL.iter().map(|state| state.as_str()).chain(std::iter::once("all")).collect();
     let mut states = Vec::new();

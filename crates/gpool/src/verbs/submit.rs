@@ -7,13 +7,15 @@ use std::path::Path;
 use clap::Args;
 use gpool_client::{Client, new_key};
 use gpool_wire::create::BulkDefaults;
-use gpool_wire::{Job, JobCreate, Problem, catalogue};
+use gpool_wire::{Delayed, Forecast, Job, JobCreate, Problem, catalogue};
 use serde_json::json;
 
 use crate::args::job_flags::JobFlags;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::render::clock::span;
+use crate::render::eta::likely;
 use crate::render::job::waits;
 use crate::render::json;
 use crate::render::words;
@@ -79,8 +81,8 @@ pub fn run(args: SubmitArgs, is_command: bool, session: &Session) -> Result {
     } else {
         session.screen.data(&format!("{}\n", job.id))?;
     }
-    if let Some(note) = waits(&job).filter(|_| !quiet && !session.global.json) {
-        session.screen.note(&format!("note: {note}"));
+    if !quiet && !session.global.json {
+        note_wait(&client, &job, session);
     }
     Ok(Exit::OK)
 }
@@ -128,6 +130,21 @@ fn is_too_high(error: &gpool_client::Error) -> bool {
     error.problem().code == catalogue::PRIORITY_TOO_HIGH.to_string()
 }
 
+/// Says why a job does not start at once, or when it will.
+pub fn note_wait(client: &Client, job: &Job, session: &Session) {
+    let Some(note) = waits(job) else { return };
+    // Whether it can be said or not, the job was handed in.
+    let eta = client.why_briefly(&job.id).ok().and_then(|why| why.eta);
+    let note = match eta {
+        Some(eta) => {
+            let (id, likely) = (&job.id, likely(&eta, &session.view()));
+            format!("job {id} waits. {likely}. gpool why {id}")
+        }
+        None => note,
+    };
+    session.screen.note(&format!("note: {note}"));
+}
+
 /// Says what would become of it.
 ///
 /// # Errors
@@ -145,8 +162,33 @@ pub fn dry_run(client: &Client, job: &JobCreate, session: &Session) -> Result {
             format!("would wait\n{}", reasons.collect::<String>())
         }
     };
+    let mut text = text;
+    if let Some(eta) = forecast.eta.as_ref().filter(|_| !forecast.starts) {
+        text.push_str(&format!("{}\n", likely(eta, &session.view())));
+    }
+    text.push_str(&delays(&forecast, session));
     session.screen.data(&text)?;
     Ok(Exit::OK)
+}
+
+/// Whom it would delay, the worst first.
+fn delays(forecast: &Forecast, session: &Session) -> String {
+    const NAMED: usize = 5;
+    let view = session.view();
+    let name = |delayed: &Delayed| {
+        let by = span(delayed.by_s);
+        format!("  job {} ({}) by {by}\n", delayed.job, view.user(&delayed.user))
+    };
+    let n = forecast.delays.len();
+    let mut text = match n {
+        0 => return String::new(),
+        n => format!("would delay {}\n", words::count(n as u64, "job")),
+    };
+    text.extend(forecast.delays.iter().take(NAMED).map(name));
+    if n > NAMED {
+        text.push_str(&format!("  and {} more\n", n - NAMED));
+    }
+    text
 }
 
 /// Submits a file of jobs in one transaction. What flags say is what lines leave out.

@@ -346,7 +346,7 @@ fn whoever_waits_is_told_and_goes_on() {
         cluster.start(["wait", "1"]),
         cluster.start(["logs", "-f", "1"]),
         cluster.start(["logs", "-f", "--tail", "1", "1"]),
-        cluster.start(["events", "-n", "1", "1"]),
+        cluster.start(["events", "-f", "1"]),
     ];
     let watching = cluster.start(["queue", "--watch=1s"]);
     watching.until_says("\"id\":\"1\"");

@@ -110,6 +110,8 @@ fn verbs_have_the_names_that_people_expect() {
         "gpus",
         "nodes",
         "events",
+        "history",
+        "report",
         "backup",
         "restore",
         "verify",

@@ -1,0 +1,117 @@
+//! Jobs that have ended as a list: `gpool history`.
+
+use gpool_wire::{Job, Totals};
+
+use super::jobs::{COLUMNS, ran};
+use super::list::Noun;
+use super::words::{count, grouped};
+
+/// Ended jobs.
+pub const HISTORY: Noun<Job> = Noun {
+    columns: COLUMNS,
+    table: &["id", "name", "user", "project", "gpus", "state", "ended", "time", "gpuh", "reason"],
+    wide: &[
+        "id",
+        "name",
+        "user",
+        "project",
+        "gpus",
+        "cpus",
+        "mem",
+        "state",
+        "exit",
+        "attempt",
+        "submitted",
+        "started",
+        "ended",
+        "waited",
+        "time",
+        "gpuh",
+        "where",
+        "reason",
+        "command",
+        "note",
+    ],
+    name: |job| job.id.clone(),
+    keys: gpool_wire::schema::fields::<Job>,
+};
+
+/// GPUs times hours that a job has held; `None` before it has started.
+#[must_use]
+pub fn gpu_hours(job: &Job, view: &super::view::View<'_>) -> Option<f64> {
+    let n_gpus = job.placement.iter().map(|placed| placed.devices.len()).sum::<usize>();
+    let n_gpus = f64::from(u32::try_from(n_gpus).unwrap_or(u32::MAX));
+    ran(job, view).map(|ran| n_gpus * hours(ran))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn hours(span: gpool_model::Millis) -> f64 {
+    span.get() as f64 / 3_600_000.0
+}
+
+/// Hours in as many digits as are worth reading: `0.05`, `1.4`, `812`.
+#[must_use]
+pub fn figure(hours: f64) -> String {
+    match hours {
+        hours if hours >= 99.95 => grouped(whole(hours)),
+        hours if hours >= 9.95 => format!("{hours:.1}"),
+        hours => format!("{hours:.2}"),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
+fn whole(hours: f64) -> u64 {
+    hours.round().clamp(0.0, 1e15) as u64
+}
+
+/// What stands below the list: how many of how many, and what all of them took.
+#[must_use]
+pub fn footer(n_rows: usize, totals: &Totals) -> String {
+    let n_rows = u64::try_from(n_rows).unwrap_or(u64::MAX);
+    let mut parts = vec![match totals.n_jobs > n_rows {
+        true => {
+            let sign = if totals.is_partial { "more than " } else { "" };
+            format!("{n_rows} of {sign}{} (-n shows more)", count(totals.n_jobs, "job"))
+        }
+        false => count(n_rows, "job"),
+    }];
+    if totals.n_jobs > 0 {
+        parts.push(format!("{} succeeded", grouped(totals.n_succeeded)));
+        parts.push(format!("{} GPU-hours", figure(totals.gpu_hours)));
+        parts.push(format!("{} CPU-hours", figure(totals.cpu_hours)));
+    }
+    if totals.n_started > 0 {
+        let seconds = totals.waited_hours * 3600.0 / as_float(totals.n_started);
+        parts.push(format!("waited {} on average", super::clock::span(seconds)));
+    }
+    parts.join(" · ")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn as_float(n: u64) -> f64 {
+    n as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sums_are_of_all_and_not_of_what_is_shown() {
+        let totals = Totals {
+            n_jobs: 1234,
+            n_succeeded: 1200,
+            gpu_hours: 812.4,
+            cpu_hours: 9.949,
+            waited_hours: 100.0,
+            n_started: 1000,
+            is_partial: false,
+        };
+        assert_eq!(
+            footer(50, &totals),
+            "50 of 1,234 jobs (-n shows more) · 1,200 succeeded · 812 GPU-hours · 9.95 CPU-hours · \
+             waited 6m on average"
+        );
+        assert_eq!(footer(0, &Totals::default()), "0 jobs");
+    }
+}

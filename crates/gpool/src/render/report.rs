@@ -1,0 +1,81 @@
+//! What a job used of what it asked for, as a page: `gpool report`.
+
+use gpool_model::Bytes;
+use gpool_wire::Report;
+
+use super::clock::span;
+use super::history::figure;
+use super::page::Page;
+use super::view::View;
+use super::words;
+
+/// The whole report.
+#[must_use]
+pub fn page(report: &Report, view: &View<'_>) -> String {
+    let job = &report.job;
+    let state = words::state(job.state.as_str());
+    let end = if job.state.is_end() { format!(", {}", words::end(job)) } else { String::new() };
+    let ran = match (report.ran_s, words::limit(job)) {
+        (Some(ran), Some(limit)) => format!("ran {} of {limit}", span(ran)),
+        (Some(ran), None) => format!("ran {}, without a limit", span(ran)),
+        (None, _) => "never ran".to_owned(),
+    };
+    let mut page = Page::new(&format!(
+        "{} {} ({}, {}) · {state}{end} · waited {} · {ran}",
+        job.id,
+        job.name,
+        view.user(&job.user),
+        job.project,
+        span(report.waited_s),
+    ));
+    if report.n_gpus > 0 {
+        let gpus = words::count(u64::from(report.n_gpus), "GPU");
+        let place = words::places(&job.placement);
+        page.label("GPUs", &format!("{gpus} ({place}) · {} GPU-hours", figure(report.gpu_hours)));
+    }
+    page.label_if("CPU", cpu(report).as_deref());
+    page.label_if("memory", memory(report).as_deref());
+    if let (Some(part), Some(limit)) = (report.time_share, words::limit(job)) {
+        page.label("time", &format!("{} of its limit of {limit}", percent(part)));
+    }
+    let hints: Vec<String> = report
+        .hints
+        .iter()
+        .map(|hint| match &hint.flags {
+            Some(flags) => format!("{}: {flags} would have done", hint.text),
+            None => hint.text.clone(),
+        })
+        .collect();
+    page.labels("hints", &hints);
+    page.text()
+}
+
+fn cpu(report: &Report) -> Option<String> {
+    let used = report.cpu_s?;
+    let busy = report.cores_used.map(|cores| format!(", {cores:.1} cores busy on average"));
+    let asked = match (report.job.cpus, report.cpu_share) {
+        (Some(cpus), Some(part)) => {
+            format!(" ({} of {} asked for)", percent(part), words::cores(cpus))
+        }
+        _ => " (none asked for)".to_owned(),
+    };
+    Some(format!("{} of CPU time{}{asked}", span(used), busy.unwrap_or_default()))
+}
+
+fn memory(report: &Report) -> Option<String> {
+    let peak = Bytes::new(report.memory_peak?);
+    Some(match (report.job.mem, report.memory_share) {
+        (Some(asked), Some(part)) => {
+            format!(
+                "{peak} at the most in one process ({} of {})",
+                percent(part),
+                Bytes::new(asked)
+            )
+        }
+        _ => format!("{peak} at the most in one process (none asked for)"),
+    })
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}

@@ -1,0 +1,132 @@
+//! `gpool history`: jobs that have ended, with what they took together.
+
+use clap::Args;
+use gpool_client::JobsQuery;
+use gpool_model::job::JobState;
+use gpool_wire::{Job, Time, catalogue};
+
+use super::list::{Listing, show};
+use super::queue::states;
+use crate::args::list::ListFlags;
+use crate::failure::{Failure, Result};
+use crate::render::clock;
+use crate::render::history::{HISTORY, footer};
+use crate::render::list::{Row, select};
+use crate::resolve::PAGE;
+use crate::session::Session;
+
+/// Rows that are shown unless asked otherwise.
+const ROWS: usize = 50;
+
+/// List jobs that have ended, the newest first, with what they took
+#[derive(Debug, Clone, Default, Args)]
+pub struct HistoryArgs {
+    #[command(flatten)]
+    list: ListFlags,
+    /// Only this user's jobs
+    #[arg(short, long, value_name = "USER", help_heading = "Jobs")]
+    user: Option<String>,
+    /// Only this project's jobs
+    #[arg(short, long, value_name = "PROJECT", help_heading = "Jobs")]
+    project: Option<String>,
+    /// Only jobs that ended so: succeeded, failed,timed-out,…
+    #[arg(short, long, value_name = "STATES", help_heading = "Jobs")]
+    state: Option<String>,
+    /// Only jobs of that name
+    #[arg(long, value_name = "NAME", help_heading = "Jobs")]
+    name: Option<String>,
+    /// Only jobs that ended since: 2h (ago), 15:30, 2026-11-20
+    #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
+    since: Option<String>,
+    /// Only jobs that ended until
+    #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
+    until: Option<String>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A flag's value is not understood, or the server can't be asked.
+pub fn run(args: &HistoryArgs, session: &Session) -> Result {
+    let moment = |flag: &str, text: &Option<String>| -> Result<Option<Time>> {
+        let read = |text: &String| session.screen.clock.read(text, clock::now());
+        let moment = text.as_ref().map(read).transpose();
+        moment.map_err(|why| Failure::new(catalogue::INVALID, format!("{flag}: {why}")))
+    };
+    let named = |text: &Option<String>| text.clone().filter(|text| text != "all");
+    let query = JobsQuery {
+        state: Some(ends(args.state.as_deref())?),
+        user: named(&args.user),
+        project: named(&args.project),
+        name: args.name.clone(),
+        ended_since: moment("--since", &args.since)?,
+        ended_until: moment("--until", &args.until)?,
+        ..JobsQuery::default()
+    };
+    let client = session.client()?;
+    show(&HISTORY, &args.list, session, || {
+        let rows = read(&client, &query, &args.list)?;
+        let totals = client.totals(&query)?;
+        Ok(Listing { footer: footer(rows.len(), &totals), rows })
+    })
+}
+
+/// The states that are asked for, ends all of them.
+fn ends(asked: Option<&str>) -> Result<String> {
+    let asked = match asked.map(states).transpose()? {
+        None => return Ok("ended".to_owned()),
+        Some(asked) if asked == "all" => return Ok("ended".to_owned()),
+        Some(asked) => asked,
+    };
+    let is_end = |word: &str| {
+        JobState::ALL.into_iter().any(|state| state.is_end() && state.as_str() == word)
+    };
+    match asked.split(',').find(|word| !is_end(word)) {
+        None => Ok(asked),
+        Some(word) => {
+            let what = format!("--state: a job that is {word} has not ended");
+            Err(Failure::new(catalogue::INVALID, what).tip(format!("gpool queue --state {word}")))
+        }
+    }
+}
+
+/// The rows to show. They are read page by page; where they are to be chosen or ordered by what
+/// the server does not, all of them are.
+fn read(
+    client: &gpool_client::Client,
+    query: &JobsQuery,
+    list: &ListFlags,
+) -> Result<Vec<Row<Job>>> {
+    let limit = match list.limit {
+        None => ROWS,
+        Some(0) => usize::MAX,
+        Some(limit) => limit,
+    };
+    let is_whole = !list.filter.is_empty() || list.sort.is_some();
+    let wanted = if is_whole { usize::MAX } else { limit };
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut cursor = None;
+    while jobs.len() < wanted {
+        let room = u32::try_from(wanted - jobs.len()).unwrap_or(u32::MAX).min(PAGE);
+        let page = client.jobs(&JobsQuery { limit: Some(room), cursor, ..query.clone() })?;
+        jobs.extend(page.items);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    select(&HISTORY, jobs, &ListFlags { limit: Some(limit), ..list.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ends_are_history() {
+        assert_eq!(ends(None).as_deref(), Ok("ended"));
+        assert_eq!(ends(Some("failed,timed-out")).as_deref(), Ok("failed,timed_out"));
+        let failure = ends(Some("failed,running")).expect_err("it runs");
+        assert!(failure.text(false).contains("gpool queue --state running"));
+    }
+}

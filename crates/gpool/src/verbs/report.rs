@@ -1,0 +1,46 @@
+//! `gpool report`: what became of jobs, and what they used of what they asked for.
+
+use clap::Args;
+
+use crate::args::jobs::Jobs;
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::render::json;
+use crate::render::report::page;
+use crate::resolve::{self, Scope};
+use crate::session::Session;
+
+/// Say what jobs used of what they asked for, and what would have done
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    #[command(flatten)]
+    jobs: Jobs,
+    /// Form of the output
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    output: super::PageFormat,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is no such job.
+pub fn run(args: &ReportArgs, session: &Session) -> Result {
+    let client = session.client()?;
+    let user = args.jobs.user.as_deref();
+    let found = resolve::jobs(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
+    let mut reports = Vec::with_capacity(found.ids.len());
+    for id in &found.ids {
+        reports.push(client.report(id)?);
+    }
+    let text = match args.output.or_json(session.global.json) {
+        super::PageFormat::Text => {
+            let pages: Vec<String> =
+                reports.iter().map(|report| page(report, &session.view())).collect();
+            pages.join("\n")
+        }
+        super::PageFormat::Json => json::list(&reports),
+        super::PageFormat::Jsonl => json::lines(&reports),
+    };
+    session.screen.data(&text)?;
+    Ok(Exit::OK)
+}
