@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use gpool_model::agent::{TaskEnd, TaskOrder};
+use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::id::TaskId;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::cgroup::Site;
@@ -50,6 +51,13 @@ pub(crate) enum ToShepherd {
     },
     /// The end is durable.
     Acknowledge,
+    /// Open something towards the task, over a new line to this agent.
+    Open {
+        /// Which line it shall be.
+        line: u64,
+        /// What is to be opened.
+        opening: Opening,
+    },
 }
 
 /// What a shepherd tells an agent.
@@ -60,6 +68,16 @@ pub(crate) enum FromShepherd {
     Hello {
         /// Whose shepherd it is.
         task: TaskId,
+    },
+    /// Said first, and alone, on a line that was asked for. What follows is no message.
+    Line {
+        /// Whose shepherd it is.
+        task: TaskId,
+        /// Which line.
+        line: u64,
+        /// Why it is of no use, if it is not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_opened: Option<NotOpened>,
     },
     /// Somebody else has launched the task; this shepherd does nothing and goes.
     AlreadyClaimed,

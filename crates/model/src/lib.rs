@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod allocation;
 pub mod array;
+pub mod attach;
 pub mod command;
 pub mod compat;
 pub mod device;

@@ -23,6 +23,7 @@ use crate::http::feed::Feed;
 use crate::limits::Limits;
 use crate::post::Keys;
 use crate::recovery::Account;
+use crate::run::OpenLine;
 
 /// The state at one moment, as queries see it.
 pub struct View<'a> {
@@ -84,6 +85,7 @@ pub(crate) struct Shared {
     /// The last of them, for whoever watches from outside.
     pub feed: Arc<Feed>,
     pub blobs: Blobs,
+    pub open_line: OnceLock<OpenLine>,
     pub samples: OnceLock<Samples>,
     /// What this start found; there once the agent has said what it has.
     pub account: OnceLock<Account>,

@@ -186,6 +186,17 @@ catalogue! {
     DEPENDENCY_NEVER_MET = 705, EXIT_CONFLICT, 409, "the job to wait for has ended otherwise",
         "A job given by --after has ended in a way that the dependency does not accept, so the \
          new job would never start. --after end:ID accepts any end, --after fail:ID a failure.";
+    NO_TERMINAL = 720, EXIT_CONFLICT, 409, "the job has no terminal",
+        "Only a job that was started by `gpool shell` or `gpool run --pty` has a terminal to attach \
+         to. `gpool logs -f ID` follows what any job writes; `gpool exec ID -- bash` runs a shell \
+         among its processes, with its environment and GPUs.";
+    NOTHING_LISTENS = 721, EXIT_CONFLICT, 409, "nothing of the job listens there",
+        "`gpool forward` connects to ports on which a process of the job itself listens, at the \
+         node's loopback address. The message lists them. A server may need a moment after the \
+         job's start; one that listens at another address only can't be reached.";
+    JOB_NOT_REACHED = 722, EXIT_OTHER, 503, "the job could not be reached",
+        "The process that watches the job did not open a line to it. The message says why. The job \
+         goes on. A job that was started by an earlier version of gpool can't be attached to.";
     INTERNAL = 900, EXIT_OTHER, 500, "the server failed",
         "The server met an error of its own. What was asked may or may not have been done: look \
          before you ask again. The server's log has more; please report it with what `gpool \

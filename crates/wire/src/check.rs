@@ -126,10 +126,7 @@ impl JobCreate {
         };
         let (gpus, gpus_written) = self.gpu_request()?;
         let directory = self.directory.as_deref().unwrap_or(home);
-        check_path("directory", directory)?;
-        if !directory.starts_with('/') {
-            return Err(invalid("directory", "it must be absolute: /home/ana/project"));
-        }
+        check_directory(directory)?;
         for (field, path) in
             [("stdin", &self.stdin), ("stdout", &self.stdout), ("stderr", &self.stderr)]
         {
@@ -164,6 +161,12 @@ impl JobCreate {
             allow_unsatisfiable: self.allow_unsatisfiable,
             compat: crate::compat::checked(&self.compat)?,
         };
+        if job.pty.is_some() && [&job.stdin, &job.stdout, &job.stderr].iter().any(|it| it.is_some())
+        {
+            let why = "a job on a terminal reads and writes there; leave stdin, stdout and stderr \
+                       out";
+            return Err(invalid("pty", why));
+        }
         let setup = self.setup.as_ref().map(|setup| launch::setup_of(&job, setup)).transpose()?;
         let setup = setup.map(Box::new);
         let umask = self.umask.map(checked_umask).transpose()?;
@@ -277,7 +280,7 @@ fn read_script(written: &ScriptText) -> Result<Script, Refusal> {
     Script::new(&written.name, bytes)
 }
 
-fn check_command(command: &[String], has_script: bool) -> Result<(), Refusal> {
+pub(crate) fn check_command(command: &[String], has_script: bool) -> Result<(), Refusal> {
     match command.first() {
         None if !has_script => {
             return Err(invalid("command", "it is empty; give a program: [\"python\", \"x.py\"]"));
@@ -296,7 +299,15 @@ fn check_command(command: &[String], has_script: bool) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_path(field: &str, path: &str) -> Result<(), Refusal> {
+pub(crate) fn check_directory(directory: &str) -> Result<(), Refusal> {
+    check_path("directory", directory)?;
+    if !directory.starts_with('/') {
+        return Err(invalid("directory", "it must be absolute: /home/ana/project"));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_path(field: &str, path: &str) -> Result<(), Refusal> {
     limit(field, path.len(), PATH_MAX, "bytes")?;
     if path.is_empty() {
         return Err(invalid(field, "the path is empty"));
@@ -307,7 +318,7 @@ fn check_path(field: &str, path: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_variable(name: &[u8], value: &[u8]) -> Result<(), Refusal> {
+pub(crate) fn check_variable(name: &[u8], value: &[u8]) -> Result<(), Refusal> {
     let shown = || String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
     if name.is_empty() || name.contains(&b'=') || name.contains(&0) {
         return Err(invalid("environment", &format!("{:?} is no name of a variable", shown())));

@@ -11,6 +11,7 @@
 pub mod action;
 pub mod alternative;
 pub mod amount;
+pub mod attach;
 pub mod catalogue;
 pub mod check;
 mod check_gpus;
@@ -19,6 +20,7 @@ pub mod create;
 pub mod envelope;
 pub mod eta;
 pub mod event;
+pub mod frame;
 pub mod gpu;
 pub mod job;
 pub mod json;
@@ -42,6 +44,7 @@ pub use action::{
     AllowDevices, BulkAnswer, JobChanged, JobPatch, PolicyPatch, Selection, Shutdown, SignalJobs,
 };
 pub use amount::Written;
+pub use attach::{AttachJob, ExecInJob, ForwardToJob};
 pub use check::{CheckedJob, Script};
 pub use create::{JobCreate, ScriptText};
 pub use envelope::{Document, List};

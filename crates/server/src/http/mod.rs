@@ -4,6 +4,7 @@
 mod accept;
 mod actions;
 mod asker;
+mod attach;
 mod bulk;
 mod cluster;
 mod context;
@@ -45,6 +46,7 @@ use crate::handle::CoreHandle;
 use accept::Patience;
 pub use accept::serve;
 pub use asker::{Account, FindAccount};
+pub use attach::{LineAnswer, TaskLine};
 use feed::Feed;
 use guard::Rates;
 use metrics::Meters;
@@ -108,6 +110,9 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(actions::hold))
         .routes(routes!(actions::release))
         .routes(routes!(actions::signal))
+        .routes(routes!(attach::attach))
+        .routes(routes!(attach::exec))
+        .routes(routes!(attach::forward))
         .routes(routes!(cluster::gpus))
         .routes(routes!(cluster::allow))
         .routes(routes!(cluster::nodes))

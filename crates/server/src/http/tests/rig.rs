@@ -77,6 +77,7 @@ impl Rig {
             notices: broadcast::Sender::new(4096),
             feed: Arc::new(Feed::new(now())),
             blobs,
+            open_line: OnceLock::new(),
             samples: OnceLock::from(Box::new(samples) as Samples),
             account: OnceLock::new(),
             keys: Arc::new(Keys::open(folder.path()).unwrap()),
