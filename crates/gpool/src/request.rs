@@ -12,6 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::reference::Reference;
 use crate::resolve;
 use crate::script::Script;
+use crate::software::{self, env_file};
 use crate::{caller, errors, flags};
 
 /// A job that is to be submitted, and what is to be said about it.
@@ -47,7 +48,10 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
         // A shell's own name says nothing of what it runs.
         request.job.name = words[0].split_whitespace().next().map(base_name);
     }
-    request.warnings.extend(not_found(&command, request.job.directory.as_deref()));
+    if request.job.activate.is_empty() {
+        // What is made active may bring it.
+        request.warnings.extend(not_found(&command, request.job.directory.as_deref()));
+    }
     request.job.command = command;
     request.warnings.extend(unread_input(&request.job));
     Ok(request)
@@ -94,7 +98,12 @@ fn text_variables() -> impl Iterator<Item = (String, String)> {
 
 fn request(flags: JobFlags) -> Result<Request> {
     check_shared(&flags)?;
-    let environment = caller::environment(flags.clean_env, &flags.env)?;
+    // What -e says wins over files.
+    let mut variables = env_file::read_all(&flags.software.env_file)?;
+    variables.extend(flags.env.iter().cloned());
+    let environment = caller::environment(flags.clean_env, &variables)?;
+    let directory = caller::directory(flags.cwd.as_deref())?;
+    let software = software::find(&flags.software, Path::new(&directory))?;
     let written = |text: Option<String>| text.map(Written::Text);
     let job = JobCreate {
         name: flags.name,
@@ -107,7 +116,9 @@ fn request(flags: JobFlags) -> Result<Request> {
         grace: written(flags.grace),
         priority: flags.priority,
         project: flags.project,
-        directory: Some(caller::directory(flags.cwd.as_deref())?),
+        directory: Some(directory),
+        activate: software.activate,
+        setup: software.setup,
         environment: environment.text,
         environment_bytes: environment.bytes,
         stdin: flags.stdin,
@@ -122,6 +133,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         ..JobCreate::default()
     };
     let (remarks, mut warnings) = (Vec::new(), unusable_files(&job));
+    warnings.extend(software.warnings);
     let names = flags.env.iter().map(|variable| variable.name.as_str());
     warnings.extend(
         names

@@ -3,6 +3,7 @@
 
 use clap::Args;
 
+use super::software_flags::SoftwareFlags;
 use super::values;
 use crate::caller::Variable;
 
@@ -56,6 +57,9 @@ pub struct JobFlags {
     /// Variable for the job; without a value, the caller's
     #[arg(short, long, value_name = "NAME[=VALUE]")]
     pub env: Vec<Variable>,
+    /// Which software is active for it.
+    #[command(flatten, next_help_heading = "Software")]
+    pub software: SoftwareFlags,
     /// Pass only HOME, PATH, USER and LANG, and what -e says
     #[arg(long)]
     pub clean_env: bool,
@@ -113,6 +117,7 @@ impl JobFlags {
             after: joined(other.after, self.after),
             cwd: self.cwd.or(other.cwd),
             env: joined(other.env, self.env),
+            software: self.software.or(other.software),
             clean_env: self.clean_env || other.clean_env,
             stdin: self.stdin.or(other.stdin),
             stdout: self.stdout.or(other.stdout),

@@ -3,6 +3,7 @@
 pub mod job_flags;
 pub mod jobs;
 pub mod list;
+pub mod software_flags;
 
 pub mod values;
 

@@ -24,8 +24,13 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How a stay came to its end.
 #[derive(Debug)]
 pub enum Stayed {
-    /// The job has ended; `seen` says whether any of it was shown here.
-    Ended { job: Box<Job>, seen: bool },
+    /// The job has ended.
+    Ended {
+        /// As it is now.
+        job: Box<Job>,
+        /// Whether any of it was shown here.
+        seen: bool,
+    },
     /// It was left, and goes on.
     Left(Leaving),
 }
@@ -85,7 +90,9 @@ impl Stay<'_> {
                     }
                     if since.elapsed() > Duration::from_secs(1) && !is_said {
                         is_said = true;
-                        self.say("the server is away, and the job goes on; waiting until it is back");
+                        self.say(
+                            "the server is away, and the job goes on; waiting until it is back",
+                        );
                     }
                     std::thread::sleep(PAUSE);
                     continue;
@@ -180,9 +187,8 @@ fn hear_keys(outgoing: Outgoing, keys: &DetachKeys) {
 /// Hands on a new size of the window, and leaves on signals that end a program.
 fn hear_signals(outgoing: Outgoing) -> Result<()> {
     let heard = [SIGWINCH, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM];
-    let mut signals = Signals::new(heard).map_err(|error| {
-        Failure::new(errors::INTERNAL, format!("can't catch signals: {error}"))
-    })?;
+    let mut signals = Signals::new(heard)
+        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}")))?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
             match signal {

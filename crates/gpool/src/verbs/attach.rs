@@ -17,9 +17,11 @@ use crate::session::Session;
 
 /// Show the terminal of a running job here, and type into it
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "What the job showed last comes first. Ctrl-\\ d leaves it and the job goes \
+#[command(
+    after_help = "What the job showed last comes first. Ctrl-\\ d leaves it and the job goes \
     on; so it does when this command or the server ends. The exit code is the job's own; 130 if \
-    it was left. A job without a terminal is followed, as by gpool logs -f.")]
+    it was left. A job without a terminal is followed, as by gpool logs -f."
+)]
 pub struct AttachArgs {
     /// The job: 1842, a name, @ (my newest)
     #[arg(value_name = "JOB")]
@@ -49,13 +51,14 @@ pub fn run(args: &AttachArgs, session: &Session) -> Result {
         let client = session.patient(client);
         let query = LogQuery { follow: true, ..LogQuery::default() };
         follow::copy(&client, &id, &query, &mut std::io::stdout().lock())?;
-        return finish(&client, session, Stayed::Ended { job: Box::new(client.job(&id)?), seen: true });
+        let job = Box::new(client.job(&id)?);
+        return finish(&client, session, &id, Stayed::Ended { job, seen: true });
     }
     // Refused here, where it can be said why, and not in the midst of a screen.
     drop(client.attach(&id, &gpool_wire::AttachJob::default())?);
     let keys = &args.keys.detach_keys;
     let stayed = stay(&client, session, &id, keys)?;
-    finish(&client, session, stayed)
+    finish(&client, session, &id, stayed)
 }
 
 /// Shows a job's terminal here, saying first how it is left.
@@ -74,7 +77,7 @@ pub fn stay(client: &Client, session: &Session, id: &str, keys: &DetachKeys) -> 
 ///
 /// # Errors
 /// What a job has shown that had ended before it was attached to can't be had.
-pub fn finish(client: &Client, session: &Session, stayed: Stayed) -> Result {
+pub fn finish(client: &Client, session: &Session, id: &str, stayed: Stayed) -> Result {
     match stayed {
         Stayed::Ended { job, seen } => {
             if !seen && job.pty {
@@ -88,7 +91,9 @@ pub fn finish(client: &Client, session: &Session, stayed: Stayed) -> Result {
             Ok(Exit(code))
         }
         Stayed::Left(Leaving::Detached) => {
-            session.screen.note("detached; the job goes on.   gpool attach @   gpool queue");
+            session.screen.note(&format!(
+                "detached; job {id} goes on.   gpool attach {id}   gpool cancel {id}"
+            ));
             Ok(Exit::DETACHED)
         }
     }

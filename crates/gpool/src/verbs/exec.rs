@@ -74,7 +74,8 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     }
     let client = session.client()?;
     let (id, _) = resolve::one(&client, &args.job, session.me())?;
-    let directory = args.cwd.as_deref().map(|cwd| crate::caller::directory(Some(cwd))).transpose()?;
+    let directory =
+        args.cwd.as_deref().map(|cwd| crate::caller::directory(Some(cwd))).transpose()?;
     let exec = ExecInJob { command: args.words, pty: pty.then(window), directory, environment };
     let line = client.exec(&id, &exec)?;
     let raw = if pty { Raw::enter().ok() } else { None };
@@ -162,10 +163,8 @@ fn hear_input(outgoing: Outgoing) {
 /// Hands signals on. On a terminal their keys come as they are typed; there it is this command that
 /// ends, and with it what runs.
 fn hear_signals(outgoing: Outgoing, pty: bool) -> Result<()> {
-    let mut signals =
-        Signals::new([SIGWINCH, SIGHUP, SIGINT, SIGQUIT, SIGTERM]).map_err(|error| {
-            Failure::new(errors::INTERNAL, format!("can't catch signals: {error}"))
-        })?;
+    let mut signals = Signals::new([SIGWINCH, SIGHUP, SIGINT, SIGQUIT, SIGTERM])
+        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}")))?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
             match signal {

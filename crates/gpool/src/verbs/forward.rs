@@ -1,13 +1,13 @@
 //! `gpool forward`: ports of this machine that lead to what a job listens on.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 
 use clap::Args;
 use gpool_client::Client;
-use gpool_wire::{EventKind, ForwardToJob, catalogue};
+use gpool_wire::{EventKind, ForwardToJob};
 use serde_json::json;
 
 use crate::errors;
@@ -108,7 +108,9 @@ pub fn run(args: ForwardArgs, session: &Session) -> Result {
         if session.global.json {
             locals.push(json!({"local": local, "port": port.to.port, "socket": port.to.socket}));
         } else {
-            session.screen.data(&format!("http://127.0.0.1:{local}  job {id}, {}\n", port.name()))?;
+            session
+                .screen
+                .data(&format!("http://127.0.0.1:{local}  job {id}, {}\n", port.name()))?;
         }
         accept(listener, client.clone(), id.clone(), port.to);
     }
@@ -165,7 +167,7 @@ fn carry(mut here: TcpStream, there: UnixStream, early: &[u8]) {
     });
     let mut there = there;
     if here.write_all(early).is_ok() {
-        let _ = std::io::copy(&mut there.by_ref(), &mut here);
+        let _ = std::io::copy(&mut there, &mut here);
     }
     let _ = here.shutdown(Shutdown::Write);
     let _ = upwards.join();
@@ -178,10 +180,8 @@ mod tests {
     #[test]
     fn ports_are_read_as_people_write_them() {
         let read = |text: &str| text.parse::<Forwarded>();
-        let port = |local, port| Forwarded {
-            local,
-            to: ForwardToJob { port: Some(port), socket: None },
-        };
+        let port =
+            |local, port| Forwarded { local, to: ForwardToJob { port: Some(port), socket: None } };
         assert_eq!(read("8888"), Ok(port(None, 8888)));
         assert_eq!(read("9000:8888"), Ok(port(Some(9000), 8888)));
         assert_eq!(read("0:1"), Ok(port(Some(0), 1)));

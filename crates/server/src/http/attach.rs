@@ -1,6 +1,7 @@
 //! Lines from callers to jobs that run: who may have one is checked here, and then bytes are
 //! carried both ways. What they mean is between the caller and the job's shepherd, or the job.
 
+use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
@@ -42,29 +43,20 @@ pub struct TaskLine {
 /// Who is told what came of opening a line.
 pub type LineAnswer = Box<dyn FnOnce(Result<TaskLine, NotOpened>) + Send>;
 
-/// A connection that can become a line.
-pub(crate) struct Upgrading {
-    upgrade: OnUpgrade,
-    seat: Seated,
-}
+/// A connection, which can become a line if that was asked for.
+pub(crate) struct Upgrading(Option<(OnUpgrade, Seated)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Upgrading {
-    type Rejection = ApiError;
+    type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let is_asked = parts
             .headers
             .get(UPGRADE)
             .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(PROTOCOL.as_bytes()));
         let seat = parts.extensions.get::<Seated>().cloned();
         let upgrade = parts.extensions.remove::<OnUpgrade>();
-        match (upgrade.filter(|_| is_asked), seat) {
-            (Some(upgrade), Some(seat)) => Ok(Self { upgrade, seat }),
-            (..) => {
-                let why = format!("a line to a job begins with Upgrade: {PROTOCOL}");
-                Err(Refusal::Invalid { field: "Upgrade".to_owned(), why }.into())
-            }
-        }
+        Ok(Self(upgrade.filter(|_| is_asked).zip(seat)))
     }
 }
 
@@ -173,6 +165,10 @@ async fn open(
     if matches!(opening, Opening::Attach { .. }) && found.spec.pty.is_none() {
         return Err(not_opened(id, &NotOpened::NoTerminal).into());
     }
+    let Some((upgrade, seat)) = upgrading.0 else {
+        let why = format!("a line to a job begins with Upgrade: {PROTOCOL}");
+        return Err(Refusal::Invalid { field: "Upgrade".to_owned(), why }.into());
+    };
     // Who did what to whose job; not what was typed.
     tracing::info!(target: "audit", by = &*asker.caller.owner.user, job = %id,
         of = &*owner.user, "{action} a job");
@@ -181,7 +177,7 @@ async fn open(
     let stream = StdUnixStream::from(line.socket);
     stream.set_nonblocking(true).map_err(internal)?;
     let stream = UnixStream::from_std(stream).map_err(internal)?;
-    tokio::spawn(carry(api.clone(), upgrading, stream, line.early));
+    tokio::spawn(carry(api.clone(), upgrade, seat, stream, line.early));
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
@@ -210,8 +206,7 @@ async fn line_to(
 }
 
 /// Carries bytes until one side has gone, or the server ends.
-async fn carry(api: Api, upgrading: Upgrading, mut job: UnixStream, early: Vec<u8>) {
-    let Upgrading { upgrade, seat } = upgrading;
+async fn carry(api: Api, upgrade: OnUpgrade, seat: Seated, mut job: UnixStream, early: Vec<u8>) {
     let Ok(upgraded) = upgrade.await else { return };
     let mut caller = TokioIo::new(upgraded);
     let mut end = api.end.clone();
