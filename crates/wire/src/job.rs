@@ -191,6 +191,10 @@ impl Job {
         };
         let until = started_at.or(ended.map(|end| end.ended_at)).unwrap_or(now);
         let own = |path: &Option<String>| path.clone().filter(|_| !shown.private);
+        let reason = |reason| match shown.private {
+            true => Reason::new(reason, true).for_stranger(),
+            false => Reason::new(reason, true),
+        };
         let mut this = Self {
             id: job.id.to_string(),
             name: spec.name.to_string(),
@@ -207,7 +211,7 @@ impl Job {
             started_at: started_at.map(Time),
             ended_at: ended.map(|end| end.ended_at.into()),
             exit_code: ended.and_then(|end| end.exit).map(ExitStatus::shell_code),
-            reasons: shown.reasons.iter().map(|reason| Reason::new(reason, true)).collect(),
+            reasons: shown.reasons.iter().map(reason).collect(),
             eta: shown.eta.map(|(eta, as_of)| Eta::new(eta, as_of)),
             private: shown.private,
             command: Vec::new(),

@@ -41,6 +41,15 @@ impl Reason {
             facts: facts(reason),
         }
     }
+
+    /// The same for somebody who may not see the files that belong to a job's owner.
+    #[must_use]
+    pub fn for_stranger(mut self) -> Self {
+        if self.facts.remove("path").is_some() {
+            "held: something that it needs is not there".clone_into(&mut self.text);
+        }
+        self
+    }
 }
 
 fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {

@@ -170,3 +170,15 @@ fn a_list_is_one_document() {
     let text = serde_json::to_string(&list).unwrap();
     assert_eq!(serde_json::from_str::<List<i32>>(&text).unwrap(), list);
 }
+
+#[test]
+fn a_stranger_is_not_told_what_file_a_job_needs() {
+    let missing = Reason::PathOrImageMissing {
+        since: T0,
+        node: gpool_model::NodeName::new("lab1"),
+        path: "/home/ana/secret".to_owned(),
+    };
+    let reason = gpool_wire::Reason::new(&missing, true).for_stranger();
+    let json = serde_json::to_string(&reason).unwrap();
+    assert!(!json.contains("secret") && json.contains("path_or_image_missing"), "{json}");
+}
