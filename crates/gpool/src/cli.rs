@@ -6,7 +6,9 @@ use crate::args::Global;
 use crate::failure::Result;
 use crate::session::Session;
 use crate::verbs::{
-    attach, backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, exec, forward, gpus, help, history, hold, init, logs, man, nodes, note, notify, prio, queue, release, report, restore, run, shell, show, signal, sim, status, submit, up, verify, version, wait, why,
+    attach, backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, exec,
+    forward, gpus, help, history, hold, init, logs, man, nodes, note, notify, prio, queue, release,
+    report, restore, run, shell, show, signal, sim, status, submit, up, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
