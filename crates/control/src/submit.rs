@@ -1,12 +1,10 @@
 //! Submissions: checked as a whole, then taken as a whole.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::command::{RequestKey, SubmitForecast};
 use gpool_model::effect::Change;
 use gpool_model::job::{DependencyKind, Holder};
-use gpool_model::plan::Fit;
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
     ArrayState, Attempt, Caller, Dependency, Generation, Job, JobId, JobNumber, JobSpec, Millis,
@@ -179,7 +177,6 @@ impl Control {
         self.check_all(caller, jobs, ends)?;
         self.world.advance(self.now);
         let snapshot = Snapshot { world: &self.world, now: self.now };
-        let mut by_fit = BTreeMap::new();
         let first = self.world.cluster().last_job.next().0;
         let forecasts = (first..).zip(jobs).map(|(number, job)| {
             let mut reasons: Vec<Reason> = Vec::new();
@@ -194,19 +191,16 @@ impl Control {
             reasons.extend(
                 unmet.map(|after| Reason::WaitsForJob { job: after.job, kind: after.kind }),
             );
-            let fit = Fit {
-                gpus: job.gpus.clone(),
-                cpus: job.cpus.unwrap_or_default(),
-                memory: job.memory.unwrap_or_default(),
-            };
-            let place = by_fit.entry(fit).or_insert_with_key(|fit| {
-                gpool_sched::would_place(&snapshot, self.world.policy(), fit)
-            });
+            let place = gpool_sched::would_place(
+                &snapshot,
+                self.world.policy(),
+                &self.world.shape_of_new(job, caller.owner.uid),
+            );
             let placements = match place {
-                Ok(placement) if reasons.is_empty() => vec![placement.clone()],
+                Ok(placement) if reasons.is_empty() => vec![placement],
                 Ok(_) => Vec::new(),
                 Err(reason) => {
-                    reasons.push(reason.clone());
+                    reasons.push(reason);
                     Vec::new()
                 }
             };

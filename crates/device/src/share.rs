@@ -46,11 +46,8 @@ mod tests {
         let within = [process(10, Some(12)), process(11, Some(8)), process(20, Some(20))];
         assert_eq!(overshoots(&within, &given), []);
         let over = [process(10, Some(12)), process(11, Some(9)), process(30, Some(70))];
-        let expected = Overshoot {
-            task: tasks[0],
-            booked: Bytes::from_gib(20),
-            used: Bytes::from_gib(21),
-        };
+        let expected =
+            Overshoot { task: tasks[0], booked: Bytes::from_gib(20), used: Bytes::from_gib(21) };
         assert_eq!(overshoots(&over, &given), [expected]);
         let untold = [process(10, Some(12)), process(11, None)];
         assert_eq!(overshoots(&untold, &given), []);

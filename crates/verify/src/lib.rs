@@ -7,8 +7,10 @@
 
 mod arrays;
 mod conserve;
+mod course;
 mod decisions;
 mod order;
+mod planned;
 mod reasons;
 mod state;
 mod tally;
@@ -39,6 +41,7 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
     let mut found = Vec::new();
     decisions::check(snapshot, plan, &mut tally, &mut found);
     order::check_decisions(snapshot, policy, plan, &mut found);
+    planned::check_kept(snapshot, plan, &mut found);
     found
 }
 
@@ -53,9 +56,11 @@ pub fn verify_fully(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Ve
     decisions::check(snapshot, plan, &mut after, &mut found);
     order::check_decisions(snapshot, policy, plan, &mut found);
     order::check_passed_over(snapshot, policy, plan, &mut found);
-    conserve::check_nothing_fits(snapshot, plan, &after, &mut found);
+    planned::check_kept(snapshot, plan, &mut found);
+    planned::check_all(snapshot, policy, plan, &mut found);
+    conserve::check_nothing_fits(snapshot, policy, plan, &mut found);
     conserve::check_waits(snapshot, plan, &mut found);
-    reasons::check(snapshot, plan, &before, &after, &mut found);
+    reasons::check(snapshot, policy, plan, (&before, &after), &mut found);
     found
 }
 

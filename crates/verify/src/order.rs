@@ -34,13 +34,18 @@ pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Opt
 /// of runs, the time limit in steps where nothing like it has run.
 fn gpu_time(snapshot: &Snapshot<'_>, row: &JobRow) -> u64 {
     let shape = crate::conserve::shape_of(snapshot.world, row);
-    let length = shape.predicted.or(shape.time_limit);
+    let length = shape.predicted.or(shape.takes);
     let length = length.map_or(u64::MAX, gpool_model::Millis::get);
     length.saturating_mul(row.spec.gpus.size().get().max(1))
 }
 
 /// Which of two pending jobs the policy puts first.
-fn compare(snapshot: &Snapshot<'_>, policy: &Policy, one: &JobRow, other: &JobRow) -> Ordering {
+pub(crate) fn compare(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    one: &JobRow,
+    other: &JobRow,
+) -> Ordering {
     let escalated = |row| is_escalated(row, policy, snapshot.now).unwrap_or(false);
     let mut both_escalated = false;
     for key in &policy.order {

@@ -8,8 +8,8 @@ use gpool_model::record::{
     ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordChange, RecordKey, RecordKind,
 };
 use gpool_model::{
-    Job, JobEnd, JobId, JobSpec, Likeness, Node, NodeName, OrderKey, Outcome, Phase, Policy,
-    ProjectName, ReservationName, Revision, Timestamp,
+    Job, JobEnd, JobId, JobSpec, Likeness, Node, NodeName, OrderKey, Outcome, PastRuns, Phase,
+    Policy, ProjectName, ReservationName, Revision, Timestamp,
 };
 
 use crate::ledger::NodeRow;
@@ -117,6 +117,12 @@ impl World {
         row.job = job;
         self.index(&row);
         self.jobs.insert(id, row);
+    }
+
+    /// Replaces what is remembered of how long jobs of one likeness ran.
+    pub fn put_past_runs(&mut self, runs: PastRuns) {
+        self.mark(RecordKey { kind: RecordKind::PastRuns, key: runs.like.key() });
+        self.past.put(runs);
     }
 
     /// Remembers how a request was answered.

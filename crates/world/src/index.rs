@@ -3,7 +3,7 @@
 
 use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::plan::Fit;
-use gpool_model::{Dependency, JobId, Likeness, Millis, OrderKey, Phase, Shape, Timestamp};
+use gpool_model::{Dependency, JobId, Likeness, NewJob, OrderKey, Phase, Shape, Timestamp};
 
 use crate::world::{JobRow, World};
 
@@ -148,20 +148,37 @@ impl World {
         let prediction = asks.then(|| self.prediction(spec)).flatten();
         Shape {
             project: spec.project.clone(),
-            uid: spec.owner.uid,
+            reserved_for: self.reserved_for(spec.owner.uid),
             reserved_as: self.reserved_as(JobId { element: None, ..row.job.id }),
             pool: None,
             priority: row.job.priority,
             preemptible: false,
-            time_limit: spec.time_limit.map(|limit| {
-                let step = Shape::LIMIT_STEP.get();
-                Millis::new(limit.div_ceil(step).get().saturating_mul(step))
-            }),
+            takes: Shape::takes(spec.time_limit, spec.grace),
             predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
             fit: Fit {
                 gpus: spec.gpus.clone(),
                 cpus: spec.cpus.unwrap_or_default(),
                 memory: spec.memory.unwrap_or_default(),
+            },
+        }
+    }
+
+    /// The shape that a job of a user would have, as far as it decides about its place.
+    #[must_use]
+    pub fn shape_of_new(&self, new: &NewJob, uid: u32) -> Shape {
+        Shape {
+            project: new.project.clone(),
+            reserved_for: self.reserved_for(uid),
+            reserved_as: None,
+            pool: None,
+            priority: new.priority,
+            preemptible: false,
+            takes: Shape::takes(new.time_limit, new.grace),
+            predicted: None,
+            fit: Fit {
+                gpus: new.gpus.clone(),
+                cpus: new.cpus.unwrap_or_default(),
+                memory: new.memory.unwrap_or_default(),
             },
         }
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use gpool_model::job::JobState;
 use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Project, Record, RecordKey};
 use gpool_model::{
-    Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, Policy, Prediction, ProjectName,
-    Reservation, ReservationName, Revision, Timestamp,
+    Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, PastRuns, Policy, Prediction,
+    ProjectName, Reservation, ReservationName, Revision, Timestamp,
 };
 use thiserror::Error;
 
@@ -255,6 +255,12 @@ impl World {
         self.node_by_name.get(name).map(|ix| &self.nodes[ix.0])
     }
 
+    /// The row of a node.
+    #[must_use]
+    pub fn node_ix(&self, name: &NodeName) -> Option<NodeIx> {
+        self.node_by_name.get(name).copied()
+    }
+
     /// All jobs that have not ended, by id.
     #[must_use]
     pub fn jobs(&self) -> &BTreeMap<JobId, JobRow> {
@@ -331,6 +337,11 @@ impl World {
         self.past.of(like)
     }
 
+    /// All that is remembered of how long jobs ran.
+    pub fn past_runs(&self) -> impl Iterator<Item = &PastRuns> {
+        self.past.all()
+    }
+
     /// When jobs that hold something are expected to end, the earliest first: by their time limit
     /// and grace, by the order to stop, or as long after their start as like jobs ran. A job of
     /// which none of these is known does not stand here. No moment is before `now`: whoever should
@@ -343,6 +354,12 @@ impl World {
     #[must_use]
     pub fn expected_end(&self, row: &JobRow, now: Timestamp) -> Option<ExpectedEnd> {
         ends::expected_end(row, now, &self.past)
+    }
+
+    /// When a job that waits would be expected to end if it started now.
+    #[must_use]
+    pub fn expected_end_if_started(&self, row: &JobRow, now: Timestamp) -> Option<ExpectedEnd> {
+        ends::of_start(row, now, now, &self.past)
     }
 
     /// Waiting and held jobs that wait for that one.
