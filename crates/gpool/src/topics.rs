@@ -56,6 +56,22 @@ train        by its name, if one job has it
 all          all of yours that have not ended; others by --user NAME or --user all",
     },
     Topic {
+        name: "starts",
+        about: "when jobs start, and how far that can be trusted",
+        text: "
+now           with the next decision
+15:30–16:09   hardly earlier than the first, hardly later than the second
+~03:50        about then: another job that it waits for has not even begun
+after 1844    when that job has ended, nobody knows when
+from 15:30    not before; the second moment lies too far away
+> 48 h        later than was looked
+–             nothing that is known lets it start: gpool why JOB
+
+The scheduler is run forward over the ends that jobs are expected to have: by how long like jobs ran
+(same user, project and name without digits), else by their time limits, else by how long they have
+run. A shorter --time lets a job fit into gaps. gpool doctor eta says how well it was told before.",
+    },
+    Topic {
         name: "states",
         about: "what states of jobs mean",
         text: "

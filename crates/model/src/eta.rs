@@ -101,7 +101,7 @@ pub enum WhatIf {
         /// The device's index.
         index: u32,
     },
-    /// A node whose agent does not answer comes back.
+    /// A node whose agent does not answer, or which is drained, takes work again.
     NodeBack {
         /// Which.
         node: NodeName,

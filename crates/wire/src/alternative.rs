@@ -40,7 +40,7 @@ pub fn words(what: &WhatIf) -> String {
         WhatIf::DeviceUsable { node, index } => {
             format!("GPU {index} of {node} can be given out again")
         }
-        WhatIf::NodeBack { node } => format!("the agent of {node} answers again"),
+        WhatIf::NodeBack { node } => format!("{node} takes work again"),
     }
 }
 

@@ -78,6 +78,7 @@ pub fn alternatives(
             tried.push(result);
         }
     }
+    keep_least(&mut tried);
     let sooner = |tried: &Tried| tried.middle.unwrap_or(Timestamp::MAX);
     tried.sort_by_key(|tried| {
         (!tried.helps, if tried.helps { sooner(tried) } else { Timestamp::ZERO })
@@ -87,6 +88,17 @@ pub fn alternatives(
         result.eta = estimate(&changed, job, n_starts, learnt).eta;
     }
     tried
+}
+
+/// Of limits that do not help only the shortest is worth a word: not even that one does.
+fn keep_least(tried: &mut Vec<Tried>) {
+    let is_vain = |tried: &Tried| !tried.helps && matches!(tried.what, WhatIf::TimeLimit { .. });
+    let last = tried.iter().rposition(is_vain);
+    let mut at = 0;
+    tried.retain(|tried| {
+        at += 1;
+        !is_vain(tried) || Some(at - 1) == last
+    });
 }
 
 /// Whether a request asks for the same kind of GPUs, in another number.
@@ -220,14 +232,16 @@ fn devices(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
     let mut all = Vec::new();
     for node in &part.excerpt.nodes {
         let has = node.devices.iter().any(|device| asked.rank_of(device).is_some());
-        if !node.connected && (has || asked.is_none()) {
-            all.push(WhatIf::NodeBack { node: node.name.clone() });
+        if !node.takes_work() {
+            let what = WhatIf::NodeBack { node: node.name.clone() };
+            all.extend(Some(what).filter(|_| has || asked.is_none()));
             continue;
         }
         let unusable = node.devices.iter().filter(|device| {
             let is_off = device.health != DeviceHealth::Healthy
                 || !device.unmanaged.is_empty()
-                || !node.allows(&device.uuid);
+                || !node.allows(&device.uuid)
+                || node.device_drains.contains_key(&device.uuid);
             is_off && asked.rank_of(device).is_some()
         });
         all.extend(
@@ -277,7 +291,10 @@ impl Part {
             }
             WhatIf::NodeBack { node } => {
                 let nodes = part.excerpt.nodes.iter_mut();
-                nodes.filter(|row| row.name == *node).for_each(|row| row.connected = true);
+                for row in nodes.filter(|row| row.name == *node) {
+                    row.connected = true;
+                    row.drain = None;
+                }
             }
         }
         part
@@ -314,6 +331,7 @@ fn make_usable(node: &mut Node, index: u32) {
     device.health = DeviceHealth::Healthy;
     device.unmanaged.clear();
     let uuid = device.uuid.clone();
+    node.device_drains.remove(&uuid);
     if let Some(allowed) = &mut node.allowed {
         allowed.insert(uuid);
     }

@@ -68,6 +68,9 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
     for line in reason_lines(&why.reasons) {
         page.line(&line);
     }
+    for line in fine_lines(why) {
+        page.line(&line);
+    }
     for (n, node) in why.nodes.iter().enumerate() {
         let label = if n == 0 { "Nodes" } else { "" };
         page.line(&format!("{label:<11} {}", node_line(node)));
@@ -173,6 +176,27 @@ fn sooner(page: &mut Page, why: &Why, view: &View<'_>) {
             format!("  {flags}{}   {when}{}   {gain}", " ".repeat(gaps.0), " ".repeat(gaps.1));
         page.line(line.trim_end());
     }
+}
+
+/// What does not keep it, where that is worth a word.
+fn fine_lines(why: &Why) -> Vec<String> {
+    if why.job.state != JobState::Pending {
+        return Vec::new();
+    }
+    let is_said = |start: &str| why.reasons.iter().any(|reason| reason.code.starts_with(start));
+    let mut fine = Vec::new();
+    if why.job.gpus != "0" && !is_said("gpu") && !is_said("agent") && !is_said("node") {
+        fine.push("enough GPUs of the kind are free");
+    }
+    if why.place.as_ref().is_some_and(|place| place.n_ahead == 0) {
+        fine.push("no other job is considered before it");
+    }
+    let first = why.reasons.len() + 1;
+    let line = |(n, text): (usize, &str)| {
+        let gap = COLUMN.saturating_sub(text.width());
+        format!("  {n}. {text}{:gap$} [ok]", "")
+    };
+    (first..).zip(fine).map(line).collect()
 }
 
 /// Numbered, with a mark behind those that block alone; the marks stand in one column.

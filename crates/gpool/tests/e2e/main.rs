@@ -21,6 +21,7 @@ mod devices;
 mod disk;
 mod dump;
 mod faults;
+mod forecast;
 mod harness;
 mod http;
 mod kill;

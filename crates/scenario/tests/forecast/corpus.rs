@@ -1,1 +1,104 @@
+//! Situations in which a job waits: the reasons that it is given, in order, and what would let it
+//! start sooner. Each of these changes is made in the test, by other code, and the cluster played
+//! out: the job starts when it was said to.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use gpool_control::forecast::{self, Learnt, Pace, Part, Tried, Whose};
+use gpool_model::{JobId, Millis, Timestamp};
+use gpool_scenario::{Cluster, Situation};
+use gpool_sched::Explainer;
+
+use crate::rig::{cluster, id_of, words};
+use crate::{play, table};
+
+const N_STARTS: usize = 400;
+
+/// A situation in which job `x` waits.
+pub struct Row {
+    pub name: &'static str,
+    /// The codes of its reasons, the decisive ones first.
+    pub codes: &'static [&'static str],
+    pub scenario: &'static str,
+}
+
+fn codes(cluster: &Cluster, job: JobId) -> Vec<&'static str> {
+    let snapshot = cluster.snapshot();
+    let mut explainer = Explainer::new(snapshot, snapshot.world.policy());
+    let row = snapshot.world.job(job).expect("it waits");
+    explainer.fully(row).iter().map(gpool_model::Reason::code).collect()
+}
+
+/// When the job starts if everybody ends in the middle, by other code than the forecast's.
+fn played(
+    situation: &Situation,
+    lengths: &BTreeMap<JobId, Millis>,
+    job: JobId,
+) -> Option<Timestamp> {
+    let until = situation.now.after(forecast::HORIZON);
+    play::starts(situation, lengths, until).get(&job).copied()
+}
+
+fn shown(tried: &Tried, part: &Part, job: JobId) -> String {
+    let sign = if tried.helps { '+' } else { '-' };
+    let flags = gpool_wire::alternative::flags(&tried.what, job);
+    let eta = tried.eta.map(|eta| format!(": {}", words(&eta, part.now))).unwrap_or_default();
+    format!("  {sign} {flags}{eta}\n")
+}
+
+/// Everything that is said of one situation; panics where a counter-factual does not come true.
+fn checked(row: &Row) -> String {
+    let cluster = cluster(row.scenario);
+    let job = id_of(cluster.snapshot().world, "x");
+    assert_eq!(codes(&cluster, job), row.codes, "{}", row.name);
+    let part = Part::of(&cluster.snapshot(), 200, Some(job));
+    let learnt = Learnt::default();
+    let base = forecast::estimate(&part, job, N_STARTS, &learnt);
+    let whose = Whose { uid: 1000, admin: true };
+    let all = forecast::alternatives(&part, job, whose, &base, N_STARTS, &learnt);
+    let situation = Situation::of(&cluster.snapshot());
+    let lengths: BTreeMap<JobId, Millis> =
+        part.lengths.iter().map(|(id, length)| (*id, length.at(Pace::Middle))).collect();
+    assert_eq!(base.middle, played(&situation, &lengths, job), "{}: as it is", row.name);
+    let mut text = format!("{}\n", row.name);
+    let eta = base.eta.map_or_else(|| "unknown".to_owned(), |eta| words(&eta, part.now));
+    let _ = writeln!(text, "  {eta}");
+    for tried in &all {
+        let mut lengths = lengths.clone();
+        let other = play::changed(&situation, &mut lengths, &tried.what, job);
+        let truth = played(&other, &lengths, job);
+        assert_eq!(tried.middle, truth, "{}: {:?}\n{other}", row.name, tried.what);
+        let is_sooner = match (base.middle, truth) {
+            (Some(before), Some(after)) => before.since(after) >= forecast::WORTHWHILE,
+            (before, after) => before.is_none() && after.is_some(),
+        };
+        assert_eq!(tried.helps, is_sooner, "{}: {:?}", row.name, tried.what);
+        text.push_str(&shown(tried, &part, job));
+    }
+    text
+}
+
+#[test]
+fn every_reason_is_named_and_every_counterfactual_comes_true() {
+    assert!(table::ROWS.len() >= 40, "{} situations", table::ROWS.len());
+    let text: String = table::ROWS.iter().map(checked).collect();
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn nothing_is_proposed_to_those_who_may_not() {
+    let cluster = cluster(
+        "node lab1 2 x h100-80g
+         job a 2 running lab1[0,1] 1h limit 3h uid 1001
+         job b 1 pending uid 1001 priority 5
+         job x 2 pending uid 1002",
+    );
+    let job = id_of(cluster.snapshot().world, "x");
+    let part = Part::of(&cluster.snapshot(), 200, Some(job));
+    let base = forecast::estimate(&part, job, N_STARTS, &Learnt::default());
+    let whose = Whose { uid: 1002, admin: false };
+    let all = forecast::alternatives(&part, job, whose, &base, N_STARTS, &Learnt::default());
+    assert!(all.iter().all(|tried| !matches!(tried.what.code(), "ended" | "priority")), "{all:?}");
+    assert!(all.iter().any(|tried| tried.what.code() == "gpus"), "{all:?}");
+}

@@ -5,5 +5,7 @@
 mod corpus;
 mod estimates;
 mod learnt;
+mod play;
 mod properties;
 mod rig;
+mod table;

@@ -1,1 +1,66 @@
+//! What must be true of every forecast.
 
+use std::collections::BTreeMap;
+
+use gpool_control::forecast::{self, Learnt, Length, Part, Source};
+use gpool_model::{JobId, Millis};
+use gpool_scenario::{Case, Cluster, Situation, cases, config};
+use proptest::prelude::*;
+
+use crate::play;
+
+fn after(case: &Case) -> Cluster {
+    let mut cluster = Cluster::of(&case.start);
+    for step in &case.steps {
+        cluster.apply(step);
+        cluster.cycle();
+    }
+    cluster
+}
+
+/// Lengths that differ, the same for the same job.
+fn length(id: JobId) -> Millis {
+    Millis::from_mins(1 + u32::try_from(id.number.0 * 37 % 101).unwrap())
+}
+
+proptest! {
+    #![proptest_config(config(100))]
+
+    /// The moments are in order, none is past, and the same excerpt says the same.
+    #[test]
+    fn moments_are_in_order_and_never_past(case in cases(40)) {
+        let cluster = after(&case);
+        let part = Part::of(&cluster.snapshot(), 1000, None);
+        let made = forecast::forecast(&part, 1000, &Learnt::default());
+        prop_assert!(!made.is_broken);
+        for (id, eta) in &made.etas {
+            let moments: Vec<_> = [eta.p10, eta.p50, eta.p90].into_iter().flatten().collect();
+            prop_assert!(moments.is_sorted(), "{id}: {eta:?}");
+            prop_assert!(moments.iter().all(|at| *at >= part.now), "{id}: {eta:?}");
+            prop_assert!(eta.p50.is_some() || eta.p90.is_none(), "{id}: {eta:?}");
+        }
+        let again = Part::of(&cluster.snapshot(), 1000, None);
+        prop_assert_eq!(&forecast::forecast(&again, 1000, &Learnt::default()), &made);
+    }
+
+    /// If it is known when everybody ends, every job starts when it was said to, to the
+    /// millisecond; and who is said never to start does not.
+    #[test]
+    fn exact_ends_make_exact_starts(case in cases(40)) {
+        let cluster = after(&case);
+        let mut part = Part::of(&cluster.snapshot(), 1000, None);
+        let exact: BTreeMap<JobId, Millis> =
+            part.lengths.keys().map(|id| (*id, length(*id))).collect();
+        part.lengths =
+            exact.iter().map(|(id, it)| (*id, Length::exactly(*it, Source::Limit))).collect();
+        let made = forecast::forecast(&part, 1000, &Learnt::default());
+        let situation = Situation::of(&cluster.snapshot());
+        let truth = play::starts(&situation, &exact, part.now.after(forecast::HORIZON));
+        let told: BTreeMap<JobId, _> =
+            made.etas.iter().filter_map(|(id, eta)| Some((*id, eta.p50?))).collect();
+        prop_assert_eq!(&told, &truth, "in\n{}", situation);
+        for (id, eta) in &made.etas {
+            prop_assert_eq!((eta.p10, eta.p90), (eta.p50, eta.p50), "{}", id);
+        }
+    }
+}

@@ -11,6 +11,7 @@ mod backup;
 mod blobs;
 mod commit;
 mod full;
+mod journal;
 mod kill;
 mod open;
 mod prune;

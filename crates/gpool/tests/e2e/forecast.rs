@@ -1,0 +1,194 @@
+//! When jobs start, why they have not, and what became of them.
+
+use serde_json::Value;
+
+use crate::harness::{Cluster, Gate, until};
+
+/// A job that holds the one GPU until its gate opens.
+fn holder(cluster: &Cluster, gate: &Gate) -> String {
+    let id = cluster.sh(&["--gpus", "1", "--time", "2h", "-J", "holder"], &gate.line());
+    cluster.until_is(&id, "running");
+    id
+}
+
+fn eta_of(cluster: &Cluster, id: &str) -> Value {
+    until("there is a forecast", || {
+        let rows = cluster.gpool(["queue", "-o", "json"]).json();
+        let rows = rows["items"].as_array().unwrap().clone();
+        let row = rows.into_iter().find(|row| row["id"] == *id)?;
+        Some(row["eta"].clone()).filter(|eta| !eta.is_null())
+    })
+}
+
+#[test]
+fn a_job_that_waits_is_told_when_it_starts() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let gate = Gate::new(&cluster, "gate");
+    let holder = holder(&cluster, &gate);
+    let asked = ["submit", "--gpus", "1", "--time", "1h", "-J", "next", "--", "true"];
+    let ran = cluster.gpool(asked);
+    let next = ran.out.trim().to_owned();
+    assert!(ran.err.contains(&format!("note: job {next} waits. Likely start")), "{ran:?}");
+    assert!(ran.err.contains(&format!("gpool why {next}")), "{ran:?}");
+    let eta = eta_of(&cluster, &next);
+    assert_eq!(eta["basis"], "limit");
+    let moments = ["p10", "p50", "p90"].map(|key| eta[key].as_str().unwrap().to_owned());
+    assert!(moments.is_sorted() && moments[0] < moments[2], "{eta}");
+    let table = cluster.gpool(["queue"]).ok();
+    let line = table.lines().find(|line| line.contains("next")).unwrap();
+    assert!(line.contains('–'), "{table}");
+    let show = cluster.gpool(["show", &next]).ok();
+    assert!(show.contains("starts"), "{show}");
+    // Who goes after it starts later.
+    let last = cluster.submit(["--gpus", "1", "-J", "last", "--after", &next, "--", "true"]);
+    let after = eta_of(&cluster, &last);
+    assert!(after["p50"].as_str() > eta["p50"].as_str(), "{after} {eta}");
+    assert!(cluster.gpool(["queue"]).ok().contains('~'));
+    gate.open();
+    cluster.until_ended(&holder);
+    cluster.until_ended(&last);
+    assert!(cluster.job(&next).eta.is_none());
+}
+
+#[test]
+fn why_says_who_holds_what_until_when_and_what_would_help() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let gate = Gate::new(&cluster, "gate");
+    let holder = holder(&cluster, &gate);
+    let big = cluster.submit(["--gpus", "2", "--time", "1h", "-J", "big", "--", "true"]);
+    let page = cluster.gpool(["why", &big]).ok();
+    for words in [
+        "2 GPUs needed, 1 free",
+        &format!("job {holder}"),
+        " until ",
+        "Expected start",
+        &format!("  {holder} (you) frees 1 GPU at "),
+        "It could start sooner with",
+        "--gpus 1",
+        "No other job waits for room.",
+        &format!("Decision log: gpool events {big}"),
+    ] {
+        assert!(page.contains(words), "{words:?} is not in\n{page}");
+    }
+    let why = cluster.gpool(["why", &big, "--json"]).json()["items"][0].clone();
+    let fewer = why["alternatives"].as_array().unwrap().iter().find(|it| it["change"] == "gpus");
+    let fewer = fewer.unwrap();
+    assert_eq!((fewer["flags"].as_str(), fewer["helps"].as_bool()), (Some("--gpus 1"), Some(true)));
+    // It comes true.
+    let small = cluster.submit(["--gpus", "1", "--time", "1h", "--", "true"]);
+    assert_eq!(cluster.until_ended(&small).exit_code, Some(0));
+    cluster.gpool(["hold", &big]).ok();
+    let held = cluster.gpool(["why", &big]).ok();
+    assert!(held.contains(&format!("gpool release {big}")), "{held}");
+    gate.open();
+    cluster.gpool(["release", &big]).ok();
+    cluster.until_ended(&big);
+    let told = cluster.gpool(["why", &big]).ok();
+    for words in
+        ["What has happened to it", "submitted", "held by you", "released", "given lab1:0,1"]
+    {
+        assert!(told.contains(words), "{words:?} is not in\n{told}");
+    }
+}
+
+#[test]
+fn a_dry_run_says_when_and_whom_it_would_delay() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let gate = Gate::new(&cluster, "gate");
+    holder(&cluster, &gate);
+    let other = cluster.submit(["--gpus", "1", "--time", "1h", "-J", "other", "--", "true"]);
+    let asked = ["--gpus", "1", "--time", "3h", "--dry-run", "--", "true"];
+    let after = cluster.gpool(std::iter::once("submit").chain(asked)).ok();
+    assert!(after.starts_with("would wait\n") && after.contains("Likely start"), "{after}");
+    assert!(!after.contains("would delay"), "{after}");
+    let first = ["submit", "--priority", "5"].into_iter().chain(asked);
+    let before = cluster.gpool(first).ok();
+    assert!(before.contains("would delay 1 job"), "{before}");
+    assert!(before.contains(&format!("job {other} (you) by ")), "{before}");
+    assert_eq!(cluster.all_ids().len(), 2, "nothing was submitted");
+    gate.open();
+}
+
+#[test]
+fn what_has_ended_is_listed_summed_up_and_reported() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let good = cluster.submit(["--gpus", "1", "-J", "good", "--", "true"]);
+    cluster.until_ended(&good);
+    let bad = cluster.sh(&["-J", "bad", "--cpus", "2", "--mem", "1G", "--time", "1h"], "exit 3");
+    cluster.until_ended(&bad);
+    let list = cluster.gpool(["history"]).ok();
+    assert!(list.contains("good") && list.contains("exit 3"), "{list}");
+    assert!(list.contains("2 jobs · 1 succeeded · 0.00 GPU-hours"), "{list}");
+    assert_eq!(cluster.gpool(["history", "-s", "failed", "-o", "name"]).ok(), format!("{bad}\n"));
+    assert_eq!(cluster.gpool(["history", "-n", "1", "-o", "name"]).ok(), format!("{bad}\n"));
+    assert_eq!(cluster.gpool(["history", "--until", "1h ago", "-o", "name"]).ok(), "");
+    let since = cluster.gpool(["history", "--since", "1h", "--name", "good", "-o", "name"]).ok();
+    assert_eq!(since, format!("{good}\n"));
+    cluster.gpool(["history", "-s", "running"]).refused(2, &["has not ended"]);
+    let report = cluster.gpool(["report", &bad]).ok();
+    for words in ["failed, exit 3", "ran ", " of 1h00", "CPU", "2 CPUs"] {
+        assert!(report.contains(words), "{words:?} is not in\n{report}");
+    }
+    let json = cluster.gpool(["report", &good, "--json"]).json()["items"][0].clone();
+    assert_eq!(
+        (json["n_gpus"].as_u64(), json["hints"].as_array().map(Vec::len)),
+        (Some(1), Some(0))
+    );
+    cluster.gpool(["report", "99"]).refused(6, &["99"]);
+}
+
+#[test]
+fn the_life_of_a_job_is_told_from_the_journal_and_goes_on() {
+    let mut cluster = Cluster::new("sim:1xH100-80G");
+    let gate = Gate::new(&cluster, "gate");
+    let id = cluster.sh(&["--gpus", "1"], &gate.line());
+    cluster.until_is(&id, "running");
+    let told = cluster.gpool(["events", &id]).ok();
+    for words in ["submitted, asking for GPUs 1 by you", "given lab1:0, run 1", "run 1 began"] {
+        assert!(told.contains(words), "{words:?} is not in\n{told}");
+    }
+    // It is in the store, not in memory.
+    cluster.kill();
+    cluster.up();
+    let follows = cluster.start(["events", "-f", &id]);
+    follows.until_says("run 1 began");
+    gate.open();
+    let ran = follows.end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains(&format!("job {id} succeeded")), "{ran:?}");
+    let lines = cluster.gpool(["events", &id, "-o", "jsonl"]).ok();
+    let kinds: Vec<String> = lines
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<Value>(line).unwrap()["type"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(kinds.first().map(String::as_str), Some("submitted"), "{kinds:?}");
+    assert_eq!(kinds.last().map(String::as_str), Some("ended"), "{kinds:?}");
+}
+
+#[test]
+fn how_forecasts_held_is_learnt_and_survives_the_server() {
+    let mut cluster = Cluster::new("sim:1xH100-80G");
+    let page = cluster.gpool(["doctor", "eta"]).ok();
+    assert!(page.contains("Too little history: 0 starts"), "{page}");
+    let gate = Gate::new(&cluster, "gate");
+    holder(&cluster, &gate);
+    let next = cluster.submit(["--gpus", "1", "--", "true"]);
+    eta_of(&cluster, &next);
+    gate.open();
+    cluster.until_ended(&next);
+    let learnt = |cluster: &Cluster| {
+        let state = cluster.gpool(["doctor", "eta", "--json"]).json();
+        state["calibration"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["n"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    until("it was held against what was told", || (learnt(&cluster) == 1).then_some(()));
+    cluster.down(&[]);
+    cluster.up();
+    assert_eq!(learnt(&cluster), 1);
+}

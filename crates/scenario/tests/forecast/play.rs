@@ -1,0 +1,102 @@
+//! Plays a situation out, by code that the forecast does not share: jobs end when their time is
+//! over, and each cycle is carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpool_model::{DeviceHealth, JobId, Millis, Outcome, Phase, Timestamp, WhatIf};
+use gpool_scenario::{Cluster, Situation, Step};
+
+/// When each job starts if every one takes its time: those that run from now on, the others from
+/// their start.
+pub fn starts(
+    situation: &Situation,
+    lengths: &BTreeMap<JobId, Millis>,
+    until: Timestamp,
+) -> BTreeMap<JobId, Timestamp> {
+    let mut cluster = Cluster::of(situation);
+    let mut now = situation.now;
+    let mut ends: BTreeSet<(Timestamp, JobId)> = BTreeSet::new();
+    let mut starts = BTreeMap::new();
+    let length = |id: &JobId| lengths.get(id).copied().unwrap_or_default();
+    for (spec, job) in &situation.jobs {
+        if !job.phase.allocations().is_empty() {
+            ends.insert((now.after(length(&spec.id)), spec.id));
+        }
+    }
+    loop {
+        while let Some(&(at, id)) = ends.first().filter(|(at, _)| *at <= now) {
+            ends.remove(&(at, id));
+            end(&mut cluster, id);
+        }
+        for decision in cluster.cycle().decisions {
+            let gpool_model::Decision::Start { job, .. } = decision;
+            starts.insert(job, now);
+            ends.insert((now.after(length(&job)), job));
+        }
+        let timer = cluster.snapshot().world.next_timer();
+        let due = ends.first().map(|(at, _)| *at).into_iter().chain(timer).min();
+        let Some(due) = due.filter(|due| *due <= until) else { return starts };
+        let next = due.max(Timestamp::new(now.get() + 1));
+        cluster.apply(&Step::Pass(next.since(now)));
+        now = next;
+    }
+}
+
+fn end(cluster: &mut Cluster, id: JobId) {
+    let holding = |row: &&gpool_world::JobRow| !row.job.phase.allocations().is_empty();
+    let snapshot = cluster.snapshot();
+    let mut rows = snapshot.world.jobs().values().filter(holding);
+    let at = rows.position(|row| row.job.id == id).expect("it holds something");
+    cluster.apply(&Step::End(u32::try_from(at).unwrap(), Outcome::Succeeded));
+}
+
+/// The same situation with one thing otherwise.
+pub fn changed(
+    situation: &Situation,
+    lengths: &mut BTreeMap<JobId, Millis>,
+    what: &WhatIf,
+    job: JobId,
+) -> Situation {
+    let mut other = situation.clone();
+    let now = situation.now;
+    let is_live = |id: JobId| situation.jobs.iter().any(|(spec, _)| spec.id == id);
+    let of_job = other.jobs.iter_mut().find(|(spec, _)| spec.id == job).expect("it is there");
+    let (spec, state) = (Arc::make_mut(&mut of_job.0), &mut of_job.1);
+    match what {
+        WhatIf::Gpus { gpus } => spec.gpus = gpus.clone(),
+        WhatIf::TimeLimit { limit } => spec.time_limit = Some(*limit),
+        WhatIf::Cpus { cpus } => spec.cpus = Some(*cpus).filter(|it| it.get() > 0),
+        WhatIf::Memory { memory } => spec.memory = Some(*memory).filter(|it| it.get() > 0),
+        WhatIf::Priority { priority } => state.priority = *priority,
+        WhatIf::Release | WhatIf::WithoutDependency { .. } => {
+            if let WhatIf::WithoutDependency { job } = what {
+                spec.after.retain(|after| after.job != *job);
+            }
+            let waits = spec.after.iter().any(|after| is_live(after.job));
+            let was_held = matches!(state.phase, Phase::Held { .. });
+            if was_held == (*what == WhatIf::Release) {
+                let since = now;
+                state.phase =
+                    if waits { Phase::Waiting { since } } else { Phase::Pending { since } };
+            }
+        }
+        WhatIf::Ended { job } => drop(lengths.insert(*job, Millis::ZERO)),
+        WhatIf::NodeBack { node } => {
+            let node = other.nodes.iter_mut().find(|it| it.name == *node).unwrap();
+            node.connected = true;
+            node.drain = None;
+        }
+        WhatIf::DeviceUsable { node, index } => {
+            let node = other.nodes.iter_mut().find(|it| it.name == *node).unwrap();
+            let device = node.devices.iter_mut().find(|it| it.index == *index).unwrap();
+            device.health = DeviceHealth::Healthy;
+            device.unmanaged.clear();
+            node.device_drains.remove(&device.uuid);
+            if let Some(allowed) = &mut node.allowed {
+                allowed.insert(device.uuid.clone());
+            }
+        }
+    }
+    other
+}
