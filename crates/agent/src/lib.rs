@@ -7,7 +7,6 @@
 
 #![forbid(unsafe_code)]
 
-mod activation;
 mod agent;
 mod compat;
 mod context;
@@ -21,5 +20,5 @@ mod record;
 mod shepherd;
 pub mod survey;
 
-pub use agent::{Agent, AgentConfig, AgentHandle, Answer, Blobs, OpenedLine, StartError, ToServer};
+pub use agent::{Agent, AgentConfig, AgentHandle, Blobs, StartError, ToServer};
 pub use context::own_context;

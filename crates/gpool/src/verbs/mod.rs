@@ -1,7 +1,6 @@
 //! A file for each verb. Each has its arguments and one function that runs it.
 
 pub mod act;
-pub mod attach;
 pub mod backup;
 pub mod bench;
 pub mod cancel;
@@ -12,8 +11,6 @@ pub mod doctor;
 pub mod down;
 pub mod edit;
 pub mod events;
-pub mod exec;
-pub mod forward;
 pub mod gpus;
 pub mod help;
 pub mod history;
@@ -32,7 +29,6 @@ pub mod report;
 pub mod restore;
 pub mod run;
 pub mod service;
-pub mod shell;
 pub mod show;
 pub mod signal;
 pub mod sim;
