@@ -28,6 +28,7 @@ pub mod follow;
 pub mod keys;
 pub mod moment;
 pub mod outcome;
+pub mod reasons;
 pub mod reference;
 pub mod render;
 pub mod request;

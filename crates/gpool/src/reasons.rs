@@ -1,0 +1,125 @@
+//! A page for each reason that a job can wait for: what it means and what can be done. The words
+//! with numbers that `why` and `queue` show come from the API; the codes are stable.
+
+/// One reason.
+pub struct About {
+    /// As the API writes it.
+    pub code: &'static str,
+    /// What it means.
+    pub what: &'static str,
+    /// What can be done.
+    pub tip: &'static str,
+}
+
+const fn about(code: &'static str, what: &'static str, tip: &'static str) -> About {
+    About { code, what, tip }
+}
+
+/// Every reason, by code.
+pub const REASONS: &[About] = &[
+    about(
+        "agent_unreachable",
+        "The node's agent does not answer, so nothing is started there.",
+        "gpool status; it goes on by itself when the agent is back",
+    ),
+    about(
+        "ahead_in_order",
+        "Another job is before it, and what is free is for that one.",
+        "gpool queue shows the order; gpool prio changes it as far as you may",
+    ),
+    about(
+        "cpu_or_mem_short",
+        "The nodes with free GPUs lack CPU cores or memory.",
+        "ask for less by --cpus and --mem",
+    ),
+    about("gpu_memory_too_small", "No free GPU has as much memory as is asked.", "gpool gpus"),
+    about(
+        "gpu_model_missing",
+        "No free GPU is of a model that is asked.",
+        "name more: 'a100|h100'",
+    ),
+    about("gpu_not_allowed", "An admin keeps the GPUs from new jobs.", "gpool gpus allow all"),
+    about("gpu_share_not_free", "No GPU has so large a share left.", "ask for a smaller share"),
+    about(
+        "gpu_unhealthy",
+        "The driver reports a fault of the GPU; it is given to nobody.",
+        "gpool gpus shows the fault; an admin looks at the machine",
+    ),
+    about("gpus_not_free", "Fewer GPUs are free than are asked.", "gpool why shows who has them"),
+    about(
+        "gpus_not_free_together",
+        "Enough GPUs are free, but not on one node.",
+        "ask for fewer, or wait until one node has them",
+    ),
+    about(
+        "group_parallel_limit",
+        "As many elements of the array run as may at once.",
+        "gpool edit changes the limit",
+    ),
+    about("held_by_admin", "An admin holds it.", "ask the admin; gpool show names the hold"),
+    about("held_by_user", "Its user holds it.", "gpool release"),
+    about(
+        "maintenance_soon",
+        "It would not end before a maintenance of the node begins.",
+        "a shorter --time may fit before it",
+    ),
+    about("node_drained", "The node takes no new work.", "gpool nodes shows until when and why"),
+    about(
+        "path_or_image_missing",
+        "A folder or file that it needs is not there.",
+        "make it, or submit again with another",
+    ),
+    about(
+        "reserved_for_other",
+        "What is free is reserved for somebody else.",
+        "a shorter --time may fit before the reservation begins",
+    ),
+    about(
+        "unmanaged_process",
+        "A process outside gpool uses the GPU.",
+        "gpool gpus shows whose it is; it is given out when that has ended",
+    ),
+    about("waits_for_job", "It waits for another job to end (--after).", "gpool show names it"),
+    about(
+        "would_delay",
+        "It would fit now, and delay the planned start of a job before it.",
+        "a shorter --time may fit in between",
+    ),
+];
+
+/// The page of all reasons.
+#[must_use]
+pub fn page() -> String {
+    let line = |it: &About| format!("{}\n    {}\n    try: {}\n", it.code, it.what, it.tip);
+    REASONS.iter().map(line).collect()
+}
+
+/// The page of one reason.
+#[must_use]
+pub fn find(code: &str) -> Option<String> {
+    let found = REASONS.iter().find(|it| it.code == code)?;
+    Some(format!("{}\n\n{}\n\ntry  {}\n", found.code, found.what, found.tip))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The codes as the model writes them: a reason carries its facts, so there is no list.
+    const MODEL: &str = include_str!("../../model/src/reason.rs");
+
+    #[test]
+    fn every_reason_has_its_page_and_there_is_no_other() {
+        let code = |line: &'static str| {
+            let (_, rest) = line.split_once("=> \"")?;
+            rest.strip_suffix("\",")
+        };
+        let from = MODEL.find("fn code(").expect("reasons have codes");
+        let until = MODEL[from..].find("\n    }\n").map_or(MODEL.len(), |end| from + end);
+        let model: BTreeSet<&str> = MODEL[from..until].lines().filter_map(code).collect();
+        let pages: BTreeSet<&str> = REASONS.iter().map(|it| it.code).collect();
+        assert_eq!(pages, model);
+    }
+}

@@ -1,0 +1,193 @@
+//! Messages about jobs: to an endpoint that takes them, one that fails first, one that hangs, and
+//! over the death of the server.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::hmac;
+use serde_json::Value;
+
+use crate::harness::{Cluster, Gate, until, until_so};
+
+/// What came.
+#[derive(Debug, Clone)]
+struct Got {
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Got {
+    fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(known, _)| known == name);
+        &found.unwrap_or_else(|| panic!("no {name} in {self:?}")).1
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// Somebody who is told.
+struct Endpoint {
+    url: String,
+    got: Arc<Mutex<Vec<Got>>>,
+}
+
+impl Endpoint {
+    /// Answers the nth message with what `answer` says; with `None`, never.
+    fn new(answer: impl Fn(usize) -> Option<u16> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let got = Arc::new(Mutex::new(Vec::new()));
+        let (kept, answer) = (Arc::clone(&got), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (kept, answer) = (Arc::clone(&kept), Arc::clone(&answer));
+                std::thread::spawn(move || serve(stream, &kept, &*answer));
+            }
+        });
+        Self { url, got }
+    }
+
+    fn got(&self) -> Vec<Got> {
+        self.got.lock().unwrap().clone()
+    }
+
+    fn until_got(&self, n: usize) -> Vec<Got> {
+        until(&format!("{n} messages came"), || Some(self.got()).filter(|got| got.len() >= n))
+    }
+}
+
+fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Got>>, answer: &dyn Fn(usize) -> Option<u16>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 || line.trim().is_empty() {
+            break;
+        }
+        lines.push(line.trim().to_owned());
+    }
+    let header = |line: &String| {
+        let (name, value) = line.split_once(": ")?;
+        Some((name.to_ascii_lowercase(), value.to_owned()))
+    };
+    let headers: Vec<_> = lines.iter().filter_map(header).collect();
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let mut body = vec![0; length.map_or(0, |(_, n)| n.parse().unwrap())];
+    reader.read_exact(&mut body).unwrap();
+    let n = {
+        let mut kept = kept.lock().unwrap();
+        kept.push(Got { headers, body: String::from_utf8(body).unwrap() });
+        kept.len()
+    };
+    match answer(n) {
+        Some(status) => {
+            let _ = write!(stream, "HTTP/1.1 {status} x\r\nContent-Length: 0\r\n\r\n");
+        }
+        // Holds the connection until the other side has had enough.
+        None => drop(stream.read(&mut [0])),
+    }
+}
+
+#[test]
+fn an_end_is_told_once_signed_and_without_secrets() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let endpoint = Endpoint::new(|_| Some(204));
+    let rule = format!("done,fail@{}?token=hidden", endpoint.url);
+    let flags = ["-J", "train", "-e", "TOKEN=secret-value", "--notify", &rule];
+    let id = cluster.sh(&flags, "exit 3");
+    let got = endpoint.until_got(1).remove(0);
+    let message = got.json();
+    assert_eq!(message["type"], "job.failed");
+    assert_eq!((&message["data"]["id"], &message["data"]["exit_code"]), (&id.into(), &3.into()));
+    assert_eq!((&message["apiVersion"], &message["attempt"]), (&"gpool/v1".into(), &1.into()));
+    assert!(!got.body.contains("secret-value") && !got.body.contains("exit 3"), "{}", got.body);
+    // As whoever receives it would check it.
+    let secret = cluster.gpool(["notify", "--secret"]).ok();
+    let key = STANDARD.decode(secret.trim().strip_prefix("whsec_").unwrap()).unwrap();
+    let [id, at] = ["webhook-id", "webhook-timestamp"].map(|name| got.header(name));
+    let signed = format!("{id}.{at}.{}", got.body);
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &key), signed.as_bytes());
+    assert_eq!(got.header("webhook-signature"), format!("v1,{}", STANDARD.encode(tag.as_ref())));
+    assert_eq!(message["id"], id);
+    until_so("it is taken", || cluster.client().status().unwrap().notifications.taken == 1);
+    assert_eq!(endpoint.got().len(), 1);
+    assert!(!cluster.gpool(["show", "1"]).ok().contains("hidden"));
+    assert!(!cluster.log().contains("hidden"));
+}
+
+#[test]
+fn what_failed_is_sent_again_after_a_crash_under_the_same_id() {
+    let mut cluster = Cluster::new("sim:1xH100-80G");
+    let endpoint = Endpoint::new(|n| Some(if n == 1 { 500 } else { 200 }));
+    let rule = format!("done@{}", endpoint.url);
+    let id = cluster.sh(&["--notify", &rule], "true");
+    cluster.until_is(&id, "succeeded");
+    until("the failure is noted", || {
+        let waiting = cluster.client().notifications().unwrap().items;
+        waiting.into_iter().find(|it| it.why.as_deref() == Some("it answers 500"))
+    });
+    cluster.kill();
+    cluster.up();
+    let got = endpoint.until_got(2);
+    assert_eq!(got[0].header("webhook-id"), got[1].header("webhook-id"));
+    assert_eq!((&got[0].json()["attempt"], &got[1].json()["attempt"]), (&1.into(), &2.into()));
+    until_so("it is taken", || cluster.client().notifications().unwrap().items.is_empty());
+    cluster.kill();
+    cluster.up();
+    assert_eq!(endpoint.got().len(), 2, "what was taken is not told again");
+}
+
+#[test]
+fn one_that_hangs_or_is_not_there_keeps_nobody_else() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let hangs = Endpoint::new(|_| None);
+    let quick = Endpoint::new(|_| Some(200));
+    for _ in 0..5 {
+        cluster.sh(&["--notify", &format!("end@{}", hangs.url)], "true");
+    }
+    // Nobody listens there.
+    cluster.sh(&["--notify", "end@http://127.0.0.1:1/x"], "true");
+    let id = cluster.sh(&["--notify", &format!("start,done@{}", quick.url)], "true");
+    let kinds: Vec<Value> =
+        quick.until_got(2).iter().map(|got| got.json()["type"].clone()).collect();
+    assert!(kinds.contains(&"job.running".into()) && kinds.contains(&"job.succeeded".into()));
+    cluster.until_is(&id, "succeeded");
+    let waiting = || cluster.client().status().unwrap().notifications.waiting;
+    until_so("the others still wait", || waiting() == 6);
+    let list = cluster.gpool(["notify"]).ok();
+    assert!(list.contains("http://127.0.0.1:1") && list.contains("6 waiting"), "{list}");
+    assert!(cluster.gpool(["status"]).ok().contains("6 waiting"));
+}
+
+#[test]
+fn who_is_told_can_be_said_later_and_what_makes_no_sense_is_refused() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let endpoint = Endpoint::new(|_| Some(200));
+    let gate = Gate::new(&cluster, "gate");
+    let id = cluster.sh(&[], &gate.line());
+    cluster.until_is(&id, "running");
+    for (rule, words) in [
+        ("done", "names no address"),
+        ("dnoe@http://x/", "write done@"),
+        ("done@ftp://x/", "http and https"),
+        ("done@http:///x", "names no host"),
+        ("done@http://u:p@x/", "user or password"),
+        ("done@http://x:0/", "no port"),
+        ("done@http://x/#y", "fragment"),
+    ] {
+        cluster.gpool(["notify", &id, rule]).refused(2, &[words]);
+        cluster.gpool(["submit", "--notify", rule, "--", "true"]).refused(2, &[words]);
+    }
+    cluster.gpool(["notify", &id]).refused(2, &["who is to be told"]);
+    cluster.gpool(["notify", "99", "none"]).refused(6, &[]);
+    cluster.gpool(["notify", &id, &format!("done@{}", endpoint.url)]).ok();
+    assert!(cluster.gpool(["show", &id]).ok().contains("tells"));
+    gate.open();
+    endpoint.until_got(1);
+    cluster.gpool(["notify", &id, "none"]).refused(7, &["ended"]);
+}

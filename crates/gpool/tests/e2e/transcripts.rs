@@ -1,0 +1,143 @@
+//! The transcripts of the documents, run: every block of ```console in README.md and docs/ is what
+//! a person would see. The blocks of one document are one session on a cluster of its own.
+//!
+//! A line after `$ ` is run by a shell; what follows, up to the next, is what it writes on both
+//! streams. `[..]` stands for anything within a line, a line `...` for any lines. Numbers that
+//! depend on the moment are written so. A block that can't be run says `console, not run` and is
+//! counted.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::harness::{Cluster, Running};
+
+/// Blocks that may say that they are not run.
+const NOT_RUN_MAX: usize = 4;
+
+#[derive(Debug)]
+struct Step {
+    line: usize,
+    command: String,
+    expected: Vec<String>,
+}
+
+#[test]
+fn what_the_documents_show_is_what_is_seen() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut n_steps, mut n_not_run, mut wrong) = (0, 0, Vec::new());
+    for path in documents(&root) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (steps, not_run) = read(&text);
+        n_not_run += not_run;
+        n_steps += steps.len();
+        let name = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+        wrong.extend(play(&steps).map(|what| format!("{name}:{what}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(n_steps >= 20, "only {n_steps} commands are shown");
+    assert!(n_not_run <= NOT_RUN_MAX, "{n_not_run} blocks are not run");
+}
+
+fn documents(root: &Path) -> Vec<PathBuf> {
+    let docs = std::fs::read_dir(root.join("docs")).unwrap();
+    let mut paths: Vec<PathBuf> = docs.flatten().map(|entry| entry.path()).collect();
+    paths.push(root.join("README.md"));
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    paths.sort();
+    paths
+}
+
+fn read(text: &str) -> (Vec<Step>, usize) {
+    let (mut steps, mut n_not_run, mut is_inside): (Vec<Step>, _, _) = (Vec::new(), 0, false);
+    for (number, line) in (1..).zip(text.lines()) {
+        match line {
+            "```console" => is_inside = true,
+            _ if line.starts_with("```console") => n_not_run += 1,
+            "```" => is_inside = false,
+            _ if is_inside => match (line.strip_prefix("$ "), steps.last_mut()) {
+                (Some(command), _) => {
+                    let command = command.to_owned();
+                    steps.push(Step { line: number, command, expected: Vec::new() });
+                }
+                (None, Some(step)) => step.expected.push(line.trim_end().to_owned()),
+                (None, None) => panic!("line {number}: a block begins with a command"),
+            },
+            _ => {}
+        }
+    }
+    (steps, n_not_run)
+}
+
+/// Runs a session, and says what was first seen otherwise.
+fn play(steps: &[Step]) -> Option<String> {
+    if steps.is_empty() {
+        return None;
+    }
+    let mut cluster = Cluster::unstarted(&["--devices", "sim:8xH100-80G"]);
+    if !steps[0].command.starts_with("gpool up") {
+        cluster.up();
+    }
+    let mut code = 0;
+    let mut wrong = None;
+    for step in steps {
+        // Each command is a shell of its own, so this is ours to answer.
+        let (seen, new_code) = match step.command.as_str() {
+            "echo $?" => (format!("{code}\n"), 0),
+            command => run(&cluster, command),
+        };
+        code = new_code;
+        let seen: Vec<&str> = seen.lines().map(str::trim_end).collect();
+        if !fits(&step.expected, &seen) {
+            let Step { line, command, expected } = step;
+            wrong = Some(format!("{line}: $ {command}\nexpected {expected:#?}\nseen {seen:#?}"));
+            break;
+        }
+    }
+    // One that the session started itself is nobody's child.
+    run(&cluster, "gpool down --now");
+    wrong
+}
+
+fn run(cluster: &Cluster, line: &str) -> (String, i32) {
+    let folder = Path::new(env!("CARGO_BIN_EXE_gpool")).parent().unwrap();
+    let ours = cluster.command();
+    let mut command = Command::new("bash");
+    command.env_clear().current_dir(cluster.work());
+    command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", folder.display());
+    command.env("PATH", path).args(["-c", &format!("{{ {line}\n}} 2>&1")]);
+    let ran = Running::start(&mut command, None).end();
+    (ran.out, ran.code)
+}
+
+/// Whether lines are what was expected.
+fn fits(expected: &[String], seen: &[&str]) -> bool {
+    match (expected.split_first(), seen.split_first()) {
+        (None, None) => true,
+        (Some((first, rest)), _) if first == "..." => {
+            (0..=seen.len()).any(|n| fits(rest, &seen[n..]))
+        }
+        (Some((first, rest)), Some((line, more))) => line_fits(first, line) && fits(rest, more),
+        _ => false,
+    }
+}
+
+fn line_fits(expected: &str, seen: &str) -> bool {
+    match expected.split_once("[..]") {
+        None => expected == seen,
+        Some((before, after)) => seen.strip_prefix(before).is_some_and(|rest| {
+            let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+            ends.into_iter().any(|at| line_fits(after, &rest[at..]))
+        }),
+    }
+}
+
+#[test]
+fn lines_are_compared_as_they_are_written() {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    assert!(fits(&lines("a [..] c\n...\nd"), &["a b c", "x", "y", "d"]));
+    assert!(!fits(&lines("a [..] c"), &["a b d"]));
+    assert!(!fits(&lines("a"), &["a", "b"]));
+    let (steps, n_not_run) = read("```console\n$ a\nb\n```\n```console, not run\n$ c\n```\n");
+    assert_eq!((steps.len(), n_not_run), (1, 1));
+}
