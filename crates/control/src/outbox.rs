@@ -105,7 +105,8 @@ impl Control {
 
     /// Puts into the outbox what is to be told of a job that has come into a state.
     pub(crate) fn tell(&mut self, spec: &JobSpec, job: &Job, state: JobState) {
-        if job.notify.is_empty() {
+        // An array tells once, when all of it has ended.
+        if job.notify.is_empty() || job.id.element.is_some() {
             return;
         }
         let news = self.news(spec, job, state);

@@ -122,6 +122,23 @@ Read     GPOOL_SERVER, GPOOL_SOCKET    where the server is
 Jobs get what the caller has, and what -e says; with --clean-env only HOME, PATH, USER and LANG.
          Beside it GPOOL_JOB_ID, GPOOL_GPUS and so on, and CUDA_VISIBLE_DEVICES by UUID.",
     },
+    Topic {
+        name: "notifications",
+        about: "telling a web address what becomes of jobs",
+        text: "
+gpool submit --notify done,fail@https://host/path -- program
+gpool notify JOB start,end@https://host/path    later, instead of what was said before
+gpool notify JOB none                           nobody
+gpool notify                                    what waits to be sent, what was given up
+gpool notify --secret                           the key that signs your messages
+
+Events   start, done, fail, timeout, cancel, hold; end is done, fail and cancel; all is all of them
+Sent     as POST with a JSON body, again for a day until it is answered with 2xx; each message has
+         an id by which to know one that comes twice
+Where    http and https; inside the server's machine only by admins, or where notify_allow in
+         gpool.toml says so
+Usual    GPOOL_SUBMIT_NOTIFY for your jobs, notify in gpool.toml for everybody's",
+    },
 ];
 
 /// A page that is made of what the program knows.
@@ -132,8 +149,10 @@ struct Made {
 }
 
 /// Every page that is made.
-const MADE: &[Made] =
-    &[Made { name: "settings", about: "the keys of gpool.toml", text: crate::keys::page }];
+const MADE: &[Made] = &[
+    Made { name: "reasons", about: "why jobs wait, each by its code", text: crate::reasons::page },
+    Made { name: "settings", about: "the keys of gpool.toml", text: crate::keys::page },
+];
 
 /// Name and subject of every page.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -145,7 +164,8 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 #[must_use]
 pub fn text(name: &str) -> Option<String> {
     let made = || MADE.iter().find(|page| page.name == name).map(|page| (page.text)());
-    find(name).map(|topic| topic.text.trim().to_owned()).or_else(made)
+    let written = find(name).map(|topic| topic.text.trim().to_owned());
+    written.or_else(made).or_else(|| crate::reasons::find(name))
 }
 
 /// The page of that name.
@@ -158,4 +178,40 @@ fn find(name: &str) -> Option<&'static Topic> {
 pub fn list() -> String {
     let lines = all().map(|(name, about)| format!("  gpool help {name:<14} {about}\n"));
     format!("Topics:\n{}  gpool help {:<14} every error\n", lines.collect::<String>(), "codes")
+}
+
+#[cfg(test)]
+mod tests {
+    use gpool_model::job::JobState;
+
+    use super::*;
+    use crate::errors;
+
+    #[test]
+    fn every_state_stands_on_the_page_of_states() {
+        let page = text("states").expect("it is there");
+        // Nothing is paused yet, so nobody meets it.
+        for state in JobState::ALL.into_iter().filter(|state| *state != JobState::Paused) {
+            let is_told = page.lines().any(|line| line.starts_with(state.as_str()));
+            assert!(is_told, "{state}");
+        }
+    }
+
+    #[test]
+    fn every_page_has_a_name_of_its_own_and_fits_a_terminal() {
+        let names: Vec<&str> = all().map(|(name, _)| name).collect();
+        let single: std::collections::BTreeSet<&str> = names.iter().copied().collect();
+        assert_eq!(single.len(), names.len());
+        for name in names {
+            let page = text(name).expect("it is listed");
+            assert!(page.lines().all(|line| line.chars().count() <= 110), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_code_says_what_happened_and_what_to_do() {
+        for entry in errors::all() {
+            assert!(entry.help.len() > 40 && !entry.title.is_empty(), "{}", entry.code);
+        }
+    }
 }

@@ -74,7 +74,11 @@ impl Sim {
             _ => None,
         };
         let waiting: BTreeSet<News> = self.store.records.values().filter_map(waits).collect();
-        let ended = self.store.archive.values().filter(|ended| !ended.job.notify.is_empty());
+        let ended = self
+            .store
+            .archive
+            .values()
+            .filter(|it| !it.job.notify.is_empty() && it.job.id.element.is_none());
         let told = ended.map(|it| (it.job.id, it.job.attempt, it.job.phase.state()));
         let mut untold = told.filter(|it| !waiting.contains(it) && !self.post.settled.contains(it));
         if let Some((job, _, state)) = untold.next() {
