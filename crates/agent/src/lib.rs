@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod activation;
 mod agent;
 mod compat;
 mod context;
@@ -20,5 +21,5 @@ mod record;
 mod shepherd;
 pub mod survey;
 
-pub use agent::{Agent, AgentConfig, AgentHandle, Blobs, StartError, ToServer};
+pub use agent::{Agent, AgentConfig, AgentHandle, Answer, Blobs, OpenedLine, StartError, ToServer};
 pub use context::own_context;

@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 
 use gpool_model::agent::{TaskEnd, TaskOrder};
-use gpool_model::id::{Generation, TaskId};
+use gpool_model::attach::{NotOpened, Opening};
+use gpool_model::id::TaskId;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::cgroup::Site;
 use serde::{Deserialize, Serialize};
@@ -43,13 +44,6 @@ pub(crate) enum ToShepherd {
         /// Between TERM and KILL.
         grace: Millis,
     },
-    /// Its time limit is another one.
-    Limit {
-        /// Of the order: a later one has the last word.
-        generation: Generation,
-        /// The limit, counted from its start.
-        limit: Option<Millis>,
-    },
     /// Send its processes a signal.
     Signal {
         /// The signal's number.
@@ -57,6 +51,13 @@ pub(crate) enum ToShepherd {
     },
     /// The end is durable.
     Acknowledge,
+    /// Open something towards the task, over a new line to this agent.
+    Open {
+        /// Which line it shall be.
+        line: u64,
+        /// What is to be opened.
+        opening: Opening,
+    },
 }
 
 /// What a shepherd tells an agent.
@@ -68,6 +69,16 @@ pub(crate) enum FromShepherd {
         /// Whose shepherd it is.
         task: TaskId,
     },
+    /// Said first, and alone, on a line that was asked for. What follows is no message.
+    Line {
+        /// Whose shepherd it is.
+        task: TaskId,
+        /// Which line.
+        line: u64,
+        /// Why it is of no use, if it is not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_opened: Option<NotOpened>,
+    },
     /// Somebody else has launched the task; this shepherd does nothing and goes.
     AlreadyClaimed,
     /// The program was started.
@@ -76,11 +87,6 @@ pub(crate) enum FromShepherd {
         pid: u32,
         /// When.
         at: Timestamp,
-    },
-    /// Its time limit is that of this generation, and that is on file.
-    Limited {
-        /// Of the order.
-        generation: Generation,
     },
     /// The task has ended: no process of it is left, and its output is on file.
     Ended {

@@ -7,7 +7,7 @@ use gpool_model::effect::{Change, Commit};
 use gpool_model::event::Journaled;
 use gpool_model::{
     Caller, Command, Effect, Event, Job, JobId, JobNumber, JournalEntry, Node, Notice, Phase,
-    Policy, Refusal, Reply, RequestId, Revision, Seq, TaskId, Term, Timestamp,
+    PlannedStart, Policy, Refusal, Reply, RequestId, Revision, Seq, TaskId, Term, Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::World;
@@ -30,6 +30,9 @@ pub struct Control {
     pub(crate) couriers: Couriers,
     /// Nothing more is started.
     pub(crate) is_stopping: bool,
+    /// What the last cycle planned, and what of it stands in the journal.
+    pub(crate) planned: Vec<PlannedStart>,
+    pub(crate) planned_told: Vec<PlannedStart>,
     /// Tasks that ran and should not have, and were told to end.
     pub(crate) strays: BTreeSet<TaskId>,
     /// Ends of which not all has been settled that follows.
@@ -71,6 +74,8 @@ impl Control {
             journal: Vec::new(),
             sessions: Sessions::default(),
             is_stopping: false,
+            planned: Vec::new(),
+            planned_told: Vec::new(),
             strays: BTreeSet::new(),
             gone: Vec::new(),
             is_settling: false,
@@ -114,7 +119,11 @@ impl Control {
         let waiting: Vec<_> = waiting.collect();
         format!(
             "{:?}",
-            (&self.sessions, &self.couriers, self.is_stopping, revision - self.durable.0, waiting)
+            (
+                (&self.sessions, &self.couriers, self.is_stopping),
+                (revision - self.durable.0, waiting),
+                (&self.planned, &self.planned_told),
+            )
         )
     }
 
@@ -129,7 +138,8 @@ impl Control {
     #[must_use]
     pub fn next_timer(&self) -> Option<Timestamp> {
         let world = self.world.next_timer().into_iter();
-        world.chain(self.sessions.next_timer()).chain(self.couriers.next_timer()).min()
+        let others = [self.sessions.next_timer(), self.couriers.next_timer(), self.next_planned()];
+        world.chain(others.into_iter().flatten()).min()
     }
 
     /// Takes events that came together, decides what starts, and answers with at most one commit
@@ -153,7 +163,6 @@ impl Control {
         if time_passed {
             self.ask_due();
         }
-        self.wake_due();
         if time_passed || self.world.n_changes() != before {
             self.cycle();
         }
@@ -239,14 +248,10 @@ impl Control {
             }
             Command::Cancel { jobs } => self.cancel(caller, &jobs),
             Command::Hold { jobs } => self.hold(caller, &jobs),
+            Command::Release { jobs } => self.release(caller, &jobs),
             Command::Retry { jobs } => self.retry(caller, &jobs),
-            Command::Release { jobs, at } => self.release(caller, &jobs, at),
-            Command::Requeue { jobs, hold } => self.requeue(caller, &jobs, hold),
-            Command::Extend { jobs, change } => self.extend(caller, &jobs, change),
             Command::Signal { jobs, signal } => self.signal(caller, &jobs, signal, request),
-            Command::Edit { job, version, patch, ends } => {
-                self.edit(caller, job, version, patch, &ends)
-            }
+            Command::Edit { job, version, patch } => self.edit(caller, job, version, &patch),
             Command::AllowDevices { node, devices } => {
                 self.allow_devices(caller, &node, devices.as_deref())
             }

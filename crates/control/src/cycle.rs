@@ -6,12 +6,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use gpool_model::agent::{Order, TaskOrder};
 use gpool_model::event::Journaled;
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Decision, Effect, JobId, Phase, Placement, Plan, TaskId,
+    Allocation, AllocationState, Attempt, Decision, Effect, JobId, Millis, Phase, Placement, Plan,
+    PlannedStart, TaskId, Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::Snapshot;
 
 use crate::control::Control;
+
+/// Planned starts that moved by no more are not told anew.
+const TOLD_STEP: Millis = Millis::from_mins(1);
+
+/// Whether the same is planned but for little.
+fn is_same(told: &[PlannedStart], planned: &[PlannedStart]) -> bool {
+    let is_near = |one: Timestamp, other: Timestamp| {
+        one.since(other) <= TOLD_STEP && other.since(one) <= TOLD_STEP
+    };
+    told.len() == planned.len()
+        && told.iter().zip(planned).all(|(one, other)| {
+            let same = PlannedStart { at: other.at, ..one.clone() };
+            same == *other && is_near(one.at, other.at)
+        })
+}
 
 impl Control {
     /// Decides what starts now and applies it.
@@ -23,7 +39,9 @@ impl Control {
         let Some(plan) = self.verified_plan() else {
             return;
         };
-        if plan.decisions.is_empty() {
+        let is_told = is_same(&self.planned_told, &plan.planned);
+        self.planned = plan.planned;
+        if plan.decisions.is_empty() && is_told {
             return;
         }
         self.seq = self.world.cluster().last_seq.next();
@@ -34,11 +52,24 @@ impl Control {
                 }
             }
         }
-        self.note(Journaled::Planned {
-            basis: plan.basis,
-            decisions: plan.decisions,
-            planned: None,
-        });
+        if !is_told {
+            self.planned_told.clone_from(&self.planned);
+        }
+        let (basis, decisions) = (plan.basis, plan.decisions);
+        let planned = (!is_told).then(|| self.planned.clone());
+        self.note(Journaled::Planned { basis, decisions, planned });
+    }
+
+    /// When and where those start that have a planned start, as the last cycle had it.
+    #[must_use]
+    pub fn planned(&self) -> &[PlannedStart] {
+        &self.planned
+    }
+
+    /// When a planned start comes due: whoever is in its way then is later than was expected, and
+    /// others may go before it.
+    pub(crate) fn next_planned(&self) -> Option<Timestamp> {
+        self.planned.iter().map(|planned| planned.at).filter(|at| *at > self.now).min()
     }
 
     fn verified_plan(&mut self) -> Option<Plan> {

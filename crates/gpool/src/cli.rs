@@ -6,9 +6,9 @@ use crate::args::Global;
 use crate::failure::Result;
 use crate::session::Session;
 use crate::verbs::{
-    backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, gpus, help,
-    history, hold, init, logs, man, nodes, note, notify, prio, queue, release, report, restore,
-    run, show, signal, sim, status, submit, up, verify, version, wait, why,
+    attach, backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, exec,
+    forward, gpus, help, history, hold, init, logs, man, nodes, note, notify, prio, queue, release,
+    report, restore, run, shell, show, signal, sim, status, submit, up, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -46,6 +46,9 @@ pub enum Verb {
     /// Run a command as a job and stay with it
     #[command(args_override_self = true)]
     Run(run::RunArgs),
+    /// Open a shell as a job, with the flags of run
+    #[command(args_override_self = true)]
+    Shell(shell::ShellArgs),
     /// Hand in a job and print its id
     #[command(visible_alias = "sub", alias = "batch", args_override_self = true)]
     Submit(submit::SubmitArgs),
@@ -68,6 +71,12 @@ pub enum Verb {
     Release(release::ReleaseArgs),
     /// Send a signal to the processes of running jobs
     Signal(signal::SignalArgs),
+    /// Show the terminal of a running job here, and type into it
+    Attach(attach::AttachArgs),
+    /// Run a further program in a running job: its processes, environment and GPUs
+    Exec(exec::ExecArgs),
+    /// Make ports of a running job reachable here
+    Forward(forward::ForwardArgs),
     /// Change a job's priority or note
     Edit(edit::EditArgs),
     /// Change the priority of jobs
@@ -124,6 +133,10 @@ impl Verb {
             Self::Doctor(args) => doctor::run(&args, session),
             Self::Version(args) => version::run(args, session),
             Self::Run(args) => run::run(args, session),
+            Self::Shell(args) => shell::run(args, session),
+            Self::Attach(args) => attach::run(&args, session),
+            Self::Exec(args) => exec::run(args, session),
+            Self::Forward(args) => forward::run(args, session),
             Self::Submit(args) => submit::run(args, is_command, session),
             Self::Queue(args) => queue::run(&args, session),
             Self::Show(args) => show::run(&args, session),

@@ -75,6 +75,21 @@ own! {
     NEVER_ENDED = 227, EXIT_TIMED_OUT, "the jobs have not ended",
         "gpool wait waited for as long as --timeout allows. The jobs are not touched by that.";
     /// See the catalogue.
+    NO_TERMINAL_HERE = 250, EXIT_USAGE, "a terminal is needed",
+        "gpool shell, gpool attach and --pty show a terminal of the job on yours, so standard input and output must be one: not a pipe, not a file. Without --pty, gpool run and gpool exec work with pipes.";
+    /// See the catalogue.
+    BAD_ENV_FILE = 251, EXIT_USAGE, "a file of variables can't be used",
+        "A file of --env-file has a line for each variable: NAME=VALUE, where the value is all that follows as it stands, without quotes; or NAME alone, which takes your own; or a remark after #. The message names the file and the line.";
+    /// See the catalogue.
+    NO_SOFTWARE = 252, EXIT_USAGE, "the software was not found",
+        "What --conda, --uv, --venv or --module names was looked for when the job was submitted, and is not there. The message says where it was looked for and what there is. --setup COMMAND can make an environment before the job waits for GPUs; then it need not be there yet.";
+    /// See the catalogue.
+    EXEC_NOT_STARTED = 253, EXIT_OTHER, "the program could not be started",
+        "gpool exec reached the job, and the program could not be started in it: there is no such program in the job's PATH, its folder is not there, or it may not be run. The message says which. The job goes on.";
+    /// See the catalogue.
+    PORT_TAKEN = 254, EXIT_OTHER, "the local port can't be used",
+        "gpool forward listens on a port of this machine, and that one is taken or needs root. Write another before a colon: 9000:8888, or 0:8888 for any that is free.";
+    /// See the catalogue.
     BAD_CONFIG = 229, EXIT_USAGE, "the settings can't be used",
         "gpool up takes settings from the file that GPOOL_CONFIG names, else from ~/.config/gpool/gpool.toml, or /etc/gpool/gpool.toml as root. gpool help settings lists its keys, and gpool init writes a file with all of them; flags go before them. A key that is none is refused rather than ignored.";
     /// See the catalogue.

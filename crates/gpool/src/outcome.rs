@@ -32,7 +32,7 @@ pub fn exit_of_job(job: &Job) -> Option<Exit> {
     let exit = exit_of(job.state, job.exit_code)?;
     match job.cause.as_deref() {
         Some("oom") => Some(Exit::JOB_OUT_OF_MEMORY),
-        Some("launch_failed") => Some(Exit::JOB_NOT_STARTED),
+        Some("launch_failed" | "setup_failed") => Some(Exit::JOB_NOT_STARTED),
         _ => Some(exit),
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use gpool_agent::{Agent, AgentConfig, AgentHandle};
 use gpool_device::{DevicesArg, Ignore};
 use gpool_model::Bytes;
-use gpool_server::http::Account;
+use gpool_server::http::{Account, LineAnswer, TaskLine};
 use gpool_server::{AgentLink, AgentPorts, ServerConfig, ServerInfo};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -70,10 +70,16 @@ fn start_agent(
     let agent = Agent::start(config, devices, ports.report, ports.blob)?;
     // Shared by whoever tells it something; gone once it was stopped.
     let agent = Arc::new(Mutex::new(Some(agent)));
-    let (told, asked) = (Arc::clone(&agent), Arc::clone(&agent));
+    let (told, opens, asked) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
     Ok(AgentLink {
         order: Box::new(move |order| {
             with(&told, |agent| agent.order(order));
+        }),
+        open: Box::new(move |task, opening, answer: LineAnswer| {
+            let answer: gpool_agent::Answer = Box::new(move |line| {
+                answer(line.map(|line| TaskLine { socket: line.socket, early: line.early }));
+            });
+            with(&opens, |agent| agent.open(task, opening, answer));
         }),
         samples: Box::new(move || with(&asked, AgentHandle::samples).unwrap_or_default()),
         stop: Box::new(move || {

@@ -11,7 +11,6 @@ use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, ProjectName, Version};
 use crate::launch::{Activation, Missing, WindowSize};
-use crate::life::{Course, Life};
 use crate::notify::NotifyRule;
 use crate::resource::Resources;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
@@ -33,7 +32,7 @@ pub struct Owner {
 #[serde(transparent)]
 pub struct BlobId(pub Arc<str>);
 
-/// A job as it was admitted; changes only if somebody edits it.
+/// A job as it was admitted; never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// Which job.
@@ -95,9 +94,6 @@ pub struct JobSpec {
     /// The ended job whose elements, or which, it runs anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<JobId>,
-    /// When it may start, how long it may go on, and what follows its end.
-    #[serde(default, skip_serializing_if = "Life::is_plain")]
-    pub life: Life,
     /// Queue it although no node could ever run it.
     #[serde(default)]
     pub allow_unsatisfiable: bool,
@@ -118,11 +114,6 @@ impl JobSpec {
             .with_cpus(self.cpus.unwrap_or_default())
             .with_memory(self.memory.unwrap_or_default())
             .with_tasks(1)
-    }
-
-    /// Every job that it waits for, in whatever way.
-    pub fn dependencies(&self) -> impl Iterator<Item = &Dependency> {
-        self.after.iter().chain(&self.life.after_one)
     }
 }
 
@@ -185,9 +176,6 @@ pub struct Job {
     /// What has become of the elements of an array; `None` for all else, elements included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<Box<ArrayState>>,
-    /// What came of it so far.
-    #[serde(default, skip_serializing_if = "Course::is_plain")]
-    pub course: Course,
     /// Where it is in its life. For an array: where its elements are that have no record of their
     /// own.
     pub phase: Phase,
@@ -207,7 +195,7 @@ pub enum Phase {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         missing: Option<Missing>,
     },
-    /// Waits for other jobs, or for a moment.
+    /// Waits for other jobs.
     Waiting {
         /// Since when.
         since: Timestamp,
@@ -391,13 +379,6 @@ pub enum StopCause {
         /// How many may.
         most: u32,
     },
-    /// Somebody put it back, to be run again.
-    Requeued {
-        /// Who.
-        by: Arc<str>,
-        /// Whether it is held then.
-        hold: bool,
-    },
 }
 
 /// How a job ended.
@@ -433,7 +414,7 @@ pub enum Outcome {
     Failed,
     /// Somebody ended it.
     Cancelled,
-    /// Its time limit or its deadline ended it.
+    /// Its time limit ended it.
     TimedOut,
     /// It was running and nobody can say how it ended.
     Lost,
@@ -461,8 +442,6 @@ pub enum EndCause {
     Oom,
     /// It ran for its whole time limit.
     TimeLimit,
-    /// Its deadline came, or could not be kept any more.
-    Deadline,
     /// Somebody cancelled it.
     Cancelled {
         /// Who.

@@ -102,9 +102,9 @@ pub struct Fit {
 pub struct Shape {
     /// Who is charged.
     pub project: ProjectName,
-    /// Whose jobs they are.
-    #[serde(default)]
-    pub uid: u32,
+    /// Its user, if something is reserved for that user; others are not told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_for: Option<u32>,
     /// The job itself, if something is reserved for it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_as: Option<JobId>,
@@ -114,9 +114,9 @@ pub struct Shape {
     pub priority: i32,
     /// Whether it may be taken back.
     pub preemptible: bool,
-    /// Its time limit, rounded up to [`Shape::LIMIT_STEP`] so that limits do not make shapes of
-    /// single jobs.
-    pub time_limit: Option<Millis>,
+    /// How long it takes at most: its time limit and grace, rounded up to [`Shape::STEP`] so that
+    /// limits do not make shapes of single jobs. `None` without a limit: it may take for ever.
+    pub takes: Option<Millis>,
     /// How long it is likely to run, rounded up to a power of two, where the policy's order asks
     /// for that and like jobs have run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,8 +126,16 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// What time limits are rounded up to.
-    pub const LIMIT_STEP: Millis = Millis::from_mins(5);
+    /// What lengths of time are rounded up to.
+    pub const STEP: Millis = Millis::from_mins(5);
+
+    /// How long a job of that limit takes at most, rounded up.
+    #[must_use]
+    pub fn takes(limit: Option<Millis>, grace: Millis) -> Option<Millis> {
+        let step = Self::STEP.get();
+        let longest = limit?.saturating_add(grace).div_ceil(step);
+        Some(Millis::new(longest.get().saturating_mul(step)))
+    }
 
     /// How long jobs are likely to run, so rounded up that it seldom changes with one more run.
     #[must_use]

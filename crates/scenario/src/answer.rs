@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use gpool_model::{Decision, JobId, Placement, Plan};
 use gpool_sched::{Explainer, Workspace};
 use gpool_verify::Violation;
-use gpool_world::World;
+use gpool_world::{Snapshot, World};
 
+use crate::print::span;
 use crate::reason::reason_text;
 use crate::situation::Situation;
 use crate::stream::Cluster;
@@ -24,7 +25,7 @@ pub fn answer(scenario: &str) -> String {
     let snapshot = cluster.snapshot();
     let policy = snapshot.world.policy();
     let plan = gpool_sched::plan(&snapshot, policy, &mut Workspace::default());
-    let text = plan_text(snapshot.world, &plan);
+    let text = plan_text(&snapshot, &plan);
     none(&gpool_verify::verify_fully(&snapshot, policy, &plan), scenario, &text);
     none(&gpool_verify::verify(&snapshot, policy, &plan), scenario, &text);
     text
@@ -68,7 +69,8 @@ fn none(violations: &[Violation], scenario: &str, plan: &str) {
 
 /// A plan, a line for each decision and each wait; jobs by name.
 #[must_use]
-pub fn plan_text(world: &World, plan: &Plan) -> String {
+pub fn plan_text(snapshot: &Snapshot<'_>, plan: &Plan) -> String {
+    let Snapshot { world, now } = *snapshot;
     let mut text = String::new();
     let mut started = BTreeSet::new();
     // Writing to a string can't fail.
@@ -78,6 +80,12 @@ pub fn plan_text(world: &World, plan: &Plan) -> String {
         let places: Vec<String> = placements.iter().map(place).collect();
         let run = if attempt.0 == 1 { String::new() } else { format!("#{attempt}") };
         let _ = writeln!(text, "start {}{run} {}", name(world, *job), places.join(" "));
+    }
+    for planned in &plan.planned {
+        let places: Vec<String> = planned.placements.iter().map(place).collect();
+        let (job, places) = (name(world, planned.job), places.join(" "));
+        let (at, basis) = (span(planned.at.since(now)), planned.basis.as_str());
+        let _ = writeln!(text, "plan  {job} {places} in {at} by {basis}");
     }
     for wait in &plan.waits {
         let queue = world.shapes().map(|(_, queue)| queue).find(|queue| queue.shape == wait.shape);

@@ -5,6 +5,7 @@ use std::fmt;
 
 use gpool_model::{
     Bytes, DependencyKind, DeviceStrategy, GpuRequest, MilliCpu, Millis, OrderKey, Outcome,
+    PlannedStarts,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -59,7 +60,8 @@ const MODELS: [&str; 4] = ["h100-80g", "a100-40g", "a100-80g", "t4-16g"];
 /// Clusters of one to four nodes without jobs, under all kinds of policies.
 pub fn situations() -> impl Strategy<Value = Situation> {
     let nodes = prop_oneof![3 => vec(node(), 1..=1), 2 => vec(node(), 2..=4)];
-    (nodes, order(), 1u32..=48, strategy()).prop_map(|(nodes, order, hours, strategy)| {
+    let rules = (order(), 1u32..=48, strategy(), planned_starts());
+    (nodes, rules).prop_map(|(nodes, (order, hours, strategy, planned_starts))| {
         let mut text = String::new();
         for (at, node) in nodes.iter().enumerate() {
             text.push_str(&node.replace("NODE", &format!("n{at}")));
@@ -69,6 +71,7 @@ pub fn situations() -> impl Strategy<Value = Situation> {
         situation.policy.order = order;
         situation.policy.escalate_after = Millis::from_hours(hours);
         situation.policy.device_strategy = strategy;
+        situation.policy.planned_starts = planned_starts;
         situation
     })
 }
@@ -118,14 +121,24 @@ fn device_word() -> impl Strategy<Value = &'static str> {
 }
 
 fn order() -> impl Strategy<Value = Vec<OrderKey>> {
-    use OrderKey::{Age, Escalated, Gpus, Priority};
+    use OrderKey::{Age, Escalated, Gpus, Predicted, Priority};
     prop_oneof![
         4 => Just(vec![Priority, Escalated, Gpus, Age]),
         1 => Just(vec![Escalated, Gpus, Age]),
         1 => Just(vec![Age]),
         1 => Just(vec![Priority, Age]),
         1 => Just(vec![Gpus, Escalated]),
+        2 => Just(vec![Priority, Escalated, Predicted, Gpus, Age]),
         1 => Just(vec![]),
+    ]
+}
+
+fn planned_starts() -> impl Strategy<Value = PlannedStarts> {
+    prop_oneof![
+        4 => Just(PlannedStarts::AtMost(1)),
+        1 => Just(PlannedStarts::AtMost(0)),
+        2 => (2u32..=4).prop_map(PlannedStarts::AtMost),
+        2 => Just(PlannedStarts::All),
     ]
 }
 
@@ -155,7 +168,8 @@ pub fn steps() -> impl Strategy<Value = Step> {
         1 => (any::<u32>(), prop::bool::weighted(0.4))
             .prop_map(|(node, is_drained)| Step::Drain(node, is_drained)),
         1 => strategy().prop_map(Step::Strategy),
-        3 => (0u64..48 * 3_600_000).prop_map(|length| Step::Pass(Millis::new(length))),
+        1 => (0u64..48 * 3_600_000).prop_map(|length| Step::Pass(Millis::new(length))),
+        5 => (0u64..7_200_000).prop_map(|length| Step::Pass(Millis::new(length))),
     ]
 }
 
@@ -198,7 +212,7 @@ fn job() -> impl Strategy<Value = JobSeed> {
         gpus,
         option::weighted(0.4, 1u32..=16),
         option::weighted(0.4, 1u32..=128),
-        option::weighted(0.2, 1u32..=600),
+        option::weighted(0.6, 1u32..=600),
         prop_oneof![6 => Just(0), 1 => -1000..=1000i32],
         prop_oneof![9 => Just(0), 1 => 0u64..3_600_000],
         prop::bool::weighted(0.1),

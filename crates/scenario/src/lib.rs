@@ -13,13 +13,13 @@
 //! job  e  1       held by admin
 //! reserve  r1  lab1[0,1]  for uid 1001  in 2h  long 4h  every 7d
 //! drain    lab1[2]  by 3h  requeue
+//! past     train-  20m,25m,1h
 //! ```
 //!
-//! A line is a policy, a node, devices of it that are linked or not usable, jobs, what is reserved,
-//! or what is drained. What is not
-//! said is ordinary: a node has plenty of cores and memory, a job wants none of them. Lines that
-//! start with `#` are comments. Every word is one that the parser knows; another one is refused
-//! with its line and column.
+//! A line is a policy, a node, devices of it that are linked or not usable, jobs, what is reserved
+//! or drained, or how long jobs of one kind ran before. What is not said is ordinary: a node has
+//! plenty of cores and memory, a job wants none of them. Lines that start with `#` are comments.
+//! Every word is one that the parser knows; another one is refused with its line and column.
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +28,7 @@ mod answer;
 mod generate;
 mod nodes;
 mod parse;
+mod past;
 mod print;
 mod reason;
 mod reserve;

@@ -8,7 +8,7 @@ use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, DeviceStrategy,
     Generation, GpuRequest, Job, JobId, JobSpec, MilliCpu, Millis, OrderKey, Owner, Phase,
-    ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version, parse,
+    PlannedStarts, ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version, parse,
 };
 
 use crate::situation::{Situation, bare_spec};
@@ -42,9 +42,10 @@ impl Situation {
                 Some("link") => reader.link(&mut words)?,
                 Some("job") => reader.job(&mut words)?,
                 Some("reserve") => reader.reserve(&mut words)?,
+                Some("past") => reader.past(&mut words)?,
                 Some("drain") => reader.drain(&mut words)?,
                 Some(word) => {
-                    let known = "policy, node, gpu, link, job, reserve or drain";
+                    let known = "policy, node, gpu, link, job, reserve, drain or past";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -72,6 +73,7 @@ struct Options {
     after: Vec<Dependency>,
     owner: Option<Owner>,
     project: Option<ProjectName>,
+    like: Option<String>,
 }
 
 impl Reader {
@@ -93,7 +95,11 @@ impl Reader {
                         known.map(|(_, strategy)| strategy).ok_or("no such strategy")
                     })?;
                 }
-                word => return Err(words.unknown(word, "order, escalate or strategy")),
+                "planned" => {
+                    policy.planned_starts =
+                        words.parse("a number of planned starts, or all", planned_starts)?;
+                }
+                word => return Err(words.unknown(word, "order, escalate, strategy or planned")),
             }
         }
         Ok(())
@@ -132,6 +138,7 @@ impl Reader {
             let spec = JobSpec {
                 owner: options.owner.clone().unwrap_or(spec.owner),
                 project: options.project.clone().unwrap_or(spec.project),
+                name: options.like.as_deref().map_or(spec.name, Arc::from),
                 ..spec
             };
             let job = Job {
@@ -142,7 +149,6 @@ impl Reader {
                 attempt: options.attempt,
                 generation: Generation(1),
                 waited: options.waited,
-                course: gpool_model::Course::default(),
                 array: None,
                 notify: Vec::new(),
                 phase: held_by(phase.clone(), &spec, options.attempt, &self.situation.nodes),
@@ -224,6 +230,7 @@ impl Reader {
             after: Vec::new(),
             owner: None,
             project: None,
+            like: None,
         };
         while let Some(word) = words.next() {
             match word {
@@ -237,6 +244,7 @@ impl Reader {
                     options.attempt = Attempt(words.parse("an attempt", u32::from_str)?);
                 }
                 "uid" => options.owner = Some(owner(words.parse("a user id", u32::from_str)?)),
+                "like" => options.like = Some(words.need("a name")?.to_owned()),
                 "project" => options.project = Some(ProjectName::new(words.need("a project")?)),
                 "id" => {
                     let id = words.parse("a job number", u64::from_str)?;
@@ -252,7 +260,7 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, uid, \
-                         project or id";
+                         project, like or id";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -304,6 +312,14 @@ fn order_keys(text: &str) -> Result<Vec<OrderKey>, String> {
     match text {
         "id" => Ok(Vec::new()),
         keys => keys.split(',').map(order_key).collect(),
+    }
+}
+
+/// `2`; `all` where every job that waits for room has one.
+fn planned_starts(text: &str) -> Result<PlannedStarts, std::num::ParseIntError> {
+    match text {
+        "all" => Ok(PlannedStarts::All),
+        count => count.parse().map(PlannedStarts::AtMost),
     }
 }
 

@@ -6,11 +6,12 @@ use std::fmt::{self, Write as _};
 
 use gpool_model::job::Holder;
 use gpool_model::{
-    Bytes, DependencyKind, Device, DeviceHealth, DeviceStrategy, DeviceUuid, Job, JobSpec, Link,
-    MilliCpu, Millis, Node, Phase, Policy, ResourceKind, Timestamp,
+    Bytes, DependencyKind, Device, DeviceHealth, DeviceStrategy, DeviceUuid, Job, JobSpec,
+    Likeness, Link, MilliCpu, Millis, Node, Phase, PlannedStarts, Policy, ResourceKind, Timestamp,
 };
 
 use crate::nodes::memory_of;
+use crate::past::{like, past};
 use crate::reserve::{drains, reservation};
 use crate::situation::{Situation, bare_spec};
 
@@ -31,7 +32,8 @@ impl fmt::Display for Situation {
             last_id = spec.id.number.0;
             writeln!(f)?;
         }
-        self.reservations.iter().try_for_each(|it| reservation(f, self, it))
+        self.reservations.iter().try_for_each(|it| reservation(f, self, it))?;
+        self.past_of_jobs().try_for_each(|runs| past(f, runs))
     }
 }
 
@@ -45,7 +47,12 @@ fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result {
         .find(|(_, strategy)| *strategy == policy.device_strategy)
         .expect("every strategy is in the list of all");
     let escalate = span(policy.escalate_after);
-    writeln!(f, "policy  order {}  escalate {escalate}  strategy {strategy}", keys.join(","))
+    write!(f, "policy  order {}  escalate {escalate}  strategy {strategy}", keys.join(","))?;
+    match policy.planned_starts {
+        PlannedStarts::AtMost(1) => writeln!(f),
+        PlannedStarts::AtMost(most) => writeln!(f, "  planned {most}"),
+        PlannedStarts::All => writeln!(f, "  planned all"),
+    }
 }
 
 fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
@@ -190,6 +197,7 @@ fn job(
     if spec.owner.uid != bare.owner.uid {
         write!(f, "  uid {}", spec.owner.uid)?;
     }
+    like(f, &Likeness::of(spec))?;
     if spec.project != bare.project {
         write!(f, "  project {}", spec.project)?;
     }

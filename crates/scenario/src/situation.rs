@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpool_model::job::BlobId;
 use gpool_model::record::ClusterRecord;
 use gpool_model::{
-    GpuRequest, Job, JobId, JobNumber, JobSpec, Millis, Node, Owner, Policy, ProjectName,
+    GpuRequest, Job, JobId, JobNumber, JobSpec, Millis, Node, Owner, PastRuns, Policy, ProjectName,
     Reservation, Timestamp,
 };
 use gpool_world::{Snapshot, World};
@@ -23,7 +23,12 @@ pub struct Situation {
     pub jobs: Vec<(Arc<JobSpec>, Job)>,
     /// In the order of the lines; names are unique.
     pub reservations: Vec<Reservation>,
+    /// How long jobs ran before, each likeness once.
+    pub past: Vec<PastRuns>,
 }
+
+/// The user whose jobs those are that do not say.
+pub(crate) const OWN_UID: u32 = 1000;
 
 impl Situation {
     /// When scenarios take place: late enough for any age.
@@ -38,6 +43,7 @@ impl Situation {
             nodes: Vec::new(),
             jobs: Vec::new(),
             reservations: Vec::new(),
+            past: Vec::new(),
         }
     }
 
@@ -53,6 +59,7 @@ impl Situation {
                 .map(|row| (Arc::clone(&row.spec), row.job.clone()))
                 .collect(),
             reservations: world.reservations().values().cloned().collect(),
+            past: world.past_runs().cloned().collect(),
         }
     }
 
@@ -65,6 +72,9 @@ impl Situation {
         let mut world = World::new(self.policy.clone());
         for node in &self.nodes {
             world.put_node(node.clone());
+        }
+        for runs in &self.past {
+            world.put_past_runs(runs.clone());
         }
         for (spec, job) in &self.jobs {
             world.add_job(Arc::clone(spec), job.clone());
@@ -92,7 +102,7 @@ pub(crate) fn bare_spec(
 ) -> JobSpec {
     JobSpec {
         id,
-        owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
+        owner: Owner { uid: OWN_UID, gid: OWN_UID, user: Arc::from("ana") },
         name: Arc::from(name),
         project: ProjectName::new("default"),
         command: vec!["true".to_owned()],
@@ -114,7 +124,6 @@ pub(crate) fn bare_spec(
         time_limit: None,
         grace: Millis::from_secs(10),
         after: Vec::new(),
-        life: gpool_model::Life::default(),
         allow_unsatisfiable: true,
         compat: Vec::new(),
         submitted_at,

@@ -289,7 +289,6 @@ impl Cluster {
             generation: Generation(1),
             waited: Millis::ZERO,
             array: None,
-            course: gpool_model::Course::default(),
             phase,
         };
         self.world.add_job(Arc::new(spec), job);
@@ -298,12 +297,17 @@ impl Cluster {
     /// Ends a job, and with it what can no longer start.
     fn end(&mut self, mut job: Job, outcome: Outcome) {
         let allocations = job.phase.allocations().to_vec();
+        let started_at = match &job.phase {
+            Phase::Starting { since, .. } => Some(*since),
+            Phase::Running { started_at, .. } => Some(*started_at),
+            _ => None,
+        };
         self.add_wait(&mut job);
         job.phase = Phase::Ended(Box::new(JobEnd {
             outcome,
             cause: None::<EndCause>,
             exit: None,
-            started_at: None,
+            started_at,
             ended_at: self.now,
             usage: Usage::default(),
             allocations,

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Bytes, Device, GpuRequest, NodeName, ResourceKind, Share};
-use gpool_world::{Free, NodeIx, NodeRow, World};
+use gpool_model::{Bytes, Device, GpuRequest, NodeName, Share};
+use gpool_node::seating::Seat;
+use gpool_world::{NodeIx, NodeRow, World};
 
 use crate::place::Found;
+use crate::room::Room;
 use crate::usable::unusable;
 
 /// All nodes in the order of their names.
@@ -19,6 +21,8 @@ pub(crate) struct Board<'a> {
     kinds: Vec<&'a Device>,
     /// The first node that takes work.
     pub first_open: Option<usize>,
+    /// Positions by [`NodeIx`].
+    by_ix: Vec<usize>,
 }
 
 /// One node.
@@ -33,18 +37,11 @@ pub(crate) struct NodeBoard<'a> {
     is_free: Vec<bool>,
     /// By device position, of which kind; empty where none was free at first.
     kinds: Vec<usize>,
-    /// What was booked of devices while the plan is made, by device position.
-    booked: BTreeMap<usize, Bytes>,
+    /// What was booked of devices while the plan is made, by device position: by how many, and how
+    /// much of its memory.
+    booked: BTreeMap<usize, (usize, Bytes)>,
     /// How many devices have shares on them; none that a share could join if 0.
     n_shared: usize,
-}
-
-/// What a node has, or a task needs, beside devices.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
-    cpus: u64,
-    memory: u64,
-    tasks: u64,
 }
 
 /// How well each kind of device answers a request.
@@ -60,6 +57,7 @@ impl<'a> Board<'a> {
             by_free: vec![Vec::new()],
             kinds: Vec::new(),
             first_open: None,
+            by_ix: vec![0; world.nodes().len()],
         };
         for (board_ix, (ix, row)) in world.nodes_by_name().enumerate() {
             let node = board.node(ix, row);
@@ -67,9 +65,15 @@ impl<'a> Board<'a> {
                 board.first_open.get_or_insert(board_ix);
                 board.list(node.n_free).push(board_ix);
             }
+            board.by_ix[ix.0] = board_ix;
             board.nodes.push(node);
         }
         board
+    }
+
+    /// Where a node stands.
+    pub fn position(&self, world: &World, node: &NodeName) -> Option<usize> {
+        world.node_ix(node).map(|NodeIx(ix)| self.by_ix[ix])
     }
 
     fn node(&mut self, ix: NodeIx, row: &'a NodeRow) -> NodeBoard<'a> {
@@ -126,7 +130,7 @@ impl<'a> Board<'a> {
             node.book(*device_ix, fit.gpus.share());
         }
         let n_taken = before - node.n_free;
-        node.free = node.free.less(Room::needed(fit)).expect("it was found to fit");
+        node.free = node.free.less(Room::needed(fit));
         if n_taken > 0 {
             let board_ix = found.board_ix;
             let at = |list: &[usize]| list.partition_point(|ix| *ix < board_ix);
@@ -162,24 +166,47 @@ impl NodeBoard<'_> {
         if unusable(self.row, device_ix).is_some() {
             return Bytes::ZERO;
         }
-        let booked = self.booked.get(&device_ix).copied().unwrap_or_default();
+        let (_, booked) = self.booked.get(&device_ix).copied().unwrap_or_default();
         self.row.free_memory(device_ix).saturating_sub(booked)
     }
 
-    /// How many devices have room for what a request asks of each, of one rank or of any.
-    pub fn n_with_room(&self, gpus: &GpuRequest, share: Share, rank: Option<usize>) -> usize {
+    /// How many hold or claim a device, or a part of it.
+    pub fn n_holders(&self, device_ix: usize) -> usize {
+        let (n_booked, _) = self.booked.get(&device_ix).copied().unwrap_or_default();
+        self.row.devices[device_ix].holders.len() + n_booked
+    }
+
+    /// How much of a device's memory is not taken, by whomever; below zero where more is taken
+    /// than there is.
+    pub fn memory_left(&self, device_ix: usize) -> i128 {
+        let left = self.row.devices[device_ix].memory;
+        let (_, booked) = self.booked.get(&device_ix).copied().unwrap_or_default();
+        i128::from(left.now.min(left.later)) - i128::from(booked.get())
+    }
+
+    /// How many devices have room for what a request asks of each, of one rank or of any; without
+    /// those that are kept.
+    pub fn n_with_room(
+        &self,
+        gpus: &GpuRequest,
+        share: Share,
+        rank: Option<usize>,
+        kept: &[usize],
+    ) -> usize {
         let devices = self.row.node.devices.iter().enumerate();
         let has_room = |(device_ix, device): &(usize, &Device)| {
             gpus.rank_of(device).is_some_and(|it| rank.is_none_or(|rank| rank == it))
                 && share.memory_of(device.memory) <= self.room(*device_ix)
+                && kept.binary_search(device_ix).is_err()
         };
         devices.filter(has_room).count()
     }
 
     fn book(&mut self, device_ix: usize, share: Option<Share>) {
         let memory = self.row.node.devices[device_ix].memory;
-        let booked = self.booked.entry(device_ix).or_default();
+        let (n_holders, booked) = self.booked.entry(device_ix).or_default();
         let part = share.map_or(memory, |share| share.memory_of(memory));
+        *n_holders += 1;
         *booked = booked.saturating_add(part);
         if self.is_free(device_ix) {
             self.is_free[device_ix] = false;
@@ -188,51 +215,33 @@ impl NodeBoard<'_> {
         }
     }
 
+    /// The devices to choose from for a start at once, without those that are kept.
+    pub fn seats(&self, kept: &[usize]) -> Vec<Seat<'_>> {
+        let devices = self.row.node.devices.iter().enumerate();
+        let seat = |(ix, device)| {
+            let is_kept = kept.binary_search(&ix).is_ok();
+            let room = if is_kept { Bytes::ZERO } else { self.room(ix) };
+            let (is_free, is_busy) = (self.is_free(ix) && !is_kept, self.is_busy(ix));
+            Seat { device, is_free, is_busy, room }
+        };
+        devices.map(seat).collect()
+    }
+
+    /// How many free devices answer with that rank and are not kept.
+    pub fn n_free_beside(&self, answers: &Answers, rank: usize, kept: &[usize]) -> usize {
+        let is_of = |ix: &usize| {
+            let kind = self.kinds.get(*ix).copied();
+            self.is_free(*ix) && kind.and_then(|kind| answers.rank_by_kind[kind]) == Some(rank)
+        };
+        let n_kept = kept.iter().copied().filter(is_of).count();
+        self.n_free_of(answers, Some(rank)).saturating_sub(n_kept)
+    }
+
     /// How many free devices answer with that rank, or with any.
     pub fn n_free_of(&self, answers: &Answers, rank: Option<usize>) -> usize {
         let devices = self.kinds.iter().zip(&self.is_free);
         let answer = |kind: &usize| answers.rank_by_kind[*kind];
         let counts = |kind| answer(kind).is_some_and(|it| rank.is_none_or(|rank| rank == it));
         devices.filter(|(kind, free)| **free && counts(kind)).count()
-    }
-}
-
-impl Room {
-    fn of(row: &NodeRow) -> Self {
-        let amount = |free: Free| u64::try_from(free.now.min(free.later)).unwrap_or(0);
-        Self { cpus: amount(row.cpu), memory: amount(row.memory), tasks: amount(row.tasks) }
-    }
-
-    /// What one task of that fit books.
-    pub fn needed(fit: &Fit) -> Self {
-        Self { cpus: fit.cpus.get(), memory: fit.memory.get(), tasks: 1 }
-    }
-
-    /// The first kind of which `available` has less than this.
-    pub fn first_short(self, available: Self) -> Option<ResourceKind> {
-        let kinds = [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks];
-        kinds.into_iter().find(|kind| available.get(kind) < self.get(kind))
-    }
-
-    /// How much of one kind.
-    pub fn get(self, kind: &ResourceKind) -> u64 {
-        match kind {
-            ResourceKind::Cpu => self.cpus,
-            ResourceKind::Memory => self.memory,
-            ResourceKind::Tasks => self.tasks,
-            ResourceKind::Gpu
-            | ResourceKind::GpuModel(_)
-            | ResourceKind::GpuMemory
-            | ResourceKind::MigProfile(_)
-            | ResourceKind::PauseMemory => 0,
-        }
-    }
-
-    fn less(self, needed: Self) -> Option<Self> {
-        Some(Self {
-            cpus: self.cpus.checked_sub(needed.cpus)?,
-            memory: self.memory.checked_sub(needed.memory)?,
-            tasks: self.tasks.checked_sub(needed.tasks)?,
-        })
     }
 }

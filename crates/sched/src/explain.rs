@@ -3,23 +3,24 @@
 use std::collections::BTreeMap;
 
 use gpool_model::job::Holder;
-use gpool_model::plan::Fit;
-use gpool_model::{DeviceHealth, JobId, Phase, Policy, Reason};
+use gpool_model::{DeviceHealth, JobId, Phase, PlannedStart, Policy, Reason, Shape};
 use gpool_world::{JobRow, NodeRow, Snapshot};
 
 use crate::board::Board;
-use crate::caps::quota;
 use crate::elements::Elements;
 use crate::order::Rank;
 use crate::usable::{Unusable, unusable};
-use crate::{place, wait};
+use crate::{Workspace, wait};
 
 /// Explains the waiting jobs of one snapshot; what jobs have in common is worked out once.
 pub struct Explainer<'a> {
     snapshot: Snapshot<'a>,
     policy: &'a Policy,
     board: Board<'a>,
-    by_fit: BTreeMap<Fit, Option<Reason>>,
+    /// By shape, as a cycle would say it now.
+    by_shape: BTreeMap<Shape, Reason>,
+    /// Who is planned to start.
+    planned: Vec<PlannedStart>,
 }
 
 impl<'a> Explainer<'a> {
@@ -29,7 +30,18 @@ impl<'a> Explainer<'a> {
     /// Looks at one snapshot.
     #[must_use]
     pub fn new(snapshot: Snapshot<'a>, policy: &'a Policy) -> Self {
-        Self { snapshot, policy, board: Board::new(snapshot.world), by_fit: BTreeMap::new() }
+        let plan = crate::plan(&snapshot, policy, &mut Workspace::default());
+        // What an array keeps from itself is said of it alone.
+        let waits = plan.waits.into_iter().filter(|wait| wait.array.is_none());
+        let by_shape = waits.map(|wait| (wait.shape, wait.reason)).collect();
+        let board = Board::new(snapshot.world);
+        Self { snapshot, policy, board, by_shape, planned: plan.planned }
+    }
+
+    /// When and where those start that have a planned start, in the order of jobs.
+    #[must_use]
+    pub fn planned(&self) -> &[PlannedStart] {
+        &self.planned
     }
 
     /// What keeps a job from starting, in a line for a list: the decisive reasons only. Empty for
@@ -47,7 +59,11 @@ impl<'a> Explainer<'a> {
                 vec![Reason::HeldByAdmin { since: *since }]
             }
             Phase::Waiting { .. } => {
-                self.snapshot.world.waits(&row.spec, &row.job, self.snapshot.now)
+                let world = self.snapshot.world;
+                let unmet = row.spec.after.iter().filter(|after| world.is_live(after.job));
+                unmet
+                    .map(|after| Reason::WaitsForJob { job: after.job, kind: after.kind })
+                    .collect()
             }
             Phase::Pending { .. } => {
                 let own_limit = Elements::default().full(self.snapshot.world, row.job.id);
@@ -78,21 +94,10 @@ impl<'a> Explainer<'a> {
         reasons
     }
 
-    fn no_place(&mut self, row: &JobRow) -> Option<Reason> {
-        let world = self.snapshot.world;
-        let (uid, gpus) = (row.spec.owner.uid, row.spec.gpus.size());
-        if let Some(reason) = quota(world.caps_of(uid), world.held_by(uid), gpus) {
-            return Some(reason);
-        }
+    fn no_place(&self, row: &JobRow) -> Option<Reason> {
         let (shape_ix, _) = self.snapshot.world.place_of(row.job.id)?;
-        let fit = &self.snapshot.world.shape(shape_ix).shape.fit;
-        if let Some(known) = self.by_fit.get(fit) {
-            return known.clone();
-        }
-        let found = place::place(&self.board, fit, self.policy, 0);
-        let reason = found.is_none().then(|| wait::reason(&self.board, fit));
-        self.by_fit.insert(fit.clone(), reason.clone());
-        reason
+        let shape = &self.snapshot.world.shape(shape_ix).shape;
+        self.by_shape.get(shape).cloned()
     }
 
     fn unreachable_nodes(&self, row: &JobRow) -> Vec<Reason> {

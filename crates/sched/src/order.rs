@@ -58,7 +58,7 @@ impl Rank {
 /// How much GPU-time a job is likely to take: thousandths of a device times milliseconds. Without
 /// GPUs its time counts as if it had one.
 fn gpu_time(shape: &Shape) -> u64 {
-    let length = shape.predicted.or(shape.time_limit).map_or(u64::MAX, Millis::get);
+    let length = shape.predicted.or(shape.takes).map_or(u64::MAX, Millis::get);
     length.saturating_mul(shape.fit.gpus.size().get().max(1))
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Heads {
 pub(crate) struct Head {
     rank: Rank,
     pub shape_ix: ShapeIx,
-    is_escalated: bool,
+    pub is_escalated: bool,
 }
 
 impl Head {

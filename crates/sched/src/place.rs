@@ -1,11 +1,11 @@
 //! Placing one task: filter the nodes, score them, choose, assign devices.
 
-use gpool_model::plan::Fit;
-use gpool_model::{Attempt, JobId, Placement, Policy, Share, Slot, SlotPart};
-use gpool_node::seating::{Seat, seat};
+use gpool_model::{Attempt, JobId, Placement, Policy, Shape, Share, Slot, SlotPart};
+use gpool_node::seating::seat;
 use gpool_world::{NodeIx, World};
 
-use crate::board::{Board, Room};
+use crate::board::{Answers, Board};
+use crate::room::Room;
 
 /// A place that was found on the board.
 pub(crate) struct Found {
@@ -30,57 +30,84 @@ impl Found {
     }
 }
 
+/// Who looks for a place: what it asks, and by which rules devices are chosen.
+pub(crate) struct Seeker<'a> {
+    pub shape: &'a Shape,
+    pub policy: &'a Policy,
+    pub seed: u64,
+}
+
 /// The best place for one task that is free at once: where the earliest model of the request is
 /// to be had; for shares, where fewest devices are opened for them; then on the node that has the
-/// fewest free devices, so that large jobs find whole nodes; then the lower name.
-pub(crate) fn place(board: &Board<'_>, fit: &Fit, policy: &Policy, seed: u64) -> Option<Found> {
-    let n_devices = usize::try_from(fit.gpus.n_devices()).ok()?;
-    let board_ix = match fit.gpus.share() {
-        None => node_for_whole(board, fit, n_devices),
-        Some(share) => node_for_shares(board, fit, n_devices, share),
+/// fewest free devices, so that large jobs find whole nodes; then the lower name. `kept` tells of a
+/// node which devices are kept from such work, or that the node has no room for it.
+pub(crate) fn place(
+    board: &Board<'_>,
+    seeker: &Seeker<'_>,
+    kept: &dyn Fn(usize) -> Option<Vec<usize>>,
+) -> Option<Found> {
+    let gpus = &seeker.shape.fit.gpus;
+    let answers = board.answers(gpus);
+    let mut ranks = 0..answers.n_ranks;
+    let (board_ix, kept) = match gpus.share() {
+        None => ranks.find_map(|rank| node_for_whole(board, seeker, &answers, rank, kept)),
+        Some(share) => {
+            ranks.find_map(|rank| node_for_shares(board, seeker, &answers, (rank, share), kept))
+        }
     }?;
     let node = &board.nodes[board_ix];
-    let seats: Vec<Seat<'_>> = (node.row.node.devices.iter().enumerate())
-        .map(|(ix, device)| Seat {
-            device,
-            is_free: node.is_free(ix),
-            is_busy: node.is_busy(ix),
-            room: node.room(ix),
-        })
-        .collect();
-    let devices = seat(&seats, &fit.gpus, policy.device_strategy, seed)?;
-    Some(Found { board_ix, node_ix: node.ix, devices, share: fit.gpus.share() })
+    let strategy = seeker.policy.device_strategy;
+    let devices = seat(&node.seats(&kept), gpus, strategy, seeker.seed)?;
+    Some(Found { board_ix, node_ix: node.ix, devices, share: gpus.share() })
 }
 
-fn node_for_whole(board: &Board<'_>, fit: &Fit, n_devices: usize) -> Option<usize> {
-    let needs = Room::needed(fit);
-    let answers = board.answers(&fit.gpus);
-    let fits = |board_ix: usize, rank: usize| {
+/// A node, and which of its devices are kept.
+type NodeFound = (usize, Vec<usize>);
+
+fn node_for_whole(
+    board: &Board<'_>,
+    seeker: &Seeker<'_>,
+    answers: &Answers,
+    rank: usize,
+    kept: &dyn Fn(usize) -> Option<Vec<usize>>,
+) -> Option<NodeFound> {
+    let needs = Room::needed(&seeker.shape.fit);
+    let n_devices = usize::try_from(seeker.shape.fit.gpus.n_devices()).ok()?;
+    board.with_free(n_devices).find_map(|board_ix| {
         let node = &board.nodes[board_ix];
-        needs.first_short(node.free).is_none() && node.n_free_of(&answers, Some(rank)) >= n_devices
-    };
-    (0..answers.n_ranks)
-        .find_map(|rank| board.with_free(n_devices).find(|board_ix| fits(*board_ix, rank)))
+        if needs.first_short(node.free).is_some() || node.n_free_of(answers, Some(rank)) < n_devices
+        {
+            return None;
+        }
+        let kept = kept(board_ix)?;
+        (node.n_free_beside(answers, rank, &kept) >= n_devices).then_some((board_ix, kept))
+    })
 }
 
-fn node_for_shares(board: &Board<'_>, fit: &Fit, n_devices: usize, share: Share) -> Option<usize> {
-    let needs = Room::needed(fit);
-    let answers = board.answers(&fit.gpus);
-    (0..answers.n_ranks)
-        .find_map(|rank| {
-            let opened = |board_ix: usize| {
-                let node = &board.nodes[board_ix];
-                let fits = node.takes_shares() && needs.first_short(node.free).is_none();
-                let n_with_room =
-                    if fits { node.n_with_room(&fit.gpus, share, Some(rank)) } else { 0 };
-                let n_free = node.n_free_of(&answers, Some(rank));
-                (n_with_room >= n_devices)
-                    .then(|| (n_devices.saturating_sub(n_with_room - n_free), board_ix))
-            };
-            // The first of those that open as few devices.
-            board.with_free(0).filter_map(opened).min_by_key(|(n_opened, _)| *n_opened)
-        })
-        .map(|(_, board_ix)| board_ix)
+fn node_for_shares(
+    board: &Board<'_>,
+    seeker: &Seeker<'_>,
+    answers: &Answers,
+    (rank, share): (usize, Share),
+    kept: &dyn Fn(usize) -> Option<Vec<usize>>,
+) -> Option<NodeFound> {
+    let gpus = &seeker.shape.fit.gpus;
+    let needs = Room::needed(&seeker.shape.fit);
+    let n_devices = usize::try_from(gpus.n_devices()).ok()?;
+    let opened = |board_ix: usize| {
+        let node = &board.nodes[board_ix];
+        if !node.takes_shares() || needs.first_short(node.free).is_some() {
+            return None;
+        }
+        let kept = kept(board_ix)?;
+        let n_with_room = node.n_with_room(gpus, share, Some(rank), &kept);
+        let n_free = node.n_free_beside(answers, rank, &kept);
+        (n_with_room >= n_devices)
+            .then(|| (n_devices.saturating_sub(n_with_room - n_free), board_ix, kept))
+    };
+    // The first of those that open as few devices.
+    let best = board.with_free(0).filter_map(opened).min_by_key(|(n_opened, ..)| *n_opened);
+    best.map(|(_, board_ix, kept)| (board_ix, kept))
 }
 
 /// Chance for one run of one job: the same whenever it is asked for.

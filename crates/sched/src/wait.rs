@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use gpool_model::plan::Fit;
 use gpool_model::{Device, Drain, GpuRequest, NodeName, Reason, Share};
 
-use crate::board::{Board, NodeBoard, Room};
+use crate::board::{Board, NodeBoard};
+use crate::room::Room;
 
 /// Why one task of that fit can't be placed on the board as it is.
 pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
@@ -49,7 +50,7 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
 fn share_not_free(board: &Board<'_>, fit: &Fit, share: Share) -> Reason {
     let n_ranks = fit.gpus.models.len().max(1);
     let with_room = |node: &NodeBoard<'_>| {
-        let counts = (0..n_ranks).map(|rank| node.n_with_room(&fit.gpus, share, Some(rank)));
+        let counts = (0..n_ranks).map(|rank| node.n_with_room(&fit.gpus, share, Some(rank), &[]));
         counts.max().unwrap_or(0)
     };
     let open = || board.nodes.iter().filter(|node| node.row.node.takes_work());

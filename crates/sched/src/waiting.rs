@@ -1,21 +1,20 @@
 //! What a plan leaves waiting, gathered while it is made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use gpool_model::{JobNumber, Reason, Wait};
-use gpool_world::{FitIx, ShapeIx, World};
+use gpool_world::{ShapeIx, World};
 
 /// Shapes of which something waits, and arrays that keep themselves from more.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     /// In the order in which they were met.
     order: Vec<(ShapeIx, Option<JobNumber>)>,
-    shapes: BTreeSet<ShapeIx>,
+    shapes: BTreeMap<ShapeIx, Reason>,
     /// How many of a shape need no place: they start, or their array keeps them.
     n_aside: BTreeMap<ShapeIx, u64>,
     arrays: BTreeMap<(ShapeIx, JobNumber), (u64, Reason)>,
-    /// Shapes whose users have all that they may have.
-    quotas: BTreeMap<ShapeIx, Reason>,
 }
 
 impl Waiting {
@@ -24,18 +23,11 @@ impl Waiting {
         *self.n_aside.entry(shape_ix).or_default() += 1;
     }
 
-    /// Nothing more of a shape has a place.
-    pub fn of_shape(&mut self, shape_ix: ShapeIx) {
-        if self.shapes.insert(shape_ix) {
+    /// Nothing more of a shape has a place; the reason is that of the first.
+    pub fn of_shape(&mut self, shape_ix: ShapeIx, reason: &Reason) {
+        if let Entry::Vacant(entry) = self.shapes.entry(shape_ix) {
+            entry.insert(reason.clone());
             self.order.push((shape_ix, None));
-        }
-    }
-
-    /// The user of a shape has all that he may have.
-    pub fn of_user(&mut self, shape_ix: ShapeIx, reason: Reason) {
-        if self.shapes.insert(shape_ix) {
-            self.order.push((shape_ix, None));
-            self.quotas.insert(shape_ix, reason);
         }
     }
 
@@ -49,8 +41,8 @@ impl Waiting {
         }
     }
 
-    /// What the plan says of them. `unplaceable` is by [`FitIx`].
-    pub fn into_waits(mut self, world: &World, unplaceable: &[Option<Reason>]) -> Vec<Wait> {
+    /// What the plan says of them.
+    pub fn into_waits(mut self, world: &World) -> Vec<Wait> {
         let order = std::mem::take(&mut self.order);
         let wait = |(shape_ix, array): (ShapeIx, Option<JobNumber>)| {
             let queue = world.shape(shape_ix);
@@ -59,11 +51,8 @@ impl Waiting {
                     self.arrays.remove(&(shape_ix, number)).expect("noted with its order")
                 }
                 None => {
-                    let FitIx(fit_ix) = queue.fit_ix;
                     let n_aside = self.n_aside.get(&shape_ix).copied().unwrap_or(0);
-                    let quota = self.quotas.remove(&shape_ix);
-                    let reason = quota.or_else(|| unplaceable[fit_ix].clone());
-                    let reason = reason.expect("its first job did not fit, or may not start");
+                    let reason = self.shapes.remove(&shape_ix).expect("noted with its order");
                     (queue.n_jobs() - n_aside, reason)
                 }
             };

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use gpool_model::device::DeviceSample;
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Caller, Command, DeviceUuid, JobId, JobNumber, NodeName, Notice, NotifyRule, Outcome, Phase,
-    Refusal, Reply, TaskId, Timestamp,
+    Caller, Command, DeviceUuid, JobId, JobNumber, NewJob, NodeName, Notice, NotifyRule, Outcome,
+    Phase, Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_sched::Explainer;
 use gpool_store::{ArchiveFilter, Blobs, CommitError, Reader};
@@ -23,6 +23,7 @@ use crate::http::feed::Feed;
 use crate::limits::Limits;
 use crate::post::Keys;
 use crate::recovery::Account;
+use crate::run::OpenLine;
 
 /// The state at one moment, as queries see it.
 pub struct View<'a> {
@@ -84,6 +85,7 @@ pub(crate) struct Shared {
     /// The last of them, for whoever watches from outside.
     pub feed: Arc<Feed>,
     pub blobs: Blobs,
+    pub open_line: OnceLock<OpenLine>,
     pub samples: OnceLock<Samples>,
     /// What this start found; there once the agent has said what it has.
     pub account: OnceLock<Account>,
@@ -123,12 +125,7 @@ impl CoreHandle {
     pub async fn command(&self, caller: Caller, mut command: Command) -> Result<Reply, Refusal> {
         if let Command::Submit { jobs, ends, .. } = &mut command {
             self.check_can_run_as(&caller)?;
-            let asked = jobs.iter().flat_map(|job| job.after.iter().chain(&job.life.after_one));
-            *ends = self.ends_of(asked.map(|after| after.job).collect()).await?;
-        }
-        if let Command::Edit { patch, ends, .. } = &mut command {
-            let asked = patch.spec.after.iter().chain(&patch.spec.after_one).flatten();
-            *ends = self.ends_of(asked.map(|after| after.job).collect()).await?;
+            *ends = self.ends_of(jobs).await?;
         }
         let (reply, answer) = oneshot::channel();
         let input = Input::Command { caller, command, reply };
@@ -259,7 +256,9 @@ impl CoreHandle {
     }
 
     /// How jobs ended that others wait for and that have left memory.
-    async fn ends_of(&self, asked: BTreeSet<JobId>) -> Result<Vec<(JobId, Outcome)>, Refusal> {
+    async fn ends_of(&self, jobs: &[NewJob]) -> Result<Vec<(JobId, Outcome)>, Refusal> {
+        let asked: std::collections::BTreeSet<JobId> =
+            jobs.iter().flat_map(|job| &job.after).map(|after| after.job).collect();
         if asked.is_empty() {
             return Ok(Vec::new());
         }

@@ -9,9 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use gpool_model::agent::{Order, Report};
+use gpool_model::attach::Opening;
 use gpool_model::device::DeviceSample;
 use gpool_model::job::{BlobId, Owner};
-use gpool_model::{Caller, Command, DeviceStrategy, DeviceUuid, JobId, NodeName, Policy, Refusal};
+use gpool_model::{
+    Caller, Command, DeviceStrategy, DeviceUuid, JobId, NodeName, Policy, Refusal, TaskId,
+};
 use gpool_store::{Committer, Loaded, Options, Store};
 use gpool_world::World;
 use tokio::net::UnixListener;
@@ -67,11 +70,16 @@ pub type ReadBlob = Box<dyn Fn(&BlobId) -> std::io::Result<Vec<u8>> + Send + Syn
 pub struct AgentLink {
     /// Tells it an order.
     pub order: Box<dyn Fn(Order) + Send>,
+    /// Opens something towards a task; the answer may come later, or not at all.
+    pub open: OpenLine,
     /// What each device did when it was last looked at.
     pub samples: Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>,
     /// Stops it; what runs goes on.
     pub stop: Box<dyn FnOnce() + Send>,
 }
+
+/// Opens something towards a task.
+pub type OpenLine = Box<dyn Fn(TaskId, Opening, http::LineAnswer) + Send + Sync>;
 
 /// How long the agent may take to say what there is and what runs; a driver may hang.
 const AGENT_PATIENCE: Duration = Duration::from_secs(60);
@@ -115,6 +123,7 @@ pub fn run(
         notices: broadcast::Sender::new(NOTICES_MAX),
         feed: Arc::new(Feed::new(now())),
         blobs,
+        open_line: OnceLock::new(),
         samples: OnceLock::new(),
         account: OnceLock::new(),
         keys: Arc::new(Keys::open(&config.state_dir)?),
@@ -136,10 +145,11 @@ pub fn run(
     let term = core.begin(fence);
     fail::fail_point!("server-start-begun");
     tracing::info!(%term, state = %config.state_dir.display(), "took over");
-    let AgentLink { order, samples, stop: stop_agent } = start_agent(ports(&shared))?;
+    let AgentLink { order, open, samples, stop: stop_agent } = start_agent(ports(&shared))?;
     fail::fail_point!("server-start-agent");
     core.set_agent(order);
-    assert!(shared.samples.set(samples).is_ok(), "one agent is started");
+    let is_first = shared.samples.set(samples).is_ok() && shared.open_line.set(open).is_ok();
+    assert!(is_first, "one agent is started");
     let core = std::thread::Builder::new()
         .name("core".to_owned())
         .spawn(move || core.run(&inbox))

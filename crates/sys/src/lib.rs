@@ -9,6 +9,7 @@ pub mod capability;
 pub mod cgroup;
 pub mod child;
 pub mod clock;
+pub mod listen;
 pub mod lock;
 pub mod memory;
 pub mod pidfd;

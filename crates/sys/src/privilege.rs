@@ -145,3 +145,17 @@ pub fn close_on_exec_from(first: RawFd) {
     // that every descriptor of ours is opened with is what holds.
     unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, CLOSE_RANGE_CLOEXEC) };
 }
+
+/// Closes descriptors from `first` on, for a process that goes on without becoming another program.
+pub fn close_from(first: RawFd) {
+    let least = libc::c_uint::try_from(first).unwrap_or(3);
+    // SAFETY: whoever calls this uses none of them any more, and drops nothing that owns one.
+    if unsafe { libc::syscall(libc::SYS_close_range, least, libc::c_uint::MAX, 0) } == 0 {
+        return;
+    }
+    let most = read_limit(libc::RLIMIT_NOFILE).map_or(1024, |limit| limit.rlim_cur.min(65_536));
+    for fd in first..RawFd::try_from(most).unwrap_or(1024) {
+        // SAFETY: as above; one that is not open is refused.
+        unsafe { libc::close(fd) };
+    }
+}

@@ -2,36 +2,57 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::plan::Fit;
-use gpool_model::{JobId, JobNumber, Millis, NodeName, OrderKey, Plan, Policy, Shape, Whom};
+use gpool_model::{
+    Decision, JobId, JobNumber, Millis, Node, NodeName, OrderKey, Plan, Policy, Shape, Whom,
+};
 use gpool_world::{JobRow, Snapshot, World};
 
-use crate::arrays::{Running, left};
+use crate::arrays::{Running, left, row_of};
+use crate::course::{self, Course};
 use crate::order::{fit_of, started};
-use crate::tally::Tally;
-use crate::users::Users;
+use crate::planned::comes_after;
 use crate::violation::Violation;
 
-/// After the plan, no job that it leaves waiting fits any node: every fit against every node. But
-/// those whose users have all that they may have wait for that.
+/// After the plan, no job that it leaves waiting fits any node, but where it would be in the way
+/// of a planned start that comes first, or of a reservation: every shape against every node.
 pub(crate) fn check_nothing_fits(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
-    (after, users): (&Tally<'_>, &Users),
     found: &mut Vec<Violation>,
 ) {
+    let world = snapshot.world;
     let started = started(plan);
-    let running = Running::of(snapshot.world, plan);
-    let is_full = |row: &JobRow| running.is_full(snapshot.world, row.job.id.number);
-    let mut room = BTreeMap::<Fit, Option<NodeName>>::new();
+    let running = Running::of(world, plan);
+    let is_full = |row: &JobRow| running.is_full(world, row.job.id.number);
+    // The course with the first so many planned starts.
+    let mut course = Course::of(snapshot, world.jobs().values(), None);
+    for decision in &plan.decisions {
+        let Decision::Start { job, placements, .. } = decision;
+        if let (Some(row), Some(when)) = (row_of(world, *job), course::started(snapshot, *job)) {
+            placements.iter().for_each(|placement| course.add(placement, &row.spec, when));
+        }
+    }
+    let mut courses = vec![course];
+    for planned in &plan.planned {
+        let mut course = courses.last().cloned().unwrap_or_default();
+        if let Some(row) = row_of(world, planned.job) {
+            let when = course::stretch(&shape_of(world, row), planned.at);
+            planned.placements.iter().for_each(|it| course.add(it, &row.spec, when));
+        }
+        courses.push(course);
+    }
+    let mut room = BTreeMap::<(Shape, usize), Option<NodeName>>::new();
     let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
-    let is_kept = |row: &JobRow| is_full(row) || users.is_capped(policy, row);
-    for row in left.filter(|row| !is_kept(row)) {
-        let fit = fit_of(row);
-        let node = room.entry(fit).or_insert_with_key(|fit| {
-            let node = after.nodes.values().find(|node| node.has_room(fit));
-            node.map(|node| node.node.name.clone())
+    for row in left.filter(|row| !is_full(row)) {
+        let before = plan.planned.iter().map(|it| it.job);
+        let n_before = before.take_while(|job| comes_after(snapshot, policy, row, *job)).count();
+        let key = (shape_of(world, row), n_before);
+        let node = room.entry(key).or_insert_with_key(|(shape, n_before)| {
+            let when = course::stretch(shape, snapshot.now);
+            let mut nodes = world.nodes_by_name().map(|(_, row)| &row.node);
+            let fits = |node: &&Node| courses[*n_before].has_place(snapshot, node, shape, when);
+            nodes.find(fits).map(|node| node.name.clone())
         });
         if let Some(node) = node {
             found.push(Violation::FitsAndWaits { job: row.job.id, node: node.clone() });
@@ -69,19 +90,22 @@ pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<
 /// What a job has in common with others, from its records alone.
 pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
     let asks = world.policy().order.contains(&OrderKey::Predicted);
-    let step = Shape::LIMIT_STEP.get();
+    let step = Shape::STEP.get();
     let whole = JobId { element: None, ..row.job.id };
     let own = Whom::Job { id: whole };
+    let uid = row.spec.owner.uid;
+    let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
+    let reserved_for = world.reservations().values().any(|it| is_for(&it.whom));
     let is_reserved = world.reservations().values().any(|it| it.whom == own);
     Shape {
         project: row.spec.project.clone(),
-        uid: row.spec.owner.uid,
+        reserved_for: Some(uid).filter(|_| reserved_for),
         reserved_as: is_reserved.then_some(whole),
         pool: None,
         priority: row.job.priority,
         preemptible: false,
-        time_limit: row.spec.time_limit.map(|limit| {
-            let n_steps = limit.get().div_ceil(step);
+        takes: row.spec.time_limit.map(|limit| {
+            let n_steps = (limit.get().saturating_add(row.spec.grace.get())).div_ceil(step);
             Millis::new(n_steps.saturating_mul(step))
         }),
         predicted: world.prediction(&row.spec).filter(|_| asks).map(|prediction| {

@@ -10,7 +10,6 @@ use gpool_model::{Decision, JobId, OrderKey, Phase, Plan, Policy, Timestamp};
 use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, left, row_of};
-use crate::users::Users;
 use crate::violation::Violation;
 
 /// What a job asks of a node.
@@ -35,13 +34,18 @@ pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Opt
 /// of runs, the time limit in steps where nothing like it has run.
 fn gpu_time(snapshot: &Snapshot<'_>, row: &JobRow) -> u64 {
     let shape = crate::conserve::shape_of(snapshot.world, row);
-    let length = shape.predicted.or(shape.time_limit);
+    let length = shape.predicted.or(shape.takes);
     let length = length.map_or(u64::MAX, gpool_model::Millis::get);
     length.saturating_mul(row.spec.gpus.size().get().max(1))
 }
 
 /// Which of two pending jobs the policy puts first.
-fn compare(snapshot: &Snapshot<'_>, policy: &Policy, one: &JobRow, other: &JobRow) -> Ordering {
+pub(crate) fn compare(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    one: &JobRow,
+    other: &JobRow,
+) -> Ordering {
     let escalated = |row| is_escalated(row, policy, snapshot.now).unwrap_or(false);
     let mut both_escalated = false;
     for key in &policy.order {
@@ -83,36 +87,30 @@ pub(crate) fn check_decisions(
     }
 }
 
-/// No job that a plan starts comes after one that asks the same and is left waiting; but one whose
-/// user has all that he may have may be passed by others.
+/// No job that a plan starts comes after one that asks the same and is left waiting.
 pub(crate) fn check_passed_over(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
-    users: &Users,
     found: &mut Vec<Violation>,
 ) {
     let started = started(plan);
-    // By what they ask, and whose they are if they may be passed by others.
-    let mut first_waiting = BTreeMap::<(Fit, Option<u32>), &JobRow>::new();
+    let mut first_waiting = BTreeMap::<Fit, &JobRow>::new();
     let running = Running::of(snapshot.world, plan);
     let is_full = |row: &JobRow| running.is_full(snapshot.world, row.job.id.number);
     let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
     for row in left.filter(|row| !is_full(row)) {
-        let whose = Some(row.spec.owner.uid).filter(|_| users.is_capped(policy, row));
-        let first = first_waiting.entry((fit_of(row), whose)).or_insert(row);
+        let first = first_waiting.entry(fit_of(row)).or_insert(row);
         if compare(snapshot, policy, row, first) == Ordering::Less {
             *first = row;
         }
     }
     for job in started {
         let Some(row) = row_of(snapshot.world, job) else { continue };
-        for whose in [None, Some(row.spec.owner.uid)] {
-            if let Some(first) = first_waiting.get(&(fit_of(row), whose))
-                && compare(snapshot, policy, first, row) == Ordering::Less
-            {
-                found.push(Violation::OutOfOrder { started: job, passed: first.job.id });
-            }
+        if let Some(first) = first_waiting.get(&fit_of(row))
+            && compare(snapshot, policy, first, row) == Ordering::Less
+        {
+            found.push(Violation::OutOfOrder { started: job, passed: first.job.id });
         }
     }
 }

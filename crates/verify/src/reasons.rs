@@ -2,21 +2,25 @@
 //! job was considered, between the state before the plan and the one after it.
 
 use gpool_model::plan::Fit;
-use gpool_model::policy::UserCap;
-use gpool_model::{NodeName, Plan, Reason, ResourceKind};
+use gpool_model::{
+    NodeName, Plan, PlannedStart, Policy, Reason, ReservationName, ResourceKind, Wait,
+};
 use gpool_world::Snapshot;
 
 use crate::arrays::Running;
+use crate::conserve::shape_of;
+use crate::course::stretch;
+use crate::order::pending;
+use crate::planned::comes_after;
 use crate::tally::{NodeTally, Tally};
-use crate::users::{self, Users};
 use crate::violation::Violation;
 
 /// Checks the reason of each wait.
 pub(crate) fn check(
     snapshot: &Snapshot<'_>,
+    policy: &Policy,
     plan: &Plan,
-    (before, users_before): (&Tally<'_>, &Users),
-    (after, users_after): (&Tally<'_>, &Users),
+    (before, after): (&Tally<'_>, &Tally<'_>),
     found: &mut Vec<Violation>,
 ) {
     debug_assert_eq!(before.nodes.len(), snapshot.world.nodes().len());
@@ -25,16 +29,16 @@ pub(crate) fn check(
         let of_array = wait.array.is_some() && running.is_true(snapshot.world, wait);
         let moment = Moment { fit: &wait.shape.fit, before, after };
         let is_true = match &wait.reason {
-            Reason::QuotaUser { what, used, most } => {
-                let (uid, gpus) = (wait.shape.uid, wait.shape.fit.gpus.size().get());
-                let more = if *what == UserCap::RunningJobs { 1 } else { gpus };
-                let held = |users: &Users| users.held(uid, *what);
-                let user = snapshot.world.jobs().values().find(|row| row.spec.owner.uid == uid);
-                let caps = &snapshot.world.policy();
-                user.is_some_and(|row| {
-                    users::most(caps, &row.spec.owner.user, *what) == Some(*most)
-                }) && used.saturating_add(more) > *most
-                    && between(*used, held(users_before), held(users_after))
+            Reason::WouldDelay { job, planned_at } => {
+                let mut planned = plan.planned.iter();
+                let planned = planned.find(|it| it.job == *job && it.at == *planned_at);
+                planned.is_some_and(|it| is_in_the_way(snapshot, policy, wait, it, before))
+            }
+            Reason::ReservedForOther { reservation, node, .. } => {
+                is_kept(snapshot, wait, reservation, false) && has_room(before, node, wait)
+            }
+            Reason::MaintenanceSoon { reservation, node, .. } => {
+                is_kept(snapshot, wait, reservation, true) && has_room(before, node, wait)
             }
             reason => moment.is_true(reason),
         };
@@ -43,6 +47,44 @@ pub(crate) fn check(
             found.push(Violation::ReasonUntrue { shape, reason });
         }
     }
+}
+
+fn has_room(before: &Tally<'_>, node: &NodeName, wait: &Wait) -> bool {
+    before.nodes.get(node).is_some_and(|node| node.has_room(&wait.shape.fit))
+}
+
+/// Whether work of a shape would still be there when a job that comes before it is to start, on a
+/// node that has room for both only one after the other.
+fn is_in_the_way(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    wait: &Wait,
+    planned: &PlannedStart,
+    before: &Tally<'_>,
+) -> bool {
+    let world = snapshot.world;
+    let of_shape = pending(snapshot).filter(|row| shape_of(world, row) == wait.shape);
+    let comes_later = |row| comes_after(snapshot, policy, row, planned.job);
+    let when = stretch(&wait.shape, snapshot.now);
+    when.holds(planned.at)
+        && of_shape.into_iter().any(comes_later)
+        && planned.placements.iter().any(|it| has_room(before, &it.node, wait))
+}
+
+/// Whether a reservation, or a maintenance window, keeps work of a shape out while it would run.
+fn is_kept(
+    snapshot: &Snapshot<'_>,
+    wait: &Wait,
+    name: &ReservationName,
+    maintenance: bool,
+) -> bool {
+    let when = stretch(&wait.shape, snapshot.now);
+    snapshot.world.reservations().get(name).is_some_and(|it| {
+        let window = it.occurrence(snapshot.now);
+        it.is_maintenance() == maintenance
+            && !it.whom.admits(&wait.shape)
+            && window.is_some_and(|it| when.until.is_none_or(|until| it.from < until))
+    })
 }
 
 /// The states between which a job was considered.
@@ -152,11 +194,6 @@ impl Moment<'_> {
             | Reason::WouldDelay { .. }
             | Reason::GroupParallelLimit { .. }
             | Reason::WaitsForJob { .. }
-            | Reason::WaitsForOneOf { .. }
-            | Reason::DependencyFailed { .. }
-            | Reason::BeginTime { .. }
-            | Reason::BackoffAfterFailure { .. }
-            | Reason::QuotaUser { .. }
             | Reason::HeldByUser { .. }
             | Reason::HeldByAdmin { .. }
             | Reason::PathOrImageMissing { .. }

@@ -3,6 +3,7 @@
 use gpool_model::job::JobState;
 use gpool_model::{
     Attempt, Bytes, DeviceUuid, JobId, NodeName, Reason, ResourceKind, Revision, Shape, TaskId,
+    Timestamp,
 };
 use thiserror::Error;
 
@@ -50,20 +51,6 @@ pub enum Violation {
         job: JobId,
         /// What it is instead.
         state: JobState,
-    },
-    /// A job is started although its user has as much as he may have.
-    #[error("job {job} is started, and user {uid} has all that he may have")]
-    OverQuota {
-        /// Which.
-        job: JobId,
-        /// Whose.
-        uid: u32,
-    },
-    /// A job could start although something keeps it from being considered.
-    #[error("job {job} is pending and should wait")]
-    WaitsAndPending {
-        /// Which.
-        job: JobId,
     },
     /// A job is started twice in one plan.
     #[error("job {job} is started twice")]
@@ -256,6 +243,40 @@ pub enum Violation {
         started: JobId,
         /// Who comes before it.
         passed: JobId,
+    },
+    /// A start is planned for a job that does not wait, or twice, or out of turn.
+    #[error("a start is planned for job {job}, which has none to come")]
+    PlannedForNobody {
+        /// Which.
+        job: JobId,
+    },
+    /// What is kept for a job is not free when it is to start, or does not stay so.
+    #[error("job {job} is planned to start at {at:?} on node {node}, where it has no room then")]
+    PlannedNotFree {
+        /// Which.
+        job: JobId,
+        /// When.
+        at: Timestamp,
+        /// Which node.
+        node: NodeName,
+    },
+    /// The planned start of a job is missing, or not the earliest.
+    #[error("job {job} could start at {earliest:?} and is not planned then")]
+    PlannedOtherwise {
+        /// Which.
+        job: JobId,
+        /// When.
+        earliest: Timestamp,
+    },
+    /// A job is started on what is reserved for others before it would end.
+    #[error("job {job} is started on node {node} where reservation {reservation} keeps others out")]
+    Reserved {
+        /// Which.
+        job: JobId,
+        /// Which node.
+        node: NodeName,
+        /// By which reservation.
+        reservation: gpool_model::ReservationName,
     },
     /// A job waits although a node has room for it.
     #[error("job {job} waits although it fits node {node}")]

@@ -157,14 +157,6 @@ catalogue! {
         "One user may have a limited number of jobs that have not ended, so that the queue has \
          room for others. Cancel what is not needed, or submit the rest when some have ended. \
          Whose server it is sets the limit as user_jobs_max in gpool.toml.";
-    USER_CAP = 506, EXIT_NOT_PERMITTED, 403, "you have too many jobs that wait",
-        "The policy says how many jobs of one user may wait at once, so that one does not fill \
-         the queue for all. Cancel what is not needed, or submit the rest when some have started. \
-         `gpool user limit USER` shows the caps, and lets admins change them.";
-    EXTEND_TOO_LONG = 507, EXIT_NOT_PERMITTED, 403, "that is more time than users may add",
-        "What others were told of their starts rests on the time limits of jobs that run. So a \
-         job's owner may add only so much to its limit while it runs (user_extend_max of the \
-         policy); an admin may add any. Before it starts, `gpool edit JOB --time` takes any limit.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
         "No job has that id, neither living nor in the archive. `gpool queue --state all` lists \
          all there are.";
@@ -194,12 +186,17 @@ catalogue! {
     DEPENDENCY_NEVER_MET = 705, EXIT_CONFLICT, 409, "the job to wait for has ended otherwise",
         "A job given by --after has ended in a way that the dependency does not accept, so the \
          new job would never start. --after end:ID accepts any end, --after fail:ID a failure.";
-    DEPENDENCY_CYCLE = 706, EXIT_CONFLICT, 409, "a job would wait for itself",
-        "The jobs named each wait for the next, and the last for the first, so none of them would \
-         ever start. Nothing was changed. Take one of the dependencies out first.";
-    NOT_REQUEUEABLE = 707, EXIT_CONFLICT, 409, "the job is not to be run again",
-        "It was submitted with --no-requeue: running it twice would do harm. Whoever knows better \
-         may say so with `gpool edit JOB --requeue`, or cancel it.";
+    NO_TERMINAL = 720, EXIT_CONFLICT, 409, "the job has no terminal",
+        "Only a job that was started by `gpool shell` or `gpool run --pty` has a terminal to attach \
+         to. `gpool logs -f ID` follows what any job writes; `gpool exec ID -- bash` runs a shell \
+         among its processes, with its environment and GPUs.";
+    NOTHING_LISTENS = 721, EXIT_CONFLICT, 409, "nothing of the job listens there",
+        "`gpool forward` connects to ports on which a process of the job itself listens, at the \
+         node's loopback address. The message lists them. A server may need a moment after the \
+         job's start; one that listens at another address only can't be reached.";
+    JOB_NOT_REACHED = 722, EXIT_OTHER, 503, "the job could not be reached",
+        "The process that watches the job did not open a line to it. The message says why. The job \
+         goes on. A job that was started by an earlier version of gpool can't be attached to.";
     INTERNAL = 900, EXIT_OTHER, 500, "the server failed",
         "The server met an error of its own. What was asked may or may not have been done: look \
          before you ask again. The server's log has more; please report it with what `gpool \

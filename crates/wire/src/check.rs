@@ -14,7 +14,6 @@ use gpool_model::unit::{Bytes, MilliCpu, Millis};
 use gpool_model::{Refusal, parse};
 
 use crate::amount::Written;
-use crate::course;
 use crate::create::{JobCreate, ScriptText};
 use crate::json::repeated;
 use crate::launch;
@@ -126,20 +125,20 @@ impl JobCreate {
             None => derived_name(script.as_ref(), &self.command),
         };
         let (gpus, gpus_written) = self.gpu_request()?;
-        let directory = checked_directory(self.directory.as_deref().unwrap_or(home))?;
+        let directory = self.directory.as_deref().unwrap_or(home);
+        check_directory(directory)?;
         for (field, path) in
             [("stdin", &self.stdin), ("stdout", &self.stdout), ("stderr", &self.stderr)]
         {
             path.as_deref().map_or(Ok(()), |path| check_path(field, path))?;
         }
-        let limit = self.time.as_ref().map(time_limit).transpose()?;
         let job = NewJob {
             name: Arc::from(name),
             project: project(self.project.as_deref())?,
             command: self.command.clone(),
             script: None,
             context: BlobId(Arc::from("")),
-            directory,
+            directory: directory.to_owned(),
             stdin: self.stdin.clone(),
             stdout: self.stdout.clone(),
             stderr: self.stderr.clone(),
@@ -150,12 +149,11 @@ impl JobCreate {
             gpus_written,
             cpus: self.cpus.as_ref().map(cpus).transpose()?.filter(|cpus| !cpus.is_zero()),
             memory: self.mem.as_ref().map(memory).transpose()?.filter(|bytes| !bytes.is_zero()),
-            time_limit: limit,
+            time_limit: self.time.as_ref().map(time_limit).transpose()?,
             grace: self.grace.as_ref().map_or(Ok(GRACE_DEFAULT), grace)?,
+            after: dependencies(&self.after)?,
             array: None,
             retry_of: None,
-            after: dependencies("after", &self.after)?,
-            life: course::life(self, limit)?,
             priority: checked_priority(self.priority.unwrap_or(0))?,
             note: self.note.as_deref().map(checked_note).transpose()?.flatten(),
             notify: notify::rules(&self.notify)?,
@@ -163,6 +161,12 @@ impl JobCreate {
             allow_unsatisfiable: self.allow_unsatisfiable,
             compat: crate::compat::checked(&self.compat)?,
         };
+        if job.pty.is_some() && [&job.stdin, &job.stdout, &job.stderr].iter().any(|it| it.is_some())
+        {
+            let why = "a job on a terminal reads and writes there; leave stdin, stdout and stderr \
+                       out";
+            return Err(invalid("pty", why));
+        }
         let setup = self.setup.as_ref().map(|setup| launch::setup_of(&job, setup)).transpose()?;
         let setup = setup.map(Box::new);
         let umask = self.umask.map(checked_umask).transpose()?;
@@ -265,7 +269,7 @@ fn derived_name(script: Option<&Script>, command: &[String]) -> String {
     if name.trim().is_empty() { "job".to_owned() } else { name }
 }
 
-pub(crate) fn read_script(written: &ScriptText) -> Result<Script, Refusal> {
+fn read_script(written: &ScriptText) -> Result<Script, Refusal> {
     let bytes = match (&written.text, &written.base64) {
         (Some(text), None) => text.clone().into_bytes(),
         (None, Some(text)) => {
@@ -295,12 +299,12 @@ pub(crate) fn check_command(command: &[String], has_script: bool) -> Result<(), 
     Ok(())
 }
 
-pub(crate) fn checked_directory(directory: &str) -> Result<String, Refusal> {
+pub(crate) fn check_directory(directory: &str) -> Result<(), Refusal> {
     check_path("directory", directory)?;
     if !directory.starts_with('/') {
         return Err(invalid("directory", "it must be absolute: /home/ana/project"));
     }
-    Ok(directory.to_owned())
+    Ok(())
 }
 
 pub(crate) fn check_path(field: &str, path: &str) -> Result<(), Refusal> {
@@ -314,7 +318,7 @@ pub(crate) fn check_path(field: &str, path: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_variable(name: &[u8], value: &[u8]) -> Result<(), Refusal> {
+pub(crate) fn check_variable(name: &[u8], value: &[u8]) -> Result<(), Refusal> {
     let shown = || String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
     if name.is_empty() || name.contains(&b'=') || name.contains(&0) {
         return Err(invalid("environment", &format!("{:?} is no name of a variable", shown())));
@@ -336,7 +340,7 @@ fn check_variable(name: &[u8], value: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-pub(crate) fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
+fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
     let name = name.unwrap_or("default");
     let allowed = |c: char| c.is_alphanumeric() || "._-/".contains(c);
     if name.is_empty() || name.chars().count() > NAME_MAX || !name.chars().all(allowed) {
@@ -346,11 +350,11 @@ pub(crate) fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
     Ok(ProjectName::new(name))
 }
 
-pub(crate) fn cpus(written: &Written) -> Result<MilliCpu, Refusal> {
+fn cpus(written: &Written) -> Result<MilliCpu, Refusal> {
     parse::cpus(&written.to_string()).map_err(|error| invalid("cpus", &error.to_string()))
 }
 
-pub(crate) fn memory(written: &Written) -> Result<Bytes, Refusal> {
+fn memory(written: &Written) -> Result<Bytes, Refusal> {
     match written {
         Written::Whole(bytes) => Ok(Bytes::new(*bytes)),
         Written::Decimal(_) => {
@@ -362,7 +366,7 @@ pub(crate) fn memory(written: &Written) -> Result<Bytes, Refusal> {
     }
 }
 
-pub(crate) fn span(field: &str, written: &Written) -> Result<Millis, Refusal> {
+fn span(field: &str, written: &Written) -> Result<Millis, Refusal> {
     let large = || invalid(field, &format!("{written} seconds is more than can be written down"));
     match written {
         Written::Whole(seconds) => seconds.checked_mul(1000).map(Millis::new).ok_or_else(large),
@@ -377,7 +381,7 @@ pub(crate) fn span(field: &str, written: &Written) -> Result<Millis, Refusal> {
     }
 }
 
-pub(crate) fn time_limit(written: &Written) -> Result<Millis, Refusal> {
+fn time_limit(written: &Written) -> Result<Millis, Refusal> {
     let limit = span("time", written)?;
     if limit.is_zero() {
         return Err(invalid("time", "a job can't end before it starts; leave it out for no limit"));
@@ -388,7 +392,7 @@ pub(crate) fn time_limit(written: &Written) -> Result<Millis, Refusal> {
     Ok(limit)
 }
 
-pub(crate) fn grace(written: &Written) -> Result<Millis, Refusal> {
+fn grace(written: &Written) -> Result<Millis, Refusal> {
     let grace = span("grace", written)?;
     if grace > GRACE_MAX {
         return Err(invalid("grace", &format!("{grace} is more than an hour; 30s is the usual")));
@@ -396,26 +400,27 @@ pub(crate) fn grace(written: &Written) -> Result<Millis, Refusal> {
     Ok(grace)
 }
 
-pub(crate) fn dependencies(field: &str, after: &[String]) -> Result<Vec<Dependency>, Refusal> {
-    limit(field, after.len(), AFTER_MAX, "jobs")?;
-    after.iter().map(|text| dependency(field, text)).collect()
+fn dependencies(after: &[String]) -> Result<Vec<Dependency>, Refusal> {
+    limit("after", after.len(), AFTER_MAX, "jobs")?;
+    after.iter().map(|text| dependency(text)).collect()
 }
 
-fn dependency(field: &str, text: &str) -> Result<Dependency, Refusal> {
+fn dependency(text: &str) -> Result<Dependency, Refusal> {
     let (kind, id) = match text.split_once(':') {
         None => (DependencyKind::Ok, text),
         Some(("ok", id)) => (DependencyKind::Ok, id),
         Some(("fail", id)) => (DependencyKind::Fail, id),
         Some(("end", id)) => (DependencyKind::End, id),
-        Some(("each", id)) if field == "after" => (DependencyKind::Each, id),
+        Some(("each", id)) => (DependencyKind::Each, id),
         Some(_) => {
             let start = repeated(text);
             let why =
                 format!("{start:?} begins with none of ok:, fail:, end: and each:; write ok:17");
-            return Err(invalid(field, &why));
+            return Err(invalid("after", &why));
         }
     };
-    let job = id.parse().map_err(|error: parse::ParseError| invalid(field, &error.to_string()))?;
+    let job =
+        id.parse().map_err(|error: parse::ParseError| invalid("after", &error.to_string()))?;
     Ok(Dependency { job, kind })
 }
 

@@ -41,7 +41,6 @@ fn spec() -> JobSpec {
         time_limit: Some(Millis::from_mins(90)),
         grace: Millis::from_secs(30),
         after: Vec::new(),
-        life: gpool_model::Life::default(),
         allow_unsatisfiable: false,
         compat: Vec::new(),
         submitted_at: T0,
@@ -59,7 +58,6 @@ fn job(phase: Phase) -> Job {
         attempt: Attempt::FIRST,
         generation: Generation(1),
         waited: Millis::ZERO,
-        course: gpool_model::Course::default(),
         phase,
     }
 }
@@ -171,4 +169,16 @@ fn a_list_is_one_document() {
     list.next_cursor = Some("x".to_owned());
     let text = serde_json::to_string(&list).unwrap();
     assert_eq!(serde_json::from_str::<List<i32>>(&text).unwrap(), list);
+}
+
+#[test]
+fn a_stranger_is_not_told_what_file_a_job_needs() {
+    let missing = Reason::PathOrImageMissing {
+        since: T0,
+        node: gpool_model::NodeName::new("lab1"),
+        path: "/home/ana/secret".to_owned(),
+    };
+    let reason = gpool_wire::Reason::new(&missing, true).for_stranger();
+    let json = serde_json::to_string(&reason).unwrap();
+    assert!(!json.contains("secret") && json.contains("path_or_image_missing"), "{json}");
 }

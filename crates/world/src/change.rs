@@ -8,8 +8,8 @@ use gpool_model::record::{
     ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordChange, RecordKey, RecordKind,
 };
 use gpool_model::{
-    Job, JobEnd, JobId, JobSpec, Likeness, Node, NodeName, OrderKey, Outcome, Phase, Policy,
-    ProjectName, ReservationName, Revision, Timestamp,
+    Job, JobEnd, JobId, JobSpec, Likeness, Node, NodeName, OrderKey, Outcome, PastRuns, Phase,
+    Policy, ProjectName, ReservationName, Revision, Timestamp,
 };
 
 use crate::ledger::NodeRow;
@@ -119,23 +119,10 @@ impl World {
         self.jobs.insert(id, row);
     }
 
-    /// Replaces what a job asked for, for an array also what its elements did.
-    ///
-    /// # Panics
-    /// If there is no such job, or it is an element.
-    pub fn put_spec(&mut self, spec: Arc<JobSpec>) {
-        let of = |element| JobId { element, ..spec.id };
-        let rows = self.jobs.range(of(None)..=of(Some(u32::MAX))).map(|(id, _)| *id);
-        let rows: Vec<JobId> = rows.collect();
-        assert_eq!(rows.first(), Some(&spec.id), "only specs of jobs that are there change");
-        self.mark(Record::JobSpec(Arc::clone(&spec)).key());
-        for id in rows {
-            let mut row = self.jobs.remove(&id).expect("it was just looked up");
-            self.unindex(&row);
-            row.spec = Arc::clone(&spec);
-            self.index(&row);
-            self.jobs.insert(id, row);
-        }
+    /// Replaces what is remembered of how long jobs of one likeness ran.
+    pub fn put_past_runs(&mut self, runs: PastRuns) {
+        self.mark(RecordKey { kind: RecordKind::PastRuns, key: runs.like.key() });
+        self.past.put(runs);
     }
 
     /// Remembers how a request was answered.

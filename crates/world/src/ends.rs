@@ -47,9 +47,23 @@ impl Known {
             | Phase::Underway { .. }
             | Phase::Ended(_) => return None,
         };
-        Some(match row.spec.time_limit {
+        Some(Self::of_start(row, started_at))
+    }
+
+    fn of_start(row: &JobRow, started_at: Timestamp) -> Self {
+        match row.spec.time_limit {
             Some(limit) => Self::At(started_at.after(limit).after(row.spec.grace)),
             None => Self::Like(started_at, Likeness::of(&row.spec)),
+        }
+    }
+
+    fn expected(self, job: JobId, now: Timestamp, past: &Past) -> Option<ExpectedEnd> {
+        Some(match self {
+            Self::At(at) => ExpectedEnd { at: by_limit(at, now), job, basis: StartBasis::Limit },
+            Self::Like(started_at, like) => {
+                let at = by_prediction(started_at, past.of(&like)?.p50, now);
+                ExpectedEnd { at, job, basis: StartBasis::Predicted }
+            }
         })
     }
 }
@@ -67,14 +81,17 @@ fn by_prediction(started_at: Timestamp, length: Millis, now: Timestamp) -> Times
 }
 
 pub(crate) fn expected_end(row: &JobRow, now: Timestamp, past: &Past) -> Option<ExpectedEnd> {
-    let job = row.job.id;
-    Some(match Known::of(row)? {
-        Known::At(at) => ExpectedEnd { at: by_limit(at, now), job, basis: StartBasis::Limit },
-        Known::Like(started_at, like) => {
-            let at = by_prediction(started_at, past.of(&like)?.p50, now);
-            ExpectedEnd { at, job, basis: StartBasis::Predicted }
-        }
-    })
+    Known::of(row)?.expected(row.job.id, now, past)
+}
+
+/// The same for a job that does not run, had it started at that moment.
+pub(crate) fn of_start(
+    row: &JobRow,
+    started_at: Timestamp,
+    now: Timestamp,
+    past: &Past,
+) -> Option<ExpectedEnd> {
+    Known::of_start(row, started_at).expected(row.job.id, now, past)
 }
 
 /// The index.

@@ -3,7 +3,7 @@
 
 use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::plan::Fit;
-use gpool_model::{Dependency, JobId, Likeness, Millis, OrderKey, Phase, Shape, Timestamp};
+use gpool_model::{Dependency, JobId, Likeness, NewJob, OrderKey, Phase, Shape, Timestamp};
 
 use crate::world::{JobRow, World};
 
@@ -96,10 +96,8 @@ impl World {
     pub(crate) fn count(&mut self, row: &JobRow) {
         for (state, n) in counts(row) {
             *self.n_by_state.entry(state).or_default() += n;
-            self.count_for_user(row, state, n);
+            *self.n_by_uid.entry(row.spec.owner.uid).or_default() += n;
         }
-        self.count_held(row);
-        self.set_timers(row);
         if row.job.id.element.is_some() {
             let own = self.elements.entry(row.job.id.number).or_default();
             own.n_rows += 1;
@@ -111,10 +109,8 @@ impl World {
     pub(crate) fn uncount(&mut self, row: &JobRow) {
         for (state, n) in counts(row) {
             take(&mut self.n_by_state, &state, n);
-            self.uncount_for_user(row, state, n);
+            take(&mut self.n_by_uid, &row.spec.owner.uid, n);
         }
-        self.uncount_held(row);
-        self.unset_timers(row);
         let number = row.job.id.number;
         if row.job.id.element.is_some()
             && let Some(own) = self.elements.get_mut(&number)
@@ -152,20 +148,37 @@ impl World {
         let prediction = asks.then(|| self.prediction(spec)).flatten();
         Shape {
             project: spec.project.clone(),
-            uid: spec.owner.uid,
+            reserved_for: self.reserved_for(spec.owner.uid),
             reserved_as: self.reserved_as(JobId { element: None, ..row.job.id }),
             pool: None,
             priority: row.job.priority,
             preemptible: false,
-            time_limit: spec.time_limit.map(|limit| {
-                let step = Shape::LIMIT_STEP.get();
-                Millis::new(limit.div_ceil(step).get().saturating_mul(step))
-            }),
+            takes: Shape::takes(spec.time_limit, spec.grace),
             predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
             fit: Fit {
                 gpus: spec.gpus.clone(),
                 cpus: spec.cpus.unwrap_or_default(),
                 memory: spec.memory.unwrap_or_default(),
+            },
+        }
+    }
+
+    /// The shape that a job of a user would have, as far as it decides about its place.
+    #[must_use]
+    pub fn shape_of_new(&self, new: &NewJob, uid: u32) -> Shape {
+        Shape {
+            project: new.project.clone(),
+            reserved_for: self.reserved_for(uid),
+            reserved_as: None,
+            pool: None,
+            priority: new.priority,
+            preemptible: false,
+            takes: Shape::takes(new.time_limit, new.grace),
+            predicted: None,
+            fit: Fit {
+                gpus: new.gpus.clone(),
+                cpus: new.cpus.unwrap_or_default(),
+                memory: new.memory.unwrap_or_default(),
             },
         }
     }
@@ -189,8 +202,7 @@ fn awaited(row: &JobRow) -> impl Iterator<Item = &Dependency> {
     let waits = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. });
     let in_part = row.job.array.as_ref().is_some_and(|array| !array.waiting.is_empty());
     let each = move |after: &&Dependency| in_part && after.kind == DependencyKind::Each;
-    let one = row.spec.life.after_one.iter().filter(move |_| waits);
-    row.spec.after.iter().filter(move |after| waits || each(after)).chain(one)
+    row.spec.after.iter().filter(move |after| waits || each(after))
 }
 
 fn take<K: Ord>(counts: &mut std::collections::BTreeMap<K, u64>, key: &K, n: u64) {

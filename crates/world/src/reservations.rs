@@ -90,32 +90,29 @@ impl World {
         Some(removed)
     }
 
-    /// What a job's shape is depends on whether something is reserved for it alone.
-    fn index_again(&mut self, whom: &Whom) {
-        let Whom::Job { id } = whom else {
-            return;
-        };
-        // With an array go its elements.
-        let reserved_as = self.reserved_as(*id);
-        let elements = self.elements(id.number).map(|row| row.job.id);
-        let alike = elements.filter(|_| id.element.is_none()).chain([*id]);
-        for job in alike.collect::<Vec<_>>() {
-            if let Some(shape) = self.pending_shape(job)
-                && shape.reserved_as != reserved_as
-                && let Some(row) = self.jobs.get(&job).cloned()
-            {
-                self.unindex(&row);
-                self.index(&row);
-                // Whether it had escalated is told anew.
-                self.queue.advance(self.alarms.now, self.policy.escalate_after);
-            }
-        }
+    /// A user, if something is reserved for that user ([`gpool_model::Shape::reserved_for`]).
+    pub(crate) fn reserved_for(&self, uid: u32) -> Option<u32> {
+        let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
+        self.reservations.values().any(|it| is_for(&it.whom)).then_some(uid)
     }
 
-    /// The shape of a job that is pending.
-    fn pending_shape(&self, job: JobId) -> Option<&gpool_model::Shape> {
-        let (shape_ix, _) = self.place_of(job)?;
-        Some(&self.shape(shape_ix).shape)
+    /// What a job's shape is depends on whether something is reserved for it, or for its user.
+    fn index_again(&mut self, whom: &Whom) {
+        let jobs: Vec<JobId> = match whom {
+            Whom::Job { id } => {
+                // With an array go its elements.
+                let elements = self.elements(id.number).map(|row| row.job.id);
+                elements.filter(|_| id.element.is_none()).chain([*id]).collect()
+            }
+            Whom::User { uid, .. } => {
+                let own = |job: &JobId| self.jobs[job].spec.owner.uid == *uid;
+                self.queue.jobs().filter(own).collect()
+            }
+            Whom::Nobody | Whom::Project { .. } => return,
+        };
+        let is_pending = |job: &JobId| self.place_of(*job).is_some();
+        let pending: Vec<JobId> = jobs.into_iter().filter(is_pending).collect();
+        self.queue_anew(&pending);
     }
 
     pub(crate) fn watch_drains(&mut self, node: &Node) {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use gpool_model::job::JobState;
 use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Project, Record, RecordKey};
 use gpool_model::{
-    Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, Policy, Prediction, ProjectName,
-    Reservation, ReservationName, Revision, Timestamp,
+    Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, PastRuns, Policy, Prediction,
+    ProjectName, Reservation, ReservationName, Revision, Timestamp,
 };
 use thiserror::Error;
 
@@ -18,7 +18,6 @@ use crate::outbox::Outbox;
 use crate::past::Past;
 use crate::queue::{Queue, ShapeIx, ShapeQueue};
 use crate::reservations::Alarms;
-use crate::users::UserRow;
 
 /// A row of the table of nodes. Nodes are never removed while the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,11 +75,8 @@ pub struct World {
     pub(crate) elements: BTreeMap<JobNumber, Elements>,
     pub(crate) n_element_rows: usize,
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
-    /// What each user has that has not ended.
-    pub(crate) users: BTreeMap<u32, UserRow>,
-    /// When something becomes of jobs by itself, after `timers_until`.
-    pub(crate) timers: BTreeSet<(Timestamp, JobId)>,
-    pub(crate) timers_until: Timestamp,
+    /// Jobs that have not ended, by user.
+    pub(crate) n_by_uid: BTreeMap<u32, u64>,
     /// Ends of the jobs that left memory last, for dependencies on them.
     pub(crate) recent_ends: BTreeMap<JobId, Outcome>,
     pub(crate) recent_order: std::collections::VecDeque<JobId>,
@@ -122,9 +118,7 @@ impl World {
             elements: BTreeMap::new(),
             n_element_rows: 0,
             n_by_state: BTreeMap::new(),
-            users: BTreeMap::new(),
-            timers: BTreeSet::new(),
-            timers_until: Timestamp::ZERO,
+            n_by_uid: BTreeMap::new(),
             recent_ends: BTreeMap::new(),
             recent_order: std::collections::VecDeque::new(),
             ends: Ends::default(),
@@ -261,6 +255,12 @@ impl World {
         self.node_by_name.get(name).map(|ix| &self.nodes[ix.0])
     }
 
+    /// The row of a node.
+    #[must_use]
+    pub fn node_ix(&self, name: &NodeName) -> Option<NodeIx> {
+        self.node_by_name.get(name).copied()
+    }
+
     /// All jobs that have not ended, by id.
     #[must_use]
     pub fn jobs(&self) -> &BTreeMap<JobId, JobRow> {
@@ -283,6 +283,12 @@ impl World {
     #[must_use]
     pub fn n_by_state(&self) -> &BTreeMap<JobState, u64> {
         &self.n_by_state
+    }
+
+    /// How many jobs of a user have not ended, elements of arrays one by one.
+    #[must_use]
+    pub fn n_of_user(&self, uid: u32) -> u64 {
+        self.n_by_uid.get(&uid).copied().unwrap_or(0)
     }
 
     /// Shapes that have pending jobs, in the order of their rows.
@@ -331,6 +337,11 @@ impl World {
         self.past.of(like)
     }
 
+    /// All that is remembered of how long jobs ran.
+    pub fn past_runs(&self) -> impl Iterator<Item = &PastRuns> {
+        self.past.all()
+    }
+
     /// When jobs that hold something are expected to end, the earliest first: by their time limit
     /// and grace, by the order to stop, or as long after their start as like jobs ran. A job of
     /// which none of these is known does not stand here. No moment is before `now`: whoever should
@@ -343,6 +354,12 @@ impl World {
     #[must_use]
     pub fn expected_end(&self, row: &JobRow, now: Timestamp) -> Option<ExpectedEnd> {
         ends::expected_end(row, now, &self.past)
+    }
+
+    /// When a job that waits would be expected to end if it started now.
+    #[must_use]
+    pub fn expected_end_if_started(&self, row: &JobRow, now: Timestamp) -> Option<ExpectedEnd> {
+        ends::of_start(row, now, now, &self.past)
     }
 
     /// Waiting and held jobs that wait for that one.
@@ -372,7 +389,6 @@ impl World {
     #[must_use]
     pub fn next_timer(&self) -> Option<Timestamp> {
         let escalation = self.queue.next_escalation(self.policy.escalate_after);
-        let timer = self.timers.first().map(|(at, _)| *at);
-        escalation.into_iter().chain(self.alarms.next()).chain(timer).min()
+        escalation.into_iter().chain(self.alarms.next()).min()
     }
 }

@@ -18,7 +18,7 @@ use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::{clock, proc};
 
-use super::runner::{Input, InputSender};
+use super::input::{Input, InputSender};
 use super::{AgentConfig, Samples, facts};
 
 /// How long a first inventory may take: it may wake devices.

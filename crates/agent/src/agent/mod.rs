@@ -5,6 +5,8 @@ mod adopt;
 mod devices;
 mod done;
 mod facts;
+mod input;
+mod lines;
 mod runner;
 mod shepherds;
 mod wake;
@@ -21,8 +23,9 @@ use std::time::{Duration, Instant};
 
 use gpool_device::{Ignore, Opened};
 use gpool_model::agent::{Order, Report};
+use gpool_model::attach::Opening;
 use gpool_model::device::DeviceSample;
-use gpool_model::id::{DeviceUuid, NodeName, PoolName};
+use gpool_model::id::{DeviceUuid, NodeName, PoolName, TaskId};
 use gpool_model::job::BlobId;
 use gpool_model::unit::{Bytes, Millis};
 use gpool_sys::cgroup::Site;
@@ -33,6 +36,9 @@ use crate::layout::Layout;
 use devices::Devices;
 use runner::Runner;
 use wake::Waker;
+
+pub use lines::Answer;
+pub use shepherds::OpenedLine;
 
 /// Where reports go. Called from the agent's thread; must not block for long.
 pub type ToServer = Box<dyn Fn(Report) + Send>;
@@ -152,7 +158,7 @@ type Samples = Arc<Mutex<BTreeMap<DeviceUuid, DeviceSample>>>;
 /// An agent that runs. Dropped, it goes on until the process ends; [`AgentHandle::stop`] ends it.
 /// Its tasks outlive it either way.
 pub struct AgentHandle {
-    inputs: Sender<runner::Input>,
+    inputs: Sender<input::Input>,
     waker: Waker,
     samples: Samples,
     thread: JoinHandle<()>,
@@ -203,7 +209,7 @@ impl Agent {
         let (inputs, taken) = channel();
         let waker = Waker::new().map_err(system("make an event descriptor"))?;
         let samples = Samples::default();
-        let sender = runner::InputSender::new(inputs.clone(), waker.clone());
+        let sender = input::InputSender::new(inputs.clone(), waker.clone());
         let devices = Devices::start(&config, devices, Arc::clone(&samples), sender)
             .map_err(system("start a thread"))?;
         let parts = runner::Parts { config, layout, site, _held: held, devices, to_server, blobs };
@@ -221,7 +227,7 @@ impl AgentHandle {
     /// Gives an order. It is carried out soon; nothing is lost but by the end of the process.
     pub fn order(&self, order: Order) {
         // An agent that has stopped obeys no more; whoever stopped it knows.
-        let _ = self.inputs.send(runner::Input::Order(Box::new(order)));
+        let _ = self.inputs.send(input::Input::Order(Box::new(order)));
         self.waker.wake();
     }
 
@@ -232,9 +238,17 @@ impl AgentHandle {
         self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Opens something towards a task. The answer comes from the agent's thread, and not at all if
+    /// the task's shepherd has gone, or is of a version that can't.
+    pub fn open(&self, task: TaskId, opening: Opening, answer: Answer) {
+        let asked = lines::Asked { task, opening, answer };
+        let _ = self.inputs.send(input::Input::Open(Box::new(asked)));
+        self.waker.wake();
+    }
+
     /// Ends the agent, and waits until it has. Tasks go on.
     pub fn stop(self) {
-        let _ = self.inputs.send(runner::Input::Stop);
+        let _ = self.inputs.send(input::Input::Stop);
         self.waker.wake();
         // Its panic, if it had one, was reported by the thread.
         let _ = self.thread.join();

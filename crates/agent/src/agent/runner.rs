@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 
-use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::agent::{Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::{Bytes, Timestamp};
@@ -18,43 +18,14 @@ use gpool_sys::{clock, proc};
 use super::adopt::{Adopted, adopt, put_groups_away};
 use super::devices::Devices;
 use super::done::Done;
-use super::shepherds::{About, Shepherds};
+use super::input::Input;
+use super::lines::Lines;
+use super::shepherds::{About, Introduced, Shepherds};
 use super::wake::{Token, Waker, Watch};
 use super::{AgentConfig, Blobs, ToServer};
 use crate::layout::{Layout, claim_name, claimed_task};
 use crate::message::{FromShepherd, Launch, ToShepherd, line};
 use crate::record::{Claim, Claimant, rename_new};
-
-/// What comes to the agent's thread from others.
-pub(super) enum Input {
-    Order(Box<Order>),
-    /// What there is on this node.
-    Inventory(Box<Report>),
-    /// Which of a task's devices must not be used.
-    Checked {
-        task: TaskId,
-        unusable: Vec<DeviceUuid>,
-    },
-    Stop,
-}
-
-/// Where others put it.
-pub(super) struct InputSender {
-    inputs: Sender<Input>,
-    waker: Waker,
-}
-
-impl InputSender {
-    pub(super) fn new(inputs: Sender<Input>, waker: Waker) -> Self {
-        Self { inputs, waker }
-    }
-
-    pub(super) fn send(&self, input: Input) {
-        // An agent that has stopped needs to know nothing more.
-        let _ = self.inputs.send(input);
-        self.waker.wake();
-    }
-}
 
 /// What a runner is made of.
 pub(super) struct Parts {
@@ -72,7 +43,7 @@ pub(super) struct Runner {
     parts: Parts,
     inputs: Receiver<Input>,
     waker: Waker,
-    shepherds: Shepherds,
+    pub(super) shepherds: Shepherds,
     converge: Converge,
     done: Done,
     /// Tasks whose devices are being asked.
@@ -84,6 +55,8 @@ pub(super) struct Runner {
     inventory: Option<Report>,
     /// Reports that wait for the inventory, which is sent first; `None` once it was.
     held_back: Option<Vec<Report>>,
+    /// Lines that were asked for.
+    pub(super) lines: Lines,
     /// What was seen and not yet dealt with.
     seen: VecDeque<converge::Input>,
 }
@@ -109,6 +82,7 @@ impl Runner {
             stamp: Stamp { incarnation: incarnation(), sequence: 0 },
             inventory: None,
             held_back: Some(Vec::new()),
+            lines: Lines::default(),
             seen: VecDeque::new(),
         };
         runner.adopt_all()?;
@@ -167,7 +141,6 @@ impl Runner {
         let adopted = adopt(&self.parts.layout, task);
         let (generation, is) = match adopted {
             Ok(Adopted::Alive { record, shepherd }) => {
-                let generation = record.generation();
                 let claimant = record.claimant;
                 let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
                 self.parts.devices.owned(claimant.shepherd, task, claimant.given());
@@ -177,10 +150,10 @@ impl Runner {
                 };
                 // Without the descriptor its end would not be seen; its own line still tells.
                 drop(watched);
-                (generation, is)
+                (claimant.generation, is)
             }
             Ok(Adopted::Over { record, end }) => {
-                let known = record.map(|record| record.generation());
+                let known = record.map(|record| record.claimant.generation);
                 (known.unwrap_or(generation), TaskIs::Ended(end))
             }
             Ok(Adopted::Unclaimed) => {
@@ -227,6 +200,7 @@ impl Runner {
                     }
                 }
             }
+            Input::Open(asked) => self.open(*asked),
             Input::Stop => {
                 fail::fail_point!("agent-stop");
                 // What still runs keeps its own group, and with it the folder.
@@ -241,7 +215,13 @@ impl Runner {
         match self.shepherds.about(token) {
             Some(About::Listener) => self.shepherds.accept(),
             Some(About::Stranger) => {
-                let Some(caller) = self.shepherds.introduce(token) else { return };
+                let caller = match self.shepherds.introduce(token) {
+                    None => return,
+                    Some(Introduced::Shepherd(caller)) => caller,
+                    Some(Introduced::Line { pid, task, line, opened }) => {
+                        return self.opened(pid, task, line, opened);
+                    }
+                };
                 let task = caller.task;
                 // One of an earlier agent, which had not claimed its task when this one started.
                 if self.shepherds.get_mut(task).is_none() {
@@ -269,7 +249,7 @@ impl Runner {
 
     fn on_message(&mut self, task: TaskId, message: FromShepherd) {
         match message {
-            FromShepherd::Hello { .. } => {}
+            FromShepherd::Hello { .. } | FromShepherd::Line { .. } => {}
             FromShepherd::AlreadyClaimed => {
                 if let Some(pid) = self.shepherds.dismiss(task) {
                     self.parts.devices.released(pid);
@@ -278,9 +258,6 @@ impl Runner {
             }
             FromShepherd::Started { pid, at: started_at } => {
                 self.seen.push_back(converge::Input::Started { task, pid, started_at });
-            }
-            FromShepherd::Limited { generation } => {
-                self.seen.push_back(converge::Input::Limited { task, generation });
             }
             FromShepherd::Ended { end } => {
                 fail::fail_point!("agent-end-heard");
@@ -295,6 +272,7 @@ impl Runner {
     fn on_shepherd_ended(&mut self, task: TaskId) {
         let Some((shepherd, messages)) = self.shepherds.ended(task) else { return };
         self.parts.devices.released(shepherd.pid);
+        self.lines.forget(task);
         let mut told = shepherd.ended;
         for message in messages {
             told |= matches!(message, FromShepherd::Ended { .. } | FromShepherd::AlreadyClaimed);
@@ -330,19 +308,6 @@ impl Runner {
                     fail::fail_point!("agent-end-before");
                     self.shepherds.say(task, &ToShepherd::Stop { grace });
                     fail::fail_point!("agent-end-after");
-                }
-            },
-            Action::Limit { task, generation, limit } => match self.asked.get_mut(&task) {
-                // Nothing was launched yet: it will be with that limit.
-                Some(order) => {
-                    order.generation = generation;
-                    std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
-                    self.seen.push_back(converge::Input::Limited { task, generation });
-                }
-                None => {
-                    fail::fail_point!("agent-limit-before");
-                    self.shepherds.say(task, &ToShepherd::Limit { generation, limit });
-                    fail::fail_point!("agent-limit-after");
                 }
             },
             Action::Signal { task, signal } => {

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
+use gpool_model::attach::NotOpened;
 use gpool_model::id::TaskId;
 use gpool_sys::pidfd;
 use rustix::fs::{Mode, OFlags};
@@ -38,6 +39,13 @@ pub(super) struct Shepherd {
     pub ended: bool,
 }
 
+impl Shepherd {
+    /// Whether it can be told something now.
+    pub(super) fn hears(&self) -> bool {
+        self.link.is_some() && !self.ended
+    }
+}
+
 /// A connection to a shepherd.
 struct Line {
     socket: OwnedFd,
@@ -59,6 +67,29 @@ pub(super) enum About {
     Stranger,
     /// A shepherd that had nothing to do has ended.
     Leaving,
+}
+
+/// What somebody has said first.
+pub(super) enum Introduced {
+    /// Whose shepherd he is.
+    Shepherd(Caller),
+    /// Which line this is, that was asked for.
+    Line {
+        /// As the kernel knows who opened it.
+        pid: u32,
+        task: TaskId,
+        line: u64,
+        opened: Result<OpenedLine, NotOpened>,
+    },
+}
+
+/// A line to a task's shepherd for somebody else's bytes.
+#[derive(Debug)]
+pub struct OpenedLine {
+    /// The line.
+    pub socket: OwnedFd,
+    /// What has come over it already.
+    pub early: Vec<u8>,
 }
 
 /// Somebody who has said whose shepherd he is.
@@ -254,7 +285,7 @@ impl Shepherds {
     }
 
     /// Hears a stranger say who he is; `None` if he has not yet, or is nobody.
-    pub(super) fn introduce(&mut self, token: Token) -> Option<Caller> {
+    pub(super) fn introduce(&mut self, token: Token) -> Option<Introduced> {
         let line = self.strangers.get_mut(&token)?;
         let is_open = line.receive();
         let end = line.input.iter().position(|byte| *byte == b'\n');
@@ -265,10 +296,21 @@ impl Shepherds {
         let mut line = self.strangers.remove(&token)?;
         let rest = line.input.split_off(end? + 1);
         let hello = take_lines(&mut line.input).pop();
-        line.input = rest;
-        let Some(FromShepherd::Hello { task }) = hello else { return None };
         let pid = socket_peercred(&line.socket).ok()?.pid.as_raw_nonzero().get();
-        Some(Caller { task, pid: u32::try_from(pid).ok()?, line })
+        let pid = u32::try_from(pid).ok()?;
+        match hello? {
+            FromShepherd::Hello { task } => {
+                line.input = rest;
+                Some(Introduced::Shepherd(Caller { task, pid, line }))
+            }
+            FromShepherd::Line { task, line: number, not_opened } => {
+                self.watch.remove(&line.socket);
+                let opened = OpenedLine { socket: line.socket, early: rest };
+                let opened = not_opened.map_or(Ok(opened), Err);
+                Some(Introduced::Line { pid, task, line: number, opened })
+            }
+            _ => None,
+        }
     }
 
     /// Gives a caller's line to his task, if he is its shepherd. Otherwise he is hung up on, and

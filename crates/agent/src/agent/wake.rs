@@ -62,6 +62,12 @@ impl Watch {
         Ok(token)
     }
 
+    /// Watches a descriptor no longer, because somebody else does.
+    pub(super) fn remove(&self, fd: impl AsFd) {
+        // It was added, so it can be removed.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
     /// Also watches for room to write, or no longer.
     pub(super) fn want_room(&self, fd: impl AsFd, token: Token, wanted: bool) -> io::Result<()> {
         let room = if wanted { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };

@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use gpool_model::attach::NotOpened;
 use gpool_model::id::TaskId;
 use gpool_sys::clock;
 use rustix::fs::{Mode, OFlags, inotify};
@@ -13,7 +14,7 @@ use rustix::net::{
 use serde::Serialize;
 
 use crate::layout::Layout;
-use crate::message::{FromShepherd, ToShepherd, line, take_lines};
+use crate::message::{FromShepherd, ToShepherd, line as message_line, take_lines};
 
 const PATIENCE_LEAST_MS: u64 = 500;
 const PATIENCE_MOST_MS: u64 = 30_000;
@@ -83,7 +84,7 @@ impl Link {
     /// Says something, if anybody listens.
     pub(super) fn say(&mut self, message: &impl Serialize) {
         let State::Up(socket) = &self.state else { return };
-        let line = line(message);
+        let line = message_line(message);
         // A few hundred bytes: an agent that leaves no room for them has hung, and then it hears
         // it after a reconnection.
         let sent = send(socket, &line, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
@@ -157,6 +158,14 @@ impl Link {
             socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         connect(&socket, &address)?;
         Ok(socket)
+    }
+
+    /// Opens a further line to the agent, by its number; says why it is of no use, if it is not.
+    /// `None` if nobody hears it.
+    pub(super) fn open(&self, line: u64, not_opened: Option<NotOpened>) -> Option<OwnedFd> {
+        let socket = self.connect().ok()?;
+        let hello = message_line(&FromShepherd::Line { task: self.task, line, not_opened });
+        (send(&socket, &hello, SendFlags::NOSIGNAL) == Ok(hello.len())).then_some(socket)
     }
 
     fn folder_path(&self) -> String {

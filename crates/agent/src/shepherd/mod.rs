@@ -2,11 +2,17 @@
 //! again, keeps its output, its time limit and its end, and needs neither agent nor server for
 //! that. One thread, no runtime; it is forked thousands of times.
 
+mod attachment;
+mod beside;
 mod files;
+mod forward;
+mod joined;
+mod launch;
 mod link;
 mod output;
 mod ready;
 mod start;
+mod terminal;
 mod time;
 mod tree;
 
@@ -14,26 +20,21 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 
 use gpool_model::agent::{LaunchContext, TaskEnd};
 use gpool_model::id::TaskId;
 use gpool_model::job::{EndCause, ExitStatus, Usage};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
-use gpool_sys::cgroup::{Group, Limits};
-use gpool_sys::{child, clock, signal, usage, user};
+use gpool_sys::{child, clock, signal, usage};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::environment::{Surroundings, environment};
-use crate::layout::{Layout, claim_name, file_name};
+use crate::layout::Layout;
 use crate::message::{FromShepherd, Launch, ToShepherd};
 use crate::record::{Claim, Claimant};
-use files::{give, make_folder, write_script};
+use beside::Beside;
 use link::{Heard, Link};
-use output::{Progress, Stream, Target};
-use start::{Program, READY, Setting};
-use time::Allowed;
+use output::{Progress, Stream};
+use start::{MISSING, Program, READY};
 use tree::{Reaped, Tree};
 
 /// Runs the shepherd of one task in a process that was just forked for it: `name` is for people
@@ -77,6 +78,9 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
         Ok(Some(claim)) => {
             let mut shepherd = Shepherd {
                 outputs: [None, None],
+                beside: Beside::default(),
+                program: None,
+                owner: None,
                 buffer: vec![0; 64 << 10],
                 context: LaunchContext::default(),
                 started: None,
@@ -84,8 +88,9 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
                 tree: None,
                 exit: None,
                 failed: None,
+                missing: None,
                 ending: None,
-                allowed: Allowed::new(&launch.order),
+                limit_at: None,
                 timer: None,
                 layout,
                 launch,
@@ -147,7 +152,6 @@ fn not_started(why: String) -> TaskEnd {
 enum Why {
     Told,
     TimeLimit,
-    Deadline,
 }
 
 struct Shepherd {
@@ -158,6 +162,12 @@ struct Shepherd {
     signals: OwnedFd,
     context: LaunchContext,
     outputs: [Option<Stream>; 2],
+    /// What others have opened.
+    beside: Beside,
+    /// What was started, once it was.
+    program: Option<Program>,
+    /// Who its processes become; `None` if they are the agent's user.
+    owner: Option<(u32, u32)>,
     buffer: Vec<u8>,
     /// The program's process id and when it started.
     started: Option<(u32, Timestamp)>,
@@ -167,10 +177,12 @@ struct Shepherd {
     exit: Option<ExitStatus>,
     /// Why the program could not be started.
     failed: Option<String>,
+    /// What was missing, if that is why.
+    missing: Option<String>,
     /// Why the task is being ended, and when (on the boot clock) it is killed.
     ending: Option<(Why, u64)>,
-    /// How long it may run.
-    allowed: Allowed,
+    /// When (on the boot clock) its time is over.
+    limit_at: Option<u64>,
     timer: Option<OwnedFd>,
 }
 
@@ -192,6 +204,7 @@ impl Shepherd {
         fail::fail_point!("shepherd-end-noted");
         self.link.say(&FromShepherd::Ended { end: end.clone() });
         fail::fail_point!("shepherd-end-told");
+        self.beside.say_goodbye(&mut self.buffer);
         if let Some(tree) = &self.tree {
             tree.remove_group();
         }
@@ -221,124 +234,15 @@ impl Shepherd {
         }
     }
 
-    /// Makes everything ready and forks.
-    fn start(&mut self, context: &[u8], script: Option<&[u8]>) -> Result<(), String> {
-        self.context = serde_json::from_slice(context)
-            .map_err(|error| format!("the job's environment can't be read: {error}"))?;
-        let task = self.task();
-        let spec = std::sync::Arc::clone(&self.launch.order.spec);
-        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        // The agent's own user is nobody to become: asking the name service costs milliseconds.
-        let owner =
-            Some((spec.owner.uid, spec.owner.gid)).filter(|owner| own.0 == 0 && *owner != own);
-        let folder = self.layout.attempt(task);
-        make_folder(&self.layout, &folder)?;
-        let stdout = match spec.stdout {
-            None => Some(self.pipe_to(0, self.layout.stdout(task), owner)?),
-            Some(_) => None,
-        };
-        let stderr = match spec.stderr {
-            None => Some(self.pipe_to(1, self.layout.stderr(task), owner)?),
-            Some(_) => None,
-        };
-        let script = match script {
-            None => None,
-            Some(bytes) => {
-                let path = folder.join(file_name("script", task));
-                write_script(&path, bytes, owner)?;
-                Some(path)
-            }
-        };
-        give(&folder, owner, 0o700)?;
-        let switched_to =
-            owner.filter(|(uid, _)| *uid != 0).and_then(|(uid, _)| user::account(uid));
-        let surroundings = Surroundings {
-            inherited: &self.context.environment,
-            switched_to: switched_to.as_ref(),
-            folder: &folder,
-            api: self.launch.api.as_deref(),
-            pool: &self.launch.pool,
-            gpu_memory: self.launch.gpu_memory,
-            now: now(),
-        };
-        let variables = environment(&self.launch.order, &surroundings);
-        let program = Program::prepare(&self.launch, variables, script)?;
-        fail::fail_point!("shepherd-ready");
-        self.fork(&program, owner, stdout.as_ref(), stderr.as_ref())
-    }
-
-    fn fork(
-        &mut self,
-        program: &Program,
-        owner: Option<(u32, u32)>,
-        stdout: Option<&OwnedFd>,
-        stderr: Option<&OwnedFd>,
-    ) -> Result<(), String> {
-        let spec = &self.launch.order.spec;
-        let limits = Limits {
-            memory: spec.memory.map(Bytes::get),
-            pids: self.launch.pids_max,
-            cpu_milli: spec.cpus.map(|cpus| cpus.get()),
-        };
-        let group = self.launch.site.group(&claim_name(self.task()), limits);
-        let limited = group.as_ref().map(Group::limited).unwrap_or_default();
-        let (told_read, told) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
-            .map_err(|error| format!("can't make a pipe: {error}"))?;
-        let mut setting = Setting {
-            told: &told,
-            stdout,
-            stderr,
-            group: group.as_ref(),
-            born_in_group: group.as_ref().is_some_and(|group| group.handle().is_some()),
-            context: &self.context,
-            become_user: owner,
-            memory_limit: limits.memory.filter(|_| !limited.memory),
-            processes_limit: limits.pids.filter(|_| !limited.pids),
-            parent: std::process::id(),
-        };
-        let handle = group.as_ref().and_then(Group::handle);
-        let mut forked = child::fork(handle, || program.run(&setting));
-        if forked.is_err() && setting.born_in_group {
-            // A kernel that can't; it moves by itself then.
-            setting.born_in_group = false;
-            forked = child::fork(None, || program.run(&setting));
-        }
-        let pid = forked.map_err(|error| format!("can't make a process: {error}"))?;
-        fail::fail_point!("shepherd-forked");
-        self.tree = Some(Tree::new(group, pid));
-        self.setup = Some((told_read, pid, Vec::new()));
-        Ok(())
-    }
-
-    /// A pipe whose other end is written to a file of gpool's own.
-    fn pipe_to(
-        &mut self,
-        which: usize,
-        path: PathBuf,
-        owner: Option<(u32, u32)>,
-    ) -> Result<OwnedFd, String> {
-        let failed = |error| format!("can't make a pipe: {error}");
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
-        // Its own end alone: the program must find a pipe that blocks.
-        rustix::fs::fcntl_setfl(&read, rustix::fs::OFlags::NONBLOCK).map_err(failed)?;
-        if let Some((uid, gid)) = owner {
-            // Else the job could write to what it has open, and not open it: as /dev/stdout.
-            std::os::unix::fs::fchown(&write, Some(uid), Some(gid))
-                .map_err(|error| format!("can't give a pipe to the user: {error}"))?;
-        }
-        let target = Target::new(path, owner);
-        self.outputs[which] = Some(Stream::new(read, target, self.launch.output_limit));
-        Ok(write)
-    }
-
     /// Stays with the task until no process of it is left.
     fn watch(&mut self) -> TaskEnd {
         // What came together with the launch makes no descriptor ready.
         self.listen();
         while !self.step() {}
+        let beside = &mut self.beside;
         for stream in &mut self.outputs {
             if let Some(stream) = stream.take() {
-                stream.finish(&mut self.buffer);
+                stream.finish(&mut self.buffer, &mut |bytes| beside.show(bytes));
             }
         }
         self.end()
@@ -350,9 +254,11 @@ impl Shepherd {
         let oom = || self.tree.as_ref().is_some_and(Tree::met_memory_limit);
         let cause = match (&self.failed, self.ending, self.exit) {
             _ if self.started.is_none() && told => None,
+            _ if self.missing.is_some() => {
+                self.missing.take().map(|path| EndCause::PathMissing { path })
+            }
             (Some(why), ..) => Some(EndCause::LaunchFailed { why: why.clone() }),
             (_, Some((Why::TimeLimit, _)), _) => Some(EndCause::TimeLimit),
-            (_, Some((Why::Deadline, _)), _) => Some(EndCause::Deadline),
             (_, _, exit) if exit != Some(ExitStatus::Code(0)) && oom() => Some(EndCause::Oom),
             _ => None,
         };
@@ -380,13 +286,18 @@ impl Shepherd {
             self.read_setup();
         }
         for (which, ready) in ready.outputs.into_iter().enumerate() {
+            let beside = &mut self.beside;
+            let show = &mut |bytes: &[u8]| beside.show(bytes);
             if ready
                 && let Some(stream) = &mut self.outputs[which]
-                && stream.take(&mut self.buffer) == Progress::Over
+                && stream.take(&mut self.buffer, show) == Progress::Over
                 && let Some(stream) = self.outputs[which].take()
             {
-                stream.finish(&mut self.buffer);
+                stream.finish(&mut self.buffer, show);
             }
+        }
+        if ready.beside {
+            self.beside.step(&mut self.buffer);
         }
         if ready.link {
             self.listen();
@@ -414,6 +325,10 @@ impl Shepherd {
         let ready = said.first() == Some(&READY);
         let why = String::from_utf8_lossy(&said[usize::from(ready)..]).into_owned();
         self.setup = None;
+        if let Some(path) = why.strip_prefix(char::from(MISSING)).filter(|_| !ready) {
+            self.missing = Some(path.to_owned());
+            return;
+        }
         if !ready || !why.is_empty() {
             let ended = "it was ended before its program was started".to_owned();
             self.failed = Some(if why.is_empty() { ended } else { why });
@@ -427,8 +342,10 @@ impl Shepherd {
         fail::fail_point!("shepherd-start-noted");
         self.link.say(&FromShepherd::Started { pid, at });
         fail::fail_point!("shepherd-start-told");
-        self.allowed.start();
-        self.set_timer();
+        if let Some(limit) = self.launch.order.spec.time_limit {
+            self.limit_at = Some(clock::boot_ms().saturating_add(limit.get()));
+            self.set_timer();
+        }
     }
 
     fn listen(&mut self) {
@@ -437,7 +354,6 @@ impl Shepherd {
                 for message in messages {
                     match message {
                         ToShepherd::Stop { grace } => self.begin_end(Why::Told, grace),
-                        ToShepherd::Limit { generation, limit } => self.limit(generation, limit),
                         ToShepherd::Signal { signal } => {
                             if let Some(tree) = &self.tree {
                                 tree.signal_group(signal);
@@ -445,6 +361,7 @@ impl Shepherd {
                         }
                         // Nothing has ended yet.
                         ToShepherd::Acknowledge => {}
+                        ToShepherd::Open { line, opening } => self.open(line, opening),
                     }
                 }
             }
@@ -474,7 +391,10 @@ impl Shepherd {
         loop {
             match tree.reap() {
                 Reaped::Main(exit) => self.exit = Some(exit),
-                Reaped::Other => {}
+                Reaped::Other(pid, exit) => {
+                    self.beside.ended(pid, exit);
+                    self.beside.step(&mut self.buffer);
+                }
                 Reaped::Nobody => break,
                 Reaped::AllGone => {
                     // The child's last words may have come after the pipe was looked at.

@@ -78,12 +78,15 @@ impl Stream {
         &self.pipe
     }
 
-    /// Takes what is there, at most a few buffers full so that others have their turn.
-    pub(super) fn take(&mut self, buffer: &mut [u8]) -> Progress {
+    /// Takes what is there and shows it, at most a few buffers full so that others have their turn.
+    pub(super) fn take(&mut self, buffer: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Progress {
         for _ in 0..8 {
             match rustix::io::read(&self.pipe, &mut *buffer) {
                 Ok(0) => return Progress::Over,
-                Ok(length) => self.kept.write(&buffer[..length]),
+                Ok(length) => {
+                    seen(&buffer[..length]);
+                    self.kept.write(&buffer[..length]);
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Progress::Open,
                 Err(_) => return Progress::Over,
@@ -92,12 +95,15 @@ impl Stream {
         Progress::Open
     }
 
-    /// Takes all that is there now. Whoever might write more is dead, or is no part of the task:
+    /// Takes all that is there now, and shows it. Whoever might write more is dead, or is no part of the task:
     /// a descriptor that was handed to a stranger must not keep the task from ending.
-    pub(super) fn finish(mut self, buffer: &mut [u8]) {
+    pub(super) fn finish(mut self, buffer: &mut [u8], seen: &mut dyn FnMut(&[u8])) {
         loop {
             match rustix::io::read(&self.pipe, &mut *buffer) {
-                Ok(length) if length > 0 => self.kept.write(&buffer[..length]),
+                Ok(length) if length > 0 => {
+                    seen(&buffer[..length]);
+                    self.kept.write(&buffer[..length]);
+                }
                 Err(Errno::INTR) => {}
                 Ok(_) | Err(_) => break,
             }
@@ -179,10 +185,10 @@ mod tests {
         let mut buffer = [0; 4];
         for bytes in writes {
             rustix::io::write(&write, bytes).unwrap();
-            assert_eq!(stream.take(&mut buffer), Progress::Open);
+            assert_eq!(stream.take(&mut buffer, &mut |_| {}), Progress::Open);
         }
         drop(write);
-        stream.finish(&mut buffer);
+        stream.finish(&mut buffer, &mut |_| {});
         std::fs::read_to_string(path).unwrap()
     }
 
@@ -202,7 +208,7 @@ mod tests {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
         drop(write);
         let target = Target::new(path.clone(), None);
-        Stream::new(read, target, Bytes::from_gib(1)).finish(&mut [0; 4]);
+        Stream::new(read, target, Bytes::from_gib(1)).finish(&mut [0; 4], &mut |_| {});
         assert!(!path.exists());
     }
 

@@ -14,6 +14,7 @@ enum Source {
     Timer,
     Setup,
     Output(usize),
+    Beside,
 }
 
 /// What there is to do.
@@ -24,13 +25,14 @@ pub(super) struct Ready {
     pub timer: bool,
     pub setup: bool,
     pub outputs: [bool; 2],
+    pub beside: bool,
 }
 
 impl Shepherd {
     /// Waits until there is something to do, or the line has to be tried.
     pub(super) fn wait(&self) -> Ready {
         let output = |which: usize| {
-            let stream = self.outputs[which].as_ref();
+            let stream = self.outputs[which].as_ref().filter(|_| !self.beside.holds_up());
             (Source::Output(which), stream.map(|stream| stream.pipe().as_fd()))
         };
         let sources: [(Source, Option<BorrowedFd<'_>>); 6] = [
@@ -41,11 +43,16 @@ impl Shepherd {
             output(0),
             output(1),
         ];
-        let present: Vec<_> =
-            sources.iter().filter_map(|(source, fd)| fd.as_ref().map(|fd| (*source, fd))).collect();
+        let mut present: Vec<_> = sources
+            .into_iter()
+            .filter_map(|(source, fd)| Some((source, fd?, PollFlags::IN)))
+            .collect();
+        let beside = self.beside.wanted().into_iter();
+        present.extend(beside.map(|(fd, flags)| (Source::Beside, fd, flags)));
         let mut polled: Vec<_> =
-            present.iter().map(|(_, fd)| PollFd::new(*fd, PollFlags::IN)).collect();
-        let timeout = self.link.retry_in().map(|millis| Timespec {
+            present.iter().map(|(_, fd, flags)| PollFd::new(fd, *flags)).collect();
+        let due_in = [self.link.retry_in(), self.beside.due_in()].into_iter().flatten().min();
+        let timeout = due_in.map(|millis| Timespec {
             tv_sec: i64::try_from(millis / 1000).unwrap_or(i64::MAX),
             tv_nsec: i64::try_from(millis % 1000).unwrap_or(0) * 1_000_000,
         });
@@ -54,7 +61,8 @@ impl Shepherd {
         if poll(&mut polled, timeout.as_ref()).is_err() {
             return ready;
         }
-        for ((source, _), fd) in present.iter().zip(&polled) {
+        ready.beside = self.beside.due_in() == Some(0);
+        for ((source, ..), fd) in present.iter().zip(&polled) {
             if !fd.revents().is_empty() {
                 ready.note(*source);
             }
@@ -71,6 +79,7 @@ impl Ready {
             Source::Timer => self.timer = true,
             Source::Setup => self.setup = true,
             Source::Output(which) => self.outputs[which] = true,
+            Source::Beside => self.beside = true,
         }
     }
 }

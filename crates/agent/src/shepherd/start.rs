@@ -9,18 +9,24 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use gpool_model::Activation;
 use gpool_model::agent::LaunchContext;
+use gpool_model::attach::Exec;
 use gpool_model::id::Attempt;
 use gpool_sys::cgroup::Group;
 use gpool_sys::{child, privilege, signal};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal};
 
+use crate::activation;
 use crate::environment::fill_in;
 use crate::message::Launch;
 
 /// Written to the parent just before exec: what follows, if anything does, is why exec failed.
 pub(super) const READY: u8 = b'!';
+
+/// Written in place of it if something that the job needs is not there; its path follows.
+pub(super) const MISSING: u8 = b'?';
 
 /// All that a child needs, made while there is still time for errors.
 pub(super) struct Program {
@@ -38,12 +44,18 @@ pub(super) struct Program {
     stderr: Option<String>,
     /// Files of a first run are begun anew.
     begin_anew: bool,
+    /// What must be there.
+    activate: Vec<Activation>,
 }
 
 /// What a child inherits and who it becomes.
 pub(super) struct Setting<'a> {
     /// Where it says what failed.
     pub told: &'a OwnedFd,
+    /// What it reads, if that is a pipe.
+    pub stdin: Option<&'a OwnedFd>,
+    /// Its terminal, in place of all pipes and files.
+    pub terminal: Option<&'a OwnedFd>,
     /// Ends of the pipes for its output, unless the user named files.
     pub stdout: Option<&'a OwnedFd>,
     /// The same for its errors.
@@ -79,14 +91,13 @@ impl Program {
             CString::new(bytes).map_err(|_| format!("{what} holds a NUL character"))
         };
         let mut words = spec.command.clone();
-        let name = match &script {
-            Some(script) => {
-                let path = script.to_string_lossy().into_owned();
-                words.insert(0, path.clone());
-                path
-            }
-            None => words.first().cloned().ok_or("the command is empty")?,
-        };
+        if let Some(script) = &script {
+            words.insert(0, script.to_string_lossy().into_owned());
+        }
+        let wrapped = activation::wrap(&spec.activate, &mut words);
+        let name = words.first().cloned().ok_or("the command is empty")?;
+        let script = script.filter(|_| !wrapped);
+        let environment = activation::apply(&spec.activate, environment);
         let search =
             environment.get(&b"PATH"[..]).cloned().unwrap_or_else(|| DEFAULT_SEARCH.into());
         let variable = |(mut name, value): (Vec<u8>, Vec<u8>)| {
@@ -110,6 +121,44 @@ impl Program {
             stdout: named(&spec.stdout),
             stderr: named(&spec.stderr),
             begin_anew: task.attempt == Attempt::FIRST && task.rank == 0,
+            activate: spec.activate.clone(),
+        })
+    }
+
+    /// A further program, with all that this one has but its files.
+    ///
+    /// # Errors
+    /// In words, if something holds a NUL.
+    pub(super) fn beside(&self, exec: &Exec) -> Result<Self, String> {
+        let c_string =
+            |bytes: Vec<u8>| CString::new(bytes).map_err(|_| "it holds a NUL character".to_owned());
+        let mut words = exec.command.clone();
+        activation::wrap(&self.activate, &mut words);
+        let mut environment = self.environment.clone();
+        for (name, value) in &exec.environment {
+            let start = format!("{name}=");
+            environment.retain(|entry| !entry.as_bytes().starts_with(start.as_bytes()));
+            environment.push(c_string(format!("{start}{value}").into_bytes())?);
+        }
+        let directory = match &exec.directory {
+            Some(directory) => c_string(directory.clone().into_bytes())?,
+            None => self.directory.clone(),
+        };
+        Ok(Self {
+            name: words.first().cloned().ok_or("the command is empty")?,
+            script: None,
+            arguments: words
+                .into_iter()
+                .map(|word| c_string(word.into_bytes()))
+                .collect::<Result<_, _>>()?,
+            environment,
+            search: self.search.clone(),
+            directory,
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            begin_anew: false,
+            activate: self.activate.clone(),
         })
     }
 
@@ -124,8 +173,47 @@ impl Program {
         child::end(127)
     }
 
+    /// Does something else in the place of the program, in the child.
+    pub(super) fn run_instead(
+        &self,
+        setting: &Setting<'_>,
+        work: impl FnOnce() -> Result<Infallible, String>,
+    ) -> Infallible {
+        let why = match self.become_one_of_it(setting).and_then(|()| work()) {
+            Ok(never) => match never {},
+            Err(why) => why,
+        };
+        let _ = rustix::io::write(setting.told, why.as_bytes());
+        child::end(127)
+    }
+
     fn become_it(&self, setting: &Setting<'_>) -> Result<Infallible, String> {
-        rustix::process::setpgid(None, None).map_err(|e| format!("can't make a group: {e}"))?;
+        self.become_one_of_it(setting)?;
+        rustix::process::chdir(&self.directory).map_err(|error| {
+            let directory = self.directory.to_string_lossy();
+            format!("can't enter the working directory {directory}: {error}")
+        })?;
+        if let Some(path) = self.missing() {
+            return Err(format!("{}{path}", char::from(MISSING)));
+        }
+        self.open_files(setting)?;
+        privilege::close_on_exec_from(3);
+        self.execute(setting)
+    }
+
+    /// What the job needs and is not there, as its user sees it.
+    fn missing(&self) -> Option<&str> {
+        self.activate.iter().map(Activation::path).find(|path| !Path::new(path).exists())
+    }
+
+    /// Becomes a process of the task: in its control group, of its user, tied to the shepherd.
+    fn become_one_of_it(&self, setting: &Setting<'_>) -> Result<(), String> {
+        match setting.terminal {
+            // A terminal belongs to a session.
+            Some(_) => rustix::process::setsid().map(drop),
+            None => rustix::process::setpgid(None, None),
+        }
+        .map_err(|error| format!("can't make a group: {error}"))?;
         if let Some(group) = setting.group {
             group
                 .enter(setting.born_in_group)
@@ -142,19 +230,21 @@ impl Program {
         }
         let umask = setting.context.umask.unwrap_or(0o022);
         rustix::process::umask(Mode::from_raw_mode(umask & 0o777));
-        rustix::process::chdir(&self.directory).map_err(|error| {
-            let directory = self.directory.to_string_lossy();
-            format!("can't enter the working directory {directory}: {error}")
-        })?;
-        self.open_files(setting)?;
-        privilege::close_on_exec_from(3);
-        self.execute(setting)
+        Ok(())
     }
 
     fn open_files(&self, setting: &Setting<'_>) -> Result<(), String> {
         let place = |fd: &OwnedFd, standard| {
             child::place(fd.as_fd(), standard).map_err(|error| format!("can't open: {error}"))
         };
+        if let Some(terminal) = setting.terminal {
+            rustix::process::ioctl_tiocsctty(terminal)
+                .map_err(|error| format!("can't take the terminal: {error}"))?;
+            return (0..3).try_for_each(|standard| place(terminal, standard));
+        }
+        if let Some(pipe) = setting.stdin {
+            place(pipe, 0)?;
+        }
         if let Some(path) = &self.stdin {
             place(&open(path, "standard input", OFlags::RDONLY)?, 0)?;
         }

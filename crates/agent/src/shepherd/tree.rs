@@ -19,8 +19,8 @@ pub(super) struct Tree {
 pub(super) enum Reaped {
     /// The task's own process.
     Main(ExitStatus),
-    /// Some process that it started.
-    Other,
+    /// Another process: one beside it, or one that something of it started.
+    Other(u32, ExitStatus),
     /// None has ended, but there are some.
     Nobody,
     /// There is no process left.
@@ -40,13 +40,21 @@ impl Tree {
                     self.main = None;
                     return Reaped::Main(exit_status(status));
                 }
-                Ok(Some(_)) => return Reaped::Other,
+                Ok(Some((pid, status))) => {
+                    let pid = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
+                    return Reaped::Other(pid, exit_status(status));
+                }
                 Ok(None) => return Reaped::Nobody,
                 Err(rustix::io::Errno::INTR) => {}
                 // No children: whoever was below them has come back here before they went.
                 Err(_) => return Reaped::AllGone,
             }
         }
+    }
+
+    /// Its control group, for a further process to join.
+    pub(super) fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
     }
 
     /// Sends the task's process group a signal, as a terminal would.

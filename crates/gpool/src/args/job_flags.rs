@@ -3,7 +3,7 @@
 
 use clap::Args;
 
-use super::life_flags::LifeFlags;
+use super::software_flags::SoftwareFlags;
 use super::values;
 use crate::caller::Variable;
 
@@ -51,15 +51,15 @@ pub struct JobFlags {
     /// Start after jobs: [ok:|fail:|end:]JOB,…
     #[arg(long, value_name = "JOBS")]
     pub after: Vec<String>,
-    /// When it starts, and what follows its end.
-    #[command(flatten)]
-    pub life: LifeFlags,
     /// Folder in which it runs
     #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
     pub cwd: Option<String>,
     /// Variable for the job; without a value, the caller's
     #[arg(short, long, value_name = "NAME[=VALUE]")]
     pub env: Vec<Variable>,
+    /// Which software is active for it.
+    #[command(flatten, next_help_heading = "Software")]
+    pub software: SoftwareFlags,
     /// Pass only HOME, PATH, USER and LANG, and what -e says
     #[arg(long)]
     pub clean_env: bool,
@@ -115,9 +115,9 @@ impl JobFlags {
             project: self.project.or(other.project),
             priority: self.priority.or(other.priority),
             after: joined(other.after, self.after),
-            life: self.life.or(other.life),
             cwd: self.cwd.or(other.cwd),
             env: joined(other.env, self.env),
+            software: self.software.or(other.software),
             clean_env: self.clean_env || other.clean_env,
             stdin: self.stdin.or(other.stdin),
             stdout: self.stdout.or(other.stdout),
@@ -136,7 +136,7 @@ impl JobFlags {
 }
 
 /// Joined so that what is said first comes last, where it wins.
-pub(super) fn joined<T>(mut other: Vec<T>, mut own: Vec<T>) -> Vec<T> {
+fn joined<T>(mut other: Vec<T>, mut own: Vec<T>) -> Vec<T> {
     other.append(&mut own);
     other
 }

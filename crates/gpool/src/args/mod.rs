@@ -2,8 +2,8 @@
 
 pub mod job_flags;
 pub mod jobs;
-pub mod life_flags;
 pub mod list;
+pub mod software_flags;
 
 pub mod values;
 

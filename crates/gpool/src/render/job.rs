@@ -27,6 +27,14 @@ pub fn page(job: &Job, view: &View<'_>) -> String {
         (false, _) => page.label("command", &words::command(&job.command)),
     }
     page.label_if("directory", job.directory.as_deref());
+    if job.pty {
+        page.label("terminal", &format!("its own; gpool attach {}", job.id));
+    }
+    let active: Vec<String> = job.activate.iter().map(words::active).collect();
+    page.labels("active", &active);
+    if let Some(setup) = &job.setup {
+        page.label("setup", &format!("job {setup}"));
+    }
     page.label_if("note", job.note.as_deref());
     for rule in &job.notify {
         page.label("tells", rule);

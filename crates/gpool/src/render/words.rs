@@ -130,6 +130,18 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// What is made active for a job.
+#[must_use]
+pub fn active(activate: &gpool_wire::Activate) -> String {
+    use gpool_wire::Activate;
+    let text = match activate {
+        Activate::Conda(path) => format!("conda {path}"),
+        Activate::Venv(path) => format!("venv {path}"),
+        Activate::Modules(modules) => format!("modules {}", modules.names.join(" ")),
+    };
+    super::safe::safe(&text).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! A file for each verb. Each has its arguments and one function that runs it.
 
 pub mod act;
+pub mod attach;
 pub mod backup;
 pub mod bench;
 pub mod cancel;
@@ -11,6 +12,8 @@ pub mod doctor;
 pub mod down;
 pub mod edit;
 pub mod events;
+pub mod exec;
+pub mod forward;
 pub mod gpus;
 pub mod help;
 pub mod history;
@@ -29,6 +32,7 @@ pub mod report;
 pub mod restore;
 pub mod run;
 pub mod service;
+pub mod shell;
 pub mod show;
 pub mod signal;
 pub mod sim;

@@ -1,7 +1,7 @@
 //! `gpool run`: hands in a job and stays with it: its output comes here, and its exit code is this
 //! command's. The first Ctrl-C leaves it, a second one soon after cancels it.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,11 @@ use gpool_wire::{EventKind, Job};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
+use super::attach::{self, KeysFlag};
+use super::exec::no_terminal;
 use super::submit::{dry_run, hand_in, say};
 use crate::args::job_flags::JobFlags;
+use crate::console::{self, DetachKeys};
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -22,7 +25,7 @@ use crate::outcome::exit_of_job;
 use crate::render::job::{headline, waits};
 use crate::render::json;
 use crate::render::words;
-use crate::request;
+use crate::request::{self, Request};
 use crate::session::Session;
 
 /// Within this time a second Ctrl-C cancels.
@@ -42,6 +45,11 @@ pub struct RunArgs {
     /// Print the id and leave the job to itself
     #[arg(long)]
     detach: bool,
+    /// Give it a terminal of its own, shown here
+    #[arg(long)]
+    pty: bool,
+    #[command(flatten)]
+    keys: KeysFlag,
     /// Say what would happen, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -62,8 +70,18 @@ pub fn run(args: RunArgs, session: &Session) -> Result {
             .tip("gpool run --detach --json -- COMMAND"));
     }
     let mut request = request::of_command(args.flags, &args.words)?;
+    if args.pty {
+        let here = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        if !here && !args.detach && !args.dry_run {
+            return Err(no_terminal("--pty").tip("gpool run --pty --detach -- COMMAND"));
+        }
+        request.job.pty = Some(console::window());
+    }
     let client = session.client()?;
-    request.resolve(&client, session)?;
+    request.resolve(&client, session.me())?;
+    if args.pty && !args.detach && !args.dry_run {
+        return on_terminal(client, session, &request, &args.keys.detach_keys);
+    }
     say(&request, session);
     if args.dry_run {
         return dry_run(&client, &request.job, session);
@@ -80,6 +98,28 @@ pub fn run(args: RunArgs, session: &Session) -> Result {
     let is_place_known = !job.placement.is_empty();
     let client = session.patient(client);
     Attached { client, session, job, is_place_known }.stay()
+}
+
+/// Hands in a job with a terminal of its own, and shows that here once it runs.
+///
+/// # Errors
+/// The job was refused, or the server can't be reached.
+pub fn on_terminal(
+    client: Client,
+    session: &Session,
+    request: &Request,
+    keys: &DetachKeys,
+) -> Result {
+    say(request, session);
+    let job = hand_in(&client, request, session)?;
+    let is_place_known = !job.placement.is_empty();
+    let patient = session.patient(client.clone());
+    let mut attached = Attached { client: patient, session, job, is_place_known };
+    if let Some(exit) = attached.until_started()? {
+        return Ok(exit);
+    }
+    let stayed = attach::stay(&client, session, &attached.job.id, keys)?;
+    attach::finish(&attached.client, session, &attached.job.id, stayed)
 }
 
 /// What happens while a job is stayed with.
@@ -102,6 +142,28 @@ struct Attached<'s> {
 
 impl Attached<'_> {
     fn stay(mut self) -> Result {
+        let (tell, happenings) = self.begin()?;
+        for stream in [LogStream::Stdout, LogStream::Stderr] {
+            stream_out(self.client.clone(), &self.job, stream, tell.clone());
+        }
+        drop(tell);
+        self.until(&happenings, 2, &|_| false)?.ok_or_else(nobody)
+    }
+
+    /// Waits until its program runs; `None` once it does, or has.
+    fn until_started(&mut self) -> Result<Option<Exit>> {
+        let (tell, happenings) = self.begin()?;
+        let n_streams = u32::from(self.job.setup.is_some());
+        if let Some(setup) = self.job.setup.clone() {
+            let client = self.client.clone();
+            std::thread::spawn(move || {
+                drop(tell.send(Happening::StreamEnded(copy_setup(&client, &setup))))
+            });
+        }
+        self.until(&happenings, n_streams, &|job| job.started_at.is_some())
+    }
+
+    fn begin(&self) -> Result<(Sender<Happening>, Receiver<Happening>)> {
         let screen = &self.session.screen;
         screen.note(&headline(&self.job));
         if let Some(why) = waits(&self.job) {
@@ -110,32 +172,35 @@ impl Attached<'_> {
         let (tell, happenings) = channel();
         catch_interrupts(tell.clone())?;
         watch(self.client.clone(), self.job.id.clone(), tell.clone());
-        for stream in [LogStream::Stdout, LogStream::Stderr] {
-            stream_out(self.client.clone(), self.job.id.clone(), stream, tell.clone());
-        }
-        drop(tell);
-        self.until_ended(&happenings)
+        Ok((tell, happenings))
     }
 
-    fn until_ended(&mut self, happenings: &Receiver<Happening>) -> Result {
-        let mut n_streams = 2;
+    /// Stays until all streams have ended and the job has; or until it is as wanted, for which
+    /// there is no exit code.
+    fn until(
+        &mut self,
+        happenings: &Receiver<Happening>,
+        mut n_streams: u32,
+        is_wanted: &dyn Fn(&Job) -> bool,
+    ) -> Result<Option<Exit>> {
         let mut interrupted: Option<Instant> = None;
         let mut cancelled = false;
         loop {
+            if is_wanted(&self.job) {
+                return Ok(None);
+            }
             if n_streams == 0
                 && let Some(exit) = exit_of_job(&self.job)
             {
                 self.say_end();
-                return Ok(exit);
+                return Ok(Some(exit));
             }
             let left = interrupted.map(|at| TWICE_WITHIN.saturating_sub(at.elapsed()));
             let happening = match happenings.recv_timeout(left.unwrap_or(TWICE_WITHIN)) {
                 Ok(happening) => happening,
-                Err(RecvTimeoutError::Timeout) if left.is_some() => return Ok(self.detach()),
+                Err(RecvTimeoutError::Timeout) if left.is_some() => return Ok(Some(self.detach())),
                 Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Failure::new(errors::INTERNAL, "everything that listened ended"));
-                }
+                Err(RecvTimeoutError::Disconnected) => return Err(nobody()),
             };
             match happening {
                 Happening::Changed(job) => self.change(*job),
@@ -145,7 +210,7 @@ impl Attached<'_> {
                     self.say_detached();
                     return Err(failure);
                 }
-                Happening::Interrupted if cancelled => return Ok(self.detach()),
+                Happening::Interrupted if cancelled => return Ok(Some(self.detach())),
                 Happening::Interrupted if interrupted.is_some() => {
                     (interrupted, cancelled) = (None, true);
                     self.session.screen.note(&format!("cancelling job {}", self.job.id));
@@ -195,6 +260,10 @@ impl Attached<'_> {
             self.session.screen.note(&crate::render::safe::safe(&text));
         }
     }
+}
+
+fn nobody() -> Failure {
+    Failure::new(errors::INTERNAL, "everything that listened ended")
 }
 
 /// Reports each Ctrl-C.
@@ -250,21 +319,38 @@ fn watch_until_ended(
     Ok(())
 }
 
-/// Copies one of the job's streams to the one of ours.
-fn stream_out(client: Client, id: String, stream: LogStream, tell: Sender<Happening>) {
+/// Copies one of the job's streams to the one of ours; before its errors, what its setup says.
+fn stream_out(client: Client, job: &Job, stream: LogStream, tell: Sender<Happening>) {
+    let (id, setup) = (job.id.clone(), job.setup.clone());
     std::thread::spawn(move || {
-        let query = LogQuery { stream, follow: true, ..LogQuery::default() };
         let mut out: Box<dyn Write> = match stream {
             LogStream::Stdout => Box::new(std::io::stdout()),
             LogStream::Stderr => Box::new(std::io::stderr()),
         };
-        let ended = follow::copy(&client, &id, &query, &mut out);
-        // A job that writes to files of its own has no log here.
-        let ended = match ended {
-            Err(failure) if failure.code() == Some(gpool_wire::catalogue::NO_SUCH_LOG) => Ok(()),
-            other => other,
+        let prepared = match setup.filter(|_| stream == LogStream::Stderr) {
+            Some(setup) => copy_setup(&client, &setup),
+            None => Ok(()),
         };
+        let ended = prepared.and_then(|()| copy_log(&client, &id, stream, &mut out));
         // Nobody listens any more: the program ends.
         let _ = tell.send(Happening::StreamEnded(ended));
     });
+}
+
+/// Copies all that a setup says to standard error: standard output is the job's own.
+fn copy_setup(client: &Client, id: &str) -> Result<()> {
+    let mut out = std::io::stderr();
+    for stream in [LogStream::Stdout, LogStream::Stderr] {
+        copy_log(client, id, stream, &mut out)?;
+    }
+    Ok(())
+}
+
+fn copy_log(client: &Client, id: &str, stream: LogStream, out: &mut dyn Write) -> Result<()> {
+    let query = LogQuery { stream, follow: true, ..LogQuery::default() };
+    match follow::copy(client, id, &query, out) {
+        // A job that writes to files of its own has no log here.
+        Err(failure) if failure.code() == Some(gpool_wire::catalogue::NO_SUCH_LOG) => Ok(()),
+        other => other,
+    }
 }

@@ -36,6 +36,9 @@ fn body_of(route: &Route, job: &str) -> Value {
         (_, "jobs" | "bulk") => json!({"command": ["true"], "directory": "/"}),
         (_, "allow") => json!({"devices": ["all"]}),
         (_, "shutdown") => json!({"now": false}),
+        (_, "attach") => json!({}),
+        (_, "exec") => json!({"command": ["true"]}),
+        (_, "forward") => json!({"port": 80}),
         (_, "signal") if by_path => json!({"signal": "USR1"}),
         (_, "signal") => json!({"signal": "USR1", "jobs": [job]}),
         _ if by_path => Value::Null,
@@ -67,14 +70,19 @@ fn status_of(cluster: &Cluster, who: Who, route: &Route, job: &str) -> u16 {
     answer.status
 }
 
+fn becomes_a_line(route: &Route) -> bool {
+    ["/attach", "/exec", "/forward"].iter().any(|end| route.path.ends_with(end))
+}
+
 /// A job of the owner's to which what the route does applies.
 fn job_for(cluster: &Cluster, route: &Route) -> String {
     let last = route.path.rsplit('/').next().unwrap();
-    let runs = ["signal", "logs"].contains(&last);
+    let runs = ["signal", "logs"].contains(&last) || becomes_a_line(route);
+    let pty = if last == "attach" { json!({"rows": 9, "columns": 9}) } else { Value::Null };
     let line = if runs { "trap : USR1; echo on; sleep 1000" } else { "true" };
     let job = json!({
         "command": ["sh", "-c", line], "directory": "/", "hold": last == "release",
-        "after": [],
+        "after": [], "pty": pty,
         // Waits, so that it can be held, changed and cancelled.
         "gpus": if runs || last == "release" { "0" } else { "2" },
     });
@@ -110,6 +118,8 @@ fn each_route_takes_from_each_caller_what_the_table_says() {
                     assert_eq!(status, 403, "{who:?} {route:?}");
                     assert_eq!(cluster.job(&job).version, before, "{who:?} {route:?}");
                 }
+                // Let in, and then told that the request asks for no line.
+                _ if becomes_a_line(route) => assert_eq!(status, 400, "{who:?} {route:?}"),
                 _ => assert!((200..300).contains(&status), "{who:?} {route:?}: {status}"),
             }
             if job != keeper {

@@ -256,7 +256,10 @@ fn what_is_being_stopped_is_not_free_yet() {
         node lab1  1 x h100
         job  leaving  1  stopping lab1[0] 5m
         job  next     1  pending
-    "), @"wait  next gpus_not_free need 1 free 0");
+    "), @r"
+    plan  next lab1[0] in 10s by limit
+    wait  next gpus_not_free need 1 free 0
+    ");
 }
 
 #[test]

@@ -13,14 +13,17 @@ fn unknown_words_are_refused_with_line_and_column() {
     for (text, expected) in [
         (
             "frob",
-            "1:1 unknown word \"frob\", expected policy, node, gpu, link, job, reserve or drain",
+            "1:1 unknown word \"frob\", expected policy, node, gpu, link, job, reserve, drain or past",
         ),
         (
             "node a  1 x h100\nnode b  fast",
             "2:9 unknown word \"fast\", expected devices (2 x h100-80g), cpus, mem, tasks or \
              unreachable",
         ),
-        ("policy sort age", "1:8 unknown word \"sort\", expected order, escalate or strategy"),
+        (
+            "policy sort age",
+            "1:8 unknown word \"sort\", expected order, escalate, strategy or planned",
+        ),
         (
             "policy order age,size",
             "1:14 \"age,size\" is not keys of the order: unknown key \"size\", expected priority, \
@@ -59,7 +62,7 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "job a 1 pending  nice 5",
             "1:18 unknown word \"nice\", expected priority, cpus, mem, limit, after, waited, \
-             submitted, attempt, uid, project or id",
+             submitted, attempt, uid, project, like or id",
         ),
         ("job a 1 pending  after b", "1:24 no job b stands above"),
         ("job a 1 pending\njob a 1 pending", "2:9 job a stands here twice"),

@@ -67,7 +67,10 @@ fn what_is_being_stopped_keeps_its_memory_until_it_ends() {
         node lab1  2 x h100  mem 64G
         job  a  1  stopping lab1[0]  mem 60G
         job  b  1  pending  mem 10G
-    "), @"wait  b cpu_or_mem_short memory need 10 GiB free 4 GiB on lab1");
+    "), @r"
+    plan  b lab1[0] in 10s by limit
+    wait  b cpu_or_mem_short memory need 10 GiB free 4 GiB on lab1
+    ");
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl Server {
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         let peer = Peer { uid: peer.uid(), gid: peer.gid(), pid };
         let line = Line::new(stream);
-        let Some(_seat) = Seat::take(&self, peer.uid) else {
+        let Some(seat) = Seat::take(&self, peer.uid).map(|seat| Seated(Arc::new(seat))) else {
             let what =
                 format!("you have {} connections open, which is the most", self.connections_max);
             return refuse(&line, &Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)).await;
@@ -133,13 +133,20 @@ impl Server {
         let identify = self.identify.clone();
         let found = move || identify(peer);
         let Ok(asker) = tokio::task::spawn_blocking(found).await else { return };
-        self.answer(line, Asks(Arc::new(asker)), end).await;
+        self.answer(line, Asks(Arc::new(asker)), seat, end).await;
     }
 
-    async fn answer(&self, line: Arc<Line>, asks: Asks, mut end: watch::Receiver<bool>) {
+    async fn answer(
+        &self,
+        line: Arc<Line>,
+        asks: Asks,
+        seat: Seated,
+        mut end: watch::Receiver<bool>,
+    ) {
         let with_asker = MapRequestLayer::new(move |request: hyper::Request<_>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(asks.clone());
+            request.extensions_mut().insert(seat.clone());
             request
         });
         let service = ServiceBuilder::new().layer(with_asker).service(self.router.clone());
@@ -148,7 +155,8 @@ impl Server {
             .timer(TokioTimer::new())
             .header_read_timeout(self.patience.headers)
             .max_buf_size(HEADERS_BUFFERED)
-            .serve_connection(TokioIo::new(ends), TowerToHyperService::new(service));
+            .serve_connection(TokioIo::new(ends), TowerToHyperService::new(service))
+            .with_upgrades();
         tokio::pin!(connection);
         let result = tokio::select! {
             result = connection.as_mut() => Some(result),
@@ -165,6 +173,10 @@ impl Server {
         }
     }
 }
+
+/// The seat of a connection, for what it becomes.
+#[derive(Clone)]
+pub(crate) struct Seated(#[expect(dead_code, reason = "it is held")] Arc<Seat>);
 
 /// A connection that counts against its user's limit while it is there.
 struct Seat {

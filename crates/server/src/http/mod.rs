@@ -4,10 +4,10 @@
 mod accept;
 mod actions;
 mod asker;
+mod attach;
 mod bulk;
 mod cluster;
 mod context;
-mod course;
 mod events;
 mod extract;
 pub(crate) mod feed;
@@ -46,6 +46,7 @@ use crate::handle::CoreHandle;
 use accept::Patience;
 pub use accept::serve;
 pub use asker::{Account, FindAccount};
+pub use attach::{LineAnswer, TaskLine};
 use feed::Feed;
 use guard::Rates;
 use metrics::Meters;
@@ -96,9 +97,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(bulk::create))
         .routes(routes!(actions::cancel_many))
         .routes(routes!(actions::hold_many))
-        .routes(routes!(course::release_many))
-        .routes(routes!(course::requeue_many))
-        .routes(routes!(course::extend_many))
+        .routes(routes!(actions::release_many))
         .routes(routes!(actions::signal_many))
         .routes(routes!(jobs::get, jobs::edit))
         .routes(routes!(why::get))
@@ -109,10 +108,11 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(logs::get))
         .routes(routes!(actions::cancel))
         .routes(routes!(actions::hold))
-        .routes(routes!(course::release))
-        .routes(routes!(course::requeue))
-        .routes(routes!(course::extend))
+        .routes(routes!(actions::release))
         .routes(routes!(actions::signal))
+        .routes(routes!(attach::attach))
+        .routes(routes!(attach::exec))
+        .routes(routes!(attach::forward))
         .routes(routes!(cluster::gpus))
         .routes(routes!(cluster::allow))
         .routes(routes!(cluster::nodes))

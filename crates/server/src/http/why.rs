@@ -69,6 +69,9 @@ pub(crate) async fn get(
         return Ok(Json(Document::new(why)));
     };
     let Explained { mut found, reasons, nodes, place, part } = explained;
+    let is_seen = asker.may_see(found.spec.owner.uid);
+    let shown = |it: gpool_wire::Reason| if is_seen { it } else { it.for_stranger() };
+    let reasons = reasons.into_iter().map(shown).collect();
     let waits = waits(&found.job.phase);
     let id = found.job.id;
     found.eta = api.handle.eta_of(&found.job);

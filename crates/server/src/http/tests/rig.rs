@@ -77,6 +77,7 @@ impl Rig {
             notices: broadcast::Sender::new(4096),
             feed: Arc::new(Feed::new(now())),
             blobs,
+            open_line: OnceLock::new(),
             samples: OnceLock::from(Box::new(samples) as Samples),
             account: OnceLock::new(),
             keys: Arc::new(Keys::open(folder.path()).unwrap()),
@@ -245,9 +246,7 @@ fn pretender(inputs: mpsc::Sender<Input>) -> Box<dyn Fn(Order) + Send> {
                 let is = ended(ExitStatus::Signal(15), true);
                 report(Report::Task(TaskReport { task, generation, is }));
             }
-            Order::Limit { task, .. }
-            | Order::Signal { task, .. }
-            | Order::Acknowledge { task, .. } => {
+            Order::Signal { task, .. } | Order::Acknowledge { task, .. } => {
                 let _: TaskId = task;
             }
         }

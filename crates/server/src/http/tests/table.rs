@@ -58,12 +58,13 @@ fn body_of(method: &str, path: &str) -> &'static str {
         ("PATCH", _) => r#"{"note":"n"}"#,
         (_, "jobs" | "bulk") => r#"{"command":["true"]}"#,
         (_, "allow") => r#"{"devices":["all"]}"#,
+        (_, "attach") => "{}",
+        (_, "exec") => r#"{"command":["true"]}"#,
+        (_, "forward") => r#"{"port":80}"#,
         (_, "shutdown") => r#"{"now":false}"#,
         (_, "signal") if path.contains("{id}") => r#"{"signal":"USR1"}"#,
         (_, "signal") => r#"{"signal":"USR1","jobs":["1"]}"#,
-        (_, "extend") if path.contains("{id}") => r#"{"by":"1m"}"#,
-        (_, "extend") => r#"{"by":"1m","jobs":["1"]}"#,
-        (_, "cancel" | "hold" | "release" | "requeue") if path.contains("{id}") => "",
+        (_, "cancel" | "hold" | "release") if path.contains("{id}") => "",
         _ => r#"{"jobs":["1"]}"#,
     }
 }

@@ -1,0 +1,42 @@
+//! What the agent's thread is told by others of this process.
+
+use std::sync::mpsc::Sender;
+
+use gpool_model::agent::{Order, Report};
+use gpool_model::id::{DeviceUuid, TaskId};
+
+use super::lines::Asked;
+use super::wake::Waker;
+
+/// What comes to the agent's thread from others.
+pub(super) enum Input {
+    Order(Box<Order>),
+    /// What there is on this node.
+    Inventory(Box<Report>),
+    /// Which of a task's devices must not be used.
+    Checked {
+        task: TaskId,
+        unusable: Vec<DeviceUuid>,
+    },
+    /// Open something towards a task.
+    Open(Box<Asked>),
+    Stop,
+}
+
+/// Where others put it.
+pub(super) struct InputSender {
+    inputs: Sender<Input>,
+    waker: Waker,
+}
+
+impl InputSender {
+    pub(super) fn new(inputs: Sender<Input>, waker: Waker) -> Self {
+        Self { inputs, waker }
+    }
+
+    pub(super) fn send(&self, input: Input) {
+        // An agent that has stopped needs to know nothing more.
+        let _ = self.inputs.send(input);
+        self.waker.wake();
+    }
+}

@@ -1,0 +1,103 @@
+//! One line from somebody who is attached to the task, or to a program beside it: frames come in
+//! and go out, and neither is ever waited for.
+
+use std::os::fd::OwnedFd;
+
+use gpool_sys::clock;
+use gpool_wire::frame::{Frame, Frames};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+/// Bytes that wait to be sent before the program that writes them has to wait.
+const ROOM: usize = 256 * 1024;
+/// Milliseconds for which a program waits for somebody who takes nothing; then that one is let go.
+const PATIENCE_MS: u64 = 10_000;
+
+/// The line.
+pub(super) struct Attachment {
+    line: OwnedFd,
+    frames: Frames,
+    output: Vec<u8>,
+    /// Since when (on the boot clock) it has had no room and has taken nothing.
+    stuck_since: Option<u64>,
+    gone: bool,
+}
+
+impl Attachment {
+    pub(super) fn new(line: OwnedFd) -> Self {
+        let (frames, output) = (Frames::default(), Vec::new());
+        Self { line, frames, output, stuck_since: None, gone: false }
+    }
+
+    pub(super) fn line(&self) -> &OwnedFd {
+        &self.line
+    }
+
+    /// Says something, now or when there is room.
+    pub(super) fn say(&mut self, frame: &Frame) {
+        if !self.gone {
+            frame.write(&mut self.output);
+            self.flush();
+        }
+    }
+
+    /// Sends as much as there is room for.
+    pub(super) fn flush(&mut self) {
+        while !self.output.is_empty() && !self.gone {
+            match send(&self.line, &self.output, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => {
+                    drop(self.output.drain(..sent));
+                    self.stuck_since = None;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(_) => self.gone = true,
+            }
+        }
+        if self.is_full() && self.stuck_since.is_none() {
+            self.stuck_since = Some(clock::boot_ms());
+        }
+    }
+
+    /// Takes what has come in.
+    pub(super) fn hear(&mut self, buffer: &mut [u8]) -> Vec<Frame> {
+        match recv(&self.line, &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => self.gone = true,
+            Ok((length, _)) => self.frames.push(&buffer[..length]),
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(_) => self.gone = true,
+        }
+        let mut heard = Vec::new();
+        loop {
+            match self.frames.next_frame() {
+                Ok(Some(frame)) => heard.push(frame),
+                Ok(None) => return heard,
+                Err(_) => {
+                    self.gone = true;
+                    return heard;
+                }
+            }
+        }
+    }
+
+    /// Whether something waits to be sent.
+    pub(super) fn has_output(&self) -> bool {
+        !self.output.is_empty() && !self.gone
+    }
+
+    /// Whether whoever writes has to wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.output.len() >= ROOM && !self.gone
+    }
+
+    /// Whether nobody is there any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// After how many milliseconds it is let go if it takes nothing until then.
+    pub(super) fn patience(&self) -> Option<u64> {
+        let since = self.stuck_since.filter(|_| self.is_full())?;
+        Some((since + PATIENCE_MS).saturating_sub(clock::boot_ms()))
+    }
+}

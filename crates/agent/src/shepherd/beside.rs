@@ -1,0 +1,229 @@
+//! What others have opened towards the task beside its own life: its terminal, further programs,
+//! connections. Nothing here keeps the task from going on, or from ending.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use gpool_model::WindowSize;
+use gpool_model::attach::{Exec, ForwardTo, NotOpened, Opening};
+use gpool_model::job::ExitStatus;
+use gpool_sys::clock;
+use gpool_wire::frame::Frame;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::time::Timespec;
+
+use super::Shepherd;
+use super::attachment::Attachment;
+use super::forward;
+use super::joined::{Ends, Joined};
+use super::launch::Fds;
+use super::terminal::{self, Terminal};
+
+/// How many lines may be open to one task.
+const MOST: u32 = 256;
+/// How long those who are attached may take to read the last that a task wrote, once it has ended.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// All of it.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// The task's own terminal, if it has one.
+    pub terminal: Option<Terminal>,
+    attachments: Vec<Attachment>,
+    joined: Vec<Joined>,
+    /// Processes that carry bytes of connections.
+    carriers: BTreeSet<u32>,
+}
+
+impl Beside {
+    /// Shows what the task has written on its terminal.
+    pub(super) fn show(&mut self, bytes: &[u8]) {
+        let Some(terminal) = &mut self.terminal else { return };
+        terminal.note(bytes);
+        if !self.attachments.is_empty() {
+            let frame = Frame::Output(bytes.to_vec());
+            self.attachments.iter_mut().for_each(|attachment| attachment.say(&frame));
+        }
+    }
+
+    /// Whether the task has to wait before it writes more, as it would have to for a person's
+    /// terminal. Nobody holds it up for long.
+    pub(super) fn holds_up(&self) -> bool {
+        self.attachments.iter().any(Attachment::is_full)
+    }
+
+    /// What to wait for.
+    pub(super) fn wanted(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        let mut wanted = Vec::new();
+        if let Some(terminal) = self.terminal.as_ref().filter(|it| it.has_typed()) {
+            wanted.push((terminal.master().as_fd(), PollFlags::OUT));
+        }
+        let takes = self.terminal.as_ref().is_none_or(|terminal| !terminal.is_full());
+        for attachment in &self.attachments {
+            let mut flags = PollFlags::empty();
+            if takes {
+                flags |= PollFlags::IN;
+            }
+            if attachment.has_output() {
+                flags |= PollFlags::OUT;
+            }
+            if !flags.is_empty() {
+                wanted.push((attachment.line().as_fd(), flags));
+            }
+        }
+        wanted.extend(self.joined.iter().flat_map(Joined::wanted));
+        wanted
+    }
+
+    /// After how many milliseconds there is something to do if nothing happens before.
+    pub(super) fn due_in(&self) -> Option<u64> {
+        self.attachments.iter().filter_map(Attachment::patience).min()
+    }
+
+    /// Does what can be done without waiting.
+    pub(super) fn step(&mut self, buffer: &mut [u8]) {
+        for attachment in &mut self.attachments {
+            attachment.flush();
+            let Some(terminal) = self.terminal.as_mut().filter(|it| !it.is_full()) else {
+                continue;
+            };
+            for frame in attachment.hear(buffer) {
+                match frame {
+                    Frame::Input(bytes) => terminal.write(&bytes),
+                    Frame::Resize(size) => terminal.resize(size),
+                    _ => {}
+                }
+            }
+        }
+        if let Some(terminal) = &mut self.terminal {
+            terminal.hand_on();
+        }
+        self.attachments.retain(|it| !it.is_gone() && it.patience() != Some(0));
+        self.joined.iter_mut().for_each(|joined| joined.step(buffer));
+        self.joined.retain(|joined| !joined.is_over());
+    }
+
+    /// A process that was not the task's own has ended.
+    pub(super) fn ended(&mut self, pid: u32, exit: ExitStatus) {
+        if !self.carriers.remove(&pid) {
+            let _ = self.joined.iter_mut().any(|joined| joined.ended(pid, exit));
+        }
+    }
+
+    /// Lets everybody read the last of it, but not for long.
+    pub(super) fn say_goodbye(&mut self, buffer: &mut [u8]) {
+        let until = clock::boot_ms() + u64::try_from(GOODBYE.as_millis()).unwrap_or(0);
+        loop {
+            self.step(buffer);
+            self.attachments.retain(Attachment::has_output);
+            let left = until.saturating_sub(clock::boot_ms());
+            let wanted = self.wanted();
+            if wanted.is_empty() || left == 0 {
+                break;
+            }
+            let mut polled: Vec<_> =
+                wanted.iter().map(|(fd, flags)| PollFd::new(fd, *flags)).collect();
+            let timeout = Timespec {
+                tv_sec: i64::try_from(left / 1000).unwrap_or(0),
+                tv_nsec: i64::try_from(left % 1000).unwrap_or(0) * 1_000_000,
+            };
+            let _ = poll(&mut polled, Some(&timeout));
+        }
+        self.attachments.clear();
+        self.joined.clear();
+    }
+
+    fn n_open(&self) -> u32 {
+        let n_open = self.attachments.len() + self.joined.len() + self.carriers.len();
+        u32::try_from(n_open).unwrap_or(u32::MAX)
+    }
+}
+
+impl Shepherd {
+    /// Opens what was asked for, over a new line to the agent.
+    pub(super) fn open(&mut self, line: u64, opening: Opening) {
+        if self.started.is_none() || self.exit.is_some() {
+            return self.refuse(line, NotOpened::NotRunning);
+        }
+        if self.beside.n_open() >= MOST {
+            return self.refuse(line, NotOpened::TooMany { most: MOST });
+        }
+        match opening {
+            Opening::Attach { window } => self.attach(line, window),
+            Opening::Exec(exec) => match self.join(&exec) {
+                Ok((pid, ends, told)) => {
+                    if let Some(socket) = self.link.open(line, None) {
+                        self.beside.joined.push(Joined::new(pid, socket, ends, told));
+                    }
+                }
+                Err(why) => self.refuse(line, NotOpened::Failed { why }),
+            },
+            Opening::Forward { to } => self.forward(line, &to),
+        }
+    }
+
+    fn refuse(&self, line: u64, why: NotOpened) {
+        // An agent that does not hear it has gone, and whoever asked it too.
+        drop(self.link.open(line, Some(why)));
+    }
+
+    fn attach(&mut self, line: u64, window: Option<WindowSize>) {
+        let Some(terminal) = &self.beside.terminal else {
+            return self.refuse(line, NotOpened::NoTerminal);
+        };
+        let Some(socket) = self.link.open(line, None) else { return };
+        let mut attachment = Attachment::new(socket);
+        attachment.say(&Frame::Output(terminal.shown()));
+        terminal.redraw(window);
+        self.beside.attachments.push(attachment);
+    }
+
+    /// Starts a further program.
+    fn join(&mut self, exec: &Exec) -> Result<(u32, Ends, OwnedFd), String> {
+        let program = self.program.as_ref().ok_or("its program is not known")?.beside(exec)?;
+        let failed = |error| format!("can't make a pipe: {error}");
+        if let Some(size) = exec.pty {
+            let (terminal, slave) = terminal::open(size, self.owner)?;
+            let fds = Fds { terminal: Some(&slave), ..Fds::default() };
+            let (pid, told) = self.fork_beside(&fds, |setting| program.run(setting))?;
+            return Ok((pid, Ends::Terminal(terminal), told));
+        }
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(failed);
+        let ((its_input, input), (output, its_output), (errors, its_errors)) =
+            (pipe()?, pipe()?, pipe()?);
+        for ours in [&input, &output, &errors] {
+            rustix::fs::fcntl_setfl(ours, rustix::fs::OFlags::NONBLOCK).map_err(failed)?;
+        }
+        for its in [&its_input, &its_output, &its_errors] {
+            self.give_pipe(its)?;
+        }
+        let fds = Fds {
+            stdin: Some(&its_input),
+            stdout: Some(&its_output),
+            stderr: Some(&its_errors),
+            terminal: None,
+        };
+        let (pid, told) = self.fork_beside(&fds, |setting| program.run(setting))?;
+        let outputs = [Some(output), Some(errors)];
+        Ok((pid, Ends::Pipes { input: Some(input), outputs }, told))
+    }
+
+    /// Has a process connect and carry.
+    fn forward(&mut self, line: u64, to: &ForwardTo) {
+        let place = match forward::find(to) {
+            Ok(place) => place,
+            Err(ports) => return self.refuse(line, NotOpened::NothingListens { ports }),
+        };
+        let Some(socket) = self.link.open(line, None) else { return };
+        let Some(program) = &self.program else { return };
+        let carried = self.fork_beside(&Fds::default(), |setting| {
+            program.run_instead(setting, || forward::carry(&place, &socket))
+        });
+        // If it failed, the line is closed, which is what a connection that can't be made does.
+        if let Ok((pid, _)) = carried {
+            self.beside.carriers.insert(pid);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A further program beside a task's own: started for somebody at the other end of a line, among
+//! the task's processes, and ended with them. What it writes goes over the line and is kept
+//! nowhere.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use gpool_model::job::ExitStatus;
+use gpool_wire::frame::Frame;
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+
+use super::attachment::Attachment;
+use super::start::READY;
+use super::terminal::{Terminal, write_some};
+
+/// Bytes of input that wait for the program before no more are taken.
+const INPUT_MOST: usize = 64 * 1024;
+
+/// What it reads from and writes to, as seen from here.
+pub(super) enum Ends {
+    /// A terminal.
+    Terminal(Terminal),
+    /// Pipes: its input, and its output and errors.
+    Pipes { input: Option<OwnedFd>, outputs: [Option<OwnedFd>; 2] },
+}
+
+/// The program, and who it runs for.
+pub(super) struct Joined {
+    pid: u32,
+    attachment: Attachment,
+    ends: Ends,
+    /// What was sent for it to read.
+    input: Vec<u8>,
+    input_ended: bool,
+    /// What the child says between fork and exec, as far as it is read.
+    told: Option<(OwnedFd, Vec<u8>)>,
+    exit: Option<ExitStatus>,
+    /// Whether its terminal was closed by it, so that there is nothing more to read.
+    is_shut: bool,
+    /// Whether all was said that there is to say.
+    over: bool,
+}
+
+impl Joined {
+    pub(super) fn new(pid: u32, line: OwnedFd, ends: Ends, told: OwnedFd) -> Self {
+        Self {
+            pid,
+            attachment: Attachment::new(line),
+            ends,
+            input: Vec::new(),
+            input_ended: false,
+            told: Some((told, Vec::new())),
+            exit: None,
+            is_shut: false,
+            over: false,
+        }
+    }
+
+    /// What to wait for.
+    pub(super) fn wanted(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        let mut wanted = Vec::new();
+        if let Some((told, _)) = &self.told {
+            wanted.push((told.as_fd(), PollFlags::IN));
+        }
+        let mut line = PollFlags::empty();
+        if self.input.len() < INPUT_MOST {
+            line |= PollFlags::IN;
+        }
+        if self.attachment.has_output() {
+            line |= PollFlags::OUT;
+        }
+        if !line.is_empty() {
+            wanted.push((self.attachment.line().as_fd(), line));
+        }
+        let has_room = !self.attachment.is_full();
+        match &self.ends {
+            Ends::Terminal(terminal) => {
+                let mut flags = PollFlags::empty();
+                if has_room && !self.is_shut {
+                    flags |= PollFlags::IN;
+                }
+                if terminal.has_typed() {
+                    flags |= PollFlags::OUT;
+                }
+                if !flags.is_empty() {
+                    wanted.push((terminal.master().as_fd(), flags));
+                }
+            }
+            Ends::Pipes { input, outputs } => {
+                if let Some(input) = input.as_ref().filter(|_| !self.input.is_empty()) {
+                    wanted.push((input.as_fd(), PollFlags::OUT));
+                }
+                if has_room {
+                    let open = outputs.iter().flatten();
+                    wanted.extend(open.map(|output| (output.as_fd(), PollFlags::IN)));
+                }
+            }
+        }
+        wanted
+    }
+
+    /// Notes its end, if it is this one that has ended.
+    pub(super) fn ended(&mut self, pid: u32, exit: ExitStatus) -> bool {
+        let is_it = self.pid == pid && self.exit.is_none();
+        if is_it {
+            self.exit = Some(exit);
+        }
+        is_it
+    }
+
+    /// Whether there is nothing left to do for it.
+    pub(super) fn is_over(&self) -> bool {
+        self.attachment.is_gone() || (self.over && !self.attachment.has_output())
+    }
+
+    /// Does what can be done without waiting.
+    pub(super) fn step(&mut self, buffer: &mut [u8]) {
+        self.read_told(buffer);
+        self.attachment.flush();
+        if self.input.len() < INPUT_MOST {
+            for frame in self.attachment.hear(buffer) {
+                self.take(frame);
+            }
+        }
+        self.hand_on();
+        let is_drained = self.read_outputs(buffer);
+        if let (Some(exit), None, true, false) = (self.exit, &self.told, is_drained, self.over) {
+            self.attachment.say(&Frame::Exit(exit.shell_code()));
+            self.over = true;
+        }
+        if self.attachment.is_gone() && self.exit.is_none() {
+            // As when a terminal is closed. It is not waited for yet, so the number is its group's.
+            self.signal(Signal::HUP.as_raw());
+            self.signal(Signal::CONT.as_raw());
+        }
+    }
+
+    fn take(&mut self, frame: Frame) {
+        match (frame, &mut self.ends) {
+            (Frame::Input(bytes), Ends::Terminal(terminal)) => terminal.write(&bytes),
+            (Frame::Input(bytes), Ends::Pipes { .. }) => self.input.extend(bytes),
+            (Frame::InputEnd, Ends::Pipes { .. }) => self.input_ended = true,
+            (Frame::Resize(size), Ends::Terminal(terminal)) => terminal.resize(size),
+            (Frame::Signal(number), _) => self.signal(number),
+            _ => {}
+        }
+    }
+
+    fn signal(&self, number: i32) {
+        let group = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        if let (Some(group), Some(signal), None) =
+            (group, Signal::from_named_raw(number), self.exit)
+        {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    /// Gives it what was sent for it to read.
+    fn hand_on(&mut self) {
+        match &mut self.ends {
+            Ends::Terminal(terminal) => terminal.hand_on(),
+            Ends::Pipes { input, .. } => {
+                if let Some(pipe) = input {
+                    let is_read = write_some(pipe, &mut self.input);
+                    if !is_read || (self.input_ended && self.input.is_empty()) {
+                        *input = None;
+                    }
+                } else {
+                    self.input.clear();
+                }
+            }
+        }
+    }
+
+    /// Sends what it has written, as far as there is room; says whether there is no more now.
+    fn read_outputs(&mut self, buffer: &mut [u8]) -> bool {
+        let attachment = &mut self.attachment;
+        match &mut self.ends {
+            Ends::Terminal(terminal) => {
+                let read = read_out(terminal.master(), attachment, Frame::Output, buffer);
+                self.is_shut |= read == Read::Closed;
+                read != Read::Full
+            }
+            Ends::Pipes { outputs, .. } => {
+                let mut is_drained = true;
+                for (output, frame) in outputs.iter_mut().zip([Frame::Output, Frame::Errors]) {
+                    let Some(pipe) = output else { continue };
+                    match read_out(pipe, attachment, frame, buffer) {
+                        Read::All => {}
+                        Read::Full => is_drained = false,
+                        Read::Closed => *output = None,
+                    }
+                }
+                is_drained
+            }
+        }
+    }
+
+    /// Hears what becomes of the child between fork and exec.
+    fn read_told(&mut self, buffer: &mut [u8]) {
+        let Some((fd, said)) = &mut self.told else { return };
+        loop {
+            match rustix::io::read(&*fd, &mut *buffer) {
+                Ok(0) => break,
+                Ok(length) => said.extend_from_slice(&buffer[..length]),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => break,
+            }
+        }
+        let is_ready = said.first() == Some(&READY);
+        let why = String::from_utf8_lossy(&said[usize::from(is_ready)..]).into_owned();
+        self.told = None;
+        if !why.is_empty() {
+            self.attachment.say(&Frame::NotStarted(why));
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Read {
+    /// All that there is now.
+    All,
+    /// There may be more, and there is no room for it.
+    Full,
+    /// There will be no more.
+    Closed,
+}
+
+fn read_out(
+    from: &OwnedFd,
+    attachment: &mut Attachment,
+    frame: fn(Vec<u8>) -> Frame,
+    buffer: &mut [u8],
+) -> Read {
+    loop {
+        if attachment.is_full() {
+            return Read::Full;
+        }
+        match rustix::io::read(from, &mut *buffer) {
+            Ok(0) => return Read::Closed,
+            Ok(length) => attachment.say(&frame(buffer[..length].to_vec())),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Read::All,
+            // What a terminal says whose program has closed it.
+            Err(_) => return Read::Closed,
+        }
+    }
+}

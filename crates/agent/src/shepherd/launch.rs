@@ -1,0 +1,174 @@
+//! From a claim to a process: everything is made ready, then it is forked. Further processes of the
+//! task are forked the same way.
+
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use gpool_model::unit::Bytes;
+use gpool_sys::cgroup::{Group, Limits};
+use gpool_sys::{child, user};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::files::{give, make_folder, write_script};
+use super::output::{Stream, Target};
+use super::start::{Program, Setting};
+use super::tree::Tree;
+use super::{Shepherd, now, terminal};
+use crate::environment::{Surroundings, environment};
+use crate::layout::{claim_name, file_name};
+
+/// What a process reads from and writes to; what is absent is as the program says.
+#[derive(Default)]
+pub(super) struct Fds<'a> {
+    pub stdin: Option<&'a OwnedFd>,
+    pub stdout: Option<&'a OwnedFd>,
+    pub stderr: Option<&'a OwnedFd>,
+    /// In place of the others.
+    pub terminal: Option<&'a OwnedFd>,
+}
+
+impl Shepherd {
+    /// Makes everything ready and forks.
+    pub(super) fn start(&mut self, context: &[u8], script: Option<&[u8]>) -> Result<(), String> {
+        self.context = serde_json::from_slice(context)
+            .map_err(|error| format!("the job's environment can't be read: {error}"))?;
+        let task = self.task();
+        let spec = std::sync::Arc::clone(&self.launch.order.spec);
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        // The agent's own user is nobody to become: asking the name service costs milliseconds.
+        let owner =
+            Some((spec.owner.uid, spec.owner.gid)).filter(|owner| own.0 == 0 && *owner != own);
+        let folder = self.layout.attempt(task);
+        make_folder(&self.layout, &folder)?;
+        self.owner = owner;
+        let terminal = spec.pty.map(|size| terminal::open(size, owner)).transpose()?;
+        if let Some((terminal, _)) = &terminal {
+            let target = Target::new(self.layout.stdout(task), owner);
+            self.outputs[0] =
+                Some(Stream::new(terminal.reader()?, target, self.launch.output_limit));
+        }
+        let (terminal, slave) = terminal.unzip();
+        let is_piped = terminal.is_none();
+        self.beside.terminal = terminal;
+        let stdout = match spec.stdout {
+            None if is_piped => Some(self.pipe_to(0, self.layout.stdout(task), owner)?),
+            _ => None,
+        };
+        let stderr = match spec.stderr {
+            None if is_piped => Some(self.pipe_to(1, self.layout.stderr(task), owner)?),
+            _ => None,
+        };
+        let script = match script {
+            None => None,
+            Some(bytes) => {
+                let path = folder.join(file_name("script", task));
+                write_script(&path, bytes, owner)?;
+                Some(path)
+            }
+        };
+        give(&folder, owner, 0o700)?;
+        let switched_to =
+            owner.filter(|(uid, _)| *uid != 0).and_then(|(uid, _)| user::account(uid));
+        let surroundings = Surroundings {
+            inherited: &self.context.environment,
+            switched_to: switched_to.as_ref(),
+            folder: &folder,
+            api: self.launch.api.as_deref(),
+            pool: &self.launch.pool,
+            gpu_memory: self.launch.gpu_memory,
+            now: now(),
+        };
+        let variables = environment(&self.launch.order, &surroundings);
+        let program = Program::prepare(&self.launch, variables, script)?;
+        fail::fail_point!("shepherd-ready");
+        let fds = Fds {
+            stdin: None,
+            stdout: stdout.as_ref(),
+            stderr: stderr.as_ref(),
+            terminal: slave.as_ref(),
+        };
+        let limits = Limits {
+            memory: spec.memory.map(Bytes::get),
+            pids: self.launch.pids_max,
+            cpu_milli: spec.cpus.map(|cpus| cpus.get()),
+        };
+        let group = self.launch.site.group(&claim_name(task), limits);
+        let (pid, told) = self.fork(group.as_ref(), &fds, |setting| program.run(setting))?;
+        fail::fail_point!("shepherd-forked");
+        self.tree = Some(Tree::new(group, pid));
+        self.setup = Some((told, pid, Vec::new()));
+        self.program = Some(program);
+        Ok(())
+    }
+
+    /// Forks a further process of the task.
+    pub(super) fn fork_beside(
+        &self,
+        fds: &Fds<'_>,
+        run: impl Fn(&Setting<'_>) -> Infallible,
+    ) -> Result<(u32, OwnedFd), String> {
+        self.fork(self.tree.as_ref().and_then(Tree::group), fds, run)
+    }
+
+    /// Forks a process; answers with where it says what becomes of it before its program starts.
+    fn fork(
+        &self,
+        group: Option<&Group>,
+        fds: &Fds<'_>,
+        run: impl Fn(&Setting<'_>) -> Infallible,
+    ) -> Result<(u32, OwnedFd), String> {
+        let memory = self.launch.order.spec.memory.map(Bytes::get);
+        let limited = group.map(Group::limited).unwrap_or_default();
+        let (told_read, told) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+            .map_err(|error| format!("can't make a pipe: {error}"))?;
+        let handle = group.and_then(Group::handle);
+        let mut setting = Setting {
+            told: &told,
+            stdin: fds.stdin,
+            stdout: fds.stdout,
+            stderr: fds.stderr,
+            terminal: fds.terminal,
+            group,
+            born_in_group: handle.is_some(),
+            context: &self.context,
+            become_user: self.owner,
+            memory_limit: memory.filter(|_| !limited.memory),
+            processes_limit: self.launch.pids_max.filter(|_| !limited.pids),
+            parent: std::process::id(),
+        };
+        let mut forked = child::fork(handle, || run(&setting));
+        if forked.is_err() && setting.born_in_group {
+            // A kernel that can't; it moves by itself then.
+            setting.born_in_group = false;
+            forked = child::fork(None, || run(&setting));
+        }
+        let pid = forked.map_err(|error| format!("can't make a process: {error}"))?;
+        Ok((pid, told_read))
+    }
+
+    /// A pipe whose other end is written to a file of gpool's own.
+    fn pipe_to(
+        &mut self,
+        which: usize,
+        path: PathBuf,
+        owner: Option<(u32, u32)>,
+    ) -> Result<OwnedFd, String> {
+        let failed = |error| format!("can't make a pipe: {error}");
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
+        // Its own end alone: the program must find a pipe that blocks.
+        rustix::fs::fcntl_setfl(&read, rustix::fs::OFlags::NONBLOCK).map_err(failed)?;
+        self.give_pipe(&write)?;
+        let target = Target::new(path, owner);
+        self.outputs[which] = Some(Stream::new(read, target, self.launch.output_limit));
+        Ok(write)
+    }
+
+    /// Gives the task's user a pipe. Else the job could use what it has open, and not open it: as
+    /// /dev/stdout.
+    pub(super) fn give_pipe(&self, pipe: &OwnedFd) -> Result<(), String> {
+        let Some((uid, gid)) = self.owner else { return Ok(()) };
+        std::os::unix::fs::fchown(pipe, Some(uid), Some(gid))
+            .map_err(|error| format!("can't give a pipe to the user: {error}"))
+    }
+}

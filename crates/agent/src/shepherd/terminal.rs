@@ -1,0 +1,163 @@
+//! A terminal of a job's own: what the program sees as one, with the master side kept here. What
+//! it showed last is remembered, for whoever attaches later.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use gpool_model::WindowSize;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
+use rustix::termios::Winsize;
+
+/// Bytes that are remembered: some screens full.
+const REMEMBERED: usize = 32 * 1024;
+/// Typed bytes that wait for the program to read before no more are taken.
+const TYPED_MOST: usize = 64 * 1024;
+
+/// The master side.
+pub(super) struct Terminal {
+    master: OwnedFd,
+    shown: VecDeque<u8>,
+    typed: Vec<u8>,
+}
+
+/// Makes a terminal of a size, with the side that the program gets; that belongs to its user.
+pub(super) fn open(
+    size: WindowSize,
+    owner: Option<(u32, u32)>,
+) -> Result<(Terminal, OwnedFd), String> {
+    make(size, owner).map_err(|error| format!("can't make a terminal: {error}"))
+}
+
+fn make(size: WindowSize, owner: Option<(u32, u32)>) -> io::Result<(Terminal, OwnedFd)> {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    unlockpt(&master)?;
+    let name = ptsname(&master, Vec::new())?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let slave = rustix::fs::open(name.as_c_str(), flags, Mode::empty())?;
+    if let Some((uid, gid)) = owner {
+        std::os::unix::fs::fchown(&slave, Some(uid), Some(gid))?;
+    }
+    rustix::fs::fcntl_setfl(&master, OFlags::RDWR | OFlags::NONBLOCK)?;
+    let terminal = Terminal { master, shown: VecDeque::new(), typed: Vec::new() };
+    terminal.resize(size);
+    Ok((terminal, slave))
+}
+
+impl Terminal {
+    /// A further descriptor of the master side, to read from.
+    pub(super) fn reader(&self) -> Result<OwnedFd, String> {
+        rustix::io::fcntl_dupfd_cloexec(&self.master, 3)
+            .map_err(|error| format!("can't make a terminal: {error}"))
+    }
+
+    /// What to wait for until typed bytes can be handed on.
+    pub(super) fn master(&self) -> &OwnedFd {
+        &self.master
+    }
+
+    /// Tells the program the size of its window.
+    pub(super) fn resize(&self, size: WindowSize) {
+        let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
+        // A terminal without a program has nobody to tell.
+        let _ = rustix::termios::tcsetwinsize(&self.master, size);
+    }
+
+    /// Has the program draw anew what it shows, if it shows a whole screen: a size that changes
+    /// and changes back is what such programs hear of.
+    pub(super) fn redraw(&self, size: Option<WindowSize>) {
+        let Ok(now) = rustix::termios::tcgetwinsize(&self.master) else { return };
+        let size = size.unwrap_or(WindowSize { rows: now.ws_row, columns: now.ws_col });
+        let other = WindowSize { columns: size.columns.saturating_add(1), ..size };
+        self.resize(other);
+        self.resize(size);
+    }
+
+    /// Remembers what the program showed.
+    pub(super) fn note(&mut self, bytes: &[u8]) {
+        let last = &bytes[bytes.len().saturating_sub(REMEMBERED)..];
+        let too_many = (self.shown.len() + last.len()).saturating_sub(REMEMBERED);
+        self.shown.drain(..too_many);
+        self.shown.extend(last);
+    }
+
+    /// What it showed last, from the beginning of a line if that is not all that it ever showed.
+    pub(super) fn shown(&self) -> Vec<u8> {
+        let is_all = self.shown.len() < REMEMBERED;
+        let line = self.shown.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        self.shown.iter().skip(if is_all { 0 } else { line }).copied().collect()
+    }
+
+    /// Takes what was typed.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        self.typed.extend_from_slice(bytes);
+        self.hand_on();
+    }
+
+    /// Whether typed bytes wait for the program to read others.
+    pub(super) fn has_typed(&self) -> bool {
+        !self.typed.is_empty()
+    }
+
+    /// Whether no more should be taken for now.
+    pub(super) fn is_full(&self) -> bool {
+        self.typed.len() >= TYPED_MOST
+    }
+
+    /// Gives the program as much of what was typed as there is room for.
+    pub(super) fn hand_on(&mut self) {
+        write_some(&self.master, &mut self.typed);
+    }
+}
+
+/// Writes as much as there is room for; what nobody will ever read is dropped.
+pub(super) fn write_some(to: &OwnedFd, bytes: &mut Vec<u8>) -> bool {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(written) => drop(bytes.drain(..written)),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return true,
+            Err(_) => {
+                bytes.clear();
+                return false;
+            }
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may end by a panic.
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_shown_last_begins_with_a_line() {
+        let (mut terminal, _slave) = open(WindowSize::default(), None).unwrap();
+        terminal.note(b"first\nsecond\n");
+        assert_eq!(terminal.shown(), b"first\nsecond\n");
+        for _ in 0..REMEMBERED {
+            terminal.note(b"a line\n");
+        }
+        assert!(terminal.shown().starts_with(b"a line\n"));
+        assert!(terminal.shown().len() <= REMEMBERED);
+        terminal.note(&vec![b'x'; 2 * REMEMBERED]);
+        assert_eq!(terminal.shown().len(), REMEMBERED);
+    }
+
+    #[test]
+    fn a_terminal_has_the_size_that_it_is_told() {
+        let (terminal, slave) = open(WindowSize { rows: 7, columns: 9 }, None).unwrap();
+        let size = || {
+            let size = rustix::termios::tcgetwinsize(&slave).unwrap();
+            (size.ws_row, size.ws_col)
+        };
+        assert_eq!(size(), (7, 9));
+        terminal.redraw(None);
+        assert_eq!(size(), (7, 9));
+        terminal.redraw(Some(WindowSize { rows: 3, columns: 4 }));
+        assert_eq!(size(), (3, 4));
+    }
+}

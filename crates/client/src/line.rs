@@ -1,0 +1,163 @@
+//! Lines to jobs that run: a request that becomes a line of bytes. Written here and not by the
+//! library that speaks HTTP elsewhere, which has no such thing.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use gpool_wire::attach::UPGRADE;
+use gpool_wire::{API_PREFIX, AttachJob, ExecInJob, ForwardToJob, Problem, json};
+use serde::Serialize;
+
+use crate::call::Client;
+use crate::error::Error;
+use crate::jobs::of_job;
+use crate::socket;
+
+/// Bytes of the head of an answer.
+const HEAD_MAX: usize = 64 * 1024;
+/// Bytes of a problem.
+const PROBLEM_MAX: usize = 1 << 20;
+/// How long the server may take to open a line.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A line to a job.
+#[derive(Debug)]
+pub struct Line {
+    /// The connection.
+    pub stream: UnixStream,
+    /// What has come over it already.
+    pub early: Vec<u8>,
+}
+
+impl Client {
+    /// Opens a line to the terminal of a job. Frames go over it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn attach(&self, id: &str, attach: &AttachJob) -> Result<Line, Error> {
+        self.line(&of_job(id, "/attach"), attach)
+    }
+
+    /// Runs a program beside a job's own. Frames go over the line.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn exec(&self, id: &str, exec: &ExecInJob) -> Result<Line, Error> {
+        self.line(&of_job(id, "/exec"), exec)
+    }
+
+    /// Connects to what a job listens on. Its bytes go over the line.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn forward(&self, id: &str, forward: &ForwardToJob) -> Result<Line, Error> {
+        self.line(&of_job(id, "/forward"), forward)
+    }
+
+    fn line(&self, path: &str, body: &impl Serialize) -> Result<Line, Error> {
+        let path_of_socket = self.socket();
+        let stream = UnixStream::connect(path_of_socket).map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => {
+                Error::MayNotConnect { socket: path_of_socket.to_owned() }
+            }
+            _ => Error::Unreachable {
+                tried: vec![(path_of_socket.to_owned(), socket::in_words(&error))],
+            },
+        })?;
+        let lost = |error: std::io::Error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::TimedOut,
+            _ => Error::Lost { why: error.to_string() },
+        };
+        stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
+        let body = serde_json::to_vec(body).expect("requests are plain data");
+        let head = format!(
+            "POST {API_PREFIX}{path} HTTP/1.1\r\nhost: gpool\r\nconnection: upgrade\r\n\
+             upgrade: {UPGRADE}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        (&stream).write_all(&[head.as_bytes(), &body].concat()).map_err(lost)?;
+        let (head, early) = read_head(&stream).map_err(lost)?;
+        let answer = Head::read(&head).ok_or_else(|| Error::BadAnswer {
+            why: "what answered does not speak HTTP".to_owned(),
+        })?;
+        if answer.status == 101 {
+            stream.set_read_timeout(None).map_err(lost)?;
+            return Ok(Line { stream, early });
+        }
+        Err(problem(&stream, early, &answer).map_err(lost)?)
+    }
+}
+
+/// Reads up to the empty line after an answer's head, and what came with it.
+fn read_head(mut stream: &UnixStream) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            let rest = bytes.split_off(end + 4);
+            return Ok((bytes, rest));
+        }
+        let n_read = match stream.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        if n_read == 0 || bytes.len() > HEAD_MAX {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        bytes.extend_from_slice(&buffer[..n_read]);
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Head {
+    status: u16,
+    length: usize,
+}
+
+impl Head {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let mut lines = text.split("\r\n");
+        let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+        let length = lines.filter_map(|line| line.split_once(':')).find_map(|(name, value)| {
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+        });
+        Some(Self { status, length: length.unwrap_or(0) })
+    }
+}
+
+fn problem(mut stream: &UnixStream, early: Vec<u8>, head: &Head) -> std::io::Result<Error> {
+    let mut body = early;
+    let mut buffer = [0; 4096];
+    while body.len() < head.length.min(PROBLEM_MAX) {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n_read) => body.extend_from_slice(&buffer[..n_read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    body.truncate(head.length);
+    let why = || format!("HTTP {} without a problem", head.status);
+    Ok(match json::read::<Problem>(&body) {
+        Ok(problem) => Error::Problem(problem),
+        Err(_) => Error::BadAnswer { why: why() },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_an_answer_is_read() {
+        let head = b"HTTP/1.1 409 Conflict\r\ncontent-type: x\r\nContent-Length: 12\r\n\r\n";
+        assert_eq!(Head::read(head), Some(Head { status: 409, length: 12 }));
+        let head = b"HTTP/1.1 101 Switching Protocols\r\n\r\n";
+        assert_eq!(Head::read(head), Some(Head { status: 101, length: 0 }));
+        for head in [&b""[..], b"HTTP/1.1 \r\n\r\n", b"SSH-2.0\r\n\r\n", b"HTTP/1.1 \xff01"] {
+            assert_eq!(Head::read(head), None, "{head:?}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Flags that say which software is active for a job, and what prepares it.
+
+use clap::Args;
+
+use super::values;
+
+/// Which software is active for a job.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+#[command(next_help_heading = "Software")]
+pub struct SoftwareFlags {
+    /// File of variables, a NAME=VALUE a line
+    #[arg(long, value_name = "FILE", value_parser = values::filled)]
+    pub env_file: Vec<String>,
+    /// Conda environment, by name or folder
+    #[arg(long, value_name = "NAME", value_parser = values::filled)]
+    pub conda: Option<String>,
+    /// The uv project of the folder in which it runs
+    #[arg(long)]
+    pub uv: bool,
+    /// Folder of a Python virtual environment
+    #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
+    pub venv: Option<String>,
+    /// Environment modules to load: cuda/12.4,gcc
+    #[arg(long, value_name = "NAMES", value_parser = values::filled)]
+    pub module: Vec<String>,
+    /// Line for sh that prepares it, without GPUs and before it waits for them
+    #[arg(long, value_name = "COMMAND", value_parser = values::filled)]
+    pub setup: Option<String>,
+}
+
+impl SoftwareFlags {
+    /// Takes from `other` what is not said here. One Python said here stands against any there.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let joined = |mut first: Vec<_>, mut last: Vec<_>| {
+            first.append(&mut last);
+            first
+        };
+        let has_python = self.conda.is_some() || self.uv || self.venv.is_some();
+        let python = if has_python { Self::default() } else { other.clone() };
+        Self {
+            env_file: joined(other.env_file, self.env_file),
+            conda: self.conda.or(python.conda),
+            uv: self.uv || python.uv,
+            venv: self.venv.or(python.venv),
+            module: joined(other.module, self.module),
+            setup: self.setup.or(other.setup),
+        }
+    }
+}

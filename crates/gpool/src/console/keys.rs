@@ -1,0 +1,126 @@
+//! The keys by which a console is left. Pure.
+
+use std::str::FromStr;
+
+/// Keys that are typed one after the other to leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DetachKeys(Vec<u8>);
+
+impl Default for DetachKeys {
+    /// Control and backslash, then d: no shell and few programs use the first.
+    fn default() -> Self {
+        Self(vec![0x1c, b'd'])
+    }
+}
+
+/// What was written is no list of keys.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no key: write ctrl-a to ctrl-z, ctrl-\\, ctrl-], ctrl-^, ctrl-_ or one character, \
+     several with commas between (ctrl-\\,d), or none"
+)]
+pub struct NoKey(String);
+
+impl FromStr for DetachKeys {
+    type Err = NoKey;
+
+    fn from_str(text: &str) -> Result<Self, NoKey> {
+        if text == "none" {
+            return Ok(Self(Vec::new()));
+        }
+        let key = |word: &str| {
+            let no_key = || NoKey(word.to_owned());
+            let lower = word.to_ascii_lowercase();
+            match (lower.strip_prefix("ctrl-").map(str::as_bytes), word.as_bytes()) {
+                (Some([letter @ (b'a'..=b'z' | b'\\' | b']' | b'^' | b'_')]), _) => {
+                    Ok(letter.to_ascii_uppercase() & 0x1f)
+                }
+                (None, [byte @ b'!'..=b'~']) => Ok(*byte),
+                (..) => Err(no_key()),
+            }
+        };
+        text.split(',').map(key).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl std::fmt::Display for DetachKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let key = |byte: &u8| match byte {
+            0..=0x1f => format!("Ctrl-{}", char::from(byte | 0x40)),
+            _ => char::from(*byte).to_string(),
+        };
+        f.write_str(&self.0.iter().map(key).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// Looks for the keys among what is typed.
+#[derive(Debug)]
+pub struct Watch {
+    keys: Vec<u8>,
+    /// How many of them were typed last.
+    n_typed: usize,
+}
+
+impl Watch {
+    /// Looks for those keys.
+    #[must_use]
+    pub fn new(keys: &DetachKeys) -> Self {
+        Self { keys: keys.0.clone(), n_typed: 0 }
+    }
+
+    /// Takes typed bytes; gives those that are for the program, and whether all keys were typed.
+    /// The first keys are held back until it is clear that the others do not follow.
+    pub fn take(&mut self, typed: &[u8]) -> (Vec<u8>, bool) {
+        let mut through = Vec::with_capacity(typed.len());
+        if self.keys.is_empty() {
+            return (typed.to_vec(), false);
+        }
+        for byte in typed {
+            if *byte == self.keys[self.n_typed] {
+                self.n_typed += 1;
+                if self.n_typed == self.keys.len() {
+                    self.n_typed = 0;
+                    return (through, true);
+                }
+                continue;
+            }
+            through.extend_from_slice(&self.keys[..self.n_typed]);
+            self.n_typed = 0;
+            if *byte == self.keys[0] {
+                self.n_typed = 1;
+            } else {
+                through.push(*byte);
+            }
+        }
+        (through, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_people_write_them() {
+        let read = |text: &str| text.parse::<DetachKeys>();
+        assert_eq!(read("ctrl-\\,d"), Ok(DetachKeys::default()));
+        assert_eq!(read("Ctrl-P,ctrl-q"), Ok(DetachKeys(vec![0x10, 0x11])));
+        assert_eq!(read("none"), Ok(DetachKeys(Vec::new())));
+        for text in ["", "ctrl-", "ctrl-ab", "ab", "ctrl-1", "a,", "é"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        assert_eq!(DetachKeys::default().to_string(), "Ctrl-\\ d");
+    }
+
+    #[test]
+    fn only_all_keys_in_a_row_leave() {
+        let mut watch = Watch::new(&DetachKeys::default());
+        assert_eq!(watch.take(b"ls\r"), (b"ls\r".to_vec(), false));
+        assert_eq!(watch.take(b"a\x1c"), (b"a".to_vec(), false));
+        assert_eq!(watch.take(b"x"), (b"\x1cx".to_vec(), false));
+        assert_eq!(watch.take(b"\x1c\x1c"), (b"\x1c".to_vec(), false));
+        assert_eq!(watch.take(b"d!"), (Vec::new(), true));
+        let mut none = Watch::new(&DetachKeys(Vec::new()));
+        assert_eq!(none.take(b"\x1cd"), (b"\x1cd".to_vec(), false));
+    }
+}

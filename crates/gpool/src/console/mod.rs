@@ -1,0 +1,84 @@
+//! The user's terminal as a window to one at a job: typed bytes go there, what it shows comes here.
+//! Raw while that lasts, and as it was before however it ends.
+
+pub mod keys;
+pub mod raw;
+mod stay;
+
+use std::io::Write as _;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gpool_wire::Window;
+use gpool_wire::frame::Frame;
+
+pub use keys::DetachKeys;
+pub use stay::{Stayed, stay};
+
+/// Why a console is left before its job has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaving {
+    /// The detach keys were typed.
+    Detached,
+    /// This program was told to end by a signal.
+    Signal(i32),
+}
+
+/// One end of a line, for several threads to speak over; which line it is may change.
+#[derive(Clone, Default)]
+pub struct Outgoing(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    line: Option<Arc<UnixStream>>,
+    leaving: Option<Leaving>,
+}
+
+impl Outgoing {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Speaks over that line from now on.
+    pub fn set(&self, line: Option<Arc<UnixStream>>) {
+        self.state().line = line;
+    }
+
+    /// Says something, if there is a line. What can't be said shows where the line is read.
+    pub fn say(&self, frame: &Frame) {
+        let line = self.state().line.clone();
+        if let Some(line) = line {
+            let mut bytes = Vec::new();
+            frame.write(&mut bytes);
+            let _ = (&*line).write_all(&bytes);
+        }
+    }
+
+    /// Has whoever reads the line leave it.
+    pub fn leave(&self, why: Leaving) {
+        let mut state = self.state();
+        state.leaving.get_or_insert(why);
+        if let Some(line) = &state.line {
+            let _ = line.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Why the line is to be left, if it is.
+    #[must_use]
+    pub fn leaving(&self) -> Option<Leaving> {
+        self.state().leaving
+    }
+}
+
+/// The size of the terminal that this program is shown on; the usual one where it does not say.
+#[must_use]
+pub fn window() -> Window {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    match size {
+        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => {
+            Window { rows: size.ws_row, columns: size.ws_col }
+        }
+        _ => Window { rows: 24, columns: 80 },
+    }
+}

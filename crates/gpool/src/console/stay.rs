@@ -1,0 +1,205 @@
+//! Staying with a job on a terminal: through restarts of the server, until it has ended or is left.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpool_client::{Client, Error, Line};
+use gpool_wire::frame::{Frame, Frames};
+use gpool_wire::{AttachJob, Job, catalogue};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
+use signal_hook::iterator::Signals;
+
+use super::keys::Watch;
+use super::raw::{self, Raw};
+use super::{DetachKeys, Leaving, Outgoing, window};
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::session::{LISTEN_RETRIES, Session};
+
+/// Between two tries to reach a job.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How a stay came to its end.
+#[derive(Debug)]
+pub enum Stayed {
+    /// The job has ended.
+    Ended {
+        /// As it is now.
+        job: Box<Job>,
+        /// Whether any of it was shown here.
+        seen: bool,
+    },
+    /// It was left, and goes on.
+    Left(Leaving),
+}
+
+/// Shows a job's terminal on this one until the job has ended or is left. It may not run yet.
+///
+/// # Errors
+/// This is no terminal, the job can't be attached to, or the server stays away.
+pub fn stay(client: &Client, session: &Session, id: &str, keys: &DetachKeys) -> Result<Stayed> {
+    let outgoing = Outgoing::default();
+    let raw = Raw::enter().map_err(|error| {
+        let what = format!("standard input is no terminal that can be used: {error}");
+        Failure::new(errors::NO_TERMINAL_HERE, what)
+    })?;
+    hear_signals(outgoing.clone())?;
+    hear_keys(outgoing.clone(), keys);
+    let stay = Stay { client, session, id, outgoing };
+    let stayed = stay.until_ended();
+    if matches!(stayed, Ok(Stayed::Left(_)) | Err(_)) {
+        raw::plain();
+    }
+    drop(raw);
+    if let Ok(Stayed::Left(_)) = stayed {
+        // What was shown may have ended within a line.
+        session.screen.note("");
+    }
+    stayed
+}
+
+struct Stay<'s> {
+    client: &'s Client,
+    session: &'s Session,
+    id: &'s str,
+    outgoing: Outgoing,
+}
+
+impl Stay<'_> {
+    fn until_ended(&self) -> Result<Stayed> {
+        let mut seen = false;
+        let mut lost_at: Option<Instant> = None;
+        let mut is_said = false;
+        loop {
+            if let Some(leaving) = self.outgoing.leaving() {
+                return Ok(Stayed::Left(leaving));
+            }
+            let attach = AttachJob { window: Some(window()) };
+            match self.client.attach(self.id, &attach) {
+                Ok(line) => {
+                    seen = true;
+                    (lost_at, is_said) = (None, false);
+                    self.show(line)?;
+                }
+                Err(error) if error.is_away() => {
+                    let since = lost_at.get_or_insert_with(Instant::now);
+                    if since.elapsed() > LISTEN_RETRIES {
+                        return Err(error.into());
+                    }
+                    if since.elapsed() > Duration::from_secs(1) && !is_said {
+                        is_said = true;
+                        self.say(
+                            "the server is away, and the job goes on; waiting until it is back",
+                        );
+                    }
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                // It ends, or begins another attempt; what it is says the job.
+                Err(Error::Problem(problem)) if is_between(&problem.code) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if let Some(leaving) = self.outgoing.leaving() {
+                return Ok(Stayed::Left(leaving));
+            }
+            match self.client.job(self.id) {
+                Ok(job) if job.state.is_end() => {
+                    return Ok(Stayed::Ended { job: Box::new(job), seen });
+                }
+                Ok(_) => {}
+                Err(error) if error.is_away() => {}
+                Err(error) => return Err(error.into()),
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Shows what comes over a line until it ends.
+    fn show(&self, line: Line) -> Result<()> {
+        let Line { stream, early } = line;
+        let stream = Arc::new(stream);
+        self.outgoing.set(Some(Arc::clone(&stream)));
+        let shown = show_all(&stream, early);
+        self.outgoing.set(None);
+        shown
+    }
+
+    /// Says something between what the job shows.
+    fn say(&self, text: &str) {
+        self.session.screen.note(&format!("\r\n[gpool: {text}]\r"));
+    }
+}
+
+fn is_between(code: &str) -> bool {
+    [catalogue::WRONG_STATE, catalogue::ALREADY_ENDED].iter().any(|it| it.to_string() == code)
+}
+
+fn show_all(stream: &UnixStream, early: Vec<u8>) -> Result<()> {
+    let mut frames = Frames::default();
+    frames.push(&early);
+    let mut out = std::io::stdout().lock();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        while let Ok(Some(frame)) = frames.next_frame() {
+            if let Frame::Output(bytes) = frame {
+                out.write_all(&bytes).map_err(|error| crate::screen::not_written(&error))?;
+            }
+        }
+        out.flush().map_err(|error| crate::screen::not_written(&error))?;
+        let mut line = stream;
+        match line.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n_read) => frames.push(&buffer[..n_read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // The server has gone; the job has not.
+            Err(_) => return Ok(()),
+        }
+    }
+}
+
+/// Sends what is typed, and leaves when the keys for that are.
+fn hear_keys(outgoing: Outgoing, keys: &DetachKeys) {
+    let mut watch = Watch::new(keys);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        loop {
+            match std::io::stdin().lock().read(&mut buffer) {
+                // The terminal has gone.
+                Ok(0) => return outgoing.leave(Leaving::Signal(SIGHUP)),
+                Ok(n_read) => {
+                    let (typed, leaves) = watch.take(&buffer[..n_read]);
+                    if !typed.is_empty() {
+                        outgoing.say(&Frame::Input(typed));
+                    }
+                    if leaves {
+                        return outgoing.leave(Leaving::Detached);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return outgoing.leave(Leaving::Signal(SIGHUP)),
+            }
+        }
+    });
+}
+
+/// Hands on a new size of the window, and leaves on signals that end a program.
+fn hear_signals(outgoing: Outgoing) -> Result<()> {
+    let heard = [SIGWINCH, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+    let mut signals = Signals::new(heard)
+        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}")))?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            match signal {
+                SIGWINCH => outgoing.say(&Frame::Resize(window().into())),
+                SIGCONT => {
+                    raw::again();
+                    outgoing.say(&Frame::Resize(window().into()));
+                }
+                signal => outgoing.leave(Leaving::Signal(signal)),
+            }
+        }
+    });
+    Ok(())
+}

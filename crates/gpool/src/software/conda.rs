@@ -1,0 +1,183 @@
+//! Conda environments, found where conda and its relatives keep them. Conda itself is not started:
+//! that takes longer than a submission.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+
+use gpool_wire::Activate;
+use gpool_wire::json::nearest;
+
+use super::text;
+use crate::errors;
+use crate::failure::{Failure, Result};
+
+/// Where installers put conda, below the home folder.
+const USUAL_HOMES: [&str; 7] = [
+    "miniconda3",
+    "anaconda3",
+    "miniforge3",
+    "mambaforge",
+    "micromamba",
+    ".conda",
+    ".local/share/mamba",
+];
+/// Where administrators put it.
+const USUAL_ROOTS: [&str; 4] =
+    ["/opt/conda", "/opt/miniconda3", "/opt/anaconda3", "/opt/miniforge3"];
+
+/// Finds an environment by its name or folder.
+pub(super) fn find(name: &str, directory: &Path, may_be_made: bool) -> Result<Activate> {
+    if name.contains('/') {
+        let folder = directory.join(name);
+        if !is_environment(&folder) && !may_be_made {
+            let what = format!("{} is no conda environment", folder.display());
+            return Err(Failure::new(errors::NO_SOFTWARE, what)
+                .why("it has no folder conda-meta")
+                .tip(format!("--setup 'conda create -y -p {name} python'")));
+        }
+        return Ok(Activate::Conda(text(&folder)?));
+    }
+    let known = environments(&Places::of_this_process());
+    match known.get(name) {
+        Some(folder) => Ok(Activate::Conda(text(folder)?)),
+        None => Err(absent(name, &known)),
+    }
+}
+
+fn absent(name: &str, known: &BTreeMap<String, PathBuf>) -> Failure {
+    let failure =
+        Failure::new(errors::NO_SOFTWARE, format!("there is no conda environment {name:?}"));
+    if known.is_empty() {
+        return failure
+            .why("no conda was found: neither CONDA_EXE nor the usual folders")
+            .tip("--conda /path/to/envs/NAME");
+    }
+    let names: Vec<&str> = known.keys().map(String::as_str).collect();
+    let failure = failure.why(format!("there are {}", names.join(", ")));
+    match nearest(name, names.iter().copied()) {
+        Some(near) => failure.tip(format!("--conda {near}")),
+        None => failure.tip(format!("conda create -n {name}, or --conda /path/to/it")),
+    }
+}
+
+/// What says where to look.
+struct Places {
+    home: Option<PathBuf>,
+    /// Folders of environments.
+    envs: Vec<PathBuf>,
+    /// Installations.
+    roots: Vec<PathBuf>,
+}
+
+impl Places {
+    fn of_this_process() -> Self {
+        let path = |name: &str| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+        let listed = ["CONDA_ENVS_PATH", "CONDA_ENVS_DIRS"].into_iter().filter_map(env::var_os);
+        let envs = listed.flat_map(|list| env::split_paths(&list).collect::<Vec<_>>()).collect();
+        let above = |exe: PathBuf| Some(exe.parent()?.parent()?.to_owned());
+        // An environment that is active lies in its installation, or is it.
+        let around = |prefix: PathBuf| {
+            let folder = prefix.parent()?;
+            let is_in_envs = folder.file_name().is_some_and(|name| name == "envs");
+            Some(if is_in_envs { folder.parent()?.to_owned() } else { prefix })
+        };
+        let home = path("HOME");
+        let mut roots: Vec<PathBuf> = [
+            path("CONDA_EXE").and_then(above),
+            path("MAMBA_ROOT_PREFIX"),
+            path("CONDA_PREFIX_1").and_then(around),
+            path("CONDA_PREFIX").and_then(around),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        roots.extend(home.iter().flat_map(|home| USUAL_HOMES.map(|name| home.join(name))));
+        roots.extend(USUAL_ROOTS.map(PathBuf::from));
+        Self { home, envs, roots }
+    }
+}
+
+/// Every environment that is found, by name; of equal names the first, as with conda.
+fn environments(places: &Places) -> BTreeMap<String, PathBuf> {
+    let mut found = BTreeMap::new();
+    let mut add = |folder: PathBuf, name: Option<String>| {
+        let own = || folder.file_name()?.to_str().map(str::to_owned);
+        if let Some(name) = name.or_else(own)
+            && is_environment(&folder)
+        {
+            found.entry(name).or_insert(folder);
+        }
+    };
+    let folders = places.envs.iter().cloned().chain(places.roots.iter().map(|it| it.join("envs")));
+    for folder in folders {
+        let mut below: Vec<PathBuf> =
+            std::fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.path()).collect();
+        below.sort();
+        below.into_iter().for_each(|folder| add(folder, None));
+    }
+    for root in &places.roots {
+        add(root.clone(), Some("base".to_owned()));
+    }
+    let list = places.home.as_ref().map(|home| home.join(".conda/environments.txt"));
+    let list = list.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    for line in list.lines().map(str::trim).filter(|line| line.starts_with('/')) {
+        let folder = PathBuf::from(line);
+        // An installation is listed too, and is named otherwise.
+        if !folder.join("envs").is_dir() {
+            add(folder, None);
+        }
+    }
+    found
+}
+
+fn is_environment(folder: &Path) -> bool {
+    folder.join("conda-meta").is_dir()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may end by a panic.
+mod tests {
+    use super::*;
+
+    fn make(folder: &Path) {
+        std::fs::create_dir_all(folder.join("conda-meta")).unwrap();
+    }
+
+    #[test]
+    fn environments_are_found_where_conda_keeps_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, root) = (dir.path().join("home"), dir.path().join("conda"));
+        for folder in ["envs/torch", "envs/jax", "."] {
+            make(&root.join(folder));
+        }
+        std::fs::create_dir_all(root.join("envs/no-environment")).unwrap();
+        make(&dir.path().join("own/torch"));
+        make(&dir.path().join("elsewhere/tf"));
+        std::fs::create_dir_all(home.join(".conda")).unwrap();
+        let list =
+            format!("{}\n{}\n/gone/x\n", root.display(), dir.path().join("elsewhere/tf").display());
+        std::fs::write(home.join(".conda/environments.txt"), list).unwrap();
+        let places = Places {
+            home: Some(home),
+            envs: vec![dir.path().join("own")],
+            roots: vec![root.clone()],
+        };
+        let found = environments(&places);
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["base", "jax", "tf", "torch"]);
+        assert_eq!(found["torch"], dir.path().join("own/torch"), "the first is it");
+        let failure = absent("touch", &found);
+        assert!(failure.text(false).contains("--conda torch"), "{}", failure.text(false));
+        assert!(absent("x", &BTreeMap::new()).text(false).contains("no conda was found"));
+    }
+
+    #[test]
+    fn a_folder_is_an_environment_or_will_be_made() {
+        let dir = tempfile::tempdir().unwrap();
+        make(&dir.path().join("e"));
+        let found = |may| find("./f", dir.path(), may);
+        assert!(find("./e", dir.path(), false).is_ok());
+        assert!(found(false).is_err());
+        assert!(found(true).is_ok());
+    }
+}

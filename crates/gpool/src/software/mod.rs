@@ -1,0 +1,74 @@
+//! Software that a job is to find active: looked for when it is submitted, so that what is not
+//! there is said at once, and handed over as absolute paths.
+
+mod conda;
+pub mod env_file;
+mod modules;
+mod python;
+
+use std::path::{Path, PathBuf};
+
+use gpool_wire::{Activate, Setup};
+
+use crate::args::software_flags::SoftwareFlags;
+use crate::errors;
+use crate::failure::{Failure, Result};
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Software {
+    /// What is made active, in order.
+    pub activate: Vec<Activate>,
+    /// What prepares the job.
+    pub setup: Option<Setup>,
+    /// What may go wrong when it starts.
+    pub warnings: Vec<String>,
+}
+
+/// Finds what flags name, for a job that runs in a folder.
+///
+/// # Errors
+/// It is not there; or more than one Python is named.
+pub fn find(flags: &SoftwareFlags, directory: &Path) -> Result<Software> {
+    let mut found = Software::default();
+    let names: Vec<&str> = flags.module.iter().flat_map(|names| names.split(',')).collect();
+    if !names.is_empty() {
+        let (modules, warnings) = modules::find(&names)?;
+        found.activate.push(Activate::Modules(modules));
+        found.warnings = warnings;
+    }
+    let has_setup = flags.setup.is_some();
+    let python = match (&flags.conda, flags.uv, &flags.venv) {
+        (None, false, None) => None,
+        (Some(name), false, None) => Some(conda::find(name, directory, has_setup)?),
+        (None, true, None) => Some(python::of_uv(directory, has_setup)?),
+        (None, false, Some(path)) => Some(python::of_venv(path, directory, has_setup)?),
+        (..) => {
+            let what = "a job has one Python: say one of --conda, --uv and --venv";
+            return Err(Failure::new(errors::USAGE, what));
+        }
+    };
+    found.activate.extend(python);
+    found.setup = flags.setup.clone().map(|run| {
+        // What the command is to make can't be active for it.
+        let is_there = |it: &&Activate| path_of(it).exists();
+        Setup { run, activate: found.activate.iter().filter(is_there).cloned().collect() }
+    });
+    Ok(found)
+}
+
+fn path_of(activate: &Activate) -> &Path {
+    Path::new(match activate {
+        Activate::Conda(path) | Activate::Venv(path) => path,
+        Activate::Modules(modules) => &modules.init,
+    })
+}
+
+/// A path as the API takes it.
+fn text(path: &Path) -> Result<String> {
+    let path: PathBuf = path.components().collect();
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        let what = format!("the path {} is not UTF-8", path.display());
+        Failure::new(gpool_wire::catalogue::NOT_UTF8, what)
+    })
+}

@@ -1,0 +1,119 @@
+//! `gpool attach`: the terminal of a job that runs, here. Jobs without one are followed.
+
+use clap::Args;
+use gpool_client::{Client, LogQuery};
+use gpool_wire::Job;
+
+use crate::console::{self, DetachKeys, Leaving, Stayed};
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::follow;
+use crate::outcome::exit_of_job;
+use crate::reference::Reference;
+use crate::render::safe::safe;
+use crate::render::words;
+use crate::resolve;
+use crate::session::Session;
+
+/// Show the terminal of a running job here, and type into it
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "What the job showed last comes first. Ctrl-\\ d leaves it and the job goes \
+    on; so it does when this command or the server ends. The exit code is the job's own; 130 if \
+    it was left. A job without a terminal is followed, as by gpool logs -f."
+)]
+pub struct AttachArgs {
+    /// The job: 1842, a name, @ (my newest)
+    #[arg(value_name = "JOB")]
+    job: Reference,
+    #[command(flatten)]
+    keys: KeysFlag,
+}
+
+/// The keys by which a terminal is left.
+#[derive(Debug, Clone, Default, Args)]
+pub struct KeysFlag {
+    /// Keys that leave the job's terminal: ctrl-p,ctrl-q or none
+    #[arg(long, value_name = "KEYS", default_value = "ctrl-\\,d")]
+    pub detach_keys: DetachKeys,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is no such job, it does not run, or the server can't be reached.
+pub fn run(args: &AttachArgs, session: &Session) -> Result {
+    let client = session.client()?;
+    let (id, _) = resolve::one(&client, &args.job, session.me())?;
+    let job = client.job(&id)?;
+    if !job.pty && !job.private && job.started_at.is_some() {
+        session.screen.note(&format!("note: job {id} has no terminal; this is its output"));
+        let client = session.patient(client);
+        let query = LogQuery { follow: true, ..LogQuery::default() };
+        follow::copy(&client, &id, &query, &mut std::io::stdout().lock())?;
+        let job = Box::new(client.job(&id)?);
+        return finish(&client, session, &id, Stayed::Ended { job, seen: true });
+    }
+    // Refused here, where it can be said why, and not in the midst of a screen.
+    drop(client.attach(&id, &gpool_wire::AttachJob::default())?);
+    let keys = &args.keys.detach_keys;
+    let stayed = stay(&client, session, &id, keys)?;
+    finish(&client, session, &id, stayed)
+}
+
+/// Shows a job's terminal here, saying first how it is left.
+///
+/// # Errors
+/// See [`console::stay`].
+pub fn stay(client: &Client, session: &Session, id: &str, keys: &DetachKeys) -> Result<Stayed> {
+    let how = keys.to_string();
+    if !how.is_empty() {
+        session.screen.note(&format!("{how} leaves; the job goes on."));
+    }
+    console::stay(client, session, id, keys)
+}
+
+/// Says how a stay has ended, and what the program ends with.
+///
+/// # Errors
+/// What a job has shown that had ended before it was attached to can't be had.
+pub fn finish(client: &Client, session: &Session, id: &str, stayed: Stayed) -> Result {
+    match stayed {
+        Stayed::Ended { job, seen } => {
+            if !seen && job.pty {
+                show_log(client, &job)?;
+            }
+            say_end(session, &job);
+            Ok(exit_of_job(&job).unwrap_or(Exit::FAILED))
+        }
+        Stayed::Left(Leaving::Signal(signal)) => {
+            let code = u8::try_from(128 + signal).unwrap_or(Exit::FAILED.0);
+            Ok(Exit(code))
+        }
+        Stayed::Left(Leaving::Detached) => {
+            session.screen.note(&format!(
+                "detached; job {id} goes on.   gpool attach {id}   gpool cancel {id}"
+            ));
+            Ok(Exit::DETACHED)
+        }
+    }
+}
+
+fn show_log(client: &Client, job: &Job) -> Result<()> {
+    let query = LogQuery::default();
+    match follow::copy(client, &job.id, &query, &mut std::io::stdout().lock()) {
+        // It was not started.
+        Err(failure) if failure.code() == Some(gpool_wire::catalogue::NO_SUCH_LOG) => Ok(()),
+        other => other,
+    }
+}
+
+fn say_end(session: &Session, job: &Job) {
+    let state = words::state(job.state.as_str());
+    let text = match &job.cause_text {
+        Some(why) if why.starts_with(&*state) => format!("job {} {why}", job.id),
+        Some(why) => format!("job {} {state}: {why}", job.id),
+        None => return,
+    };
+    session.screen.note(&safe(&text));
+}

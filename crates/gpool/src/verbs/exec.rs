@@ -1,0 +1,183 @@
+//! `gpool exec`: a further program in a job that runs.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use clap::Args;
+use gpool_wire::ExecInJob;
+use gpool_wire::frame::{Frame, Frames};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
+use signal_hook::iterator::Signals;
+
+use crate::caller::Variable;
+use crate::console::raw::Raw;
+use crate::console::{Outgoing, window};
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::reference::Reference;
+use crate::resolve;
+use crate::screen::not_written;
+use crate::session::Session;
+
+/// Run a further program in a running job: its processes, environment and GPUs
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "gpool exec JOB -- bash\n\n\
+    The program runs among the job's processes, within its limits, as its user, and ends when the \
+    job does or this command. On a terminal it gets one of its own; else its input, output and \
+    errors are those of this command. The exit code is its own; 125 if it could not be started.")]
+pub struct ExecArgs {
+    /// The job: 1842, a name, @ (my newest)
+    #[arg(value_name = "JOB")]
+    job: Reference,
+    /// Give it a terminal; usual where input and output are one
+    #[arg(long, conflicts_with = "no_pty")]
+    pty: bool,
+    /// Give it pipes, even on a terminal
+    #[arg(long)]
+    no_pty: bool,
+    /// Give it nothing to read
+    #[arg(long, conflicts_with = "pty")]
+    no_stdin: bool,
+    /// Folder in which it runs; the job's unless said
+    #[arg(long, value_name = "FOLDER")]
+    cwd: Option<String>,
+    /// Variable beside the job's; without a value, the caller's
+    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    env: Vec<Variable>,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    words: Vec<String>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The job does not run, the program can't be started, or the line is lost.
+pub fn run(args: ExecArgs, session: &Session) -> Result {
+    let on_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if args.pty && !on_terminal {
+        return Err(no_terminal("--pty"));
+    }
+    let pty = on_terminal && !args.no_pty && !args.no_stdin;
+    let mut environment = BTreeMap::new();
+    if pty && let Ok(term) = std::env::var("TERM") {
+        environment.insert("TERM".to_owned(), term);
+    }
+    for variable in &args.env {
+        let own = || std::env::var(&variable.name).ok();
+        if let Some(value) = variable.value.clone().or_else(own) {
+            environment.insert(variable.name.clone(), value);
+        }
+    }
+    let client = session.client()?;
+    let (id, _) = resolve::one(&client, &args.job, session.me())?;
+    let directory =
+        args.cwd.as_deref().map(|cwd| crate::caller::directory(Some(cwd))).transpose()?;
+    let exec = ExecInJob { command: args.words, pty: pty.then(window), directory, environment };
+    let line = client.exec(&id, &exec)?;
+    let raw = if pty { Raw::enter().ok() } else { None };
+    let outgoing = Outgoing::default();
+    let stream = Arc::new(line.stream);
+    outgoing.set(Some(Arc::clone(&stream)));
+    hear_signals(outgoing.clone(), pty)?;
+    if args.no_stdin {
+        outgoing.say(&Frame::InputEnd);
+    } else {
+        hear_input(outgoing);
+    }
+    let ended = copy(&stream, &line.early);
+    drop(raw);
+    match ended? {
+        Ended::Exit(code) => Ok(Exit(u8::try_from(code.rem_euclid(256)).unwrap_or(u8::MAX))),
+        Ended::NotStarted(why) => {
+            Err(Failure::new(errors::EXEC_NOT_STARTED, format!("it could not be started: {why}"))
+                .exit_with(Exit::JOB_NOT_STARTED))
+        }
+        Ended::Lost => Err(Failure::new(errors::CONNECTION_LOST, "the line to the job was lost")
+            .why("the job has ended, or the server; what ran over the line is ended with it")
+            .tip(format!("gpool show {id}"))),
+    }
+}
+
+/// What a program that needs a terminal is refused with where there is none.
+pub fn no_terminal(flag: &str) -> Failure {
+    Failure::new(errors::NO_TERMINAL_HERE, format!("{flag} needs a terminal, and this is none"))
+        .why("standard input and output are to be one: not a pipe, a file or a batch job")
+}
+
+/// How a program came to its end.
+enum Ended {
+    Exit(i32),
+    NotStarted(String),
+    Lost,
+}
+
+/// Writes what comes over the line to where it belongs.
+fn copy(mut line: &UnixStream, early: &[u8]) -> Result<Ended> {
+    let mut frames = Frames::default();
+    frames.push(early);
+    let mut not_started = None;
+    let mut buffer = vec![0; 64 * 1024];
+    let (mut out, mut errors) = (std::io::stdout().lock(), std::io::stderr().lock());
+    loop {
+        while let Ok(Some(frame)) = frames.next_frame() {
+            match frame {
+                Frame::Output(bytes) => out
+                    .write_all(&bytes)
+                    .and_then(|()| out.flush())
+                    .map_err(|error| not_written(&error))?,
+                // Nobody is told that the errors can't be told.
+                Frame::Errors(bytes) => drop(errors.write_all(&bytes)),
+                Frame::NotStarted(why) => not_started = Some(why),
+                Frame::Exit(code) => {
+                    return Ok(not_started.map_or(Ended::Exit(code), Ended::NotStarted));
+                }
+                _ => {}
+            }
+        }
+        match line.read(&mut buffer) {
+            Ok(n_read @ 1..) => frames.push(&buffer[..n_read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => return Ok(Ended::Lost),
+        }
+    }
+}
+
+/// Sends what this command is given to read.
+fn hear_input(outgoing: Outgoing) {
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 32 * 1024];
+        loop {
+            match std::io::stdin().lock().read(&mut buffer) {
+                Ok(n_read @ 1..) => outgoing.say(&Frame::Input(buffer[..n_read].to_vec())),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => return outgoing.say(&Frame::InputEnd),
+            }
+        }
+    });
+}
+
+/// Hands signals on. On a terminal their keys come as they are typed; there it is this command that
+/// ends, and with it what runs.
+fn hear_signals(outgoing: Outgoing, pty: bool) -> Result<()> {
+    let mut signals = Signals::new([SIGWINCH, SIGHUP, SIGINT, SIGQUIT, SIGTERM])
+        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}")))?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            match signal {
+                SIGWINCH if pty => outgoing.say(&Frame::Resize(window().into())),
+                SIGWINCH => {}
+                signal => {
+                    outgoing.say(&Frame::Signal(signal));
+                    if pty {
+                        outgoing.leave(crate::console::Leaving::Signal(signal));
+                    }
+                }
+            }
+        }
+    });
+    Ok(())
+}

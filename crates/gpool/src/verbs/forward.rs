@@ -1,0 +1,194 @@
+//! `gpool forward`: ports of this machine that lead to what a job listens on.
+
+use std::io::Write as _;
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::str::FromStr;
+
+use clap::Args;
+use gpool_client::Client;
+use gpool_wire::{EventKind, ForwardToJob};
+use serde_json::json;
+
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::reference::Reference;
+use crate::render::json;
+use crate::resolve;
+use crate::session::Session;
+
+/// Make ports of a running job reachable here
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "gpool forward JOB 8888          http://127.0.0.1:8888 is the job's 8888\n\
+    gpool forward JOB 9000:8888     the same at 9000\n\
+    gpool forward JOB 9000:/tmp/x   a unix socket of the job\n\n\
+    Only ports on which the job's own processes listen. Others on this machine can reach the local \
+    port as long as it is there: until the job ends, or Ctrl-C.")]
+pub struct ForwardArgs {
+    /// The job: 1842, a name, @ (my newest)
+    #[arg(value_name = "JOB")]
+    job: Reference,
+    /// A port or socket of the job, with a local port before it if that is another; 0 is any
+    #[arg(value_name = "[LOCAL:]PORT", required = true)]
+    ports: Vec<Forwarded>,
+}
+
+/// One port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forwarded {
+    local: Option<u16>,
+    to: ForwardToJob,
+}
+
+impl FromStr for Forwarded {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let bad = || format!("{text:?} is no port: write 8888, 9000:8888 or 9000:/tmp/app.sock");
+        let (local, to) = match text.split_once(':') {
+            Some((local, to)) => (Some(local.parse().map_err(|_| bad())?), to),
+            None => (None, text),
+        };
+        let to = if to.starts_with('/') {
+            ForwardToJob { socket: Some(to.to_owned()), port: None }
+        } else {
+            let port: u16 = to.parse().map_err(|_| bad())?;
+            if port == 0 {
+                return Err(bad());
+            }
+            ForwardToJob { port: Some(port), socket: None }
+        };
+        Ok(Self { local, to })
+    }
+}
+
+impl Forwarded {
+    fn name(&self) -> String {
+        match (&self.to.port, &self.to.socket) {
+            (Some(port), _) => format!("port {port}"),
+            (None, socket) => socket.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Listens here. Without a local port it is that of the job, or any if that is taken.
+    fn listen(&self) -> Result<TcpListener> {
+        let at = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        let bound = match self.local {
+            Some(local) => at(local),
+            None => at(self.to.port.unwrap_or(0)).or_else(|_| at(0)),
+        };
+        bound.map_err(|error| {
+            let local = self.local.unwrap_or(0);
+            Failure::new(errors::PORT_TAKEN, format!("can't listen on port {local}: {error}"))
+                .tip(format!("0:{}    (any free port)", self.to.port.unwrap_or(0)))
+        })
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The job does not run, nothing of it listens there, or a local port is taken.
+pub fn run(args: ForwardArgs, session: &Session) -> Result {
+    let client = session.client()?;
+    let (id, _) = resolve::one(&client, &args.job, session.me())?;
+    let mut listeners = Vec::new();
+    for port in &args.ports {
+        // Said now, and not when somebody first connects.
+        drop(client.forward(&id, &port.to)?);
+        listeners.push((port.listen()?, port.clone()));
+    }
+    let mut locals = Vec::new();
+    for (listener, port) in listeners {
+        let local = listener.local_addr().map_or(0, |address| address.port());
+        if port.local.is_none() && port.to.port.is_some_and(|it| it != local) {
+            session.screen.note(&format!("note: port {} is taken here", port.to.port.unwrap_or(0)));
+        }
+        if session.global.json {
+            locals.push(json!({"local": local, "port": port.to.port, "socket": port.to.socket}));
+        } else {
+            session
+                .screen
+                .data(&format!("http://127.0.0.1:{local}  job {id}, {}\n", port.name()))?;
+        }
+        accept(listener, client.clone(), id.clone(), port.to);
+    }
+    if session.global.json {
+        session.screen.data(&json::list(&locals))?;
+    }
+    session.screen.note("until the job ends; Ctrl-C ends it sooner.");
+    until_ended(&session.patient(client), &id)?;
+    session.screen.note(&format!("job {id} has ended"));
+    Ok(Exit::OK)
+}
+
+fn until_ended(client: &Client, id: &str) -> Result<()> {
+    let events = client.events(None)?;
+    let has_ended = || Ok::<_, Failure>(client.job(id)?.state.is_end());
+    if has_ended()? {
+        return Ok(());
+    }
+    for event in events {
+        let is_ours = match event?.kind {
+            EventKind::JobState { job, .. } => job == id,
+            EventKind::Resync => true,
+            _ => false,
+        };
+        if is_ours && has_ended()? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Takes connections for as long as this program runs.
+fn accept(listener: TcpListener, client: Client, id: String, to: ForwardToJob) {
+    std::thread::spawn(move || {
+        for here in listener.incoming().flatten() {
+            let (client, id, to) = (client.clone(), id.clone(), to.clone());
+            std::thread::spawn(move || {
+                // One that can't be had is closed, as by a server that has gone.
+                if let Ok(line) = client.forward(&id, &to) {
+                    carry(here, line.stream, &line.early);
+                }
+            });
+        }
+    });
+}
+
+fn carry(mut here: TcpStream, there: UnixStream, early: &[u8]) {
+    let (Ok(mut from_here), Ok(mut to_there)) = (here.try_clone(), there.try_clone()) else {
+        return;
+    };
+    let upwards = std::thread::spawn(move || {
+        let _ = std::io::copy(&mut from_here, &mut to_there);
+        let _ = to_there.shutdown(Shutdown::Write);
+    });
+    let mut there = there;
+    if here.write_all(early).is_ok() {
+        let _ = std::io::copy(&mut there, &mut here);
+    }
+    let _ = here.shutdown(Shutdown::Write);
+    let _ = upwards.join();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_read_as_people_write_them() {
+        let read = |text: &str| text.parse::<Forwarded>();
+        let port =
+            |local, port| Forwarded { local, to: ForwardToJob { port: Some(port), socket: None } };
+        assert_eq!(read("8888"), Ok(port(None, 8888)));
+        assert_eq!(read("9000:8888"), Ok(port(Some(9000), 8888)));
+        assert_eq!(read("0:1"), Ok(port(Some(0), 1)));
+        let socket = read("9000:/tmp/a:b").expect("a socket");
+        assert_eq!(socket.to.socket.as_deref(), Some("/tmp/a:b"));
+        for text in ["", "0", "x", "65536", "1:0", "1:2:3", ":1", "-1", "1:x"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

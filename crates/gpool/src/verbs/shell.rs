@@ -1,0 +1,63 @@
+//! `gpool shell`: an interactive shell as a job. Its prompt says which job it is and how much of
+//! its time is left.
+
+use std::io::IsTerminal as _;
+
+use clap::Args;
+
+use super::attach::KeysFlag;
+use super::exec::no_terminal;
+use super::run;
+use crate::args::job_flags::JobFlags;
+use crate::console::window;
+use crate::failure::Result;
+use crate::request;
+use crate::script::Script;
+use crate::session::Session;
+
+/// What runs: it writes what the shell reads at its start, and becomes the shell.
+const SCRIPT: &str = include_str!("shell.sh");
+
+/// Open a shell as a job, with the flags of run
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "It waits for its GPUs like any job, and ends when the shell does. Without \
+    --time it has no limit: what it holds is held until you leave. Ctrl-\\ d leaves it running \
+    (130); gpool attach @ comes back."
+)]
+pub struct ShellArgs {
+    #[command(flatten)]
+    flags: JobFlags,
+    /// The shell; $SHELL unless said
+    #[arg(long, value_name = "PROGRAM")]
+    shell: Option<String>,
+    #[command(flatten)]
+    keys: KeysFlag,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// This is no terminal, the job was refused, or the server can't be reached.
+pub fn run(args: ShellArgs, session: &Session) -> Result {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Err(no_terminal("gpool shell")
+            .tip("gpool run -- COMMAND")
+            .tip("gpool submit SCRIPT"));
+    }
+    let variable = || std::env::var("SHELL").ok().filter(|shell| !shell.is_empty());
+    let shell = args.shell.or_else(variable).unwrap_or_else(|| "/bin/sh".to_owned());
+    let has_limit = args.flags.time.is_some();
+    let script = Script { path: "shell".to_owned(), bytes: SCRIPT.as_bytes().to_vec() };
+    let mut request = request::of_script(args.flags, &script, &[shell])?;
+    request.job.pty = Some(window());
+    let client = session.client()?;
+    request.resolve(&client, session.me())?;
+    if request.job.gpus.is_some() && !has_limit && request.job.time.is_none() {
+        request.remarks.push(
+            "it has no time limit: its GPUs are held until you leave the shell (--time 2h)"
+                .to_owned(),
+        );
+    }
+    run::on_terminal(client, session, &request, &args.keys.detach_keys)
+}

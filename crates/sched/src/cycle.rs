@@ -1,0 +1,245 @@
+//! One cycle: the pending jobs in order, each placed, planned or left waiting.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::{Decision, Millis, OrderKey, Plan, PlannedStarts, Policy, Reason, Shape};
+use gpool_world::{FitIx, JobRow, ShapeIx, Snapshot};
+
+use crate::ahead::Ahead;
+use crate::board::Board;
+use crate::elements::Elements;
+use crate::keep::{Ending, Keeps, Span, length};
+use crate::order::{Head, Heads};
+use crate::place::{self, Found, Seeker};
+use crate::wait;
+use crate::waiting::Waiting;
+
+/// Memory that cycles use again. A new one gives the same plans, only later.
+#[derive(Debug, Clone, Default)]
+pub struct Workspace {
+    heads: Heads,
+    /// By [`FitIx`], of jobs that no reservation admits: what found no place in this cycle.
+    failed: Vec<Option<Failed>>,
+    /// The same of jobs that some do, by which these are.
+    failed_inside: BTreeMap<(usize, Vec<usize>), Failed>,
+}
+
+/// What found no place: all work of one fit that takes so long, or longer.
+#[derive(Debug, Clone)]
+struct Failed {
+    /// `None` is for ever.
+    length: Option<Millis>,
+    reason: Reason,
+}
+
+impl Failed {
+    fn covers(&self, length: Option<Millis>) -> bool {
+        match (self.length, length) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(failed), Some(length)) => failed <= length,
+        }
+    }
+}
+
+/// Under [`PlannedStarts::All`], so many starts are planned: what one costs grows with those
+/// before it.
+const ALL_MAX: usize = 100;
+/// So many jobs are looked ahead for that turn out to wait for something of which no end is known;
+/// those behind them have no planned start.
+const UNKNOWN_MAX: usize = 8;
+
+/// A cycle while it is made.
+struct Cycle<'a, 'w> {
+    snapshot: Snapshot<'a>,
+    policy: &'a Policy,
+    board: Board<'a>,
+    keeps: Keeps<'a>,
+    ahead: Ahead<'a>,
+    workspace: &'w mut Workspace,
+    plan: Plan,
+    elements: Elements,
+    waiting: Waiting,
+    /// Priorities of which the first that waits was seen.
+    tops: BTreeSet<i32>,
+    /// Shapes for which no time is known, whoever of them asks.
+    unknown: BTreeSet<ShapeIx>,
+}
+
+pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace) -> Plan {
+    let world = snapshot.world;
+    let board = Board::new(world);
+    workspace.failed.clear();
+    workspace.failed.resize(world.n_fit_rows(), None);
+    workspace.failed_inside.clear();
+    let mut heads = std::mem::take(&mut workspace.heads);
+    heads.fill(world, policy);
+    let mut cycle = Cycle {
+        snapshot: *snapshot,
+        policy,
+        keeps: Keeps::of(snapshot, &board),
+        board,
+        ahead: Ahead::new(snapshot),
+        workspace,
+        plan: Plan { basis: world.revision(), ..Plan::default() },
+        elements: Elements::default(),
+        waiting: Waiting::default(),
+        tops: BTreeSet::new(),
+        unknown: BTreeSet::new(),
+    };
+    while let Some(head) = heads.pop() {
+        let row = cycle.row(&head);
+        if let Some(reason) = cycle.elements.full(world, row.job.id) {
+            let n_left = cycle.elements.n_left(row);
+            cycle.waiting.of_array(head.shape_ix, row.job.id.number, n_left, reason);
+            heads.push_next(world, policy, &head);
+            continue;
+        }
+        match cycle.consider(&head) {
+            None => {
+                cycle.waiting.started(head.shape_ix);
+                match cycle.elements.take(row) {
+                    true => heads.push_again(head),
+                    false => heads.push_next(world, policy, &head),
+                }
+            }
+            Some(reason) => {
+                // The rest of the shape does not fit either.
+                cycle.waiting.of_shape(head.shape_ix, &reason);
+                if cycle.look_ahead(&head, &reason) {
+                    heads.push_next(world, policy, &head);
+                }
+            }
+        }
+    }
+    let mut plan = cycle.plan;
+    plan.waits = cycle.waiting.into_waits(world);
+    workspace.heads = heads;
+    plan
+}
+
+impl<'a> Cycle<'a, '_> {
+    fn row(&self, head: &Head) -> &'a JobRow {
+        self.snapshot.world.job(head.job()).expect("queued jobs are there")
+    }
+
+    /// Starts a job, or says why it waits.
+    fn consider(&mut self, head: &Head) -> Option<Reason> {
+        let queue = self.snapshot.world.shape(head.shape_ix);
+        let (shape, FitIx(fit_ix)) = (&queue.shape, queue.fit_ix);
+        let (length, access) = (length(shape), self.keeps.access(shape));
+        let failed = match access.is_empty() {
+            true => self.workspace.failed[fit_ix].as_ref(),
+            false => self.workspace.failed_inside.get(&(fit_ix, access.clone())),
+        };
+        if let Some(failed) = failed.filter(|failed| failed.covers(length)) {
+            return Some(failed.reason.clone());
+        }
+        let row = self.row(head);
+        let (job, attempt) = self.elements.next(row);
+        let seeker = Seeker { shape, policy: self.policy, seed: place::seed(job, attempt) };
+        if let Some(found) = self.place(&seeker) {
+            self.start(row, shape, &found);
+            return None;
+        }
+        let reason = reason(&self.snapshot, &self.board, &self.keeps, &seeker);
+        let failed = Failed { length, reason: reason.clone() };
+        match access.is_empty() {
+            true => self.workspace.failed[fit_ix] = Some(failed),
+            false => drop(self.workspace.failed_inside.insert((fit_ix, access), failed)),
+        }
+        Some(reason)
+    }
+
+    fn place(&self, seeker: &Seeker<'_>) -> Option<Found> {
+        let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
+        place_among(&self.snapshot, &self.board, &self.keeps, seeker, &endings)
+    }
+
+    fn start(&mut self, row: &JobRow, shape: &Shape, found: &Found) {
+        let (job, attempt) = self.elements.next(row);
+        let placements = vec![found.placement(self.snapshot.world)];
+        self.plan.decisions.push(Decision::Start { job, attempt, placements, after: vec![] });
+        self.board.book(found, &shape.fit);
+        self.ahead.start(&self.board, (job, row), &shape.fit, found);
+    }
+
+    /// Keeps the earliest time and place for a job that waits, if it is its turn to have them kept.
+    /// Answers whether the next of its shape could have that turn too.
+    fn look_ahead(&mut self, head: &Head, reason: &Reason) -> bool {
+        let most = match self.policy.planned_starts {
+            PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX),
+            PlannedStarts::All => ALL_MAX,
+        };
+        if self.plan.planned.len() >= most.min(ALL_MAX)
+            || self.unknown.len() >= UNKNOWN_MAX
+            || !waits_for_room(reason)
+        {
+            return false;
+        }
+        let shape = &self.snapshot.world.shape(head.shape_ix).shape;
+        let by_priority = self.policy.order.contains(&OrderKey::Priority);
+        let is_top = self.tops.insert(if by_priority { shape.priority } else { 0 });
+        let by_right = head.is_escalated || self.policy.planned_starts == PlannedStarts::All;
+        if !(is_top || by_right) || self.unknown.contains(&head.shape_ix) {
+            return false;
+        }
+        let next = self.elements.next(self.row(head));
+        match self.ahead.plan(&self.board, &self.keeps, shape, next, self.policy) {
+            Some((planned, board_ix, keep)) => {
+                self.plan.planned.push(planned);
+                self.keeps.add(board_ix, keep);
+                by_right
+            }
+            None => {
+                self.unknown.insert(head.shape_ix);
+                false
+            }
+        }
+    }
+}
+
+/// Whether what a job waits for may come by itself, when others end.
+fn waits_for_room(reason: &Reason) -> bool {
+    !matches!(
+        reason,
+        Reason::GpuModelMissing { .. }
+            | Reason::GpuMemoryTooSmall { .. }
+            | Reason::AgentUnreachable { .. }
+            | Reason::NodeDrained { .. }
+    )
+}
+
+/// The best place that a job can have at once. `endings` says what is given back on a node.
+pub(crate) fn place_among<'a>(
+    snapshot: &Snapshot<'a>,
+    board: &Board<'a>,
+    keeps: &Keeps<'a>,
+    seeker: &Seeker<'_>,
+    endings: &dyn Fn(usize) -> Vec<Ending>,
+) -> Option<Found> {
+    let span = Span::new(snapshot.now, length(seeker.shape));
+    place::place(board, seeker, &|board_ix| {
+        if !keeps.has(board_ix) {
+            return Some(Vec::new());
+        }
+        let node = (board_ix, &board.nodes[board_ix]);
+        keeps.kept(node, seeker.shape, span, &|| endings(board_ix))
+    })
+}
+
+/// Why a job has no place: what is kept on the place that it would have otherwise, or what is
+/// short.
+pub(crate) fn reason(
+    snapshot: &Snapshot<'_>,
+    board: &Board<'_>,
+    keeps: &Keeps<'_>,
+    seeker: &Seeker<'_>,
+) -> Reason {
+    let otherwise = place::place(board, seeker, &|_| Some(Vec::new()));
+    let kept = otherwise.and_then(|found| {
+        let node = (found.board_ix, &board.nodes[found.board_ix]);
+        keeps.reason(node, seeker.shape, snapshot.now)
+    });
+    kept.unwrap_or_else(|| wait::reason(board, &seeker.shape.fit))
+}

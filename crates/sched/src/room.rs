@@ -1,0 +1,86 @@
+//! What a node has, or a task needs, beside devices.
+
+use gpool_model::plan::Fit;
+use gpool_model::{ResourceKind, Resources};
+use gpool_world::{Free, NodeRow};
+
+/// What a node has, or a task needs, beside devices.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Room {
+    cpus: i64,
+    memory: i64,
+    tasks: i64,
+}
+
+impl Room {
+    /// What is free of it at once; below zero where more is booked than there is.
+    pub fn of(row: &NodeRow) -> Self {
+        let amount = |free: Free| free.now.min(free.later);
+        Self { cpus: amount(row.cpu), memory: amount(row.memory), tasks: amount(row.tasks) }
+    }
+
+    /// What one task of that fit books.
+    pub fn needed(fit: &Fit) -> Self {
+        let amount = |of: u64| i64::try_from(of).unwrap_or(i64::MAX);
+        Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks: 1 }
+    }
+
+    /// What an allocation books.
+    pub fn booked(resources: &Resources) -> Self {
+        let amount = |kind| i64::try_from(resources.get(&kind)).unwrap_or(i64::MAX);
+        Self {
+            cpus: amount(ResourceKind::Cpu),
+            memory: amount(ResourceKind::Memory),
+            tasks: amount(ResourceKind::Tasks),
+        }
+    }
+
+    /// The first kind of which `available` has less than this. Who needs nothing of a kind is not
+    /// kept out by others who took too much.
+    pub fn first_short(self, available: Self) -> Option<ResourceKind> {
+        self.first_short_with(Self::default(), available)
+    }
+
+    /// The same where others are to have `held` as well.
+    pub fn first_short_with(self, held: Self, available: Self) -> Option<ResourceKind> {
+        let kinds = [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks];
+        kinds.into_iter().find(|kind| {
+            let (needed, held) = (self.amount(kind), held.amount(kind));
+            needed > 0 && available.amount(kind) < needed.saturating_add(held)
+        })
+    }
+
+    /// How much of one kind; nothing where it is below zero.
+    pub fn get(self, kind: &ResourceKind) -> u64 {
+        u64::try_from(self.amount(kind)).unwrap_or(0)
+    }
+
+    fn amount(self, kind: &ResourceKind) -> i64 {
+        match kind {
+            ResourceKind::Cpu => self.cpus,
+            ResourceKind::Memory => self.memory,
+            ResourceKind::Tasks => self.tasks,
+            ResourceKind::Gpu
+            | ResourceKind::GpuModel(_)
+            | ResourceKind::GpuMemory
+            | ResourceKind::MigProfile(_)
+            | ResourceKind::PauseMemory => 0,
+        }
+    }
+
+    pub fn more(self, other: Self) -> Self {
+        Self {
+            cpus: self.cpus.saturating_add(other.cpus),
+            memory: self.memory.saturating_add(other.memory),
+            tasks: self.tasks.saturating_add(other.tasks),
+        }
+    }
+
+    pub fn less(self, other: Self) -> Self {
+        Self {
+            cpus: self.cpus.saturating_sub(other.cpus),
+            memory: self.memory.saturating_sub(other.memory),
+            tasks: self.tasks.saturating_sub(other.tasks),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Lines from callers to jobs that run: who may have one is checked here, and then bytes are
+//! carried both ways. What they mean is between the caller and the job's shepherd, or the job.
+
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, State};
+use axum::http::header::{CONNECTION, UPGRADE};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Response, StatusCode};
+use gpool_model::attach::{NotOpened, Opening};
+use gpool_model::{Phase, Refusal, TaskId};
+use gpool_wire::attach::UPGRADE as PROTOCOL;
+use gpool_wire::{AttachJob, ExecInJob, ForwardToJob, Problem, catalogue};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncWriteExt, copy_bidirectional};
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
+
+use super::Api;
+use super::accept::Seated;
+use super::asker::{Asker, Asks};
+use super::extract::{ApiError, JsonBody, Segment, job_id};
+use super::jobs;
+use crate::handle::internal;
+
+/// How long a job's shepherd may take to open a line.
+const OPENING: Duration = Duration::from_secs(10);
+
+/// A line to a task, for a caller's bytes.
+#[derive(Debug)]
+pub struct TaskLine {
+    /// The line.
+    pub socket: OwnedFd,
+    /// What has come over it already.
+    pub early: Vec<u8>,
+}
+
+/// Who is told what came of opening a line.
+pub type LineAnswer = Box<dyn FnOnce(Result<TaskLine, NotOpened>) + Send>;
+
+/// A connection, which can become a line if that was asked for.
+pub(crate) struct Upgrading(Option<(OnUpgrade, Seated)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Upgrading {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let is_asked = parts
+            .headers
+            .get(UPGRADE)
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(PROTOCOL.as_bytes()));
+        let seat = parts.extensions.get::<Seated>().cloned();
+        let upgrade = parts.extensions.remove::<OnUpgrade>();
+        Ok(Self(upgrade.filter(|_| is_asked).zip(seat)))
+    }
+}
+
+/// Attaches to the terminal of a job that runs on one. What it showed last comes first.
+#[utoipa::path(
+    post, path = "/jobs/{id}/attach", operation_id = "jobs_attach", request_body = AttachJob,
+    params(("id" = String, Path, description = "The job")),
+    responses(
+        (status = 101, description = "The line is open; what follows is frames"),
+        (status = 403, description = "It is another user's", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such job", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 409, description = "It does not run, or has no terminal", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn attach(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(id): Segment,
+    upgrading: Upgrading,
+    JsonBody(body): JsonBody<AttachJob>,
+) -> Result<Response<Body>, ApiError> {
+    let window = body.window.map(gpool_wire::launch::checked_window).transpose()?;
+    open(&api, &asker, &id, "attach to", Opening::Attach { window }, upgrading).await
+}
+
+/// Runs a further program among the processes of a job that runs, with its environment and GPUs.
+#[utoipa::path(
+    post, path = "/jobs/{id}/exec", operation_id = "jobs_exec", request_body = ExecInJob,
+    params(("id" = String, Path, description = "The job")),
+    responses(
+        (status = 101, description = "It was started; what follows is frames"),
+        (status = 403, description = "It is another user's", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such job", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 409, description = "It does not run", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn exec(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(id): Segment,
+    upgrading: Upgrading,
+    JsonBody(body): JsonBody<ExecInJob>,
+) -> Result<Response<Body>, ApiError> {
+    let opening = Opening::Exec(body.check()?);
+    open(&api, &asker, &id, "run something in", opening, upgrading).await
+}
+
+/// Connects to a port or socket on which a process of a running job listens.
+#[utoipa::path(
+    post, path = "/jobs/{id}/forward", operation_id = "jobs_forward", request_body = ForwardToJob,
+    params(("id" = String, Path, description = "The job")),
+    responses(
+        (status = 101, description = "It is connected; what follows are its bytes"),
+        (status = 403, description = "It is another user's", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such job", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 409, description = "It does not run, or nothing of it listens there",
+         body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn forward(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(id): Segment,
+    upgrading: Upgrading,
+    JsonBody(body): JsonBody<ForwardToJob>,
+) -> Result<Response<Body>, ApiError> {
+    let opening = Opening::Forward { to: body.check()? };
+    open(&api, &asker, &id, "connect to", opening, upgrading).await
+}
+
+async fn open(
+    api: &Api,
+    asker: &Asker,
+    id: &str,
+    action: &str,
+    opening: Opening,
+    upgrading: Upgrading,
+) -> Result<Response<Body>, ApiError> {
+    let id = job_id(id)?;
+    let found = jobs::find(api, id).await?;
+    let owner = &found.spec.owner;
+    if !asker.may_see(owner.uid) {
+        let what = format!("{action} job {id} of user {}", owner.user);
+        return Err(Refusal::NotPermitted { what }.into());
+    }
+    let task = match &found.job.phase {
+        Phase::Ended(end) => {
+            return Err(Refusal::AlreadyEnded { id, state: end.outcome.state() }.into());
+        }
+        Phase::Running { .. } | Phase::Stopping { .. } => {
+            TaskId { job: id, attempt: found.job.attempt, rank: 0 }
+        }
+        phase => {
+            let (state, action) = (phase.state(), action.to_owned());
+            return Err(Refusal::WrongState { id, state, action }.into());
+        }
+    };
+    if matches!(opening, Opening::Attach { .. }) && found.spec.pty.is_none() {
+        return Err(not_opened(id, &NotOpened::NoTerminal).into());
+    }
+    let Some((upgrade, seat)) = upgrading.0 else {
+        let why = format!("a line to a job begins with Upgrade: {PROTOCOL}");
+        return Err(Refusal::Invalid { field: "Upgrade".to_owned(), why }.into());
+    };
+    // Who did what to whose job; not what was typed.
+    tracing::info!(target: "audit", by = &*asker.caller.owner.user, job = %id,
+        of = &*owner.user, "{action} a job");
+    let line = line_to(api, task, opening).await?;
+    let line = line.map_err(|why| not_opened(id, &why))?;
+    let stream = StdUnixStream::from(line.socket);
+    stream.set_nonblocking(true).map_err(internal)?;
+    let stream = UnixStream::from_std(stream).map_err(internal)?;
+    tokio::spawn(carry(api.clone(), upgrade, seat, stream, line.early));
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    response.headers_mut().insert(UPGRADE, HeaderValue::from_static(PROTOCOL));
+    Ok(response)
+}
+
+/// Has the agent open a line to a task.
+async fn line_to(
+    api: &Api,
+    task: TaskId,
+    opening: Opening,
+) -> Result<Result<TaskLine, NotOpened>, ApiError> {
+    let (answer, answered) = oneshot::channel();
+    let open = api.handle.shared.open_line.get().ok_or_else(|| internal("there is no agent"))?;
+    // Whoever asked may have gone; then the line is closed again.
+    open(task, opening, Box::new(move |line| drop(answer.send(line))));
+    match tokio::time::timeout(OPENING, answered).await {
+        Ok(Ok(line)) => Ok(line),
+        Ok(Err(_)) => Ok(Err(NotOpened::NotRunning)),
+        Err(_) => {
+            let why = "its shepherd does not answer; it may be of an earlier version".to_owned();
+            Ok(Err(NotOpened::Failed { why }))
+        }
+    }
+}
+
+/// Carries bytes until one side has gone, or the server ends.
+async fn carry(api: Api, upgrade: OnUpgrade, seat: Seated, mut job: UnixStream, early: Vec<u8>) {
+    let Ok(upgraded) = upgrade.await else { return };
+    let mut caller = TokioIo::new(upgraded);
+    let mut end = api.end.clone();
+    let carry = async {
+        caller.write_all(&early).await?;
+        copy_bidirectional(&mut caller, &mut job).await
+    };
+    tokio::select! {
+        // However it ends, both lines are closed with it.
+        _ = carry => {}
+        _ = end.wait_for(|end| *end) => {}
+    }
+    drop(seat);
+}
+
+fn not_opened(id: gpool_model::JobId, why: &NotOpened) -> Problem {
+    match why {
+        NotOpened::NoTerminal => {
+            let what = format!("job {id} does not run on a terminal");
+            Problem::new(catalogue::NO_TERMINAL, what)
+                .because("only what was started by shell or run --pty has one to attach to")
+                .try_this(format!("gpool logs -f {id}"))
+                .try_this(format!("gpool exec {id} -- bash"))
+        }
+        NotOpened::NotRunning => {
+            let what = format!("job {id} does not run at this moment");
+            Problem::new(catalogue::WRONG_STATE, what).try_this(format!("gpool show {id}"))
+        }
+        NotOpened::NothingListens { ports } => {
+            let what = format!("no process of job {id} listens there");
+            let problem = Problem::new(catalogue::NOTHING_LISTENS, what);
+            match &ports[..] {
+                [] => problem.because("none of its processes listens on a port of this machine"),
+                ports => {
+                    let list: Vec<String> = ports.iter().map(u16::to_string).collect();
+                    problem
+                        .because(format!("its processes listen on {}", list.join(", ")))
+                        .try_this(format!("gpool forward {id} {}", list[0]))
+                }
+            }
+        }
+        NotOpened::TooMany { most } => {
+            let what = format!("{most} lines are open to job {id}, which is the most");
+            Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)
+        }
+        NotOpened::Failed { why } => {
+            let what = format!("job {id} could not be reached: {why}");
+            Problem::new(catalogue::JOB_NOT_REACHED, what)
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! On which TCP ports processes listen, as `/proc` says it.
+
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+use crate::proc;
+
+/// A port on which somebody listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listening {
+    /// The port.
+    pub port: u16,
+    /// Whether by IPv4; else by IPv6.
+    pub is_v4: bool,
+}
+
+/// Ports on which processes below one in the tree of parents listen, where they can be reached by
+/// the loopback address.
+#[must_use]
+pub fn below(root: u32) -> Vec<Listening> {
+    let mut by_socket = BTreeMap::new();
+    for (file, is_v4) in [("/proc/net/tcp", true), ("/proc/net/tcp6", false)] {
+        let table = std::fs::read_to_string(file).unwrap_or_default();
+        by_socket.extend(parse(&table, is_v4));
+    }
+    let mut found = Vec::new();
+    for pid in proc::descendants(root) {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        for entry in open {
+            let Ok(target) = std::fs::read_link(entry.path()) else { continue };
+            let socket =
+                target.to_str().and_then(|it| it.strip_prefix("socket:[")?.strip_suffix(']'));
+            let Some(inode) = socket.and_then(|it| it.parse::<u64>().ok()) else { continue };
+            found.extend(by_socket.get(&inode).copied());
+        }
+    }
+    found.sort_unstable_by_key(|it| (it.port, !it.is_v4));
+    found.dedup();
+    found
+}
+
+/// Sockets that listen, by inode, of a table such as `/proc/net/tcp`.
+fn parse(table: &str, is_v4: bool) -> Vec<(u64, Listening)> {
+    /// The kernel's `TCP_LISTEN`.
+    const LISTEN: &str = "0A";
+    let row = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let (address, port) = fields.next()?.split_once(':')?;
+        let state = fields.nth(1)?;
+        let inode = fields.nth(5)?.parse().ok()?;
+        let port = u16::from_str_radix(port, 16).ok()?;
+        let is_near = if is_v4 { is_near_v4(address)? } else { is_near_v6(address)? };
+        (state == LISTEN && is_near).then_some((inode, Listening { port, is_v4 }))
+    };
+    table.lines().skip(1).filter_map(row).collect()
+}
+
+/// Whether an address is the loopback's, or any. Written as the kernel has it in memory.
+fn is_near_v4(address: &str) -> Option<bool> {
+    let address = u32::from_str_radix(address, 16).ok()?.to_ne_bytes();
+    Some(address == [0, 0, 0, 0] || address == [127, 0, 0, 1])
+}
+
+fn is_near_v6(address: &str) -> Option<bool> {
+    let mut bytes = Vec::with_capacity(16);
+    for at in 0..4 {
+        let word = u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok()?;
+        bytes.extend(word.to_ne_bytes());
+    }
+    let address = Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?);
+    Some(address.is_unspecified() || address.is_loopback())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A test may end by a panic.
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn rows_of_the_kernel_are_read() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
+                     uid  timeout inode\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 \
+                     00:00000000 00000000  1000        0 4711 1 0000 100 0 0 10 0\n   1: \
+                     0100007F:1F91 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000  \
+                     0 4712 1\n   2: 0A0A0A0A:0050 00000000:0000 0A 0:0 0:0 0 1000 0 4713 1\nx\n";
+        assert_eq!(parse(table, true), [(4711, Listening { port: 8080, is_v4: true })]);
+        assert_eq!(is_near_v6("00000000000000000000000001000000"), Some(true));
+        assert_eq!(is_near_v6("00000000000000000000000000000000"), Some(true));
+        assert_eq!(is_near_v6("B80D01200000000000000000A0000000"), Some(false));
+        assert_eq!(is_near_v6("0"), None);
+    }
+
+    #[test]
+    fn a_listener_of_this_process_is_none_below_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(below(std::process::id()).iter().all(|it| it.port != port));
+        let parent = proc::stat(std::process::id()).unwrap().parent;
+        assert!(below(parent).contains(&Listening { port, is_v4: true }));
+    }
+}

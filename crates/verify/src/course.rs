@@ -1,0 +1,232 @@
+//! Who holds what from when until when, as far as it is known: what runs, what a plan starts and
+//! what it keeps, told anew from the records. Every question is asked of each moment at which
+//! anything begins.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::{
+    AllocationState, Device, GpuRequest, JobId, JobSpec, Node, NodeName, Phase, Placement,
+    ResourceKind, Resources, Shape, Slot, SlotPart, Timestamp,
+};
+use gpool_world::{JobRow, Snapshot};
+
+use crate::arrays::row_of;
+use crate::tally::{add, unusable};
+
+/// A stretch of time; without an end it is for ever.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stretch {
+    pub from: Timestamp,
+    pub until: Option<Timestamp>,
+}
+
+impl Stretch {
+    pub fn holds(self, at: Timestamp) -> bool {
+        self.from <= at && self.until.is_none_or(|until| at < until)
+    }
+}
+
+/// What a job has on one node for a time.
+#[derive(Debug, Clone)]
+struct Held {
+    slots: Vec<Slot>,
+    resources: Resources,
+    when: Stretch,
+}
+
+/// Who holds what, by node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Course<'a> {
+    held: BTreeMap<&'a NodeName, Vec<Held>>,
+}
+
+/// When a job that started then is expected to end.
+pub(crate) fn end_of(
+    snapshot: &Snapshot<'_>,
+    spec: &JobSpec,
+    started_at: Timestamp,
+) -> Option<Timestamp> {
+    let now = snapshot.now;
+    if let Some(limit) = spec.time_limit {
+        let end = started_at.get().saturating_add(limit.get()).saturating_add(spec.grace.get());
+        let soon = now.get().saturating_add(10_000);
+        return Some(Timestamp::new(if end > now.get() { end } else { soon }));
+    }
+    let length = snapshot.world.prediction(spec)?.p50.get();
+    let end = started_at.get().saturating_add(length);
+    let elapsed = now.get().saturating_sub(started_at.get()).max(1000);
+    Some(Timestamp::new(if end > now.get() { end } else { now.get().saturating_add(elapsed) }))
+}
+
+/// When what a job holds is expected to be free.
+fn expected_end(snapshot: &Snapshot<'_>, row: &JobRow) -> Option<Timestamp> {
+    match &row.job.phase {
+        Phase::Starting { since, .. } => end_of(snapshot, &row.spec, *since),
+        Phase::Running { started_at, .. } => end_of(snapshot, &row.spec, *started_at),
+        Phase::Stopping { allocations, since, .. } => {
+            let deadline = |state: &AllocationState| match state {
+                AllocationState::Releasing { deadline } => *deadline,
+                _ => since.after(row.spec.grace),
+            };
+            let last = allocations.iter().map(|allocation| deadline(&allocation.state)).max();
+            let last = last.unwrap_or(*since);
+            let soon = Timestamp::new(snapshot.now.get().saturating_add(10_000));
+            Some(if last > snapshot.now { last } else { soon })
+        }
+        _ => None,
+    }
+}
+
+impl<'a> Course<'a> {
+    /// What these jobs hold, on those nodes or on all.
+    pub fn of(
+        snapshot: &Snapshot<'a>,
+        jobs: impl Iterator<Item = &'a JobRow>,
+        nodes: Option<&BTreeSet<&NodeName>>,
+    ) -> Self {
+        let mut course = Self::default();
+        for row in jobs {
+            let until = expected_end(snapshot, row);
+            let when = Stretch { from: Timestamp::ZERO, until };
+            for allocation in row.job.phase.allocations() {
+                if nodes.is_none_or(|nodes| nodes.contains(&allocation.node)) {
+                    let (slots, resources) = (allocation.slots.clone(), &allocation.resources);
+                    let held = Held { slots, resources: resources.clone(), when };
+                    course.held.entry(&allocation.node).or_default().push(held);
+                }
+            }
+        }
+        course
+    }
+
+    /// Adds what a job is to have.
+    pub fn add(&mut self, placement: &'a Placement, spec: &JobSpec, when: Stretch) {
+        let resources = spec.resources(&placement.slots);
+        let held = Held { slots: placement.slots.clone(), resources, when };
+        self.held.entry(&placement.node).or_default().push(held);
+    }
+
+    /// Moments at which anything becomes free.
+    pub fn ends(&self) -> BTreeSet<Timestamp> {
+        self.held.values().flatten().filter_map(|held| held.when.until).collect()
+    }
+
+    /// The moments of a stretch at which most is held: its begin, and whenever anything begins.
+    fn moments(&self, node: &NodeName, when: Stretch) -> BTreeSet<Timestamp> {
+        let begins = self.held.get(node).into_iter().flatten().map(|held| held.when.from);
+        begins.filter(|at| when.holds(*at)).chain([when.from]).collect()
+    }
+
+    fn at(&self, node: &NodeName, at: Timestamp) -> impl Iterator<Item = &Held> {
+        let here = self.held.get(node).into_iter().flatten();
+        here.filter(move |held| held.when.holds(at))
+    }
+
+    /// Whether a device has what a request asks of one, all the time.
+    pub fn has_device(
+        &self,
+        node: &Node,
+        device: &Device,
+        gpus: &GpuRequest,
+        when: Stretch,
+    ) -> bool {
+        self.moments(&node.name, when).into_iter().all(|at| {
+            let slots = self.at(&node.name, at).flat_map(|held| &held.slots);
+            let parts: Vec<SlotPart> =
+                slots.filter(|slot| slot.device == device.uuid).map(|slot| slot.part).collect();
+            match gpus.share() {
+                None => parts.is_empty(),
+                Some(share) => {
+                    let taken =
+                        parts.iter().map(|part| u128::from(part.memory_of(device.memory).get()));
+                    let wanted = u128::from(share.memory_of(device.memory).get());
+                    !parts.contains(&SlotPart::Whole)
+                        && taken.sum::<u128>() + wanted <= u128::from(device.memory.get())
+                }
+            }
+        })
+    }
+
+    /// The first kind of which a node has less than is wanted, at some moment.
+    pub fn short_of(&self, node: &Node, wanted: &Resources, when: Stretch) -> Option<ResourceKind> {
+        let kinds = [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks];
+        let is_short = |kind: &ResourceKind, at: Timestamp| {
+            let mut sum = wanted.clone();
+            self.at(&node.name, at).for_each(|held| add(&mut sum, &held.resources));
+            sum.get(kind) > node.capacity.get(kind)
+        };
+        let moments = self.moments(&node.name, when);
+        kinds
+            .into_iter()
+            .find(|kind| wanted.get(kind) > 0 && moments.iter().any(|at| is_short(kind, *at)))
+    }
+
+    /// Whether work of a shape has a place on a node for a time, whatever devices it gets.
+    pub fn has_place(
+        &self,
+        snapshot: &Snapshot<'_>,
+        node: &Node,
+        shape: &Shape,
+        when: Stretch,
+    ) -> bool {
+        let mut wanted = Resources::none().with_cpus(shape.fit.cpus).with_tasks(1);
+        wanted = wanted.with_memory(shape.fit.memory);
+        if !node.connected
+            || node.drain.is_some()
+            || reserved(snapshot, node, None, shape, when)
+            || self.short_of(node, &wanted, when).is_some()
+        {
+            return false;
+        }
+        let gpus = &shape.fit.gpus;
+        let mut by_rank = BTreeMap::<usize, u32>::new();
+        for device in &node.devices {
+            if let Some(rank) = gpus.rank_of(device)
+                && unusable(node, device).is_none()
+                && !reserved(snapshot, node, Some(device), shape, when)
+                && self.has_device(node, device, gpus, when)
+            {
+                *by_rank.entry(rank).or_default() += 1;
+            }
+        }
+        gpus.n_devices() <= by_rank.into_values().max().unwrap_or(0)
+    }
+}
+
+/// Whether a node, or a device of it, is kept from work of a shape at any time of a stretch.
+pub(crate) fn reserved(
+    snapshot: &Snapshot<'_>,
+    node: &Node,
+    device: Option<&Device>,
+    shape: &Shape,
+    when: Stretch,
+) -> bool {
+    snapshot.world.reservations().values().any(|it| {
+        let covers = match device {
+            None => it.what.has_node(&node.name),
+            Some(device) => it.what.has_device(&node.name, &device.uuid),
+        };
+        covers && !it.whom.admits(shape) && {
+            // The first of its windows that is not over when the stretch begins.
+            let window = it.occurrence(when.from);
+            window.is_some_and(|window| when.until.is_none_or(|until| window.from < until))
+        }
+    })
+}
+
+/// The next moments at which a reservation no longer holds.
+pub(crate) fn reservation_ends(snapshot: &Snapshot<'_>, at: Timestamp) -> Vec<Timestamp> {
+    let all = snapshot.world.reservations().values();
+    all.filter_map(|it| it.occurrence(at)?.until).collect()
+}
+
+/// The stretch that work of a shape takes.
+pub(crate) fn stretch(shape: &Shape, from: Timestamp) -> Stretch {
+    Stretch { from, until: shape.takes.map(|takes| from.after(takes)) }
+}
+
+/// What a job that is started now has it for.
+pub(crate) fn started(snapshot: &Snapshot<'_>, id: JobId) -> Option<Stretch> {
+    let spec = &row_of(snapshot.world, id)?.spec;
+    Some(Stretch { from: snapshot.now, until: end_of(snapshot, spec, snapshot.now) })
+}

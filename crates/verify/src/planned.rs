@@ -1,0 +1,239 @@
+//! Whether planned starts can be kept, are the earliest, and belong to those whose turn it is.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::{
+    Decision, JobId, Node, NodeName, OrderKey, Phase, Plan, PlannedStart, PlannedStarts, Policy,
+    Reason, Shape, Timestamp,
+};
+use gpool_world::{JobRow, Snapshot};
+
+use crate::arrays::{Running, left, row_of};
+use crate::conserve::shape_of;
+use crate::course::{Course, reservation_ends, reserved, started, stretch};
+use crate::order::{compare, is_escalated, pending};
+use crate::tally::unusable;
+use crate::violation::Violation;
+
+/// Under [`PlannedStarts::All`], so many at most.
+const ALL_MAX: usize = 100;
+/// After so many shapes of which no time is known, nobody is looked ahead for.
+const UNKNOWN_MAX: usize = 8;
+
+/// Every planned start can be kept whatever the plan starts: its place is free when it comes, and
+/// stays so. What is seen from the nodes that planned starts are on.
+pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violation>) {
+    if plan.planned.is_empty() {
+        return;
+    }
+    let world = snapshot.world;
+    let nodes: BTreeSet<&NodeName> =
+        plan.planned.iter().flat_map(|it| &it.placements).map(|it| &it.node).collect();
+    let rows = nodes.iter().filter_map(|node| world.node(node));
+    let tasks = rows.flat_map(|row| &row.here);
+    let jobs: BTreeSet<JobId> = tasks.map(|task| task.job).collect();
+    let jobs = jobs.into_iter().filter_map(|job| world.job(job));
+    let mut course = Course::of(snapshot, jobs, Some(&nodes));
+    for decision in &plan.decisions {
+        let Decision::Start { job, placements, .. } = decision;
+        add_started(snapshot, &mut course, *job, placements);
+    }
+    let mut seen = BTreeSet::new();
+    for planned in &plan.planned {
+        let job = planned.job;
+        let row = row_of(world, job).filter(|row| matches!(row.job.phase, Phase::Pending { .. }));
+        let starts = |decision: &Decision| match decision {
+            Decision::Start { job: started, .. } => *started == job,
+        };
+        let once = seen.insert(job) && !plan.decisions.iter().any(starts);
+        let Some(row) = row.filter(|_| once && planned.at > snapshot.now) else {
+            found.push(Violation::PlannedForNobody { job });
+            continue;
+        };
+        let shape = shape_of(world, row);
+        for placement in &planned.placements {
+            let node = world.node(&placement.node).map(|row| &row.node);
+            if !node.is_some_and(|node| is_free(snapshot, &course, node, planned, row, &shape)) {
+                let (at, node) = (planned.at, placement.node.clone());
+                found.push(Violation::PlannedNotFree { job, at, node });
+            }
+            course.add(placement, &row.spec, stretch(&shape, planned.at));
+        }
+    }
+}
+
+fn add_started<'a>(
+    snapshot: &Snapshot<'_>,
+    course: &mut Course<'a>,
+    job: JobId,
+    placements: &'a [gpool_model::Placement],
+) {
+    let Some(row) = row_of(snapshot.world, job) else { return };
+    if let Some(when) = started(snapshot, job) {
+        placements.iter().for_each(|placement| course.add(placement, &row.spec, when));
+    }
+}
+
+fn is_free(
+    snapshot: &Snapshot<'_>,
+    course: &Course<'_>,
+    node: &Node,
+    planned: &PlannedStart,
+    row: &JobRow,
+    shape: &Shape,
+) -> bool {
+    let when = stretch(shape, planned.at);
+    let [placement] = &planned.placements[..] else { return false };
+    let device =
+        |uuid: &gpool_model::DeviceUuid| node.devices.iter().find(|device| device.uuid == *uuid);
+    let devices: Option<Vec<_>> = placement.slots.iter().map(|slot| device(&slot.device)).collect();
+    let Some(devices) = devices else { return false };
+    let gpus = &row.spec.gpus;
+    let ranks: BTreeSet<_> = devices.iter().map(|device| gpus.rank_of(device)).collect();
+    node.connected
+        && node.drain.is_none()
+        && u32::try_from(devices.len()) == Ok(gpus.n_devices())
+        && ranks.len() <= 1
+        && !ranks.contains(&None)
+        && !reserved(snapshot, node, None, shape, when)
+        && course.short_of(node, &row.spec.resources(&placement.slots), when).is_none()
+        && devices.iter().all(|device| {
+            unusable(node, device).is_none()
+                && !reserved(snapshot, node, Some(device), shape, when)
+                && course.has_device(node, device, gpus, when)
+        })
+}
+
+/// The planned starts are those that the policy asks for, each at the earliest moment: told anew
+/// by trying every moment on every node.
+pub(crate) fn check_all(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    plan: &Plan,
+    found: &mut Vec<Violation>,
+) {
+    let expected = expected(snapshot, policy, plan);
+    let planned: Vec<(JobId, Timestamp)> = plan.planned.iter().map(|it| (it.job, it.at)).collect();
+    for (at, one) in expected.iter().enumerate() {
+        if planned.get(at) != Some(one) {
+            let (job, earliest) = *one;
+            found.push(Violation::PlannedOtherwise { job, earliest });
+            return;
+        }
+    }
+    if let Some((job, _)) = planned.get(expected.len()) {
+        found.push(Violation::PlannedForNobody { job: *job });
+    }
+}
+
+fn expected(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<(JobId, Timestamp)> {
+    let world = snapshot.world;
+    let most = match policy.planned_starts {
+        PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX).min(ALL_MAX),
+        PlannedStarts::All => ALL_MAX,
+    };
+    let starts: BTreeMap<JobId, &[gpool_model::Placement]> = (plan.decisions.iter())
+        .map(|decision| match decision {
+            Decision::Start { job, placements, .. } => (*job, &placements[..]),
+        })
+        .collect();
+    let reasons: BTreeMap<&Shape, &Reason> =
+        plan.waits.iter().map(|wait| (&wait.shape, &wait.reason)).collect();
+    let mut rows: Vec<&JobRow> = pending(snapshot).collect();
+    rows.sort_by(|one, other| compare(snapshot, policy, one, other));
+    let started_jobs = crate::order::started(plan);
+    let left: BTreeSet<JobId> =
+        left(snapshot, &started_jobs).into_iter().map(|(row, _)| row.job.id).collect();
+    let running = Running::of(world, plan);
+    let mut course = Course::of(snapshot, world.jobs().values(), None);
+    let mut expected = Vec::new();
+    let (mut tops, mut unknown) = (BTreeSet::new(), BTreeSet::new());
+    for row in rows {
+        let own: Vec<JobId> = match &row.job.array {
+            None => vec![row.job.id],
+            Some(_) => {
+                let of = |element| JobId { element, ..row.job.id };
+                let elements = starts.range(of(Some(0))..=of(Some(u32::MAX)));
+                let elements = elements.map(|(id, _)| *id);
+                elements.filter(|id| world.job(*id).is_none()).collect()
+            }
+        };
+        for id in own {
+            if let Some(placements) = starts.get(&id) {
+                add_started(snapshot, &mut course, id, placements);
+            }
+        }
+        if !left.contains(&row.job.id) || running.is_full(world, row.job.id.number) {
+            continue;
+        }
+        let shape = shape_of(world, row);
+        if expected.len() >= most || unknown.len() >= UNKNOWN_MAX {
+            break;
+        }
+        if !reasons.get(&shape).is_some_and(|reason| waits_for_room(reason)) {
+            continue;
+        }
+        let by_priority = policy.order.contains(&OrderKey::Priority);
+        let is_top = tops.insert(if by_priority { row.job.priority } else { 0 });
+        let is_escalated = is_escalated(row, policy, snapshot.now) == Some(true);
+        let by_right = is_escalated || policy.planned_starts == PlannedStarts::All;
+        if !(is_top || by_right) || unknown.contains(&shape) {
+            continue;
+        }
+        let Some(at) = earliest(snapshot, &course, &shape) else {
+            unknown.insert(shape);
+            continue;
+        };
+        // Where exactly is the plan's to choose, and looked at by itself.
+        let id = row.job.id;
+        let is_own = |job: JobId| match row.job.array {
+            None => job == id,
+            Some(_) => job.number == id.number && job.element.is_some(),
+        };
+        let own = plan.planned.iter().find(|it| is_own(it.job) && it.at == at);
+        for placement in own.iter().flat_map(|it| &it.placements) {
+            course.add(placement, &row.spec, stretch(&shape, at));
+        }
+        expected.push((own.map_or(id, |it| it.job), at));
+        if own.is_none() {
+            break;
+        }
+    }
+    expected
+}
+
+fn waits_for_room(reason: &Reason) -> bool {
+    !matches!(
+        reason,
+        Reason::GpuModelMissing { .. }
+            | Reason::GpuMemoryTooSmall { .. }
+            | Reason::AgentUnreachable { .. }
+            | Reason::NodeDrained { .. }
+    )
+}
+
+fn earliest(snapshot: &Snapshot<'_>, course: &Course<'_>, shape: &Shape) -> Option<Timestamp> {
+    let mut moments = course.ends();
+    moments.insert(snapshot.now);
+    for _ in 0..2 {
+        let more: Vec<_> = moments.iter().flat_map(|at| reservation_ends(snapshot, *at)).collect();
+        moments.extend(more);
+    }
+    let nodes: Vec<&Node> = snapshot.world.nodes().iter().map(|row| &row.node).collect();
+    moments.into_iter().find(|at| {
+        let when = stretch(shape, *at);
+        nodes.iter().any(|node| course.has_place(snapshot, node, shape, when))
+    })
+}
+
+/// Whether a job comes after another in the order.
+pub(crate) fn comes_after(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    row: &JobRow,
+    other: JobId,
+) -> bool {
+    let other = row_of(snapshot.world, other);
+    other.is_some_and(|other| compare(snapshot, policy, row, other) == Ordering::Greater)
+}

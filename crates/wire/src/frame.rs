@@ -1,0 +1,182 @@
+//! What goes over the line between a command and a job after `attach` and `exec`: frames of a
+//! kind, a length, and so many bytes. Pure; both ends and the fuzzers use it.
+//!
+//! A frame is one byte for its kind, four for the length (the highest first), then the bytes.
+//! Frames of a kind that is not known are passed over, so that later versions can add some.
+
+use gpool_model::WindowSize;
+
+/// Most bytes in one frame.
+pub const FRAME_MAX: usize = 64 * 1024;
+/// Bytes before those of a frame.
+const HEAD: usize = 5;
+
+/// One thing that is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// For the program to read.
+    Input(Vec<u8>),
+    /// There is no more to read.
+    InputEnd,
+    /// The window in which the terminal is seen has this size now.
+    Resize(WindowSize),
+    /// A signal for the program that was started by `exec`.
+    Signal(i32),
+    /// What the program wrote, on its output or its terminal.
+    Output(Vec<u8>),
+    /// What the program wrote on its error stream.
+    Errors(Vec<u8>),
+    /// The program that was started by `exec` has ended with that code, as a shell has it.
+    Exit(i32),
+    /// The program could not be started.
+    NotStarted(String),
+}
+
+/// The line does not carry frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("what came over the line is no frame")]
+pub struct NoFrame;
+
+impl Frame {
+    /// Appends the frame as it goes over the line. What is too long for one goes in several.
+    pub fn write(&self, line: &mut Vec<u8>) {
+        match self {
+            Self::Input(bytes) => write_parts(line, b'i', bytes),
+            Self::InputEnd => write_one(line, b'e', &[]),
+            Self::Resize(size) => {
+                let [a, b] = size.rows.to_be_bytes();
+                let [c, d] = size.columns.to_be_bytes();
+                write_one(line, b'w', &[a, b, c, d]);
+            }
+            Self::Signal(number) => write_one(line, b's', &number.to_be_bytes()),
+            Self::Output(bytes) => write_parts(line, b'o', bytes),
+            Self::Errors(bytes) => write_parts(line, b'r', bytes),
+            Self::Exit(code) => write_one(line, b'x', &code.to_be_bytes()),
+            Self::NotStarted(why) => {
+                let why = why.as_bytes();
+                write_one(line, b'n', &why[..why.len().min(FRAME_MAX)]);
+            }
+        }
+    }
+
+    fn read(kind: u8, bytes: &[u8]) -> Result<Option<Self>, NoFrame> {
+        let number = || bytes.try_into().map(i32::from_be_bytes).map_err(|_| NoFrame);
+        Ok(Some(match kind {
+            b'i' => Self::Input(bytes.to_vec()),
+            b'e' => Self::InputEnd,
+            b'w' => {
+                let [a, b, c, d] = bytes.try_into().map_err(|_| NoFrame)?;
+                let (rows, columns) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+                Self::Resize(WindowSize { rows, columns })
+            }
+            b's' => Self::Signal(number()?),
+            b'o' => Self::Output(bytes.to_vec()),
+            b'r' => Self::Errors(bytes.to_vec()),
+            b'x' => Self::Exit(number()?),
+            b'n' => Self::NotStarted(String::from_utf8_lossy(bytes).into_owned()),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+fn write_parts(line: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
+    for part in bytes.chunks(FRAME_MAX) {
+        write_one(line, kind, part);
+    }
+}
+
+fn write_one(line: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).expect("a frame has at most 64 KiB");
+    line.push(kind);
+    line.extend_from_slice(&length.to_be_bytes());
+    line.extend_from_slice(bytes);
+}
+
+/// Frames out of bytes as they come.
+#[derive(Debug, Default)]
+pub struct Frames {
+    bytes: Vec<u8>,
+}
+
+impl Frames {
+    /// Adds bytes that came.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Takes the next frame that is whole.
+    ///
+    /// # Errors
+    /// What came is no frame; nothing that follows means anything.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, NoFrame> {
+        loop {
+            let Some((head, rest)) = self.bytes.split_first_chunk::<HEAD>() else {
+                return Ok(None);
+            };
+            let [kind, length @ ..] = *head;
+            let length = usize::try_from(u32::from_be_bytes(length)).map_err(|_| NoFrame)?;
+            if length > FRAME_MAX {
+                return Err(NoFrame);
+            }
+            let Some(bytes) = rest.get(..length) else { return Ok(None) };
+            let frame = Frame::read(kind, bytes)?;
+            drop(self.bytes.drain(..HEAD + length));
+            if frame.is_some() {
+                return Ok(frame);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_out_as_they_went_in_however_they_are_cut() {
+        let frames = [
+            Frame::Input(b"ls\n".to_vec()),
+            Frame::InputEnd,
+            Frame::Resize(WindowSize { rows: 50, columns: 300 }),
+            Frame::Signal(2),
+            Frame::Output(vec![0; 10]),
+            Frame::Errors(b"e".to_vec()),
+            Frame::Exit(-1),
+            Frame::NotStarted("why".to_owned()),
+        ];
+        let mut line = Vec::new();
+        for frame in &frames {
+            frame.write(&mut line);
+        }
+        for step in [1, 3, line.len()] {
+            let (mut read, mut found) = (Frames::default(), Vec::new());
+            for part in line.chunks(step) {
+                read.push(part);
+                while let Some(frame) = read.next_frame().expect("frames") {
+                    found.push(frame);
+                }
+            }
+            assert_eq!(found, frames);
+        }
+    }
+
+    #[test]
+    fn what_is_long_goes_in_parts_and_what_is_strange_is_passed_over() {
+        let mut line = vec![b'?', 0, 0, 0, 1, 7];
+        Frame::Output(vec![1; FRAME_MAX + 1]).write(&mut line);
+        let mut read = Frames::default();
+        read.push(&line);
+        assert_eq!(read.next_frame(), Ok(Some(Frame::Output(vec![1; FRAME_MAX]))));
+        assert_eq!(read.next_frame(), Ok(Some(Frame::Output(vec![1]))));
+        assert_eq!(read.next_frame(), Ok(None));
+    }
+
+    #[test]
+    fn what_is_no_frame_is_refused() {
+        for line in [&[b'i', 1, 0, 0, 0][..], &[b's', 0, 0, 0, 1, 0], &[b'w', 0, 0, 0, 0]] {
+            let mut read = Frames::default();
+            read.push(line);
+            assert_eq!(read.next_frame(), Err(NoFrame), "{line:?}");
+        }
+    }
+}
