@@ -196,6 +196,7 @@ pub(crate) mod tests {
             time_limit: Some(Millis::from_mins(1)),
             grace: Millis::from_secs(1),
             after: Vec::new(),
+            life: gpool_model::Life::default(),
             allow_unsatisfiable: false,
             compat: Vec::new(),
             submitted_at: Timestamp::ZERO,

@@ -8,9 +8,10 @@ use crate::record::{Line, Record, with_checksum};
 /// What a claim says, as the claim that says it; `None` if not even who claimed it.
 #[must_use]
 pub fn claim(bytes: &[u8]) -> Option<Vec<u8>> {
-    let Record { claimant, started, ended } = Record::read(bytes)?;
+    let Record { claimant, started, limited, ended } = Record::read(bytes)?;
     let started = started.map(|(pid, at)| Line::Started { pid, at });
-    let lines = [Some(Line::Claimed(claimant)), started, ended.map(Line::Ended)];
+    let limited = limited.map(|(generation, limit)| Line::Limited { generation, limit });
+    let lines = [Some(Line::Claimed(claimant)), started, limited, ended.map(Line::Ended)];
     let written = lines.into_iter().flatten().map(|line| {
         with_checksum(&serde_json::to_string(&line).expect("lines have string keys only"))
     });

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use gpool_model::agent::{TaskEnd, TaskOrder};
 use gpool_model::attach::{NotOpened, Opening};
-use gpool_model::id::TaskId;
+use gpool_model::id::{Generation, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::cgroup::Site;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,13 @@ pub(crate) enum ToShepherd {
     Stop {
         /// Between TERM and KILL.
         grace: Millis,
+    },
+    /// Its time limit is another one.
+    Limit {
+        /// Of the order: a later one has the last word.
+        generation: Generation,
+        /// The limit, counted from its start.
+        limit: Option<Millis>,
     },
     /// Send its processes a signal.
     Signal {
@@ -87,6 +94,11 @@ pub(crate) enum FromShepherd {
         pid: u32,
         /// When.
         at: Timestamp,
+    },
+    /// Its time limit is that of this generation, and that is on file.
+    Limited {
+        /// Of the order.
+        generation: Generation,
     },
     /// The task has ended: no process of it is left, and its output is on file.
     Ended {

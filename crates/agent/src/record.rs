@@ -9,7 +9,7 @@ use std::path::Path;
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
-use gpool_model::unit::{Bytes, Timestamp};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_model::{Slot, SlotPart};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, lock};
@@ -48,6 +48,7 @@ pub(crate) struct Claimant {
 pub(crate) enum Line {
     Claimed(Claimant),
     Started { pid: u32, at: Timestamp },
+    Limited { generation: Generation, limit: Option<Millis> },
     Ended(TaskEnd),
 }
 
@@ -64,11 +65,18 @@ pub(crate) struct Record {
     pub claimant: Claimant,
     /// The program's process id and when it started.
     pub started: Option<(u32, Timestamp)>,
+    /// The last time limit that was noted, and of which order.
+    pub limited: Option<(Generation, Option<Millis>)>,
     /// How it ended.
     pub ended: Option<TaskEnd>,
 }
 
 impl Record {
+    /// Of the last order that was noted.
+    pub fn generation(&self) -> Generation {
+        self.limited.map_or(self.claimant.generation, |(generation, _)| generation)
+    }
+
     /// What the bytes of a claim say.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         // What is not text is no line either.
@@ -77,9 +85,12 @@ impl Record {
         for line in text.split_inclusive('\n').map_while(parse) {
             match (line, &mut record) {
                 (Line::Claimed(claimant), None) => {
-                    record = Some(Self { claimant, started: None, ended: None });
+                    record = Some(Self { claimant, started: None, limited: None, ended: None });
                 }
                 (Line::Started { pid, at }, Some(record)) => record.started = Some((pid, at)),
+                (Line::Limited { generation, limit }, Some(record)) => {
+                    record.limited = Some((generation, limit));
+                }
                 // The first end is the end.
                 (Line::Ended(end), Some(record)) if record.ended.is_none() => {
                     record.ended = Some(end);
@@ -185,6 +196,11 @@ impl Claim {
     /// Notes that the program was started.
     pub fn started(&mut self, pid: u32, at: Timestamp) -> io::Result<()> {
         self.append(&Line::Started { pid, at })
+    }
+
+    /// Notes that the time limit is another one.
+    pub fn limited(&mut self, generation: Generation, limit: Option<Millis>) -> io::Result<()> {
+        self.append(&Line::Limited { generation, limit })
     }
 
     /// Notes the end.

@@ -5,8 +5,9 @@ use std::io::Read;
 
 use gpool_wire::why::Forecast;
 use gpool_wire::{
-    BulkAnswer, Document, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobEvent, JobPatch, List,
-    Report, Selection, SignalJobs, Time, Totals, Why, Written,
+    BulkAnswer, Document, ExtendJobs, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobEvent,
+    JobPatch, List, ReleaseJobs, Report, RequeueJobs, Selection, SignalJobs, Time, Totals, Why,
+    Written,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -162,12 +163,30 @@ impl Client {
         self.act("hold", ids)
     }
 
-    /// Lets held jobs be considered again, all or none.
+    /// Lets held jobs be considered again, now or at a moment, all or none.
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn release(&self, ids: &[String]) -> Result<List<JobChanged>, Error> {
-        self.act("release", ids)
+    pub fn release(&self, ids: &[String], at: Option<Time>) -> Result<List<JobChanged>, Error> {
+        let body = ReleaseJobs { jobs: ids.to_vec(), at };
+        self.ask(&Call::post("/jobs/release").json(&body))
+    }
+
+    /// Stops jobs that run and puts them back to be run again, all or none.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn requeue(&self, ids: &[String], hold: bool) -> Result<List<JobChanged>, Error> {
+        let body = RequeueJobs { jobs: ids.to_vec(), hold };
+        self.ask(&Call::post("/jobs/requeue").json(&body))
+    }
+
+    /// Changes the time limits of jobs, all or none.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn extend(&self, change: &ExtendJobs) -> Result<List<JobChanged>, Error> {
+        self.ask(&Call::post("/jobs/extend").json(change))
     }
 
     /// Sends a signal, by name or number, to the processes of running jobs.

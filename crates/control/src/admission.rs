@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use gpool_model::gpu::short_model;
 use gpool_model::refusal::LargestFit;
-use gpool_model::{Bytes, Caller, GpuAmount, GpuRequest, NewJob, Refusal, Resources, Share};
+use gpool_model::{
+    Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, NewJob, ProjectName, Refusal,
+    Resources, Share,
+};
 use gpool_world::{NodeRow, World};
 
 /// Admission of many jobs: what has been asked before is not worked out again.
@@ -21,20 +24,41 @@ impl<'a> Admission<'a> {
     /// Whether a job is acceptable by itself: who is charged, its priority, and whether some node
     /// could ever hold it.
     pub fn admit(&mut self, caller: &Caller, job: &NewJob) -> Result<(), Refusal> {
-        if !self.world.projects().contains_key(&job.project) {
-            return Err(Refusal::NoSuchProject {
-                name: job.project.clone(),
-                projects: self.world.projects().keys().cloned().collect(),
-            });
-        }
+        self.check_project(&job.project)?;
         priority(self.world, caller, job.priority)?;
         if job.allow_unsatisfiable {
             return Ok(());
         }
+        self.fits(&job.gpus, job.cpus, job.memory)
+    }
+
+    /// The same of a job that is there and is to ask for something else.
+    pub fn admit_spec(&mut self, spec: &JobSpec) -> Result<(), Refusal> {
+        self.check_project(&spec.project)?;
+        if spec.allow_unsatisfiable {
+            return Ok(());
+        }
+        self.fits(&spec.gpus, spec.cpus, spec.memory)
+    }
+
+    fn check_project(&self, name: &ProjectName) -> Result<(), Refusal> {
+        if self.world.projects().contains_key(name) {
+            return Ok(());
+        }
+        let projects = self.world.projects().keys().cloned().collect();
+        Err(Refusal::NoSuchProject { name: name.clone(), projects })
+    }
+
+    fn fits(
+        &mut self,
+        gpus: &GpuRequest,
+        cpus: Option<MilliCpu>,
+        memory: Option<Bytes>,
+    ) -> Result<(), Refusal> {
         let beside = Resources::none()
-            .with_cpus(job.cpus.unwrap_or_default())
-            .with_memory(job.memory.unwrap_or_default());
-        let key = (job.gpus.clone(), beside);
+            .with_cpus(cpus.unwrap_or_default())
+            .with_memory(memory.unwrap_or_default());
+        let key = (gpus.clone(), beside);
         if let Some(known) = self.by_resources.get(&key) {
             return known.clone();
         }

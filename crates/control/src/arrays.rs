@@ -252,7 +252,9 @@ fn unsuccessful(array: &gpool_model::ArrayState) -> Positions {
 /// What stands behind the end of a job that was stopped for that.
 pub(crate) fn end_cause(cause: &StopCause) -> EndCause {
     match cause {
-        StopCause::Cancelled { by } => EndCause::Cancelled { by: Arc::clone(by) },
+        StopCause::Cancelled { by } | StopCause::Requeued { by, .. } => {
+            EndCause::Cancelled { by: Arc::clone(by) }
+        }
         StopCause::TooManyFailed { most } => EndCause::TooManyFailed { most: *most },
     }
 }

@@ -163,6 +163,7 @@ impl Control {
         if time_passed {
             self.ask_due();
         }
+        self.wake_due();
         if time_passed || self.world.n_changes() != before {
             self.cycle();
         }
@@ -248,10 +249,14 @@ impl Control {
             }
             Command::Cancel { jobs } => self.cancel(caller, &jobs),
             Command::Hold { jobs } => self.hold(caller, &jobs),
-            Command::Release { jobs } => self.release(caller, &jobs),
             Command::Retry { jobs } => self.retry(caller, &jobs),
+            Command::Release { jobs, at } => self.release(caller, &jobs, at),
+            Command::Requeue { jobs, hold } => self.requeue(caller, &jobs, hold),
+            Command::Extend { jobs, change } => self.extend(caller, &jobs, change),
             Command::Signal { jobs, signal } => self.signal(caller, &jobs, signal, request),
-            Command::Edit { job, version, patch } => self.edit(caller, job, version, &patch),
+            Command::Edit { job, version, patch, ends } => {
+                self.edit(caller, job, version, patch, &ends)
+            }
             Command::AllowDevices { node, devices } => {
                 self.allow_devices(caller, &node, devices.as_deref())
             }

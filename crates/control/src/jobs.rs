@@ -3,20 +3,15 @@
 use gpool_model::agent::Order;
 use gpool_model::job::{EndCause, Holder, JobState, StopCause, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Caller, JobEnd, JobId, JobPatch, Outcome, Phase, Refusal, Reply,
-    RequestId, Timestamp, Version,
+    Allocation, AllocationState, Caller, JobEnd, JobId, Outcome, Phase, Refusal, Reply, RequestId,
+    Timestamp,
 };
 
-use crate::admission;
 use crate::arrays::end_cause;
 use crate::control::Control;
-use crate::outbox::as_named_by;
 use crate::settle::Gone;
 
 impl Control {
-    /// Longest note, in bytes.
-    const NOTE_MAX: usize = 4096;
-
     pub(crate) fn cancel(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
         self.check_live(caller, jobs, "cancel")?;
         for id in jobs {
@@ -50,6 +45,16 @@ impl Control {
             }
             Phase::Starting { allocations, .. } => (allocations, None),
             Phase::Running { allocations, started_at } => (allocations, Some(started_at)),
+            // Who cancels has the last word before who puts back.
+            Phase::Stopping {
+                cause: StopCause::Requeued { .. },
+                allocations,
+                started_at,
+                since,
+            } if !matches!(cause, StopCause::Requeued { .. }) => {
+                job.phase = Phase::Stopping { allocations, started_at, cause, since };
+                return self.put_job(job);
+            }
             Phase::Stopping { .. } | Phase::Underway { .. } | Phase::Ended(_) => return,
         };
         let deadline = self.now.after(grace);
@@ -101,11 +106,18 @@ impl Control {
             _ => {}
         }
         job.version = job.version.next();
+        job.course.release_at = None;
         job.phase = Phase::Held { by, since: self.now, missing: None };
         self.put_job(job);
     }
 
-    pub(crate) fn release(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
+    /// Lets held jobs be considered again, now or at a moment.
+    pub(crate) fn release(
+        &mut self,
+        caller: &Caller,
+        jobs: &[JobId],
+        at: Option<Timestamp>,
+    ) -> Result<Reply, Refusal> {
         self.check_live(caller, jobs, "release")?;
         self.check_states(jobs, "release", |state| state == JobState::Held)?;
         self.set_apart(jobs);
@@ -128,10 +140,14 @@ impl Control {
         for id in held {
             let row = self.world.job(id).expect("checked above");
             let since = self.now;
-            let waits = self.awaits_others(row);
+            let is_ready = !self.awaits_others(row);
             let mut job = row.job.clone();
             job.version = job.version.next();
-            job.phase = if waits { Phase::Waiting { since } } else { Phase::Pending { since } };
+            job.course.release_at = at.filter(|at| *at > since);
+            if job.course.release_at.is_none() {
+                job.phase =
+                    if is_ready { Phase::Pending { since } } else { Phase::Waiting { since } };
+            }
             self.put_job(job);
         }
         Ok(self.states(jobs))
@@ -165,50 +181,6 @@ impl Control {
         Ok(self.states(jobs))
     }
 
-    pub(crate) fn edit(
-        &mut self,
-        caller: &Caller,
-        id: JobId,
-        version: Option<u64>,
-        patch: &JobPatch,
-    ) -> Result<Reply, Refusal> {
-        self.check_live(caller, &[id], "edit")?;
-        let row = self.world.row_for(id).expect("checked above");
-        if let Some(expected) = version
-            && Version(expected) != row.job.version
-        {
-            return Err(Refusal::VersionConflict { id, expected, found: row.job.version.0 });
-        }
-        if let Some(priority) = patch.priority {
-            // Lowering what an admin raised is no claim to go before others.
-            if priority > row.job.priority {
-                admission::priority(&self.world, caller, priority)?;
-            }
-            self.check_states(&[id], "change the priority of", |state| state <= JobState::Pending)?;
-        }
-        if let Some(note) = &patch.note
-            && note.len() > Self::NOTE_MAX
-        {
-            let most = format!("{} bytes", Self::NOTE_MAX);
-            return Err(Refusal::TooLarge { what: "the note".to_owned(), most });
-        }
-        self.check_array_patch(id, patch)?;
-        self.set_apart(&[id]);
-        self.edit_elements(id, patch);
-        let mut job = self.job(id);
-        job.priority = patch.priority.unwrap_or(job.priority);
-        if let Some(note) = &patch.note {
-            job.note = Some(note.clone()).filter(|note| !note.is_empty());
-        }
-        if let Some(notify) = &patch.notify {
-            job.notify = as_named_by(caller, notify.clone());
-        }
-        job.version = job.version.next();
-        self.put_job(job);
-        self.stop_after_failures(id.number);
-        Ok(self.states(&[id]))
-    }
-
     /// Ends a job that never started, and those that waited for it to end otherwise.
     pub(crate) fn end_unstarted(&mut self, id: JobId, cause: EndCause, at: Timestamp) {
         let end = JobEnd {
@@ -238,7 +210,12 @@ impl Control {
     }
 
     /// Every job is there and the caller may act on it.
-    fn check_live(&self, caller: &Caller, jobs: &[JobId], action: &str) -> Result<(), Refusal> {
+    pub(crate) fn check_live(
+        &self,
+        caller: &Caller,
+        jobs: &[JobId],
+        action: &str,
+    ) -> Result<(), Refusal> {
         if jobs.is_empty() {
             let why = "at least one job must be named".to_owned();
             return Err(Refusal::Invalid { field: "jobs".to_owned(), why });
@@ -269,7 +246,7 @@ impl Control {
         Err(Refusal::NotPermitted { what })
     }
 
-    fn check_states(
+    pub(crate) fn check_states(
         &self,
         jobs: &[JobId],
         action: &str,

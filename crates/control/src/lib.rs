@@ -7,11 +7,15 @@
 #![deny(clippy::float_arithmetic)]
 
 mod admission;
+mod again;
 mod arrays;
 mod control;
 mod cycle;
+mod edit;
+mod extend;
 pub mod forecast;
 mod jobs;
+mod moments;
 mod nodes;
 mod outbox;
 mod reports;

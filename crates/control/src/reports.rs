@@ -93,6 +93,10 @@ impl Control {
                 let order = TaskOrder { term, generation, spec, allocation: allocation.clone() };
                 self.order(node, Order::Run(Box::new(order)));
             }
+            Phase::Running { .. } if heard.is_some_and(|heard| heard < generation) => {
+                let limit = row.spec.time_limit;
+                self.order(node, Order::Limit { term, task, generation, limit });
+            }
             Phase::Stopping { .. } => {
                 // All of it: whoever ends the task counts from when it was told first, by a clock
                 // that nobody sets.
@@ -222,6 +226,7 @@ impl Control {
             Phase::Stopping { started_at, .. } => *started_at,
             _ => None,
         };
+        let was_stopped = end.stopped;
         let end = JobEnd {
             outcome,
             cause,
@@ -231,7 +236,7 @@ impl Control {
             usage: end.usage,
             allocations: job.phase.allocations().to_vec(),
         };
-        self.end(task.job, end);
+        self.attempt_ended(task.job, end, was_stopped);
     }
 
     /// Something that the job needs is not there, and its program was not started: it is held until
@@ -282,7 +287,7 @@ impl Control {
 fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>) {
     if let Some(cause) = &end.cause {
         let outcome = match cause {
-            EndCause::TimeLimit => Some(Outcome::TimedOut),
+            EndCause::TimeLimit | EndCause::Deadline => Some(Outcome::TimedOut),
             EndCause::Rebooted | EndCause::ShepherdLost | EndCause::Vanished => Some(Outcome::Lost),
             EndCause::LaunchFailed { .. } | EndCause::Oom | EndCause::PathMissing { .. } => {
                 Some(Outcome::Failed)

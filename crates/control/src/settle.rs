@@ -2,7 +2,10 @@
 //! arrays too, an array ends with its last element. Without recursion: chains may be long.
 
 use gpool_model::job::{DependencyKind, EndCause, StopCause};
-use gpool_model::{JobEnd, JobId, JobNumber, Outcome, Phase, Positions, Timestamp};
+use gpool_model::life::{OnUnmet, Unmet};
+use gpool_model::{
+    Dependency, Job, JobEnd, JobId, JobNumber, Outcome, Phase, Positions, Timestamp,
+};
 use gpool_world::JobRow;
 
 use crate::control::Control;
@@ -45,15 +48,31 @@ impl Control {
     /// the end it waited for, held or not: it could never start.
     fn settle_one(&mut self, id: JobId, ended: JobId, gone: &Gone) {
         let Some(row) = self.world.job(id) else { return };
-        let mut after = row.spec.after.iter().filter(|it| it.kind != DependencyKind::Each);
-        if after.any(|it| it.job == ended && !it.kind.is_met_by(gone.outcome)) {
+        let (life, outcome) = (&row.spec.life, gone.outcome);
+        let is_it = |it: &&Dependency| it.job == ended && it.kind != DependencyKind::Each;
+        let mut never = row.spec.after.iter().filter(is_it).any(|it| !it.kind.is_met_by(outcome));
+        let mut course = row.job.course.clone();
+        let mut one = life.after_one.iter().filter(is_it).peekable();
+        if one.peek().is_some() && !course.one_met {
+            course.one_met = one.any(|it| it.kind.is_met_by(outcome));
+            let is_open = || life.after_one.iter().any(|it| self.world.is_live(it.job));
+            never |= !course.one_met && !is_open();
+        }
+        if never && life.on_unmet == OnUnmet::Cancel {
             return self.end_waiting(id, EndCause::DependencyFailed { job: ended }, gone.at);
+        }
+        if never {
+            course.unmet.get_or_insert(Unmet { job: ended, state: outcome.state() });
+        }
+        if course != row.job.course {
+            let job = Job { course, ..row.job.clone() };
+            self.put_job(job);
         }
         self.go_on(id);
     }
 
     /// Ends a job, or all of an array, that has not started.
-    fn end_waiting(&mut self, id: JobId, cause: EndCause, at: Timestamp) {
+    pub(crate) fn end_waiting(&mut self, id: JobId, cause: EndCause, at: Timestamp) {
         match self.world.job(id).and_then(|row| row.job.array.as_ref()) {
             None => self.end_unstarted(id, cause, at),
             Some(array) => {
@@ -76,18 +95,10 @@ impl Control {
         }
     }
 
-    /// Whether a job, or all that is left of an array, waits for others to end.
+    /// Whether a job, or all that is left of an array, waits for others to end or for a moment.
     pub(crate) fn awaits_others(&self, row: &JobRow) -> bool {
         let only_alike = row.job.array.as_ref().is_some_and(|array| array.unstarted.is_empty());
-        let element = row.job.id.element;
-        only_alike
-            || row.spec.after.iter().any(|after| match (after.kind, element) {
-                (DependencyKind::Each, None) => false,
-                (DependencyKind::Each, Some(_)) => {
-                    self.world.is_live(JobId { element, ..after.job })
-                }
-                _ => self.world.is_live(after.job),
-            })
+        only_alike || !self.world.waits(&row.spec, &row.job, self.now).is_empty()
     }
 
     /// Lets elements of other arrays go on that waited for the same elements of this one.

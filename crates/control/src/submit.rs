@@ -5,15 +5,17 @@ use std::sync::Arc;
 use gpool_model::command::{RequestKey, SubmitForecast};
 use gpool_model::effect::Change;
 use gpool_model::job::{DependencyKind, Holder};
+use gpool_model::policy::{Caps, Held};
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
-    ArrayState, Attempt, Caller, Dependency, Generation, Job, JobId, JobNumber, JobSpec, Millis,
-    NewJob, Outcome, Phase, Reason, Refusal, Reply, Version,
+    ArrayState, Attempt, Caller, Course, Dependency, Generation, Job, JobId, JobNumber, JobSpec,
+    Millis, NewJob, Outcome, Phase, Reason, Refusal, Reply, Version,
 };
 use gpool_world::Snapshot;
 
 use crate::admission::Admission;
 use crate::control::Control;
+use crate::edit::Waits;
 use crate::outbox::as_named_by;
 
 /// How jobs ended that have left memory, as the caller looked them up.
@@ -35,11 +37,11 @@ impl Control {
         {
             return reply;
         }
-        self.check_all(caller, &jobs, ends)?;
+        let waits = self.check_all(caller, &jobs, ends)?;
         let first = self.world.cluster().last_job.next();
         let n_jobs = jobs.len() as u64;
-        for (number, job) in (first.0..).zip(jobs) {
-            self.take_job(caller, JobNumber(number), job);
+        for ((number, job), waits) in (first.0..).zip(jobs).zip(waits) {
+            self.take_job(caller, JobNumber(number), job, waits);
         }
         let mut cluster = self.world.cluster().clone();
         cluster.last_job = JobNumber(first.0 + n_jobs - 1);
@@ -62,7 +64,13 @@ impl Control {
         Some(Ok(Reply::Submitted { first, n_jobs, repeated: true }))
     }
 
-    fn check_all(&self, caller: &Caller, jobs: &[NewJob], ends: &KnownEnds) -> Result<(), Refusal> {
+    /// Checks each job, and says what of it waits for jobs that have ended.
+    fn check_all(
+        &self,
+        caller: &Caller,
+        jobs: &[NewJob],
+        ends: &KnownEnds,
+    ) -> Result<Vec<Waits>, Refusal> {
         if jobs.is_empty() {
             let why = "at least one job must be given".to_owned();
             return Err(Refusal::Invalid { field: "jobs".to_owned(), why });
@@ -71,51 +79,56 @@ impl Control {
             let most = format!("{} jobs that have not ended", Self::LIVE_JOBS_MAX);
             return Err(Refusal::TooLarge { what: "the queue".to_owned(), most });
         }
+        let n_elements = |job: &NewJob| match &job.array {
+            None => 1,
+            Some(array) => u64::from(array.spec.indexes.len()),
+        };
+        self.check_user_cap(caller, jobs.iter().map(n_elements).sum())?;
         let mut admission = Admission::new(&self.world);
-        (0..).zip(jobs).try_for_each(|(index, job)| {
-            let admitted = admission.admit(caller, job);
-            admitted.and_then(|()| self.check_dependencies(caller, job, ends)).map_err(|refusal| {
-                match jobs.len() {
-                    1 => refusal,
-                    _ => Refusal::OfJob { index, refusal: Box::new(refusal) },
-                }
+        let check = |(index, job): (u64, &NewJob)| {
+            let first = job.life.begin.unwrap_or_default().max(self.now);
+            let checked = admission
+                .admit(caller, job)
+                .and_then(|()| self.check_in_time(&job.life, job.time_limit, first))
+                .and_then(|()| self.check_waits(caller, &job.after, &job.life, ends))
+                .and_then(|waits| {
+                    let live = job.after.iter().filter(|it| self.world.is_live(it.job));
+                    live.map(|it| self.check_alike(job, it)).collect::<Result<(), _>>()?;
+                    Ok(waits)
+                });
+            checked.map_err(|refusal| match jobs.len() {
+                1 => refusal,
+                _ => Refusal::OfJob { index, refusal: Box::new(refusal) },
             })
-        })
+        };
+        (0..).zip(jobs).map(check).collect()
     }
 
-    /// Every job that is waited for exists, belongs to the caller, and can still end as asked.
-    fn check_dependencies(
-        &self,
-        caller: &Caller,
-        job: &NewJob,
-        ends: &KnownEnds,
-    ) -> Result<(), Refusal> {
-        for after in &job.after {
-            if self.world.is_live(after.job) {
-                self.check_owner(caller, after.job, "wait for")?;
-                self.check_alike(job, after)?;
-                continue;
-            }
-            let known = ends.iter().find(|(id, _)| *id == after.job).map(|(_, end)| *end);
-            let outcome = self.world.recent_end(after.job).or(known);
-            let outcome = outcome.ok_or(Refusal::NoSuchJob { id: after.job })?;
-            if !after.kind.is_met_by(outcome) {
-                let state = outcome.state();
-                return Err(Refusal::DependencyNeverMet { job: after.job, state });
-            }
+    fn caps_and_held(&self, caller: &Caller) -> (Caps, Held) {
+        let owner = &caller.owner;
+        (self.world.policy().user_caps.of(&owner.user), self.world.held_by(owner.uid))
+    }
+
+    /// One user does not fill the queue for all, where the policy says so.
+    fn check_user_cap(&self, caller: &Caller, n_asked: u64) -> Result<(), Refusal> {
+        let owner = &caller.owner;
+        let n_found = self.world.user(owner.uid).map_or(0, |user| user.n_waiting);
+        let most = self.world.policy().user_caps.of(&owner.user).pending_jobs;
+        match most.filter(|most| n_found.saturating_add(n_asked) > *most) {
+            Some(most) => Err(Refusal::UserCap { n_found, n_asked, most }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    fn take_job(&mut self, caller: &Caller, number: JobNumber, mut new: NewJob) {
+    fn take_job(&mut self, caller: &Caller, number: JobNumber, mut new: NewJob, waits: Waits) {
         let id = JobId { number, element: None };
         let setup = new.after_setup.then(|| JobId::single(number.0 - 1));
         new.after.extend(setup.map(|job| Dependency { job, kind: DependencyKind::Ok }));
-        let waits = new
-            .after
-            .iter()
-            .any(|after| after.kind != DependencyKind::Each && self.world.is_live(after.job));
+        let course = Course { one_met: waits.one_met, unmet: waits.unmet, ..Course::default() };
         let since = self.now;
+        let who = (id, Attempt::FIRST);
+        let waits = self.world.waits_for(who, &new.after, &new.life, &course, since);
+        let waits = !waits.is_empty();
         let phase = match (new.hold, waits) {
             (true, _) => Phase::Held { by: Holder::User, since, missing: None },
             (false, true) => Phase::Waiting { since },
@@ -131,6 +144,7 @@ impl Control {
             generation: Generation(1),
             waited: Millis::ZERO,
             array: new.array.as_ref().map(|array| Box::new(ArrayState::new(array))),
+            course,
             phase,
         };
         let spec = JobSpec {
@@ -157,6 +171,7 @@ impl Control {
             after: new.after,
             array: new.array.map(|array| Box::new(array.spec)),
             retry_of: new.retry_of,
+            life: new.life,
             allow_unsatisfiable: new.allow_unsatisfiable,
             compat: new.compat,
             submitted_at: self.now,
@@ -174,23 +189,28 @@ impl Control {
         jobs: &[NewJob],
         ends: &KnownEnds,
     ) -> Result<Reply, Refusal> {
-        self.check_all(caller, jobs, ends)?;
+        let waits = self.check_all(caller, jobs, ends)?;
         self.world.advance(self.now);
         let snapshot = Snapshot { world: &self.world, now: self.now };
         let first = self.world.cluster().last_job.next().0;
-        let forecasts = (first..).zip(jobs).map(|(number, job)| {
+        let forecasts = (first..).zip(jobs).zip(waits).map(|((number, job), waits)| {
             let mut reasons: Vec<Reason> = Vec::new();
             if job.hold {
                 reasons.push(Reason::HeldByUser { since: self.now });
             }
-            let unmet = job.after.iter().filter(|after| self.world.is_live(after.job));
             reasons.extend(job.after_setup.then(|| Reason::WaitsForJob {
                 job: JobId::single(number - 1),
                 kind: DependencyKind::Ok,
             }));
-            reasons.extend(
-                unmet.map(|after| Reason::WaitsForJob { job: after.job, kind: after.kind }),
-            );
+            let Waits { one_met, unmet } = waits;
+            let course = Course { one_met, unmet, ..Course::default() };
+            let who = (JobId::single(number), Attempt::FIRST);
+            let now = self.now;
+            reasons.extend(self.world.waits_for(who, &job.after, &job.life, &course, now));
+            let (caps, held) = self.caps_and_held(caller);
+            if let Some((what, used, most)) = caps.exceeded(held, job.gpus.size()) {
+                reasons.push(Reason::QuotaUser { what, used, most });
+            }
             let place = gpool_sched::would_place(
                 &snapshot,
                 self.world.policy(),

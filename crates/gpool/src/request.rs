@@ -4,14 +4,17 @@ use std::path::Path;
 
 use gpool_client::{Client, JobsQuery};
 use gpool_model::GpuRequest;
-use gpool_wire::{JobCreate, Written, catalogue};
+use gpool_wire::{JobCreate, Problem, RetryAsked, Time, Written, catalogue};
 use rustix::fs::{Access, FileType, access, fstat, tell};
 
 use crate::args::job_flags::JobFlags;
+use crate::args::life_flags::LifeFlags;
 use crate::failure::{Failure, Result};
 use crate::reference::Reference;
+use crate::render::clock::{Clock, now};
 use crate::resolve;
 use crate::script::Script;
+use crate::session::Session;
 use crate::software::{self, env_file};
 use crate::{caller, errors, flags};
 
@@ -22,6 +25,12 @@ pub struct Request {
     pub job: JobCreate,
     /// The jobs that it waits for, as written.
     pub after: Vec<String>,
+    /// Those of which it waits for one, as written.
+    pub after_one: Vec<String>,
+    /// When it is to begin, as written.
+    pub begin: Option<String>,
+    /// By when it is to end, as written.
+    pub deadline: Option<String>,
     /// Whether it is to be refused rather than wait.
     pub no_queue: bool,
     /// What was understood in a way that may surprise.
@@ -125,6 +134,10 @@ fn request(flags: JobFlags) -> Result<Request> {
         stdout: flags.stdout,
         stderr: flags.stderr,
         notify: flags.notify,
+        on_unmet: flags.life.on_unmet.clone(),
+        signal_before: flags.life.signal_before.clone(),
+        retry: retry(&flags.life)?,
+        requeue: flags.life.may_requeue(),
         hold: flags.hold,
         note: flags.note,
         allow_unsatisfiable: flags.allow_unsatisfiable,
@@ -141,9 +154,14 @@ fn request(flags: JobFlags) -> Result<Request> {
             .map(|name| format!("-e {name} has no effect: gpool says itself what jobs find in it")),
     );
     warnings.extend(job.name.as_deref().and_then(misleading));
+    let (life, after) = (flags.life, flags.after);
+    let LifeFlags { after_one, begin, deadline, .. } = life;
     Ok(Request {
         job,
-        after: flags.after,
+        after,
+        after_one,
+        begin,
+        deadline,
         no_queue: flags.no_queue,
         remarks,
         warnings,
@@ -185,25 +203,25 @@ impl Request {
     ///
     /// # Errors
     /// There is no such job, or it is written in a way that is not understood.
-    pub fn resolve(&mut self, client: &Client, me: &str) -> Result<()> {
-        for written in &self.after {
-            for (kind, reference) in dependencies(written)? {
-                let (id, _) = match &reference {
-                    Reference::Range { .. } => {
-                        let all = std::iter::once(&reference);
-                        let found = resolve::jobs(client, all, None, me, resolve::Scope::Living)?;
-                        self.job.after.extend(found.ids.iter().map(|id| format!("{kind}:{id}")));
-                        continue;
-                    }
-                    _ => resolve::one(client, &reference, me)?,
-                };
-                self.job.after.push(format!("{kind}:{id}"));
-            }
+    pub fn resolve(&mut self, client: &Client, session: &Session) -> Result<()> {
+        self.job.after = waited_for(client, session.me(), "--after", &self.after)?;
+        self.job.after_one = waited_for(client, session.me(), "--after-one", &self.after_one)?;
+        let clock = &session.screen.clock;
+        if let Some(text) = &self.begin {
+            let (at, remark) = begin(clock, text)?;
+            self.job.begin = at;
+            self.remarks.push(remark);
+        }
+        if let Some(text) = &self.deadline {
+            let at = moment(clock, "--deadline", text)?;
+            self.job.deadline = Some(at);
+            self.remarks.push(format!("it must end by {}", clock.full(at)));
         }
         if self.singleton {
             let script = self.job.script.as_ref().map(|script| script.name.clone());
             let name = self.job.name.clone().or(script);
-            let query = JobsQuery { user: Some(me.to_owned()), name, ..JobsQuery::default() };
+            let query =
+                JobsQuery { user: Some(session.me().to_owned()), name, ..JobsQuery::default() };
             let same = resolve::every_job(client, &query)?;
             self.job.after.extend(same.iter().map(|job| format!("end:{}", job.id)));
         }
@@ -211,11 +229,83 @@ impl Request {
     }
 }
 
+/// A moment to come that a flag says.
+///
+/// # Errors
+/// It is no moment.
+pub fn moment(clock: &Clock, flag: &str, text: &str) -> Result<Time> {
+    let read = clock.read_ahead(text, now());
+    read.map_err(|why| Failure::new(catalogue::INVALID, format!("{flag}: {why}")))
+}
+
+/// When a job is to begin, with what is to be said of it; one in the past is none.
+///
+/// # Errors
+/// It is no moment.
+pub fn begin(clock: &Clock, text: &str) -> Result<(Option<Time>, String)> {
+    let at = moment(clock, "--begin", text)?;
+    if at > now() {
+        return Ok((Some(at), format!("it starts at {} at the earliest", clock.full(at))));
+    }
+    let remark = format!("--begin {} is past: it may start at once", clock.full(at));
+    Ok((None, remark))
+}
+
+/// When it is run again by itself, as flags say it.
+///
+/// # Errors
+/// There are no retries for what is said of them.
+pub fn retry(flags: &LifeFlags) -> Result<Option<RetryAsked>> {
+    let says_how =
+        !flags.retry_on.is_empty() || !flags.retry_exit.is_empty() || flags.backoff.is_some();
+    let Some(most) = flags.retry else {
+        if !says_how {
+            return Ok(None);
+        }
+        let what = "--retry-on, --retry-exit and --backoff say how to retry, and not how often";
+        return Err(Failure::new(catalogue::INVALID, what).tip("--retry 3"));
+    };
+    let retry = RetryAsked {
+        most,
+        on: flags.retry_on.clone(),
+        exits: flags.retry_exit.clone(),
+        backoff: flags.backoff.clone().map(Written::Text),
+    };
+    retry.check().map_err(|refusal| Failure::from(Problem::from(refusal)))?;
+    Ok(Some(retry))
+}
+
+/// The jobs that flags name to wait for, by their ids.
+///
+/// # Errors
+/// There is no such job, or it is written in a way that is not understood.
+pub fn waited_for(
+    client: &Client,
+    me: &str,
+    flag: &str,
+    written: &[String],
+) -> Result<Vec<String>> {
+    let mut jobs = Vec::new();
+    for text in written {
+        for (kind, reference) in dependencies(flag, text)? {
+            if let Reference::Range { .. } = &reference {
+                let all = std::iter::once(&reference);
+                let found = resolve::jobs(client, all, None, me, resolve::Scope::Living)?;
+                jobs.extend(found.ids.iter().map(|id| format!("{kind}:{id}")));
+            } else {
+                let (id, _) = resolve::one(client, &reference, me)?;
+                jobs.push(format!("{kind}:{id}"));
+            }
+        }
+    }
+    Ok(jobs)
+}
+
 /// Reads `[ok:|fail:|end:]JOB,…`; a kind holds until the next.
-fn dependencies(written: &str) -> Result<Vec<(&'static str, Reference)>> {
+fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Reference)>> {
     let bad = |why: String| {
-        Failure::new(catalogue::INVALID, format!("--after: {why}"))
-            .tip("--after 17, --after ok:17,18 or --after end:@")
+        Failure::new(catalogue::INVALID, format!("{flag}: {why}"))
+            .tip(format!("{flag} 17, {flag} ok:17,18 or {flag} end:@"))
     };
     let mut kind = "ok";
     let mut found = Vec::new();
@@ -340,13 +430,13 @@ mod tests {
     #[test]
     fn kinds_of_dependencies_hold_until_the_next() {
         let read = |text: &str| -> Vec<String> {
-            let read = dependencies(text).expect(text);
+            let read = dependencies("--after", text).expect(text);
             read.iter().map(|(kind, reference)| format!("{kind}:{reference}")).collect()
         };
         assert_eq!(read("1,fail:2,3,end:@~1"), ["ok:1", "fail:2", "fail:3", "end:@~1"]);
         assert_eq!(read("okay"), ["ok:okay"]);
         for text in ["", "ok:", "1,,2", "all", "fail:all"] {
-            assert!(dependencies(text).is_err(), "{text}");
+            assert!(dependencies("--after", text).is_err(), "{text}");
         }
     }
 

@@ -43,6 +43,17 @@ pub enum Order {
         /// Between TERM and KILL.
         grace: Millis,
     },
+    /// The task's time limit is another one. Said again until the agent's generation fits.
+    Limit {
+        /// The server's term.
+        term: Term,
+        /// Which task.
+        task: TaskId,
+        /// Of its allocation, which grows with each change of the limit.
+        generation: Generation,
+        /// After which time it is ended, counted from its start; `None` is never.
+        limit: Option<Millis>,
+    },
     /// Send the task's processes a signal. May be lost; never sent twice.
     Signal {
         /// The server's term.

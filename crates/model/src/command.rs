@@ -10,10 +10,12 @@ use crate::gpu::GpuRequest;
 use crate::id::{JobId, JobNumber, NodeName, ProjectName};
 use crate::job::{BlobId, Dependency, JobState, Outcome, Owner};
 use crate::launch::{Activation, WindowSize};
+use crate::life::Life;
 use crate::notify::NotifyRule;
+use crate::patch::JobPatch;
 use crate::plan::Placement;
 use crate::reason::Reason;
-use crate::unit::{Bytes, MilliCpu, Millis};
+use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +56,23 @@ pub enum Command {
     Release {
         /// Which.
         jobs: Vec<JobId>,
+        /// When; `None` is now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Timestamp>,
+    },
+    /// Stop jobs that run, and put them back to be run again.
+    Requeue {
+        /// Which.
+        jobs: Vec<JobId>,
+        /// Whether they are held then.
+        hold: bool,
+    },
+    /// Change the time limits of jobs, running or not.
+    Extend {
+        /// Which.
+        jobs: Vec<JobId>,
+        /// How.
+        change: LimitChange,
     },
     /// Let ended elements of living arrays begin another attempt.
     Retry {
@@ -75,6 +94,9 @@ pub enum Command {
         version: Option<u64>,
         /// What to change.
         patch: JobPatch,
+        /// How jobs ended that it is to wait for and that have left memory for the archive.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ends: Vec<(JobId, Outcome)>,
     },
     /// Say which devices of a node new allocations may use.
     AllowDevices {
@@ -141,6 +163,8 @@ pub struct NewJob {
     pub grace: Millis,
     /// See [`crate::job::JobSpec::after`].
     pub after: Vec<Dependency>,
+    /// See [`crate::job::JobSpec::life`].
+    pub life: Life,
     /// See [`crate::job::Job::priority`].
     pub priority: i32,
     /// See [`crate::job::Job::note`].
@@ -163,22 +187,25 @@ pub struct NewJob {
     pub compat: Vec<Compat>,
 }
 
-/// Changes to a job; what is `None` stays.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct JobPatch {
-    /// New priority.
-    pub priority: Option<i32>,
-    /// New note; empty removes it.
-    pub note: Option<String>,
-    /// How many elements of an array may run at once; 0 is any number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_parallel: Option<u32>,
-    /// How many elements of an array may fail before the rest is cancelled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_fails: Option<u32>,
-    /// Who is told of it from now on; empty for nobody.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub notify: Option<Vec<NotifyRule>>,
+/// How a time limit is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum LimitChange {
+    /// Longer by that much.
+    Longer {
+        /// By how much.
+        by: Millis,
+    },
+    /// Shorter by that much.
+    Shorter {
+        /// By how much.
+        by: Millis,
+    },
+    /// That, counted from the start; `None` is no limit.
+    To {
+        /// The new limit.
+        limit: Option<Millis>,
+    },
 }
 
 /// What a request that was carried out is answered.

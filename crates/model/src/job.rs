@@ -11,6 +11,7 @@ use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, ProjectName, Version};
 use crate::launch::{Activation, Missing, WindowSize};
+use crate::life::{Course, Life};
 use crate::notify::NotifyRule;
 use crate::resource::Resources;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
@@ -32,7 +33,7 @@ pub struct Owner {
 #[serde(transparent)]
 pub struct BlobId(pub Arc<str>);
 
-/// A job as it was admitted; never changes.
+/// A job as it was admitted; changes only if somebody edits it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// Which job.
@@ -94,6 +95,9 @@ pub struct JobSpec {
     /// The ended job whose elements, or which, it runs anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<JobId>,
+    /// When it may start, how long it may go on, and what follows its end.
+    #[serde(default, skip_serializing_if = "Life::is_plain")]
+    pub life: Life,
     /// Queue it although no node could ever run it.
     #[serde(default)]
     pub allow_unsatisfiable: bool,
@@ -114,6 +118,11 @@ impl JobSpec {
             .with_cpus(self.cpus.unwrap_or_default())
             .with_memory(self.memory.unwrap_or_default())
             .with_tasks(1)
+    }
+
+    /// Every job that it waits for, in whatever way.
+    pub fn dependencies(&self) -> impl Iterator<Item = &Dependency> {
+        self.after.iter().chain(&self.life.after_one)
     }
 }
 
@@ -176,6 +185,9 @@ pub struct Job {
     /// What has become of the elements of an array; `None` for all else, elements included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<Box<ArrayState>>,
+    /// What came of it so far.
+    #[serde(default, skip_serializing_if = "Course::is_plain")]
+    pub course: Course,
     /// Where it is in its life. For an array: where its elements are that have no record of their
     /// own.
     pub phase: Phase,
@@ -195,7 +207,7 @@ pub enum Phase {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         missing: Option<Missing>,
     },
-    /// Waits for other jobs.
+    /// Waits for other jobs, or for a moment.
     Waiting {
         /// Since when.
         since: Timestamp,
@@ -379,6 +391,13 @@ pub enum StopCause {
         /// How many may.
         most: u32,
     },
+    /// Somebody put it back, to be run again.
+    Requeued {
+        /// Who.
+        by: Arc<str>,
+        /// Whether it is held then.
+        hold: bool,
+    },
 }
 
 /// How a job ended.
@@ -414,7 +433,7 @@ pub enum Outcome {
     Failed,
     /// Somebody ended it.
     Cancelled,
-    /// Its time limit ended it.
+    /// Its time limit or its deadline ended it.
     TimedOut,
     /// It was running and nobody can say how it ended.
     Lost,
@@ -442,6 +461,8 @@ pub enum EndCause {
     Oom,
     /// It ran for its whole time limit.
     TimeLimit,
+    /// Its deadline came, or could not be kept any more.
+    Deadline,
     /// Somebody cancelled it.
     Cancelled {
         /// Who.

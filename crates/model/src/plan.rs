@@ -102,9 +102,10 @@ pub struct Fit {
 pub struct Shape {
     /// Who is charged.
     pub project: ProjectName,
-    /// Its user, if something is reserved for that user; others are not told apart.
+    /// Its user, where users are told apart: something is reserved for that user, or the policy
+    /// limits what users may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reserved_for: Option<u32>,
+    pub uid: Option<u32>,
     /// The job itself, if something is reserved for it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_as: Option<JobId>,

@@ -1,8 +1,11 @@
 //! How the scheduler decides. A preset sets every field, so nothing is decided by an absence.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use crate::unit::Millis;
+use crate::unit::{MilliGpu, Millis};
 
 /// All that the scheduler and admission may vary by configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +24,13 @@ pub struct Policy {
     /// How many jobs that wait for room have a time and place kept for them.
     #[serde(default = "PlannedStarts::one")]
     pub planned_starts: PlannedStarts,
+    /// By how much a user may make the time limits of running jobs of his longer, all in all;
+    /// admins may without end.
+    #[serde(default = "Policy::extend_max", skip_serializing_if = "is_extend_max")]
+    pub user_extend_max: Millis,
+    /// How much one user may have at once.
+    #[serde(default, skip_serializing_if = "UserCaps::is_none")]
+    pub user_caps: UserCaps,
 }
 
 /// How many jobs may have a planned start at once.
@@ -39,6 +49,10 @@ impl PlannedStarts {
     pub fn one() -> Self {
         Self::AtMost(1)
     }
+}
+
+fn is_extend_max(span: &Millis) -> bool {
+    *span == Policy::extend_max()
 }
 
 impl Policy {
@@ -77,8 +91,94 @@ impl Policy {
             device_strategy: DeviceStrategy::Sequential,
             user_priority_max: 0,
             planned_starts: PlannedStarts::AtMost(1),
+            user_extend_max: Self::extend_max(),
+            user_caps: UserCaps::default(),
         }
     }
+
+    fn extend_max() -> Millis {
+        Millis::from_hours(4)
+    }
+}
+
+/// How much each user may have at once.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UserCaps {
+    /// Of users that are not named.
+    #[serde(skip_serializing_if = "Caps::is_none")]
+    pub all: Caps,
+    /// Of users by name, in place of those of all.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub of: BTreeMap<Arc<str>, Caps>,
+}
+
+impl UserCaps {
+    /// Whether nobody is limited.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Of one user.
+    #[must_use]
+    pub fn of(&self, user: &str) -> Caps {
+        self.of.get(user).copied().unwrap_or(self.all)
+    }
+}
+
+/// How much one user may have at once; `None` is without limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Caps {
+    /// Jobs that hold something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running_jobs: Option<u64>,
+    /// Jobs that wait, whatever for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_jobs: Option<u64>,
+    /// GPUs that are held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<MilliGpu>,
+}
+
+impl Caps {
+    /// Whether nothing is limited.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What of it would be too much if that were added to what is held: which cap, what is held,
+    /// and the most.
+    #[must_use]
+    pub fn exceeded(&self, held: Held, more: MilliGpu) -> Option<(UserCap, u64, u64)> {
+        if let Some(most) = self.running_jobs.filter(|most| held.jobs >= *most) {
+            return Some((UserCap::RunningJobs, held.jobs, most));
+        }
+        let sum = held.gpus.saturating_add(more);
+        let most = self.gpus.filter(|most| !more.is_zero() && sum > *most)?;
+        Some((UserCap::Gpus, held.gpus.get(), most.get()))
+    }
+}
+
+/// What a user's jobs hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Held {
+    /// How many they are.
+    pub jobs: u64,
+    /// How much of devices.
+    pub gpus: MilliGpu,
+}
+
+/// One of the caps of a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UserCap {
+    /// See [`Caps::running_jobs`].
+    RunningJobs,
+    /// See [`Caps::gpus`].
+    Gpus,
 }
 
 /// One key of the order of jobs.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
-use crate::id::{DeviceUuid, JobId, NodeName, ReservationName};
-use crate::job::DependencyKind;
+use crate::id::{Attempt, DeviceUuid, JobId, NodeName, ReservationName};
+use crate::job::{DependencyKind, JobState};
+use crate::policy::UserCap;
 use crate::resource::ResourceKind;
 use crate::share::Share;
 use crate::unit::{Bytes, Timestamp};
@@ -96,6 +97,43 @@ pub enum Reason {
         job: JobId,
         /// How it must end.
         kind: DependencyKind,
+    },
+    /// It waits for one of several jobs to end.
+    WaitsForOneOf {
+        /// The first of them that has not ended.
+        job: JobId,
+        /// How that one must end.
+        kind: DependencyKind,
+        /// How many of them have not ended.
+        n_jobs: u64,
+    },
+    /// What it waits for can never be, and it was to be kept.
+    DependencyFailed {
+        /// A job that ended otherwise than asked.
+        job: JobId,
+        /// How it ended.
+        state: JobState,
+    },
+    /// It was asked to start later.
+    BeginTime {
+        /// When.
+        at: Timestamp,
+    },
+    /// It failed and is run again after a pause.
+    BackoffAfterFailure {
+        /// Until when.
+        until: Timestamp,
+        /// Which attempt comes then.
+        attempt: Attempt,
+    },
+    /// Its user has as much as one user may have.
+    QuotaUser {
+        /// Of what.
+        what: UserCap,
+        /// How much there is: jobs, or thousandths of GPUs.
+        used: u64,
+        /// How much there may be.
+        most: u64,
     },
     /// A user holds it.
     HeldByUser {
@@ -211,6 +249,11 @@ impl Reason {
             Self::WouldDelay { .. } => "would_delay",
             Self::GroupParallelLimit { .. } => "group_parallel_limit",
             Self::WaitsForJob { .. } => "waits_for_job",
+            Self::WaitsForOneOf { .. } => "waits_for_one_of",
+            Self::DependencyFailed { .. } => "dependency_failed",
+            Self::BeginTime { .. } => "begin_time",
+            Self::BackoffAfterFailure { .. } => "backoff_after_failure",
+            Self::QuotaUser { .. } => "quota_user",
             Self::HeldByUser { .. } => "held_by_user",
             Self::HeldByAdmin { .. } => "held_by_admin",
             Self::PathOrImageMissing { .. } => "path_or_image_missing",

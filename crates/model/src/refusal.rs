@@ -8,6 +8,7 @@ use crate::gpu::GpuRequest;
 use crate::id::{JobId, NodeName, ProjectName};
 use crate::job::JobState;
 use crate::resource::ResourceKind;
+use crate::unit::Millis;
 
 /// A stable number for a kind of error: `GP0412`. Users look it up; scripts compare it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -91,6 +92,22 @@ pub enum Refusal {
         /// How many there may be.
         most: u64,
     },
+    /// The user has as many jobs that wait as one user may have.
+    UserCap {
+        /// How many there are already.
+        n_found: u64,
+        /// How many came with the request.
+        n_asked: u64,
+        /// How many there may be.
+        most: u64,
+    },
+    /// A user asked for more time for a running job than users may.
+    ExtendTooLong {
+        /// By how much its limit would be longer in all; `None` is without end.
+        asked: Option<Millis>,
+        /// By how much at most.
+        most: Millis,
+    },
     /// A user asked for a higher priority than users may.
     PriorityTooHigh {
         /// Asked.
@@ -156,6 +173,16 @@ pub enum Refusal {
         /// How it ended.
         state: JobState,
     },
+    /// A job would wait for itself.
+    DependencyCycle {
+        /// Each waits for the next, and the last for the first.
+        jobs: Vec<JobId>,
+    },
+    /// The job was not to be run again.
+    NotRequeueable {
+        /// Which.
+        id: JobId,
+    },
     /// One of several jobs was refused, and so all.
     OfJob {
         /// Which, from 0.
@@ -208,6 +235,8 @@ impl Refusal {
             Self::PriorityTooHigh { .. } => 502,
             Self::CannotRunAs { .. } => 504,
             Self::TooManyJobs { .. } => 505,
+            Self::UserCap { .. } => 506,
+            Self::ExtendTooLong { .. } => 507,
             Self::NoSuchJob { .. } => 601,
             Self::NoSuchProject { .. } => 602,
             Self::NoSuchNode { .. } => 603,
@@ -218,6 +247,8 @@ impl Refusal {
             Self::KeyReused { .. } => 704,
             Self::OfJob { refusal, .. } => return refusal.code(),
             Self::DependencyNeverMet { .. } => 705,
+            Self::DependencyCycle { .. } => 706,
+            Self::NotRequeueable { .. } => 707,
             Self::Internal { .. } => 900,
             Self::StorageFull { .. } => 907,
         })

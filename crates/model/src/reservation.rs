@@ -141,7 +141,7 @@ impl Whom {
     pub fn admits(&self, shape: &Shape) -> bool {
         match self {
             Self::Nobody => false,
-            Self::User { uid, .. } => shape.reserved_for == Some(*uid),
+            Self::User { uid, .. } => shape.uid == Some(*uid),
             Self::Project { name } => shape.project == *name,
             Self::Job { id } => shape.reserved_as == Some(*id),
         }

@@ -56,6 +56,13 @@ pub enum Input {
         /// When.
         started_at: Timestamp,
     },
+    /// A task's time limit is another one, and that is on file: of which generation.
+    Limited {
+        /// Which task.
+        task: TaskId,
+        /// Of the order.
+        generation: Generation,
+    },
     /// Devices of a task are in use by others, so it was not launched.
     Refused {
         /// Which task.
@@ -92,6 +99,15 @@ pub enum Action {
         /// Between TERM and KILL.
         grace: Millis,
     },
+    /// Give a task another time limit, put it on file, and then say so.
+    Limit {
+        /// Which task.
+        task: TaskId,
+        /// Of the order.
+        generation: Generation,
+        /// The limit, counted from its start.
+        limit: Option<Millis>,
+    },
     /// Send a task's processes a signal.
     Signal {
         /// Which task.
@@ -124,6 +140,7 @@ impl Converge {
             Input::Order(order) => self.obey(order),
             Input::Found(report) => self.found(report),
             Input::Started { task, pid, started_at } => self.started(task, pid, started_at),
+            Input::Limited { task, generation } => self.limited(task, generation),
             Input::Refused { task, devices } => self.refused(task, devices),
             Input::Ended { task, end } => self.ended(task, end),
         }
@@ -140,6 +157,7 @@ impl Converge {
             Order::Run(order) => order.term,
             Order::Sync { term, .. }
             | Order::Stop { term, .. }
+            | Order::Limit { term, .. }
             | Order::Signal { term, .. }
             | Order::Acknowledge { term, .. } => *term,
         };
@@ -157,6 +175,7 @@ impl Converge {
             }
             Order::Run(order) => self.run(order),
             Order::Stop { task, generation, grace, .. } => self.stop(task, generation, grace),
+            Order::Limit { task, generation, limit, .. } => self.limit(task, generation, limit),
             Order::Signal { task, signal, request, .. } => self.signal(task, signal, request),
             Order::Acknowledge { task, generation, .. } => self.acknowledged(task, generation),
         }
@@ -169,6 +188,12 @@ impl Converge {
         }
         if let Some(known) = self.tasks.get_mut(&task) {
             let newer = generation > known.generation;
+            if newer && known.goes_on() {
+                // It is under way, and only its limit can be another one.
+                let mut actions = self.report(task);
+                actions.extend(self.limit(task, generation, order.spec.time_limit));
+                return actions;
+            }
             known.generation = known.generation.max(generation);
             if !(newer && matches!(known.state, State::Refused { .. })) {
                 // A server that orders it again has perhaps not heard.
@@ -209,6 +234,28 @@ impl Converge {
             State::Preventing { .. } => Vec::new(),
             State::Refused { .. } => prevent(known),
             State::Ended(_) => self.report(task),
+        }
+    }
+
+    /// A limit never launches anything. Its generation is known once the limit is on file.
+    fn limit(&self, task: TaskId, generation: Generation, limit: Option<Millis>) -> Vec<Action> {
+        match self.tasks.get(&task) {
+            Some(known) if known.goes_on() && generation > known.generation => {
+                vec![Action::Limit { task, generation, limit }]
+            }
+            // A server that says it again has perhaps not heard.
+            Some(_) => self.report(task),
+            None => Vec::new(),
+        }
+    }
+
+    fn limited(&mut self, task: TaskId, generation: Generation) -> Vec<Action> {
+        match self.tasks.get_mut(&task) {
+            Some(known) if known.goes_on() && generation > known.generation => {
+                known.generation = generation;
+                self.report(task)
+            }
+            Some(_) | None => Vec::new(),
         }
     }
 
@@ -325,6 +372,11 @@ impl Converge {
 }
 
 impl Known {
+    /// Whether it is under way and was not told to end.
+    fn goes_on(&self) -> bool {
+        matches!(self.state, State::Launching { stop: None } | State::Running { stop: None, .. })
+    }
+
     fn report(&self, task: TaskId) -> TaskReport {
         let is = match &self.state {
             State::Launching { .. } | State::Preventing { .. } => TaskIs::Launching,

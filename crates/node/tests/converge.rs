@@ -49,6 +49,7 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
         time_limit: None,
         grace: GRACE,
         after: Vec::new(),
+        life: gpool_model::Life::default(),
         allow_unsatisfiable: false,
         compat: Vec::new(),
         submitted_at: Timestamp::ZERO,
@@ -271,6 +272,7 @@ impl Machine {
                 Action::Stop { task, .. } => {
                     self.running.remove(&task).then_some(Input::Ended { task, end: end(true) })
                 }
+                Action::Limit { task, generation, .. } => Some(Input::Limited { task, generation }),
                 Action::Signal { .. } => None,
                 Action::Report(report) => {
                     self.reports.push(report);

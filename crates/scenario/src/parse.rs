@@ -149,6 +149,7 @@ impl Reader {
                 attempt: options.attempt,
                 generation: Generation(1),
                 waited: options.waited,
+                course: gpool_model::Course::default(),
                 array: None,
                 notify: Vec::new(),
                 phase: held_by(phase.clone(), &spec, options.attempt, &self.situation.nodes),

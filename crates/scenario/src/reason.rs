@@ -1,5 +1,6 @@
 //! Reasons in one line: the stable code, then its numbers.
 
+use gpool_model::policy::UserCap;
 use gpool_model::{Bytes, MilliCpu, Reason, ResourceKind};
 
 /// A reason as scenarios print it.
@@ -23,6 +24,19 @@ pub fn reason_text(reason: &Reason) -> String {
         Reason::WouldDelay { job, .. } => format!("job {job}"),
         Reason::GroupParallelLimit { running, most } => format!("{running} of {most} run"),
         Reason::WaitsForJob { job, .. } => format!("job {job}"),
+        Reason::WaitsForOneOf { job, n_jobs, .. } => format!("job {job} of {n_jobs}"),
+        Reason::DependencyFailed { job, state } => format!("job {job} {state}"),
+        Reason::BeginTime { at } => format!("at {}", at.get()),
+        Reason::BackoffAfterFailure { until, attempt } => {
+            format!("until {} #{attempt}", until.get())
+        }
+        Reason::QuotaUser { what, used, most } => {
+            let what = match what {
+                UserCap::RunningJobs => "jobs",
+                UserCap::Gpus => "gpus",
+            };
+            format!("{what} used {used} most {most}")
+        }
         Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } => String::new(),
         Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),
         Reason::UnmanagedProcess { node, index, pid, user, .. } => {

@@ -124,6 +124,7 @@ pub(crate) fn bare_spec(
         time_limit: None,
         grace: Millis::from_secs(10),
         after: Vec::new(),
+        life: gpool_model::Life::default(),
         allow_unsatisfiable: true,
         compat: Vec::new(),
         submitted_at,

@@ -289,6 +289,7 @@ impl Cluster {
             generation: Generation(1),
             waited: Millis::ZERO,
             array: None,
+            course: gpool_model::Course::default(),
             phase,
         };
         self.world.add_job(Arc::new(spec), job);

@@ -7,6 +7,7 @@ use gpool_world::{FitIx, JobRow, ShapeIx, Snapshot};
 
 use crate::ahead::Ahead;
 use crate::board::Board;
+use crate::caps::Users;
 use crate::elements::Elements;
 use crate::keep::{Ending, Keeps, Span, length};
 use crate::order::{Head, Heads};
@@ -59,6 +60,7 @@ struct Cycle<'a, 'w> {
     workspace: &'w mut Workspace,
     plan: Plan,
     elements: Elements,
+    users: Users,
     waiting: Waiting,
     /// Priorities of which the first that waits was seen.
     tops: BTreeSet<i32>,
@@ -83,6 +85,7 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
         workspace,
         plan: Plan { basis: world.revision(), ..Plan::default() },
         elements: Elements::default(),
+        users: Users::default(),
         waiting: Waiting::default(),
         tops: BTreeSet::new(),
         unknown: BTreeSet::new(),
@@ -95,8 +98,15 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
             heads.push_next(world, policy, &head);
             continue;
         }
+        let shape = &world.shape(head.shape_ix).shape;
+        if let Some(reason) = cycle.users.quota(world, policy, shape) {
+            // Nor may the rest of the shape, and nobody waits for them.
+            cycle.waiting.of_shape(head.shape_ix, &reason);
+            continue;
+        }
         match cycle.consider(&head) {
             None => {
+                cycle.users.started(world, policy, shape);
                 cycle.waiting.started(head.shape_ix);
                 match cycle.elements.take(row) {
                     true => heads.push_again(head),
@@ -188,6 +198,8 @@ impl<'a> Cycle<'a, '_> {
         match self.ahead.plan(&self.board, &self.keeps, shape, next, self.policy) {
             Some((planned, board_ix, keep)) => {
                 self.plan.planned.push(planned);
+                // What it is to have counts for its user, or others of his would take it.
+                self.users.started(self.snapshot.world, self.policy, shape);
                 self.keeps.add(board_ix, keep);
                 by_right
             }

@@ -7,6 +7,7 @@ use gpool_model::{DeviceHealth, JobId, Phase, PlannedStart, Policy, Reason, Shap
 use gpool_world::{JobRow, NodeRow, Snapshot};
 
 use crate::board::Board;
+use crate::caps::quota;
 use crate::elements::Elements;
 use crate::order::Rank;
 use crate::usable::{Unusable, unusable};
@@ -59,11 +60,7 @@ impl<'a> Explainer<'a> {
                 vec![Reason::HeldByAdmin { since: *since }]
             }
             Phase::Waiting { .. } => {
-                let world = self.snapshot.world;
-                let unmet = row.spec.after.iter().filter(|after| world.is_live(after.job));
-                unmet
-                    .map(|after| Reason::WaitsForJob { job: after.job, kind: after.kind })
-                    .collect()
+                self.snapshot.world.waits(&row.spec, &row.job, self.snapshot.now)
             }
             Phase::Pending { .. } => {
                 let own_limit = Elements::default().full(self.snapshot.world, row.job.id);
@@ -95,6 +92,11 @@ impl<'a> Explainer<'a> {
     }
 
     fn no_place(&self, row: &JobRow) -> Option<Reason> {
+        let world = self.snapshot.world;
+        let (uid, gpus) = (row.spec.owner.uid, row.spec.gpus.size());
+        if let Some(reason) = quota(world.caps_of(uid), world.held_by(uid), gpus) {
+            return Some(reason);
+        }
         let (shape_ix, _) = self.snapshot.world.place_of(row.job.id)?;
         let shape = &self.snapshot.world.shape(shape_ix).shape;
         self.by_shape.get(shape).cloned()

@@ -10,6 +10,7 @@
 
 mod ahead;
 mod board;
+mod caps;
 mod cycle;
 mod elements;
 mod explain;

@@ -90,8 +90,15 @@ fn of_command(command: &Command) -> String {
         }
         Command::Cancel { jobs } => on("cancel", jobs),
         Command::Hold { jobs } => on("hold", jobs),
-        Command::Release { jobs } => on("release", jobs),
         Command::Retry { jobs } => on("retry", jobs),
+        Command::Release { jobs, at: None } => on("release", jobs),
+        Command::Release { jobs, at: Some(at) } => {
+            format!("{} at {}", on("release", jobs), gpool_wire::Time(*at))
+        }
+        Command::Requeue { jobs, hold } => {
+            on(if *hold { "requeue and hold" } else { "requeue" }, jobs)
+        }
+        Command::Extend { jobs, change } => format!("{}: {change:?}", on("extend", jobs)),
         Command::Signal { jobs, signal } => on(&format!("signal {signal} to"), jobs),
         Command::Edit { job, .. } => format!("edit {job}"),
         Command::AllowDevices { node, devices } => match devices {

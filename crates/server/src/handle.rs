@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use gpool_model::device::DeviceSample;
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Caller, Command, DeviceUuid, JobId, JobNumber, NewJob, NodeName, Notice, NotifyRule, Outcome,
-    Phase, Refusal, Reply, TaskId, Timestamp,
+    Caller, Command, DeviceUuid, JobId, JobNumber, NodeName, Notice, NotifyRule, Outcome, Phase,
+    Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_sched::Explainer;
 use gpool_store::{ArchiveFilter, Blobs, CommitError, Reader};
@@ -125,7 +125,12 @@ impl CoreHandle {
     pub async fn command(&self, caller: Caller, mut command: Command) -> Result<Reply, Refusal> {
         if let Command::Submit { jobs, ends, .. } = &mut command {
             self.check_can_run_as(&caller)?;
-            *ends = self.ends_of(jobs).await?;
+            let asked = jobs.iter().flat_map(|job| job.after.iter().chain(&job.life.after_one));
+            *ends = self.ends_of(asked.map(|after| after.job).collect()).await?;
+        }
+        if let Command::Edit { patch, ends, .. } = &mut command {
+            let asked = patch.spec.after.iter().chain(&patch.spec.after_one).flatten();
+            *ends = self.ends_of(asked.map(|after| after.job).collect()).await?;
         }
         let (reply, answer) = oneshot::channel();
         let input = Input::Command { caller, command, reply };
@@ -256,9 +261,7 @@ impl CoreHandle {
     }
 
     /// How jobs ended that others wait for and that have left memory.
-    async fn ends_of(&self, jobs: &[NewJob]) -> Result<Vec<(JobId, Outcome)>, Refusal> {
-        let asked: std::collections::BTreeSet<JobId> =
-            jobs.iter().flat_map(|job| &job.after).map(|after| after.job).collect();
+    async fn ends_of(&self, asked: BTreeSet<JobId>) -> Result<Vec<(JobId, Outcome)>, Refusal> {
         if asked.is_empty() {
             return Ok(Vec::new());
         }

@@ -38,6 +38,7 @@ fn held_job() -> NewJob {
         note: None,
         notify: Vec::new(),
         hold: true,
+        life: gpool_model::Life::default(),
         allow_unsatisfiable: false,
         compat: Vec::new(),
     }

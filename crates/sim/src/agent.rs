@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder};
 use gpool_model::job::{EndCause, Usage};
-use gpool_model::{Generation, TaskId, Timestamp};
+use gpool_model::{Generation, Millis, TaskId, Timestamp};
 use gpool_node::converge::{Action, Converge, Input};
 
 use crate::broken::Invariant;
@@ -193,6 +193,9 @@ impl Sim {
                     seen.push_back(Input::Ended { task, end: TaskEnd { stopped: true, ..end } });
                 }
             }
+            Action::Limit { task, generation, limit } => {
+                seen.extend(self.limit(m, task, generation, limit));
+            }
             Action::Signal { task, signal } => {
                 let times = if self.bug == Some(Bug::SignalTwice) { 2 } else { 1 };
                 for _ in 0..times {
@@ -210,6 +213,36 @@ impl Sim {
                 }
             }
         }
+    }
+
+    /// Gives a task another time limit; whoever notes it says so.
+    fn limit(
+        &mut self,
+        m: usize,
+        task: TaskId,
+        generation: Generation,
+        limit: Option<Millis>,
+    ) -> Option<Input> {
+        let machine = &mut self.machines[m];
+        let agent = machine.agent.as_mut()?;
+        let number = agent.number;
+        if let Some(order) = agent.asked.get_mut(&task) {
+            order.generation = generation;
+            std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
+            return Some(Input::Limited { task, generation });
+        }
+        for forked in &mut machine.forked {
+            if forked.order.task() == task && forked.by == number {
+                forked.limited = Some((generation, limit));
+            }
+        }
+        let claim = machine.claims.get_mut(&task)?;
+        if !claim.has_shepherd || claim.ended.is_some() || claim.generation >= generation {
+            return None;
+        }
+        claim.limit(generation, limit);
+        self.watch_limit(m, task);
+        Some(Input::Limited { task, generation })
     }
 
     /// Claims a task that was told to end, or says how it was found.
@@ -238,7 +271,9 @@ impl Sim {
                 has_shepherd: false,
                 started: None,
                 ending: None,
+                since: 0,
                 limit_at: None,
+                deadline_at: None,
                 ended: Some(end.clone()),
             };
             machine.claims.insert(task, claim);
@@ -307,7 +342,7 @@ impl Sim {
         }
         let machine = &mut self.machines[m];
         if let Some(agent) = &machine.agent {
-            machine.forked.push(Forked { order, by: agent.number, stop: None });
+            machine.forked.push(Forked { order, by: agent.number, stop: None, limited: None });
         }
     }
 
@@ -371,6 +406,7 @@ pub(crate) fn term_of(order: &Order) -> gpool_model::Term {
         Order::Run(run) => run.term,
         Order::Sync { term, .. }
         | Order::Stop { term, .. }
+        | Order::Limit { term, .. }
         | Order::Signal { term, .. }
         | Order::Acknowledge { term, .. } => *term,
     }
@@ -381,6 +417,7 @@ fn set_term(order: &mut Order, new: gpool_model::Term) {
         Order::Run(run) => run.term = new,
         Order::Sync { term, .. }
         | Order::Stop { term, .. }
+        | Order::Limit { term, .. }
         | Order::Signal { term, .. }
         | Order::Acknowledge { term, .. } => *term = new,
     }

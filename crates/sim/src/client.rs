@@ -93,7 +93,7 @@ impl Sim {
             Kind::Submit => self.submission(what),
             Kind::Cancel => Command::Cancel { jobs: vec![job()?] },
             Kind::Hold => Command::Hold { jobs: vec![job()?] },
-            Kind::Release => Command::Release { jobs: vec![job()?] },
+            Kind::Release => Command::Release { jobs: vec![job()?], at: None },
             Kind::Signal => {
                 let signal = i32::try_from(what.count("signal") % 30).expect("below 30") + 1;
                 Command::Signal { jobs: vec![job()?], signal }
@@ -102,7 +102,7 @@ impl Sim {
                 let version = Some(what.count("version")).filter(|version| *version > 0);
                 let priority = Some(priority(what));
                 let patch = JobPatch { priority, ..JobPatch::default() };
-                Command::Edit { job: job()?, version, patch }
+                Command::Edit { job: job()?, version, patch, ends: Vec::new() }
             }
             Kind::Allow => {
                 let all: Vec<usize> = (0..self.machines.len()).collect();
@@ -151,7 +151,7 @@ impl Sim {
             let Some(at) = server.pending.get(request) else { continue };
             let asking = &mut self.askings[*at];
             let jobs = match &asking.command {
-                Command::Hold { jobs } | Command::Release { jobs } => jobs.as_slice(),
+                Command::Hold { jobs } | Command::Release { jobs, .. } => jobs.as_slice(),
                 Command::Edit { job, .. } => std::slice::from_ref(job),
                 _ => &[],
             };
@@ -287,6 +287,7 @@ fn new_job(what: &Happening, after: Option<Dependency>) -> NewJob {
         note: None,
         notify: crate::post::rules(what.count("user")),
         hold: what.is("hold"),
+        life: gpool_model::Life::default(),
         allow_unsatisfiable: true,
         compat: Vec::new(),
     }

@@ -27,6 +27,7 @@ pub(crate) enum Real {
 pub(crate) enum Why {
     Told,
     Limit,
+    Deadline,
 }
 
 /// A shepherd that was forked and has not claimed its task.
@@ -36,6 +37,8 @@ pub(crate) struct Forked {
     /// Which agent forked it.
     pub by: u32,
     pub stop: Option<Millis>,
+    /// Another time limit that it was told.
+    pub limited: Option<(Generation, Option<Millis>)>,
 }
 
 /// The claim of a task, with its shepherd and its program while they live.
@@ -49,7 +52,10 @@ pub(crate) struct Claim {
     pub started: Option<(u32, Timestamp)>,
     /// Why it is ending, and when it is killed.
     pub ending: Option<(Why, u64)>,
+    /// When its program was started, by true time.
+    pub since: u64,
     pub limit_at: Option<u64>,
+    pub deadline_at: Option<u64>,
     pub ended: Option<TaskEnd>,
 }
 
@@ -207,9 +213,25 @@ impl Claim {
         self.has_shepherd && self.started.is_none() && self.ended.is_none()
     }
 
+    /// Another time limit is noted.
+    pub fn limit(&mut self, generation: Generation, limit: Option<Millis>) {
+        self.generation = generation;
+        if let Some(order) = &mut self.order {
+            std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
+        }
+        if self.started.is_some() {
+            self.limit_at = limit.map(|limit| self.since + limit.get());
+        }
+    }
+
     pub fn due(&self) -> Option<u64> {
         let kill = self.ending.map(|(_, at)| at);
-        kill.or(self.limit_at.filter(|_| self.started.is_some()))
+        kill.or(self.over_at().filter(|_| self.started.is_some()))
+    }
+
+    /// When its time is over.
+    pub fn over_at(&self) -> Option<u64> {
+        self.limit_at.into_iter().chain(self.deadline_at).min()
     }
 
     pub fn report(&self, task: TaskId) -> TaskReport {

@@ -37,6 +37,8 @@ impl Sim {
                 generation: forked.order.generation,
                 boot: machine.boot,
                 limit_at: None,
+                deadline_at: None,
+                since: 0,
                 order: Some(forked.order),
                 has_shepherd: true,
                 started: None,
@@ -44,6 +46,11 @@ impl Sim {
                 ended: None,
             };
             machine.claims.insert(task, claim);
+            if let (Some((generation, limit)), Some(claim)) =
+                (forked.limited, machine.claims.get_mut(&task))
+            {
+                claim.limit(generation, limit);
+            }
         }
         if !is_own && machine.agent.is_some() {
             // The shepherd of an earlier agent says hello to this one.
@@ -66,13 +73,17 @@ impl Sim {
         }
         claim.started = Some((pid, clock));
         let order = claim.order.as_ref().expect("whoever starts a program had an order");
-        let limit = order.spec.time_limit.map(Millis::get);
-        claim.limit_at = limit.map(|limit| now + limit);
+        let grace = order.spec.grace.get();
+        let left = order.spec.life.deadline.map(|at| at.since(clock).get());
+        claim.since = now;
+        claim.deadline_at = left.map(|left| now + left);
+        claim.limit_at = order.spec.time_limit.map(|limit| now + limit.get());
+        let over_at = claim.over_at();
         let run = Run {
             machine: m,
             slots: order.allocation.slots.clone(),
             started_at: clock,
-            over_by: limit.map(|limit| now + limit + order.spec.grace.get()),
+            over_by: over_at.map(|at| at + grace),
             ended: None,
             was_limited: false,
         };
@@ -81,6 +92,16 @@ impl Sim {
         }
         self.watch_start(task, run);
         self.agent_input(m, Input::Started { task, pid, started_at: clock });
+    }
+
+    /// A program may run longer now, or less long.
+    pub(crate) fn watch_limit(&mut self, m: usize, task: TaskId) {
+        let claim = &self.machines[m].claims[&task];
+        let grace = claim.order.as_ref().map_or(Millis::ZERO, |order| order.spec.grace);
+        let over_by = claim.over_at().map(|at| at.max(self.now) + grace.get());
+        if let Some(run) = self.watch.runs.get_mut(&task) {
+            run.over_by = over_by;
+        }
     }
 
     /// A program cannot be started.
@@ -126,7 +147,9 @@ impl Sim {
             if claim.ending.is_none() {
                 let order = claim.order.as_ref().expect("only what was launched has a limit");
                 let grace = order.spec.grace;
-                self.begin_end(m, task, Why::Limit, grace);
+                let is_limit = claim.limit_at.is_some_and(|at| at <= now);
+                let why = if is_limit { Why::Limit } else { Why::Deadline };
+                self.begin_end(m, task, why, grace);
             } else if claim.started.is_some() {
                 self.end_program(m, task, ExitStatus::Signal(9));
             } else {
@@ -150,7 +173,11 @@ impl Sim {
         }
         let why = claim.ending.map(|(why, _)| why);
         let started_at = claim.started.map(|(_, at)| at);
-        let cause = (why == Some(Why::Limit)).then_some(EndCause::TimeLimit);
+        let cause = match why {
+            Some(Why::Limit) => Some(EndCause::TimeLimit),
+            Some(Why::Deadline) => Some(EndCause::Deadline),
+            Some(Why::Told) | None => None,
+        };
         let stopped = why == Some(Why::Told);
         self.watch_exit(task, clock, exit, cause.is_some());
         let end = TaskEnd { started_at, exit: Some(exit), cause, stopped, ..not_run(clock) };

@@ -325,7 +325,10 @@ impl Sim {
         let (task, generation) = match order {
             Order::Run(run) => (run.task(), run.generation),
             Order::Acknowledge { task, generation, .. } => (*task, *generation),
-            Order::Sync { .. } | Order::Stop { .. } | Order::Signal { .. } => return,
+            Order::Sync { .. }
+            | Order::Stop { .. }
+            | Order::Limit { .. }
+            | Order::Signal { .. } => return,
         };
         let durable = self.store.job(task.job);
         let is_early = match (order, durable) {

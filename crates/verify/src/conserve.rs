@@ -11,14 +11,17 @@ use crate::arrays::{Running, left, row_of};
 use crate::course::{self, Course};
 use crate::order::{fit_of, started};
 use crate::planned::comes_after;
+use crate::users::Users;
 use crate::violation::Violation;
 
 /// After the plan, no job that it leaves waiting fits any node, but where it would be in the way
-/// of a planned start that comes first, or of a reservation: every shape against every node.
+/// of a planned start that comes first, or of a reservation: every shape against every node. But
+/// those whose users have all that they may have wait for that.
 pub(crate) fn check_nothing_fits(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
+    users: &Users,
     found: &mut Vec<Violation>,
 ) {
     let world = snapshot.world;
@@ -44,7 +47,8 @@ pub(crate) fn check_nothing_fits(
     }
     let mut room = BTreeMap::<(Shape, usize), Option<NodeName>>::new();
     let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
-    for row in left.filter(|row| !is_full(row)) {
+    let is_kept = |row: &JobRow| is_full(row) || users.is_capped(policy, row);
+    for row in left.filter(|row| !is_kept(row)) {
         let before = plan.planned.iter().map(|it| it.job);
         let n_before = before.take_while(|job| comes_after(snapshot, policy, row, *job)).count();
         let key = (shape_of(world, row), n_before);
@@ -95,11 +99,12 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
     let own = Whom::Job { id: whole };
     let uid = row.spec.owner.uid;
     let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
-    let reserved_for = world.reservations().values().any(|it| is_for(&it.whom));
+    let is_told = !world.policy().user_caps.is_none()
+        || world.reservations().values().any(|it| is_for(&it.whom));
     let is_reserved = world.reservations().values().any(|it| it.whom == own);
     Shape {
         project: row.spec.project.clone(),
-        reserved_for: Some(uid).filter(|_| reserved_for),
+        uid: is_told.then_some(uid),
         reserved_as: is_reserved.then_some(whole),
         pool: None,
         priority: row.job.priority,

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use gpool_model::{
     Bytes, Decision, Device, DeviceUuid, GpuRequest, JobSpec, MilliGpu, NodeName, Phase, Placement,
-    Plan, ResourceKind, Share, SlotPart, TaskId,
+    Plan, Policy, ResourceKind, Share, SlotPart, TaskId,
 };
 use gpool_world::Snapshot;
 
 use crate::arrays::{Running, attempt_of, row_of};
 use crate::tally::{Holding, NodeTally, Tally, add, unusable};
+use crate::users::Users;
 use crate::violation::Violation;
 
 /// How many tasks a job has; gangs come with several.
@@ -67,6 +68,27 @@ pub(crate) fn check(
             let task = TaskId { job, attempt, rank };
             check_placement(&row.spec, task, placement, tally, found);
         }
+    }
+}
+
+/// No user is given more than he may have.
+pub(crate) fn check_quotas(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    plan: &Plan,
+    mut users: Users,
+    found: &mut Vec<Violation>,
+) {
+    if policy.user_caps.is_none() {
+        return;
+    }
+    for decision in &plan.decisions {
+        let Decision::Start { job, .. } = decision;
+        let Some(row) = row_of(snapshot.world, *job) else { continue };
+        if users.is_capped(policy, row) {
+            found.push(Violation::OverQuota { job: *job, uid: row.spec.owner.uid });
+        }
+        users.add(row.spec.owner.uid, row.spec.gpus.size().get());
     }
 }
 

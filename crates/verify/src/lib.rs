@@ -14,6 +14,7 @@ mod planned;
 mod reasons;
 mod state;
 mod tally;
+mod users;
 mod violation;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ use gpool_world::Snapshot;
 pub use violation::{Unusable, Violation};
 
 use tally::Tally;
+use users::Users;
 
 /// What a plan breaks, seen from the jobs that it starts and the nodes that it touches: cheap
 /// enough for every cycle. A plan that breaks anything must not be applied.
@@ -42,6 +44,8 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
     decisions::check(snapshot, plan, &mut tally, &mut found);
     order::check_decisions(snapshot, policy, plan, &mut found);
     planned::check_kept(snapshot, plan, &mut found);
+    let users = Users::of(snapshot.world, policy);
+    decisions::check_quotas(snapshot, policy, plan, users, &mut found);
     found
 }
 
@@ -55,12 +59,15 @@ pub fn verify_fully(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Ve
     let mut after = before.clone();
     decisions::check(snapshot, plan, &mut after, &mut found);
     order::check_decisions(snapshot, policy, plan, &mut found);
-    order::check_passed_over(snapshot, policy, plan, &mut found);
+    let users = Users::of(snapshot.world, policy);
+    let users_after = users.after(snapshot, plan);
+    decisions::check_quotas(snapshot, policy, plan, users.clone(), &mut found);
+    order::check_passed_over(snapshot, policy, plan, &users_after, &mut found);
     planned::check_kept(snapshot, plan, &mut found);
-    planned::check_all(snapshot, policy, plan, &mut found);
-    conserve::check_nothing_fits(snapshot, policy, plan, &mut found);
+    planned::check_all(snapshot, policy, plan, &users, &mut found);
+    conserve::check_nothing_fits(snapshot, policy, plan, &users_after, &mut found);
     conserve::check_waits(snapshot, plan, &mut found);
-    reasons::check(snapshot, policy, plan, (&before, &after), &mut found);
+    reasons::check(snapshot, policy, plan, (&before, &users), (&after, &users_after), &mut found);
     found
 }
 

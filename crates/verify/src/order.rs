@@ -10,6 +10,7 @@ use gpool_model::{Decision, JobId, OrderKey, Phase, Plan, Policy, Timestamp};
 use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, left, row_of};
+use crate::users::Users;
 use crate::violation::Violation;
 
 /// What a job asks of a node.
@@ -87,30 +88,36 @@ pub(crate) fn check_decisions(
     }
 }
 
-/// No job that a plan starts comes after one that asks the same and is left waiting.
+/// No job that a plan starts comes after one that asks the same and is left waiting; but one whose
+/// user has all that he may have may be passed by others.
 pub(crate) fn check_passed_over(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
+    users: &Users,
     found: &mut Vec<Violation>,
 ) {
     let started = started(plan);
-    let mut first_waiting = BTreeMap::<Fit, &JobRow>::new();
+    // By what they ask, and whose they are if they may be passed by others.
+    let mut first_waiting = BTreeMap::<(Fit, Option<u32>), &JobRow>::new();
     let running = Running::of(snapshot.world, plan);
     let is_full = |row: &JobRow| running.is_full(snapshot.world, row.job.id.number);
     let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
     for row in left.filter(|row| !is_full(row)) {
-        let first = first_waiting.entry(fit_of(row)).or_insert(row);
+        let whose = Some(row.spec.owner.uid).filter(|_| users.is_capped(policy, row));
+        let first = first_waiting.entry((fit_of(row), whose)).or_insert(row);
         if compare(snapshot, policy, row, first) == Ordering::Less {
             *first = row;
         }
     }
     for job in started {
         let Some(row) = row_of(snapshot.world, job) else { continue };
-        if let Some(first) = first_waiting.get(&fit_of(row))
-            && compare(snapshot, policy, first, row) == Ordering::Less
-        {
-            found.push(Violation::OutOfOrder { started: job, passed: first.job.id });
+        for whose in [None, Some(row.spec.owner.uid)] {
+            if let Some(first) = first_waiting.get(&(fit_of(row), whose))
+                && compare(snapshot, policy, first, row) == Ordering::Less
+            {
+                found.push(Violation::OutOfOrder { started: job, passed: first.job.id });
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::conserve::shape_of;
 use crate::course::{Course, reservation_ends, reserved, started, stretch};
 use crate::order::{compare, is_escalated, pending};
 use crate::tally::unusable;
+use crate::users::Users;
 use crate::violation::Violation;
 
 /// Under [`PlannedStarts::All`], so many at most.
@@ -111,9 +112,10 @@ pub(crate) fn check_all(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
+    users: &Users,
     found: &mut Vec<Violation>,
 ) {
-    let expected = expected(snapshot, policy, plan);
+    let expected = expected(snapshot, policy, plan, users.clone());
     let planned: Vec<(JobId, Timestamp)> = plan.planned.iter().map(|it| (it.job, it.at)).collect();
     for (at, one) in expected.iter().enumerate() {
         if planned.get(at) != Some(one) {
@@ -127,7 +129,12 @@ pub(crate) fn check_all(
     }
 }
 
-fn expected(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<(JobId, Timestamp)> {
+fn expected(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    plan: &Plan,
+    mut users: Users,
+) -> Vec<(JobId, Timestamp)> {
     let world = snapshot.world;
     let most = match policy.planned_starts {
         PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX).min(ALL_MAX),
@@ -162,9 +169,13 @@ fn expected(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<(JobId
         for id in own {
             if let Some(placements) = starts.get(&id) {
                 add_started(snapshot, &mut course, id, placements);
+                users.add(row.spec.owner.uid, row.spec.gpus.size().get());
             }
         }
-        if !left.contains(&row.job.id) || running.is_full(world, row.job.id.number) {
+        if !left.contains(&row.job.id)
+            || running.is_full(world, row.job.id.number)
+            || users.is_capped(policy, row)
+        {
             continue;
         }
         let shape = shape_of(world, row);
@@ -196,6 +207,7 @@ fn expected(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<(JobId
             course.add(placement, &row.spec, stretch(&shape, at));
         }
         expected.push((own.map_or(id, |it| it.job), at));
+        users.add(row.spec.owner.uid, row.spec.gpus.size().get());
         if own.is_none() {
             break;
         }

@@ -2,10 +2,11 @@
 //! job was considered, between the state before the plan and the one after it.
 
 use gpool_model::plan::Fit;
+use gpool_model::policy::UserCap;
 use gpool_model::{
     NodeName, Plan, PlannedStart, Policy, Reason, ReservationName, ResourceKind, Wait,
 };
-use gpool_world::Snapshot;
+use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::Running;
 use crate::conserve::shape_of;
@@ -13,6 +14,7 @@ use crate::course::stretch;
 use crate::order::pending;
 use crate::planned::comes_after;
 use crate::tally::{NodeTally, Tally};
+use crate::users::{self, Users};
 use crate::violation::Violation;
 
 /// Checks the reason of each wait.
@@ -20,7 +22,8 @@ pub(crate) fn check(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
-    (before, after): (&Tally<'_>, &Tally<'_>),
+    (before, users_before): (&Tally<'_>, &Users),
+    (after, users_after): (&Tally<'_>, &Users),
     found: &mut Vec<Violation>,
 ) {
     debug_assert_eq!(before.nodes.len(), snapshot.world.nodes().len());
@@ -39,6 +42,21 @@ pub(crate) fn check(
             }
             Reason::MaintenanceSoon { reservation, node, .. } => {
                 is_kept(snapshot, wait, reservation, true) && has_room(before, node, wait)
+            }
+            Reason::QuotaUser { what, used, most } => {
+                let gpus = wait.shape.fit.gpus.size().get();
+                let more = if *what == UserCap::RunningJobs { 1 } else { gpus };
+                wait.shape.uid.is_some_and(|uid| {
+                    let held = |users: &Users| users.held(uid, *what);
+                    let mut jobs = snapshot.world.jobs().values();
+                    let user = jobs.find(|row| row.spec.owner.uid == uid);
+                    let is_most = |row: &JobRow| {
+                        users::most(policy, &row.spec.owner.user, *what) == Some(*most)
+                    };
+                    user.is_some_and(is_most)
+                        && used.saturating_add(more) > *most
+                        && between(*used, held(users_before), held(users_after))
+                })
             }
             reason => moment.is_true(reason),
         };
@@ -194,6 +212,11 @@ impl Moment<'_> {
             | Reason::WouldDelay { .. }
             | Reason::GroupParallelLimit { .. }
             | Reason::WaitsForJob { .. }
+            | Reason::WaitsForOneOf { .. }
+            | Reason::DependencyFailed { .. }
+            | Reason::BeginTime { .. }
+            | Reason::BackoffAfterFailure { .. }
+            | Reason::QuotaUser { .. }
             | Reason::HeldByUser { .. }
             | Reason::HeldByAdmin { .. }
             | Reason::PathOrImageMissing { .. }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::JobState;
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Bytes, DependencyKind, Device, Generation, JobId,
-    MilliGpu, Node, NodeName, Phase, ResourceKind, Shape, SlotPart, Timestamp,
+    Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, Device, Generation,
+    JobId, MilliGpu, Node, NodeName, Phase, ResourceKind, Shape, SlotPart, Timestamp,
 };
 use gpool_world::{DeviceLedger, Free, JobRow, NodeRow, Snapshot, World};
 
-use crate::arrays::{check_row, row_of, weight};
+use crate::arrays::{check_row, weight};
 use crate::conserve::shape_of;
 use crate::decisions::{N_TASKS, check_shared};
 use crate::order::is_escalated;
@@ -21,7 +21,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     let world = snapshot.world;
     let mut found = Vec::new();
     for (id, row) in world.jobs() {
-        check_job(world, *id, row, &mut found);
+        check_job(snapshot, *id, row, &mut found);
     }
     let tally = Tally::of(world);
     for row in world.nodes() {
@@ -33,11 +33,14 @@ pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     check_counts(world, &mut found);
     check_queue(snapshot, &mut found);
     check_dependents(world, &mut found);
+    check_users(world, &mut found);
+    check_timer(snapshot, &mut found);
     check_load(snapshot, &mut found);
     found
 }
 
-fn check_job(world: &World, id: JobId, row: &JobRow, found: &mut Vec<Violation>) {
+fn check_job(snapshot: &Snapshot<'_>, id: JobId, row: &JobRow, found: &mut Vec<Violation>) {
+    let world = snapshot.world;
     let job = &row.job;
     if job.id != id || row.spec.id != (JobId { element: None, ..id }) {
         found.push(Violation::MixedRecords { job: id });
@@ -49,9 +52,12 @@ fn check_job(world: &World, id: JobId, row: &JobRow, found: &mut Vec<Violation>)
     match &job.phase {
         Phase::Ended(_) => found.push(Violation::EndedInMemory { job: id }),
         Phase::Waiting { .. } => {
-            if !row.spec.after.iter().any(|after| row_of(world, after.job).is_some()) {
+            if !waits(snapshot, row) {
                 found.push(Violation::WaitsForNothing { job: id });
             }
+        }
+        Phase::Pending { .. } if waits(snapshot, row) => {
+            found.push(Violation::WaitsAndPending { job: id });
         }
         Phase::Held { .. } | Phase::Pending { .. } | Phase::Underway { .. } => {}
         Phase::Starting { allocations, .. }
@@ -72,6 +78,27 @@ fn check_job(world: &World, id: JobId, row: &JobRow, found: &mut Vec<Violation>)
     if job.attempt < Attempt::FIRST {
         found.push(Violation::NotCounted { job: id });
     }
+}
+
+/// Whether something keeps a job from being considered, from the records alone.
+fn waits(snapshot: &Snapshot<'_>, row: &JobRow) -> bool {
+    let element = row.job.id.element;
+    let is_live = |id: JobId| snapshot.world.is_live(id);
+    let lives = |dependency: &Dependency| match (dependency.kind, element) {
+        (DependencyKind::Each, None) => false,
+        (DependencyKind::Each, _) => is_live(JobId { element, ..dependency.job }),
+        _ => is_live(dependency.job),
+    };
+    if row.job.array.as_ref().is_some_and(|array| array.unstarted.is_empty()) {
+        return true;
+    }
+    let (life, course) = (&row.spec.life, &row.job.course);
+    let is_to_come = |at: &Option<Timestamp>| at.is_some_and(|at| snapshot.now < at);
+    course.unmet.is_some()
+        || row.spec.after.iter().any(lives)
+        || (!course.one_met && !life.after_one.is_empty())
+        || is_to_come(&life.begin)
+        || is_to_come(&course.backoff_until)
 }
 
 fn check_allocation(
@@ -313,7 +340,8 @@ fn check_dependents(world: &World, found: &mut Vec<Violation>) {
         let is_waiting = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. });
         let in_part = row.job.array.as_ref().is_some_and(|array| !array.waiting.is_empty());
         let awaits = |kind| is_waiting || (in_part && kind == DependencyKind::Each);
-        for after in row.spec.after.iter().filter(|after| awaits(after.kind)) {
+        let one = row.spec.life.after_one.iter().filter(|_| is_waiting);
+        for after in row.spec.after.iter().filter(|after| awaits(after.kind)).chain(one) {
             expected.entry(after.job).or_default().insert(*id);
         }
     }
@@ -323,6 +351,54 @@ fn check_dependents(world: &World, found: &mut Vec<Violation>) {
         if indexed != expected.remove(&job).unwrap_or_default() {
             let about = format!("who waits for job {job}");
             found.push(Violation::WrongIndexEntry { index: "waiting jobs", about });
+        }
+    }
+}
+
+/// What each user has is counted right.
+fn check_users(world: &World, found: &mut Vec<Violation>) {
+    let mut expected = BTreeMap::<u32, (u64, u64, u64, u64)>::new();
+    for row in world.jobs().values() {
+        let (n_jobs, n_waiting, n_holding, gpus) = expected.entry(row.spec.owner.uid).or_default();
+        let is_holding = !row.job.phase.allocations().is_empty();
+        let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.n_unstarted()));
+        *n_jobs += n;
+        *n_waiting += if is_holding { 0 } else { n };
+        *n_holding += u64::from(is_holding);
+        *gpus += if is_holding { row.spec.gpus.size().get() } else { 0 };
+    }
+    expected.retain(|_, (n_jobs, ..)| *n_jobs > 0);
+    for (uid, counted) in expected {
+        let indexed = world
+            .user(uid)
+            .map(|user| (user.n_jobs, user.n_waiting, user.held.jobs, user.held.gpus.get()));
+        if indexed != Some(counted) {
+            let about = format!("user {uid}: {indexed:?}, counted {counted:?}");
+            found.push(Violation::WrongIndexEntry { index: "users", about });
+        }
+    }
+}
+
+/// Whatever time alone brings to a job that waits is waited for.
+fn check_timer(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
+    let next = snapshot.world.next_timer();
+    for (id, row) in snapshot.world.jobs() {
+        let (life, course) = (&row.spec.life, &row.job.course);
+        let limit = row.spec.time_limit.map_or(0, |limit| limit.get());
+        let late = life.deadline.map(|at| Timestamp::new(at.get().saturating_sub(limit) + 1));
+        let moments = match &row.job.phase {
+            Phase::Held { .. } => [course.release_at, late],
+            Phase::Waiting { .. } => [life.begin.max(course.backoff_until), late],
+            Phase::Pending { .. } => [None, late],
+            _ => [None; 2],
+        };
+        for at in moments.into_iter().flatten().filter(|at| *at > snapshot.now) {
+            if next.is_none_or(|next| next > at) {
+                found.push(Violation::WrongIndexEntry {
+                    index: "moments of jobs",
+                    about: format!("job {id} has one at {at:?}, the next is {next:?}"),
+                });
+            }
         }
     }
 }

@@ -52,6 +52,20 @@ pub enum Violation {
         /// What it is instead.
         state: JobState,
     },
+    /// A job is started although its user has as much as he may have.
+    #[error("job {job} is started, and user {uid} has all that he may have")]
+    OverQuota {
+        /// Which.
+        job: JobId,
+        /// Whose.
+        uid: u32,
+    },
+    /// A job could start although something keeps it from being considered.
+    #[error("job {job} is pending and should wait")]
+    WaitsAndPending {
+        /// Which.
+        job: JobId,
+    },
     /// A job is started twice in one plan.
     #[error("job {job} is started twice")]
     StartedTwice {

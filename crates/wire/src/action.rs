@@ -37,21 +37,6 @@ pub struct JobChanged {
     pub state: JobState,
 }
 
-/// Changes to a job; what is absent stays.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct JobPatch {
-    /// New priority, -1000…1000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<i32>,
-    /// New note; empty removes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-    /// Who is told of it from now on, as on submission; `[]` or `["none"]` for nobody.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub notify: Option<Vec<String>>,
-}
-
 /// Devices that new allocations may use; what runs stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

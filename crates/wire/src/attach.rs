@@ -58,7 +58,7 @@ impl ExecInJob {
     pub fn check(&self) -> Result<Exec, Refusal> {
         check::check_command(&self.command, false)?;
         if let Some(directory) = &self.directory {
-            check::check_directory(directory)?;
+            check::checked_directory(directory)?;
         }
         for (name, value) in &self.environment {
             check::check_variable(name.as_bytes(), value.as_bytes())?;

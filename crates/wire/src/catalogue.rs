@@ -157,6 +157,14 @@ catalogue! {
         "One user may have a limited number of jobs that have not ended, so that the queue has \
          room for others. Cancel what is not needed, or submit the rest when some have ended. \
          Whose server it is sets the limit as user_jobs_max in gpool.toml.";
+    USER_CAP = 506, EXIT_NOT_PERMITTED, 403, "you have too many jobs that wait",
+        "The policy says how many jobs of one user may wait at once, so that one does not fill \
+         the queue for all. Cancel what is not needed, or submit the rest when some have started. \
+         `gpool user limit USER` shows the caps, and lets admins change them.";
+    EXTEND_TOO_LONG = 507, EXIT_NOT_PERMITTED, 403, "that is more time than users may add",
+        "What others were told of their starts rests on the time limits of jobs that run. So a \
+         job's owner may add only so much to its limit while it runs (user_extend_max of the \
+         policy); an admin may add any. Before it starts, `gpool edit JOB --time` takes any limit.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
         "No job has that id, neither living nor in the archive. `gpool queue --state all` lists \
          all there are.";
@@ -186,6 +194,12 @@ catalogue! {
     DEPENDENCY_NEVER_MET = 705, EXIT_CONFLICT, 409, "the job to wait for has ended otherwise",
         "A job given by --after has ended in a way that the dependency does not accept, so the \
          new job would never start. --after end:ID accepts any end, --after fail:ID a failure.";
+    DEPENDENCY_CYCLE = 706, EXIT_CONFLICT, 409, "a job would wait for itself",
+        "The jobs named each wait for the next, and the last for the first, so none of them would \
+         ever start. Nothing was changed. Take one of the dependencies out first.";
+    NOT_REQUEUEABLE = 707, EXIT_CONFLICT, 409, "the job is not to be run again",
+        "It was submitted with --no-requeue: running it twice would do harm. Whoever knows better \
+         may say so with `gpool edit JOB --requeue`, or cancel it.";
     NO_TERMINAL = 720, EXIT_CONFLICT, 409, "the job has no terminal",
         "Only a job that was started by `gpool shell` or `gpool run --pty` has a terminal to attach \
          to. `gpool logs -f ID` follows what any job writes; `gpool exec ID -- bash` runs a shell \

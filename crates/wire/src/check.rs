@@ -14,6 +14,7 @@ use gpool_model::unit::{Bytes, MilliCpu, Millis};
 use gpool_model::{Refusal, parse};
 
 use crate::amount::Written;
+use crate::course;
 use crate::create::{JobCreate, ScriptText};
 use crate::json::repeated;
 use crate::launch;
@@ -125,20 +126,20 @@ impl JobCreate {
             None => derived_name(script.as_ref(), &self.command),
         };
         let (gpus, gpus_written) = self.gpu_request()?;
-        let directory = self.directory.as_deref().unwrap_or(home);
-        check_directory(directory)?;
+        let directory = checked_directory(self.directory.as_deref().unwrap_or(home))?;
         for (field, path) in
             [("stdin", &self.stdin), ("stdout", &self.stdout), ("stderr", &self.stderr)]
         {
             path.as_deref().map_or(Ok(()), |path| check_path(field, path))?;
         }
+        let limit = self.time.as_ref().map(time_limit).transpose()?;
         let job = NewJob {
             name: Arc::from(name),
             project: project(self.project.as_deref())?,
             command: self.command.clone(),
             script: None,
             context: BlobId(Arc::from("")),
-            directory: directory.to_owned(),
+            directory,
             stdin: self.stdin.clone(),
             stdout: self.stdout.clone(),
             stderr: self.stderr.clone(),
@@ -149,11 +150,12 @@ impl JobCreate {
             gpus_written,
             cpus: self.cpus.as_ref().map(cpus).transpose()?.filter(|cpus| !cpus.is_zero()),
             memory: self.mem.as_ref().map(memory).transpose()?.filter(|bytes| !bytes.is_zero()),
-            time_limit: self.time.as_ref().map(time_limit).transpose()?,
+            time_limit: limit,
             grace: self.grace.as_ref().map_or(Ok(GRACE_DEFAULT), grace)?,
-            after: dependencies(&self.after)?,
             array: None,
             retry_of: None,
+            after: dependencies("after", &self.after)?,
+            life: course::life(self, limit)?,
             priority: checked_priority(self.priority.unwrap_or(0))?,
             note: self.note.as_deref().map(checked_note).transpose()?.flatten(),
             notify: notify::rules(&self.notify)?,
@@ -269,7 +271,7 @@ fn derived_name(script: Option<&Script>, command: &[String]) -> String {
     if name.trim().is_empty() { "job".to_owned() } else { name }
 }
 
-fn read_script(written: &ScriptText) -> Result<Script, Refusal> {
+pub(crate) fn read_script(written: &ScriptText) -> Result<Script, Refusal> {
     let bytes = match (&written.text, &written.base64) {
         (Some(text), None) => text.clone().into_bytes(),
         (None, Some(text)) => {
@@ -299,12 +301,12 @@ pub(crate) fn check_command(command: &[String], has_script: bool) -> Result<(), 
     Ok(())
 }
 
-pub(crate) fn check_directory(directory: &str) -> Result<(), Refusal> {
+pub(crate) fn checked_directory(directory: &str) -> Result<String, Refusal> {
     check_path("directory", directory)?;
     if !directory.starts_with('/') {
         return Err(invalid("directory", "it must be absolute: /home/ana/project"));
     }
-    Ok(())
+    Ok(directory.to_owned())
 }
 
 pub(crate) fn check_path(field: &str, path: &str) -> Result<(), Refusal> {
@@ -340,7 +342,7 @@ pub(crate) fn check_variable(name: &[u8], value: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
+pub(crate) fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
     let name = name.unwrap_or("default");
     let allowed = |c: char| c.is_alphanumeric() || "._-/".contains(c);
     if name.is_empty() || name.chars().count() > NAME_MAX || !name.chars().all(allowed) {
@@ -350,11 +352,11 @@ fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
     Ok(ProjectName::new(name))
 }
 
-fn cpus(written: &Written) -> Result<MilliCpu, Refusal> {
+pub(crate) fn cpus(written: &Written) -> Result<MilliCpu, Refusal> {
     parse::cpus(&written.to_string()).map_err(|error| invalid("cpus", &error.to_string()))
 }
 
-fn memory(written: &Written) -> Result<Bytes, Refusal> {
+pub(crate) fn memory(written: &Written) -> Result<Bytes, Refusal> {
     match written {
         Written::Whole(bytes) => Ok(Bytes::new(*bytes)),
         Written::Decimal(_) => {
@@ -366,7 +368,7 @@ fn memory(written: &Written) -> Result<Bytes, Refusal> {
     }
 }
 
-fn span(field: &str, written: &Written) -> Result<Millis, Refusal> {
+pub(crate) fn span(field: &str, written: &Written) -> Result<Millis, Refusal> {
     let large = || invalid(field, &format!("{written} seconds is more than can be written down"));
     match written {
         Written::Whole(seconds) => seconds.checked_mul(1000).map(Millis::new).ok_or_else(large),
@@ -381,7 +383,7 @@ fn span(field: &str, written: &Written) -> Result<Millis, Refusal> {
     }
 }
 
-fn time_limit(written: &Written) -> Result<Millis, Refusal> {
+pub(crate) fn time_limit(written: &Written) -> Result<Millis, Refusal> {
     let limit = span("time", written)?;
     if limit.is_zero() {
         return Err(invalid("time", "a job can't end before it starts; leave it out for no limit"));
@@ -392,7 +394,7 @@ fn time_limit(written: &Written) -> Result<Millis, Refusal> {
     Ok(limit)
 }
 
-fn grace(written: &Written) -> Result<Millis, Refusal> {
+pub(crate) fn grace(written: &Written) -> Result<Millis, Refusal> {
     let grace = span("grace", written)?;
     if grace > GRACE_MAX {
         return Err(invalid("grace", &format!("{grace} is more than an hour; 30s is the usual")));
@@ -400,27 +402,26 @@ fn grace(written: &Written) -> Result<Millis, Refusal> {
     Ok(grace)
 }
 
-fn dependencies(after: &[String]) -> Result<Vec<Dependency>, Refusal> {
-    limit("after", after.len(), AFTER_MAX, "jobs")?;
-    after.iter().map(|text| dependency(text)).collect()
+pub(crate) fn dependencies(field: &str, after: &[String]) -> Result<Vec<Dependency>, Refusal> {
+    limit(field, after.len(), AFTER_MAX, "jobs")?;
+    after.iter().map(|text| dependency(field, text)).collect()
 }
 
-fn dependency(text: &str) -> Result<Dependency, Refusal> {
+fn dependency(field: &str, text: &str) -> Result<Dependency, Refusal> {
     let (kind, id) = match text.split_once(':') {
         None => (DependencyKind::Ok, text),
         Some(("ok", id)) => (DependencyKind::Ok, id),
         Some(("fail", id)) => (DependencyKind::Fail, id),
         Some(("end", id)) => (DependencyKind::End, id),
-        Some(("each", id)) => (DependencyKind::Each, id),
+        Some(("each", id)) if field == "after" => (DependencyKind::Each, id),
         Some(_) => {
             let start = repeated(text);
             let why =
                 format!("{start:?} begins with none of ok:, fail:, end: and each:; write ok:17");
-            return Err(invalid("after", &why));
+            return Err(invalid(field, &why));
         }
     };
-    let job =
-        id.parse().map_err(|error: parse::ParseError| invalid("after", &error.to_string()))?;
+    let job = id.parse().map_err(|error: parse::ParseError| invalid(field, &error.to_string()))?;
     Ok(Dependency { job, kind })
 }
 

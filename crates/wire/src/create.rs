@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
+use crate::course::RetryAsked;
 use crate::launch::{Activate, Setup, Window};
+use crate::time::Time;
 
 /// A job as it is asked for. One of `command` and `script` is needed; the rest may be absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
@@ -83,6 +85,28 @@ pub struct JobCreate {
     /// `"end:17"`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
+    /// Jobs of which one must have ended so before, written as for `after`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after_one: Vec<String>,
+    /// What becomes of it if what it waits for can never be: `cancel` (as if absent) or `keep`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_unmet: Option<String>,
+    /// It does not start before then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin: Option<Time>,
+    /// It does not start too late to end by then, and is ended then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
+    /// A signal some time before its time is over: `"USR1@90s"`, or `"90s"` for USR1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal_before: Option<String>,
+    /// When it is run again by itself. Absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryAsked>,
+    /// Whether it may be put back and run again: `true` also after its node failed, `false` never.
+    /// Absent: only if somebody asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requeue: Option<bool>,
     /// Keep it from being considered until released.
     #[serde(default, skip_serializing_if = "is_false")]
     pub hold: bool,
@@ -166,8 +190,17 @@ impl JobCreate {
         }
         fill(&mut self.note, &defaults.note);
         fill(&mut self.umask, &defaults.umask);
+        fill(&mut self.on_unmet, &defaults.on_unmet);
+        fill(&mut self.begin, &defaults.begin);
+        fill(&mut self.deadline, &defaults.deadline);
+        fill(&mut self.signal_before, &defaults.signal_before);
+        fill(&mut self.retry, &defaults.retry);
+        fill(&mut self.requeue, &defaults.requeue);
         if self.after.is_empty() {
             self.after.clone_from(&defaults.after);
+        }
+        if self.after_one.is_empty() {
+            self.after_one.clone_from(&defaults.after_one);
         }
         if self.compat.is_empty() {
             self.compat.clone_from(&defaults.compat);

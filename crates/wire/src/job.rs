@@ -5,10 +5,12 @@ use gpool_model::id::NodeName;
 use gpool_model::job::{
     DependencyKind, EndCause, ExitStatus, Holder, JobEnd, JobSpec, JobState, Phase, StopCause,
 };
+use gpool_model::life::OnUnmet;
 use gpool_model::{JobId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::course::{Attempted, RetryAsked, warning_text};
 use crate::eta::Eta;
 use crate::launch::Activate;
 use crate::node::cores;
@@ -78,7 +80,7 @@ pub struct Job {
     /// where the caller may not see it.
     #[serde(default)]
     pub notify: Vec<String>,
-    /// What stands behind how it ended, in a word: `oom`, `time_limit`, `cancelled`,
+    /// What stands behind how it ended, in a word: `oom`, `time_limit`, `deadline`, `cancelled`,
     /// `launch_failed`, `dependency_failed`, `rebooted`, `shepherd_lost`, `vanished`.
     pub cause: Option<String>,
     /// The same for people.
@@ -91,6 +93,36 @@ pub struct Job {
     pub version: u64,
     /// Jobs that must have ended before: `ok:17`, `fail:17`, `end:17`.
     pub after: Vec<String>,
+    /// Jobs of which one must have ended so before.
+    #[serde(default)]
+    pub after_one: Vec<String>,
+    /// What becomes of it if what it waits for can never be: `cancel` or `keep`.
+    #[serde(default = "cancel_word")]
+    pub on_unmet: String,
+    /// It does not start before then.
+    #[serde(default)]
+    pub begin: Option<Time>,
+    /// It must end by then.
+    #[serde(default)]
+    pub deadline: Option<Time>,
+    /// The signal before its time is over: `USR1@90s`.
+    #[serde(default)]
+    pub signal_before: Option<String>,
+    /// When it is run again by itself.
+    #[serde(default)]
+    pub retry: Option<RetryAsked>,
+    /// How many of its retries are used.
+    #[serde(default)]
+    pub n_retries: u32,
+    /// Whether it may be put back and run again.
+    #[serde(default)]
+    pub requeue: Option<bool>,
+    /// How its earlier attempts ended, the last 32 of them.
+    #[serde(default)]
+    pub attempts: Vec<Attempted>,
+    /// When it is released, if it is held until then.
+    #[serde(default)]
+    pub release_at: Option<Time>,
     /// Its own file to read.
     pub stdin: Option<String>,
     /// Its own file for output; `null`: gpool's.
@@ -187,6 +219,9 @@ impl Job {
             (None, Phase::Stopping { cause: StopCause::Cancelled { by }, .. }) => {
                 (Some("cancelled".to_owned()), Some(format!("cancelled by {by}")))
             }
+            (None, Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. }) => {
+                (Some("requeued".to_owned()), Some(format!("put back by {by}")))
+            }
             (None, _) => (None, None),
         };
         let until = started_at.or(ended.map(|end| end.ended_at)).unwrap_or(now);
@@ -230,6 +265,19 @@ impl Job {
             usage: ended.map(Usage::from),
             version: job.version.0,
             after: spec.after.iter().map(dependency_word).collect(),
+            after_one: spec.life.after_one.iter().map(dependency_word).collect(),
+            on_unmet: match spec.life.on_unmet {
+                OnUnmet::Cancel => cancel_word(),
+                OnUnmet::Keep => "keep".to_owned(),
+            },
+            begin: spec.life.begin.map(Time),
+            deadline: spec.life.deadline.map(Time),
+            signal_before: spec.life.warning.as_ref().map(warning_text),
+            retry: spec.life.retry.as_ref().map(RetryAsked::from),
+            n_retries: job.course.n_retries,
+            requeue: spec.life.requeue,
+            attempts: job.course.past.iter().map(Attempted::from).collect(),
+            release_at: job.course.release_at.map(Time),
             stdin: own(&spec.stdin),
             stdout: own(&spec.stdout),
             stderr: own(&spec.stderr),
@@ -260,6 +308,10 @@ impl From<&JobEnd> for Usage {
             memory_peak: end.usage.memory_peak.get(),
         }
     }
+}
+
+fn cancel_word() -> String {
+    "cancel".to_owned()
 }
 
 fn dependency_word(dependency: &gpool_model::Dependency) -> String {
@@ -300,6 +352,7 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
     match cause {
         EndCause::Oom => "oom",
         EndCause::TimeLimit => "time_limit",
+        EndCause::Deadline => "deadline",
         EndCause::Cancelled { .. } => "cancelled",
         EndCause::LaunchFailed { .. } => "launch_failed",
         EndCause::PathMissing { .. } => "path_missing",
@@ -319,6 +372,7 @@ pub fn cause_words(cause: &EndCause) -> String {
     match cause {
         EndCause::Oom => "the kernel ended it because it ran out of memory".to_owned(),
         EndCause::TimeLimit => "it ran for its whole time limit".to_owned(),
+        EndCause::Deadline => "it could not end before its deadline".to_owned(),
         EndCause::Cancelled { by } => format!("cancelled by {by}"),
         EndCause::LaunchFailed { why } => format!("it could not be started: {why}"),
         EndCause::PathMissing { path } => format!("{path} was not there when it should start"),

@@ -16,6 +16,7 @@ pub mod catalogue;
 pub mod check;
 mod check_gpus;
 mod compat;
+pub mod course;
 pub mod create;
 pub mod envelope;
 pub mod eta;
@@ -29,6 +30,7 @@ pub mod life;
 mod misfit;
 pub mod node;
 pub mod notify;
+pub mod patch;
 pub mod problem;
 pub mod reason;
 pub mod recovery;
@@ -41,11 +43,12 @@ pub mod time;
 pub mod why;
 
 pub use action::{
-    AllowDevices, BulkAnswer, JobChanged, JobPatch, PolicyPatch, Selection, Shutdown, SignalJobs,
+    AllowDevices, BulkAnswer, JobChanged, PolicyPatch, Selection, Shutdown, SignalJobs,
 };
 pub use amount::Written;
 pub use attach::{AttachJob, ExecInJob, ForwardToJob};
 pub use check::{CheckedJob, Script};
+pub use course::{Attempted, ExtendJobs, ReleaseJobs, RequeueJobs, RetryAsked};
 pub use create::{JobCreate, ScriptText};
 pub use envelope::{Document, List};
 pub use eta::{Calibration, Eta, ForecastState};
@@ -56,6 +59,7 @@ pub use launch::{Activate, Modules, Setup, Window};
 pub use life::JobEvent;
 pub use node::Node;
 pub use notify::{Message, Notification, NotifyCounts, NotifySecret};
+pub use patch::{CheckedPatch, JobPatch};
 pub use problem::Problem;
 pub use reason::Reason;
 pub use recovery::{Became, Before, RecoveredJob, Recovery};

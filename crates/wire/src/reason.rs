@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpool_model::gpu::{GpuAmount, GpuRequest};
+use gpool_model::policy::UserCap;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu, Timestamp};
 use gpool_model::{DependencyKind, Share};
@@ -93,6 +94,19 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             vec![("running", json!(running)), ("most", json!(most))]
         }
         R::WaitsForJob { job, kind } => vec![("job", json!(job)), ("kind", json!(kind))],
+        R::WaitsForOneOf { job, kind, n_jobs } => {
+            vec![("job", json!(job)), ("kind", json!(kind)), ("n_jobs", json!(n_jobs))]
+        }
+        R::DependencyFailed { job, state } => vec![("job", json!(job)), ("state", json!(state))],
+        R::BeginTime { at } => vec![("at", json!(Time(*at)))],
+        R::BackoffAfterFailure { until, attempt } => {
+            vec![("until", json!(Time(*until))), ("attempt", json!(attempt))]
+        }
+        R::QuotaUser { what, used, most } => vec![
+            ("what", json!(what)),
+            ("used", cap_amount(*what, *used)),
+            ("most", cap_amount(*what, *most)),
+        ],
         R::HeldByUser { since } | R::HeldByAdmin { since } => vec![("since", json!(Time(*since)))],
         R::PathOrImageMissing { since, node, path } => {
             vec![("since", json!(Time(*since))), ("node", json!(node)), ("path", json!(path))]
@@ -172,14 +186,29 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             format!("{running} of its elements run, and {most} may at once")
         }
         R::WaitsForJob { job, kind } => {
-            let how = match kind {
-                DependencyKind::Ok => "succeed",
-                DependencyKind::Each => "succeed, element by element",
-                DependencyKind::Fail => "fail",
-                DependencyKind::End => "end",
-            };
-            format!("waits for job {job} to {how}")
+            format!("waits for job {job} to {}", ending(*kind))
         }
+        R::WaitsForOneOf { job, kind, n_jobs: 1 } => {
+            format!("waits for job {job} to {}, the last that may", ending(*kind))
+        }
+        R::WaitsForOneOf { job, kind, n_jobs } => {
+            format!("waits for one of {n_jobs} jobs, such as job {job} to {}", ending(*kind))
+        }
+        R::DependencyFailed { job, state } => format!(
+            "job {job}, which it waited for, is {state}; edit or cancel it: it can't start so"
+        ),
+        R::BeginTime { at } => format!("starts at {} at the earliest", Time(*at).short()),
+        R::BackoffAfterFailure { until, attempt } => {
+            format!("attempt {attempt} comes after a pause, until {}", Time(*until).short())
+        }
+        R::QuotaUser { what: UserCap::RunningJobs, used, most } => {
+            format!("its user has {used} jobs running, and {most} are the most")
+        }
+        R::QuotaUser { what: UserCap::Gpus, used, most } => format!(
+            "its user holds {} GPUs, and {} are the most",
+            crate::node::cores(*used),
+            crate::node::cores(*most)
+        ),
         R::HeldByUser { .. } => "held by its user until released".to_owned(),
         R::HeldByAdmin { .. } => "held by an admin until released".to_owned(),
         R::PathOrImageMissing { node, path, .. } => {
@@ -220,6 +249,23 @@ fn span_words(from: Timestamp, until: Option<Timestamp>) -> String {
     let until =
         until.map_or_else(|| "until released".to_owned(), |it| format!("to {}", Time(it).short()));
     format!("{} {until}", Time(from).short())
+}
+
+fn ending(kind: DependencyKind) -> &'static str {
+    match kind {
+        DependencyKind::Ok => "succeed",
+        DependencyKind::Each => "succeed, element by element",
+        DependencyKind::Fail => "fail",
+        DependencyKind::End => "end",
+    }
+}
+
+/// Jobs as a whole number, devices with decimals.
+fn cap_amount(what: UserCap, amount: u64) -> Value {
+    match what {
+        UserCap::RunningJobs => json!(amount),
+        UserCap::Gpus => json!(crate::node::cores(amount)),
+    }
 }
 
 pub(crate) fn gpus(count: u32) -> &'static str {

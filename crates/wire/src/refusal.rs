@@ -35,6 +35,18 @@ impl From<&Refusal> for Problem {
                 .try_this(
                     "gpool queue   (cancel what is not needed, or wait until some have ended)",
                 ),
+            Refusal::UserCap { n_found, n_asked, .. } => problem
+                .because(format!("you have {n_found}, and this would add {n_asked}"))
+                .try_this("gpool queue   (cancel what is not needed, or wait until some start)"),
+            Refusal::ExtendTooLong { most, .. } => problem
+                .because(format!("users may add {most} in all to a job that runs"))
+                .try_this("ask an admin: gpool extend JOB --to 8h"),
+            Refusal::DependencyCycle { .. } => {
+                problem.try_this("gpool edit JOB --after ''   (waits for nothing)")
+            }
+            Refusal::NotRequeueable { id } => problem
+                .because("it was submitted with --no-requeue")
+                .try_this(format!("gpool edit {id} --requeue, then again")),
             Refusal::PriorityTooHigh { most, .. } => {
                 problem.because(format!("users may ask for at most {most}")).try_this("--prio 0")
             }
@@ -100,6 +112,18 @@ fn what(refusal: &Refusal) -> String {
         Refusal::TooManyJobs { most, .. } => {
             format!("one user may have {most} jobs that have not ended")
         }
+        Refusal::UserCap { most, .. } => format!("one user may have {most} jobs that wait"),
+        Refusal::ExtendTooLong { asked: Some(asked), .. } => {
+            format!("{asked} more is more than you may add to a job that runs")
+        }
+        Refusal::ExtendTooLong { asked: None, .. } => {
+            "you may not take the limit off a job that runs".to_owned()
+        }
+        Refusal::DependencyCycle { jobs } => {
+            let ids: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+            format!("a job would wait for itself: {} → {}", ids.join(" → "), ids[0])
+        }
+        Refusal::NotRequeueable { id } => format!("job {id} is not to be run again"),
         Refusal::PriorityTooHigh { asked, .. } => {
             format!("priority {asked} is higher than you may ask for")
         }

@@ -41,6 +41,7 @@ fn spec() -> JobSpec {
         time_limit: Some(Millis::from_mins(90)),
         grace: Millis::from_secs(30),
         after: Vec::new(),
+        life: gpool_model::Life::default(),
         allow_unsatisfiable: false,
         compat: Vec::new(),
         submitted_at: T0,
@@ -58,6 +59,7 @@ fn job(phase: Phase) -> Job {
         attempt: Attempt::FIRST,
         generation: Generation(1),
         waited: Millis::ZERO,
+        course: gpool_model::Course::default(),
         phase,
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use gpool_model::gpu::GpuRequest;
 use gpool_model::job::JobState;
+use gpool_model::policy::UserCap;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
     Bytes, DependencyKind, DeviceUuid, JobId, Millis, NodeName, ProjectName, Reason, Refusal,
@@ -51,6 +52,10 @@ fn refusals() -> Vec<Refusal> {
         Refusal::PriorityTooHigh { asked: 10, most: 0 },
         Refusal::CannotRunAs { user: text("bo"), only: 1000 },
         Refusal::TooManyJobs { n_found: 3, n_asked: 1, most: 3 },
+        Refusal::UserCap { n_found: 3, n_asked: 1, most: 3 },
+        Refusal::ExtendTooLong { asked: Some(Millis::from_hours(9)), most: Millis::from_hours(4) },
+        Refusal::DependencyCycle { jobs: vec![id, JobId::single(8)] },
+        Refusal::NotRequeueable { id },
         Refusal::NoSuchJob { id },
         Refusal::NoSuchProject {
             name: ProjectName::new("nlp"),
@@ -78,6 +83,10 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::PriorityTooHigh { .. }
             | Refusal::CannotRunAs { .. }
             | Refusal::TooManyJobs { .. }
+            | Refusal::UserCap { .. }
+            | Refusal::ExtendTooLong { .. }
+            | Refusal::DependencyCycle { .. }
+            | Refusal::NotRequeueable { .. }
             | Refusal::NoSuchJob { .. }
             | Refusal::NoSuchProject { .. }
             | Refusal::NoSuchNode { .. }
@@ -197,6 +206,22 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             "it would not end before 1970-01-01T00:00:00.000Z, when job 7 is planned to start there",
         ),
         (Reason::WaitsForJob { job, kind: DependencyKind::Ok }, "waits for job 7 to succeed"),
+        (
+            Reason::WaitsForOneOf { job, kind: DependencyKind::Fail, n_jobs: 3 },
+            "waits for one of 3 jobs, such as job 7 to fail",
+        ),
+        (
+            Reason::DependencyFailed { job, state: JobState::Failed },
+            "job 7, which it waited for, is failed; edit or cancel it: it can't start so",
+        ),
+        (
+            Reason::BeginTime { at: Timestamp::new(1_795_188_600_123) },
+            "starts at Fri 20 Nov 15:30 UTC at the earliest",
+        ),
+        (
+            Reason::QuotaUser { what: UserCap::Gpus, used: 2500, most: 3000 },
+            "its user holds 2.5 GPUs, and 3 are the most",
+        ),
         (Reason::HeldByUser { since }, "held by its user until released"),
         (Reason::HeldByAdmin { since }, "held by an admin until released"),
         (
@@ -268,8 +293,8 @@ fn every_reason_has_words_and_facts() {
         assert_eq!(serde_json::from_value::<gpool_wire::Reason>(json.clone()).unwrap(), shown);
         assert_eq!((&json["code"], &json["blocking"]), (&reason.code().into(), &true.into()));
     }
-    let (held, _) = &reasons()[8];
-    let facts = gpool_wire::Reason::new(held, true).facts;
+    let held = Reason::HeldByUser { since: Timestamp::new(0) };
+    let facts = gpool_wire::Reason::new(&held, true).facts;
     assert_eq!(facts["since"], "1970-01-01T00:00:00.000Z");
     let (short, _) = &reasons()[4];
     let facts = gpool_wire::Reason::new(short, true).facts;

@@ -32,7 +32,9 @@ impl World {
     /// Replaces the policy.
     pub fn put_policy(&mut self, policy: Policy) {
         self.mark(Record::Policy(Box::new(policy.clone())).key());
-        let asks = |policy: &Policy| policy.order.contains(&OrderKey::Predicted);
+        let asks = |policy: &Policy| {
+            (policy.order.contains(&OrderKey::Predicted), policy.user_caps.is_none())
+        };
         let is_other = asks(&self.policy) != asks(&policy);
         self.policy = policy;
         self.queue.reset_escalation();
@@ -123,6 +125,25 @@ impl World {
     pub fn put_past_runs(&mut self, runs: PastRuns) {
         self.mark(RecordKey { kind: RecordKind::PastRuns, key: runs.like.key() });
         self.past.put(runs);
+    }
+
+    /// Replaces what a job asked for, for an array also what its elements did.
+    ///
+    /// # Panics
+    /// If there is no such job, or it is an element.
+    pub fn put_spec(&mut self, spec: Arc<JobSpec>) {
+        let of = |element| JobId { element, ..spec.id };
+        let rows = self.jobs.range(of(None)..=of(Some(u32::MAX))).map(|(id, _)| *id);
+        let rows: Vec<JobId> = rows.collect();
+        assert_eq!(rows.first(), Some(&spec.id), "only specs of jobs that are there change");
+        self.mark(Record::JobSpec(Arc::clone(&spec)).key());
+        for id in rows {
+            let mut row = self.jobs.remove(&id).expect("it was just looked up");
+            self.unindex(&row);
+            row.spec = Arc::clone(&spec);
+            self.index(&row);
+            self.jobs.insert(id, row);
+        }
     }
 
     /// Remembers how a request was answered.

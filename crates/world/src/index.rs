@@ -96,8 +96,10 @@ impl World {
     pub(crate) fn count(&mut self, row: &JobRow) {
         for (state, n) in counts(row) {
             *self.n_by_state.entry(state).or_default() += n;
-            *self.n_by_uid.entry(row.spec.owner.uid).or_default() += n;
+            self.count_for_user(row, state, n);
         }
+        self.count_held(row);
+        self.set_timers(row);
         if row.job.id.element.is_some() {
             let own = self.elements.entry(row.job.id.number).or_default();
             own.n_rows += 1;
@@ -109,8 +111,10 @@ impl World {
     pub(crate) fn uncount(&mut self, row: &JobRow) {
         for (state, n) in counts(row) {
             take(&mut self.n_by_state, &state, n);
-            take(&mut self.n_by_uid, &row.spec.owner.uid, n);
+            self.uncount_for_user(row, state, n);
         }
+        self.uncount_held(row);
+        self.unset_timers(row);
         let number = row.job.id.number;
         if row.job.id.element.is_some()
             && let Some(own) = self.elements.get_mut(&number)
@@ -148,7 +152,7 @@ impl World {
         let prediction = asks.then(|| self.prediction(spec)).flatten();
         Shape {
             project: spec.project.clone(),
-            reserved_for: self.reserved_for(spec.owner.uid),
+            uid: self.told_apart(spec.owner.uid),
             reserved_as: self.reserved_as(JobId { element: None, ..row.job.id }),
             pool: None,
             priority: row.job.priority,
@@ -168,7 +172,7 @@ impl World {
     pub fn shape_of_new(&self, new: &NewJob, uid: u32) -> Shape {
         Shape {
             project: new.project.clone(),
-            reserved_for: self.reserved_for(uid),
+            uid: self.told_apart(uid),
             reserved_as: None,
             pool: None,
             priority: new.priority,
@@ -202,7 +206,8 @@ fn awaited(row: &JobRow) -> impl Iterator<Item = &Dependency> {
     let waits = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. });
     let in_part = row.job.array.as_ref().is_some_and(|array| !array.waiting.is_empty());
     let each = move |after: &&Dependency| in_part && after.kind == DependencyKind::Each;
-    row.spec.after.iter().filter(move |after| waits || each(after))
+    let one = row.spec.life.after_one.iter().filter(move |_| waits);
+    row.spec.after.iter().filter(move |after| waits || each(after)).chain(one)
 }
 
 fn take<K: Ord>(counts: &mut std::collections::BTreeMap<K, u64>, key: &K, n: u64) {

@@ -16,6 +16,8 @@ mod past;
 mod queue;
 mod reservations;
 mod snapshot;
+mod users;
+mod waiting;
 mod world;
 
 pub use ends::{ExpectedEnd, ExpectedEnds};
@@ -24,4 +26,6 @@ pub use ledger::{DeviceLedger, Free, NodeRow};
 pub use outbox::Outbox;
 pub use queue::{FitIx, ShapeIx, ShapeQueue};
 pub use snapshot::Snapshot;
+pub use users::UserRow;
+pub use waiting::latest_start;
 pub use world::{JobRow, LoadError, NodeIx, World};

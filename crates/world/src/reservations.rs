@@ -90,10 +90,12 @@ impl World {
         Some(removed)
     }
 
-    /// A user, if something is reserved for that user ([`gpool_model::Shape::reserved_for`]).
-    pub(crate) fn reserved_for(&self, uid: u32) -> Option<u32> {
+    /// A user, where users are told apart ([`gpool_model::Shape::uid`]).
+    pub(crate) fn told_apart(&self, uid: u32) -> Option<u32> {
         let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
-        self.reservations.values().any(|it| is_for(&it.whom)).then_some(uid)
+        let is_capped = !self.policy.user_caps.is_none();
+        let is_told = is_capped || self.reservations.values().any(|it| is_for(&it.whom));
+        is_told.then_some(uid)
     }
 
     /// What a job's shape is depends on whether something is reserved for it, or for its user.

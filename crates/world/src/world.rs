@@ -18,6 +18,7 @@ use crate::outbox::Outbox;
 use crate::past::Past;
 use crate::queue::{Queue, ShapeIx, ShapeQueue};
 use crate::reservations::Alarms;
+use crate::users::UserRow;
 
 /// A row of the table of nodes. Nodes are never removed while the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,8 +76,11 @@ pub struct World {
     pub(crate) elements: BTreeMap<JobNumber, Elements>,
     pub(crate) n_element_rows: usize,
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
-    /// Jobs that have not ended, by user.
-    pub(crate) n_by_uid: BTreeMap<u32, u64>,
+    /// What each user has that has not ended.
+    pub(crate) users: BTreeMap<u32, UserRow>,
+    /// When something becomes of jobs by itself, after `timers_until`.
+    pub(crate) timers: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) timers_until: Timestamp,
     /// Ends of the jobs that left memory last, for dependencies on them.
     pub(crate) recent_ends: BTreeMap<JobId, Outcome>,
     pub(crate) recent_order: std::collections::VecDeque<JobId>,
@@ -118,7 +122,9 @@ impl World {
             elements: BTreeMap::new(),
             n_element_rows: 0,
             n_by_state: BTreeMap::new(),
-            n_by_uid: BTreeMap::new(),
+            users: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            timers_until: Timestamp::ZERO,
             recent_ends: BTreeMap::new(),
             recent_order: std::collections::VecDeque::new(),
             ends: Ends::default(),
@@ -285,12 +291,6 @@ impl World {
         &self.n_by_state
     }
 
-    /// How many jobs of a user have not ended, elements of arrays one by one.
-    #[must_use]
-    pub fn n_of_user(&self, uid: u32) -> u64 {
-        self.n_by_uid.get(&uid).copied().unwrap_or(0)
-    }
-
     /// Shapes that have pending jobs, in the order of their rows.
     pub fn shapes(&self) -> impl Iterator<Item = (ShapeIx, &ShapeQueue)> {
         self.queue.shapes()
@@ -389,6 +389,7 @@ impl World {
     #[must_use]
     pub fn next_timer(&self) -> Option<Timestamp> {
         let escalation = self.queue.next_escalation(self.policy.escalate_after);
-        escalation.into_iter().chain(self.alarms.next()).min()
+        let timer = self.timers.first().map(|(at, _)| *at);
+        escalation.into_iter().chain(self.alarms.next()).chain(timer).min()
     }
 }

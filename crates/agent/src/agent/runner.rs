@@ -141,6 +141,7 @@ impl Runner {
         let adopted = adopt(&self.parts.layout, task);
         let (generation, is) = match adopted {
             Ok(Adopted::Alive { record, shepherd }) => {
+                let generation = record.generation();
                 let claimant = record.claimant;
                 let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
                 self.parts.devices.owned(claimant.shepherd, task, claimant.given());
@@ -150,10 +151,10 @@ impl Runner {
                 };
                 // Without the descriptor its end would not be seen; its own line still tells.
                 drop(watched);
-                (claimant.generation, is)
+                (generation, is)
             }
             Ok(Adopted::Over { record, end }) => {
-                let known = record.map(|record| record.claimant.generation);
+                let known = record.map(|record| record.generation());
                 (known.unwrap_or(generation), TaskIs::Ended(end))
             }
             Ok(Adopted::Unclaimed) => {
@@ -259,6 +260,9 @@ impl Runner {
             FromShepherd::Started { pid, at: started_at } => {
                 self.seen.push_back(converge::Input::Started { task, pid, started_at });
             }
+            FromShepherd::Limited { generation } => {
+                self.seen.push_back(converge::Input::Limited { task, generation });
+            }
             FromShepherd::Ended { end } => {
                 fail::fail_point!("agent-end-heard");
                 if let Some(shepherd) = self.shepherds.get_mut(task) {
@@ -308,6 +312,19 @@ impl Runner {
                     fail::fail_point!("agent-end-before");
                     self.shepherds.say(task, &ToShepherd::Stop { grace });
                     fail::fail_point!("agent-end-after");
+                }
+            },
+            Action::Limit { task, generation, limit } => match self.asked.get_mut(&task) {
+                // Nothing was launched yet: it will be with that limit.
+                Some(order) => {
+                    order.generation = generation;
+                    std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
+                    self.seen.push_back(converge::Input::Limited { task, generation });
+                }
+                None => {
+                    fail::fail_point!("agent-limit-before");
+                    self.shepherds.say(task, &ToShepherd::Limit { generation, limit });
+                    fail::fail_point!("agent-limit-after");
                 }
             },
             Action::Signal { task, signal } => {

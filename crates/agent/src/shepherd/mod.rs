@@ -35,6 +35,7 @@ use beside::Beside;
 use link::{Heard, Link};
 use output::{Progress, Stream};
 use start::{MISSING, Program, READY};
+use time::Allowed;
 use tree::{Reaped, Tree};
 
 /// Runs the shepherd of one task in a process that was just forked for it: `name` is for people
@@ -90,7 +91,7 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
                 failed: None,
                 missing: None,
                 ending: None,
-                limit_at: None,
+                allowed: Allowed::new(&launch.order),
                 timer: None,
                 layout,
                 launch,
@@ -152,6 +153,7 @@ fn not_started(why: String) -> TaskEnd {
 enum Why {
     Told,
     TimeLimit,
+    Deadline,
 }
 
 struct Shepherd {
@@ -181,8 +183,8 @@ struct Shepherd {
     missing: Option<String>,
     /// Why the task is being ended, and when (on the boot clock) it is killed.
     ending: Option<(Why, u64)>,
-    /// When (on the boot clock) its time is over.
-    limit_at: Option<u64>,
+    /// How long it may run.
+    allowed: Allowed,
     timer: Option<OwnedFd>,
 }
 
@@ -259,6 +261,7 @@ impl Shepherd {
             }
             (Some(why), ..) => Some(EndCause::LaunchFailed { why: why.clone() }),
             (_, Some((Why::TimeLimit, _)), _) => Some(EndCause::TimeLimit),
+            (_, Some((Why::Deadline, _)), _) => Some(EndCause::Deadline),
             (_, _, exit) if exit != Some(ExitStatus::Code(0)) && oom() => Some(EndCause::Oom),
             _ => None,
         };
@@ -342,10 +345,8 @@ impl Shepherd {
         fail::fail_point!("shepherd-start-noted");
         self.link.say(&FromShepherd::Started { pid, at });
         fail::fail_point!("shepherd-start-told");
-        if let Some(limit) = self.launch.order.spec.time_limit {
-            self.limit_at = Some(clock::boot_ms().saturating_add(limit.get()));
-            self.set_timer();
-        }
+        self.allowed.start();
+        self.set_timer();
     }
 
     fn listen(&mut self) {
@@ -354,6 +355,7 @@ impl Shepherd {
                 for message in messages {
                     match message {
                         ToShepherd::Stop { grace } => self.begin_end(Why::Told, grace),
+                        ToShepherd::Limit { generation, limit } => self.limit(generation, limit),
                         ToShepherd::Signal { signal } => {
                             if let Some(tree) = &self.tree {
                                 tree.signal_group(signal);

@@ -1,7 +1,11 @@
-//! What a shepherd does because of time: the limit, the grace, and looking again at what is being
-//! ended. All on the boot clock, which nobody can set.
+//! What a shepherd does because of time: the limit and the signal before it, the deadline, the
+//! grace, and looking again at what is being ended. All on the boot clock, which nobody can set; a
+//! deadline is looked up on the wall clock once, when the program starts.
 
-use gpool_model::unit::Millis;
+use gpool_model::agent::TaskOrder;
+use gpool_model::id::Generation;
+use gpool_model::life::Warning;
+use gpool_model::unit::{Millis, Timestamp};
 use gpool_sys::clock;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -9,11 +13,79 @@ use rustix::time::{
 };
 
 use super::{Shepherd, Why};
+use crate::message::FromShepherd;
 
 /// While a task is being ended, how long until it is looked at again.
 const SWEEP: Millis = Millis::new(50);
 
+/// How long a task may run.
+pub(super) struct Allowed {
+    /// Of the last order that was noted.
+    generation: Generation,
+    limit: Option<Millis>,
+    deadline: Option<Timestamp>,
+    warning: Option<Warning>,
+    /// When its program started.
+    since: Option<u64>,
+    deadline_at: Option<u64>,
+    /// The end that it was warned of.
+    warned_of: Option<u64>,
+}
+
+impl Allowed {
+    pub(super) fn new(order: &TaskOrder) -> Self {
+        let spec = &order.spec;
+        Self {
+            generation: order.generation,
+            limit: spec.time_limit,
+            deadline: spec.life.deadline,
+            warning: spec.life.warning,
+            since: None,
+            deadline_at: None,
+            warned_of: None,
+        }
+    }
+
+    /// The program has started just now.
+    pub(super) fn start(&mut self) {
+        let now = clock::boot_ms();
+        self.since = Some(now);
+        let left = |at: Timestamp| at.since(Timestamp::new(clock::unix_ms())).get();
+        self.deadline_at = self.deadline.map(|at| now.saturating_add(left(at)));
+    }
+
+    /// When its time is over, and why.
+    fn over(&self) -> Option<(u64, Why)> {
+        let since = self.since?;
+        let limit = self.limit.map(|limit| (since.saturating_add(limit.get()), Why::TimeLimit));
+        let deadline = self.deadline_at.map(|at| (at, Why::Deadline));
+        limit.into_iter().chain(deadline).min_by_key(|(at, _)| *at)
+    }
+
+    /// When it is to be warned, of the end that comes now, and with what.
+    fn warning(&self) -> Option<(u64, u64, i32)> {
+        let (over_at, _) = self.over().filter(|(at, _)| self.warned_of != Some(*at))?;
+        let Warning { signal, before } = self.warning?;
+        Some((over_at.saturating_sub(before.get()), over_at, signal))
+    }
+}
+
 impl Shepherd {
+    /// The time limit is another one. It counts from when it is on file: only then is it sure to
+    /// be heard of, and until then it is said again.
+    pub(super) fn limit(&mut self, generation: Generation, limit: Option<Millis>) {
+        if generation > self.allowed.generation {
+            if self.claim.limited(generation, limit).is_err() {
+                return;
+            }
+            fail::fail_point!("shepherd-limit-noted");
+            self.allowed.generation = generation;
+            self.allowed.limit = limit;
+            self.set_timer();
+        }
+        self.link.say(&FromShepherd::Limited { generation: self.allowed.generation });
+    }
+
     /// Begins to end the task, or brings the end forward.
     pub(super) fn begin_end(&mut self, why: Why, grace: Millis) {
         let kill_at = clock::boot_ms().saturating_add(grace.get());
@@ -31,12 +103,15 @@ impl Shepherd {
         self.set_timer();
     }
 
-    /// Sets the timer for what is due next: the time limit, the kill, the next sweep.
+    /// Sets the timer for what is due next: the end of its time, the signal before that, the kill,
+    /// the next sweep.
     pub(super) fn set_timer(&mut self) {
         let sweep = self.exit.map(|_| 0);
         let kill = self.ending.map(|(_, at)| at);
-        let limit = self.limit_at.filter(|_| self.ending.is_none());
-        let Some(due) = [sweep, kill, limit].into_iter().flatten().min() else { return };
+        let goes_on = self.ending.is_none();
+        let over = self.allowed.over().map(|(at, _)| at).filter(|_| goes_on);
+        let warning = self.allowed.warning().map(|(at, ..)| at).filter(|_| goes_on);
+        let Some(due) = [sweep, kill, over, warning].into_iter().flatten().min() else { return };
         let due = due.max(clock::boot_ms().saturating_add(SWEEP.get().min(1)));
         self.set_timer_at(due);
     }
@@ -71,10 +146,24 @@ impl Shepherd {
             // Until the last is gone: it may have started others in between, or be kept by the
             // kernel for a while.
             self.sweep_again();
-        } else if self.ending.is_none() && self.limit_at.is_some_and(|at| time >= at) {
-            self.begin_end(Why::TimeLimit, self.launch.order.spec.grace);
+        } else if self.ending.is_none() {
+            self.on_its_time(time);
         } else {
             self.set_timer();
+        }
+    }
+
+    /// Its time is over, or soon will be, or is longer than it was.
+    fn on_its_time(&mut self, time: u64) {
+        if let Some((_, over_at, signal)) = self.allowed.warning().filter(|(at, ..)| time >= *at) {
+            self.allowed.warned_of = Some(over_at);
+            if let Some(tree) = &self.tree {
+                tree.signal_group(signal);
+            }
+        }
+        match self.allowed.over() {
+            Some((at, why)) if time >= at => self.begin_end(why, self.launch.order.spec.grace),
+            _ => self.set_timer(),
         }
     }
 

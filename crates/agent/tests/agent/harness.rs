@@ -281,6 +281,7 @@ pub fn job(number: u64, command: &[&str]) -> JobSpec {
         time_limit: None,
         grace: Millis::new(200),
         after: Vec::new(),
+        life: gpool_model::Life::default(),
         allow_unsatisfiable: false,
         compat: Vec::new(),
         submitted_at: Timestamp::ZERO,

@@ -301,6 +301,7 @@ pub fn job(gpus: &str) -> NewJob {
         note: None,
         notify: Vec::new(),
         hold: false,
+        life: gpool_model::Life::default(),
         allow_unsatisfiable: false,
         compat: Vec::new(),
     }

@@ -77,7 +77,7 @@ fn nobody_touches_the_job_of_another_and_root_may() {
     for command in [
         Command::Cancel { jobs: jobs.clone() },
         Command::Signal { jobs: jobs.clone(), signal: 10 },
-        Command::Edit { job: id, version: None, patch: JobPatch::default() },
+        Command::Edit { job: id, version: None, patch: JobPatch::default(), ends: Vec::new() },
     ] {
         let refused = harness.command(&bo(), command);
         assert!(matches!(refused, Err(Refusal::NotPermitted { .. })), "{refused:?}");
@@ -103,11 +103,11 @@ fn held_jobs_are_passed_over_and_their_holder_decides_who_releases() {
     harness.command(&root(), Command::Hold { jobs: vec![id] }).expect("root may");
     let row = harness.control.world().job(id).expect("it is live");
     assert!(matches!(row.job.phase, Phase::Held { by: Holder::Admin, .. }));
-    let refused = harness.command(&ana(), Command::Release { jobs: vec![id] });
+    let refused = harness.command(&ana(), Command::Release { jobs: vec![id], at: None });
     assert!(matches!(refused, Err(Refusal::NotPermitted { .. })));
-    harness.command(&root(), Command::Release { jobs: vec![id] }).expect("root may");
+    harness.command(&root(), Command::Release { jobs: vec![id], at: None }).expect("root may");
     assert_eq!(harness.state(id), JobState::Starting);
-    let refused = harness.command(&ana(), Command::Release { jobs: vec![id] });
+    let refused = harness.command(&ana(), Command::Release { jobs: vec![id], at: None });
     assert!(matches!(refused, Err(Refusal::WrongState { .. })));
 }
 
@@ -121,7 +121,7 @@ fn time_held_does_not_count_as_waiting() {
     later(&mut harness);
     harness.command(&ana(), Command::Hold { jobs: vec![id] }).expect("own job");
     later(&mut harness);
-    harness.command(&ana(), Command::Release { jobs: vec![id] }).expect("own job");
+    harness.command(&ana(), Command::Release { jobs: vec![id], at: None }).expect("own job");
     later(&mut harness);
     harness.exited(running, 0);
     let row = harness.control.world().job(id).expect("it is live");
@@ -170,6 +170,7 @@ fn two_who_edit_at_once_are_told() {
         job: id,
         version: Some(version),
         patch: JobPatch { note: Some(note.to_owned()), ..JobPatch::default() },
+        ends: Vec::new(),
     };
     assert!(harness.command(&ana(), edit(1, "mine")).is_ok());
     let second = harness.command(&root(), edit(1, "no, mine"));
@@ -237,6 +238,6 @@ fn a_held_job_ends_with_a_job_that_it_waited_for_and_is_not_released_into_the_qu
     assert_eq!(harness.state(second), JobState::Cancelled);
     assert_eq!(harness.end_of(second).cause, Some(EndCause::DependencyFailed { job: first }));
     assert_eq!(harness.state(patient), JobState::Held, "it may start, once it is released");
-    harness.command(&ana(), Command::Release { jobs: vec![patient] }).expect("own job");
+    harness.command(&ana(), Command::Release { jobs: vec![patient], at: None }).expect("own job");
     assert_eq!(harness.state(patient), JobState::Starting);
 }

@@ -167,7 +167,7 @@ fn who_is_told_can_be_changed_and_an_admin_is_known_as_one() {
     let id = harness.add(waits(&all(), "http://a/"));
     let patch =
         |url: &str| JobPatch { notify: Some(vec![rule(&all(), url)]), ..Default::default() };
-    let edit = |patch| Command::Edit { job: id, version: None, patch };
+    let edit = |patch| Command::Edit { job: id, version: None, patch, ends: Vec::new() };
     assert!(harness.command(&bo(), edit(patch("http://b/"))).is_err(), "not bo's job");
     harness.command(&root(), edit(patch("http://127.0.0.1/"))).expect("an admin may");
     harness.sent.clear();

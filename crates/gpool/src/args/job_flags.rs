@@ -3,6 +3,7 @@
 
 use clap::Args;
 
+use super::life_flags::LifeFlags;
 use super::software_flags::SoftwareFlags;
 use super::values;
 use crate::caller::Variable;
@@ -51,6 +52,9 @@ pub struct JobFlags {
     /// Start after jobs: [ok:|fail:|end:]JOB,…
     #[arg(long, value_name = "JOBS")]
     pub after: Vec<String>,
+    /// When it starts, and what follows its end.
+    #[command(flatten)]
+    pub life: LifeFlags,
     /// Folder in which it runs
     #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
     pub cwd: Option<String>,
@@ -115,6 +119,7 @@ impl JobFlags {
             project: self.project.or(other.project),
             priority: self.priority.or(other.priority),
             after: joined(other.after, self.after),
+            life: self.life.or(other.life),
             cwd: self.cwd.or(other.cwd),
             env: joined(other.env, self.env),
             software: self.software.or(other.software),
@@ -136,7 +141,7 @@ impl JobFlags {
 }
 
 /// Joined so that what is said first comes last, where it wins.
-fn joined<T>(mut other: Vec<T>, mut own: Vec<T>) -> Vec<T> {
+pub(super) fn joined<T>(mut other: Vec<T>, mut own: Vec<T>) -> Vec<T> {
     other.append(&mut own);
     other
 }

@@ -2,6 +2,7 @@
 
 pub mod job_flags;
 pub mod jobs;
+pub mod life_flags;
 pub mod list;
 pub mod software_flags;
 

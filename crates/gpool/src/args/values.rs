@@ -83,6 +83,23 @@ pub fn span_written(text: &str) -> Result<String, parse::ParseError> {
     parse::span(text).map(|_| text.to_owned())
 }
 
+/// A signal and how long before the end it is sent, kept as written.
+///
+/// # Errors
+/// There is no such signal, or it is no length of time.
+pub fn warning(text: &str) -> Result<String, String> {
+    gpool_wire::course::warning(text).map(|_| text.to_owned()).map_err(why)
+}
+
+/// How often a job is run again.
+///
+/// # Errors
+/// It is no number, or more than anybody means.
+pub fn retries(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|n| *n <= 1000);
+    number.ok_or_else(|| format!("{text:?} is not a number of retries; write 0 to 1000"))
+}
+
 /// An interval at which something is repeated.
 ///
 /// # Errors

@@ -227,6 +227,7 @@ pub fn job(kind: u32) -> NewJob {
         time_limit: Some(Millis::from_hours(hours)),
         grace: Millis::from_secs(10),
         after: Vec::new(),
+        life: gpool_model::Life::default(),
         allow_unsatisfiable: false,
         compat: Vec::new(),
         priority: 0,

@@ -30,7 +30,8 @@ pub struct EditArgs {
 /// # Errors
 /// Nothing is to be changed, there is no such job, or the server refuses.
 pub fn run(args: &EditArgs, session: &Session) -> Result {
-    let patch = JobPatch { priority: args.priority, note: args.note.clone(), notify: None };
+    let patch =
+        JobPatch { priority: args.priority, note: args.note.clone(), ..JobPatch::default() };
     if patch == JobPatch::default() {
         return Err(Failure::new(errors::USAGE, "nothing is to be changed")
             .tip("gpool edit JOB --priority -10")

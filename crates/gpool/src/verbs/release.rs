@@ -6,17 +6,21 @@ use gpool_model::job::JobState;
 use super::act::on_jobs;
 use crate::args::jobs::Jobs;
 use crate::failure::Result;
+use crate::request::moment;
 use crate::resolve::Scope;
 use crate::session::Session;
 
 /// Only what is held can be released.
 const SCOPE: Scope = Scope::In(&[JobState::Held]);
 
-/// Let held jobs start
+/// Let held jobs start, now or at a moment
 #[derive(Debug, Clone, Args)]
 pub struct ReleaseArgs {
     #[command(flatten)]
     jobs: Jobs,
+    /// When: 18:00, tomorrow, now+2h; they are held until then
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<String>,
     /// Do not ask before touching jobs of other users
     #[arg(long)]
     yes: bool,
@@ -27,5 +31,10 @@ pub struct ReleaseArgs {
 /// # Errors
 /// There are no such jobs, or the server refuses; then none is released.
 pub fn run(args: &ReleaseArgs, session: &Session) -> Result {
-    on_jobs(&args.jobs, "release", SCOPE, args.yes, session, |client, ids| client.release(ids))
+    let clock = &session.screen.clock;
+    let at = args.at.as_deref().map(|text| moment(clock, "--at", text)).transpose()?;
+    if let Some(at) = at {
+        session.screen.note(&format!("note: they are released at {}", clock.full(at)));
+    }
+    on_jobs(&args.jobs, "release", SCOPE, args.yes, session, |client, ids| client.release(ids, at))
 }

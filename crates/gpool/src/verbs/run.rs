@@ -78,7 +78,7 @@ pub fn run(args: RunArgs, session: &Session) -> Result {
         request.job.pty = Some(console::window());
     }
     let client = session.client()?;
-    request.resolve(&client, session.me())?;
+    request.resolve(&client, session)?;
     if args.pty && !args.detach && !args.dry_run {
         return on_terminal(client, session, &request, &args.keys.detach_keys);
     }

@@ -52,7 +52,7 @@ pub fn run(args: ShellArgs, session: &Session) -> Result {
     let mut request = request::of_script(args.flags, &script, &[shell])?;
     request.job.pty = Some(window());
     let client = session.client()?;
-    request.resolve(&client, session.me())?;
+    request.resolve(&client, session)?;
     if request.job.gpus.is_some() && !has_limit && request.job.time.is_none() {
         request.remarks.push(
             "it has no time limit: its GPUs are held until you leave the shell (--time 2h)"

@@ -68,7 +68,7 @@ pub fn run(args: SubmitArgs, is_command: bool, session: &Session) -> Result {
         }
     };
     let client = session.client()?;
-    request.resolve(&client, session.me())?;
+    request.resolve(&client, session)?;
     if !quiet {
         say(&request, session);
     }
@@ -205,7 +205,7 @@ fn many(args: &SubmitArgs, path: &str, session: &Session) -> Result {
         })?),
     };
     let client = session.client()?;
-    request.resolve(&client, session.me())?;
+    request.resolve(&client, session)?;
     let defaults = BulkDefaults { defaults: request.job };
     let mut first = serde_json::to_vec(&defaults).unwrap_or_default();
     first.push(b'\n');

@@ -10,9 +10,9 @@ use super::asker::Asks;
 use super::extract::{ApiError, JsonBody, Segment, job_id};
 use super::submit::unexpected;
 
-type Changed = Result<Json<List<JobChanged>>, ApiError>;
+pub(crate) type Changed = Result<Json<List<JobChanged>>, ApiError>;
 
-async fn carry_out(api: &Api, caller: Caller, command: Command) -> Changed {
+pub(crate) async fn carry_out(api: &Api, caller: Caller, command: Command) -> Changed {
     match api.handle.command(caller, command).await? {
         Reply::Jobs(jobs) => {
             let changed = jobs.into_iter();
@@ -99,13 +99,6 @@ action!(
     hold "/jobs/{id}/hold" "jobs_hold",
     hold_many "/jobs/hold" "jobs_hold_many"
 );
-action!(
-    /// Lets a held job be considered again.
-    Release,
-    release "/jobs/{id}/release" "jobs_release",
-    release_many "/jobs/release" "jobs_release_many"
-);
-
 /// Sends a signal to the processes of a running job.
 #[utoipa::path(
     post, path = "/jobs/{id}/signal", operation_id = "jobs_signal", request_body = SignalJobs,

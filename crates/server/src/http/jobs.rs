@@ -9,13 +9,14 @@ use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
 use gpool_model::{Command, Job, JobId, JobSpec, Reason, Refusal, Timestamp};
 use gpool_wire::job::Shown;
-use gpool_wire::{Document, JobPatch, List, Problem, check};
+use gpool_wire::{Document, JobPatch, List, Problem};
 
 use super::Api;
 use super::asker::{Asker, Asks};
+use super::context;
 use super::extract::{ApiError, JsonBody, Params, Segment, header, job_id};
 use super::listing::{self, ListParams};
-use crate::handle::View;
+use crate::handle::{View, internal};
 
 /// A job with its reasons for waiting.
 pub(crate) struct Found {
@@ -122,20 +123,17 @@ pub(crate) async fn edit(
 ) -> Result<Response, ApiError> {
     let job = job_id(&id)?;
     let version = header(&headers, "if-match").map(version_of).transpose()?.flatten();
-    if patch == JobPatch::default() {
-        let why = "it changes nothing; say priority, note or notify".to_owned();
-        return Err(Refusal::Invalid { field: "patch".to_owned(), why }.into());
-    }
-    patch.priority.map(check::checked_priority).transpose()?;
-    patch.note.as_deref().map(check::checked_note).transpose()?;
-    let notify = patch.notify.as_deref().map(gpool_wire::notify::rules).transpose()?;
-    let patch = gpool_model::JobPatch {
-        priority: patch.priority,
-        note: patch.note,
-        notify,
-        ..gpool_model::JobPatch::default()
+    let mut checked = patch.check()?;
+    let script = match checked.script.take() {
+        None => None,
+        Some(script) => {
+            let handle = api.handle.clone();
+            let store = move || context::put(handle.blobs(), &script.bytes);
+            Some(tokio::task::spawn_blocking(store).await.map_err(internal)??)
+        }
     };
-    let command = Command::Edit { job, version, patch };
+    let patch = checked.into_patch(script);
+    let command = Command::Edit { job, version, patch, ends: Vec::new() };
     api.handle.command(asker.caller.clone(), command).await?;
     answer(&api, &asker, job).await
 }

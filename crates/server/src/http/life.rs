@@ -9,8 +9,8 @@ use gpool_model::agent::{Report, TaskIs, TaskReport};
 use gpool_model::event::Journaled;
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Allocation, Command, Decision, DeviceUuid, Event, JobId, JobSpec, JournalEntry, Millis, Phase,
-    Placement, Refusal, Timestamp,
+    Allocation, Command, Decision, DeviceUuid, Event, JobId, JobSpec, JournalEntry, LimitChange,
+    Millis, Phase, Placement, Refusal, Timestamp,
 };
 use gpool_store::{ArchiveFilter, JournalSearch};
 use gpool_wire::job::cause_words;
@@ -171,15 +171,32 @@ fn asked(id: JobId, command: &Command) -> Option<(&'static str, String)> {
     match command {
         Command::Cancel { jobs } if is_ours(jobs) => Some(("cancelled", "cancelled".to_owned())),
         Command::Hold { jobs } if is_ours(jobs) => Some(("held", "held".to_owned())),
-        Command::Release { jobs } if is_ours(jobs) => Some(("released", "released".to_owned())),
+        Command::Release { jobs, at } if is_ours(jobs) => {
+            let at = at.map(|at| format!(", to start from {}", Time(at).short()));
+            Some(("released", format!("released{}", at.unwrap_or_default())))
+        }
+        Command::Requeue { jobs, .. } if is_ours(jobs) => {
+            Some(("requeued", "stopped, to be run again".to_owned()))
+        }
+        Command::Extend { jobs, change } if is_ours(jobs) => {
+            let how = match change {
+                LimitChange::Longer { by } => format!("{by} longer"),
+                LimitChange::Shorter { by } => format!("{by} shorter"),
+                LimitChange::To { limit: Some(limit) } => limit.to_string(),
+                LimitChange::To { limit: None } => "none".to_owned(),
+            };
+            Some(("limited", format!("time limit: {how}")))
+        }
         Command::Signal { jobs, signal } if is_ours(jobs) => {
             let name = gpool_wire::signal::name(*signal).map_or(signal.to_string(), str::to_owned);
             Some(("signalled", format!("sent signal {name}")))
         }
         Command::Edit { job, patch, .. } if *job == id => {
             // Only which fields: a note is the user's own.
+            let spec = serde_json::to_value(&patch.spec).ok()?;
             let patch = serde_json::to_value(patch).ok()?;
-            let fields = patch.as_object()?.iter().filter(|(_, value)| !value.is_null());
+            let all = patch.as_object()?.iter().chain(spec.as_object()?);
+            let fields = all.filter(|(name, value)| !value.is_null() && *name != "spec");
             let fields: Vec<&str> = fields.map(|(name, _)| name.as_str()).collect();
             Some(("edited", format!("changed: {}", fields.join(", "))))
         }

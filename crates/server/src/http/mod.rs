@@ -8,6 +8,7 @@ mod attach;
 mod bulk;
 mod cluster;
 mod context;
+mod course;
 mod events;
 mod extract;
 pub(crate) mod feed;
@@ -97,7 +98,9 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(bulk::create))
         .routes(routes!(actions::cancel_many))
         .routes(routes!(actions::hold_many))
-        .routes(routes!(actions::release_many))
+        .routes(routes!(course::release_many))
+        .routes(routes!(course::requeue_many))
+        .routes(routes!(course::extend_many))
         .routes(routes!(actions::signal_many))
         .routes(routes!(jobs::get, jobs::edit))
         .routes(routes!(why::get))
@@ -108,7 +111,9 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(logs::get))
         .routes(routes!(actions::cancel))
         .routes(routes!(actions::hold))
-        .routes(routes!(actions::release))
+        .routes(routes!(course::release))
+        .routes(routes!(course::requeue))
+        .routes(routes!(course::extend))
         .routes(routes!(actions::signal))
         .routes(routes!(attach::attach))
         .routes(routes!(attach::exec))

@@ -165,7 +165,7 @@ impl User {
         let code = self.code();
         let job = JobCreate { hold: true, ..self.job(&format!("(exit {code})"), 1) };
         let id = self.submit(&job, Want::Exit(vec![code]), 1, false);
-        self.ask(|client| client.release(std::slice::from_ref(&id))).ok();
+        self.ask(|client| client.release(std::slice::from_ref(&id), None)).ok();
     }
 
     fn held_later(&mut self) {
@@ -174,7 +174,7 @@ impl User {
         let id = self.submit(&job, Want::Exit(vec![code]), 1, false);
         // It may have started, or ended; then there is nothing to hold and to release.
         self.ask(|client| client.hold(std::slice::from_ref(&id))).ok();
-        self.ask(|client| client.release(std::slice::from_ref(&id))).ok();
+        self.ask(|client| client.release(std::slice::from_ref(&id), None)).ok();
     }
 
     fn limited(&mut self) {

@@ -149,7 +149,7 @@ fn two_who_edit_one_job_notice() {
     let error = client.edit("1", &patch("second"), Some(submitted.version)).unwrap_err();
     assert_eq!(error.exit_code(), 7, "{error}");
     assert_eq!(client.job("1").unwrap().note.as_deref(), Some("first"));
-    client.release(&["1".to_owned()]).unwrap();
+    client.release(&["1".to_owned()], None).unwrap();
     rig.until("it runs", || state(&client, "1") == "running");
 }
 

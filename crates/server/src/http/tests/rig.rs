@@ -246,7 +246,9 @@ fn pretender(inputs: mpsc::Sender<Input>) -> Box<dyn Fn(Order) + Send> {
                 let is = ended(ExitStatus::Signal(15), true);
                 report(Report::Task(TaskReport { task, generation, is }));
             }
-            Order::Signal { task, .. } | Order::Acknowledge { task, .. } => {
+            Order::Limit { task, .. }
+            | Order::Signal { task, .. }
+            | Order::Acknowledge { task, .. } => {
                 let _: TaskId = task;
             }
         }

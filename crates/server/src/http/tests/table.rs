@@ -64,7 +64,9 @@ fn body_of(method: &str, path: &str) -> &'static str {
         (_, "shutdown") => r#"{"now":false}"#,
         (_, "signal") if path.contains("{id}") => r#"{"signal":"USR1"}"#,
         (_, "signal") => r#"{"signal":"USR1","jobs":["1"]}"#,
-        (_, "cancel" | "hold" | "release") if path.contains("{id}") => "",
+        (_, "extend") if path.contains("{id}") => r#"{"by":"1m"}"#,
+        (_, "extend") => r#"{"by":"1m","jobs":["1"]}"#,
+        (_, "cancel" | "hold" | "release" | "requeue") if path.contains("{id}") => "",
         _ => r#"{"jobs":["1"]}"#,
     }
 }

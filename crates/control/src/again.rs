@@ -1,0 +1,125 @@
+//! What follows the end of an attempt: the end of the job, or another attempt. And what brings one
+//! about: requeueing.
+
+use std::sync::Arc;
+
+use gpool_model::job::{EndCause, Holder, JobState, StopCause};
+use gpool_model::life::{Again, PastAttempt, Retry};
+use gpool_model::{
+    Caller, Course, JobEnd, JobId, JobSpec, Outcome, Phase, Refusal, Reply, Timestamp,
+};
+use gpool_world::{JobRow, latest_start};
+
+use crate::control::Control;
+
+impl Control {
+    pub(crate) fn requeue(
+        &mut self,
+        caller: &Caller,
+        jobs: &[JobId],
+        hold: bool,
+    ) -> Result<Reply, Refusal> {
+        self.check_live(caller, jobs, "requeue")?;
+        let can = |state| matches!(state, JobState::Starting | JobState::Running);
+        let mut running = Vec::new();
+        for id in jobs {
+            // Of an array, what runs of it.
+            let elements = self.waiting_rows(id.number, can);
+            match id.element {
+                None if !elements.is_empty() => running.extend(elements),
+                _ => running.push(*id),
+            }
+            let row = self.world.row_for(*id).expect("checked above");
+            if row.spec.life.requeue == Some(false) {
+                return Err(Refusal::NotRequeueable { id: *id });
+            }
+        }
+        self.check_states(&running, "requeue", can)?;
+        for id in running {
+            let by = Arc::clone(&caller.owner.user);
+            if self.world.job(id).is_some_and(|row| row.job.array.is_none()) {
+                self.stop(id, StopCause::Requeued { by, hold });
+            }
+        }
+        Ok(self.states(jobs))
+    }
+
+    /// An attempt has ended: so has the job, unless it is run again.
+    pub(crate) fn attempt_ended(&mut self, id: JobId, end: JobEnd, was_stopped: bool) {
+        let row = self.world.job(id).expect("only jobs that are there end");
+        match self.again(row, &end, was_stopped) {
+            Some(again) => self.run_again(id, &end, again),
+            None => self.end(id, end),
+        }
+    }
+
+    fn again(&self, row: &JobRow, end: &JobEnd, was_stopped: bool) -> Option<Again> {
+        match &row.job.phase {
+            Phase::Stopping { cause: StopCause::Cancelled { .. }, .. } => return None,
+            Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. } => {
+                // It may have been faster.
+                let is_done = end.outcome == Outcome::Succeeded && !was_stopped;
+                return (!is_done).then(|| Again::Requeued { by: Arc::clone(by) });
+            }
+            _ => {}
+        }
+        let (course, life) = (&row.job.course, &row.spec.life);
+        let retry = life.retry.as_ref();
+        let covers = |retry: &&Retry| retry.covers(end.outcome, end.cause.as_ref(), end.exit);
+        let covered = retry.filter(covers);
+        // A node that fails takes nothing from what the user asked for.
+        if matches!(end.cause, Some(EndCause::Rebooted))
+            && (covered.is_some() || life.requeue == Some(true))
+            && course.n_node_failures < Course::NODE_FAILURES_MOST
+        {
+            return self.in_time(&row.spec, self.now).then_some(Again::NodeFailed);
+        }
+        let retry = covered.filter(|retry| course.n_retries < retry.most)?;
+        let next = self.now.after(retry.pause(course.n_retries));
+        self.in_time(&row.spec, next).then_some(Again::Retry)
+    }
+
+    /// Whether a job that starts then can still end by its deadline.
+    pub(crate) fn in_time(&self, spec: &JobSpec, at: Timestamp) -> bool {
+        latest_start(&spec.life, spec.time_limit).is_none_or(|latest| at <= latest)
+    }
+
+    fn run_again(&mut self, id: JobId, end: &JobEnd, again: Again) {
+        let row = self.world.job(id).expect("it was just looked up");
+        let spec = Arc::clone(&row.spec);
+        let mut job = row.job.clone();
+        let hold = matches!(
+            job.phase,
+            Phase::Stopping { cause: StopCause::Requeued { hold: true, .. }, .. }
+        );
+        let course = &mut job.course;
+        course.backoff_until = None;
+        match (&again, &spec.life.retry) {
+            (Again::Retry, Some(retry)) => {
+                let pause = retry.pause(course.n_retries);
+                course.backoff_until = Some(self.now.after(pause)).filter(|_| !pause.is_zero());
+                course.n_retries += 1;
+            }
+            (Again::NodeFailed, _) => course.n_node_failures += 1,
+            (Again::Retry | Again::Requeued { .. }, _) => {}
+        }
+        course.remember(PastAttempt {
+            attempt: job.attempt,
+            outcome: end.outcome,
+            cause: end.cause.clone(),
+            exit: end.exit,
+            started_at: end.started_at,
+            ended_at: end.ended_at,
+            again,
+        });
+        job.attempt = job.attempt.next();
+        job.generation = job.generation.next();
+        let since = self.now;
+        job.phase = match hold {
+            true => Phase::Held { by: Holder::User, since, missing: None },
+            false if self.world.waits(&spec, &job, since).is_empty() => Phase::Pending { since },
+            false => Phase::Waiting { since },
+        };
+        self.put_job(job);
+    }
+}

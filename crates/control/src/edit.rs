@@ -1,0 +1,237 @@
+//! Changes to a job that is there. What has not started is checked anew as if it were submitted
+//! so.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gpool_model::job::{DependencyKind, JobState};
+use gpool_model::life::{OnUnmet, Unmet};
+use gpool_model::patch::SpecPatch;
+use gpool_model::{
+    Caller, Dependency, Job, JobId, JobPatch, JobSpec, Phase, Refusal, Reply, Version,
+};
+
+use crate::admission::{self, Admission};
+use crate::control::Control;
+use crate::outbox::as_named_by;
+use crate::submit::KnownEnds;
+
+impl Control {
+    /// Longest note, in bytes.
+    const NOTE_MAX: usize = 4096;
+
+    pub(crate) fn edit(
+        &mut self,
+        caller: &Caller,
+        id: JobId,
+        version: Option<u64>,
+        patch: JobPatch,
+        ends: &KnownEnds,
+    ) -> Result<Reply, Refusal> {
+        self.check_live(caller, &[id], "edit")?;
+        let row = self.world.row_for(id).expect("checked above");
+        if let Some(expected) = version
+            && Version(expected) != row.job.version
+        {
+            return Err(Refusal::VersionConflict { id, expected, found: row.job.version.0 });
+        }
+        if let Some(priority) = patch.priority {
+            // Lowering what an admin raised is no claim to go before others.
+            if priority > row.job.priority {
+                admission::priority(&self.world, caller, priority)?;
+            }
+            self.check_states(&[id], "change the priority of", |state| state <= JobState::Pending)?;
+        }
+        if let Some(note) = &patch.note
+            && note.len() > Self::NOTE_MAX
+        {
+            let most = format!("{} bytes", Self::NOTE_MAX);
+            return Err(Refusal::TooLarge { what: "the note".to_owned(), most });
+        }
+        self.check_array_patch(id, &patch)?;
+        let spec = match patch.spec.is_empty() {
+            true => None,
+            false => Some(self.edit_spec(caller, id, (*patch.spec).clone(), ends)?),
+        };
+        self.set_apart(&[id]);
+        self.edit_elements(id, &patch);
+        let mut job = self.job(id);
+        job.priority = patch.priority.unwrap_or(job.priority);
+        if let Some(note) = &patch.note {
+            job.note = Some(note.clone()).filter(|note| !note.is_empty());
+        }
+        if let Some(notify) = &patch.notify {
+            job.notify = as_named_by(caller, notify.clone());
+        }
+        job.version = job.version.next();
+        if let Some((spec, waits)) = spec {
+            if let Some(waits) = waits {
+                (job.course.one_met, job.course.unmet) = (waits.one_met, waits.unmet);
+            }
+            self.reconsider(&mut job, &spec);
+            self.world.put_spec(Arc::new(spec));
+        }
+        self.put_job(job);
+        self.stop_after_failures(id.number);
+        Ok(self.states(&[id]))
+    }
+
+    /// What the job asks for from now on, and what it waits for of what has ended, if that is
+    /// another.
+    fn edit_spec(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        patch: SpecPatch,
+        ends: &KnownEnds,
+    ) -> Result<(JobSpec, Option<Waits>), Refusal> {
+        let row = self.world.row_for(id).expect("checked before");
+        if id.element.is_some() {
+            let why =
+                format!("all elements of an array ask for the same: gpool edit {}", id.number);
+            return Err(Refusal::Invalid { field: "patch".to_owned(), why });
+        }
+        if !patch.is_for_running() {
+            let action = match patch.time_limit {
+                Some(_) => "change the limit here (gpool extend can) of",
+                None => "change what was asked for of",
+            };
+            self.check_states(&[id], action, |state| state <= JobState::Pending)?;
+            let live = self.waiting_rows(id.number, |state| state > JobState::Pending);
+            if let Some(live) = live.first() {
+                let state = self.job(*live).phase.state();
+                return Err(Refusal::WrongState { id: *live, state, action: action.to_owned() });
+            }
+        }
+        let changes_waits =
+            patch.after.is_some() || patch.after_one.is_some() || patch.on_unmet.is_some();
+        let spec = patch.applied_to(&row.spec);
+        if row.job.phase.state() > JobState::Pending {
+            return Ok((spec, None));
+        }
+        Admission::new(&self.world).admit_spec(&spec)?;
+        if spec.life.deadline != row.spec.life.deadline
+            || spec.time_limit != row.spec.time_limit
+            || spec.life.begin != row.spec.life.begin
+        {
+            self.check_deadline(&spec)?;
+        }
+        if !changes_waits {
+            return Ok((spec, None));
+        }
+        let of_elements =
+            |after: &[Dependency]| after.iter().any(|it| it.kind == DependencyKind::Each);
+        if of_elements(&row.spec.after) || of_elements(&spec.after) {
+            let why = "elements that wait for elements go on doing so; hand the array in anew";
+            return Err(Refusal::Invalid { field: "after".to_owned(), why: why.to_owned() });
+        }
+        let waits = self.check_waits(caller, &spec.after, &spec.life, ends)?;
+        self.check_cycle(&spec)?;
+        Ok((spec, Some(waits)))
+    }
+
+    /// Puts a job that has not started where what it asks for now belongs.
+    fn reconsider(&self, job: &mut Job, spec: &JobSpec) {
+        let is_ready = self.world.waits(spec, job, self.now).is_empty();
+        let since = self.now;
+        match job.phase {
+            Phase::Waiting { .. } if is_ready => job.phase = Phase::Pending { since },
+            Phase::Pending { since: before } if !is_ready => {
+                job.waited = job.waited.saturating_add(self.now.since(before));
+                job.phase = Phase::Waiting { since };
+            }
+            _ => {}
+        }
+    }
+
+    /// No job waits for itself, through however many others.
+    fn check_cycle(&self, spec: &JobSpec) -> Result<(), Refusal> {
+        // From where each was come to.
+        let mut path: Vec<(JobId, Vec<JobId>)> = vec![(spec.id, jobs_of(spec))];
+        let mut seen = BTreeSet::new();
+        while let Some((_, next)) = path.last_mut() {
+            let Some(job) = next.pop() else {
+                path.pop();
+                continue;
+            };
+            if (JobId { element: None, ..job }) == spec.id {
+                let jobs = path.iter().map(|(job, _)| *job).collect();
+                return Err(Refusal::DependencyCycle { jobs });
+            }
+            if seen.insert(job)
+                && let Some(row) = self.world.row_for(job)
+            {
+                path.push((job, jobs_of(&row.spec)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a job waits for, of what has ended already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Waits {
+    pub one_met: bool,
+    pub unmet: Option<Unmet>,
+}
+
+impl Control {
+    /// Every job that is waited for exists, belongs to the caller, and can still end as asked, or
+    /// the job is kept although it can't.
+    pub(crate) fn check_waits(
+        &self,
+        caller: &Caller,
+        after: &[Dependency],
+        life: &gpool_model::Life,
+        ends: &KnownEnds,
+    ) -> Result<Waits, Refusal> {
+        let mut waits = Waits::default();
+        let is_kept = life.on_unmet == OnUnmet::Keep;
+        for dependency in after {
+            if let Some(unmet) = self.ended_otherwise(caller, dependency, ends)?.1 {
+                waits.unmet.get_or_insert(unmet);
+            }
+        }
+        let mut n_open = 0;
+        let mut last_unmet = None;
+        for dependency in &life.after_one {
+            match self.ended_otherwise(caller, dependency, ends)? {
+                (false, _) => n_open += 1,
+                (true, None) => waits.one_met = true,
+                (true, unmet) => last_unmet = unmet,
+            }
+        }
+        if n_open == 0 && !waits.one_met {
+            waits.unmet = waits.unmet.or(last_unmet);
+        }
+        match waits.unmet {
+            Some(Unmet { job, state }) if !is_kept => {
+                Err(Refusal::DependencyNeverMet { job, state })
+            }
+            _ => Ok(waits),
+        }
+    }
+
+    /// Whether a job that is waited for has ended, and if so, how, if otherwise than asked.
+    fn ended_otherwise(
+        &self,
+        caller: &Caller,
+        dependency: &Dependency,
+        ends: &KnownEnds,
+    ) -> Result<(bool, Option<Unmet>), Refusal> {
+        let job = dependency.job;
+        if self.world.is_live(job) {
+            self.check_owner(caller, job, "wait for")?;
+            return Ok((false, None));
+        }
+        let known = ends.iter().find(|(id, _)| *id == job).map(|(_, end)| *end);
+        let outcome = self.world.recent_end(job).or(known);
+        let outcome = outcome.ok_or(Refusal::NoSuchJob { id: job })?;
+        let is_met = dependency.kind.is_met_by(outcome);
+        Ok((true, (!is_met).then(|| Unmet { job, state: outcome.state() })))
+    }
+}
+
+fn jobs_of(spec: &JobSpec) -> Vec<JobId> {
+    spec.dependencies().map(|dependency| dependency.job).collect()
+}

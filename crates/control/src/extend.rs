@@ -1,0 +1,181 @@
+//! Time limits of jobs that are there, running or not.
+
+use std::sync::Arc;
+
+use gpool_model::agent::Order;
+use gpool_model::{Caller, JobId, JobSpec, LimitChange, Millis, Phase, Refusal, Reply, Timestamp};
+use gpool_world::JobRow;
+
+use crate::control::Control;
+
+impl Control {
+    /// Ten years: longer limits are slips of the pen.
+    const LIMIT_MOST: Millis = Millis::from_hours(10 * 365 * 24);
+
+    pub(crate) fn extend(
+        &mut self,
+        caller: &Caller,
+        jobs: &[JobId],
+        change: LimitChange,
+    ) -> Result<Reply, Refusal> {
+        self.check_live(caller, jobs, "extend")?;
+        self.check_states(jobs, "extend", |state| state != gpool_model::job::JobState::Stopping)?;
+        if let Some(id) = jobs.iter().find(|id| id.element.is_some()) {
+            let whole = id.number;
+            return Err(no_time(format!(
+                "all elements of an array have one limit: gpool extend {whole}"
+            )));
+        }
+        let limits: Vec<Option<Millis>> = jobs
+            .iter()
+            .map(|id| {
+                let row = self.world.job(*id).expect("checked above");
+                let limit = self.new_limit(caller, row, change)?;
+                for row in self.world.elements(id.number) {
+                    self.new_limit(caller, row, change)?;
+                }
+                Ok(limit)
+            })
+            .collect::<Result<_, Refusal>>()?;
+        for (id, limit) in jobs.iter().zip(limits) {
+            self.set_limit(*id, limit);
+        }
+        Ok(self.states(jobs))
+    }
+
+    fn new_limit(
+        &self,
+        caller: &Caller,
+        row: &JobRow,
+        change: LimitChange,
+    ) -> Result<Option<Millis>, Refusal> {
+        let before = row.spec.time_limit;
+        let limit = match (change, before) {
+            (LimitChange::To { limit }, _) => limit,
+            (LimitChange::Longer { by }, Some(before)) => Some(before.saturating_add(by)),
+            (LimitChange::Shorter { by }, Some(before)) => Some(before.saturating_sub(by)),
+            (LimitChange::Longer { .. } | LimitChange::Shorter { .. }, None) => {
+                return Err(no_time(format!(
+                    "job {} has no limit to add to or take from; set one: --to 4h",
+                    row.job.id
+                )));
+            }
+        };
+        if limit.is_some_and(|limit| limit.is_zero()) {
+            return Err(no_time("nothing would be left; to end the job, cancel it".to_owned()));
+        }
+        if limit.is_some_and(|limit| limit > Self::LIMIT_MOST) {
+            return Err(no_time("more than ten years; --time none is no limit".to_owned()));
+        }
+        match &row.job.phase {
+            Phase::Starting { .. } => self.check_longer(caller, row, limit)?,
+            Phase::Running { started_at, .. } => {
+                self.check_longer(caller, row, limit)?;
+                let elapsed = self.now.since(*started_at);
+                if limit.is_some_and(|limit| limit <= elapsed) {
+                    return Err(no_time(format!(
+                        "job {} has run for {elapsed} already; to end it, cancel it",
+                        row.job.id
+                    )));
+                }
+            }
+            _ => {
+                let spec = JobSpec { time_limit: limit, ..(*row.spec).clone() };
+                self.check_deadline(&spec)?;
+            }
+        }
+        Ok(limit)
+    }
+
+    /// What others were told of their starts rests on the limits of what runs.
+    fn check_longer(
+        &self,
+        caller: &Caller,
+        row: &JobRow,
+        limit: Option<Millis>,
+    ) -> Result<(), Refusal> {
+        let most = self.world.policy().user_extend_max;
+        if caller.admin {
+            return Ok(());
+        }
+        match (row.spec.time_limit, limit) {
+            (None, _) => Ok(()),
+            (Some(_), None) => Err(Refusal::ExtendTooLong { asked: None, most }),
+            (Some(before), Some(limit)) => {
+                let more = limit.saturating_sub(before);
+                let asked = row.job.course.extended.saturating_add(more);
+                if more.is_zero() || asked <= most {
+                    return Ok(());
+                }
+                Err(Refusal::ExtendTooLong { asked: Some(asked), most })
+            }
+        }
+    }
+
+    fn set_limit(&mut self, id: JobId, limit: Option<Millis>) {
+        let row = self.world.job(id).expect("checked before");
+        let before = row.spec.time_limit;
+        if before == limit {
+            return;
+        }
+        let spec = Arc::new(JobSpec { time_limit: limit, ..(*row.spec).clone() });
+        let elements = self.world.elements(id.number).map(|row| row.job.id);
+        let rows: Vec<JobId> = std::iter::once(id).chain(elements).collect();
+        self.world.put_spec(spec);
+        for id in rows {
+            let mut job = self.job(id);
+            job.version = job.version.next();
+            let is_under_way = matches!(job.phase, Phase::Starting { .. } | Phase::Running { .. });
+            if is_under_way {
+                // What was taken off before may be put on again.
+                let (before, after) = (before.unwrap_or_default(), limit.unwrap_or_default());
+                let extended = job.course.extended.saturating_add(after.saturating_sub(before));
+                job.course.extended = extended.saturating_sub(before.saturating_sub(after));
+                job.generation = job.generation.next();
+            }
+            self.put_job(job.clone());
+            if is_under_way {
+                self.order_limit(&job, limit);
+            }
+        }
+    }
+
+    /// Tells the nodes of a job its time limit.
+    fn order_limit(&mut self, job: &gpool_model::Job, limit: Option<Millis>) {
+        let term = self.world.cluster().term;
+        for allocation in job.phase.allocations() {
+            let (task, generation) = (allocation.task, job.generation);
+            let order = Order::Limit { term, task, generation, limit };
+            self.order(&allocation.node, order);
+        }
+    }
+
+    /// A job that is to end by a deadline can do so if it starts now, or when it is to begin.
+    pub(crate) fn check_deadline(&self, spec: &JobSpec) -> Result<(), Refusal> {
+        let first = spec.life.begin.unwrap_or(Timestamp::ZERO).max(self.now);
+        self.check_in_time(&spec.life, spec.time_limit, first)
+    }
+
+    pub(crate) fn check_in_time(
+        &self,
+        life: &gpool_model::Life,
+        limit: Option<Millis>,
+        first: Timestamp,
+    ) -> Result<(), Refusal> {
+        let Some(deadline) = life.deadline else { return Ok(()) };
+        let why = if deadline <= self.now {
+            "it has passed already".to_owned()
+        } else if deadline <= first {
+            "it comes before the job may begin".to_owned()
+        } else if let Some(limit) = limit.filter(|limit| first.after(*limit) > deadline) {
+            format!("a job with a limit of {limit} can't end by then; ask for less time")
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::Invalid { field: "deadline".to_owned(), why })
+    }
+}
+
+fn no_time(why: String) -> Refusal {
+    Refusal::Invalid { field: "time".to_owned(), why }
+}

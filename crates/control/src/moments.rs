@@ -1,0 +1,53 @@
+//! What becomes of jobs because a moment has come: they may be considered, are released, or can't
+//! end by their deadline any more.
+
+use gpool_model::event::Journaled;
+use gpool_model::job::EndCause;
+use gpool_model::{Event, JobId, Phase};
+
+use crate::control::Control;
+
+impl Control {
+    /// Deals with every job for which a moment has come.
+    pub(crate) fn wake_due(&mut self) {
+        let due = self.world.take_due(self.now);
+        if due.is_empty() {
+            return;
+        }
+        let before = self.world.n_changes();
+        self.seq = self.world.cluster().last_seq.next();
+        for id in due {
+            self.wake(id);
+        }
+        if self.world.n_changes() != before {
+            self.note(Journaled::Event(Event::TimerFired));
+        }
+    }
+
+    fn wake(&mut self, id: JobId) {
+        // An earlier one of the same moment may have taken it along.
+        let Some(row) = self.world.job(id) else { return };
+        let waits = matches!(
+            row.job.phase,
+            Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. }
+        );
+        if waits && !self.in_time(&row.spec, self.now) {
+            return self.end_waiting(id, EndCause::Deadline, self.now);
+        }
+        let mut job = row.job.clone();
+        let is_ready = !self.awaits_others(row);
+        let since = self.now;
+        match job.phase {
+            Phase::Held { .. } if job.course.release_at.is_some_and(|at| at <= since) => {
+                job.course.release_at = None;
+                job.phase = match is_ready {
+                    true => Phase::Pending { since },
+                    false => Phase::Waiting { since },
+                };
+            }
+            Phase::Waiting { .. } if is_ready => job.phase = Phase::Pending { since },
+            _ => return,
+        }
+        self.put_job(job);
+    }
+}

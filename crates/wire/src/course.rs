@@ -1,0 +1,291 @@
+//! When a job may start, how long it may go on, and what follows its end: as it is asked for, and
+//! as it is shown.
+
+use gpool_model::Refusal;
+use gpool_model::command::LimitChange;
+use gpool_model::job::ExitStatus;
+use gpool_model::life::{Again, Life, OnUnmet, PastAttempt, Retry, RetryOn, Warning};
+use gpool_model::unit::Millis;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::amount::Written;
+use crate::check::{dependencies, invalid, span, time_limit};
+use crate::create::JobCreate;
+use crate::job::{cause_word, cause_words};
+use crate::json::nearest;
+use crate::signal;
+use crate::time::Time;
+
+/// Retries above this are a slip of the pen.
+const RETRIES_MAX: u32 = 1000;
+const BACKOFF_MAX: Millis = Millis::from_hours(24);
+const WARNING_MAX: Millis = Millis::from_hours(24);
+const USR1: i32 = 10;
+
+/// When a job is run again by itself.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"most": 3, "on": ["fail", "timeout"], "exits": [33], "backoff": "30s"}))]
+pub struct RetryAsked {
+    /// How often at most.
+    pub most: u32,
+    /// After which ends: `fail`, `timeout`, `oom`, `lost`. With none and no `exits`: after each but
+    /// `oom`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<String>,
+    /// After which exit codes as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exits: Vec<i32>,
+    /// How long it waits before the first: seconds, or text; twice as long each time after, up to
+    /// an hour. Absent: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Written>,
+}
+
+impl RetryAsked {
+    /// What stands in a job's record.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] with what is wrong and an example of what is right.
+    pub fn check(&self) -> Result<Retry, Refusal> {
+        if self.most > RETRIES_MAX {
+            let why = format!("{} is more than {RETRIES_MAX}; write, for example, 3", self.most);
+            return Err(invalid("retry", &why));
+        }
+        let on = self.on.iter().map(|word| retry_on(word)).collect::<Result<_, _>>()?;
+        if let Some(code) = self.exits.iter().find(|code| !(1..=255).contains(*code)) {
+            let why = format!("{code} is no exit code that can be retried; they are 1 to 255");
+            return Err(invalid("retry_exit", &why));
+        }
+        let backoff = self.backoff.as_ref().map(|text| span("backoff", text)).transpose()?;
+        let backoff = backoff.unwrap_or_default();
+        if backoff > BACKOFF_MAX {
+            return Err(invalid("backoff", &format!("{backoff} is more than a day; write 30s")));
+        }
+        Ok(Retry { most: self.most, on, exits: self.exits.iter().copied().collect(), backoff })
+    }
+}
+
+impl From<&Retry> for RetryAsked {
+    fn from(retry: &Retry) -> Self {
+        let word =
+            |on: &RetryOn| RetryOn::ALL.iter().find(|(_, it)| it == on).map(|(word, _)| *word);
+        Self {
+            most: retry.most,
+            on: retry.on.iter().filter_map(word).map(str::to_owned).collect(),
+            exits: retry.exits.iter().copied().collect(),
+            backoff: (!retry.backoff.is_zero()).then(|| Written::Text(written(retry.backoff))),
+        }
+    }
+}
+
+fn retry_on(word: &str) -> Result<RetryOn, Refusal> {
+    let found = RetryOn::ALL.iter().find(|(known, _)| *known == word.to_ascii_lowercase());
+    found.map(|(_, on)| *on).ok_or_else(|| {
+        let known = RetryOn::ALL.map(|(word, _)| word);
+        let near = nearest(word, known.iter().copied()).unwrap_or("fail");
+        let shown: String = word.chars().take(32).collect();
+        let why = format!("{shown:?} is none of fail, timeout, oom and lost; did you mean {near}?");
+        invalid("retry_on", &why)
+    })
+}
+
+/// A length of time in whole milliseconds, as flags take it.
+fn written(span: Millis) -> String {
+    match span.get() {
+        millis if millis % 1000 != 0 => format!("{millis}ms"),
+        millis => format!("{}s", millis / 1000),
+    }
+}
+
+/// What a job asks of its life.
+///
+/// # Errors
+/// [`Refusal::Invalid`] with the field, what is wrong, and an example of what is right.
+pub(crate) fn life(job: &JobCreate, limit: Option<Millis>) -> Result<Life, Refusal> {
+    let warning = job.signal_before.as_deref().map(warning).transpose()?;
+    if let Some(Warning { before, .. }) = warning {
+        match (limit, job.deadline) {
+            (None, None) => {
+                let why = "there is no end to be signalled before; say --time or --deadline too";
+                return Err(invalid("signal_before", why));
+            }
+            (Some(limit), _) if before >= limit => {
+                let why = format!("{before} before the end of {limit} is before the start");
+                return Err(invalid("signal_before", &why));
+            }
+            _ => {}
+        }
+    }
+    Ok(Life {
+        after_one: dependencies("after_one", &job.after_one)?,
+        on_unmet: job.on_unmet.as_deref().map_or(Ok(OnUnmet::Cancel), on_unmet)?,
+        begin: job.begin.map(|at| at.0),
+        deadline: job.deadline.map(|at| at.0),
+        warning,
+        retry: job.retry.as_ref().map(RetryAsked::check).transpose()?.filter(|it| it.most > 0),
+        requeue: job.requeue,
+    })
+}
+
+/// Reads `cancel` or `keep`.
+///
+/// # Errors
+/// [`Refusal::Invalid`] if it is neither.
+pub fn on_unmet(word: &str) -> Result<OnUnmet, Refusal> {
+    match word {
+        "cancel" => Ok(OnUnmet::Cancel),
+        "keep" => Ok(OnUnmet::Keep),
+        _ => {
+            let shown: String = word.chars().take(32).collect();
+            Err(invalid("on_unmet", &format!("{shown:?} is neither cancel nor keep")))
+        }
+    }
+}
+
+/// Reads a signal and how long before the end it is sent: `90s`, `USR1@90s`.
+///
+/// # Errors
+/// [`Refusal::Invalid`] with an example.
+pub fn warning(text: &str) -> Result<Warning, Refusal> {
+    let field = "signal_before";
+    let (signal, time) = match text.split_once('@') {
+        None => (USR1, text),
+        Some((signal, time)) => {
+            let number =
+                signal::number(&Written::from(signal)).map_err(|refusal| match refusal {
+                    Refusal::Invalid { why, .. } => invalid(field, &why),
+                    other => other,
+                })?;
+            (number, time)
+        }
+    };
+    let before = span(field, &Written::from(time))?;
+    if before.is_zero() || before > WARNING_MAX {
+        let why = format!("{before} is not between 1ms and a day; write, for example, USR1@90s");
+        return Err(invalid(field, &why));
+    }
+    Ok(Warning { signal, before })
+}
+
+/// A signal and how long before, as it is read.
+pub(crate) fn warning_text(warning: &Warning) -> String {
+    let before = written(warning.before);
+    match signal::name(warning.signal) {
+        Some(name) => format!("{name}@{before}"),
+        None => format!("{}@{before}", warning.signal),
+    }
+}
+
+/// A change of time limits; one of `by` and `to` is needed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"jobs": ["17"], "by": "30m"}))]
+pub struct ExtendJobs {
+    /// Longer by that much, or shorter with a minus: `"30m"`, `"-10m"`; a number counts seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Written>,
+    /// That long, counted from the start: `"4h"`; `"none"` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Written>,
+    /// The jobs; empty where the path names one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<String>,
+}
+
+impl ExtendJobs {
+    /// What is to become of the limits.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] if it says nothing, both, or no length of time.
+    pub fn check(&self) -> Result<LimitChange, Refusal> {
+        match (&self.by, &self.to) {
+            (None, Some(Written::Text(word))) if word == "none" => {
+                Ok(LimitChange::To { limit: None })
+            }
+            (None, Some(to)) => Ok(LimitChange::To { limit: Some(time_limit(to)?) }),
+            (Some(by), None) => {
+                let text = by.to_string();
+                let less = text.strip_prefix('-');
+                let more = less.unwrap_or(text.strip_prefix('+').unwrap_or(&text));
+                let by = match by {
+                    Written::Text(_) => time_limit(&Written::from(more))?,
+                    Written::Whole(_) | Written::Decimal(_) if less.is_none() => time_limit(by)?,
+                    Written::Whole(_) | Written::Decimal(_) => {
+                        return Err(invalid("by", "a negative number; write text: \"-10m\""));
+                    }
+                };
+                Ok(match less {
+                    Some(_) => LimitChange::Shorter { by },
+                    None => LimitChange::Longer { by },
+                })
+            }
+            _ => Err(invalid("by", "say either by (\"30m\") or to (\"4h\", \"none\")")),
+        }
+    }
+}
+
+/// Jobs to put back and run again.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequeueJobs {
+    /// Their ids; empty where the path names one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<String>,
+    /// Keep them held then.
+    #[serde(default)]
+    pub hold: bool,
+}
+
+/// Jobs to release.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseJobs {
+    /// Their ids.
+    pub jobs: Vec<String>,
+    /// When; absent: now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+}
+
+/// How an earlier attempt of a job ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Attempted {
+    /// Which, from 1.
+    pub attempt: u32,
+    /// How it ended, in a word.
+    pub outcome: String,
+    /// What stands behind that, in a word.
+    pub cause: Option<String>,
+    /// The same for people.
+    pub cause_text: Option<String>,
+    /// Its exit code, or 128 + the signal that ended it.
+    pub exit_code: Option<i32>,
+    /// When it started, if it did.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Time,
+    /// Why the job was run again: `retry`, `node_failed`, `requeued`.
+    pub again: String,
+}
+
+impl From<&PastAttempt> for Attempted {
+    fn from(past: &PastAttempt) -> Self {
+        let again = match &past.again {
+            Again::Retry => "retry",
+            Again::NodeFailed => "node_failed",
+            Again::Requeued { .. } => "requeued",
+        };
+        Self {
+            attempt: past.attempt.0,
+            outcome: past.outcome.state().as_str().to_owned(),
+            cause: past.cause.as_ref().map(|cause| cause_word(cause).to_owned()),
+            cause_text: past.cause.as_ref().map(cause_words),
+            exit_code: past.exit.map(ExitStatus::shell_code),
+            started_at: past.started_at.map(Time),
+            ended_at: past.ended_at.into(),
+            again: again.to_owned(),
+        }
+    }
+}

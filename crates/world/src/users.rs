@@ -1,0 +1,94 @@
+//! What each user has, counted as jobs change.
+
+use std::sync::Arc;
+
+use gpool_model::MilliGpu;
+use gpool_model::job::JobState;
+use gpool_model::policy::{Caps, Held};
+
+use crate::world::{JobRow, World};
+
+/// What one user has that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserRow {
+    /// What the user is called.
+    pub name: Arc<str>,
+    /// All jobs.
+    pub n_jobs: u64,
+    /// Jobs that wait, whatever for.
+    pub n_waiting: u64,
+    /// What the others hold.
+    pub held: Held,
+}
+
+impl World {
+    /// What a user has; `None` if nothing.
+    #[must_use]
+    pub fn user(&self, uid: u32) -> Option<&UserRow> {
+        self.users.get(&uid)
+    }
+
+    /// How many jobs of a user have not ended, elements of arrays one by one.
+    #[must_use]
+    pub fn n_of_user(&self, uid: u32) -> u64 {
+        self.user(uid).map_or(0, |user| user.n_jobs)
+    }
+
+    /// What a user's jobs hold.
+    #[must_use]
+    pub fn held_by(&self, uid: u32) -> Held {
+        self.user(uid).map(|user| user.held).unwrap_or_default()
+    }
+
+    /// What a user who has jobs may have at most.
+    #[must_use]
+    pub fn caps_of(&self, uid: u32) -> Caps {
+        let caps = &self.policy.user_caps;
+        self.user(uid).map_or(caps.all, |user| caps.of(&user.name))
+    }
+
+    /// A row stands for so many jobs of that state.
+    pub(crate) fn count_for_user(&mut self, row: &JobRow, state: JobState, n: u64) {
+        let owner = &row.spec.owner;
+        let user = self.users.entry(owner.uid).or_insert_with(|| UserRow {
+            name: Arc::clone(&owner.user),
+            n_jobs: 0,
+            n_waiting: 0,
+            held: Held::default(),
+        });
+        user.n_jobs += n;
+        user.n_waiting += if state <= JobState::Pending { n } else { 0 };
+    }
+
+    pub(crate) fn uncount_for_user(&mut self, row: &JobRow, state: JobState, n: u64) {
+        let user = self.users.get_mut(&row.spec.owner.uid).expect("it was counted");
+        user.n_jobs -= n;
+        user.n_waiting -= if state <= JobState::Pending { n } else { 0 };
+        if user.n_jobs == 0 {
+            self.users.remove(&row.spec.owner.uid);
+        }
+    }
+
+    pub(crate) fn count_held(&mut self, row: &JobRow) {
+        let Some(gpus) = held(row) else { return };
+        if let Some(user) = self.users.get_mut(&row.spec.owner.uid) {
+            user.held.jobs += 1;
+            user.held.gpus = user.held.gpus.saturating_add(gpus);
+        }
+    }
+
+    pub(crate) fn uncount_held(&mut self, row: &JobRow) {
+        let Some(gpus) = held(row) else { return };
+        // Gone with the last of the user's jobs.
+        if let Some(user) = self.users.get_mut(&row.spec.owner.uid) {
+            user.held.jobs -= 1;
+            user.held.gpus = user.held.gpus.saturating_sub(gpus);
+        }
+    }
+}
+
+/// What a job that holds something asked of devices; of how much of a device the memory is that a
+/// share asks for, depends on the device, and is not asked here.
+fn held(row: &JobRow) -> Option<MilliGpu> {
+    (!row.job.phase.allocations().is_empty()).then(|| row.spec.gpus.size())
+}
