@@ -28,9 +28,20 @@ pub const REASONS: &[About] = &[
         "gpool queue shows the order; gpool prio changes it as far as you may",
     ),
     about(
+        "backoff_after_failure",
+        "It failed, and is tried again after a pause.",
+        "gpool show says when",
+    ),
+    about("begin_time", "It is not to start before a moment (--begin).", "gpool edit changes it"),
+    about(
         "cpu_or_mem_short",
         "The nodes with free GPUs lack CPU cores or memory.",
         "ask for less by --cpus and --mem",
+    ),
+    about(
+        "dependency_failed",
+        "A job that it waits for ended otherwise than was asked, so it can never start.",
+        "gpool show names that job; gpool cancel takes this one off the queue",
     ),
     about("gpu_memory_too_small", "No free GPU has as much memory as is asked.", "gpool gpus"),
     about(
@@ -70,6 +81,11 @@ pub const REASONS: &[About] = &[
         "make it, or submit again with another",
     ),
     about(
+        "quota_user",
+        "Its user runs or holds as much as one user may.",
+        "it goes on when another job of that user has ended",
+    ),
+    about(
         "reserved_for_other",
         "What is free is reserved for somebody else.",
         "a shorter --time may fit before the reservation begins",
@@ -80,6 +96,11 @@ pub const REASONS: &[About] = &[
         "gpool gpus shows whose it is; it is given out when that has ended",
     ),
     about("waits_for_job", "It waits for another job to end (--after).", "gpool show names it"),
+    about(
+        "waits_for_one_of",
+        "It waits for one of several jobs to end (--after-one).",
+        "gpool show names them",
+    ),
     about(
         "would_delay",
         "It would fit now, and delay the planned start of a job before it.",
