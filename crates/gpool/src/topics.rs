@@ -35,6 +35,32 @@ few GPUs as may be, and only beside other shares. CUDA's own memory counts. Who 
 share is shown by gpool gpus where the driver tells, and is not stopped.",
     },
     Topic {
+        name: "terminals",
+        about: "shells and terminals of jobs, and what is opened towards them",
+        text: "
+gpool shell --gpus 1 --time 2h    a shell as a job; its prompt says what time is left
+gpool run --pty -- COMMAND        any command on a terminal of its own
+gpool attach JOB                  come back to it; what it showed last comes first
+gpool exec JOB -- COMMAND         a further program in a job that runs
+gpool forward JOB 8888            a port of the job at http://127.0.0.1:8888
+
+Ctrl-\\ and then d leaves a terminal, and the job goes on; --detach-keys chooses others.",
+    },
+    Topic {
+        name: "environments",
+        about: "variables, Python environments, modules and setups of jobs",
+        text: "
+--env-file FILE    a NAME=VALUE a line, the value as it stands; -e wins over it
+--conda NAME       a conda environment, by name or folder
+--uv               the environment of the uv project of the folder
+--venv FOLDER      a Python virtual environment
+--module A,B       environment modules, loaded where the job starts
+--setup COMMAND    prepares the job before it waits for GPUs: --uv --setup 'uv sync'
+
+They are looked for when the job is submitted, and again where it starts: a job whose environment
+is not there is held, and gpool release lets it try again.",
+    },
+    Topic {
         name: "units",
         about: "how memory and time are written",
         text: "

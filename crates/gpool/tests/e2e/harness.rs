@@ -124,6 +124,11 @@ impl Running {
         self.seen.lock().unwrap().contains(words)
     }
 
+    /// All that it has written so far, on either stream.
+    pub fn said(&self) -> String {
+        self.seen.lock().unwrap().clone()
+    }
+
     /// Waits until it has written that, on either stream.
     #[track_caller]
     pub fn until_says(&self, words: &str) {

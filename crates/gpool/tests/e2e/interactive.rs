@@ -1,0 +1,265 @@
+//! Terminals of jobs shown on real ones, further programs in jobs, and connections to them.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
+
+use crate::harness::{Cluster, Running, until, until_so};
+use crate::users::{NOBODY, as_nobody, as_user};
+
+/// A command on a terminal of its own, as a person has it.
+struct Tty {
+    master: std::fs::File,
+    slave: OwnedFd,
+    child: Child,
+    seen: Arc<Mutex<String>>,
+}
+
+impl Tty {
+    fn start(cluster: &Cluster, words: &[&str]) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let slave = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty()).unwrap();
+        let end = || Stdio::from(slave.try_clone().unwrap());
+        let mut command: Command = cluster.command();
+        command.args(words).env("TERM", "xterm").env("SHELL", "/bin/sh");
+        command.stdin(end()).stdout(end()).stderr(end());
+        set_size(&master, 30, 90);
+        let child = command.spawn().unwrap();
+        let master = std::fs::File::from(master);
+        let seen = Arc::new(Mutex::new(String::new()));
+        let (mut reader, kept) = (master.try_clone().unwrap(), Arc::clone(&seen));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n_read @ 1..) = reader.read(&mut buffer) {
+                kept.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..n_read]));
+            }
+        });
+        Self { master, slave, child, seen }
+    }
+
+    #[track_caller]
+    fn until_shows(&self, words: &str) {
+        let seen = || self.seen.lock().unwrap().clone();
+        until(&format!("{words:?} to be shown"), || seen().contains(words).then_some(()));
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// As a window does that somebody draws larger.
+    fn resize(&self, rows: u16, columns: u16) {
+        set_size(&self.master, rows, columns);
+        self.signal(Signal::WINCH);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    fn is_raw(&self) -> bool {
+        let modes = tcgetattr(&self.slave).unwrap();
+        !modes.local_modes.contains(rustix::termios::LocalModes::ECHO)
+    }
+
+    /// Waits until it has ended; its terminal is as it was before.
+    #[track_caller]
+    fn end(&mut self) -> i32 {
+        use std::os::unix::process::ExitStatusExt as _;
+        let status = until("it to end", || self.child.try_wait().unwrap());
+        assert!(!self.is_raw(), "the terminal is left raw");
+        status.code().or(status.signal().map(|signal| 128 + signal)).unwrap()
+    }
+}
+
+impl Drop for Tty {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn set_size(of: &impl std::os::fd::AsFd, rows: u16, columns: u16) {
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(of, size).unwrap();
+}
+
+const ASKS: &str = "tty; stty size; read a; stty size; echo \"got $a\"; exit 7";
+
+#[test]
+fn a_job_has_a_terminal_of_the_size_of_the_one_that_it_is_shown_on() {
+    let cluster = Cluster::new("none");
+    let mut tty = Tty::start(&cluster, &["run", "--pty", "--", "sh", "-c", ASKS]);
+    tty.until_shows("/dev/pts/");
+    tty.until_shows("30 90");
+    assert!(tty.is_raw());
+    tty.resize(44, 55);
+    // The size is said before what is typed after it.
+    tty.types("hello\r");
+    tty.until_shows("got hello");
+    assert_eq!(tty.end(), 7);
+    assert!(tty.seen.lock().unwrap().contains("44 55"));
+    let id = cluster.all_ids().pop().unwrap();
+    let log = cluster.stdout_of(&id);
+    assert!(log.contains("30 90") && log.contains("got hello"), "it is in the log: {log}");
+}
+
+#[test]
+fn a_terminal_that_was_left_is_come_back_to() {
+    let cluster = Cluster::new("none");
+    let line = "echo first; read a; echo \"second $a\"; exit 3";
+    let mut tty = Tty::start(&cluster, &["run", "--pty", "--", "sh", "-c", line]);
+    tty.until_shows("first");
+    tty.types("\x1cd");
+    assert_eq!(tty.end(), 130);
+    let id = cluster.all_ids().pop().unwrap();
+    assert_eq!(cluster.job(&id).state.as_str(), "running");
+    // Nor does it matter how a window is closed.
+    let mut killed = Tty::start(&cluster, &["attach", &id]);
+    killed.until_shows("first");
+    killed.signal(Signal::TERM);
+    assert_eq!(killed.end(), 143);
+    let mut tty = Tty::start(&cluster, &["attach", &id, "--detach-keys", "ctrl-p"]);
+    tty.until_shows("first");
+    tty.types("again\r");
+    tty.until_shows("second again");
+    assert_eq!(tty.end(), 3);
+    cluster.gpool(["attach", &id]).refused(7, &["has ended", "GP0701"]);
+}
+
+#[test]
+fn a_terminal_outlives_the_server_that_carried_it() {
+    let mut cluster = Cluster::new("none");
+    let line = "echo before; read a; echo \"after $a\"";
+    let mut tty = Tty::start(&cluster, &["run", "--pty", "--", "sh", "-c", line]);
+    tty.until_shows("before");
+    let id = cluster.all_ids().pop().unwrap();
+    cluster.kill();
+    cluster.up();
+    assert_eq!(cluster.job(&id).state.as_str(), "running");
+    // What it showed last is shown again once it is reached again.
+    until_so("it to be shown again", || tty.seen.lock().unwrap().matches("before").count() > 1);
+    tty.types("all\r");
+    tty.until_shows("after all");
+    assert_eq!(tty.end(), 0);
+}
+
+#[test]
+fn a_shell_says_in_its_prompt_which_job_it_is_and_what_time_is_left() {
+    let cluster = Cluster::new("none");
+    let mut tty = Tty::start(&cluster, &["shell", "--time", "2h", "--shell", "/bin/bash"]);
+    // Two hours, or a second less.
+    tty.until_shows("(job 1, ");
+    tty.until_shows("m left)");
+    tty.types("echo $((40 + 2)).\r");
+    tty.until_shows("42.");
+    tty.types("exit 4\r");
+    assert_eq!(tty.end(), 4);
+}
+
+#[test]
+fn what_is_run_in_a_job_has_its_group_environment_and_gpus_and_ends_with_it() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let look = "cat /proc/self/cgroup; env | grep -E '^(CUDA_VIS|GPOOL_)' | sort; id -u; pwd";
+    let id = cluster.submit([
+        "--gpus",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        &format!("{look}; touch ready; exec sleep 1000"),
+    ]);
+    until_so("the job to look", || cluster.work().join("ready").exists());
+    let own = cluster.stdout_of(&id);
+    let ran = cluster.gpool(["exec", &id, "--", "sh", "-c", look]);
+    assert_eq!(ran.ok(), own);
+    let ran = cluster.gpool(["exec", &id, "--", "sh", "-c", "echo out; echo err >&2; exit 9"]);
+    assert_eq!((&*ran.out, &*ran.err, ran.code), ("out\n", "err\n", 9));
+    let large = vec![b'x'; 3_000_000];
+    let counted = cluster.gpool_reading(["exec", &id, "--", "wc", "-c"], &large);
+    assert_eq!(counted.ok().trim(), "3000000");
+    cluster.gpool(["exec", &id, "--", "no-such-program"]).refused(125, &["GP0253", "PATH"]);
+    let mut beside = cluster.command();
+    beside.args(["exec", &id, "--", "sh", "-c", "echo on; sleep 1000"]);
+    let beside = Running::start(&mut beside, None);
+    beside.until_says("on");
+    cluster.gpool(["cancel", &id]).ok();
+    assert_ne!(beside.end().code, 0);
+    cluster.until_ended(&id);
+    cluster.gpool(["exec", &id, "--", "true"]).refused(7, &["has ended", "GP0701"]);
+    let held = cluster.submit(["--hold", "--", "true"]);
+    cluster.gpool(["exec", &held, "--", "true"]).refused(7, &["held", "GP0702"]);
+}
+
+#[test]
+fn a_port_of_a_job_is_reached_and_no_other() {
+    let cluster = Cluster::new("none");
+    let serve = "import socket\ns = socket.create_server(('127.0.0.1', 0))\n\
+                 print(s.getsockname()[1], flush=True)\n\
+                 while True:\n c, _ = s.accept()\n c.sendall(b'you said ' + c.recv(9))\n c.close()";
+    let id = cluster.submit(["--", "python3", "-c", serve]);
+    cluster.until_is(&id, "running");
+    let port = until("its port", || {
+        let log = cluster.gpool(["logs", &id]);
+        log.out.trim().parse::<u16>().ok()
+    });
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = stranger.local_addr().unwrap().port().to_string();
+    let refused = cluster.gpool(["forward", &id, &other]);
+    refused.refused(7, &["GP0721", &port.to_string()]);
+    cluster.gpool(["forward", &id, "0"]).refused(2, &["is no port"]);
+    let forward = cluster.start(["forward", &id, &format!("0:{port}")]);
+    forward.until_says("http://127.0.0.1:");
+    forward.until_says("Ctrl-C");
+    let said = forward.said();
+    let local = said.split("127.0.0.1:").nth(1).unwrap().split_whitespace().next().unwrap();
+    for word in ["one", "two"] {
+        let mut line = TcpStream::connect(format!("127.0.0.1:{local}")).unwrap();
+        line.write_all(word.as_bytes()).unwrap();
+        let mut answer = String::new();
+        line.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, format!("you said {word}"));
+    }
+    cluster.gpool(["cancel", &id]).ok();
+    assert_eq!(forward.end().code, 0, "it ends with the job");
+}
+
+#[test]
+fn nobody_else_gets_into_a_job() {
+    let Some(cluster) = crate::users::cluster() else { return };
+    let id = cluster.submit(["--", "sleep", "1000"]);
+    cluster.until_is(&id, "running");
+    for words in [&["exec", &*id, "--", "id"][..], &["attach", &id], &["forward", &id, "8888"]] {
+        as_nobody(&cluster, words).refused(5, &["GP0501"]);
+    }
+    // An admin gets in, and is there who the job is.
+    let theirs = as_user(&cluster, NOBODY, &["submit", "--", "sleep", "1000"]).ok();
+    let theirs = theirs.trim();
+    cluster.until_is(theirs, "running");
+    let look = "id -u; grep NoNewPrivs /proc/self/status";
+    let ran = cluster.gpool(["exec", theirs, "--", "sh", "-c", look]);
+    assert_eq!(ran.ok(), "65534\nNoNewPrivs:\t1\n");
+}
+
+#[test]
+fn without_a_terminal_it_is_said_what_else_there_is() {
+    let cluster = Cluster::new("none");
+    cluster.gpool(["shell"]).refused(2, &["GP0250", "gpool run"]);
+    cluster.gpool(["run", "--pty", "--", "ls"]).refused(2, &["GP0250", "--detach"]);
+    let id = cluster.submit(["--", "sh", "-c", "echo its output"]);
+    cluster.until_ended(&id);
+    let ran = cluster.gpool(["attach", &id]);
+    assert!(ran.out == "its output\n" && ran.err.contains("has no terminal"), "{ran:?}");
+    cluster.gpool(["attach", "--detach-keys", "hello", &id]).refused(2, &["is no key"]);
+}
