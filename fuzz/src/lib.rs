@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod answer;
 pub mod device;
+pub mod frame;
 mod input;
 pub mod job;
 pub mod query;
@@ -28,6 +29,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("agent", agent::check),
     ("answer", answer::check),
     ("device", device::check),
+    ("frame", frame::check),
     ("job", job::check),
     ("query", query::check),
     ("scenario", scenario::check),
