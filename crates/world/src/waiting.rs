@@ -76,6 +76,11 @@ impl World {
         due
     }
 
+    /// Jobs of which something becomes at a moment to come, the next first.
+    pub fn due_later(&self) -> impl Iterator<Item = (Timestamp, JobId)> {
+        self.timers.iter().copied()
+    }
+
     pub(crate) fn set_timers(&mut self, row: &JobRow) {
         for at in moments(row).into_iter().flatten().filter(|at| *at > self.timers_until) {
             self.timers.insert((at, row.job.id));

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use gpool_model::{JobId, Phase, Timestamp};
 use gpool_world::{Excerpt, Snapshot, World};
 
+use super::HORIZON;
 use super::length::Length;
 
 /// What a forecast is made from. To take it costs what it holds.
@@ -34,6 +35,9 @@ impl Part {
         let n_first: u64 = first.iter().map(|id| n_of(world, *id)).sum();
         let n_beyond = world.n_pending().saturating_sub(n_first);
         taken.extend(first);
+        let until = snapshot.now.after(HORIZON);
+        let due = world.due_later().take(n_jobs_max).take_while(|(at, _)| *at <= until);
+        taken.extend(due.map(|(_, id)| id).filter(|id| waits_for_a_moment(world, *id)));
         add_waiting(world, &mut taken, n_jobs_max);
         let also = also.filter(|id| world.job(*id).is_some() && !taken.contains(id));
         if let Some(id) = also {
@@ -86,6 +90,15 @@ fn n_of(world: &World, id: JobId) -> u64 {
     world.place_of(id).map_or(0, |(shape_ix, _)| world.shape(shape_ix).n_of(id))
 }
 
+/// Whether a job waits for no other, but for its time.
+fn waits_for_a_moment(world: &World, id: JobId) -> bool {
+    world.job(id).is_some_and(|row| {
+        let mut awaited = row.spec.after.iter().chain(&row.spec.life.after_one);
+        matches!(row.job.phase, Phase::Waiting { .. })
+            && awaited.all(|after| !world.is_live(after.job))
+    })
+}
+
 /// Adds jobs that wait for nothing but jobs that are there.
 fn add_waiting(world: &World, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
     let mut n_left = n_jobs_max;
@@ -97,7 +110,8 @@ fn add_waiting(world: &World, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
                 !world.is_live(job) || taken.contains(&job) || taken.contains(&whole(job))
             };
             let follows = matches!(row.job.phase, Phase::Waiting { .. })
-                && row.spec.after.iter().all(|after| is_known(after.job));
+                && (row.spec.after.iter().chain(&row.spec.life.after_one))
+                    .all(|after| is_known(after.job));
             if n_left > 0 && follows && taken.insert(dependent) {
                 n_left -= 1;
                 ends.push_back(dependent);

@@ -316,7 +316,8 @@ impl Part {
     /// A job that waits for nothing but room from now on, unless it waits for others too.
     fn ready(&mut self, job: JobId, is_so: impl FnOnce(&Phase) -> bool) {
         let Some(row) = self.excerpt.jobs.get(&job) else { return };
-        let waits = row.spec.after.iter().any(|after| self.is_live(after.job));
+        let waits = row.spec.after.iter().any(|after| self.is_live(after.job))
+            || row.spec.life.begin.is_some_and(|at| at > self.now);
         let since = self.now;
         if let Some(row) = self.excerpt.jobs.get_mut(&job).filter(|row| is_so(&row.job.phase)) {
             row.job.phase = if waits { Phase::Waiting { since } } else { Phase::Pending { since } };
