@@ -277,9 +277,13 @@ fn part_of_waiting(view: &View<'_>) -> Option<Part> {
 impl CoreHandle {
     /// When a job will likely start, by the last forecast, and when that was made.
     pub(crate) fn eta_of(&self, job: &gpool_model::Job) -> Option<(Eta, Timestamp)> {
-        let waits = matches!(job.phase, Phase::Waiting { .. } | Phase::Pending { .. });
         let last = self.shared.forecaster.last();
-        let eta = last.eta_of(job.id).filter(|_| waits);
+        let eta = match &job.phase {
+            Phase::Pending { .. } => last.eta_of(job.id),
+            // Not followed is not the same as beyond: it may wait for what is held.
+            Phase::Waiting { .. } => last.etas.get(&job.id).copied(),
+            _ => None,
+        };
         Some((eta?, last.as_of))
     }
 

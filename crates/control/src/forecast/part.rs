@@ -109,7 +109,8 @@ fn add_waiting(world: &World, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
             let is_known = |job: JobId| {
                 !world.is_live(job) || taken.contains(&job) || taken.contains(&whole(job))
             };
-            let follows = matches!(row.job.phase, Phase::Waiting { .. })
+            // One that is held may still end by what it waits for, and let others go on.
+            let follows = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. })
                 && (row.spec.after.iter().chain(&row.spec.life.after_one))
                     .all(|after| is_known(after.job));
             if n_left > 0 && follows && taken.insert(dependent) {
