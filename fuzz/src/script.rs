@@ -8,7 +8,6 @@ use gpool::args::values;
 use gpool::caller::Variable;
 use gpool::cli::Cli;
 use gpool::config::Config;
-use gpool::directives;
 use gpool::failure::Failure;
 use gpool::flags;
 use gpool::reference::Reference;

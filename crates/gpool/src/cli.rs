@@ -7,8 +7,9 @@ use crate::failure::Result;
 use crate::session::Session;
 use crate::verbs::{
     attach, backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, exec,
-    forward, gpus, help, history, hold, init, logs, man, nodes, note, notify, prio, queue, release,
-    report, restore, run, shell, show, signal, sim, status, submit, up, verify, version, wait, why,
+    forward, gpus, help, history, hold, import, init, install_shims, logs, man, nodes, note,
+    notify, prio, queue, release, report, restore, run, shell, shim, show, signal, sim, status,
+    submit, up, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -113,6 +114,12 @@ pub enum Verb {
     Init(init::InitArgs),
     /// Write manual pages into a folder
     Man(man::ManArgs),
+    /// Take over what another scheduler has
+    Import(import::ImportArgs),
+    /// Make links by the names of Slurm's and gflow's commands
+    InstallShims(install_shims::InstallShimsArgs),
+    /// Run a command of Slurm or gflow: gpool shim squeue --me
+    Shim(shim::ShimArgs),
     /// Print a script that completes the command line in a shell
     Completion(completion::CompletionArgs),
 }
@@ -163,6 +170,9 @@ impl Verb {
             Self::Help(args) => help::run(&args, session),
             Self::Init(args) => init::run(args, session),
             Self::Man(args) => man::run(&args, session),
+            Self::Import(args) => import::run(&args, session),
+            Self::InstallShims(args) => install_shims::run(&args, session),
+            Self::Shim(args) => shim::run(&args, session),
             Self::Completion(args) => completion::run(args, session),
         }
     }

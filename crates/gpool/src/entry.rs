@@ -6,6 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use gpool_wire::catalogue;
 
+use crate::args::Global;
 use crate::away;
 use crate::cli::Cli;
 use crate::complete;
@@ -13,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::screen::{ColorWhen, Screen};
 use crate::session::Session;
-use crate::usage;
+use crate::{shims, usage};
 
 /// Runs what the command line says; the first word is the program's own name.
 #[must_use]
@@ -28,6 +29,11 @@ pub fn main(words: Vec<OsString>) -> Exit {
         Ok(words) => words,
         Err(failure) => return ended(Err(failure), &early()),
     };
+    if let Some(shim) = words.first().and_then(|word| shims::called_as(word.as_ref())) {
+        let session = Session::new(early(), Global::default());
+        let result = (shim.run)(&words[1..], &session);
+        return ended(result, &session.screen);
+    }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => return ended(not_read(&error, verb(&words), &early()), &early()),

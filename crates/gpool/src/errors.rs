@@ -105,6 +105,9 @@ own! {
     SYSTEMD = 232, EXIT_OTHER, "systemd refused",
         "systemctl could not do what gpool up --systemd --now or gpool down --systemd asked of it: systemd does not run here (in a container, for example), a user's systemd has no session, or you may not change the machine's services. The unit itself is written. gpool up starts the server without systemd.";
     /// See the catalogue.
+    IMPORT_FAILED = 235, EXIT_OTHER, "the other scheduler can't be taken over",
+        "gpool import asks the other scheduler what it has, and it did not answer, or not as it is known here. What was taken over before that is kept; a repeated import goes on from there and does nothing twice.";
+    /// See the catalogue.
     WOULD_WAIT = 503, EXIT_NOT_PERMITTED, "it would have to wait",
         "With --no-queue a job that can't start at once is refused. The message says what keeps it. Without --no-queue it waits for its turn.";
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpool_client::{Client, JobsQuery};
-use gpool_model::GpuRequest;
+use gpool_model::{Code, GpuRequest};
 use gpool_wire::{JobCreate, Problem, RetryAsked, Time, Written, catalogue};
 use rustix::fs::{Access, FileType, access, fstat, tell};
 
@@ -16,6 +16,7 @@ use crate::resolve;
 use crate::script::Script;
 use crate::session::Session;
 use crate::software::{self, env_file};
+use crate::shims::translated::Translated;
 use crate::{caller, errors, flags};
 
 /// A job that is to be submitted, and what is to be said about it.
@@ -37,9 +38,9 @@ pub struct Request {
     pub remarks: Vec<String>,
     /// What may go wrong when it starts.
     pub warnings: Vec<String>,
-    /// Whether a priority above the caller's right is lowered rather than refused: it comes from
-    /// another scheduler, where it meant something else.
-    pub lowers_priority: bool,
+    /// Whether a priority above the caller's right is lowered, and a project that there is not left
+    /// out: they come from another scheduler, where they meant something else.
+    pub is_lenient: bool,
     /// Whether it waits for all jobs of its user and name that have not ended.
     pub singleton: bool,
 }
@@ -71,23 +72,59 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
 /// # Errors
 /// As for a command; or a directive is not understood.
 pub fn of_script(line: JobFlags, script: &Script, arguments: &[String]) -> Result<Request> {
+    of_brought_script(line, Translated::default(), |_| None, script, arguments)
+}
+
+/// As [`of_script`], for a command of another scheduler: with what is to be said of its flags, and
+/// where output goes that has no file yet.
+///
+/// # Errors
+/// As for a script.
+pub fn of_brought_script(
+    line: JobFlags,
+    mut told: Translated,
+    output: impl Fn(&Translated) -> Option<&'static str>,
+    script: &Script,
+    arguments: &[String],
+) -> Result<Request> {
     let variables = flags::from_variables(text_variables())?;
-    let of_script = flags::from_directives(script)?;
-    let own = line.or(variables).or(of_script.own);
-    let is_foreign = own.priority.is_none();
-    let flags = own.or(of_script.foreign);
-    if flags.strict {
-        of_script.told.refuse_unclear()?;
-    }
-    let mut request = request(flags)?;
-    of_script.told.say(&mut request.remarks, &mut request.warnings);
-    request.lowers_priority |= is_foreign;
-    request.singleton |= of_script.told.singleton;
+    let mut directives = flags::from_directives(script)?;
+    told.join(directives.told, "");
+    let own = line.or(variables).or(directives.own);
+    // Leniency goes with what it was given for.
+    directives.foreign.lenient &= own.priority.is_none() && own.project.is_none();
+    let flags = own.or(directives.foreign);
+    let mut request = of_brought(flags, &told, output)?;
     request.job.script = Some(script.written());
     request.job.command = arguments.to_vec();
     if script.path != "-" {
         request.warnings.extend(unread_input(&request.job));
     }
+    Ok(request)
+}
+
+/// A job by flags, some of which come from another scheduler; what it runs is still to be said.
+///
+/// # Errors
+/// The environment or the folder is not usable; or, with `--strict`, a flag does nothing.
+pub fn of_brought(
+    mut flags: JobFlags,
+    told: &Translated,
+    output: impl Fn(&Translated) -> Option<&'static str>,
+) -> Result<Request> {
+    if flags.strict {
+        told.refuse_unclear()?;
+    }
+    let file = output(told);
+    if let (None, Some(file)) = (&flags.stdout, file) {
+        flags.stdout = Some(file.to_owned());
+    }
+    if told.joins_output && flags.stderr.is_none() {
+        flags.stderr.clone_from(&flags.stdout);
+    }
+    let mut request = request(flags)?;
+    told.say(&mut request.remarks, &mut request.warnings);
+    request.singleton = told.singleton;
     Ok(request)
 }
 
@@ -100,7 +137,7 @@ pub fn of_many(line: JobFlags) -> Result<Request> {
 }
 
 /// Variables that are text; others can't be flags.
-fn text_variables() -> impl Iterator<Item = (String, String)> {
+pub fn text_variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
@@ -165,7 +202,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         no_queue: flags.no_queue,
         remarks,
         warnings,
-        lowers_priority: false,
+        is_lenient: flags.lenient,
         singleton: false,
     })
 }
@@ -225,7 +262,30 @@ impl Request {
             let same = resolve::every_job(client, &query)?;
             self.job.after.extend(same.iter().map(|job| format!("end:{}", job.id)));
         }
+        if self.is_lenient {
+            self.yield_where_wanted(client);
+        }
         Ok(())
+    }
+
+    /// Takes back what the caller may not have, as a trial shows. Anything else that is wrong is
+    /// left for the submission to say.
+    fn yield_where_wanted(&mut self, client: &Client) {
+        while let Err(error) = client.forecast(&self.job) {
+            let code = error.problem().code;
+            let is = |known: Code| code == known.to_string();
+            if is(catalogue::PRIORITY_TOO_HIGH) && self.job.priority.take().is_some() {
+                let what = "the priority is above that of users, and is lowered to 0";
+                self.warnings.push(what.to_owned());
+            } else if is(catalogue::NO_SUCH_PROJECT)
+                && let Some(project) = self.job.project.take()
+            {
+                let what = format!("there is no project {project:?}; it goes into the default one");
+                self.warnings.push(what);
+            } else {
+                return;
+            }
+        }
     }
 }
 

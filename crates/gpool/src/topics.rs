@@ -133,9 +133,50 @@ Lines of the comments at a script's start, before its first command and within 3
   #!/bin/bash
   # GPOOL --gpus 2 --time 1h
   #GPOOL -J train --note 'two words'
+  # GFLOW --gpus=2
+  #SBATCH --gres=gpu:2 -t 1:00:00
 
-The command line goes before GPOOL_SUBMIT_ variables, and these before directives. Lists (-e,
---after) are joined.",
+The command line goes before GPOOL_SUBMIT_ variables, these before # GPOOL lines, those before
+# GFLOW and these before #SBATCH. Lists (-e, --after) are joined. Of two lines of one kind that
+say different things the later is taken, and said. What has no effect is named once; --strict
+makes that an error. gpool help slurm and gpool help gflow say what their flags become.",
+    },
+    Topic {
+        name: "slurm",
+        about: "Slurm's commands and #SBATCH lines",
+        text: "
+gpool install-shims --slurm FOLDER makes sbatch srun squeue scancel sinfo sacct seff; put FOLDER
+into PATH. Each says with --help what its flags do here; docs/compat.md has them all.
+
+sbatch a.sh        Submitted batch job 17; output in slurm-17.out of the working folder
+squeue --me        also -j -n -p -t -o -O -l --start
+scancel 17         also 17_4, 17_[1-3], --me, -n NAME, -t PENDING, -s USR1
+sacct -j 17 -X -P  since midnight, or -S and -E
+srun -G1 CMD       a job in front; inside a job it runs CMD there
+
+A job is one process on one node: --nodes and --ntasks above 1 are refused. Jobs from scripts with
+#SBATCH lines find SLURM_JOB_ID and its like; others with --compat slurm. The id of an element of
+an array is 17_4 there. An account that is no project here, and a priority above your right, are
+left out with a warning. A blank makes '# SBATCH' a comment, as in Slurm.",
+    },
+    Topic {
+        name: "gflow",
+        about: "gflow's commands, # GFLOW lines and its queue",
+        text: "
+gpool install-shims --gflow FOLDER makes gflowd gbatch gqueue ginfo gjob gcancel gctl gstats; put
+FOLDER into PATH. Each says with --help what its flags do here; docs/compat.md has them all.
+
+gbatch -g 1 a.sh   Submitted batch job 17 (a.sh)
+gqueue -a          also -s -j -N -P -f -g -t -o json, with gflow's keys
+gjob log 17        also show, hold, release, update, redo
+gctl set-gpus 0-2  which GPUs new jobs may use
+
+gflow's priority 10 is 0 here. Jobs from scripts with # GFLOW lines find GFLOW_ARRAY_TASK_ID.
+
+gpool import gflow takes over the queue of a gflow that runs: what waits is submitted here and
+cancelled there, what runs there goes on, and its GPUs are unmanaged until it ends. --dry-run says
+what would be done. A job that begins there meanwhile stays there; nothing runs twice, and a
+repeated import goes on where an earlier one was stopped. It runs as each user for their own jobs.",
     },
     Topic {
         name: "environment",

@@ -95,6 +95,9 @@ pub struct JobFlags {
     /// Give it the variables of slurm, gflow or valohai too
     #[arg(long, value_name = "WHICH", value_delimiter = ',', value_parser = values::compat)]
     pub compat: Vec<String>,
+    /// Lower a priority above your right and leave out a project that there is not, with a warning
+    #[arg(long)]
+    pub lenient: bool,
     /// Refuse a script with flags that are ignored, contradict others or stand in a wrong place
     #[arg(long)]
     pub strict: bool,
@@ -134,6 +137,7 @@ impl JobFlags {
             grace: self.grace.or(other.grace),
             allow_unsatisfiable: self.allow_unsatisfiable || other.allow_unsatisfiable,
             compat: joined(other.compat, self.compat),
+            lenient: self.lenient || other.lenient,
             strict: self.strict || other.strict,
             no_queue: self.no_queue || other.no_queue,
         }

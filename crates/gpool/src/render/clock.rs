@@ -43,6 +43,12 @@ impl Clock {
         self.local(moment).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
     }
 
+    /// A moment without its zone: `2026-11-20T15:30:00`.
+    #[must_use]
+    pub fn plain(&self, moment: Time) -> String {
+        self.local(moment).strftime("%Y-%m-%dT%H:%M:%S").to_string()
+    }
+
     /// A moment in as few letters as tell it from `now`: `15:30`, `Fri 15:30`, `2026-11-20`.
     #[must_use]
     pub fn short(&self, moment: Time, now: Time) -> String {

@@ -126,7 +126,9 @@ fn compare(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-fn natural(a: &str, b: &str) -> Ordering {
+/// The order of texts in which runs of digits count as numbers.
+#[must_use]
+pub fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a, b);
     loop {
         let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -19,6 +19,10 @@ pub struct Translated {
     pub ignored: Vec<String>,
     /// Flags that say two different things.
     pub contradictions: Vec<String>,
+    /// Whether errors go where output goes, unless they have a file of their own.
+    pub joins_output: bool,
+    /// Whether it is an array.
+    pub is_array: bool,
     /// Directives in a place where nobody reads them.
     pub misplaced: Vec<String>,
     /// Whether it waits for all jobs of its user and name.
@@ -41,6 +45,13 @@ impl Translated {
         }
     }
 
+    /// Adds a priority or a project, which meant something else where it comes from: one that
+    /// can't be had is lowered or left out.
+    pub fn leniently(&mut self, flag: &str, value: &str, from: &Given) {
+        self.flag(flag, value, from);
+        self.switch("lenient", from);
+    }
+
     /// Adds a flag without one.
     pub fn switch(&mut self, flag: &str, from: &Given) {
         if flags::is_flag(flag) {
@@ -50,16 +61,24 @@ impl Translated {
         }
     }
 
-    /// Takes over what is to be said of other flags, which stood in `place`.
+    /// Takes over what is to be said of other flags, which stood in `place`, if that is to be said.
     pub fn join(&mut self, other: Self, place: &str) {
-        let placed = |text: String| format!("{place}: {text}");
-        self.remarks.extend(other.remarks.into_iter().map(placed));
-        self.warnings.extend(other.warnings.into_iter().map(placed));
-        if !other.ignored.is_empty() {
-            self.ignored.push(format!("{place}: {}", other.ignored.join(", ")));
+        if place.is_empty() {
+            self.remarks.extend(other.remarks);
+            self.warnings.extend(other.warnings);
+            self.ignored.extend(other.ignored);
+        } else {
+            let placed = |text: String| format!("{place}: {text}");
+            self.remarks.extend(other.remarks.into_iter().map(placed));
+            self.warnings.extend(other.warnings.into_iter().map(placed));
+            if !other.ignored.is_empty() {
+                self.ignored.push(format!("{place}: {}", other.ignored.join(", ")));
+            }
         }
         self.contradictions.extend(other.contradictions);
         self.misplaced.extend(other.misplaced);
+        self.is_array |= other.is_array;
+        self.joins_output |= other.joins_output;
         self.singleton |= other.singleton;
     }
 

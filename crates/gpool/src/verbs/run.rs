@@ -87,7 +87,7 @@ pub fn run(args: RunArgs, session: &Session) -> Result {
         return dry_run(&client, &request.job, session);
     }
     // Before there is a job, Ctrl-C ends this program; from then on it leaves or cancels the job.
-    let job = hand_in(&client, &request, session)?;
+    let job = hand_in(&client, &request)?;
     if args.detach {
         session.screen.data(&match session.global.json {
             true => json::one(&job),

@@ -75,7 +75,7 @@ pub fn run(args: SubmitArgs, is_command: bool, session: &Session) -> Result {
     if args.dry_run {
         return dry_run(&client, &request.job, session);
     }
-    let job = hand_in(&client, &request, session)?;
+    let job = hand_in(&client, &request)?;
     if session.global.json {
         session.screen.data(&json::one(&job))?;
     } else {
@@ -101,33 +101,20 @@ pub fn say(request: &Request, session: &Session) {
 ///
 /// # Errors
 /// The server refuses, or it would have to wait and may not.
-pub fn hand_in(client: &Client, request: &Request, session: &Session) -> Result<Job> {
+pub fn hand_in(client: &Client, request: &Request) -> Result<Job> {
     if request.no_queue {
         let forecast = client.forecast(&request.job)?;
         if !forecast.starts {
             return Err(request::would_wait(&forecast.reasons));
         }
     }
-    let key = new_key();
-    let job = match client.submit(&request.job, Some(&key)) {
-        Err(error) if request.lowers_priority && is_too_high(&error) => {
-            session.screen.warn("the priority is above that of users, and is lowered to 0");
-            let lowered = JobCreate { priority: None, ..request.job.clone() };
-            client.submit(&lowered, Some(&new_key()))?
-        }
-        job => job?,
-    };
+    let job = client.submit(&request.job, Some(&new_key()))?;
     // Somebody may have been faster since the forecast.
     if request.no_queue && !job.reasons.is_empty() && job.placement.is_empty() {
         client.cancel(std::slice::from_ref(&job.id))?;
         return Err(request::would_wait(&job.reasons));
     }
     Ok(job)
-}
-
-/// Whether what was refused is a priority that the caller has no right to.
-fn is_too_high(error: &gpool_client::Error) -> bool {
-    error.problem().code == catalogue::PRIORITY_TOO_HIGH.to_string()
 }
 
 /// Says why a job does not start at once, or when it will.

@@ -38,7 +38,7 @@ fn words(spoken: &Spoken, line: &str) -> Vec<String> {
 #[test]
 fn flags_of_slurm_are_ours() {
     for (theirs, ours) in [
-        ("-J x -A lab", "--name=x --project=lab"),
+        ("-J x -A lab", "--name=x --project=lab --lenient"),
         ("--gres=gpu:a100:2", "--gpus=a100:2"),
         ("--gres=gpu:2", "--gpus=2"),
         ("--gres=gpu:NVIDIA_A100", "--gpus=nvidia-a100:1"),
@@ -63,10 +63,10 @@ fn flags_of_slurm_are_ours() {
         ("--export=ALL,A=1", "--env=A=1"),
         ("--export=NONE", "--clean-env"),
         ("--export=A,B=2", "--clean-env --env=A --env=B=2"),
-        ("-o o-%j.txt", "--stdout=o-%j.txt --stderr=o-%j.txt"),
+        ("-o o-%j.txt", "--stdout=o-%j.txt"),
         ("-o %A_%a.o -e %x.e", "--stdout=%A_%a.o --stderr=%x.e"),
-        ("--nice=50", "--priority=-50"),
-        ("--nice", "--priority=-100"),
+        ("--nice=50", "--priority=-50 --lenient"),
+        ("--nice", "--priority=-100 --lenient"),
         ("--comment=hi -D /tmp -H -i in", "--note=hi --cwd=/tmp --hold --stdin=in"),
         ("--job x", "--name=x"),
     ] {
@@ -78,8 +78,11 @@ fn flags_of_slurm_are_ours() {
 #[test]
 fn flags_of_gflow_are_ours() {
     for (theirs, ours) in [
-        ("-g 2 -p 20 -n x -P lab", "--gpus=2 --priority=10 --name=x --project=lab"),
-        ("--gres 1 --nice 10", "--gpus=1 --priority=0"),
+        (
+            "-g 2 -p 20 -n x -P lab",
+            "--gpus=2 --priority=10 --lenient --name=x --project=lab --lenient",
+        ),
+        ("--gres 1 --nice 10", "--gpus=1 --priority=0 --lenient"),
         ("-t 10 -m 512", "--time=600s --mem=512M"),
         ("--time-limit 1:30:00 --max-mem 2G", "--time=5400s --mem=2048M"),
         ("-t 10:30", "--time=630s"),

@@ -18,19 +18,19 @@ pub static JOB: &[Flag] = &[
         .also(&["max-gpu-mem", "max-gpu-memory"]),
     row("gpus", 'g', Value, Covered, "--gpus").also(&["gres"]),
     row("max-concurrent", '\0', Value, Covered, "--max-parallel"),
-    row("max-retries", '\0', Value, Covered, "--retry"),
+    row("max-retries", '\0', Value, Covered, "--retry N --retry-on fail,timeout"),
     row("memory", 'm', Value, Covered, "--mem; a bare number is MB")
         .also(&["max-mem", "max-memory"]),
     row("name", 'n', Value, Covered, "--name").also(&["job-name"]),
     row("name-template", '\0', Value, Ignored, "the parameters stand beside each element"),
-    row("no-auto-cancel", '\0', Nothing, Covered, "--keep-unmet"),
+    row("no-auto-cancel", '\0', Nothing, Covered, "--on-unmet keep"),
     row("notify-email", '\0', Value, Ignored, "--notify done,fail@URL posts to a webhook"),
     row("notify-on", '\0', Value, Ignored, "--notify done,fail@URL posts to a webhook"),
     row("param", '\0', Value, Covered, "--param"),
     row("param-file", '\0', Value, Covered, "--param-file"),
     row("priority", 'p', Value, Approximated, "--priority N-10, so that gflow's 10 is 0")
         .also(&["nice"]),
-    row("project", 'P', Value, Covered, "--project"),
+    row("project", 'P', Value, Approximated, "--project, if there is one of that name"),
     row("shared", '\0', Nothing, Covered, "--shared"),
     row("strict", '\0', Nothing, Covered, "of gpool: what is ignored becomes an error"),
     row("time", 't', Value, Covered, "--time; a bare number is minutes")

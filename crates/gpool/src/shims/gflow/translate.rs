@@ -31,14 +31,17 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
             ),
             "gpus" => all.flag("gpus", value, flag),
             "max-concurrent" => all.flag("max-parallel", value, flag),
-            "max-retries" => all.flag("retry", value, flag),
+            "max-retries" => {
+                all.flag("retry", value, flag);
+                all.flag("retry-on", "fail,timeout", flag);
+            }
             "memory" => all.flag("mem", &format!("{}M", mebibytes(flag)?), flag),
             "name" => all.flag("name", value, flag),
-            "no-auto-cancel" => all.switch("keep-unmet", flag),
+            "no-auto-cancel" => all.flag("on-unmet", "keep", flag),
             "param" => all.flag("param", value, flag),
             "param-file" => all.flag("param-file", value, flag),
-            "priority" => all.flag("priority", &priority(flag)?.to_string(), flag),
-            "project" => all.flag("project", value, flag),
+            "priority" => all.leniently("priority", &priority(flag)?.to_string(), flag),
+            "project" => all.leniently("project", value, flag),
             "shared" => all.switch("shared", flag),
             "strict" => all.switch("strict", flag),
             "time" => all.flag("time", &format!("{}s", seconds(flag)?), flag),

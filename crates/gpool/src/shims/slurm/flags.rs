@@ -13,7 +13,7 @@ const TOPOLOGY: &str = "cores are booked by number only";
 
 /// What `sbatch`, `srun` and `#SBATCH` lines share.
 pub static JOB: &[Flag] = &[
-    row("account", 'A', Value, Covered, "--project"),
+    row("account", 'A', Value, Approximated, "--project, if there is one of that name"),
     row("begin", 'b', Value, Covered, "--begin"),
     row("chdir", 'D', Value, Covered, "--cwd").also(&["workdir"]),
     row("comment", '\0', Value, Covered, "--note"),
@@ -54,7 +54,7 @@ pub static JOB: &[Flag] = &[
     row("priority", '\0', Value, Ignored, "--nice, or --priority of gpool, say it"),
     row("qos", 'q', Value, Ignored, "--project and --priority say what a job may have"),
     row("no-requeue", '\0', Nothing, Covered, "jobs are not queued again unless they ask"),
-    row("requeue", '\0', Nothing, Covered, "--on-node-lost requeue"),
+    row("requeue", '\0', Nothing, Covered, "--requeue"),
     row("signal", '\0', Value, Approximated, "--signal-before; to all processes of the job"),
     row("time", 't', Value, Covered, "--time"),
 ];

@@ -1,5 +1,38 @@
 //! Slurm: what its commands and the `#SBATCH` lines of scripts are here.
 
+use super::{Family, Shim};
+
+pub(super) mod cells;
 pub mod flags;
+mod sacct;
+mod sbatch;
+mod scancel;
+mod seff;
+mod select;
+mod sinfo;
+mod squeue;
+mod srun;
 pub mod translate;
 mod values;
+
+/// Hands in a script.
+pub const SBATCH: Shim =
+    Shim { name: "sbatch", family: Family::Slurm, run: sbatch::run, spoken: &[&flags::SBATCH] };
+/// Runs a command and stays with it.
+pub const SRUN: Shim =
+    Shim { name: "srun", family: Family::Slurm, run: srun::run, spoken: &[&flags::SRUN] };
+/// Lists jobs that have not ended.
+pub const SQUEUE: Shim =
+    Shim { name: "squeue", family: Family::Slurm, run: squeue::run, spoken: &[&squeue::SPOKEN] };
+/// Ends jobs.
+pub const SCANCEL: Shim =
+    Shim { name: "scancel", family: Family::Slurm, run: scancel::run, spoken: &[&scancel::SPOKEN] };
+/// Lists nodes.
+pub const SINFO: Shim =
+    Shim { name: "sinfo", family: Family::Slurm, run: sinfo::run, spoken: &[&sinfo::SPOKEN] };
+/// Lists jobs that have run.
+pub const SACCT: Shim =
+    Shim { name: "sacct", family: Family::Slurm, run: sacct::run, spoken: &[&sacct::SPOKEN] };
+/// Says how well a job used what it had.
+pub const SEFF: Shim =
+    Shim { name: "seff", family: Family::Slurm, run: seff::run, spoken: &[&seff::SPOKEN] };

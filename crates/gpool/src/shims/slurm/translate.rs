@@ -48,11 +48,6 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
     if let Some(flag) = last("mem") {
         memory(flag, values::mebibytes(flag)?, &mut all);
     }
-    if last("error").is_none()
-        && let Some(flag) = last("output")
-    {
-        all.flag("stderr", &values::path(flag, &mut Vec::new()), flag);
-    }
     Ok(all)
 }
 
@@ -68,9 +63,12 @@ fn memory(flag: &Given, mebibytes: u64, all: &mut Translated) {
 fn single(flag: &Given, all: &mut Translated) -> Result<()> {
     let value = flag.value.as_str();
     match flag.flag.long {
-        "account" => all.flag("project", value, flag),
-        "array" => all.flag("array", value, flag),
-        "begin" => all.flag("begin", value, flag),
+        "account" => all.leniently("project", value, flag),
+        "array" => {
+            all.flag("array", value, flag);
+            all.is_array = true;
+        }
+        "begin" => all.flag("begin", &values::moment(value), flag),
         "chdir" => all.flag("cwd", value, flag),
         "comment" => all.flag("note", value, flag),
         "deadline" => all.flag("deadline", value, flag),
@@ -87,14 +85,15 @@ fn single(flag: &Given, all: &mut Translated) -> Result<()> {
             all.flag("stdin", &path, flag);
         }
         "job-name" => all.flag("name", value, flag),
-        "nice" => all.flag("priority", &values::priority(flag)?.to_string(), flag),
+        "nice" => all.leniently("priority", &values::priority(flag)?.to_string(), flag),
         "nodes" | "ntasks" | "ntasks-per-node" => one(flag)?,
         "output" => {
             let path = values::path(flag, &mut all.warnings);
             all.flag("stdout", &path, flag);
+            all.joins_output = true;
         }
         "pty" => all.switch("pty", flag),
-        "requeue" => all.flag("on-node-lost", "requeue", flag),
+        "requeue" => all.switch("requeue", flag),
         "signal" => signal(flag, all)?,
         "strict" => all.switch("strict", flag),
         "time" => {
@@ -183,7 +182,7 @@ fn signal(flag: &Given, all: &mut Translated) -> Result<()> {
             "--signal: all processes of the job get the signal, not its shell alone".to_owned(),
         );
     }
-    all.flag("signal-before", &format!("{seconds}s:{name}"), flag);
+    all.flag("signal-before", &format!("{name}@{seconds}s"), flag);
     Ok(())
 }
 

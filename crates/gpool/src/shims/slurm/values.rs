@@ -138,6 +138,25 @@ fn model_name(text: &str) -> String {
     text.to_ascii_lowercase().replace('_', "-")
 }
 
+/// A moment as we read it: `now+1hour` is `now+3600s`, and a bare number of Slurm's is seconds.
+pub fn moment(text: &str) -> String {
+    let Some(rest) = text.trim().strip_prefix("now+") else { return text.trim().to_owned() };
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (number, unit) = rest.split_at(digits);
+    let unit = match unit.trim_end_matches('s') {
+        "" | "second" => 1_u64,
+        "minute" => 60,
+        "hour" => 3600,
+        "day" => 86400,
+        "week" => 604_800,
+        _ => return text.trim().to_owned(),
+    };
+    match number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)) {
+        Some(seconds) => format!("now+{seconds}s"),
+        None => text.trim().to_owned(),
+    }
+}
+
 /// The priority of a nice value: the other way round, and in our range.
 pub fn priority(given: &Given) -> Result<i64> {
     let nice: i64 = match given.value.trim() {

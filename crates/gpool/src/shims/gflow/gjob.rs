@@ -1,0 +1,227 @@
+//! `gjob`: looks at jobs and changes them.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+
+use gpool_client::{LogQuery, LogStream};
+
+use super::translate;
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::reference::Reference;
+use crate::resolve;
+use crate::screen::not_written;
+use crate::session::Session;
+use crate::shims::flag::Standing::{Covered, Ignored, Instead};
+use crate::shims::flag::Takes::{Nothing, Value};
+use crate::shims::flag::{Flag, Said, Spoken, row};
+use crate::shims::{below, gpool, gpool_line, read, say_ignored};
+
+static EVERYWHERE: &[Flag] = &[
+    row("quiet", 'q', Nothing, Ignored, "gpool -q leaves remarks out"),
+    row("verbose", 'v', Nothing, Ignored, "gpool -v says more"),
+    row("version", 'V', Nothing, Covered, "prints gpool's"),
+];
+
+static LOG: &[Flag] = &[
+    row("first", 'f', Value, Covered, "the first lines; gpool logs -f follows"),
+    row("last", 'l', Value, Covered, "the last lines: gpool logs --tail"),
+];
+
+static RELEASE: &[Flag] = &[row("at", '\0', Value, Covered, "gpool release --at")];
+
+static UPDATE: &[Flag] = &[
+    row("auto-cancel-on-dep-failure", '\0', Nothing, Instead, "gpool edit JOB"),
+    row("clear-conda-env", '\0', Nothing, Instead, "gpool cancel JOB, and submit it anew"),
+    row("clear-gpu-memory-limit", '\0', Nothing, Instead, "gpool edit JOB --gpus N"),
+    row("clear-max-concurrent", '\0', Nothing, Instead, "gpool edit JOB --max-parallel N"),
+    row("clear-max-retries", '\0', Nothing, Instead, "gpool edit JOB --retry 0"),
+    row("clear-memory-limit", '\0', Nothing, Instead, "gpool edit JOB --mem SIZE"),
+    row("clear-time-limit", '\0', Nothing, Instead, "gpool edit JOB --time TIME"),
+    row("command", 'c', Value, Instead, "gpool cancel JOB, and submit it anew"),
+    row("conda-env", 'e', Value, Instead, "gpool cancel JOB, and submit it anew"),
+    row("depends-on", 'd', Value, Covered, "gpool edit --after"),
+    row("depends-on-all", '\0', Value, Covered, "gpool edit --after"),
+    row("depends-on-any", '\0', Value, Covered, "gpool edit --after-one"),
+    row("gpu-memory", '\0', Value, Instead, "gpool edit JOB --gpus N").also(&["max-gpu-mem"]),
+    row("gpus", 'g', Value, Covered, "gpool edit --gpus"),
+    row("max-concurrent", '\0', Value, Covered, "gpool edit --max-parallel"),
+    row("max-retries", '\0', Value, Covered, "gpool edit --retry"),
+    row("memory-limit", 'm', Value, Covered, "gpool edit --mem"),
+    row("no-auto-cancel-on-dep-failure", '\0', Nothing, Instead, "gpool edit JOB"),
+    row("param", '\0', Value, Instead, "gpool cancel JOB, and submit it anew"),
+    row("priority", 'p', Value, Covered, "gpool edit --priority, less 10"),
+    row("script", 's', Value, Instead, "gpool cancel JOB, and submit it anew"),
+    row("time-limit", 't', Value, Covered, "gpool edit --time"),
+];
+
+static REDO: &[Flag] = &[
+    row("cascade", '\0', Nothing, Ignored, "jobs that waited for it are submitted anew by hand"),
+    row("clear-deps", '\0', Nothing, Covered, "what ran once does not wait again"),
+    row("conda-env", 'e', Value, Instead, "submit it anew"),
+    row("depends-on", 'd', Value, Instead, "submit it anew with --after"),
+    row("gpu-memory", '\0', Value, Instead, "submit it anew").also(&["max-gpu-mem"]),
+    row("gpus", 'g', Value, Instead, "submit it anew with --gpus"),
+    row("memory", 'm', Value, Instead, "submit it anew with --mem"),
+    row("priority", 'p', Value, Instead, "gpool retry JOB, then gpool prio N JOB"),
+    row("time", 't', Value, Instead, "submit it anew with --time"),
+];
+
+static CLOSE: &[Flag] = &[
+    row("all", 'a', Nothing, Ignored, "there are no tmux sessions"),
+    row("jobs", 'j', Value, Ignored, "there are no tmux sessions"),
+    row("pattern", 'p', Value, Ignored, "there are no tmux sessions"),
+    row("state", 's', Value, Ignored, "there are no tmux sessions"),
+];
+
+macro_rules! spoken {
+    ($name:ident, $text:literal, $about:literal, $flags:expr, $words:literal) => {
+        static $name: Spoken = Spoken { name: $text, about: $about, flags: $flags, words: $words };
+    };
+}
+
+spoken!(OF_ATTACH, "gjob attach", "Attach to a job: gpool attach", &[EVERYWHERE], "JOB");
+spoken!(OF_LOG, "gjob log", "Show what a job has written", &[LOG, EVERYWHERE], "JOB");
+spoken!(OF_HOLD, "gjob hold", "Keep jobs from starting", &[EVERYWHERE], "JOBS");
+spoken!(OF_RELEASE, "gjob release", "Let held jobs start", &[RELEASE, EVERYWHERE], "JOBS");
+spoken!(OF_UPDATE, "gjob update", "Change jobs: gpool edit", &[UPDATE, EVERYWHERE], "JOBS");
+spoken!(OF_SHOW, "gjob show", "Show all that is known of jobs", &[EVERYWHERE], "JOBS");
+spoken!(OF_REDO, "gjob redo", "Run a job again: gpool retry", &[REDO, EVERYWHERE], "JOB");
+spoken!(OF_CLOSE, "gjob close-sessions", "Does nothing here", &[CLOSE, EVERYWHERE], "");
+
+/// What is below `gjob`.
+pub const SPOKEN: &[&Spoken] =
+    &[&OF_ATTACH, &OF_LOG, &OF_HOLD, &OF_RELEASE, &OF_UPDATE, &OF_SHOW, &OF_REDO, &OF_CLOSE];
+
+const BELOW: [&str; 19] = [
+    "attach",
+    "a",
+    "log",
+    "l",
+    "hold",
+    "h",
+    "release",
+    "r",
+    "update",
+    "u",
+    "show",
+    "s",
+    "redo",
+    "close-sessions",
+    "close",
+    "completion",
+    "--help",
+    "--version",
+    "-V",
+];
+
+/// Runs it.
+///
+/// # Errors
+/// What the command of gpool meets.
+pub fn run(words: &[String], session: &Session) -> Result {
+    let (word, rest) = below("gjob", words, &BELOW)?;
+    let spoken = match word {
+        "attach" | "a" => &OF_ATTACH,
+        "log" | "l" => &OF_LOG,
+        "hold" | "h" => &OF_HOLD,
+        "release" | "r" => &OF_RELEASE,
+        "update" | "u" => &OF_UPDATE,
+        "show" | "s" => &OF_SHOW,
+        "redo" => &OF_REDO,
+        "close-sessions" | "close" => &OF_CLOSE,
+        "completion" => {
+            return gpool_line(&["completion", rest.first().map_or("bash", |w| w)], session);
+        }
+        _ => return super::below_help("gjob", SPOKEN, session),
+    };
+    let Some(said) = read(spoken, rest, session)? else { return Ok(Exit::OK) };
+    say_ignored(&said, session);
+    if said.words.is_empty() && word != "close-sessions" && word != "close" {
+        let what = format!("{}: no job is named", spoken.name);
+        return Err(Failure::new(errors::USAGE, what).tip(format!("{} 7", spoken.name)));
+    }
+    match word {
+        "attach" | "a" => on_jobs("attach", &said, session),
+        "log" | "l" => log(&said, session),
+        "hold" | "h" => on_jobs("hold", &said, session),
+        "release" | "r" => release(&said, session),
+        "update" | "u" => update(&said, session),
+        "show" | "s" => on_jobs("show", &said, session),
+        "redo" => on_jobs("retry", &said, session),
+        _ => Ok(Exit::OK),
+    }
+}
+
+fn on_jobs(verb: &str, said: &Said, session: &Session) -> Result {
+    let words = std::iter::once(verb).chain(said.words.iter().map(String::as_str));
+    gpool_line(&words.collect::<Vec<_>>(), session)
+}
+
+fn release(said: &Said, session: &Session) -> Result {
+    let mut words = vec!["release".to_owned()];
+    words.extend(said.words.iter().cloned());
+    words.extend(said.value("at").map(|at| format!("--at={at}")));
+    gpool(&words, session)
+}
+
+fn edit(said: &Said, flags: &[String], session: &Session) -> Result {
+    let mut words = vec!["edit".to_owned()];
+    words.extend(said.words.iter().cloned());
+    words.extend(flags.iter().cloned());
+    gpool(&words, session)
+}
+
+fn update(said: &Said, session: &Session) -> Result {
+    let mut flags = Vec::new();
+    for given in &said.flags {
+        let value = given.value.as_str();
+        flags.extend(match given.flag.long {
+            "depends-on" | "depends-on-all" => Some(format!("--after={value}")),
+            "depends-on-any" => Some(format!("--after-one={value}")),
+            "gpus" => Some(format!("--gpus={value}")),
+            "max-concurrent" => Some(format!("--max-parallel={value}")),
+            "max-retries" => Some(format!("--retry={value}")),
+            "memory-limit" => Some(format!("--mem={}M", translate::mebibytes(given)?)),
+            "priority" => Some(format!("--priority={}", translate::priority(given)?)),
+            "time-limit" => Some(format!("--time={}s", translate::seconds(given)?)),
+            _ => None,
+        });
+    }
+    edit(said, &flags, session)
+}
+
+/// Its output, or the lines at one end of it.
+fn log(said: &Said, session: &Session) -> Result {
+    let mut words = vec!["logs".to_owned()];
+    if let Some(last) = said.value("last") {
+        words.push(format!("--tail={last}"));
+    }
+    let Some(first) = said.value("first") else {
+        words.extend(said.words.iter().cloned());
+        return gpool(&words, session);
+    };
+    let invalid = |what: String| Failure::new(errors::INVALID, format!("gjob log: {what}"));
+    let Ok(first) = first.parse::<usize>() else {
+        return Err(invalid(format!("--first: {first:?} is not a number of lines")));
+    };
+    let client = session.client()?;
+    let job: Reference = said.words[0]
+        .parse()
+        .map_err(|error: crate::reference::ReferenceError| invalid(error.to_string()))?;
+    let (id, attempt) = resolve::one(&client, &job, session.me())?;
+    let query = LogQuery { stream: LogStream::Stdout, attempt, ..LogQuery::default() };
+    let mut lines = BufReader::new(client.logs(&id, &query)?);
+    let mut out = std::io::stdout().lock();
+    let mut line = Vec::new();
+    for _ in 0..first {
+        line.clear();
+        let read = lines.read_until(b'\n', &mut line);
+        let n = read.map_err(|error| Failure::new(errors::CONNECTION_LOST, error.to_string()))?;
+        if n == 0 {
+            break;
+        }
+        out.write_all(&line).map_err(|error| not_written(&error))?;
+    }
+    Ok(Exit::OK)
+}

@@ -1,0 +1,343 @@
+//! What Slurm shows of a job, by one name for each thing; `squeue` and `sacct` call it by letters
+//! and names of their own.
+
+use gpool_model::job::JobState;
+use gpool_wire::{Job, Time};
+
+use crate::render::clock::span;
+use crate::render::safe::safe;
+use crate::render::words;
+use crate::session::Session;
+
+/// A thing about a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cell {
+    /// Whom it is charged to.
+    Account,
+    /// Its number, without that of the element.
+    ArrayId,
+    /// The element, or N/A.
+    ArrayIndex,
+    /// What it runs.
+    Command,
+    /// The note beside it.
+    Comment,
+    /// Its cores.
+    Cpus,
+    /// What it waits for.
+    Dependency,
+    /// How long it has run, or ran.
+    Elapsed,
+    /// The same in seconds.
+    ElapsedRaw,
+    /// When it ended, or will at the latest.
+    End,
+    /// Its exit code and signal.
+    ExitCode,
+    /// Its GPUs.
+    Gres,
+    /// Its number, with that of the element.
+    Id,
+    /// Its time limit.
+    Limit,
+    /// What is left of it.
+    Left,
+    /// Its memory.
+    Memory,
+    /// Most memory of a process.
+    MaxRss,
+    /// What it is called.
+    Name,
+    /// Its node, or nothing.
+    Nodes,
+    /// How many nodes.
+    NumNodes,
+    /// The pool.
+    Partition,
+    /// Its priority.
+    Priority,
+    /// How well it goes: nothing here has it.
+    Absent,
+    /// Why it waits.
+    Reason,
+    /// Where it runs, or why it waits.
+    Where,
+    /// When it started, or likely will.
+    Start,
+    /// Its state in a word.
+    State,
+    /// Its state in two letters.
+    StateShort,
+    /// When it was submitted.
+    Submit,
+    /// CPU time in all.
+    TotalCpu,
+    /// Whose it is.
+    User,
+    /// Where it runs, the folder.
+    WorkDir,
+}
+
+/// The state of a job, in two letters and in a word.
+#[must_use]
+pub fn state(job: &Job) -> (&'static str, &'static str) {
+    match job.state {
+        JobState::Held | JobState::Waiting | JobState::Pending => ("PD", "PENDING"),
+        JobState::Starting => ("CF", "CONFIGURING"),
+        JobState::Running => ("R", "RUNNING"),
+        JobState::Paused => ("S", "SUSPENDED"),
+        JobState::Stopping => ("CG", "COMPLETING"),
+        JobState::Succeeded => ("CD", "COMPLETED"),
+        JobState::Failed if job.cause.as_deref() == Some("oom") => ("OOM", "OUT_OF_MEMORY"),
+        JobState::Failed if job.cause.as_deref() == Some("launch_failed") => ("BF", "BOOT_FAIL"),
+        JobState::Failed => ("F", "FAILED"),
+        JobState::Cancelled => ("CA", "CANCELLED"),
+        JobState::TimedOut => ("TO", "TIMEOUT"),
+        JobState::Lost => ("NF", "NODE_FAIL"),
+    }
+}
+
+/// Whether a job is in a state as users write it: `PD`, `pending`.
+#[must_use]
+pub fn is_in(job: &Job, written: &str) -> bool {
+    let (short, long) = state(job);
+    written.eq_ignore_ascii_case(short)
+        || written.eq_ignore_ascii_case(long)
+        || written.eq_ignore_ascii_case("all")
+}
+
+/// Words for states that users may write.
+pub const STATES: [&str; 26] = [
+    "PD",
+    "PENDING",
+    "CF",
+    "CONFIGURING",
+    "R",
+    "RUNNING",
+    "S",
+    "SUSPENDED",
+    "CG",
+    "COMPLETING",
+    "CD",
+    "COMPLETED",
+    "OOM",
+    "OUT_OF_MEMORY",
+    "BF",
+    "BOOT_FAIL",
+    "F",
+    "FAILED",
+    "CA",
+    "CANCELLED",
+    "TO",
+    "TIMEOUT",
+    "NF",
+    "NODE_FAIL",
+    "PR",
+    "PREEMPTED",
+];
+
+/// Slurm's word for a reason of ours.
+///
+/// Source: the table of reason codes in the design, after the manual of squeue.
+const REASONS: &[(&str, &str)] = &[
+    ("gpus_not_free", "Resources"),
+    ("gpus_not_free_together", "Resources"),
+    ("gpu_model_missing", "Resources"),
+    ("gpu_memory_too_small", "Resources"),
+    ("cpu_or_mem_short", "Resources"),
+    ("unmanaged_process", "Resources"),
+    ("gpu_unhealthy", "Resources"),
+    ("gpu_not_allowed", "Resources"),
+    ("ahead_in_order", "Priority"),
+    ("reserved_for_other", "Reservation"),
+    ("maintenance_soon", "ReqNodeNotAvail"),
+    ("node_drained", "NodeDown"),
+    ("agent_unreachable", "NodeDown"),
+    ("quota_user", "AssocMaxJobsLimit"),
+    ("quota_project", "AssocGrpGRES"),
+    ("group_parallel_limit", "JobArrayTaskLimit"),
+    ("waits_for_job", "Dependency"),
+    ("dependency_failed", "DependencyNeverSatisfied"),
+    ("begin_time", "BeginTime"),
+    ("held_by_user", "JobHeldUser"),
+    ("held_by_admin", "JobHeldAdmin"),
+    ("backoff_after_failure", "BeginTime"),
+    ("license_or_token", "Licenses"),
+];
+
+/// Why a job waits, or how it ended badly, in Slurm's word.
+#[must_use]
+pub fn reason(job: &Job) -> String {
+    match job.state {
+        JobState::Failed => "NonZeroExitCode".to_owned(),
+        JobState::TimedOut => "TimeLimit".to_owned(),
+        _ => match job.reasons.first() {
+            None => "None".to_owned(),
+            Some(reason) => {
+                let known = REASONS.iter().find(|(code, _)| *code == reason.code);
+                known.map_or_else(|| camel(&reason.code), |(_, word)| (*word).to_owned())
+            }
+        },
+    }
+}
+
+fn camel(code: &str) -> String {
+    let part = |part: &str| {
+        let mut letters = part.chars();
+        let first = letters.next().map(|c| c.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    };
+    code.split('_').map(part).collect()
+}
+
+impl Cell {
+    /// Its text.
+    #[must_use]
+    pub fn text(self, job: &Job, session: &Session) -> String {
+        let now = session.view().now;
+        let moment = |at: Option<Time>, absent: &str| {
+            at.map_or_else(|| absent.to_owned(), |at| session.screen.clock.plain(at))
+        };
+        let id = || job.id.replace('.', "_");
+        let text = match self {
+            Self::Account => job.project.clone(),
+            Self::ArrayId => job.id.split('.').next().unwrap_or_default().to_owned(),
+            Self::ArrayIndex => {
+                job.id.split_once('.').map_or("N/A", |(_, element)| element).to_owned()
+            }
+            Self::Command if job.script => job.name.clone(),
+            Self::Command => words::command(&job.command),
+            Self::Comment => job.note.clone().unwrap_or_else(|| "(null)".to_owned()),
+            Self::Cpus => cores(job).to_string(),
+            Self::Dependency => dependency(job),
+            Self::Elapsed => elapsed(job, now).map_or("0:00".to_owned(), time),
+            Self::ElapsedRaw => elapsed(job, now).unwrap_or(0).to_string(),
+            Self::End => moment(job.ended_at.or_else(|| latest_end(job)), "N/A"),
+            Self::ExitCode => exit_code(job),
+            Self::Gres => gres(job),
+            Self::Id => id(),
+            Self::Limit => limit(job).map_or("UNLIMITED".to_owned(), time),
+            Self::Left => limit(job).map_or("UNLIMITED".to_owned(), |limit| {
+                time(limit.saturating_sub(elapsed(job, now).unwrap_or(0)))
+            }),
+            Self::Memory => job.mem.map_or("0".to_owned(), mebibytes),
+            Self::MaxRss => {
+                job.usage.map_or_else(String::new, |usage| format!("{}K", usage.memory_peak / 1024))
+            }
+            Self::Name => job.name.clone(),
+            Self::Nodes => nodes(job),
+            Self::NumNodes => job.placement.len().max(1).to_string(),
+            Self::Partition => "default".to_owned(),
+            Self::Priority => job.priority.to_string(),
+            Self::Absent => "N/A".to_owned(),
+            Self::Reason => reason(job),
+            Self::Where => match job.state {
+                JobState::Running
+                | JobState::Stopping
+                | JobState::Starting
+                | JobState::Succeeded
+                | JobState::Paused => nodes(job),
+                _ => format!("({})", reason(job)),
+            },
+            Self::Start => moment(job.started_at.or_else(|| likely_start(job)), "N/A"),
+            Self::State => state(job).1.to_owned(),
+            Self::StateShort => state(job).0.to_owned(),
+            Self::Submit => moment(Some(job.submitted_at), "N/A"),
+            Self::TotalCpu => job.usage.map_or("00:00:00".to_owned(), |usage| {
+                long_time(span(usage.cpu_user_s + usage.cpu_system_s).get() / 1000)
+            }),
+            Self::User => job.user.clone(),
+            Self::WorkDir => job.directory.clone().unwrap_or_else(|| "(null)".to_owned()),
+        };
+        safe(&text).into_owned()
+    }
+}
+
+/// Whole cores, at least one, as Slurm counts.
+pub fn cores(job: &Job) -> u64 {
+    job.cpus.map_or(1, |cpus| span(cpus).get().div_ceil(1000).max(1))
+}
+
+fn limit(job: &Job) -> Option<u64> {
+    job.time_limit.map(|limit| span(limit).get() / 1000)
+}
+
+/// Seconds since it started, or for which it ran.
+pub fn elapsed(job: &Job, now: Time) -> Option<u64> {
+    let started = job.started_at?;
+    Some(job.ended_at.unwrap_or(now).0.since(started.0).get() / 1000)
+}
+
+fn latest_end(job: &Job) -> Option<Time> {
+    let limit = job.time_limit.filter(|_| job.ended_at.is_none())?;
+    Some(Time(job.started_at?.0.after(span(limit))))
+}
+
+/// The middle of when it will likely start.
+fn likely_start(job: &Job) -> Option<Time> {
+    serde_json::to_value(&job.eta).ok()?.get("p50")?.as_str()?.parse().ok()
+}
+
+fn nodes(job: &Job) -> String {
+    let names: Vec<&str> = job.placement.iter().map(|placed| placed.node.as_str()).collect();
+    names.join(",")
+}
+
+fn gres(job: &Job) -> String {
+    match job.gpus.as_str() {
+        "0" | "" => "N/A".to_owned(),
+        gpus => format!("gres:gpu:{gpus}"),
+    }
+}
+
+fn dependency(job: &Job) -> String {
+    if job.after.is_empty() || job.started_at.is_some() {
+        return "(null)".to_owned();
+    }
+    let one = |after: &String| {
+        let (kind, id) = after.split_once(':').unwrap_or(("ok", after));
+        let kind = match kind {
+            "fail" => "afternotok",
+            "end" => "afterany",
+            _ => "afterok",
+        };
+        format!("{kind}:{}(unfulfilled)", id.replace('.', "_"))
+    };
+    job.after.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+/// Exit code and signal, `0:0`.
+fn exit_code(job: &Job) -> String {
+    match (job.signal, job.exit_code) {
+        (Some(signal), _) => format!("0:{signal}"),
+        (None, Some(code)) => format!("{code}:0"),
+        (None, None) => "0:0".to_owned(),
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes % (1 << 30) == 0 => format!("{}G", bytes >> 30),
+        bytes => format!("{}M", bytes >> 20),
+    }
+}
+
+/// `0:05`, `1:02:03`, `2-03:04:05`.
+#[must_use]
+pub fn time(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86400, seconds % 86400);
+    let (hours, minutes, seconds) = (rest / 3600, rest / 60 % 60, rest % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes}:{seconds:02}"),
+        (0, _) => format!("{hours}:{minutes:02}:{seconds:02}"),
+        _ => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// `00:00:05`, `2-03:04:05`.
+#[must_use]
+pub fn long_time(seconds: u64) -> String {
+    let days = seconds / 86400;
+    let rest = format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    if days > 0 { format!("{days}-{rest}") } else { rest }
+}

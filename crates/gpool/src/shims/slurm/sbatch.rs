@@ -1,0 +1,102 @@
+//! `sbatch`: hands in a script, with flags from the command line, `SBATCH_…` variables and the
+//! script's own lines.
+
+use super::flags::SBATCH;
+use super::translate::translate;
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::request::{self, Request};
+use crate::script::Script;
+use crate::session::Session;
+use crate::shims::flag::{Given, Said};
+use crate::shims::translated::Translated;
+use crate::shims::{gpool_line, print, read};
+use crate::verbs::submit::{dry_run, hand_in, say};
+
+/// Variables that are defaults of flags.
+///
+/// Source: the manual of sbatch, "INPUT ENVIRONMENT VARIABLES".
+const VARIABLES: &[(&str, &str)] = &[
+    ("SBATCH_ACCOUNT", "account"),
+    ("SBATCH_ARRAY_INX", "array"),
+    ("SBATCH_CONSTRAINT", "constraint"),
+    ("SBATCH_CPUS_PER_GPU", "cpus-per-gpu"),
+    ("SBATCH_EXCLUSIVE", "exclusive"),
+    ("SBATCH_EXPORT", "export"),
+    ("SBATCH_GPUS", "gpus"),
+    ("SBATCH_GPUS_PER_NODE", "gpus-per-node"),
+    ("SBATCH_GPUS_PER_TASK", "gpus-per-task"),
+    ("SBATCH_GRES", "gres"),
+    ("SBATCH_JOB_NAME", "job-name"),
+    ("SBATCH_MEM_PER_CPU", "mem-per-cpu"),
+    ("SBATCH_MEM_PER_GPU", "mem-per-gpu"),
+    ("SBATCH_MEM_PER_NODE", "mem"),
+    ("SBATCH_PARTITION", "partition"),
+    ("SBATCH_QOS", "qos"),
+    ("SBATCH_REQUEUE", "requeue"),
+    ("SBATCH_SIGNAL", "signal"),
+    ("SBATCH_TIMELIMIT", "time"),
+];
+
+/// Runs it.
+///
+/// # Errors
+/// What was asked is not understood, impossible or refused.
+pub fn run(words: &[String], session: &Session) -> Result {
+    let Some(said) = read(&SBATCH, words, session)? else { return Ok(Exit::OK) };
+    let mut request = request(&said)?;
+    request.job.compat.push("slurm".to_owned());
+    let client = session.client()?;
+    request.resolve(&client, session)?;
+    if !said.has("quiet") {
+        say(&request, session);
+    }
+    if said.has("test-only") {
+        return dry_run(&client, &request.job, session);
+    }
+    let job = hand_in(&client, &request)?;
+    let text = match said.has("parsable") {
+        true => format!("{}\n", job.id),
+        false => format!("Submitted batch job {}\n", job.id),
+    };
+    print(&text, session)?;
+    if said.has("wait") {
+        return gpool_line(&["--quiet", "wait", &job.id], session);
+    }
+    Ok(Exit::OK)
+}
+
+fn request(said: &Said) -> Result<Request> {
+    let mut told = translate(&said.flags)?;
+    let variables = translate(&variables())?;
+    let line = told.flags()?.or(variables.flags()?);
+    told.join(variables, "SBATCH_ variables");
+    told.joins_output = true;
+    if let Some(line_of_shell) = said.value("wrap") {
+        let variables = crate::flags::from_variables(request::text_variables())?;
+        let line = line.or(variables);
+        let mut request = request::of_brought(line, &told, output)?;
+        request.job.command = ["/bin/sh", "-c", line_of_shell].map(str::to_owned).to_vec();
+        request.job.name.get_or_insert_with(|| "wrap".to_owned());
+        return Ok(request);
+    }
+    let (script, arguments) = match said.words.split_first() {
+        Some((script, arguments)) => (script.as_str(), arguments),
+        None => ("-", &[][..]),
+    };
+    request::of_brought_script(line, told, output, &Script::read(script)?, arguments)
+}
+
+/// Where output goes that has no file, in the folder where the job runs.
+fn output(told: &Translated) -> Option<&'static str> {
+    Some(if told.is_array { "slurm-%A_%a.out" } else { "slurm-%j.out" })
+}
+
+fn variables() -> Vec<Given> {
+    let of = |(name, long): &(&str, &str)| {
+        let value = std::env::var(name).ok()?;
+        let flag = SBATCH.rows().find(|flag| flag.long == *long)?;
+        Some(Given { flag, value, place: Some(format!("variable {name}")) })
+    };
+    VARIABLES.iter().filter_map(of).collect()
+}

@@ -1,0 +1,209 @@
+//! Which jobs are meant: by number, user, name, state. Slurm's ids are `7`, `7_4` and `7_[1-3]`.
+
+use gpool_client::{Client, JobsQuery};
+use gpool_model::JobId;
+use gpool_wire::{Job, catalogue};
+
+use super::cells::{STATES, is_in};
+use crate::failure::{Failure, Result};
+use crate::resolve::every_job;
+use crate::session::Session;
+use crate::shims::flag::Said;
+
+/// Most elements that one word may name.
+const ELEMENTS_MAX: u64 = 1_000_000;
+
+/// Reads ids: `7`, `7_4`, `7_[1-3,5]`, `7.batch`, several with commas between.
+///
+/// # Errors
+/// A word is none.
+pub fn ids(words: impl Iterator<Item = String>) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for word in words {
+        for part in parts(&word) {
+            found.extend(id(part).ok_or_else(|| {
+                Failure::new(catalogue::INVALID, format!("{part:?} is no job id"))
+                    .tip("7, 7_4 (of an array) or 7_[1-3]")
+            })?);
+        }
+    }
+    Ok(found)
+}
+
+/// Parts between commas that stand in no brackets.
+fn parts(word: &str) -> Vec<&str> {
+    let mut depth = 0_u32;
+    let is_end = |c: char| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    };
+    word.split(is_end).filter(|part| !part.is_empty()).collect()
+}
+
+fn id(part: &str) -> Option<Vec<String>> {
+    // A step of a job is the job here.
+    let part = part.split_once('.').map_or(part, |(job, _)| job);
+    let (number, elements) = match part.split_once('_') {
+        None => (part, None),
+        Some((number, elements)) => (number, Some(elements)),
+    };
+    let number = number.parse::<u64>().ok().filter(|number| *number > 0)?;
+    let Some(elements) = elements else { return Some(vec![number.to_string()]) };
+    let elements = elements.trim_start_matches('[').trim_end_matches(']');
+    let mut ids = Vec::new();
+    for range in elements.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?);
+        if last < first || last - first >= ELEMENTS_MAX {
+            return None;
+        }
+        ids.extend((first..=last).map(|element| format!("{number}.{element}")));
+    }
+    Some(ids)
+}
+
+/// Whether a job is one of those ids, or an element of one.
+fn is_of(job: &Job, ids: &[String]) -> bool {
+    let array = job.id.split('.').next().unwrap_or_default();
+    ids.iter().any(|id| *id == job.id || *id == array)
+}
+
+/// What narrows a list of jobs.
+#[derive(Debug, Default)]
+pub struct Filter {
+    /// Only these; empty for all.
+    pub ids: Vec<String>,
+    users: Vec<String>,
+    names: Vec<String>,
+    accounts: Vec<String>,
+    states: Vec<String>,
+    nodes: Vec<String>,
+    partitions: Vec<String>,
+}
+
+impl Filter {
+    /// Reads the flags that Slurm's commands share.
+    ///
+    /// # Errors
+    /// There is no such state, or a word is no id.
+    pub fn of(said: &Said, ids_from: &str, session: &Session) -> Result<Self> {
+        let all =
+            |long: &'static str| -> Vec<String> { said.list(long).map(str::to_owned).collect() };
+        let mut users = all("user");
+        if said.has("me") {
+            users.push(session.me().to_owned());
+        }
+        let states = all("state");
+        if let Some(state) =
+            states.iter().find(|state| !is_state(state) && !state.eq_ignore_ascii_case("all"))
+        {
+            return Err(Failure::new(catalogue::INVALID, format!("there is no state {state:?}"))
+                .why(format!("there are {}", STATES.join(" "))));
+        }
+        Ok(Self {
+            ids: ids(all_of(said, ids_from).into_iter())?,
+            users,
+            names: all("name"),
+            accounts: all("account"),
+            states,
+            nodes: all("nodelist"),
+            partitions: all("partition"),
+        })
+    }
+
+    /// Whether nothing narrows it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let lists =
+            [&self.users, &self.names, &self.accounts, &self.states, &self.nodes, &self.partitions];
+        self.ids.is_empty() && lists.iter().all(|list| list.is_empty())
+    }
+
+    /// Whether it says states.
+    #[must_use]
+    pub fn has_states(&self) -> bool {
+        !self.states.is_empty()
+    }
+
+    /// Whether it says users.
+    #[must_use]
+    pub fn has_users(&self) -> bool {
+        !self.users.is_empty()
+    }
+
+    /// Only jobs of that user.
+    pub fn only_user(&mut self, user: &str) {
+        self.users.push(user.to_owned());
+    }
+
+    /// Whether a job is meant.
+    #[must_use]
+    pub fn takes(&self, job: &Job) -> bool {
+        let is_one =
+            |list: &[String], value: &str| list.is_empty() || list.iter().any(|v| v == value);
+        (self.ids.is_empty() || is_of(job, &self.ids))
+            && is_one(&self.users, &job.user)
+            && is_one(&self.names, &job.name)
+            && is_one(&self.accounts, &job.project)
+            && is_one(&self.partitions, "default")
+            && (self.states.is_empty() || self.states.iter().any(|state| is_in(job, state)))
+            && (self.nodes.is_empty()
+                || job.placement.iter().any(|placed| self.nodes.contains(&placed.node)))
+    }
+
+    /// The jobs that are meant, of those that have not ended or of all.
+    ///
+    /// # Errors
+    /// The server can't be asked.
+    pub fn jobs(&self, client: &Client, with_ended: bool) -> Result<Vec<Job>> {
+        let query = JobsQuery {
+            state: with_ended.then(|| "all".to_owned()),
+            user: match self.users.as_slice() {
+                [only] => Some(only.clone()),
+                _ => None,
+            },
+            ..JobsQuery::default()
+        };
+        let mut jobs = every_job(client, &query)?;
+        jobs.retain(|job| self.takes(job));
+        Ok(jobs)
+    }
+}
+
+/// What followed a flag each time, as it was written.
+fn all_of(said: &Said, long: &str) -> Vec<String> {
+    said.flags
+        .iter()
+        .filter(|given| given.flag.long == long)
+        .map(|given| given.value.clone())
+        .collect()
+}
+
+fn is_state(written: &str) -> bool {
+    STATES.iter().any(|state| state.eq_ignore_ascii_case(written))
+}
+
+/// By number, then by element.
+pub fn in_order(jobs: &mut [Job]) {
+    jobs.sort_by_key(|job| job.id.parse::<JobId>().ok());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_slurm_writes_them() {
+        let read = |text: &str| ids(std::iter::once(text.to_owned()));
+        assert_eq!(read("7,8_2").as_deref(), Ok(&["7".to_owned(), "8.2".to_owned()][..]));
+        assert_eq!(read("7_[1-3,5]").map(|ids| ids.join(" ")).as_deref(), Ok("7.1 7.2 7.3 7.5"));
+        assert_eq!(read("7.batch").as_deref(), Ok(&["7".to_owned()][..]));
+        for text in ["x", "7_x", "7_[3-1]", "0", "-1", "7_[0-99999999999]", "7__"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

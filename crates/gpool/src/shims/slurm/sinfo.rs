@@ -1,0 +1,248 @@
+//! `sinfo`: the nodes, by what goes on on them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use gpool_wire::{Gpu, Node};
+
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::session::Session;
+use crate::shims::flag::Standing::{Approximated, Covered, Ignored, Instead};
+use crate::shims::flag::Takes::{Nothing, Value};
+use crate::shims::flag::{Flag, Said, Spoken, row};
+use crate::shims::{print, read, say_ignored};
+
+static FLAGS: &[Flag] = &[
+    row("Node", 'N', Nothing, Covered, "one node a line"),
+    row("all", 'a', Nothing, Covered, "there are no hidden partitions"),
+    row("clusters", 'M', Value, Ignored, "a server has one cluster"),
+    row("dead", 'd', Nothing, Covered, "only nodes that do not answer"),
+    row("exact", 'e', Nothing, Ignored, "nodes are grouped by state only"),
+    row("federation", '\0', Nothing, Ignored, "a server has one cluster"),
+    row("format", 'o', Value, Approximated, "%P %a %l %D %t %T %N %n %c %C %m %e %G %E"),
+    row("Format", 'O', Value, Instead, "--format, or gpool nodes --format"),
+    row("hide", '\0', Nothing, Covered, "there are no hidden partitions"),
+    row("iterate", 'i', Value, Instead, "gpool nodes --watch=5s"),
+    row("json", '\0', Nothing, Instead, "gpool nodes --json, with the keys of gpool"),
+    row("list-reasons", 'R', Nothing, Instead, "gpool nodes"),
+    row("local", '\0', Nothing, Covered, "a server has one cluster"),
+    row("long", 'l', Nothing, Covered, "more columns"),
+    row("noconvert", '\0', Nothing, Ignored, "memory is in MB"),
+    row("nodes", 'n', Value, Covered, "only these nodes"),
+    row("noheader", 'h', Nothing, Covered, "no heads"),
+    row("partition", 'p', Value, Covered, "only these pools"),
+    row("reservation", 'T', Nothing, Instead, "gpool reservations"),
+    row("responding", 'r', Nothing, Covered, "only nodes that answer"),
+    row("sort", 'S', Value, Ignored, "lines stand by pool and state"),
+    row("states", 't', Value, Covered, "only nodes in these states"),
+    row("summarize", 's', Nothing, Covered, "counts of nodes by state"),
+    row("usage", '\0', Nothing, Instead, "--help"),
+    row("verbose", 'v', Nothing, Ignored, "gpool -v says more"),
+    row("version", 'V', Nothing, Covered, "prints gpool's"),
+    row("yaml", '\0', Nothing, Instead, "gpool nodes --json, with the keys of gpool"),
+];
+
+/// `sinfo`.
+pub static SPOKEN: Spoken =
+    Spoken { name: "sinfo", about: "List nodes of gpool", flags: &[FLAGS], words: "" };
+
+const USUAL: &str = "%#P %.5a %.10l %.6D %.6t %N";
+const BY_NODE: &str = "%#N %.6D %#P %6t";
+const LONG: &str = "%#P %.5a %.10l %.6D %.11T %.4c %.8m %N";
+const SUMMARY: &str = "%#P %.5a %.10l %.16F %N";
+
+/// Nodes of one pool in one state.
+struct Group<'n> {
+    pool: String,
+    state: &'static str,
+    nodes: Vec<&'n Node>,
+    gpus: &'n [Gpu],
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A flag is not understood, or the server can't be asked.
+pub fn run(words: &[String], session: &Session) -> Result {
+    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&said, session);
+    let format = match said.value("format") {
+        Some(format) => format,
+        None if said.has("summarize") => SUMMARY,
+        None if said.has("long") => LONG,
+        None if said.has("Node") => BY_NODE,
+        None => USUAL,
+    };
+    let client = session.client()?;
+    let (nodes, gpus) = (client.nodes()?.items, client.gpus()?.items);
+    let one_each = said.has("Node") || ["%n", "%c", "%e", "%C"].iter().any(|l| format.contains(l));
+    let groups = grouped(&nodes, &gpus, &said, one_each, said.has("summarize"));
+    let width_of = |letter: char| -> usize {
+        let texts = groups.iter().map(|group| cell(letter, group).map_or(0, |text| text.len()));
+        texts.max().unwrap_or(0).max(head(letter).map_or(0, str::len))
+    };
+    let mut text = String::new();
+    if !said.has("noheader") {
+        line(&mut text, format, width_of, |letter| head(letter).map(str::to_owned))?;
+    }
+    for group in &groups {
+        line(&mut text, format, width_of, |letter| cell(letter, group))?;
+    }
+    print(&text, session)
+}
+
+fn state(node: &Node) -> &'static str {
+    let n_busy = node.n_gpus.saturating_sub(node.n_gpus_free);
+    match () {
+        () if !node.connected => "down*",
+        () if node.n_gpus > 0 && node.n_gpus_free == 0 => "alloc",
+        () if n_busy > 0 || node.tasks_used > 0 => "mix",
+        () => "idle",
+    }
+}
+
+fn long_state(short: &str) -> &str {
+    match short {
+        "alloc" => "allocated",
+        "mix" => "mixed",
+        other => other,
+    }
+}
+
+fn grouped<'n>(
+    nodes: &'n [Node],
+    gpus: &'n [Gpu],
+    said: &Said,
+    one_each: bool,
+    whole: bool,
+) -> Vec<Group<'n>> {
+    let wanted = |long: &'static str, values: &[&str]| {
+        let mut list = said.list(long).peekable();
+        list.peek().is_none()
+            || list.any(|wanted| values.iter().any(|value| wanted.eq_ignore_ascii_case(value)))
+    };
+    let mut groups: BTreeMap<(String, &str, &str), Group<'n>> = BTreeMap::new();
+    for node in nodes {
+        let state = state(node);
+        let is_meant = wanted("nodes", &[&node.name])
+            && wanted("partition", &[&node.pool])
+            && wanted("states", &[state.trim_end_matches('*'), long_state(state)])
+            && (!said.has("dead") || !node.connected)
+            && (!said.has("responding") || node.connected);
+        if !is_meant {
+            continue;
+        }
+        let of = (
+            node.pool.clone(),
+            if whole { "" } else { state },
+            if one_each { node.name.as_str() } else { "" },
+        );
+        let new = || Group { pool: node.pool.clone(), state, nodes: Vec::new(), gpus };
+        groups.entry(of).or_insert_with(new).nodes.push(node);
+    }
+    groups.into_values().collect()
+}
+
+fn head(letter: char) -> Option<&'static str> {
+    Some(match letter {
+        'P' | 'R' => "PARTITION",
+        'a' => "AVAIL",
+        'l' => "TIMELIMIT",
+        'D' => "NODES",
+        'F' => "NODES(A/I/O/T)",
+        't' | 'T' => "STATE",
+        'N' => "NODELIST",
+        'n' => "HOSTNAMES",
+        'c' => "CPUS",
+        'C' => "CPUS(A/I/O/T)",
+        'm' => "MEMORY",
+        'e' => "FREE_MEM",
+        'G' => "GRES",
+        'E' => "REASON",
+        'f' => "AVAIL_FEATURES",
+        _ => return None,
+    })
+}
+
+fn cell(letter: char, group: &Group<'_>) -> Option<String> {
+    let first = group.nodes.first()?;
+    let names: Vec<&str> = group.nodes.iter().map(|node| node.name.as_str()).collect();
+    Some(match letter {
+        'P' if group.pool == "default" => "default*".to_owned(),
+        'P' | 'R' => group.pool.clone(),
+        'a' => "up".to_owned(),
+        'l' => "infinite".to_owned(),
+        'D' => group.nodes.len().to_string(),
+        'F' => {
+            let n = |states: &[&str]| {
+                group.nodes.iter().filter(|node| states.contains(&state(node))).count()
+            };
+            let counts = [n(&["alloc", "mix"]), n(&["idle"]), n(&["down*"]), group.nodes.len()];
+            counts.map(|count| count.to_string()).join("/")
+        }
+        't' => group.state.to_owned(),
+        'T' => long_state(group.state).to_owned(),
+        'N' => names.join(","),
+        'n' => first.name.clone(),
+        'c' => first.cpus.to_string(),
+        'C' => {
+            let idle = first.cpus - first.cpus_used;
+            format!("{}/{idle}/0/{}", first.cpus_used, first.cpus)
+        }
+        'm' => (first.memory >> 20).to_string(),
+        'e' => (first.memory.saturating_sub(first.memory_used) >> 20).to_string(),
+        'G' => gres(group, first),
+        'E' => "none".to_owned(),
+        'f' => "(null)".to_owned(),
+        _ => return None,
+    })
+}
+
+/// `gpu:h100-80g:4` for each model of a node.
+fn gres(group: &Group<'_>, node: &Node) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for gpu in group.gpus.iter().filter(|gpu| gpu.node == node.name) {
+        *counts.entry(gpu.model_short.to_ascii_lowercase()).or_default() += 1;
+    }
+    if counts.is_empty() {
+        return "(null)".to_owned();
+    }
+    counts.iter().map(|(model, n)| format!("gpu:{model}:{n}")).collect::<Vec<_>>().join(",")
+}
+
+/// `%#P` is as wide as it has to be.
+fn line(
+    text: &mut String,
+    format: &str,
+    width_of: impl Fn(char) -> usize,
+    of: impl Fn(char) -> Option<String>,
+) -> Result<()> {
+    let mut rest = format.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            text.push(c);
+            continue;
+        }
+        let is_right = rest.next_if_eq(&'.').is_some();
+        let fits = rest.next_if_eq(&'#').is_some();
+        let mut width = String::new();
+        while let Some(digit) = rest.next_if(char::is_ascii_digit) {
+            width.push(digit);
+        }
+        let letter = rest.next().unwrap_or(' ');
+        let Some(value) = of(letter) else {
+            return Err(Failure::new(errors::BAD_COLUMN, format!("sinfo has no %{letter} here"))
+                .why("there are %P %R %a %l %D %F %t %T %N %n %c %C %m %e %G %E %f"));
+        };
+        let width = if fits { width_of(letter) } else { width.parse().unwrap_or(value.len()) };
+        let width = width.min(1000);
+        let _ = match is_right {
+            true => write!(text, "{value:>width$}"),
+            false => write!(text, "{value:<width$}"),
+        };
+    }
+    text.push('\n');
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! gflow's own settings: where its daemon answers, and what of them gpool has.
+
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use crate::errors;
+use crate::failure::{Failure, Result};
+
+/// Where gflow answers if nothing says otherwise.
+const URL: &str = "http://localhost:59000";
+
+/// Settings of gflow.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// Where its daemon answers.
+    pub url: String,
+    path: Option<PathBuf>,
+    table: Table,
+}
+
+/// Sections and keys of gflow, and what corresponds to them.
+const KNOWN: &[(&str, &str)] = &[
+    ("daemon.host", "the API of gpool is a socket of the machine"),
+    ("daemon.port", "the API of gpool is a socket of the machine"),
+    ("daemon.gpus", "gpus in gpool.toml"),
+    ("daemon.gpu_allocation_strategy", "strategy in gpool.toml"),
+    ("daemon.gpu_poll_interval_secs", "not needed: GPUs are looked at when it counts"),
+    ("daemon.fair_share", "the order of jobs is a policy: gpool help policies"),
+    ("timezone", "TZ of the environment; --utc for one command"),
+    ("executor", "not needed: each job has a process of its own that watches it"),
+    ("projects", "projects need no list: --project names one"),
+    ("quota", "user_jobs_max in gpool.toml bounds the jobs of each user"),
+    ("notifications", "--notify done,fail@URL posts to a webhook; there is no mail"),
+];
+
+impl Config {
+    /// Reads them: the file that is named, or the usual one if it is there.
+    ///
+    /// # Errors
+    /// The file can't be read, or is not TOML.
+    pub fn read(named: Option<&Path>) -> Result<Self> {
+        let path = match named {
+            Some(path) => path.to_owned(),
+            None => match usual_path().filter(|path| path.exists()) {
+                Some(path) => path,
+                None => return Ok(Self { url: URL.to_owned(), ..Self::default() }),
+            },
+        };
+        let bad = |what: String| Failure::new(errors::BAD_CONFIG, what).tip("--config FILE");
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| bad(format!("can't read {}: {error}", path.display())))?;
+        let table: Table = toml::from_str(&text).map_err(|error| {
+            bad(format!("{}: {}", path.display(), error.message().lines().next().unwrap_or("")))
+        })?;
+        let daemon = table.get("daemon");
+        let host = daemon.and_then(|daemon| daemon.get("host")?.as_str()).unwrap_or("localhost");
+        let port = daemon.and_then(|daemon| daemon.get("port")?.as_integer()).unwrap_or(59000);
+        // Where it listens on every address, it answers on this one.
+        let host = if host == "0.0.0.0" { "127.0.0.1" } else { host };
+        Ok(Self { url: format!("http://{host}:{port}"), path: Some(path), table })
+    }
+
+    /// What each setting that is there corresponds to, a line each.
+    #[must_use]
+    pub fn report(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(path) = &self.path {
+            lines.push(format!("gflow's settings are in {}", path.display()));
+        }
+        for (name, value) in &self.table {
+            match value {
+                Value::Table(keys) if name == "daemon" => {
+                    lines.extend(keys.iter().map(|(key, _)| self.line(&format!("daemon.{key}"))));
+                }
+                _ => lines.push(self.line(name)),
+            }
+        }
+        lines
+    }
+
+    fn line(&self, name: &str) -> String {
+        let known = KNOWN.iter().find(|(known, _)| *known == name);
+        format!("  {name}: {}", known.map_or("nothing here corresponds to it", |(_, what)| what))
+    }
+
+    /// What of them goes into `gpool.toml`.
+    #[must_use]
+    pub fn settings(&self) -> String {
+        let mut text = "# Settings of gpool that correspond to gflow's.\n".to_owned();
+        let Some(Value::Table(daemon)) = self.table.get("daemon") else { return text };
+        match daemon.get("gpus") {
+            Some(Value::Array(gpus)) => {
+                let indexes: Vec<String> = gpus.iter().map(ToString::to_string).collect();
+                text.push_str(&format!("gpus = \"{}\"\n", indexes.join(",")));
+            }
+            Some(Value::String(gpus)) => text.push_str(&format!("gpus = {:?}\n", gpus)),
+            _ => {}
+        }
+        if let Some(Value::String(how)) = daemon.get("gpu_allocation_strategy") {
+            text.push_str(&format!("strategy = {how:?}\n"));
+        }
+        text
+    }
+}
+
+fn usual_path() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let folder = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    folder.map(|folder| folder.join("gflow/gflow.toml"))
+}

@@ -1,0 +1,103 @@
+//! `gpool import gflow`: takes over the queue of a gflow that runs. Each job is in exactly one of
+//! the two queues at any time, or held in one while it moves; a repeated import goes on where an
+//! earlier one stopped.
+
+mod config;
+mod job;
+mod queue;
+mod take;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::json;
+use crate::render::safe::safe;
+use crate::session::Session;
+use config::Config;
+use queue::Queue;
+
+/// Take over what another scheduler has
+#[derive(Debug, Clone, Args)]
+pub struct ImportArgs {
+    #[command(subcommand)]
+    from: From,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum From {
+    /// Take over the queue of a gflow that runs
+    #[command(
+        after_help = "Waiting and held jobs of yours are submitted here with the same name, \
+        GPUs, limits, priority and dependencies, and cancelled there once they are kept here. What \
+        runs there goes on; its GPUs are seen as unmanaged until it ends. A repeated import does \
+        nothing twice. gpool help gflow says more."
+    )]
+    Gflow(GflowArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+struct GflowArgs {
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// gflow's settings; usually ~/.config/gflow/gflow.toml
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where its daemon answers; usually as its settings say
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Write settings of gpool that correspond to gflow's into a new file
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// gflow's settings can't be read, it does not answer, or gpool does not; nothing is lost then.
+pub fn run(args: &ImportArgs, session: &Session) -> Result {
+    let From::Gflow(args) = &args.from;
+    let config = Config::read(args.config.as_deref())?;
+    for line in config.report() {
+        session.screen.note(&line);
+    }
+    if let Some(path) = &args.write {
+        write_settings(path, &config.settings())?;
+        session.screen.note(&format!("{} is written", path.display()));
+    }
+    let queue = Queue::at(args.url.as_deref().unwrap_or(&config.url))?;
+    let taken = take::take(&queue, args.dry_run, session)?;
+    if session.global.json {
+        let items: Vec<_> = taken
+            .iter()
+            .map(|one| json!({"gflow": one.theirs, "id": one.ours, "what": one.what}))
+            .collect();
+        session.screen.data(&json::list(&items))?;
+        return Ok(Exit::OK);
+    }
+    let line = |one: &take::Taken| {
+        let ours = one.ours.as_ref().map(|id| format!(" is job {id}")).unwrap_or_default();
+        format!("gflow job {}{ours}: {}\n", one.theirs, safe(&one.what))
+    };
+    session.screen.data(&taken.iter().map(line).collect::<String>())?;
+    if taken.is_empty() {
+        session.screen.note("there is nothing to take over");
+    }
+    Ok(Exit::OK)
+}
+
+fn write_settings(path: &PathBuf, text: &str) -> Result<()> {
+    use std::io::Write as _;
+    // Never over a file that is there.
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| {
+        Failure::new(errors::NOT_WRITTEN, format!("{}: {error}", path.display()))
+            .tip("name a file that is not there yet")
+    })
+}

@@ -1,0 +1,82 @@
+//! The HTTP API of gflow, as far as an import needs it.
+//!
+//! Source: what gflow 0.4.18 answers (GET /jobs, POST /jobs/ID/hold, release and cancel).
+
+use std::time::Duration;
+
+use ureq::Agent;
+
+use super::job::TheirJob;
+use crate::errors;
+use crate::failure::{Failure, Result};
+
+/// It answers at once, or something is wrong.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Most that a list of jobs may have, in bytes.
+const LIST_MAX: u64 = 256 * 1024 * 1024;
+
+/// The queue of a gflow that runs.
+pub struct Queue {
+    agent: Agent,
+    /// Where it answers.
+    pub url: String,
+}
+
+impl Queue {
+    /// The queue at that address.
+    ///
+    /// # Errors
+    /// It is no address of HTTP.
+    pub fn at(url: &str) -> Result<Self> {
+        let url = url.trim_end_matches('/').to_owned();
+        if !url.starts_with("http://") {
+            let what = format!("{url:?} is no address of gflow");
+            return Err(Failure::new(errors::INVALID, what).tip("--url http://localhost:59000"));
+        }
+        let config = Agent::config_builder()
+            .timeout_global(Some(PATIENCE))
+            .http_status_as_error(false)
+            .proxy(None)
+            .build();
+        Ok(Self { agent: config.into(), url })
+    }
+
+    /// Every job that it knows.
+    ///
+    /// # Errors
+    /// It does not answer, or answers something else.
+    pub fn jobs(&self) -> Result<Vec<TheirJob>> {
+        let answer = self.agent.get(format!("{}/jobs", self.url)).call();
+        let mut answer = answer.map_err(|error| self.silent(&error))?;
+        let status = answer.status().as_u16();
+        let body = answer.body_mut().with_config().limit(LIST_MAX).read_to_vec();
+        let body = body.map_err(|error| self.silent(&error))?;
+        if status != 200 {
+            return Err(self.odd(&format!("it answers with status {status}")));
+        }
+        serde_json::from_slice(&body).map_err(|error| self.odd(&error.to_string()))
+    }
+
+    /// Does something to a job; whether it was done: a job that has begun can't be held.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn act(&self, id: u64, verb: &str) -> Result<bool> {
+        let answer = self.agent.post(format!("{}/jobs/{id}/{verb}", self.url)).send_empty();
+        let answer = answer.map_err(|error| self.silent(&error))?;
+        Ok(answer.status().is_success())
+    }
+
+    fn silent(&self, error: &ureq::Error) -> Failure {
+        Failure::new(errors::IMPORT_FAILED, format!("gflow does not answer at {}", self.url))
+            .why(error.to_string())
+            .tip("gflowd status")
+            .tip("gpool import gflow --url http://HOST:PORT")
+    }
+
+    fn odd(&self, why: &str) -> Failure {
+        let what = format!("what answers at {} is not gflow as it is known here", self.url);
+        Failure::new(errors::IMPORT_FAILED, what).why(why)
+    }
+}

@@ -1,0 +1,224 @@
+//! Moves jobs from gflow to gpool so that none is lost and none runs twice: kept here, held; held
+//! there, which fails for one that has begun; cancelled there, the last first, since gflow cancels
+//! what waits for a job with it; and released here.
+
+use std::collections::BTreeMap;
+
+use gpool_client::{Client, JobsQuery};
+use gpool_wire::{JobPatch, catalogue};
+
+use super::job::TheirJob;
+use super::queue::Queue;
+use crate::failure::Result;
+use crate::resolve::every_job;
+use crate::session::Session;
+use crate::verbs::submit::say;
+
+/// What became of a job.
+pub struct Taken {
+    /// Its number there.
+    pub theirs: u64,
+    /// Its id here.
+    pub ours: Option<String>,
+    /// In words.
+    pub what: String,
+}
+
+/// Written beside a job that is on its way.
+const MOVING: &str = "being taken over from gflow job ";
+/// Written beside one that has come.
+const FROM: &str = "from gflow job ";
+
+/// A job that is kept in both queues, held here.
+struct Moving<'j> {
+    job: &'j TheirJob,
+    ours: String,
+}
+
+/// Takes over what waits there and belongs to the caller.
+///
+/// # Errors
+/// One of the two does not answer; a repeated import goes on from there.
+pub fn take(queue: &Queue, dry_run: bool, session: &Session) -> Result<Vec<Taken>> {
+    let jobs = queue.jobs()?;
+    let client = session.client()?;
+    let mut taken = Vec::new();
+    if !dry_run {
+        finish_earlier(&client, &jobs, &mut taken, session)?;
+    }
+    let mut moving: Vec<Moving<'_>> = Vec::new();
+    for job in &jobs {
+        let ids: BTreeMap<u64, &str> =
+            moving.iter().map(|moving| (moving.job.id, moving.ours.as_str())).collect();
+        let stays = stays(job, &jobs, &ids, session);
+        if let Some(why) = stays {
+            taken.extend(why.map(|what| Taken { theirs: job.id, ours: None, what }));
+            continue;
+        }
+        match submit(queue, &client, job, &ids, dry_run, session) {
+            Ok(ours) => moving.push(Moving { job, ours }),
+            // One that gpool refuses stays where it is; the others go on.
+            Err(failure) if failure.exit().0 != 3 => {
+                let what = format!("stays there: {}", failure.what());
+                taken.push(Taken { theirs: job.id, ours: None, what });
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if dry_run {
+        let what = |job: &TheirJob| if job.is_held() { "would come, held" } else { "would come" };
+        let of = |moving: &Moving<'_>| Taken {
+            theirs: moving.job.id,
+            ours: None,
+            what: what(moving.job).to_owned(),
+        };
+        taken.extend(moving.iter().map(of));
+    } else {
+        let moving = hold_there(queue, &client, moving, &mut taken)?;
+        for moving in moving.iter().rev() {
+            queue.act(moving.job.id, "cancel")?;
+        }
+        for moving in &moving {
+            release(&client, moving.job.is_held(), moving.job.id, &moving.ours)?;
+            let what = if moving.job.is_held() { "taken over, held" } else { "taken over" };
+            let ours = Some(moving.ours.clone());
+            taken.push(Taken { theirs: moving.job.id, ours, what: what.to_owned() });
+        }
+    }
+    taken.sort_by_key(|taken| taken.theirs);
+    Ok(taken)
+}
+
+/// Whether a job stays there, and what is to be said of that.
+fn stays(
+    job: &TheirJob,
+    jobs: &[TheirJob],
+    moving: &BTreeMap<u64, &str>,
+    session: &Session,
+) -> Option<Option<String>> {
+    if job.state == "Running" {
+        let what = "runs on in gflow; its GPUs are unmanaged until it ends";
+        return Some(Some(what.to_owned()));
+    }
+    if !job.is_waiting() {
+        return Some(None);
+    }
+    if job.submitted_by != session.me() {
+        let user = &job.submitted_by;
+        return Some(Some(format!("stays there: {user} has to import it")));
+    }
+    let state = |id: u64| jobs.iter().find(|other| other.id == id).map(|other| &*other.state);
+    let open = job.depends_on_ids.iter().find(|id| {
+        // What has succeeded is waited for no more.
+        !moving.contains_key(id) && state(**id) != Some("Finished")
+    })?;
+    let is = state(*open).map_or("is not known", |state| match state {
+        "Running" => "runs there",
+        "Queued" | "Hold" => "stays there",
+        _ => "did not succeed",
+    });
+    Some(Some(format!("stays there: it waits for job {open}, which {is}")))
+}
+
+/// Submits a job here, held; gives its id. Submitted before, it is the same job again.
+fn submit(
+    queue: &Queue,
+    client: &Client,
+    job: &TheirJob,
+    moving: &BTreeMap<u64, &str>,
+    dry_run: bool,
+    session: &Session,
+) -> Result<String> {
+    let after: Vec<String> = job
+        .depends_on_ids
+        .iter()
+        .filter_map(|id| moving.get(id))
+        .map(|id| (*id).to_owned())
+        .collect();
+    let note = format!("{}{}", if job.is_held() { FROM } else { MOVING }, job.id);
+    if dry_run {
+        // Those that it waits for have no ids here yet.
+        let mut request = job.request(&[], &note)?;
+        request.resolve(client, session)?;
+        say(&request, session);
+        client.forecast(&request.job)?;
+        return Ok("?".to_owned());
+    }
+    let mut request = job.request(&after, &note)?;
+    request.resolve(client, session)?;
+    say(&request, session);
+    let key = job.key(&queue.url);
+    match client.submit(&request.job, Some(&key)) {
+        Ok(ours) => Ok(ours.id),
+        // Submitted by an earlier import, from another environment.
+        Err(error) if error.problem().code == catalogue::KEY_REUSED.to_string() => {
+            let living = every_job(client, &JobsQuery::default())?;
+            let is_it = |ours: &&gpool_wire::Job| ours.note.as_deref() == Some(&*note);
+            match living.iter().find(is_it) {
+                Some(ours) => Ok(ours.id.clone()),
+                None => Err(error.into()),
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Holds there what is kept here. One that has begun meanwhile stays, and what waits for it.
+fn hold_there<'j>(
+    queue: &Queue,
+    client: &Client,
+    moving: Vec<Moving<'j>>,
+    taken: &mut Vec<Taken>,
+) -> Result<Vec<Moving<'j>>> {
+    let mut stay: Vec<u64> = Vec::new();
+    let mut held = Vec::new();
+    for one in moving {
+        let waits_for_one = one.job.depends_on_ids.iter().any(|id| stay.contains(id));
+        if !waits_for_one && (one.job.is_held() || queue.act(one.job.id, "hold")?) {
+            held.push(one);
+            continue;
+        }
+        stay.push(one.job.id);
+        client.cancel(std::slice::from_ref(&one.ours))?;
+        let what = match waits_for_one {
+            true => "stays there: what it waits for has begun there",
+            false => "has begun there meanwhile, and stays",
+        };
+        taken.push(Taken { theirs: one.job.id, ours: None, what: what.to_owned() });
+    }
+    Ok(held)
+}
+
+fn release(client: &Client, stays_held: bool, theirs: u64, ours: &str) -> Result<()> {
+    if !stays_held {
+        client.release(&[ours.to_owned()], None)?;
+        let patch = JobPatch { note: Some(format!("{FROM}{theirs}")), ..JobPatch::default() };
+        client.edit(ours, &patch, None)?;
+    }
+    Ok(())
+}
+
+/// Releases what an earlier import had cancelled there, when it was stopped.
+fn finish_earlier(
+    client: &Client,
+    jobs: &[TheirJob],
+    taken: &mut Vec<Taken>,
+    session: &Session,
+) -> Result<()> {
+    let query = JobsQuery {
+        state: Some("held".to_owned()),
+        user: Some(session.me().to_owned()),
+        ..JobsQuery::default()
+    };
+    for ours in every_job(client, &query)? {
+        let moving = ours.note.as_deref().and_then(|note| note.strip_prefix(MOVING));
+        let Some(theirs) = moving.and_then(|id| id.parse::<u64>().ok()) else { continue };
+        let there = jobs.iter().find(|job| job.id == theirs);
+        if there.is_some_and(|job| job.state == "Cancelled") {
+            release(client, false, theirs, &ours.id)?;
+            let what = "taken over; an earlier import had begun it".to_owned();
+            taken.push(Taken { theirs, ours: Some(ours.id), what });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! `gpool install-shims`: links by the names of other schedulers' commands, so that what calls
+//! those reaches gpool.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::json;
+use crate::session::Session;
+use crate::shims::{Family, SHIMS};
+
+/// Make links by the names of Slurm's and gflow's commands
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Put FOLDER into PATH, before a Slurm or gflow that is to be replaced. What \
+    is there already under such a name and is no link to gpool is never touched: then nothing is \
+    done at all. gpool help slurm and gpool help gflow say what the commands do."
+)]
+pub struct InstallShimsArgs {
+    /// sbatch srun squeue scancel sinfo sacct seff
+    #[arg(long, required_unless_present = "gflow")]
+    slurm: bool,
+    /// gflowd gbatch gqueue ginfo gjob gcancel gctl gstats
+    #[arg(long)]
+    gflow: bool,
+    /// Where to make them
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+    /// Take those away that lead to gpool, instead
+    #[arg(long)]
+    remove: bool,
+    /// Make links anew that lead to another gpool
+    #[arg(long)]
+    force: bool,
+}
+
+/// What stands under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum There {
+    Nothing,
+    /// A link to this program.
+    Ours,
+    /// A link to another file called gpool.
+    OtherGpool,
+    Foreign,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The folder can't be written, or something else is there; then nothing is done.
+pub fn run(args: &InstallShimsArgs, session: &Session) -> Result {
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::new(errors::INTERNAL, format!("can't tell where gpool is: {e}")))?;
+    let is_meant = |family| match family {
+        Family::Slurm => args.slurm,
+        Family::Gflow => args.gflow,
+    };
+    let names = SHIMS.iter().filter(|shim| is_meant(shim.family)).map(|shim| shim.name);
+    let links: Vec<(PathBuf, There)> = names
+        .map(|name| args.folder.join(name))
+        .map(|path| {
+            let there = there(&path, &program);
+            (path, there)
+        })
+        .collect();
+    if !args.remove {
+        refuse_foreign(&links, args.force)?;
+        std::fs::create_dir_all(&args.folder).map_err(|error| not_made(&args.folder, &error))?;
+    }
+    let mut changed = Vec::new();
+    for (path, there) in &links {
+        let is_ours = matches!(there, There::Ours | There::OtherGpool);
+        if args.remove && is_ours || *there == There::OtherGpool {
+            std::fs::remove_file(path).map_err(|error| not_made(path, &error))?;
+        }
+        if !args.remove && *there != There::Ours {
+            symlink(&program, path).map_err(|error| not_made(path, &error))?;
+        }
+        if args.remove && is_ours || !args.remove && *there != There::Ours {
+            changed.push(path.display().to_string());
+        }
+    }
+    if session.global.json {
+        let items: Vec<_> = changed.iter().map(|path| json!({ "path": path })).collect();
+        session.screen.data(&json::list(&items))?;
+        return Ok(Exit::OK);
+    }
+    session.screen.data(&changed.iter().map(|path| format!("{path}\n")).collect::<String>())?;
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let folder = std::path::absolute(&args.folder).unwrap_or_else(|_| args.folder.clone());
+    if !args.remove && !std::env::split_paths(&folders).any(|other| other == folder) {
+        let text = format!("note: put it into PATH: export PATH={}:$PATH", folder.display());
+        session.screen.note(&text);
+    }
+    Ok(Exit::OK)
+}
+
+fn there(path: &Path, program: &Path) -> There {
+    match std::fs::read_link(path) {
+        Ok(target) if target == program => There::Ours,
+        Ok(target) if target.file_name().is_some_and(|name| name == "gpool") => There::OtherGpool,
+        Ok(_) => There::Foreign,
+        Err(_) if path.symlink_metadata().is_ok() => There::Foreign,
+        Err(_) => There::Nothing,
+    }
+}
+
+fn refuse_foreign(links: &[(PathBuf, There)], force: bool) -> Result<()> {
+    let of = |wanted: There| links.iter().filter(move |(_, there)| *there == wanted);
+    if let Some((path, _)) = of(There::Foreign).next() {
+        let what = format!("{} is there already and is not gpool's", path.display());
+        return Err(Failure::new(errors::USAGE, what)
+            .why("nothing of others is replaced, and nothing was done")
+            .tip("choose an empty folder, and put it before the other in PATH"));
+    }
+    match of(There::OtherGpool).next() {
+        Some((path, _)) if !force => {
+            let what = format!("{} leads to another gpool", path.display());
+            Err(Failure::new(errors::USAGE, what).tip("--force makes such links anew"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn not_made(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(errors::NOT_WRITTEN, format!("{}: {error}", path.display()))
+}

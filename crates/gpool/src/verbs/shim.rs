@@ -1,0 +1,34 @@
+//! `gpool shim`: runs a command of Slurm or gflow without a link of its name.
+
+use clap::Args;
+
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::session::Session;
+use crate::shims::{self, SHIMS};
+
+/// Run a command of Slurm or gflow: gpool shim squeue --me
+#[derive(Debug, Clone, Args)]
+#[command(disable_help_flag = true)]
+pub struct ShimArgs {
+    /// The command's name, and its words
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    #[arg(value_name = "COMMAND")]
+    words: Vec<String>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is no such command, or what it meets.
+pub fn run(args: &ShimArgs, session: &Session) -> Result {
+    let (name, words) = (&args.words[0], &args.words[1..]);
+    match shims::find(name) {
+        Some(shim) => (shim.run)(words, session),
+        None => {
+            let names: Vec<&str> = SHIMS.iter().map(|shim| shim.name).collect();
+            Err(Failure::new(errors::NO_SUCH_VERB, format!("there is no command {name:?}"))
+                .why(format!("there are {}", names.join(", "))))
+        }
+    }
+}

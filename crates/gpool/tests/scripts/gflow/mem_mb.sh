@@ -1,0 +1,4 @@
+#!/bin/bash
+# GFLOW --memory=512
+
+python csv.py

@@ -1,0 +1,4 @@
+#!/bin/bash
+# GFLOW --time=30
+
+python prep.py

@@ -1,0 +1,5 @@
+#!/bin/bash
+# GFLOW --time=10:30
+# GFLOW --gpus=1
+
+python eval.py

@@ -1,0 +1,5 @@
+#!/bin/bash
+# GFLOW --project=vision
+# GFLOW --gpus=1
+
+python p.py

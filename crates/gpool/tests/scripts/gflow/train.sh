@@ -1,0 +1,4 @@
+#!/bin/bash
+# GFLOW --gpus=1
+
+python train.py

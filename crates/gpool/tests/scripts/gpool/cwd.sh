@@ -1,0 +1,4 @@
+#!/bin/bash
+# GPOOL --cwd sub
+
+pwd

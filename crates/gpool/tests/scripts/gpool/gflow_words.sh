@@ -1,0 +1,4 @@
+#!/bin/bash
+# GPOOL --compat gflow
+
+python s.py $GFLOW_ARRAY_TASK_ID

@@ -1,0 +1,4 @@
+#!/bin/bash
+# GPOOL -c 0.5
+
+python h.py

@@ -1,0 +1,4 @@
+#!/bin/bash
+# GPOOL --time 90
+
+python m.py

@@ -1,0 +1,5 @@
+#!/bin/bash
+# GPOOL -J spaced
+
+#GPOOL --gpus 1
+python n.py

@@ -1,0 +1,5 @@
+#!/bin/bash
+# GPOOL --stdout out-%x-%j.txt
+# GPOOL -J out
+
+python o.py

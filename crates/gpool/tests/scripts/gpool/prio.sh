@@ -1,0 +1,4 @@
+#!/bin/bash
+# GPOOL --prio -5
+
+python p.py

@@ -1,0 +1,4 @@
+#!/bin/bash
+# GPOOL --stdin /etc/hostname
+
+wc -l

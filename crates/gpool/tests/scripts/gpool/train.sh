@@ -1,0 +1,4 @@
+#!/bin/bash
+# GPOOL --gpus 1 --time 1h
+
+python train.py

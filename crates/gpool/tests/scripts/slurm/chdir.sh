@@ -1,0 +1,7 @@
+#!/bin/bash
+#SBATCH -D sub
+#SBATCH -J where
+#SBATCH -t 5
+
+pwd
+python x.py
