@@ -65,7 +65,7 @@ fn answer(mut stream: TcpStream, jobs: &Mutex<Vec<Value>>, log: &Mutex<Vec<Strin
 }
 
 /// As gflow does it: only queued jobs can be held, and what waits for a cancelled job goes with it.
-fn act(jobs: &mut Vec<Value>, id: u64, verb: &str) -> u16 {
+fn act(jobs: &mut [Value], id: u64, verb: &str) -> u16 {
     let Some(job) = jobs.iter_mut().find(|job| job["id"] == id) else { return 404 };
     match (verb, job["state"].as_str()) {
         ("hold", Some("Queued")) => job["state"] = "Hold".into(),
