@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpool_client::{Client, JobsQuery};
-use gpool_model::{Code, GpuRequest};
+use gpool_model::GpuRequest;
 use gpool_wire::{JobCreate, Problem, RetryAsked, Time, Written, catalogue};
 use rustix::fs::{Access, FileType, access, fstat, tell};
 
@@ -15,9 +15,13 @@ use crate::render::clock::{Clock, now};
 use crate::resolve;
 use crate::script::Script;
 use crate::session::Session;
-use crate::software::{self, env_file};
 use crate::shims::translated::Translated;
+use crate::software::{self, env_file};
 use crate::{caller, errors, flags};
+
+mod brought;
+
+pub use brought::{of_brought, of_brought_script};
 
 /// A job that is to be submitted, and what is to be said about it.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,59 +77,6 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
 /// As for a command; or a directive is not understood.
 pub fn of_script(line: JobFlags, script: &Script, arguments: &[String]) -> Result<Request> {
     of_brought_script(line, Translated::default(), |_| None, script, arguments)
-}
-
-/// As [`of_script`], for a command of another scheduler: with what is to be said of its flags, and
-/// where output goes that has no file yet.
-///
-/// # Errors
-/// As for a script.
-pub fn of_brought_script(
-    line: JobFlags,
-    mut told: Translated,
-    output: impl Fn(&Translated) -> Option<&'static str>,
-    script: &Script,
-    arguments: &[String],
-) -> Result<Request> {
-    let variables = flags::from_variables(text_variables())?;
-    let mut directives = flags::from_directives(script)?;
-    told.join(directives.told, "");
-    let own = line.or(variables).or(directives.own);
-    // Leniency goes with what it was given for.
-    directives.foreign.lenient &= own.priority.is_none() && own.project.is_none();
-    let flags = own.or(directives.foreign);
-    let mut request = of_brought(flags, &told, output)?;
-    request.job.script = Some(script.written());
-    request.job.command = arguments.to_vec();
-    if script.path != "-" {
-        request.warnings.extend(unread_input(&request.job));
-    }
-    Ok(request)
-}
-
-/// A job by flags, some of which come from another scheduler; what it runs is still to be said.
-///
-/// # Errors
-/// The environment or the folder is not usable; or, with `--strict`, a flag does nothing.
-pub fn of_brought(
-    mut flags: JobFlags,
-    told: &Translated,
-    output: impl Fn(&Translated) -> Option<&'static str>,
-) -> Result<Request> {
-    if flags.strict {
-        told.refuse_unclear()?;
-    }
-    let file = output(told);
-    if let (None, Some(file)) = (&flags.stdout, file) {
-        flags.stdout = Some(file.to_owned());
-    }
-    if told.joins_output && flags.stderr.is_none() {
-        flags.stderr.clone_from(&flags.stdout);
-    }
-    let mut request = request(flags)?;
-    told.say(&mut request.remarks, &mut request.warnings);
-    request.singleton = told.singleton;
-    Ok(request)
 }
 
 /// What all lines of a `--from-jsonl` have in common.
@@ -263,29 +214,9 @@ impl Request {
             self.job.after.extend(same.iter().map(|job| format!("end:{}", job.id)));
         }
         if self.is_lenient {
-            self.yield_where_wanted(client);
+            brought::yield_where_wanted(self, client);
         }
         Ok(())
-    }
-
-    /// Takes back what the caller may not have, as a trial shows. Anything else that is wrong is
-    /// left for the submission to say.
-    fn yield_where_wanted(&mut self, client: &Client) {
-        while let Err(error) = client.forecast(&self.job) {
-            let code = error.problem().code;
-            let is = |known: Code| code == known.to_string();
-            if is(catalogue::PRIORITY_TOO_HIGH) && self.job.priority.take().is_some() {
-                let what = "the priority is above that of users, and is lowered to 0";
-                self.warnings.push(what.to_owned());
-            } else if is(catalogue::NO_SUCH_PROJECT)
-                && let Some(project) = self.job.project.take()
-            {
-                let what = format!("there is no project {project:?}; it goes into the default one");
-                self.warnings.push(what);
-            } else {
-                return;
-            }
-        }
     }
 }
 

@@ -111,7 +111,7 @@ pub fn on_terminal(
     keys: &DetachKeys,
 ) -> Result {
     say(request, session);
-    let job = hand_in(&client, request, session)?;
+    let job = hand_in(&client, request)?;
     let is_place_known = !job.placement.is_empty();
     let patient = session.patient(client.clone());
     let mut attached = Attached { client: patient, session, job, is_place_known };

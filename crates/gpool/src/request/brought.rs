@@ -1,0 +1,85 @@
+//! Jobs asked for in the words of another scheduler: by its commands, or by lines in a script.
+
+use gpool_client::Client;
+use gpool_model::Code;
+use gpool_wire::catalogue;
+
+use super::{Request, request, text_variables, unread_input};
+use crate::args::job_flags::JobFlags;
+use crate::failure::Result;
+use crate::flags;
+use crate::script::Script;
+use crate::shims::translated::Translated;
+
+/// As [`super::of_script`], for a command of another scheduler: with what is to be said of its flags, and
+/// where output goes that has no file yet.
+///
+/// # Errors
+/// As for a script.
+pub fn of_brought_script(
+    line: JobFlags,
+    mut told: Translated,
+    output: impl Fn(&Translated) -> Option<&'static str>,
+    script: &Script,
+    arguments: &[String],
+) -> Result<Request> {
+    let variables = flags::from_variables(text_variables())?;
+    let mut directives = flags::from_directives(script)?;
+    told.join(directives.told, "");
+    let own = line.or(variables).or(directives.own);
+    // Leniency goes with what it was given for.
+    directives.foreign.lenient &= own.priority.is_none() && own.project.is_none();
+    let flags = own.or(directives.foreign);
+    let mut request = of_brought(flags, &told, output)?;
+    request.job.script = Some(script.written());
+    request.job.command = arguments.to_vec();
+    if script.path != "-" {
+        request.warnings.extend(unread_input(&request.job));
+    }
+    Ok(request)
+}
+
+/// A job by flags, some of which come from another scheduler; what it runs is still to be said.
+///
+/// # Errors
+/// The environment or the folder is not usable; or, with `--strict`, a flag does nothing.
+pub fn of_brought(
+    mut flags: JobFlags,
+    told: &Translated,
+    output: impl Fn(&Translated) -> Option<&'static str>,
+) -> Result<Request> {
+    if flags.strict {
+        told.refuse_unclear()?;
+    }
+    let file = output(told);
+    if let (None, Some(file)) = (&flags.stdout, file) {
+        flags.stdout = Some(file.to_owned());
+    }
+    if told.joins_output && flags.stderr.is_none() {
+        flags.stderr.clone_from(&flags.stdout);
+    }
+    let mut request = request(flags)?;
+    told.say(&mut request.remarks, &mut request.warnings);
+    request.singleton = told.singleton;
+    Ok(request)
+}
+
+/// Takes back what the caller may not have, as a trial shows. Anything else that is wrong is
+/// left for the submission to say.
+pub(super) fn yield_where_wanted(request: &mut Request, client: &Client) {
+    while let Err(error) = client.forecast(&request.job) {
+        let code = error.problem().code;
+        let is = |known: Code| code == known.to_string();
+        if is(catalogue::PRIORITY_TOO_HIGH) && request.job.priority.take().is_some() {
+            let what = "the priority is above that of users, and is lowered to 0";
+            request.warnings.push(what.to_owned());
+        } else if is(catalogue::NO_SUCH_PROJECT)
+            && let Some(project) = request.job.project.take()
+        {
+            let what = format!("there is no project {project:?}; it goes into the default one");
+            request.warnings.push(what);
+        } else {
+            return;
+        }
+    }
+}
