@@ -69,6 +69,12 @@ fn flags_of_slurm_are_ours() {
         ("--nice", "--priority=-100 --lenient"),
         ("--comment=hi -D /tmp -H -i in", "--note=hi --cwd=/tmp --hold --stdin=in"),
         ("--job x", "--name=x"),
+        ("-b now+2hours", "--begin=now+7200s"),
+        ("-b 16:00", "--begin=16:00"),
+        ("--deadline=2030-01-01T00:00", "--deadline=2030-01-01T00:00"),
+        ("-d afterok:1?afterany:2", "--after-one=ok:1,end:2"),
+        ("--signal=B:TERM@120", "--signal-before=TERM@120s"),
+        ("--requeue", "--requeue"),
     ] {
         let expected: Vec<&str> = ours.split(' ').filter(|word| !word.is_empty()).collect();
         assert_eq!(words(&slurm::flags::SBATCH, theirs), expected, "{theirs}");
@@ -87,6 +93,11 @@ fn flags_of_gflow_are_ours() {
         ("--time-limit 1:30:00 --max-mem 2G", "--time=5400s --mem=2048M"),
         ("-t 10:30", "--time=630s"),
         ("-d @~1", "--after=@~1"),
+        ("--depends-on-any 1,2", "--after-one=1,2"),
+        ("--begin now+2h --max-retries 3", "--begin=now+2h --retry=3 --retry-on=fail,timeout"),
+        ("-d 1 --no-auto-cancel", "--after=1 --on-unmet=keep"),
+        ("-c torch -g 1", "--conda=torch --gpus=1"),
+        ("--shared --gpu-memory 20G", "--shared --gpu-memory=20480M"),
         ("--depends-on-all 1,2,@", "--after=1,2,@"),
     ] {
         let expected: Vec<&str> = ours.split(' ').collect();

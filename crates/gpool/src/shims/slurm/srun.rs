@@ -42,6 +42,10 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let flags = told.words.into_iter().map(|(word, _)| word);
     let mut line: Vec<String> = vec!["run".to_owned(), "--compat=slurm".to_owned()];
     line.extend(flags);
+    if said.has("pty") {
+        // A flag of run alone, so not among those that are translated.
+        line.push("--pty".to_owned());
+    }
     line.push("--".to_owned());
     line.extend(said.words.iter().cloned());
     gpool(&line, session)

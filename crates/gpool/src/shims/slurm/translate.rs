@@ -92,7 +92,6 @@ fn single(flag: &Given, all: &mut Translated) -> Result<()> {
             all.flag("stdout", &path, flag);
             all.joins_output = true;
         }
-        "pty" => all.switch("pty", flag),
         "requeue" => all.switch("requeue", flag),
         "signal" => signal(flag, all)?,
         "strict" => all.switch("strict", flag),
