@@ -260,6 +260,9 @@ impl Control {
             Command::AllowDevices { node, devices } => {
                 self.allow_devices(caller, &node, devices.as_deref())
             }
+            Command::SetPolicy { preset, set, dry_run } => {
+                self.set_policy(caller, preset.as_deref(), &set, dry_run)
+            }
             Command::SetDeviceStrategy { strategy } => self.set_strategy(caller, strategy),
         };
         self.reply(request, reply);

@@ -18,6 +18,7 @@ mod jobs;
 mod moments;
 mod nodes;
 mod outbox;
+mod policy;
 mod reports;
 mod sessions;
 mod settle;

@@ -8,8 +8,8 @@ use crate::session::Session;
 use crate::verbs::{
     attach, backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, exec,
     forward, gpus, help, history, hold, import, init, install_shims, logs, man, nodes, note,
-    notify, prio, queue, release, report, restore, run, shell, shim, show, signal, sim, status,
-    submit, up, verify, version, wait, why,
+    notify, policy, prio, queue, release, report, restore, run, shell, shim, show, signal, sim,
+    status, submit, up, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -88,6 +88,8 @@ pub enum Verb {
     Gpus(gpus::GpusArgs),
     /// List nodes
     Nodes(nodes::NodesArgs),
+    /// Show or change how the scheduler decides
+    Policy(policy::PolicyArgs),
     /// Say who is told of jobs, and show what is still to be told
     Notify(notify::NotifyArgs),
     /// Show what happens, as it happens; of a job, what has happened to it
@@ -159,6 +161,7 @@ impl Verb {
             Self::Note(args) => note::run(args, session),
             Self::Gpus(args) => gpus::run(args, session),
             Self::Notify(args) => notify::run(&args, session),
+            Self::Policy(args) => policy::run(args, session),
             Self::Nodes(args) => nodes::run(&args, session),
             Self::Events(args) => events::run(&args, session),
             Self::History(args) => history::run(&args, session),

@@ -105,6 +105,17 @@ pub enum Command {
         /// Indexes or UUIDs; `None` means all.
         devices: Option<Vec<String>>,
     },
+    /// Change how the scheduler decides from now on.
+    SetPolicy {
+        /// Begin with this preset, parameters included, rather than with what there is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        preset: Option<String>,
+        /// Settings by key, as they are written.
+        set: Vec<(String, String)>,
+        /// Answer what it would be, and change nothing.
+        #[serde(default)]
+        dry_run: bool,
+    },
     /// Say how whole devices are chosen from now on.
     SetDeviceStrategy {
         /// How.
@@ -227,6 +238,8 @@ pub enum Reply {
     },
     /// Each job with the state that it is in now.
     Jobs(Vec<(JobId, JobState)>),
+    /// The policy as it is now, or would be.
+    Policy(Box<crate::policy::Policy>),
     /// It was done.
     Done,
 }

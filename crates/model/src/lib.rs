@@ -27,6 +27,7 @@ pub mod parse;
 pub mod patch;
 pub mod plan;
 pub mod policy;
+pub mod policy_text;
 pub mod positions;
 pub mod prediction;
 pub mod reason;

@@ -105,6 +105,13 @@ fn of_command(command: &Command) -> String {
             None => format!("allow all devices of {node}"),
             Some(devices) => format!("allow {} devices of {node}", devices.len()),
         },
+        Command::SetPolicy { preset, set, dry_run } => {
+            let set: Vec<String> =
+                set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let preset = preset.as_deref().unwrap_or("as it is");
+            let dry = if *dry_run { ", tried" } else { "" };
+            format!("policy {preset}: {}{dry}", some(&set))
+        }
         Command::SetDeviceStrategy { strategy } => format!("device strategy {strategy:?}"),
     }
 }

@@ -10,6 +10,7 @@ use gpool_model::{Decision, JobId, OrderKey, Phase, Plan, Policy, Timestamp};
 use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, left, row_of};
+use crate::conserve::shape_of;
 use crate::users::Users;
 use crate::violation::Violation;
 
@@ -34,7 +35,7 @@ pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Opt
 /// GPU-time that a job is likely to take, as the order compares it: a power of two for the length
 /// of runs, the time limit in steps where nothing like it has run.
 fn gpu_time(snapshot: &Snapshot<'_>, row: &JobRow) -> u64 {
-    let shape = crate::conserve::shape_of(snapshot.world, row);
+    let shape = shape_of(snapshot.world, row);
     let length = shape.predicted.or(shape.takes);
     let length = length.map_or(u64::MAX, gpool_model::Millis::get);
     length.saturating_mul(row.spec.gpus.size().get().max(1))
@@ -98,26 +99,35 @@ pub(crate) fn check_passed_over(
     found: &mut Vec<Violation>,
 ) {
     let started = started(plan);
-    // By what they ask, and whose they are if they may be passed by others.
-    let mut first_waiting = BTreeMap::<(Fit, Option<u32>), &JobRow>::new();
-    let running = Running::of(snapshot.world, plan);
-    let is_full = |row: &JobRow| running.is_full(snapshot.world, row.job.id.number);
+    let world = snapshot.world;
+    // Who asks the same and has access to the same, by how long it takes: who takes longer may
+    // wait where who takes less goes before a planned start.
+    let key = |row: &JobRow| {
+        let shape = shape_of(world, row);
+        let takes = shape.takes.map_or(u64::MAX, gpool_model::Millis::get);
+        ((shape.fit, shape.project, shape.uid, shape.reserved_as), takes)
+    };
+    let mut first_waiting = BTreeMap::<_, BTreeMap<u64, &JobRow>>::new();
+    let running = Running::of(world, plan);
+    let is_full = |row: &JobRow| running.is_full(world, row.job.id.number);
     let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
-    for row in left.filter(|row| !is_full(row)) {
-        let whose = Some(row.spec.owner.uid).filter(|_| users.is_capped(policy, row));
-        let first = first_waiting.entry((fit_of(row), whose)).or_insert(row);
+    // One whose user has all that he may have may be passed by others.
+    let is_kept = |row: &JobRow| is_full(row) || users.is_capped(policy, row);
+    for row in left.filter(|row| !is_kept(row)) {
+        let (alike, takes) = key(row);
+        let first = first_waiting.entry(alike).or_default().entry(takes).or_insert(row);
         if compare(snapshot, policy, row, first) == Ordering::Less {
             *first = row;
         }
     }
     for job in started {
-        let Some(row) = row_of(snapshot.world, job) else { continue };
-        for whose in [None, Some(row.spec.owner.uid)] {
-            if let Some(first) = first_waiting.get(&(fit_of(row), whose))
-                && compare(snapshot, policy, first, row) == Ordering::Less
-            {
-                found.push(Violation::OutOfOrder { started: job, passed: first.job.id });
-            }
+        let Some(row) = row_of(world, job) else { continue };
+        let (alike, takes) = key(row);
+        let waiting = first_waiting.get(&alike).into_iter();
+        let mut shorter = waiting.flat_map(|by_length| by_length.range(..=takes));
+        let comes_first = |first: &JobRow| compare(snapshot, policy, first, row) == Ordering::Less;
+        if let Some((_, first)) = shorter.find(|(_, first)| comes_first(first)) {
+            found.push(Violation::OutOfOrder { started: job, passed: first.job.id });
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What is asked of jobs that exist, and of the server; and the short answers.
 
+use std::collections::BTreeMap;
+
 use gpool_model::job::JobState;
 use gpool_model::policy::DeviceStrategy;
 use serde::{Deserialize, Serialize};
@@ -49,9 +51,18 @@ pub struct AllowDevices {
 }
 
 /// Changes to how the scheduler decides; what is absent stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyPatch {
+    /// Begin with this preset, parameters included: `valohai:escalate_after=24h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
+    /// Settings by key, as `settings` shows them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
+    /// Answer what the policy would be, and change nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// Which whole devices are given out first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::device_strategy)]

@@ -76,6 +76,9 @@ pub struct PolicyInfo {
     pub device_strategy: DeviceStrategy,
     /// Highest priority that users may ask for.
     pub user_priority_max: i32,
+    /// Every setting by key, as a change takes it.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
 }
 
 impl From<&Policy> for PolicyInfo {
@@ -86,6 +89,9 @@ impl From<&Policy> for PolicyInfo {
             escalate_after_s: policy.escalate_after.get() / 1000,
             device_strategy: policy.device_strategy,
             user_priority_max: policy.user_priority_max,
+            settings: (policy.settings().into_iter())
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect(),
         }
     }
 }

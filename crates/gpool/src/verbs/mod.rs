@@ -27,6 +27,7 @@ pub mod man;
 pub mod nodes;
 pub mod note;
 pub mod notify;
+pub mod policy;
 pub mod prio;
 pub mod queue;
 pub mod release;

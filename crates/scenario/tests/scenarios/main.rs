@@ -5,6 +5,7 @@ mod devices;
 mod drained;
 mod nodes;
 mod order;
+mod planned;
 mod reading;
 mod room;
 mod shares;

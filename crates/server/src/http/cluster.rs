@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use gpool_model::{Command, NodeName, Refusal};
+use gpool_model::{Command, NodeName, Refusal, Reply};
 use gpool_wire::gpu::{Held, HeldBy};
 use gpool_wire::node::InUse;
 use gpool_wire::{
@@ -212,13 +212,16 @@ pub(crate) async fn change_policy(
     Asks(asker): Asks,
     JsonBody(patch): JsonBody<PolicyPatch>,
 ) -> Result<Json<Document<PolicyInfo>>, ApiError> {
-    let Some(strategy) = patch.device_strategy else {
-        let why = "it changes nothing; say device_strategy".to_owned();
-        return Err(Refusal::Invalid { field: "policy".to_owned(), why }.into());
-    };
-    let command = Command::SetDeviceStrategy { strategy };
-    api.handle.command(asker.caller.clone(), command).await?;
-    policy(State(api)).await
+    let mut set: Vec<(String, String)> = patch.set.into_iter().collect();
+    if let Some(strategy) = patch.device_strategy {
+        let word = schema::device_strategy_word(strategy).to_owned();
+        set.push(("device_strategy".to_owned(), word));
+    }
+    let command = Command::SetPolicy { preset: patch.preset, set, dry_run: patch.dry_run };
+    match api.handle.command(asker.caller.clone(), command).await? {
+        Reply::Policy(policy) => Ok(Json(Document::new(PolicyInfo::from(&*policy)))),
+        _ => policy(State(api)).await,
+    }
 }
 
 /// What answers, and of which version.

@@ -1,0 +1,43 @@
+//! Changes of the policy by admins.
+
+use gpool_model::policy_text::PolicyError;
+use gpool_model::{Caller, Policy, Refusal, Reply};
+
+use crate::control::Control;
+
+impl Control {
+    /// Takes a preset, or what there is, and changes settings of it. All of it or nothing.
+    pub(crate) fn set_policy(
+        &mut self,
+        caller: &Caller,
+        preset: Option<&str>,
+        set: &[(String, String)],
+        dry_run: bool,
+    ) -> Result<Reply, Refusal> {
+        if !caller.admin {
+            let what = "change the policy".to_owned();
+            return Err(Refusal::NotPermitted { what });
+        }
+        if preset.is_none() && set.is_empty() {
+            let why = "it changes nothing; name a preset or a setting".to_owned();
+            return Err(Refusal::Invalid { field: "policy".to_owned(), why });
+        }
+        let invalid = |PolicyError { key, why }| Refusal::Invalid { field: key, why };
+        let before = self.world.policy();
+        let mut policy = match preset {
+            None => before.clone(),
+            Some(preset) => {
+                // Who may have how much is said of users, and stays.
+                let user_caps = before.user_caps.clone();
+                Policy { user_caps, ..Policy::from_preset(preset).map_err(invalid)? }
+            }
+        };
+        for (key, value) in set {
+            policy.set(key, value).map_err(invalid)?;
+        }
+        if !dry_run && policy != *before {
+            self.world.put_policy(policy.clone());
+        }
+        Ok(Reply::Policy(Box::new(policy)))
+    }
+}

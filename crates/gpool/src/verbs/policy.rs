@@ -1,0 +1,193 @@
+//! `gpool policy`: how the scheduler decides: shown, changed, compared.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use gpool_model::Policy;
+use gpool_wire::{PolicyInfo, PolicyPatch};
+
+use crate::errors::INVALID;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::json;
+use crate::session::Session;
+
+/// Show or change how the scheduler decides
+#[derive(Debug, Clone, Args)]
+pub struct PolicyArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Verb {
+    /// Show every setting
+    Show {
+        /// Write a file that `policy set --file` reads
+        #[arg(long)]
+        toml: bool,
+    },
+    /// Change settings, from the next decision on
+    Set {
+        /// Settings: escalate_after=2h
+        #[arg(value_name = "KEY=VALUE", required_unless_present_any = ["preset", "file"])]
+        settings: Vec<String>,
+        /// Begin with a preset: fair, valohai, fifo, priority; valohai:escalate_after=24h
+        #[arg(long, value_name = "NAME")]
+        preset: Option<String>,
+        /// Take settings from a file, as `policy show --toml` writes it
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Say what would change, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Compare what is set with a preset or a file
+    Diff {
+        /// A preset or a file; without, the preset that was taken
+        #[arg(value_name = "PRESET|FILE")]
+        with: Option<String>,
+    },
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The server can't be asked, or refuses; a file can't be read.
+pub fn run(args: PolicyArgs, session: &Session) -> Result {
+    let client = session.client()?;
+    match args.verb {
+        Verb::Show { toml } => {
+            let policy = client.policy()?;
+            let text = match (session.global.json, toml) {
+                (true, _) => json::one(&policy),
+                (_, true) => as_toml(&policy),
+                _ => as_text(&policy),
+            };
+            session.screen.data(&text)?;
+        }
+        Verb::Set { settings, preset, file, dry_run } => {
+            let mut set = BTreeMap::new();
+            let mut preset = preset;
+            if let Some(file) = file {
+                let (of_file, from) = read(&file)?;
+                preset = preset.or(from);
+                set.extend(of_file);
+            }
+            for setting in settings {
+                let Some((key, value)) = setting.split_once('=') else {
+                    let what = format!("{setting:?} sets nothing");
+                    return Err(usage(what).tip("write KEY=VALUE: escalate_after=2h"));
+                };
+                set.insert(key.trim().to_owned(), value.trim().to_owned());
+            }
+            let before = client.policy()?;
+            let patch = PolicyPatch { preset, set, dry_run, ..PolicyPatch::default() };
+            let after = client.change_policy(&patch)?;
+            show(&before, &after, session)?;
+        }
+        Verb::Diff { with } => {
+            let policy = client.policy()?;
+            let other = other(with.as_deref().unwrap_or(&policy.preset))?;
+            show(&other, &policy, session)?;
+        }
+    }
+    Ok(Exit::OK)
+}
+
+/// What differs; as JSON, the policy as it is with what it was.
+fn show(before: &PolicyInfo, after: &PolicyInfo, session: &Session) -> Result<()> {
+    let text = match session.global.json {
+        true => json::one(&serde_json::json!({ "before": before, "after": after })),
+        false => changes(before, after),
+    };
+    session.screen.data(&text)
+}
+
+fn usage(what: String) -> Failure {
+    Failure::new(INVALID, what)
+}
+
+/// A preset by its name, or what a file says.
+fn other(name: &str) -> Result<PolicyInfo> {
+    let path = Path::new(name);
+    if !path.is_file() {
+        let policy = Policy::from_preset(name).map_err(|error| usage(error.to_string()))?;
+        return Ok(PolicyInfo::from(&policy));
+    }
+    let (settings, preset) = read(path)?;
+    let preset = preset.unwrap_or_else(|| "fair".to_owned());
+    let wrong = |error: gpool_model::policy_text::PolicyError| usage(error.to_string());
+    let mut policy = Policy::from_preset(&preset).map_err(wrong)?;
+    for (key, value) in settings {
+        policy.set(&key, &value).map_err(wrong)?;
+    }
+    Ok(PolicyInfo::from(&policy))
+}
+
+/// Settings of a file, and the preset that it begins with.
+fn read(path: &Path) -> Result<(BTreeMap<String, String>, Option<String>)> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| usage(format!("{shown} can't be read: {error}")))?;
+    let table: toml::Table =
+        text.parse().map_err(|error| usage(format!("{shown} is no TOML: {error}")))?;
+    let mut settings = BTreeMap::new();
+    let mut preset = None;
+    for (key, value) in table {
+        let value = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Array(list) => {
+                let words = list.iter().map(|word| word.as_str().map(str::to_owned));
+                let words: Option<Vec<String>> = words.collect();
+                words.ok_or_else(|| usage(format!("{shown}: {key} is no list of words")))?.join(",")
+            }
+            _ => return Err(usage(format!("{shown}: {key} is neither text nor a number"))),
+        };
+        match key.as_str() {
+            "preset" => preset = Some(value),
+            _ => drop(settings.insert(key, value)),
+        }
+    }
+    Ok((settings, preset))
+}
+
+/// As a file that is read again.
+fn as_toml(policy: &PolicyInfo) -> String {
+    let mut text = format!("preset = {:?}\n", policy.preset);
+    for (key, value) in &policy.settings {
+        text.push_str(&match value.parse::<i64>() {
+            Ok(number) => format!("{key} = {number}\n"),
+            Err(_) => format!("{key} = {value:?}\n"),
+        });
+    }
+    text
+}
+
+fn as_text(policy: &PolicyInfo) -> String {
+    let mut text = format!("{:18} {}\n", "preset", policy.preset);
+    for (key, value) in &policy.settings {
+        text.push_str(&format!("{key:18} {value}\n"));
+    }
+    text
+}
+
+/// What differs, a line each: the setting, what it was, what it is.
+fn changes(before: &PolicyInfo, after: &PolicyInfo) -> String {
+    let mut text = String::new();
+    if before.preset != after.preset {
+        text.push_str(&format!("{:18} {} → {}\n", "preset", before.preset, after.preset));
+    }
+    for (key, value) in &after.settings {
+        let was = before.settings.get(key).map_or("", String::as_str);
+        if was != value {
+            text.push_str(&format!("{key:18} {was} → {value}\n"));
+        }
+    }
+    if text.is_empty() {
+        text.push_str("nothing differs\n");
+    }
+    text
+}

@@ -1,0 +1,217 @@
+//! Policies as people write them: presets with parameters, and single settings by key.
+
+use thiserror::Error;
+
+use crate::parse;
+use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy};
+use crate::unit::Millis;
+
+/// A setting that can't be taken.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{key}: {why}")]
+pub struct PolicyError {
+    /// Which setting, or `preset`.
+    pub key: String,
+    /// What is wrong, and what would be right.
+    pub why: String,
+}
+
+impl PlannedStarts {
+    /// Most that may be asked for by number.
+    pub const MOST: u32 = 100;
+}
+
+impl Policy {
+    /// The names of all presets.
+    pub const PRESETS: [&'static str; 4] = ["fair", "valohai", "fifo", "priority"];
+
+    /// The keys of all settings.
+    pub const KEYS: [&'static str; 6] = [
+        "order",
+        "escalate_after",
+        "device_strategy",
+        "user_priority_max",
+        "planned_starts",
+        "user_extend_max",
+    ];
+
+    /// Longest time after which jobs may escalate.
+    const ESCALATE_MAX: Millis = Millis::from_hours(24 * 365);
+
+    /// The preset of that name, with what is set otherwise behind a colon:
+    /// `valohai:escalate_after=24h,planned_starts=all`.
+    ///
+    /// # Errors
+    /// No preset has that name, or a setting can't be taken.
+    pub fn from_preset(text: &str) -> Result<Self, PolicyError> {
+        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+        let mut policy = match name {
+            "fair" => Self::fair(),
+            "valohai" => Self::valohai(),
+            "fifo" => Self::fifo(),
+            "priority" => Self::priority(),
+            _ => {
+                let shown: String = name.chars().take(40).collect();
+                let why = format!("there is no {shown:?}; there are {}", Self::PRESETS.join(", "));
+                return Err(PolicyError { key: "preset".to_owned(), why });
+            }
+        };
+        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+            let Some((key, value)) = setting.split_once('=') else {
+                let why = format!("{setting:?} sets nothing; write {name}:escalate_after=24h");
+                return Err(PolicyError { key: "preset".to_owned(), why });
+            };
+            // Keys of the order are parted by a plus here, as commas part the settings.
+            policy.set(key, &value.replace('+', ","))?;
+        }
+        Ok(policy)
+    }
+
+    /// Changes one setting.
+    ///
+    /// # Errors
+    /// There is no such setting, or it can't have that value.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), PolicyError> {
+        let wrong = |why: String| PolicyError { key: key.to_owned(), why };
+        match key {
+            "order" => self.order = order(value).map_err(wrong)?,
+            "escalate_after" => {
+                let span = parse::span(value).map_err(|error| wrong(error.to_string()))?;
+                if span.is_zero() || span > Self::ESCALATE_MAX {
+                    return Err(wrong(format!("{value} is not from 1s to 365d")));
+                }
+                self.escalate_after = span;
+            }
+            "device_strategy" => {
+                let known = DeviceStrategy::ALL.into_iter().find(|(word, _)| *word == value);
+                let all = DeviceStrategy::ALL.map(|(word, _)| word).join(", ");
+                let (_, strategy) =
+                    known.ok_or_else(|| wrong(format!("{value:?} is none of {all}")))?;
+                self.device_strategy = strategy;
+            }
+            "user_priority_max" => {
+                let most = value.parse().ok().filter(|most| (-1000..=1000).contains(most));
+                self.user_priority_max =
+                    most.ok_or_else(|| wrong(format!("{value:?} is not from -1000 to 1000")))?;
+            }
+            "user_extend_max" => {
+                let span = parse::span(value).map_err(|error| wrong(error.to_string()))?;
+                if span > Self::ESCALATE_MAX {
+                    return Err(wrong(format!("{value} is more than 365d")));
+                }
+                self.user_extend_max = span;
+            }
+            "planned_starts" => self.planned_starts = planned_starts(value).map_err(wrong)?,
+            _ => {
+                let why = format!("there is no such setting; there are {}", Self::KEYS.join(", "));
+                return Err(wrong(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every setting as it is written.
+    #[must_use]
+    pub fn settings(&self) -> [(&'static str, String); 6] {
+        let order: Vec<&str> = self.order.iter().map(|key| key.as_str()).collect();
+        let strategy = DeviceStrategy::ALL.into_iter().find(|(_, it)| *it == self.device_strategy);
+        let planned = match self.planned_starts {
+            PlannedStarts::AtMost(most) => most.to_string(),
+            PlannedStarts::All => "all".to_owned(),
+        };
+        [
+            ("order", order.join(",")),
+            ("escalate_after", exact_span(self.escalate_after)),
+            ("device_strategy", strategy.map_or_else(String::new, |(word, _)| word.to_owned())),
+            ("user_priority_max", self.user_priority_max.to_string()),
+            ("planned_starts", planned),
+            ("user_extend_max", exact_span(self.user_extend_max)),
+        ]
+    }
+}
+
+fn order(value: &str) -> Result<Vec<OrderKey>, String> {
+    let mut keys = Vec::new();
+    for word in value.split(',').map(str::trim) {
+        let known = OrderKey::ALL.into_iter().find(|(name, _)| *name == word);
+        let all = || OrderKey::ALL.map(|(name, _)| name).join(", ");
+        let (_, key) = known.ok_or_else(|| format!("{word:?} is none of {}", all()))?;
+        if keys.contains(&key) {
+            return Err(format!("{word} stands there twice"));
+        }
+        keys.push(key);
+    }
+    Ok(keys)
+}
+
+fn planned_starts(value: &str) -> Result<PlannedStarts, String> {
+    if value == "all" {
+        return Ok(PlannedStarts::All);
+    }
+    let most = value.parse().ok().filter(|most| *most <= PlannedStarts::MOST);
+    let wrong = || format!("{value:?} is neither all nor from 0 to {}", PlannedStarts::MOST);
+    most.map(PlannedStarts::AtMost).ok_or_else(wrong)
+}
+
+/// A length of time in the largest unit that says it exactly.
+fn exact_span(length: Millis) -> String {
+    let length = length.get();
+    let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    match units.into_iter().find(|(size, _)| length.is_multiple_of(*size)) {
+        Some((size, unit)) => format!("{}{unit}", length / size),
+        None => format!("{length}ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_what_its_settings_say() {
+        for name in Policy::PRESETS {
+            let preset = Policy::from_preset(name).expect("it is a preset");
+            assert_eq!(preset.preset, name);
+            let mut again = Policy { preset: name.to_owned(), ..Policy::fair() };
+            for (key, value) in preset.settings() {
+                again.set(key, &value).expect("settings are read as they are written");
+            }
+            assert_eq!(again, preset);
+            assert_eq!(preset.settings().map(|(key, _)| key), Policy::KEYS);
+        }
+    }
+
+    #[test]
+    fn a_preset_takes_parameters() {
+        let text = "valohai:escalate_after=24h,planned_starts=all,order=escalated+age";
+        let policy = Policy::from_preset(text).expect("valid");
+        assert_eq!(policy.escalate_after, Millis::from_hours(24));
+        assert_eq!(policy.planned_starts, PlannedStarts::All);
+        assert_eq!(policy.order, [OrderKey::Escalated, OrderKey::Age]);
+    }
+
+    #[test]
+    fn what_can_not_be_taken_is_refused_by_its_key() {
+        for (key, value) in [
+            ("order", "age,size"),
+            ("order", "age,age"),
+            ("order", ""),
+            ("escalate_after", "0"),
+            ("escalate_after", "soon"),
+            ("escalate_after", "400d"),
+            ("device_strategy", "best"),
+            ("user_priority_max", "1001"),
+            ("user_priority_max", "1.5"),
+            ("planned_starts", "101"),
+            ("planned_starts", "-1"),
+            ("shape", "round"),
+        ] {
+            let mut policy = Policy::fair();
+            let error = policy.set(key, value).expect_err(value);
+            assert_eq!((error.key.as_str(), &policy), (key, &Policy::fair()), "{value}");
+        }
+        for text in ["best", "las", "fair:order", "fair:nothing=1", ""] {
+            assert!(Policy::from_preset(text).is_err(), "{text}");
+        }
+    }
+}
