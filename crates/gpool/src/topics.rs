@@ -61,6 +61,26 @@ They are looked for when the job is submitted, and again where it starts: a job 
 is not there is held, and gpool release lets it try again.",
     },
     Topic {
+        name: "scheduling",
+        about: "who starts when, and what is kept for those that wait",
+        text: "
+Jobs are considered by the keys of the policy's order: priority, escalated (waited long), predicted
+(shorter first, by how long like jobs ran), gpus (fewer first), age. gpool policy show says which.
+
+The first that finds no room, if it is escalated or the first of its priority, has a planned start:
+the earliest time and place at which it can run. Others go before it only if they end before that,
+by their time limit, or use nothing that it needs then. A job without a time limit may take for
+ever, so a limit lets it go first. gpool why names the job that it would delay.
+
+fair       priority, escalated after 24h, fewer GPUs, age; the default
+valohai    escalated after 1h, fewer GPUs, age
+fifo       age
+priority   priority, age
+
+gpool policy set escalate_after=2h planned_starts=all
+gpool policy set --preset valohai:escalate_after=24h --dry-run",
+    },
+    Topic {
         name: "units",
         about: "how memory and time are written",
         text: "
