@@ -28,8 +28,9 @@ pub(crate) fn is_of_job(name: &[u8]) -> bool {
 /// elements, and folders named by it would be shared.
 fn slurm(order: &TaskOrder) -> Vec<Variable> {
     let (spec, allocation) = (&order.spec, &order.allocation);
-    let number = spec.id.number.to_string();
-    let id = match spec.id.element {
+    let own = allocation.task.job;
+    let number = own.number.to_string();
+    let id = match own.element {
         None => number.clone(),
         Some(element) => format!("{number}_{element}"),
     };
@@ -74,7 +75,17 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         // In mebibytes, as Slurm counts.
         all.push(("SLURM_MEM_PER_NODE", (memory.get() >> 20).to_string().into()));
     }
-    if let Some(element) = spec.id.element {
+    if let Some(array) = &spec.array {
+        for (name, value) in [
+            ("SLURM_ARRAY_TASK_COUNT", array.indexes.len()),
+            ("SLURM_ARRAY_TASK_MIN", array.indexes.first()),
+            ("SLURM_ARRAY_TASK_MAX", array.indexes.last()),
+            ("SLURM_ARRAY_TASK_STEP", array.indexes.step()),
+        ] {
+            all.push((name, value.to_string().into()));
+        }
+    }
+    if let Some(element) = own.element {
         all.push(("SLURM_ARRAY_JOB_ID", number.into()));
         all.push(("SLURM_ARRAY_TASK_ID", element.to_string().into()));
     }
@@ -83,20 +94,20 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
 
 /// gflow sets 0 where there is no array.
 fn gflow(order: &TaskOrder) -> Vec<Variable> {
-    let element = order.spec.id.element.unwrap_or(0);
+    let element = order.task().job.element.unwrap_or(0);
     vec![("GFLOW_ARRAY_TASK_ID", element.to_string().into())]
 }
 
 fn valohai(order: &TaskOrder) -> Vec<Variable> {
-    let spec = &order.spec;
+    let (spec, id) = (&order.spec, order.task().job);
     let mut all: Vec<Variable> = vec![
-        ("VH_JOB_ID", spec.id.to_string().into()),
-        ("VH_EXECUTION_ID", spec.id.to_string().into()),
+        ("VH_JOB_ID", id.to_string().into()),
+        ("VH_EXECUTION_ID", id.to_string().into()),
         ("VH_PROJECT_ID", spec.project.as_str().into()),
         ("VH_GPUS", order.allocation.slots.len().to_string().into()),
     ];
-    if spec.id.element.is_some() {
-        all.push(("VH_TASK_ID", spec.id.number.to_string().into()));
+    if id.element.is_some() {
+        all.push(("VH_TASK_ID", id.number.to_string().into()));
     }
     all
 }

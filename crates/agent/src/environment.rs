@@ -9,6 +9,7 @@ use gpool_model::unit::{Bytes, Timestamp};
 use gpool_sys::user::Account;
 
 use crate::compat;
+use crate::message::Element;
 
 /// What the environment is made of beside the order.
 pub(crate) struct Surroundings<'a> {
@@ -24,6 +25,8 @@ pub(crate) struct Surroundings<'a> {
     pub pool: &'a str,
     /// Memory of the smallest of its devices.
     pub gpu_memory: Option<Bytes>,
+    /// What it is given as an element of an array.
+    pub element: Option<&'a Element>,
     /// When it is started.
     pub now: Timestamp,
 }
@@ -63,6 +66,9 @@ pub(crate) fn environment(
     for (name, value) in theirs.chain(ours(order, surroundings)) {
         variables.insert(name.into(), value);
     }
+    for (name, value) in surroundings.element.map(Element::variables).unwrap_or_default() {
+        variables.insert(name.into(), value);
+    }
     variables
 }
 
@@ -80,7 +86,7 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     let uuids = uuids.join(",");
     let node = allocation.node.as_str();
     let mut ours: Vec<(&str, Vec<u8>)> = vec![
-        ("GPOOL_JOB_ID", spec.id.to_string().into()),
+        ("GPOOL_JOB_ID", allocation.task.job.to_string().into()),
         ("GPOOL_JOB_NAME", spec.name.as_bytes().to_vec()),
         ("GPOOL_ATTEMPT", allocation.task.attempt.to_string().into()),
         ("GPOOL_USER", spec.owner.user.as_bytes().to_vec()),
@@ -101,9 +107,19 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
             if uuids.is_empty() { "void".into() } else { uuids.into_bytes() },
         ),
     ];
-    if let Some(element) = spec.id.element {
-        ours.push(("GPOOL_ARRAY_ID", spec.id.number.to_string().into()));
+    if let Some(element) = allocation.task.job.element {
+        ours.push(("GPOOL_ARRAY_ID", allocation.task.job.number.to_string().into()));
         ours.push(("GPOOL_ARRAY_INDEX", element.to_string().into()));
+    }
+    if let Some(array) = &spec.array {
+        for (name, value) in [
+            ("GPOOL_ARRAY_COUNT", array.indexes.len()),
+            ("GPOOL_ARRAY_MIN", array.indexes.first()),
+            ("GPOOL_ARRAY_MAX", array.indexes.last()),
+            ("GPOOL_ARRAY_STEP", array.indexes.step()),
+        ] {
+            ours.push((name, value.to_string().into()));
+        }
     }
     if let Some(memory) = surroundings.gpu_memory {
         ours.push(("GPOOL_GPU_MEM", memory.get().to_string().into()));
@@ -132,7 +148,7 @@ fn rfc3339(at: Timestamp) -> Option<String> {
 /// A path with `%j` (job), `%A` and `%a` (array and element), `%x` (name), `%u` (user), `%N`
 /// (node) and `%%` filled in. Anything else stays as it is.
 pub(crate) fn fill_in(path: &str, order: &TaskOrder) -> String {
-    let spec = &order.spec;
+    let (spec, id) = (&order.spec, order.task().job);
     let mut filled = String::with_capacity(path.len());
     let mut rest = path.chars();
     while let Some(c) = rest.next() {
@@ -143,9 +159,9 @@ pub(crate) fn fill_in(path: &str, order: &TaskOrder) -> String {
         // A name is one part of a path, whatever it holds.
         let part = |text: &str| text.replace('/', "_");
         match rest.next() {
-            Some('j') => filled.push_str(&spec.id.to_string()),
-            Some('A') => filled.push_str(&spec.id.number.to_string()),
-            Some('a') => filled.push_str(&spec.id.element.unwrap_or(0).to_string()),
+            Some('j') => filled.push_str(&id.to_string()),
+            Some('A') => filled.push_str(&id.number.to_string()),
+            Some('a') => filled.push_str(&id.element.unwrap_or(0).to_string()),
             Some('x') => filled.push_str(&part(&spec.name)),
             Some('u') => filled.push_str(&part(&spec.owner.user)),
             Some('N') => filled.push_str(&part(order.allocation.node.as_str())),
@@ -155,6 +171,17 @@ pub(crate) fn fill_in(path: &str, order: &TaskOrder) -> String {
         }
     }
     filled
+}
+
+/// A file for output: each element of an array has one of its own, so where the path does not say
+/// which element it is, its index comes after it.
+pub(crate) fn output_file(path: &str, order: &TaskOrder) -> String {
+    let filled = fill_in(path, order);
+    let says = ["%a", "%j"].iter().any(|pattern| path.replace("%%", "").contains(pattern));
+    match order.task().job.element {
+        Some(element) if !says && !path.starts_with("/dev/") => format!("{filled}.{element}"),
+        _ => filled,
+    }
 }
 
 #[cfg(test)]
@@ -232,6 +259,7 @@ pub(crate) mod tests {
             api: Some("/run/gpool/api.sock"),
             pool: "default",
             gpu_memory: Some(Bytes::from_gib(80)),
+            element: None,
             now: Timestamp::ZERO,
         };
         let text = |bytes| String::from_utf8(bytes).expect("text");
@@ -296,5 +324,14 @@ pub(crate) mod tests {
         let order = order("7.4#1/0");
         assert_eq!(fill_in("o/%x-%A_%a-%u@%N.%j%%j%", &order), "o/a_b-7_4-ana@lab1.7.4%j%");
         assert_eq!(fill_in("%z", &order), "%z");
+        for (path, file) in [
+            ("out.txt", "out.txt.4"),
+            ("out-%a.txt", "out-4.txt"),
+            ("%j", "7.4"),
+            ("%%a", "%a.4"),
+            ("/dev/null", "/dev/null"),
+        ] {
+            assert_eq!(output_file(path, &order), file, "{path}");
+        }
     }
 }

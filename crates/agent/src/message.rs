@@ -7,6 +7,7 @@ use gpool_model::agent::{TaskEnd, TaskOrder};
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::id::{Generation, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_model::{ArrayValues, placeholder};
 use gpool_sys::cgroup::Site;
 use serde::{Deserialize, Serialize};
 
@@ -29,10 +30,60 @@ pub(crate) struct Launch {
     pub pool: String,
     /// Memory of the smallest of its devices.
     pub gpu_memory: Option<Bytes>,
+    /// Set for an element of an array.
+    #[serde(default)]
+    pub element: Option<Element>,
     /// Length of the launch context that follows.
     pub context_bytes: usize,
     /// Length of the script that follows after it.
     pub script_bytes: Option<usize>,
+}
+
+/// What an element of an array is given beside its index.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Element {
+    /// Its line or item.
+    pub item: Option<String>,
+    /// Its parameters, in order, each with its value.
+    pub params: Vec<(String, String)>,
+}
+
+impl Element {
+    /// What the element with that index is given.
+    pub fn of(values: &ArrayValues, index: u32) -> Self {
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        Self {
+            item: values.item(index).map(str::to_owned),
+            params: values.params(index).into_iter().map(owned).collect(),
+        }
+    }
+
+    /// Puts its values where a text names them.
+    pub fn fill(&self, text: &str) -> String {
+        let params = self.params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        placeholder::fill(text, self.item.as_deref(), &params.collect::<Vec<_>>())
+    }
+
+    /// The variables that say what it was given.
+    pub fn variables(&self) -> Vec<(String, Vec<u8>)> {
+        let mut variables = Vec::new();
+        if let Some(item) = &self.item {
+            variables.push(("GPOOL_ITEM".to_owned(), item.clone().into_bytes()));
+        }
+        if self.params.is_empty() {
+            return variables;
+        }
+        let all: serde_json::Map<String, serde_json::Value> =
+            self.params.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+        let all = serde_json::Value::Object(all).to_string();
+        variables.push(("GPOOL_SWEEP_PARAMS".to_owned(), all.into_bytes()));
+        let one = |(name, value): &(String, String)| {
+            let name = format!("GPOOL_PARAM_{}", name.to_ascii_uppercase());
+            (name, value.clone().into_bytes())
+        };
+        variables.extend(self.params.iter().map(one));
+        variables
+    }
 }
 
 /// What an agent tells a shepherd.

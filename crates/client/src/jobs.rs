@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 
+use gpool_wire::array::Retried;
 use gpool_wire::why::Forecast;
 use gpool_wire::{
     BulkAnswer, Document, ExtendJobs, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobEvent,
@@ -33,6 +34,8 @@ pub struct JobsQuery {
     pub limit: Option<u32>,
     /// Where the page begins: the last one's `next_cursor`.
     pub cursor: Option<String>,
+    /// Elements of arrays that are in the middle of something too.
+    pub elements: bool,
 }
 
 /// A name for a create that no other has, so that it can be repeated.
@@ -52,7 +55,8 @@ impl Client {
     pub fn jobs(&self, query: &JobsQuery) -> Result<List<Job>, Error> {
         let call = narrowed(Call::get("/jobs"), query)
             .query_if("limit", query.limit)
-            .query_if("cursor", query.cursor.as_ref());
+            .query_if("cursor", query.cursor.as_ref())
+            .query_if("elements", query.elements.then_some(true));
         self.ask(&call)
     }
 
@@ -187,6 +191,33 @@ impl Client {
     /// See [`Error`].
     pub fn extend(&self, change: &ExtendJobs) -> Result<List<JobChanged>, Error> {
         self.ask(&Call::post("/jobs/extend").json(change))
+    }
+
+    /// Elements of an array in some states (`all`, or words with commas), from an index on.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn elements(
+        &self,
+        array: &str,
+        state: &str,
+        from: u32,
+        limit: u32,
+    ) -> Result<List<Job>, Error> {
+        let call = Call::get(&of_job(array, "/elements"))
+            .query("state", &state)
+            .query("from", &from)
+            .query("limit", &limit);
+        self.ask(&call)
+    }
+
+    /// Lets a job that ended, or what of an array did not succeed, run again.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn retry(&self, id: &str) -> Result<Retried, Error> {
+        let call = Call::post(&of_job(id, "/retry"));
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
     /// Sends a signal, by name or number, to the processes of running jobs.

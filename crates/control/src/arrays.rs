@@ -33,6 +33,8 @@ impl Control {
             generation: Generation(1),
             waited,
             note: None,
+            // Whoever is told is told of the whole.
+            notify: Vec::new(),
             array: None,
             phase,
             ..row.job.clone()
@@ -117,11 +119,11 @@ impl Control {
             self.check_owner(caller, whole, "retry")?;
             let array = row.job.array.as_ref().expect("it is an array");
             let positions = match self.world.position_of(*id) {
-                _ if id.element.is_none() && unsuccessful(array).is_empty() => {
+                _ if id.element.is_none() && array.unsuccessful().is_empty() => {
                     let why = format!("no element of job {id} has ended without success");
                     return Err(Refusal::Invalid { field: "jobs".to_owned(), why });
                 }
-                _ if id.element.is_none() => unsuccessful(array),
+                _ if id.element.is_none() => array.unsuccessful(),
                 None => return Err(Refusal::NoSuchJob { id: *id }),
                 Some((_, position)) if array.outcome_of(position).is_none() => {
                     let state = self.world.row_for(*id).map(|row| row.job.phase.state());
@@ -236,17 +238,6 @@ impl Control {
             array.next_attempt(&waits);
         });
     }
-}
-
-/// Elements that have ended and have not succeeded.
-fn unsuccessful(array: &gpool_model::ArrayState) -> Positions {
-    let mut positions = Positions::default();
-    for (outcome, ended) in &array.ended {
-        if *outcome != Outcome::Succeeded {
-            positions.extend(ended);
-        }
-    }
-    positions
 }
 
 /// What stands behind the end of a job that was stopped for that.

@@ -9,6 +9,7 @@
 )]
 
 pub mod args;
+pub mod array_files;
 pub mod away;
 pub mod bench;
 pub mod caller;

@@ -17,7 +17,7 @@ use crate::script::Script;
 use crate::session::Session;
 use crate::shims::translated::Translated;
 use crate::software::{self, env_file};
-use crate::{caller, errors, flags};
+use crate::{array_files, caller, errors, flags};
 
 mod brought;
 
@@ -102,7 +102,7 @@ fn request(flags: JobFlags) -> Result<Request> {
     let directory = caller::directory(flags.cwd.as_deref())?;
     let software = software::find(&flags.software, Path::new(&directory))?;
     let written = |text: Option<String>| text.map(Written::Text);
-    let job = JobCreate {
+    let mut job = JobCreate {
         name: flags.name,
         gpus: flags.gpus,
         gpu_share: flags.gpu_share,
@@ -133,6 +133,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         compat: flags.compat,
         ..JobCreate::default()
     };
+    array_files::fill(&mut job, flags.array)?;
     let (remarks, mut warnings) = (Vec::new(), unusable_files(&job));
     warnings.extend(software.warnings);
     let names = flags.env.iter().map(|variable| variable.name.as_str());
@@ -292,7 +293,7 @@ pub fn waited_for(
     Ok(jobs)
 }
 
-/// Reads `[ok:|fail:|end:]JOB,…`; a kind holds until the next.
+/// Reads `[ok:|fail:|end:|each:]JOB,…`; a kind holds until the next.
 fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Reference)>> {
     let bad = |why: String| {
         Failure::new(catalogue::INVALID, format!("{flag}: {why}"))
@@ -301,7 +302,7 @@ fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Referenc
     let mut kind = "ok";
     let mut found = Vec::new();
     for part in written.split(',') {
-        let known = ["ok", "fail", "end"].into_iter();
+        let known = ["ok", "fail", "end", "each"].into_iter();
         let mut named =
             known.filter_map(|kind| Some((kind, part.strip_prefix(kind)?.strip_prefix(':')?)));
         let reference = match named.next() {

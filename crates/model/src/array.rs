@@ -223,6 +223,16 @@ impl ArrayState {
             .sum()
     }
 
+    /// Those that have ended and have not succeeded.
+    #[must_use]
+    pub fn unsuccessful(&self) -> Positions {
+        let mut positions = Positions::default();
+        for (_, ended) in self.ended.iter().filter(|(it, _)| **it != Outcome::Succeeded) {
+            positions.extend(ended);
+        }
+        positions
+    }
+
     /// How one ended; `None` if it has not.
     #[must_use]
     pub fn outcome_of(&self, position: u32) -> Option<Outcome> {

@@ -8,7 +8,7 @@ use crate::array::NewArray;
 use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, JobNumber, NodeName, ProjectName};
-use crate::job::{BlobId, Dependency, JobState, Outcome, Owner};
+use crate::job::{BlobId, Dependency, Job, JobSpec, JobState, Outcome, Owner};
 use crate::launch::{Activation, WindowSize};
 use crate::life::Life;
 use crate::notify::NotifyRule;
@@ -196,6 +196,43 @@ pub struct NewJob {
     /// See [`crate::job::JobSpec::compat`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<Compat>,
+}
+
+impl NewJob {
+    /// A job that ended, once more: all that it asked for, and nothing that it waited for.
+    #[must_use]
+    pub fn again(spec: &JobSpec, job: &Job, array: Option<Box<NewArray>>) -> Self {
+        Self {
+            name: spec.name.clone(),
+            project: spec.project.clone(),
+            command: spec.command.clone(),
+            script: spec.script.clone(),
+            context: spec.context.clone(),
+            directory: spec.directory.clone(),
+            stdin: spec.stdin.clone(),
+            stdout: spec.stdout.clone(),
+            stderr: spec.stderr.clone(),
+            pty: spec.pty,
+            activate: spec.activate.clone(),
+            after_setup: false,
+            gpus: spec.gpus.clone(),
+            gpus_written: spec.gpus_written.clone(),
+            cpus: spec.cpus,
+            memory: spec.memory,
+            time_limit: spec.time_limit,
+            grace: spec.grace,
+            after: Vec::new(),
+            life: spec.life.without_waits(),
+            priority: job.priority,
+            note: job.note.clone(),
+            hold: false,
+            allow_unsatisfiable: spec.allow_unsatisfiable,
+            array,
+            retry_of: Some(job.id),
+            compat: spec.compat.clone(),
+            notify: job.notify.clone(),
+        }
+    }
 }
 
 /// How a time limit is changed.

@@ -110,6 +110,21 @@ impl Indexes {
         None
     }
 
+    /// Those that are not smaller than an index, each after its position.
+    pub fn from(&self, index: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let mut before = 0;
+        let runs = self.runs.iter().map(move |run| {
+            let at = before;
+            before += run.len();
+            (at, *run)
+        });
+        let rest = runs.skip_while(move |(_, run)| run.last < index);
+        rest.flat_map(|(before, run)| {
+            (0..run.len()).map(move |at| (before + at, run.first + at * run.step))
+        })
+        .skip_while(move |(_, one)| *one < index)
+    }
+
     /// The positions of all of them.
     #[must_use]
     pub fn positions(&self) -> Positions {

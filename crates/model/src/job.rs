@@ -109,6 +109,13 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// Every blob that it needs.
+    pub fn blobs(&self) -> impl Iterator<Item = &BlobId> {
+        let values = self.array.as_ref().and_then(|array| array.values.as_ref());
+        let values = values.map(|values| &values.blob);
+        std::iter::once(&self.context).chain(&self.script).chain(values)
+    }
+
     /// What one task books on its node with those parts of devices.
     #[must_use]
     pub fn resources(&self, slots: &[Slot]) -> Resources {

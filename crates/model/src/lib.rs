@@ -25,6 +25,7 @@ pub mod node;
 pub mod notify;
 pub mod parse;
 pub mod patch;
+pub mod placeholder;
 pub mod plan;
 pub mod policy;
 pub mod policy_text;

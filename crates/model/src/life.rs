@@ -44,6 +44,13 @@ impl Life {
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
+
+    /// The same without all that the job waited for.
+    #[must_use]
+    pub fn without_waits(&self) -> Self {
+        let Self { warning, retry, requeue, .. } = self.clone();
+        Self { warning, retry, requeue, ..Self::default() }
+    }
 }
 
 /// What becomes of a job if what it waits for can never be.

@@ -41,7 +41,9 @@ pub fn encode(commit: Commit) -> store::Commit {
         time: entry.time,
         body: json(&entry.entry),
     });
-    let archive = commit.ended.iter().map(|ended| store::ArchiveEntry {
+    let (elements, jobs): (Vec<_>, Vec<_>) =
+        commit.ended.iter().partition(|ended| ended.job.id.element.is_some());
+    let archive = jobs.into_iter().map(|ended| store::ArchiveEntry {
         job: ended.job.id.number,
         ended_at: ended_at(&ended.job),
         user: ended.spec.owner.user.to_string(),
@@ -50,12 +52,24 @@ pub fn encode(commit: Commit) -> store::Commit {
         state: ended.job.phase.state().as_str().to_owned(),
         body: json(ended),
     });
+    let elements = elements.into_iter().filter_map(|ended| {
+        Some(store::ElementEntry {
+            job: ended.job.id.number,
+            element: ended.job.id.element?,
+            attempt: ended.job.attempt.0,
+            ended_at: ended_at(&ended.job),
+            state: ended.job.phase.state().as_str().to_owned(),
+            // What was asked stands once, with the array.
+            body: json(&ended.job),
+        })
+    });
     store::Commit {
         fence: commit.term,
         revision: commit.revision,
         records: records.collect(),
         journal: journal.collect(),
         archive: archive.collect(),
+        elements: elements.collect(),
     }
 }
 
@@ -98,6 +112,18 @@ pub fn decode_ended(row: &store::ArchiveEntry) -> Result<EndedJob, DecodeError> 
     serde_json::from_slice(&row.body).map_err(|source| DecodeError {
         kind: "archived job".to_owned(),
         key: row.job.to_string(),
+        source: source.into(),
+    })
+}
+
+/// An ended element of an array.
+///
+/// # Errors
+/// If its content is not known to this version.
+pub fn decode_element(row: &store::ElementEntry) -> Result<Job, DecodeError> {
+    serde_json::from_slice(&row.body).map_err(|source| DecodeError {
+        kind: "archived element".to_owned(),
+        key: format!("{}.{}", row.job, row.element),
         source: source.into(),
     })
 }

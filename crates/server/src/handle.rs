@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use gpool_model::device::DeviceSample;
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Caller, Command, DeviceUuid, JobId, JobNumber, NodeName, Notice, NotifyRule, Outcome, Phase,
-    Refusal, Reply, TaskId, Timestamp,
+    Caller, Command, DeviceUuid, JobId, NodeName, Notice, NotifyRule, Outcome, Phase, Refusal,
+    Reply, TaskId, Timestamp,
 };
 use gpool_sched::Explainer;
 use gpool_store::{ArchiveFilter, Blobs, CommitError, Reader};
@@ -161,16 +161,20 @@ impl CoreHandle {
         answer.await.map_err(|_| Refusal::ShuttingDown)
     }
 
-    /// An ended job.
+    /// An ended job, or element of an array; the array may still live.
     ///
     /// # Errors
     /// If the archive can't be read.
-    pub async fn archived(&self, number: JobNumber) -> Result<Option<EndedJob>, Refusal> {
-        self.read(move |reader| {
-            let row = reader.archived(number).map_err(internal)?;
-            row.map(|row| codec::decode_ended(&row).map_err(internal)).transpose()
-        })
-        .await
+    pub async fn archived(&self, id: JobId) -> Result<Option<EndedJob>, Refusal> {
+        let living = move |view: &View<'_>| {
+            let (row, position) = view.world.position_of(id)?;
+            Some((row.spec.clone(), crate::elements::never_started(row, id, position)))
+        };
+        let living = match id.element {
+            Some(_) => self.query(living).await?,
+            None => None,
+        };
+        self.read(move |reader| crate::elements::archived(reader, id, living)).await
     }
 
     /// Ended jobs, newest number first.
@@ -267,7 +271,7 @@ impl CoreHandle {
         }
         let absent = move |view: &View<'_>| -> Vec<JobId> {
             let known =
-                |id: &JobId| view.world.job(*id).is_some() || view.world.recent_end(*id).is_some();
+                |id: &JobId| view.world.is_live(*id) || view.world.recent_end(*id).is_some();
             asked.into_iter().filter(|id| !known(id)).collect()
         };
         let mut ends = Vec::new();
@@ -280,8 +284,8 @@ impl CoreHandle {
     }
 
     async fn outcome_of(&self, id: JobId) -> Result<Option<Outcome>, Refusal> {
-        let ended = self.archived(id.number).await?;
-        Ok(ended.filter(|ended| ended.id() == id).and_then(|ended| match ended.job.phase {
+        let ended = self.archived(id).await?;
+        Ok(ended.and_then(|ended| match ended.job.phase {
             Phase::Ended(end) => Some(end.outcome),
             _ => None,
         }))

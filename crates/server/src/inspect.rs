@@ -71,9 +71,7 @@ pub fn blobs_of(loaded: &Loaded) -> BTreeSet<BlobId> {
         Record::JobSpec(spec) => Some(spec),
         _ => None,
     });
-    specs
-        .flat_map(|spec| std::iter::once(spec.context.clone()).chain(spec.script.clone()))
-        .collect()
+    specs.flat_map(|spec| spec.blobs().cloned().collect::<Vec<_>>()).collect()
 }
 
 pub(crate) fn world_of(loaded: &Loaded) -> Result<World, String> {

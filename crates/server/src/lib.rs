@@ -7,6 +7,7 @@
 pub mod codec;
 mod core;
 pub mod dump;
+mod elements;
 mod forecast;
 pub mod handle;
 pub mod http;

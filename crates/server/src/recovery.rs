@@ -92,7 +92,7 @@ impl Found {
         for ((id, owner), phase) in self.held.iter().zip(phases) {
             let phase = match phase {
                 Some(phase) => phase,
-                None => match handle.archived(id.number).await? {
+                None => match handle.archived(*id).await? {
                     Some(ended) => ended.job.phase,
                     None => continue,
                 },

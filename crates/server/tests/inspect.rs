@@ -76,7 +76,8 @@ fn records_that_agree_are_found_to_and_half_a_job_is_not() {
     assert_eq!(inspect::contradictions(&reader), [""; 0]);
     let gone = RecordChange { kind: "job".to_owned(), key: "1".to_owned(), value: None };
     let (journal, archive) = (vec![], vec![]);
-    let half = Commit { fence, revision: next, records: vec![gone], journal, archive };
+    let half =
+        Commit { fence, revision: next, records: vec![gone], journal, archive, elements: vec![] };
     store.commit(&[half]).expect("room");
     assert_eq!(inspect::contradictions(&reader), ["job 1 has only one of its two records"]);
 }

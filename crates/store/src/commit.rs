@@ -4,6 +4,7 @@
 use gpool_model::{JobNumber, Revision, Seq, Term};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, ffi, params};
 
+use crate::elements;
 use crate::error::CommitError;
 use crate::hash::{self, Checksum};
 use crate::head::{Head, signed};
@@ -72,6 +73,11 @@ impl Store {
             }
             for entry in &commit.archive {
                 archive(&transaction, &mut head, entry).map_err(|error| {
+                    duplicate(&error, entry.job).unwrap_or_else(|| sqlite(error))
+                })?;
+            }
+            for entry in &commit.elements {
+                elements::put(&transaction, &mut head, entry).map_err(|error| {
                     duplicate(&error, entry.job).unwrap_or_else(|| sqlite(error))
                 })?;
             }

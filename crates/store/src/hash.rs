@@ -5,7 +5,7 @@
 
 use gpool_model::Revision;
 
-use crate::row::{ArchiveEntry, JournalEntry};
+use crate::row::{ArchiveEntry, ElementEntry, JournalEntry};
 
 /// Bytes of a row's checksum.
 pub const CHECKSUM_LEN: usize = 16;
@@ -73,6 +73,18 @@ pub fn archive_checksum(entry: &ArchiveEntry) -> Checksum {
         .bytes(entry.user.as_bytes())
         .bytes(entry.project.as_bytes())
         .bytes(entry.name.as_bytes())
+        .bytes(entry.state.as_bytes())
+        .bytes(&entry.body)
+        .checksum()
+}
+
+/// The checksum of an ended attempt of an element.
+pub fn element_checksum(entry: &ElementEntry) -> Checksum {
+    Fields::new("element")
+        .number(entry.job.0)
+        .number(u64::from(entry.element))
+        .number(u64::from(entry.attempt))
+        .number(entry.ended_at.get())
         .bytes(entry.state.as_bytes())
         .bytes(&entry.body)
         .checksum()

@@ -9,12 +9,13 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use crate::archive::{self, ArchiveFilter};
 use crate::create::Paths;
+use crate::elements;
 use crate::error::{LoadError, OpenError, ReadError};
 use crate::head::{Head, signed};
 use crate::journal::{self, JournalSearch};
 use crate::load::{self, JOURNAL_COLUMNS, Loaded, Walk, journal_row};
 use crate::open::{check_file, check_schema};
-use crate::row::{ArchiveEntry, JournalEntry};
+use crate::row::{ArchiveEntry, ElementEntry, JournalEntry};
 use crate::schema::SCHEMA;
 
 /// A connection for reading.
@@ -95,6 +96,27 @@ impl Reader {
     /// If it is not what was committed.
     pub fn archived(&self, job: JobNumber) -> Result<Option<ArchiveEntry>, ReadError> {
         archive::get(&self.connection, job)
+    }
+
+    /// The last attempt of an element of an array that ended.
+    ///
+    /// # Errors
+    /// If it is not what was committed.
+    pub fn element(&self, job: JobNumber, element: u32) -> Result<Option<ElementEntry>, ReadError> {
+        elements::last(&self.connection, job, element)
+    }
+
+    /// The last ended attempts of elements of an array, from an index on, at most `limit`.
+    ///
+    /// # Errors
+    /// If one is not what was committed.
+    pub fn elements(
+        &self,
+        job: JobNumber,
+        from: u32,
+        limit: u32,
+    ) -> Result<Vec<ElementEntry>, ReadError> {
+        elements::list(&self.connection, job, from, limit)
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Commit {
     pub journal: Vec<JournalEntry>,
     /// Jobs that have ended; each is written once and never changed.
     pub archive: Vec<ArchiveEntry>,
+    /// Attempts of elements of arrays that have ended; the same holds for them.
+    pub elements: Vec<ElementEntry>,
 }
 
 /// A record that is written, or deleted.
@@ -68,5 +70,22 @@ pub struct ArchiveEntry {
     /// How it ended.
     pub state: String,
     /// Everything about it.
+    pub body: Vec<u8>,
+}
+
+/// An attempt of an element of an array that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElementEntry {
+    /// The array.
+    pub job: JobNumber,
+    /// Which element, by its index.
+    pub element: u32,
+    /// Which attempt of it.
+    pub attempt: u32,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// How it ended.
+    pub state: String,
+    /// Everything about it that is not the array's.
     pub body: Vec<u8>,
 }

@@ -14,7 +14,7 @@ use crate::head::Head;
 pub const APPLICATION_ID: u32 = 0x6770_6f6c;
 
 /// The layout that this gpool reads and writes.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// One step. The first makes the tables; later ones change them.
 pub struct Migration {
@@ -25,8 +25,11 @@ pub struct Migration {
 }
 
 /// All steps, in order.
-pub const MIGRATIONS: &[Migration] =
-    &[Migration { to: 1, sql: TABLES }, Migration { to: 2, sql: JOURNAL_START }];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { to: 1, sql: TABLES },
+    Migration { to: 2, sql: JOURNAL_START },
+    Migration { to: 3, sql: ELEMENTS },
+];
 
 // Strict tables keep a damaged type byte from becoming another value. Records lie in the order of
 // their keys, because they are only ever read all at once or one by key.
@@ -86,6 +89,21 @@ CREATE TABLE journal_start (
 INSERT INTO journal_start (one, seq, chain) VALUES (1, 0, zeroblob(32));
 CREATE INDEX archive_by_name ON archive (name, job);
 CREATE INDEX archive_by_state ON archive (state, job);
+";
+
+// Elements of arrays, which may be many and are asked for by their array. They count for the digest
+// of the archive.
+const ELEMENTS: &str = "
+CREATE TABLE element (
+    job INTEGER NOT NULL,
+    element INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    ended_at INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    checksum BLOB NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (job, element, attempt)
+) STRICT, WITHOUT ROWID;
 ";
 
 /// Takes the steps after the layout of `head`, all or none of them.

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use crate::archive;
 use crate::blobs::{self, BlobFiles, BlobId, Key};
 use crate::create::Paths;
+use crate::elements;
 use crate::error::OpenError;
 use crate::file;
 use crate::hash::Digest;
@@ -206,6 +207,16 @@ fn check_archive(connection: &Connection, head: Option<&Head>, report: &mut Repo
             let what = format!("archive {}: its checksum differs", entry.job);
             report.add(FindingKind::Archive, what);
         }
+    });
+    let read = read.and_then(|()| {
+        elements::for_each(connection, |entry, sound, checksum| {
+            digest.add(checksum);
+            if !sound {
+                let (job, element) = (entry.job, entry.element);
+                let what = format!("element {job}.{element}: its checksum differs");
+                report.add(FindingKind::Archive, what);
+            }
+        })
     });
     report.n_archive = digest.n_rows;
     let stopped = report.stopped(FindingKind::Archive, "archive", read);

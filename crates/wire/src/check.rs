@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gpool_model::array::{ArrayValues, ValuesRef};
 use gpool_model::command::NewJob;
 use gpool_model::id::ProjectName;
 use gpool_model::job::{BlobId, Dependency, DependencyKind};
@@ -46,6 +47,8 @@ pub struct CheckedJob {
     setup: Option<Box<NewJob>>,
     /// A script to store.
     pub script: Option<Script>,
+    /// What the elements of an array are given, to store.
+    pub values: Option<ArrayValues>,
     /// Environment to store, by name.
     pub environment: BTreeMap<Vec<u8>, Vec<u8>>,
     /// File mode creation mask to store.
@@ -62,6 +65,16 @@ pub struct Script {
 }
 
 impl CheckedJob {
+    /// Names the blob in which what [`CheckedJob::values`] holds was stored.
+    pub fn name_values(&mut self, blob: BlobId) {
+        let values = self.values.take();
+        if let (Some(array), Some(n_rows)) =
+            (&mut self.job.array, values.and_then(|values| values.n_rows()))
+        {
+            array.spec.values = Some(ValuesRef { blob, n_rows });
+        }
+    }
+
     /// The job, with the names under which its context and script were stored.
     #[must_use]
     pub fn into_new_job(self, context: BlobId, script: Option<BlobId>) -> NewJob {
@@ -133,6 +146,8 @@ impl JobCreate {
             path.as_deref().map_or(Ok(()), |path| check_path(field, path))?;
         }
         let limit = self.time.as_ref().map(time_limit).transpose()?;
+        let (array, values) = self.checked_array()?.unzip();
+        let values = values.flatten();
         let job = NewJob {
             name: Arc::from(name),
             project: project(self.project.as_deref())?,
@@ -152,7 +167,7 @@ impl JobCreate {
             memory: self.mem.as_ref().map(memory).transpose()?.filter(|bytes| !bytes.is_zero()),
             time_limit: limit,
             grace: self.grace.as_ref().map_or(Ok(GRACE_DEFAULT), grace)?,
-            array: None,
+            array,
             retry_of: None,
             after: dependencies("after", &self.after)?,
             life: course::life(self, limit)?,
@@ -172,7 +187,14 @@ impl JobCreate {
         let setup = self.setup.as_ref().map(|setup| launch::setup_of(&job, setup)).transpose()?;
         let setup = setup.map(Box::new);
         let umask = self.umask.map(checked_umask).transpose()?;
-        Ok(CheckedJob { job, setup, script, environment: self.environment_entries()?, umask })
+        Ok(CheckedJob {
+            job,
+            setup,
+            script,
+            values,
+            environment: self.environment_entries()?,
+            umask,
+        })
     }
 
     /// The environment by name, as bytes.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
+use crate::array::{Param, ParamTable};
 use crate::course::RetryAsked;
 use crate::launch::{Activate, Setup, Window};
 use crate::time::Time;
@@ -107,6 +108,25 @@ pub struct JobCreate {
     /// Absent: only if somebody asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue: Option<bool>,
+    /// The indexes of an array's elements, and how many run at once: `0-99`, `0-99:2%8`,
+    /// `1,3,7-9`. Absent, with values: an element for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<String>,
+    /// How many elements run at once at most. Absent: any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u32>,
+    /// After more failed elements than this the rest is cancelled. Absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_fails: Option<u32>,
+    /// Parameters of which the elements get every combination; the last one changes fastest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<Param>,
+    /// What each element is given: text, or any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Vec<serde_json::Value>>,
+    /// Parameters with a row of values for each element.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<ParamTable>,
     /// Keep it from being considered until released.
     #[serde(default, skip_serializing_if = "is_false")]
     pub hold: bool,
@@ -157,6 +177,12 @@ pub struct BulkDefaults {
 }
 
 impl JobCreate {
+    /// Whether it gives the elements of an array values.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        !self.params.is_empty() || self.items.is_some() || self.table.is_some()
+    }
+
     /// Takes from `defaults` what is not said here; not the environment, which is merged where
     /// it is turned into bytes.
     pub fn fill_from(&mut self, defaults: &Self) {
@@ -196,6 +222,14 @@ impl JobCreate {
         fill(&mut self.signal_before, &defaults.signal_before);
         fill(&mut self.retry, &defaults.retry);
         fill(&mut self.requeue, &defaults.requeue);
+        fill(&mut self.max_parallel, &defaults.max_parallel);
+        fill(&mut self.max_fails, &defaults.max_fails);
+        if self.array.is_none() && !self.has_values() {
+            self.array.clone_from(&defaults.array);
+            self.params.clone_from(&defaults.params);
+            self.items.clone_from(&defaults.items);
+            self.table.clone_from(&defaults.table);
+        }
         if self.after.is_empty() {
             self.after.clone_from(&defaults.after);
         }

@@ -1,5 +1,7 @@
 //! A job as the API shows it.
 
+use std::collections::BTreeMap;
+
 use gpool_model::allocation::Slot;
 use gpool_model::id::NodeName;
 use gpool_model::job::{
@@ -10,6 +12,7 @@ use gpool_model::{JobId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::array::{ArrayShown, ElementShown};
 use crate::course::{Attempted, RetryAsked, warning_text};
 use crate::eta::Eta;
 use crate::launch::Activate;
@@ -141,6 +144,15 @@ pub struct Job {
     pub held_by: Option<String>,
     /// Seconds it waited to start, or has waited so far.
     pub waited_s: f64,
+    /// Of an array: its elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayShown>,
+    /// Of an element of an array: what it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub element: Option<ElementShown>,
+    /// The ended job that it runs anew, or elements of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<String>,
     /// Whose variables it finds beside gpool's: `slurm`, `gflow`, `valohai`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<String>,
@@ -189,6 +201,8 @@ pub struct Shown {
     pub private: bool,
     /// When it will likely start, and when that was worked out.
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
+    /// Of a living array: how many elements are in which state.
+    pub n_elements: Option<BTreeMap<JobState, u64>>,
 }
 
 impl Job {
@@ -207,7 +221,9 @@ impl Job {
             Phase::Held { .. }
             | Phase::Waiting { .. }
             | Phase::Pending { .. }
-            | Phase::Underway { .. } => (None, &[][..]),
+            | Phase::Underway { .. } => {
+                (job.array.as_ref().and_then(|array| array.started_at), &[][..])
+            }
         };
         let cause = ended.and_then(|end| end.cause.as_ref());
         let (cause, cause_text) = match (cause, &job.phase) {
@@ -221,6 +237,10 @@ impl Job {
             }
             (None, Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. }) => {
                 (Some("requeued".to_owned()), Some(format!("put back by {by}")))
+            }
+            (None, Phase::Stopping { cause: StopCause::TooManyFailed { most }, .. }) => {
+                let cause = EndCause::TooManyFailed { most: *most };
+                (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
             }
             (None, _) => (None, None),
         };
@@ -286,8 +306,16 @@ impl Job {
             setup: spec.setup.map(|job| job.to_string()),
             held_by: holder_word(&job.phase),
             waited_s: seconds(until.since(spec.submitted_at)),
+            array: array_shown(spec, job, shown),
+            element: element_shown(spec, job),
+            retry_of: spec.retry_of.map(|job| job.to_string()),
             compat: spec.compat.iter().map(|compat| compat.as_str().to_owned()).collect(),
         };
+        if let Some(array) = &this.array
+            && array.n_in(&[JobState::Starting, JobState::Running, JobState::Stopping]) > 0
+        {
+            this.state = JobState::Running;
+        }
         if shown.private {
             PRIVATE.clone_into(&mut this.name);
         } else {
@@ -308,6 +336,28 @@ impl From<&JobEnd> for Usage {
             memory_peak: end.usage.memory_peak.get(),
         }
     }
+}
+
+fn array_shown(spec: &JobSpec, job: &gpool_model::Job, shown: &Shown) -> Option<ArrayShown> {
+    let (asked, array) = (spec.array.as_ref()?, job.array.as_ref()?);
+    let ended = || {
+        let ended = array.ended.iter();
+        ended.map(|(outcome, at)| (outcome.state(), u64::from(at.len()))).collect()
+    };
+    let counts = shown.n_elements.clone().unwrap_or_else(ended).into_iter();
+    Some(ArrayShown {
+        indexes: asked.indexes.to_string(),
+        n_elements: u64::from(asked.indexes.len()),
+        n_by_state: counts.map(|(state, n)| (state.as_str().to_owned(), n)).collect(),
+        max_parallel: array.max_parallel,
+        max_fails: array.max_fails,
+    })
+}
+
+fn element_shown(spec: &JobSpec, job: &gpool_model::Job) -> Option<ElementShown> {
+    spec.array.as_ref()?;
+    let index = job.id.element?;
+    Some(ElementShown { array: job.id.number.to_string(), index, ..ElementShown::default() })
 }
 
 fn cancel_word() -> String {

@@ -150,6 +150,7 @@ pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
         memory: None,
         time_limit: None,
         note: None,
+        array: None,
         ..job.clone()
     })
 }

@@ -11,6 +11,7 @@
 pub mod action;
 pub mod alternative;
 pub mod amount;
+pub mod array;
 pub mod attach;
 pub mod catalogue;
 pub mod check;
@@ -46,6 +47,7 @@ pub use action::{
     AllowDevices, BulkAnswer, JobChanged, PolicyPatch, Selection, Shutdown, SignalJobs,
 };
 pub use amount::Written;
+pub use array::{ArrayShown, ElementShown, Param, ParamTable};
 pub use attach::{AttachJob, ExecInJob, ForwardToJob};
 pub use check::{CheckedJob, Script};
 pub use course::{Attempted, ExtendJobs, ReleaseJobs, RequeueJobs, RetryAsked};
@@ -75,7 +77,7 @@ pub const API_VERSION: &str = "gpool/v1";
 pub const API_PREFIX: &str = "/api/v1";
 
 /// Largest body of a request that is no bulk submission.
-pub const BODY_BYTES_MAX: usize = 1 << 20;
+pub const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// Largest body of a bulk submission.
 pub const BULK_BYTES_MAX: u64 = 64 << 20;

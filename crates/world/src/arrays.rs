@@ -78,6 +78,12 @@ impl World {
         self.jobs.len() - self.n_element_rows
     }
 
+    /// How many arrays have not ended.
+    #[must_use]
+    pub fn n_arrays(&self) -> usize {
+        self.n_arrays
+    }
+
     /// How an element of a living array ended.
     pub(crate) fn element_end(&self, id: JobId) -> Option<Outcome> {
         let (row, position) = self.position_of(id)?;

@@ -100,6 +100,7 @@ impl World {
         }
         self.count_held(row);
         self.set_timers(row);
+        self.n_arrays += usize::from(row.job.array.is_some());
         if row.job.id.element.is_some() {
             let own = self.elements.entry(row.job.id.number).or_default();
             own.n_rows += 1;
@@ -115,6 +116,7 @@ impl World {
         }
         self.uncount_held(row);
         self.unset_timers(row);
+        self.n_arrays -= usize::from(row.job.array.is_some());
         let number = row.job.id.number;
         if row.job.id.element.is_some()
             && let Some(own) = self.elements.get_mut(&number)

@@ -75,6 +75,8 @@ pub struct World {
     /// Elements that have a row, by array.
     pub(crate) elements: BTreeMap<JobNumber, Elements>,
     pub(crate) n_element_rows: usize,
+    /// Arrays that have not ended.
+    pub(crate) n_arrays: usize,
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
     /// What each user has that has not ended.
     pub(crate) users: BTreeMap<u32, UserRow>,
@@ -121,6 +123,7 @@ impl World {
             dependents: BTreeMap::new(),
             elements: BTreeMap::new(),
             n_element_rows: 0,
+            n_arrays: 0,
             n_by_state: BTreeMap::new(),
             users: BTreeMap::new(),
             timers: BTreeSet::new(),

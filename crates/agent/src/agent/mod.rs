@@ -6,6 +6,7 @@ mod devices;
 mod done;
 mod facts;
 mod input;
+mod launch;
 mod lines;
 mod runner;
 mod shepherds;

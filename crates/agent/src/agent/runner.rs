@@ -1,16 +1,17 @@
 //! The agent's loop: inputs go into `Converge`, actions come out and are carried out here.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::mpsc::Receiver;
 
+use gpool_model::SlotPart;
 use gpool_model::agent::{Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::{Bytes, Timestamp};
-use gpool_model::{Slot, SlotPart};
 use gpool_node::converge::{self, Action, Converge};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, proc};
@@ -19,12 +20,13 @@ use super::adopt::{Adopted, adopt, put_groups_away};
 use super::devices::Devices;
 use super::done::Done;
 use super::input::Input;
+use super::launch::LastValues;
 use super::lines::Lines;
 use super::shepherds::{About, Introduced, Shepherds};
 use super::wake::{Token, Waker, Watch};
 use super::{AgentConfig, Blobs, ToServer};
 use crate::layout::{Layout, claim_name, claimed_task};
-use crate::message::{FromShepherd, Launch, ToShepherd, line};
+use crate::message::{FromShepherd, ToShepherd};
 use crate::record::{Claim, Claimant, rename_new};
 
 /// What a runner is made of.
@@ -40,7 +42,7 @@ pub(super) struct Parts {
 }
 
 pub(super) struct Runner {
-    parts: Parts,
+    pub(super) parts: Parts,
     inputs: Receiver<Input>,
     waker: Waker,
     pub(super) shepherds: Shepherds,
@@ -48,7 +50,7 @@ pub(super) struct Runner {
     done: Done,
     /// Tasks whose devices are being asked.
     asked: BTreeMap<TaskId, Box<TaskOrder>>,
-    memory: BTreeMap<DeviceUuid, Bytes>,
+    pub(super) memory: BTreeMap<DeviceUuid, Bytes>,
     /// The last report that carried a stamp.
     stamp: Stamp,
     /// What there is on this node, as it was said last.
@@ -57,6 +59,8 @@ pub(super) struct Runner {
     held_back: Option<Vec<Report>>,
     /// Lines that were asked for.
     pub(super) lines: Lines,
+    /// What elements of the array that was started last are given.
+    pub(super) values: RefCell<LastValues>,
     /// What was seen and not yet dealt with.
     seen: VecDeque<converge::Input>,
 }
@@ -83,6 +87,7 @@ impl Runner {
             inventory: None,
             held_back: Some(Vec::new()),
             lines: Lines::default(),
+            values: RefCell::default(),
             seen: VecDeque::new(),
         };
         runner.adopt_all()?;
@@ -398,44 +403,6 @@ impl Runner {
                 self.seen.push_back(converge::Input::Ended { task, end });
             }
         }
-    }
-
-    /// What a shepherd reads first.
-    fn first_message(&self, order: &TaskOrder) -> Result<Vec<u8>, String> {
-        let spec = &order.spec;
-        let own = rustix::process::geteuid();
-        if !own.is_root() && own.as_raw() != spec.owner.uid {
-            return Err(format!(
-                "this agent runs without root and can run jobs of its own user only, not of {} \
-                 (uid {})",
-                spec.owner.user, spec.owner.uid
-            ));
-        }
-        let blob = |what: &str, id| {
-            (self.parts.blobs)(id)
-                .map_err(|error| format!("the job's {what} can't be had: {error}"))
-        };
-        let context = blob("environment", &spec.context)?;
-        let script = spec.script.as_ref().map(|id| blob("script", id)).transpose()?;
-        let config = &self.parts.config;
-        let of_device = |slot: &Slot| Some(slot.part.memory_of(*self.memory.get(&slot.device)?));
-        let memory = order.allocation.slots.iter().filter_map(of_device);
-        let launch = Launch {
-            order: order.clone(),
-            state_dir: config.state_dir.clone(),
-            site: self.parts.site.clone(),
-            pids_max: Some(config.pids_max.unwrap_or(AgentConfig::PIDS_MAX)),
-            output_limit: config.output_limit,
-            api: config.api_socket.clone(),
-            pool: config.pool.to_string(),
-            gpu_memory: memory.min(),
-            context_bytes: context.len(),
-            script_bytes: script.as_ref().map(Vec::len),
-        };
-        let mut message = line(&launch);
-        message.extend(context);
-        message.extend(script.unwrap_or_default());
-        Ok(message)
     }
 
     /// Claims a task itself, so that no shepherd of an earlier agent can any more.

@@ -77,6 +77,7 @@ impl Shepherd {
             api: self.launch.api.as_deref(),
             pool: &self.launch.pool,
             gpu_memory: self.launch.gpu_memory,
+            element: self.launch.element.as_ref(),
             now: now(),
         };
         let variables = environment(&self.launch.order, &surroundings);

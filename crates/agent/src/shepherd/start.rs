@@ -19,7 +19,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal};
 
 use crate::activation;
-use crate::environment::fill_in;
+use crate::environment::{fill_in, output_file};
 use crate::message::Launch;
 
 /// Written to the parent just before exec: what follows, if anything does, is why exec failed.
@@ -90,7 +90,10 @@ impl Program {
         let c_string = |what: &str, bytes: Vec<u8>| {
             CString::new(bytes).map_err(|_| format!("{what} holds a NUL character"))
         };
-        let mut words = spec.command.clone();
+        let mut words = match &launch.element {
+            Some(element) => spec.command.iter().map(|word| element.fill(word)).collect(),
+            None => spec.command.clone(),
+        };
         if let Some(script) = &script {
             words.insert(0, script.to_string_lossy().into_owned());
         }
@@ -106,6 +109,8 @@ impl Program {
             c_string("the environment", name)
         };
         let named = |path: &Option<String>| path.as_ref().map(|path| fill_in(path, &launch.order));
+        let output =
+            |path: &Option<String>| path.as_ref().map(|path| output_file(path, &launch.order));
         let task = launch.order.task();
         Ok(Self {
             name,
@@ -118,8 +123,8 @@ impl Program {
             search,
             directory: c_string("the working directory", spec.directory.clone().into_bytes())?,
             stdin: named(&spec.stdin),
-            stdout: named(&spec.stdout),
-            stderr: named(&spec.stderr),
+            stdout: output(&spec.stdout),
+            stderr: output(&spec.stderr),
             begin_anew: task.attempt == Attempt::FIRST && task.rank == 0,
             activate: spec.activate.clone(),
         })

@@ -1,5 +1,6 @@
 //! The state machine, driven event by event, with a store that answers when the test says so.
 
+mod arrays;
 mod durable;
 mod harness;
 mod jobs;

@@ -3,6 +3,7 @@
 
 use clap::Args;
 
+use super::array_flags::ArrayFlags;
 use super::life_flags::LifeFlags;
 use super::software_flags::SoftwareFlags;
 use super::values;
@@ -49,12 +50,15 @@ pub struct JobFlags {
     #[arg(long, visible_alias = "prio", value_name = "N", value_parser = values::priority)]
     #[arg(allow_hyphen_values = true)]
     pub priority: Option<i32>,
-    /// Start after jobs: [ok:|fail:|end:]JOB,…
+    /// Start after jobs: [ok:|fail:|end:|each:]JOB,…
     #[arg(long, value_name = "JOBS")]
     pub after: Vec<String>,
     /// When it starts, and what follows its end.
     #[command(flatten)]
     pub life: LifeFlags,
+    /// What makes it an array.
+    #[command(flatten)]
+    pub array: ArrayFlags,
     /// Folder in which it runs
     #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
     pub cwd: Option<String>,
@@ -123,6 +127,7 @@ impl JobFlags {
             priority: self.priority.or(other.priority),
             after: joined(other.after, self.after),
             life: self.life.or(other.life),
+            array: self.array.or(other.array),
             cwd: self.cwd.or(other.cwd),
             env: joined(other.env, self.env),
             software: self.software.or(other.software),

@@ -1,5 +1,6 @@
 //! The command line as types. Nothing here does anything.
 
+pub mod array_flags;
 pub mod job_flags;
 pub mod jobs;
 pub mod life_flags;

@@ -128,6 +128,52 @@ pub fn priority(text: &str) -> Result<i32, String> {
     })
 }
 
+/// The indexes of an array, kept as written.
+///
+/// # Errors
+/// Where they are not indexes, and what is.
+pub fn array(text: &str) -> Result<String, parse::ParseError> {
+    gpool_wire::array::read_array(text).map(|_| text.to_owned())
+}
+
+/// How many elements of an array may run at once.
+///
+/// # Errors
+/// It is no whole number, or 0.
+pub fn max_parallel(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|n| *n > 0);
+    number.ok_or_else(|| format!("{text:?} is no number from 1 on; write, for example, 8"))
+}
+
+/// A parameter with its values: `lr=0.1,0.01`, or `lr=["a,b","c"]` where values hold commas.
+///
+/// # Errors
+/// It has no name or no value.
+pub fn param(text: &str) -> Result<gpool_wire::Param, String> {
+    let shown: String = text.chars().take(80).collect();
+    let Some((name, values)) = text.split_once('=') else {
+        return Err(format!("{shown:?} has no '='; write, for example, lr=0.1,0.01"));
+    };
+    if !gpool_model::placeholder::is_name(name) {
+        return Err(format!(
+            "{shown:?}: before '=' stands a name of letters, digits and '_': lr=0.1,0.01"
+        ));
+    }
+    if values.is_empty() {
+        return Err(format!("{shown:?} has no value; write, for example, {name}=1,2"));
+    }
+    let listed = serde_json::from_str::<Vec<serde_json::Value>>(values).ok();
+    let text = |value: serde_json::Value| match value {
+        serde_json::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let values = match listed {
+        Some(listed) => listed.into_iter().map(text).collect(),
+        None => values.split(',').map(str::to_owned).collect(),
+    };
+    Ok(gpool_wire::Param { name: name.to_owned(), values })
+}
+
 /// The name of a scheduler whose variables a job may find.
 ///
 /// # Errors

@@ -23,6 +23,12 @@ pub struct EditArgs {
     /// New note; an empty one removes it
     #[arg(long, value_name = "TEXT", value_parser = values::note)]
     note: Option<String>,
+    /// Most elements of an array that run at once; 0 is any number
+    #[arg(long, value_name = "N")]
+    max_parallel: Option<u32>,
+    /// Cancel the rest of an array after more failures than this
+    #[arg(long, value_name = "N")]
+    max_fails: Option<u32>,
 }
 
 /// Runs it.
@@ -30,8 +36,13 @@ pub struct EditArgs {
 /// # Errors
 /// Nothing is to be changed, there is no such job, or the server refuses.
 pub fn run(args: &EditArgs, session: &Session) -> Result {
-    let patch =
-        JobPatch { priority: args.priority, note: args.note.clone(), ..JobPatch::default() };
+    let patch = JobPatch {
+        priority: args.priority,
+        note: args.note.clone(),
+        max_parallel: args.max_parallel,
+        max_fails: args.max_fails,
+        ..JobPatch::default()
+    };
     if patch == JobPatch::default() {
         return Err(Failure::new(errors::USAGE, "nothing is to be changed")
             .tip("gpool edit JOB --priority -10")

@@ -70,6 +70,12 @@ pub fn run(args: RunArgs, session: &Session) -> Result {
             .tip("gpool run --detach --json -- COMMAND"));
     }
     let mut request = request::of_command(args.flags, &args.words)?;
+    if request.job.array.is_some() || request.job.has_values() {
+        let what = "run stays with one job, and this is an array";
+        return Err(Failure::new(errors::USAGE, what)
+            .tip("gpool submit … -- COMMAND; gpool wait @")
+            .tip("gpool logs -f 1842.3 shows one element"));
+    }
     if args.pty {
         let here = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         if !here && !args.detach && !args.dry_run {

@@ -206,7 +206,7 @@ impl Lines {
     }
 
     fn too_long(&self) -> ApiError {
-        let most = format!("{BODY_BYTES_MAX} bytes (1 MiB)");
+        let most = format!("{BODY_BYTES_MAX} bytes (16 MiB)");
         let refusal = Refusal::TooLarge { what: "the line".to_owned(), most };
         Problem::from(refusal).at_line(self.n_lines + 1).into()
     }
@@ -244,6 +244,7 @@ impl Lines {
         }
         let Some(store) = &self.store else { return Ok(context::one_not_stored(checked)) };
         let blobs = store.blobs();
+        context::store_values(blobs, &mut checked)?;
         let script = match &checked.script {
             Some(script) => Some(context::put(blobs, &script.bytes)?),
             None => None,

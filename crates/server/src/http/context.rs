@@ -16,15 +16,25 @@ use crate::handle::internal;
 /// Stores the context and script of a job; gives it after the job that prepares it. Waits for the disk.
 pub(crate) fn store(
     blobs: &Blobs,
-    checked: CheckedJob,
+    mut checked: CheckedJob,
     limits: &[Limit],
 ) -> Result<Vec<NewJob>, Refusal> {
+    store_values(blobs, &mut checked)?;
     let context = store_context(blobs, &checked.environment, checked.umask, limits)?;
     let script = match &checked.script {
         Some(script) => Some(put(blobs, &script.bytes)?),
         None => None,
     };
     Ok(checked.into_new_jobs(context, script))
+}
+
+/// Stores what the elements of an array are given.
+pub(crate) fn store_values(blobs: &Blobs, checked: &mut CheckedJob) -> Result<(), Refusal> {
+    if let Some(values) = &checked.values {
+        let blob = put(blobs, &serde_json::to_vec(values).map_err(internal)?)?;
+        checked.name_values(blob);
+    }
+    Ok(())
 }
 
 /// Stores what a job inherits. Waits for the disk, unless the same was stored before.
@@ -49,13 +59,15 @@ pub(crate) fn put(blobs: &Blobs, bytes: &[u8]) -> Result<BlobId, Refusal> {
 
 /// A job that is only asked about, so that nothing needs to be stored; after the job that prepares
 /// it.
-pub(crate) fn not_stored(checked: CheckedJob) -> Vec<NewJob> {
+pub(crate) fn not_stored(mut checked: CheckedJob) -> Vec<NewJob> {
+    checked.name_values(nowhere());
     let script = checked.script.as_ref().map(|_| nowhere());
     checked.into_new_jobs(nowhere(), script)
 }
 
 /// One job of many that is only asked about.
-pub(crate) fn one_not_stored(checked: CheckedJob) -> NewJob {
+pub(crate) fn one_not_stored(mut checked: CheckedJob) -> NewJob {
+    checked.name_values(nowhere());
     let script = checked.script.as_ref().map(|_| nowhere());
     checked.into_new_job(nowhere(), script)
 }

@@ -78,7 +78,7 @@ impl FromRequest<Api> for JsonBytes {
 }
 
 fn too_large() -> Refusal {
-    let most = format!("{BODY_BYTES_MAX} bytes (1 MiB); /api/v1/jobs/bulk takes many jobs");
+    let most = format!("{BODY_BYTES_MAX} bytes (16 MiB); /api/v1/jobs/bulk takes many jobs");
     Refusal::TooLarge { what: "the request".to_owned(), most }
 }
 

@@ -1,5 +1,6 @@
 //! Jobs as they are: one by id, lists, and what can still be changed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -7,15 +8,20 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
-use gpool_model::{Command, Job, JobId, JobSpec, Reason, Refusal, Timestamp};
+use gpool_model::job::JobState;
+use gpool_model::record::EndedJob;
+use gpool_model::{Command, Job, JobId, JobSpec, Phase, Reason, Refusal, Timestamp};
 use gpool_wire::job::Shown;
 use gpool_wire::{Document, JobPatch, List, Problem};
+
+use gpool_world::JobRow;
 
 use super::Api;
 use super::asker::{Asker, Asks};
 use super::context;
 use super::extract::{ApiError, JsonBody, Params, Segment, header, job_id};
 use super::listing::{self, ListParams};
+use crate::elements;
 use crate::handle::{View, internal};
 
 /// A job with its reasons for waiting.
@@ -25,39 +31,63 @@ pub(crate) struct Found {
     pub reasons: Vec<Reason>,
     /// When it will likely start, and when that was worked out.
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
+    /// Of a living array: how many elements are in which state.
+    pub n_elements: Option<BTreeMap<JobState, u64>>,
 }
 
 impl Found {
+    /// A job, or element of an array, that waits for these reasons or runs.
+    pub fn waiting(row: JobRow, reasons: Vec<Reason>) -> Self {
+        Self { spec: row.spec, job: row.job, reasons, eta: None, n_elements: None }
+    }
+
+    /// A job that has ended.
+    pub fn of_ended(ended: EndedJob) -> Self {
+        Self { spec: ended.spec, job: ended.job, reasons: Vec::new(), eta: None, n_elements: None }
+    }
+
     /// What the one who asks may see of it.
     pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
         let private = !asker.may_see(self.spec.owner.uid);
-        let shown = Shown { reasons: self.reasons, private, eta: self.eta };
+        let shown =
+            Shown { n_elements: self.n_elements, reasons: self.reasons, private, eta: self.eta };
         gpool_wire::Job::new(&self.spec, &self.job, now, &shown)
     }
 }
 
-/// A job, living or ended.
+/// A job, or an element of an array, living or ended.
 pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
     let living = move |view: &View<'_>| {
-        let row = view.world.job(id)?;
-        let reasons = view.explainer().briefly(row);
-        Some(Found { spec: row.spec.clone(), job: row.job.clone(), reasons, eta: None })
+        let row = view.world.row_for(id)?;
+        let mut explainer = view.explainer();
+        let own = (row.job.id != id).then(|| elements::alone(row, id));
+        let reasons = match &own {
+            Some(own) if matches!(own.job.phase, Phase::Waiting { .. }) => explainer.briefly(own),
+            _ => explainer.briefly(row),
+        };
+        let n_elements = elements::counts(view.world, row).filter(|_| own.is_none());
+        let row = own.as_ref().unwrap_or(row);
+        Some(Found { spec: row.spec.clone(), job: row.job.clone(), reasons, eta: None, n_elements })
     };
     if let Some(found) = api.handle.query(living).await? {
         let eta = api.handle.eta_of(&found.job);
         return Ok(Found { eta, ..found });
     }
     // The answer rests on what is durable, so a job that has left the living is in the archive.
-    let ended = api.handle.archived(id.number).await?.filter(|ended| ended.id() == id);
-    let ended = ended.ok_or(Refusal::NoSuchJob { id })?;
-    Ok(Found { spec: ended.spec, job: ended.job, reasons: Vec::new(), eta: None })
+    let ended = api.handle.archived(id).await?.ok_or(Refusal::NoSuchJob { id })?;
+    Ok(Found::of_ended(ended))
 }
 
 /// One job as the answer to a request, with its version as the tag.
 pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Response, ApiError> {
     let found = find(api, id).await?;
     let tag = format!("\"{}\"", found.job.version);
-    let job = found.shown(asker, crate::core::now());
+    let spec = found.spec.clone();
+    let mut job = found.shown(asker, crate::core::now());
+    if job.element.is_some() && !job.private {
+        let values = spec.array.as_ref().and_then(|array| array.values.as_ref());
+        super::elements::add_values(api, values, std::slice::from_mut(&mut job)).await?;
+    }
     Ok(([(ETAG, tag)], Json(Document::new(job))).into_response())
 }
 

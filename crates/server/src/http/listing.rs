@@ -8,13 +8,14 @@ use gpool_model::job::JobState;
 use gpool_model::{JobId, JobNumber, Refusal};
 use gpool_store::ArchiveFilter;
 use gpool_wire::{List, Time, json};
-use gpool_world::JobRow;
+use gpool_world::{JobRow, World};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Api;
 use super::asker::Asker;
 use super::jobs::Found;
+use crate::elements;
 use crate::handle::View;
 
 const LIMIT_DEFAULT: u32 = 200;
@@ -37,6 +38,8 @@ pub(crate) struct ListParams {
     pub ended_since: Option<Time>,
     /// Only jobs that ended before.
     pub ended_until: Option<Time>,
+    /// Elements of arrays that are in the middle of something too, each for itself.
+    pub elements: Option<bool>,
     /// At most so many; 200 unless said, at most 10,000.
     pub limit: Option<u32>,
     /// Where the page begins: `next_cursor` of the one before.
@@ -61,6 +64,7 @@ struct Filter {
     name: Option<String>,
     since: Option<Time>,
     until: Option<Time>,
+    elements: bool,
     /// The one who asks may see the names of this user's jobs only; `None`: everybody's.
     sees_only: Option<u32>,
 }
@@ -74,6 +78,7 @@ impl Filter {
             name: params.name.clone(),
             since: params.ended_since,
             until: params.ended_until,
+            elements: params.elements.unwrap_or(false),
             sees_only: (!asker.caller.admin).then_some(asker.caller.owner.uid),
         })
     }
@@ -101,15 +106,23 @@ impl Filter {
         Some(archive).filter(|archive| !archive.states.is_empty())
     }
 
-    fn lets_through(&self, row: &JobRow) -> bool {
+    /// An array is in every state that one of its elements is in.
+    fn lets_through(&self, world: &World, row: &JobRow) -> bool {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
         };
         let spec = &row.spec;
         let seen = self.name.is_none() || self.sees_only.is_none_or(|uid| spec.owner.uid == uid);
+        let is_in = || match elements::counts(world, row) {
+            None => self.states.contains(&row.job.phase.state()),
+            Some(counts) => {
+                counts.keys().any(|state| !state.is_end() && self.states.contains(state))
+            }
+        };
         self.since.is_none()
             && self.until.is_none()
-            && self.states.contains(&row.job.phase.state())
+            && (self.elements || row.job.id.element.is_none())
+            && is_in()
             && is(&self.user, &spec.owner.user)
             && is(&self.project, spec.project.as_str())
             && seen
@@ -175,13 +188,14 @@ struct Page {
 fn living(view: &View<'_>, filter: &Filter, after: Option<JobId>, limit: usize) -> Page {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let rows = view.world.jobs().range((from, Bound::Unbounded)).map(|(_, row)| row);
-    let mut rows = rows.filter(|row| filter.lets_through(row));
+    let mut rows = rows.filter(|row| filter.lets_through(view.world, row));
     let mut explainer = view.explainer();
     let mut found = Vec::new();
     for row in rows.by_ref().take(limit) {
         let reasons = explainer.briefly(row);
+        let n_elements = elements::counts(view.world, row);
         let (spec, job) = (row.spec.clone(), row.job.clone());
-        found.push(Found { spec, job, reasons, eta: None });
+        found.push(Found { spec, job, reasons, eta: None, n_elements });
     }
     let more = rows.next().is_some();
     let next = found.last().filter(|_| more).map(|last| Cursor::Living(Some(last.job.id)));
@@ -194,7 +208,15 @@ fn total(view: &View<'_>, filter: &Filter) -> Option<u64> {
         return None;
     }
     let n_by_state = view.world.n_by_state();
-    let n_living = filter.states.iter().filter_map(|state| n_by_state.get(state)).sum::<u64>();
+    let one_by_one = || {
+        let rows = view.world.jobs().values();
+        rows.filter(|row| filter.lets_through(view.world, row)).count() as u64
+    };
+    let n_living = if view.world.n_arrays() > 0 {
+        one_by_one()
+    } else {
+        filter.states.iter().filter_map(|state| n_by_state.get(state)).sum::<u64>()
+    };
     match filter.states.iter().filter(|state| state.is_end()).count() {
         0 => Some(n_living),
         n if n == JobState::ALL.iter().filter(|state| state.is_end()).count() => {
@@ -206,7 +228,7 @@ fn total(view: &View<'_>, filter: &Filter) -> Option<u64> {
 
 /// Jobs that have ended: a job that was taken either lives or has ended.
 pub(crate) fn n_ended(view: &View<'_>) -> u64 {
-    view.world.cluster().n_jobs().saturating_sub(view.world.jobs().len() as u64)
+    view.world.cluster().n_jobs().saturating_sub(view.world.n_live_jobs() as u64)
 }
 
 async fn ended(
@@ -228,12 +250,7 @@ async fn ended(
         page.next = rows.last().map(|last| Cursor::Ended(Some(last.id().number)));
     }
     let rows = rows.into_iter();
-    page.found.extend(rows.map(|row| Found {
-        spec: row.spec,
-        job: row.job,
-        reasons: Vec::new(),
-        eta: None,
-    }));
+    page.found.extend(rows.map(Found::of_ended));
     Ok(())
 }
 

@@ -9,6 +9,7 @@ mod bulk;
 mod cluster;
 mod context;
 mod course;
+mod elements;
 mod events;
 mod extract;
 pub(crate) mod feed;
@@ -103,6 +104,8 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(course::extend_many))
         .routes(routes!(actions::signal_many))
         .routes(routes!(jobs::get, jobs::edit))
+        .routes(routes!(elements::list))
+        .routes(routes!(elements::retry))
         .routes(routes!(why::get))
         .routes(routes!(life::get))
         .routes(routes!(history::report))

@@ -40,6 +40,8 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/jobs/signal", Role::Owner),
     route("GET", "/api/v1/jobs/{id}", Role::Everybody),
     route("PATCH", "/api/v1/jobs/{id}", Role::Owner),
+    route("GET", "/api/v1/jobs/{id}/elements", Role::Everybody),
+    route("POST", "/api/v1/jobs/{id}/retry", Role::Owner),
     route("GET", "/api/v1/jobs/{id}/why", Role::Everybody),
     route("GET", "/api/v1/jobs/{id}/events", Role::Everybody),
     route("GET", "/api/v1/jobs/{id}/report", Role::Everybody),

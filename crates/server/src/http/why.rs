@@ -16,6 +16,7 @@ use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::{self, Found};
 use super::{life, why_nodes};
+use crate::elements;
 use crate::handle::{View, internal};
 
 /// Among so many jobs that go first, alternatives are tried; a longer queue is not run through
@@ -91,7 +92,9 @@ pub(crate) async fn get(
 
 fn empty_of(found: &Found, asker: &super::asker::Asker, now: Timestamp) -> gpool_wire::Job {
     let (spec, job) = (found.spec.clone(), found.job.clone());
-    Found { spec, job, reasons: found.reasons.clone(), eta: found.eta }.shown(asker, now)
+    let n_elements = found.n_elements.clone();
+    Found { spec, job, reasons: found.reasons.clone(), eta: found.eta, n_elements }
+        .shown(asker, now)
 }
 
 fn waits(phase: &Phase) -> bool {
@@ -129,8 +132,9 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let place = place(view, row, n_ahead.unwrap_or(0));
     let snapshot = Snapshot { world: view.world, now: view.now };
     let part = waits.then(|| Part::of(&snapshot, AHEAD_MAX, Some(id)));
+    let n_elements = elements::counts(view.world, row);
     let (spec, job) = (row.spec.clone(), row.job.clone());
-    let found = Found { spec, job, reasons: decisive, eta: None };
+    let found = Found { spec, job, reasons: decisive, eta: None, n_elements };
     Some(Explained { found, reasons, nodes, place, part })
 }
 

@@ -39,6 +39,7 @@ fn commit(number: u64) -> Commit {
         records: vec![record],
         journal: vec![JournalEntry { seq: Seq(number), time: at, body }],
         archive: vec![ended],
+        elements: vec![],
     }
 }
 

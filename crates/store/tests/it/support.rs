@@ -101,7 +101,14 @@ pub fn commit(
     journal: Vec<JournalEntry>,
     archive: Vec<ArchiveEntry>,
 ) -> Commit {
-    Commit { fence: Term(1), revision: Revision(revision), records, journal, archive }
+    Commit {
+        fence: Term(1),
+        revision: Revision(revision),
+        records,
+        journal,
+        archive,
+        elements: vec![],
+    }
 }
 
 pub fn change(kind: &str, key: &str, value: Option<&str>) -> RecordChange {

@@ -86,7 +86,8 @@ fn an_unknown_field_brings_the_nearest() {
 fn sizes_are_limited() {
     let mut rig = Rig::new();
     let socket = rig.socket(ANA);
-    let body = format!(r#"{{"command":["a"],"note":"{}"}}"#, "x".repeat(1 << 20));
+    let body =
+        format!(r#"{{"command":["a"],"note":"{}"}}"#, "x".repeat(gpool_wire::BODY_BYTES_MAX));
     let (status, problem) = problem(&raw(&socket, &request("POST", "/api/v1/jobs", &body)));
     assert_eq!((status, problem["code"].as_str()), (413, Some("GP0102")));
     let head = format!("GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(20_000));

@@ -1,0 +1,71 @@
+//! What a shepherd is given to start a task with.
+
+use gpool_model::agent::TaskOrder;
+use gpool_model::job::BlobId;
+use gpool_model::{ArrayValues, Slot};
+
+use super::AgentConfig;
+use super::runner::Runner;
+use crate::message::{Element, Launch, line};
+
+/// Values of the array that was started last: its next element has the same.
+#[derive(Default)]
+pub(super) struct LastValues(Option<(BlobId, ArrayValues)>);
+
+impl Runner {
+    /// What a shepherd reads first.
+    pub(super) fn first_message(&self, order: &TaskOrder) -> Result<Vec<u8>, String> {
+        let spec = &order.spec;
+        let own = rustix::process::geteuid();
+        if !own.is_root() && own.as_raw() != spec.owner.uid {
+            return Err(format!(
+                "this agent runs without root and can run jobs of its own user only, not of {} \
+                 (uid {})",
+                spec.owner.user, spec.owner.uid
+            ));
+        }
+        let blob = |what: &str, id| {
+            (self.parts.blobs)(id)
+                .map_err(|error| format!("the job's {what} can't be had: {error}"))
+        };
+        let context = blob("environment", &spec.context)?;
+        let script = spec.script.as_ref().map(|id| blob("script", id)).transpose()?;
+        let config = &self.parts.config;
+        let of_device = |slot: &Slot| Some(slot.part.memory_of(*self.memory.get(&slot.device)?));
+        let memory = order.allocation.slots.iter().filter_map(of_device);
+        let launch = Launch {
+            order: order.clone(),
+            state_dir: config.state_dir.clone(),
+            site: self.parts.site.clone(),
+            pids_max: Some(config.pids_max.unwrap_or(AgentConfig::PIDS_MAX)),
+            output_limit: config.output_limit,
+            api: config.api_socket.clone(),
+            pool: config.pool.to_string(),
+            gpu_memory: memory.min(),
+            element: self.element(order)?,
+            context_bytes: context.len(),
+            script_bytes: script.as_ref().map(Vec::len),
+        };
+        let mut message = line(&launch);
+        message.extend(context);
+        message.extend(script.unwrap_or_default());
+        Ok(message)
+    }
+
+    /// What an element of an array is given; `None` for other jobs.
+    fn element(&self, order: &TaskOrder) -> Result<Option<Element>, String> {
+        let (Some(array), Some(index)) = (&order.spec.array, order.task().job.element) else {
+            return Ok(None);
+        };
+        let Some(values) = &array.values else { return Ok(Some(Element::default())) };
+        let mut last = self.values.borrow_mut();
+        if last.0.as_ref().is_none_or(|(blob, _)| *blob != values.blob) {
+            let bytes = (self.parts.blobs)(&values.blob)
+                .map_err(|error| format!("the array's values can't be had: {error}"))?;
+            let read = serde_json::from_slice(&bytes)
+                .map_err(|error| format!("the array's values can't be read: {error}"))?;
+            last.0 = Some((values.blob.clone(), read));
+        }
+        Ok(last.0.as_ref().map(|(_, values)| Element::of(values, index)))
+    }
+}

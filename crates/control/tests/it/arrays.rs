@@ -1,0 +1,187 @@
+//! Arrays: elements start one after the other, each exactly once unless it is tried again, within
+//! the array's own limits; what is done to an array is done to its elements.
+
+use gpool_model::array::{ArraySpec, NewArray};
+use gpool_model::job::{DependencyKind, EndCause, JobState};
+use gpool_model::{
+    Command, Dependency, JobId, JobNumber, JobPatch, NewJob, Outcome, Phase, Refusal, Reply,
+};
+
+use crate::harness::*;
+
+fn array(indexes: &str) -> NewJob {
+    let spec = ArraySpec { indexes: indexes.parse().expect("indexes"), values: None };
+    NewJob {
+        array: Some(Box::new(NewArray { spec, max_parallel: None, max_fails: None })),
+        ..job("1")
+    }
+}
+
+fn limited(indexes: &str, max_parallel: Option<u32>, max_fails: Option<u32>) -> NewJob {
+    let mut job = array(indexes);
+    let array = job.array.as_mut().expect("it is an array");
+    (array.max_parallel, array.max_fails) = (max_parallel, max_fails);
+    job
+}
+
+fn element(of: JobId, index: u32) -> JobId {
+    JobId { element: Some(index), ..of }
+}
+
+fn running(harness: &Harness, of: JobId) -> Vec<u32> {
+    let rows = harness.control.world().elements(of.number);
+    let live = rows.filter(|row| !row.job.phase.allocations().is_empty());
+    live.filter_map(|row| row.job.id.element).collect()
+}
+
+fn counts(harness: &Harness, of: JobId) -> (u32, u32, u32) {
+    let world = harness.control.world();
+    let array = world.array(of.number).expect("it lives").job.array.as_ref().expect("an array");
+    (array.unstarted.len(), world.n_live_of(of.number), array.n_ended())
+}
+
+#[test]
+fn elements_start_in_order_and_end_once_each() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(array("3-9:2"));
+    assert_eq!(running(&harness, id), [3, 5]);
+    assert_eq!(counts(&harness, id), (2, 2, 0));
+    assert_eq!(harness.state(id), JobState::Pending);
+    harness.started(element(id, 5));
+    harness.exited(element(id, 5), 0);
+    assert_eq!(running(&harness, id), [3, 7]);
+    harness.started(element(id, 7));
+    harness.exited(element(id, 7), 0);
+    assert_eq!((running(&harness, id), counts(&harness, id)), (vec![3, 9], (0, 2, 2)));
+    assert!(matches!(
+        harness.control.world().job(id).expect("it lives").job.phase,
+        Phase::Underway { .. }
+    ));
+    harness.restart();
+    harness.started(element(id, 3));
+    harness.exited(element(id, 3), 0);
+    harness.started(element(id, 9));
+    harness.exited(element(id, 9), 0);
+    let end = harness.end_of(id);
+    assert_eq!((end.outcome, end.cause.as_ref()), (Outcome::Succeeded, None));
+    assert!(end.started_at.is_some());
+}
+
+#[test]
+fn an_array_keeps_itself_to_its_limit_and_out_of_the_way() {
+    let mut harness = Harness::new(4);
+    let id = harness.add(limited("0-9", Some(2), None));
+    assert_eq!(running(&harness, id), [0, 1]);
+    let other = harness.add(job("1"));
+    assert_eq!(harness.state(other), JobState::Starting);
+    let patch = JobPatch { max_parallel: Some(0), ..JobPatch::default() };
+    let edit = Command::Edit { job: id, version: None, ends: Vec::new(), patch };
+    harness.command(&ana(), edit).expect("it is hers");
+    assert_eq!(running(&harness, id), [0, 1, 2]);
+}
+
+#[test]
+fn after_too_many_failures_the_rest_is_cancelled() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(limited("0-99999", None, Some(1)));
+    for index in [0, 1] {
+        harness.started(element(id, index));
+        harness.exited(element(id, index), 1);
+    }
+    for index in running(&harness, id) {
+        assert_eq!(harness.state(element(id, index)), JobState::Stopping);
+        let now = harness.now;
+        harness.say(element(id, index), gpool_model::agent::TaskIs::Ended(end(now, None, true)));
+    }
+    let end = harness.end_of(id);
+    assert_eq!(end.outcome, Outcome::Failed);
+    assert_eq!(end.cause, Some(EndCause::TooManyFailed { most: 1 }));
+    assert_eq!(harness.control.world().n_live_jobs(), 0);
+}
+
+#[test]
+fn single_elements_are_held_cancelled_and_released() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(array("0-4"));
+    harness.command(&ana(), Command::Hold { jobs: vec![element(id, 1)] }).expect("it waits");
+    harness.command(&ana(), Command::Cancel { jobs: vec![element(id, 2)] }).expect("it waits");
+    harness.started(element(id, 0));
+    harness.exited(element(id, 0), 0);
+    assert_eq!(running(&harness, id), [3], "1 is held and 2 is gone");
+    harness
+        .command(&ana(), Command::Release { jobs: vec![element(id, 1)], at: None })
+        .expect("it is held");
+    let gone = harness.command(&ana(), Command::Cancel { jobs: vec![element(id, 2)] });
+    assert!(matches!(gone, Err(Refusal::AlreadyEnded { state: JobState::Cancelled, .. })));
+    let absent = harness.command(&ana(), Command::Cancel { jobs: vec![element(id, 5)] });
+    assert!(matches!(absent, Err(Refusal::NoSuchJob { .. })));
+    let theirs = harness.command(&bo(), Command::Hold { jobs: vec![element(id, 4)] });
+    assert!(matches!(theirs, Err(Refusal::NotPermitted { .. })));
+    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("it is hers");
+    assert_eq!(harness.state(element(id, 3)), JobState::Stopping);
+    let now = harness.now;
+    harness.say(element(id, 3), gpool_model::agent::TaskIs::Ended(end(now, None, true)));
+    assert_eq!(harness.end_of(id).outcome, Outcome::Cancelled);
+}
+
+#[test]
+fn what_did_not_succeed_begins_its_next_attempt() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(array("0-2"));
+    for (index, code) in [(0, 1), (1, 0)] {
+        harness.started(element(id, index));
+        harness.exited(element(id, index), code);
+    }
+    harness.command(&ana(), Command::Retry { jobs: vec![id] }).expect("one has failed");
+    assert_eq!(counts(&harness, id), (1, 1, 1));
+    let none = harness.command(&ana(), Command::Retry { jobs: vec![id] });
+    assert!(matches!(none, Err(Refusal::Invalid { .. })), "{none:?}");
+    harness.started(element(id, 2));
+    harness.exited(element(id, 2), 0);
+    assert_eq!(harness.task_of(element(id, 0)).attempt.0, 2);
+    harness.started(element(id, 0));
+    harness.exited(element(id, 0), 0);
+    assert_eq!(harness.end_of(id).outcome, Outcome::Succeeded);
+}
+
+#[test]
+fn others_wait_for_all_of_it_for_one_element_or_for_their_like() {
+    let mut harness = Harness::new(1);
+    let first = harness.add(array("0-2"));
+    let after = |job, kind| vec![Dependency { job, kind }];
+    let all = harness.add(NewJob { after: after(first, DependencyKind::Ok), ..job("1") });
+    let one = element(first, 1);
+    let of_one = harness.add(NewJob { after: after(one, DependencyKind::Fail), ..job("0") });
+    let alike = harness.add(NewJob { after: after(first, DependencyKind::Each), ..array("0-2") });
+    let other = NewJob { after: after(first, DependencyKind::Each), ..array("0-3") };
+    assert!(matches!(harness.submit(&ana(), vec![other]), Err(Refusal::Invalid { .. })));
+    assert_eq!(harness.state(alike), JobState::Waiting);
+    harness.started(element(first, 0));
+    harness.exited(element(first, 0), 0);
+    assert_eq!(harness.state(alike), JobState::Pending);
+    assert_eq!(harness.state(of_one), JobState::Waiting);
+    harness.started(one);
+    harness.exited(one, 1);
+    assert_ne!(harness.state(of_one), JobState::Waiting);
+    let world = harness.control.world();
+    assert_eq!(world.recent_end(element(alike, 1)), Some(Outcome::Cancelled));
+    harness.started(element(first, 2));
+    harness.exited(element(first, 2), 0);
+    assert_eq!(harness.end_of(first).outcome, Outcome::Failed);
+    assert_eq!(harness.end_of(all).cause, Some(EndCause::DependencyFailed { job: first }));
+    for index in [0, 2] {
+        harness.started(element(alike, index));
+        harness.exited(element(alike, index), 0);
+    }
+    assert_eq!(harness.end_of(alike).outcome, Outcome::Cancelled);
+}
+
+#[test]
+fn a_hundred_thousand_elements_are_one_record() {
+    let mut harness = Harness::new(1);
+    let reply = harness.submit(&ana(), vec![array("0-99999")]);
+    assert_eq!(reply, Ok(Reply::Submitted { first: JobNumber(1), n_jobs: 1, repeated: false }));
+    let world = harness.control.world();
+    assert_eq!((world.n_pending(), world.jobs().len()), (99_999, 2));
+    assert_eq!(world.n_of_user(ana().owner.uid), 100_000);
+}

@@ -1,0 +1,130 @@
+//! Places in a command that each element of an array fills with its own values: `{lr}` with the
+//! parameter of that name, `{}` with its item. Doubled braces stand for themselves: `{{lr}}` is
+//! `{lr}`. `${lr}` is the shell's and stays.
+
+/// Puts an element's values into a text. What names no value stays as it is.
+#[must_use]
+pub fn fill(text: &str, item: Option<&str>, params: &[(&str, &str)]) -> String {
+    let mut filled = String::with_capacity(text.len());
+    for part in parts(text) {
+        match part {
+            Part::Text(text) => filled.push_str(text),
+            Part::Doubled(inner) if value_of(inner, item, params).is_some() => {
+                filled.push('{');
+                filled.push_str(inner);
+                filled.push('}');
+            }
+            Part::Doubled(inner) => {
+                filled.push_str("{{");
+                filled.push_str(inner);
+                filled.push_str("}}");
+            }
+            Part::Named(inner) => match value_of(inner, item, params) {
+                Some(value) => filled.push_str(value),
+                None => {
+                    filled.push('{');
+                    filled.push_str(inner);
+                    filled.push('}');
+                }
+            },
+        }
+    }
+    filled
+}
+
+/// The names that stand alone in braces in a text, in order.
+#[must_use]
+pub fn names(text: &str) -> Vec<&str> {
+    let named = |part| match part {
+        Part::Named(inner) if !inner.is_empty() => Some(inner),
+        _ => None,
+    };
+    parts(text).filter_map(named).collect()
+}
+
+/// Whether a name can be one of a parameter: letters, digits and `_`, not beginning with a digit.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    text.starts_with(is_letter) && text.chars().all(|c| is_letter(c) || c.is_ascii_digit())
+}
+
+fn value_of<'a>(inner: &str, item: Option<&'a str>, params: &[(&str, &'a str)]) -> Option<&'a str> {
+    match inner {
+        "" => item,
+        _ => params.iter().find(|(name, _)| *name == inner).map(|(_, value)| *value),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Part<'a> {
+    Text(&'a str),
+    /// What stands in braces: a name, or nothing.
+    Named(&'a str),
+    /// The same in doubled braces.
+    Doubled(&'a str),
+}
+
+fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
+    let mut rest = text;
+    let mut is_shells = false;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        if let Some((part, length)) = braced(rest).filter(|_| !is_shells) {
+            rest = &rest[length..];
+            return Some(part);
+        }
+        // Up to the next brace that this one is not.
+        let first = rest.chars().next().map_or(1, char::len_utf8);
+        let end = rest[first..].find('{').map_or(rest.len(), |at| first + at);
+        let (part, after) = rest.split_at(end);
+        is_shells = part.ends_with('$');
+        rest = after;
+        Some(Part::Text(part))
+    })
+}
+
+/// A part in braces that a text begins with, and its length.
+fn braced(text: &str) -> Option<(Part<'_>, usize)> {
+    let inner = |open: &str, close: &str| {
+        let after = text.strip_prefix(open)?;
+        let end = after.find('}')?;
+        let inner = &after[..end];
+        let is_inner = inner.is_empty() || is_name(inner);
+        (is_inner && after[end..].starts_with(close)).then_some(inner)
+    };
+    if let Some(inner) = inner("{{", "}}") {
+        return Some((Part::Doubled(inner), inner.len() + 4));
+    }
+    inner("{", "}").map(|inner| (Part::Named(inner), inner.len() + 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_go_where_their_names_stand() {
+        let params = [("lr", "0.1"), ("seed", "7")];
+        for (text, filled) in [
+            ("--lr={lr}", "--lr=0.1"),
+            ("{lr}-{seed}{lr}", "0.1-70.1"),
+            ("{}", "a b"),
+            ("x{}y", "xa by"),
+            ("{{lr}} {{}}", "{lr} {}"),
+            ("${lr} $ {lr}", "${lr} $ 0.1"),
+            ("{other} {{other}}", "{other} {{other}}"),
+            ("awk '{print $1}' {", "awk '{print $1}' {"),
+            ("{l r} {1} }{", "{l r} {1} }{"),
+            ("{{lr}", "{0.1"),
+            ("é{lr}é", "é0.1é"),
+            ("", ""),
+        ] {
+            assert_eq!(fill(text, Some("a b"), &params), filled, "{text}");
+        }
+        assert_eq!(fill("{} {lr}", None, &[]), "{} {lr}");
+        assert_eq!(names("{lr} {} {x_1} ${y} {{z}} {1}"), ["lr", "x_1"]);
+    }
+}

@@ -1,0 +1,329 @@
+//! Elements of one array as a list, and their next attempts.
+
+use std::collections::BTreeSet;
+
+use axum::Json;
+use axum::extract::State;
+use gpool_model::array::{ArrayValues, NewArray};
+use gpool_model::job::{BlobId, JobState, Owner};
+use gpool_model::record::EndedJob;
+use gpool_model::{
+    ArrayState, Command, Job, JobId, JobNumber, NewJob, Outcome, Positions, Refusal, Reply,
+};
+use gpool_wire::array::{ElementShown, Retried};
+use gpool_wire::{Document, List, Problem};
+use gpool_world::JobRow;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Api;
+use super::asker::{Asker, Asks};
+use super::extract::{ApiError, Params, Segment, job_id};
+use super::jobs::Found;
+use super::listing;
+use super::submit::unexpected;
+use crate::elements;
+use crate::handle::{View, internal};
+
+/// Which elements to list.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ElementParams {
+    /// States separated by commas; `all` (the default); `active`; `ended`.
+    pub state: Option<String>,
+    /// Only elements of that index or a larger one.
+    pub from: Option<u32>,
+    /// At most so many; 200 unless said, at most 10,000.
+    pub limit: Option<u32>,
+}
+
+/// An element that was chosen: what is known of it without the archive.
+struct Chosen {
+    id: JobId,
+    living: Option<Found>,
+    never_started: Option<Job>,
+}
+
+/// Lists the elements of an array by index. `next_cursor` is the index that the next page is from.
+#[utoipa::path(
+    get, path = "/jobs/{id}/elements", operation_id = "jobs_elements",
+    params(("id" = String, Path, description = "The array"), ElementParams),
+    responses(
+        (status = 200, description = "Its elements; none of a job that is no array", body = List<gpool_wire::Job>),
+        (status = 404, description = "There is no such job", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn list(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(id): Segment,
+    Params(params): Params<ElementParams>,
+) -> Result<Json<List<gpool_wire::Job>>, ApiError> {
+    let id = job_id(&id)?;
+    let limit = listing::limit(params.limit)?;
+    let states = listing::states(Some(params.state.as_deref().unwrap_or("all")))?;
+    let from = params.from.unwrap_or(0);
+    let wanted = states.clone();
+    let living = move |view: &View<'_>| {
+        // What is no array has none.
+        let row = view.world.job(JobId { element: None, ..id })?;
+        Some((row.spec.clone(), choose(view, row, &wanted, from, limit)))
+    };
+    let (spec, (chosen, next)) = match api.handle.query(living).await? {
+        Some(living) => living,
+        None => {
+            let whole = JobId { element: None, ..id };
+            let ended = api.handle.archived(whole).await?.ok_or(Refusal::NoSuchJob { id })?;
+            let row = JobRow { spec: ended.spec, job: ended.job };
+            let chosen = choose_ended(&row, &states, from, limit);
+            (row.spec, chosen)
+        }
+    };
+    let archived = archived(&api, id.number, &chosen).await?;
+    let now = crate::core::now();
+    let mut items = Vec::with_capacity(chosen.len());
+    for one in chosen {
+        let found = one.living.or_else(|| {
+            let in_archive = archived.get(&one.id).cloned();
+            let job = elements::latest(in_archive, one.never_started)?;
+            Some(Found::of_ended(EndedJob { spec: spec.clone(), job }))
+        });
+        items.extend(found.map(|found| found.shown(&asker, now)));
+    }
+    if asker.may_see(spec.owner.uid) {
+        add_values(&api, spec.array.as_ref().and_then(|it| it.values.as_ref()), &mut items).await?;
+    }
+    let mut list = List::new(items);
+    list.next_cursor = next.map(|index| index.to_string());
+    Ok(Json(list))
+}
+
+type Page = (Vec<Chosen>, Option<u32>);
+
+fn choose(
+    view: &View<'_>,
+    row: &JobRow,
+    states: &BTreeSet<JobState>,
+    from: u32,
+    limit: usize,
+) -> Page {
+    let mut explainer = view.explainer();
+    let waits_for = explainer.briefly(row);
+    page(row, states, from, limit, |id, position, array| {
+        if let Some(own) = view.world.job(id) {
+            let reasons = if own.job.phase.allocations().is_empty() {
+                explainer.briefly(own)
+            } else {
+                Vec::new()
+            };
+            return (Some((own.clone(), reasons)), own.job.phase.state());
+        }
+        match array.outcome_of(position) {
+            Some(outcome) => (None, outcome.state()),
+            None => {
+                let own = elements::alone(row, id);
+                let state = own.job.phase.state();
+                (Some((own, waits_for.clone())), state)
+            }
+        }
+    })
+}
+
+fn choose_ended(row: &JobRow, states: &BTreeSet<JobState>, from: u32, limit: usize) -> Page {
+    let of = |_: JobId, position: u32, array: &ArrayState| {
+        let outcome = array.outcome_of(position).unwrap_or(Outcome::Cancelled);
+        (None, outcome.state())
+    };
+    page(row, states, from, limit, of)
+}
+
+type Known = (Option<(JobRow, Vec<gpool_model::Reason>)>, JobState);
+
+/// Elements in those states, each as `look` knows it, and the index of the first of the next page.
+fn page(
+    row: &JobRow,
+    states: &BTreeSet<JobState>,
+    from: u32,
+    limit: usize,
+    mut look: impl FnMut(JobId, u32, &ArrayState) -> Known,
+) -> Page {
+    let (Some(spec), Some(array)) = (&row.spec.array, &row.job.array) else {
+        return (Vec::new(), None);
+    };
+    let mut chosen = Vec::new();
+    for (position, index) in spec.indexes.from(from) {
+        let id = JobId { element: Some(index), ..row.job.id };
+        let (known, state) = look(id, position, array);
+        if !states.contains(&state) {
+            continue;
+        }
+        if chosen.len() == limit {
+            return (chosen, Some(index));
+        }
+        let living = known.map(|(own, reasons)| Found::waiting(own, reasons));
+        let never_started = match living {
+            Some(_) => None,
+            None => elements::never_started(row, id, position),
+        };
+        chosen.push(Chosen { id, living, never_started });
+    }
+    (chosen, None)
+}
+
+/// The last ended attempts of the chosen elements that have ended.
+async fn archived(
+    api: &Api,
+    number: JobNumber,
+    chosen: &[Chosen],
+) -> Result<std::collections::BTreeMap<JobId, Job>, Refusal> {
+    let ended: BTreeSet<u32> =
+        chosen.iter().filter(|one| one.living.is_none()).filter_map(|one| one.id.element).collect();
+    let read = move |reader: &gpool_store::Reader| elements::ended_of(reader, number, &ended);
+    api.handle.read(read).await
+}
+
+/// Adds what elements were given.
+pub(crate) async fn add_values(
+    api: &Api,
+    values: Option<&gpool_model::array::ValuesRef>,
+    jobs: &mut [gpool_wire::Job],
+) -> Result<(), Refusal> {
+    let Some(values) = values else { return Ok(()) };
+    let (handle, blob) = (api.handle.clone(), values.blob.clone());
+    let read = move || -> Result<ArrayValues, Refusal> {
+        let id = blob.0.parse().map_err(internal)?;
+        let bytes = handle.blobs().get(&id).map_err(internal)?;
+        serde_json::from_slice(&bytes).map_err(internal)
+    };
+    // Without them the rest is still true.
+    let Ok(values) = tokio::task::spawn_blocking(read).await.map_err(internal)? else {
+        return Ok(());
+    };
+    for element in jobs.iter_mut().filter_map(|job| job.element.as_mut()) {
+        give(element, &values);
+    }
+    Ok(())
+}
+
+fn give(element: &mut ElementShown, values: &ArrayValues) {
+    element.item = values.item(element.index).map(str::to_owned);
+    let params = values.params(element.index).into_iter();
+    element.params = params.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+}
+
+/// Lets a job that ended run again: elements of an array that still lives begin their next attempt;
+/// of anything else, what did not succeed is submitted anew.
+#[utoipa::path(
+    post, path = "/jobs/{id}/retry", operation_id = "jobs_retry",
+    params(("id" = String, Path, description = "The job, array or element")),
+    responses(
+        (status = 200, description = "What runs again, and as which job", body = Document<Retried>),
+        (status = 403, description = "It is another user's", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such job", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 409, description = "It has not ended", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn retry(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(id): Segment,
+) -> Result<Json<Document<Retried>>, ApiError> {
+    let id = job_id(&id)?;
+    let lives = move |view: &View<'_>| {
+        let array = view.world.array(id.number)?.job.array.as_ref()?;
+        let all = u64::from(array.n_ended() - array.n_ended_as(Outcome::Succeeded));
+        Some(if id.element.is_some() { 1 } else { all })
+    };
+    if let Some(n) = api.handle.query(lives).await? {
+        let command = Command::Retry { jobs: vec![id] };
+        api.handle.command(asker.caller.clone(), command).await?;
+        let retried = Retried { id: id.to_string(), n_elements: Some(n), is_new: false };
+        return Ok(Json(Document::new(retried)));
+    }
+    if let Some((state, owner)) = api.handle.query(move |view| state_of(view, id)).await? {
+        check_owner(&asker, id, &owner)?;
+        let action = "retry".to_owned();
+        return Err(Refusal::WrongState { id, state, action }.into());
+    }
+    let ended = api.handle.archived(id).await?.ok_or(Refusal::NoSuchJob { id })?;
+    check_owner(&asker, id, &ended.spec.owner)?;
+    keep_blobs(&api, &ended).await?;
+    let new = anew(&ended).ok_or_else(|| {
+        let why = format!("no element of job {id} has ended without success");
+        Refusal::Invalid { field: "id".to_owned(), why }
+    })?;
+    let n_elements = new.array.as_ref().map(|array| u64::from(array.spec.indexes.len()));
+    let caller = gpool_model::Caller { owner: ended.spec.owner.clone(), admin: asker.caller.admin };
+    let command = Command::Submit { jobs: vec![new], key: None, ends: Vec::new(), dry_run: false };
+    match api.handle.command(caller, command).await? {
+        Reply::Submitted { first, .. } => {
+            let retried = Retried { id: first.to_string(), n_elements, is_new: true };
+            Ok(Json(Document::new(retried)))
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn state_of(view: &View<'_>, id: JobId) -> Option<(JobState, Owner)> {
+    let row = view.world.row_for(id)?;
+    Some((row.job.phase.state(), row.spec.owner.clone()))
+}
+
+fn check_owner(asker: &Asker, id: JobId, owner: &Owner) -> Result<(), Refusal> {
+    if asker.caller.admin || asker.caller.owner.uid == owner.uid {
+        return Ok(());
+    }
+    let what = format!("retry job {id} of user {}", owner.user);
+    Err(Refusal::NotPermitted { what })
+}
+
+/// What an ended job needs may be gone with the next start of the server; used again, it stays.
+async fn keep_blobs(api: &Api, ended: &EndedJob) -> Result<(), Refusal> {
+    let handle = api.handle.clone();
+    let blobs: Vec<BlobId> = ended.spec.blobs().cloned().collect();
+    let (job, keep) = (ended.job.id, move || {
+        blobs.iter().all(|blob| {
+            let id = blob.0.parse().ok();
+            let bytes = id.and_then(|id| handle.blobs().get(&id).ok());
+            bytes.is_some_and(|bytes| handle.blobs().put(&bytes).is_ok())
+        })
+    });
+    if tokio::task::spawn_blocking(keep).await.map_err(internal)? {
+        return Ok(());
+    }
+    let why = format!(
+        "the environment or script of job {job} is no longer kept, since it has ended; hand it in \
+         again"
+    );
+    Err(Refusal::Invalid { field: "id".to_owned(), why })
+}
+
+/// The same job once more; of an array, the elements that did not succeed, or the one that was
+/// named. Blobs are those of the ended job.
+fn anew(ended: &EndedJob) -> Option<NewJob> {
+    let (spec, job) = (&ended.spec, &ended.job);
+    let array = match &spec.array {
+        None => None,
+        Some(asked) => {
+            let positions: Positions = match (job.id.element, &job.array) {
+                (Some(index), _) => asked.indexes.position(index).into_iter().collect(),
+                (None, Some(array)) => array.unsuccessful(),
+                (None, None) => return None,
+            };
+            let mut again = asked.clone();
+            again.indexes = asked.indexes.of(&positions)?;
+            let state = job.array.as_deref();
+            Some(Box::new(NewArray {
+                spec: *again,
+                max_parallel: state.and_then(|state| state.max_parallel),
+                max_fails: state.and_then(|state| state.max_fails),
+            }))
+        }
+    };
+    Some(NewJob::again(spec, job, array))
+}
