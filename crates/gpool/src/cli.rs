@@ -145,7 +145,7 @@ impl Verb {
             Self::Shell(args) => shell::run(args, session),
             Self::Attach(args) => attach::run(&args, session),
             Self::Exec(args) => exec::run(args, session),
-            Self::Forward(args) => forward::run(args, session),
+            Self::Forward(args) => forward::run(&args, session),
             Self::Submit(args) => submit::run(args, is_command, session),
             Self::Queue(args) => queue::run(&args, session),
             Self::Show(args) => show::run(&args, session),

@@ -1,9 +1,10 @@
-//! What the agent's thread is told by others of this process.
+//! What the agent's thread is told by others of this process, and the name by which it is known.
 
 use std::sync::mpsc::Sender;
 
 use gpool_model::agent::{Order, Report};
-use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::id::{DeviceUuid, Incarnation, TaskId};
+use gpool_sys::{clock, proc};
 
 use super::lines::Asked;
 use super::wake::Waker;
@@ -39,4 +40,10 @@ impl InputSender {
         let _ = self.inputs.send(input);
         self.waker.wake();
     }
+}
+
+/// A name that no other agent of this machine has had or will have.
+pub(super) fn incarnation() -> Incarnation {
+    let (boot, ticks, pid) = (proc::boot_id(), clock::boot_ticks(), std::process::id());
+    Incarnation::new(format!("{boot}-{ticks}-{pid}"))
 }

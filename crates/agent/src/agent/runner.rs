@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 
 use gpool_model::SlotPart;
 use gpool_model::agent::{Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport};
-use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
+use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::{Bytes, Timestamp};
 use gpool_node::converge::{self, Action, Converge};
@@ -19,7 +19,7 @@ use gpool_sys::{clock, proc};
 use super::adopt::{Adopted, adopt, put_groups_away};
 use super::devices::Devices;
 use super::done::Done;
-use super::input::Input;
+use super::input::{self, Input};
 use super::launch::LastValues;
 use super::lines::Lines;
 use super::shepherds::{About, Introduced, Shepherds};
@@ -83,7 +83,7 @@ impl Runner {
             done,
             asked: BTreeMap::new(),
             memory: BTreeMap::new(),
-            stamp: Stamp { incarnation: incarnation(), sequence: 0 },
+            stamp: Stamp { incarnation: input::incarnation(), sequence: 0 },
             inventory: None,
             held_back: Some(Vec::new()),
             lines: Lines::default(),
@@ -445,12 +445,6 @@ impl Runner {
         self.shepherds.say(task, &ToShepherd::Acknowledge);
         fail::fail_point!("agent-forget-told");
     }
-}
-
-/// A name that no other agent of this machine has had or will have.
-fn incarnation() -> Incarnation {
-    let (boot, ticks, pid) = (proc::boot_id(), clock::boot_ticks(), std::process::id());
-    Incarnation::new(format!("{boot}-{ticks}-{pid}"))
 }
 
 /// The end of a task that was told to end before it was launched.

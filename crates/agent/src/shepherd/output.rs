@@ -95,8 +95,8 @@ impl Stream {
         Progress::Open
     }
 
-    /// Takes all that is there now, and shows it. Whoever might write more is dead, or is no part of the task:
-    /// a descriptor that was handed to a stranger must not keep the task from ending.
+    /// Takes all that is there now, and shows it. Whoever might write more is dead, or is no part of
+    /// the task: a descriptor that was handed to a stranger must not keep the task from ending.
     pub(super) fn finish(mut self, buffer: &mut [u8], seen: &mut dyn FnMut(&[u8])) {
         loop {
             match rustix::io::read(&self.pipe, &mut *buffer) {

@@ -121,7 +121,7 @@ impl Stay<'_> {
         let Line { stream, early } = line;
         let stream = Arc::new(stream);
         self.outgoing.set(Some(Arc::clone(&stream)));
-        let shown = show_all(&stream, early);
+        let shown = show_all(&stream, &early);
         self.outgoing.set(None);
         shown
     }
@@ -136,9 +136,9 @@ fn is_between(code: &str) -> bool {
     [catalogue::WRONG_STATE, catalogue::ALREADY_ENDED].iter().any(|it| it.to_string() == code)
 }
 
-fn show_all(stream: &UnixStream, early: Vec<u8>) -> Result<()> {
+fn show_all(stream: &UnixStream, early: &[u8]) -> Result<()> {
     let mut frames = Frames::default();
-    frames.push(&early);
+    frames.push(early);
     let mut out = std::io::stdout().lock();
     let mut buffer = vec![0; 64 * 1024];
     loop {

@@ -90,7 +90,7 @@ impl Forwarded {
 ///
 /// # Errors
 /// The job does not run, nothing of it listens there, or a local port is taken.
-pub fn run(args: ForwardArgs, session: &Session) -> Result {
+pub fn run(args: &ForwardArgs, session: &Session) -> Result {
     let client = session.client()?;
     let (id, _) = resolve::one(&client, &args.job, session.me())?;
     let mut listeners = Vec::new();

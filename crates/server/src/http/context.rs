@@ -13,7 +13,8 @@ use gpool_wire::CheckedJob;
 use super::asker::Limit;
 use crate::handle::internal;
 
-/// Stores the context and script of a job; gives it after the job that prepares it. Waits for the disk.
+/// Stores the context and script of a job; gives it after the job that prepares it. Waits for the
+/// disk.
 pub(crate) fn store(
     blobs: &Blobs,
     mut checked: CheckedJob,
