@@ -151,6 +151,10 @@ pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
         time_limit: None,
         note: None,
         array: None,
+        // It is said of the job itself. A held one is prepared, and waits to be released.
+        notify: Vec::new(),
+        hold: false,
+        retry_of: None,
         ..job.clone()
     })
 }

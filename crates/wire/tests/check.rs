@@ -160,3 +160,19 @@ fn a_job_reads_what_it_writes() {
         assert_eq!(keys(&written), keys(text), "what is absent stays absent");
     }
 }
+
+#[test]
+fn a_setup_has_the_folder_of_its_job_and_none_of_its_gpus() {
+    let text = r#"{"command": ["a"], "name": "train", "gpus": "2", "mem": "1G", "hold": true,
+        "setup": {"run": "uv sync"}}"#;
+    let job: JobCreate = serde_json::from_str(text).unwrap();
+    let jobs = job.check("/home/ana").unwrap().into_new_jobs(BlobId("c".into()), None);
+    let [setup, main] = &jobs[..] else { panic!("{jobs:?}") };
+    assert_eq!((&*setup.name, &*setup.directory), ("train:setup", "/home/ana"));
+    assert_eq!(setup.command, ["/bin/sh", "-c", "uv sync"]);
+    assert!(setup.gpus.is_none() && setup.memory.is_none() && !setup.hold && !setup.after_setup);
+    assert!(main.hold && main.after_setup && !main.gpus.is_none());
+    let empty: JobCreate =
+        serde_json::from_str(r#"{"command": ["a"], "setup": {"run": " "}}"#).unwrap();
+    assert!(empty.check("/").is_err());
+}
