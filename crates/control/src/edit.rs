@@ -69,7 +69,7 @@ impl Control {
                 (job.course.one_met, job.course.unmet) = (waits.one_met, waits.unmet);
             }
             self.reconsider(&mut job, &spec);
-            self.world.put_spec(Arc::new(spec));
+            self.world.put_spec(&Arc::new(spec));
         }
         self.put_job(job);
         self.stop_after_failures(id.number);

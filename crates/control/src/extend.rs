@@ -121,7 +121,7 @@ impl Control {
         let spec = Arc::new(JobSpec { time_limit: limit, ..(*row.spec).clone() });
         let elements = self.world.elements(id.number).map(|row| row.job.id);
         let rows: Vec<JobId> = std::iter::once(id).chain(elements).collect();
-        self.world.put_spec(spec);
+        self.world.put_spec(&spec);
         for id in rows {
             let mut job = self.job(id);
             job.version = job.version.next();

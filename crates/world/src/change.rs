@@ -131,16 +131,16 @@ impl World {
     ///
     /// # Panics
     /// If there is no such job, or it is an element.
-    pub fn put_spec(&mut self, spec: Arc<JobSpec>) {
+    pub fn put_spec(&mut self, spec: &Arc<JobSpec>) {
         let of = |element| JobId { element, ..spec.id };
         let rows = self.jobs.range(of(None)..=of(Some(u32::MAX))).map(|(id, _)| *id);
         let rows: Vec<JobId> = rows.collect();
         assert_eq!(rows.first(), Some(&spec.id), "only specs of jobs that are there change");
-        self.mark(Record::JobSpec(Arc::clone(&spec)).key());
+        self.mark(Record::JobSpec(Arc::clone(spec)).key());
         for id in rows {
             let mut row = self.jobs.remove(&id).expect("it was just looked up");
             self.unindex(&row);
-            row.spec = Arc::clone(&spec);
+            row.spec = Arc::clone(spec);
             self.index(&row);
             self.jobs.insert(id, row);
         }

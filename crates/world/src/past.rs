@@ -20,10 +20,10 @@ impl Past {
 
     /// Replaces what is remembered of one likeness.
     pub fn put(&mut self, runs: PastRuns) {
-        let key = runs.like.key();
-        self.by_age.insert((runs.last_ended_at, key.clone()));
-        if let Some(before) = self.runs.insert(key.clone(), runs.clone())
-            && before.last_ended_at != runs.last_ended_at
+        let (key, last_ended_at) = (runs.like.key(), runs.last_ended_at);
+        self.by_age.insert((last_ended_at, key.clone()));
+        if let Some(before) = self.runs.insert(key.clone(), runs)
+            && before.last_ended_at != last_ended_at
         {
             self.by_age.remove(&(before.last_ended_at, key));
         }
