@@ -255,7 +255,7 @@ impl Control {
             Command::Extend { jobs, change } => self.extend(caller, &jobs, change),
             Command::Signal { jobs, signal } => self.signal(caller, &jobs, signal, request),
             Command::Edit { job, version, patch, ends } => {
-                self.edit(caller, job, version, patch, &ends)
+                self.edit(caller, job, version, &patch, &ends)
             }
             Command::AllowDevices { node, devices } => {
                 self.allow_devices(caller, &node, devices.as_deref())

@@ -25,7 +25,7 @@ impl Control {
         caller: &Caller,
         id: JobId,
         version: Option<u64>,
-        patch: JobPatch,
+        patch: &JobPatch,
         ends: &KnownEnds,
     ) -> Result<Reply, Refusal> {
         self.check_live(caller, &[id], "edit")?;
@@ -48,13 +48,13 @@ impl Control {
             let most = format!("{} bytes", Self::NOTE_MAX);
             return Err(Refusal::TooLarge { what: "the note".to_owned(), most });
         }
-        self.check_array_patch(id, &patch)?;
+        self.check_array_patch(id, patch)?;
         let spec = match patch.spec.is_empty() {
             true => None,
             false => Some(self.edit_spec(caller, id, (*patch.spec).clone(), ends)?),
         };
         self.set_apart(&[id]);
-        self.edit_elements(id, &patch);
+        self.edit_elements(id, patch);
         let mut job = self.job(id);
         job.priority = patch.priority.unwrap_or(job.priority);
         if let Some(note) = &patch.note {

@@ -92,9 +92,8 @@ impl Control {
                 .and_then(|()| self.check_in_time(&job.life, job.time_limit, first))
                 .and_then(|()| self.check_waits(caller, &job.after, &job.life, ends))
                 .and_then(|waits| {
-                    let live = job.after.iter().filter(|it| self.world.is_live(it.job));
-                    live.map(|it| self.check_alike(job, it)).collect::<Result<(), _>>()?;
-                    Ok(waits)
+                    let mut live = job.after.iter().filter(|it| self.world.is_live(it.job));
+                    live.try_for_each(|it| self.check_alike(job, it)).map(|()| waits)
                 });
             checked.map_err(|refusal| match jobs.len() {
                 1 => refusal,

@@ -351,10 +351,10 @@ fn held_by(
         for allocation in allocations {
             allocation.task = TaskId { job: spec.id, attempt, rank: 0 };
             for slot in &mut allocation.slots {
-                let device = nodes.iter().flat_map(|node| &node.devices);
-                let memory = device.filter(|device| device.uuid == slot.device).map(|it| it.memory);
-                if let (Some(share), Some(memory)) = (spec.gpus.share(), memory.last()) {
-                    slot.part = share.slot_of(memory);
+                let mut devices = nodes.iter().flat_map(|node| &node.devices);
+                let device = devices.find(|device| device.uuid == slot.device);
+                if let (Some(share), Some(device)) = (spec.gpus.share(), device) {
+                    slot.part = share.slot_of(device.memory);
                 }
             }
             allocation.resources = spec.resources(&allocation.slots);

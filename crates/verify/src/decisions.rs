@@ -192,10 +192,9 @@ fn part_of(gpus: &GpuRequest, device: &Device) -> SlotPart {
             SlotPart::Share { charge, memory }
         }
         Some(Share::Memory(memory)) => {
-            let (asked, mut charge) = (u128::from(memory.get()) * whole, 0);
-            if has > 0 {
-                charge = asked / has + u128::from(asked % has > 0);
-            }
+            let asked = u128::from(memory.get()) * whole;
+            let below = asked.checked_div(has).unwrap_or(0);
+            let charge = below + u128::from(below * has < asked && has > 0);
             SlotPart::Share { charge: MilliGpu::new(amount(charge)), memory }
         }
     }
