@@ -99,7 +99,7 @@ pub fn run(args: PolicyArgs, session: &Session) -> Result {
 /// What differs; as JSON, the policy as it is with what it was.
 fn show(before: &PolicyInfo, after: &PolicyInfo, session: &Session) -> Result<()> {
     let text = match session.global.json {
-        true => json::one(&serde_json::json!({ "before": before, "after": after })),
+        true => json::one(serde_json::json!({ "before": before, "after": after })),
         false => changes(before, after),
     };
     session.screen.data(&text)

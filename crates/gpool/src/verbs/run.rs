@@ -86,7 +86,7 @@ pub fn run(args: RunArgs, session: &Session) -> Result {
     let client = session.client()?;
     request.resolve(&client, session)?;
     if args.pty && !args.detach && !args.dry_run {
-        return on_terminal(client, session, &request, &args.keys.detach_keys);
+        return on_terminal(&client, session, &request, &args.keys.detach_keys);
     }
     say(&request, session);
     if args.dry_run {
@@ -111,20 +111,20 @@ pub fn run(args: RunArgs, session: &Session) -> Result {
 /// # Errors
 /// The job was refused, or the server can't be reached.
 pub fn on_terminal(
-    client: Client,
+    client: &Client,
     session: &Session,
     request: &Request,
     keys: &DetachKeys,
 ) -> Result {
     say(request, session);
-    let job = hand_in(&client, request)?;
+    let job = hand_in(client, request)?;
     let is_place_known = !job.placement.is_empty();
     let patient = session.patient(client.clone());
     let mut attached = Attached { client: patient, session, job, is_place_known };
     if let Some(exit) = attached.until_started()? {
         return Ok(exit);
     }
-    let stayed = attach::stay(&client, session, &attached.job.id, keys)?;
+    let stayed = attach::stay(client, session, &attached.job.id, keys)?;
     attach::finish(&attached.client, session, &attached.job.id, stayed)
 }
 

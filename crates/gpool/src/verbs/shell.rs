@@ -59,5 +59,5 @@ pub fn run(args: ShellArgs, session: &Session) -> Result {
                 .to_owned(),
         );
     }
-    run::on_terminal(client, session, &request, &args.keys.detach_keys)
+    run::on_terminal(&client, session, &request, &args.keys.detach_keys)
 }
