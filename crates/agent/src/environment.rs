@@ -248,6 +248,7 @@ pub(crate) mod tests {
             inherited.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let account = Account {
             name: b"ana".to_vec(),
+            uid: 1000,
             gid: 1000,
             home: b"/home/ana".to_vec(),
             shell: b"/bin/zsh".to_vec(),

@@ -68,6 +68,11 @@ impl Call {
         Self { method: Method::PATCH, repeatable: false, ..Self::get(path) }
     }
 
+    /// Something is to be there no more; asked twice, the second time it is not there.
+    pub(crate) fn delete(path: &str) -> Self {
+        Self { method: Method::DELETE, repeatable: false, ..Self::get(path) }
+    }
+
     /// A path outside the versioned API.
     pub(crate) fn at_root(path: &str) -> Self {
         Self { path: path.to_owned(), ..Self::get("") }

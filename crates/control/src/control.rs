@@ -165,6 +165,9 @@ impl Control {
         }
         self.wake_due();
         if time_passed || self.world.n_changes() != before {
+            self.keep_up();
+        }
+        if time_passed || self.world.n_changes() != before {
             self.cycle();
         }
         self.send_due();
@@ -263,6 +266,17 @@ impl Control {
             Command::SetPolicy { preset, set, dry_run } => {
                 self.set_policy(caller, preset.as_deref(), &set, dry_run)
             }
+            Command::Reserve { reservation, consent } => {
+                self.reserve(caller, *reservation, consent)
+            }
+            Command::EditReservation { name, patch, consent } => {
+                self.edit_reservation(caller, &name, *patch, consent)
+            }
+            Command::Unreserve { names } => self.unreserve(caller, &names),
+            Command::Drain { targets, by, reason, consent } => {
+                self.drain(caller, &targets, by, &reason, consent)
+            }
+            Command::Undrain { targets } => self.undrain(caller, &targets),
             Command::SetDeviceStrategy { strategy } => self.set_strategy(caller, strategy),
         };
         self.reply(request, reply);

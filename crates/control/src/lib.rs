@@ -7,10 +7,13 @@
 #![deny(clippy::float_arithmetic)]
 
 mod admission;
+mod affected;
 mod again;
 mod arrays;
+mod choose;
 mod control;
 mod cycle;
+mod drain;
 mod edit;
 mod extend;
 pub mod forecast;
@@ -20,8 +23,10 @@ mod nodes;
 mod outbox;
 mod policy;
 mod reports;
+mod reserve;
 mod sessions;
 mod settle;
 mod submit;
+mod upkeep;
 
 pub use control::Control;

@@ -70,15 +70,7 @@ impl Control {
         let row = self.world.node(name);
         let row = row.ok_or_else(|| Refusal::NoSuchNode { name: name.clone() })?;
         let find = |text: &String| -> Result<DeviceUuid, Refusal> {
-            let index = text.parse::<u32>().ok();
-            let found = row.node.devices.iter().find(|device| {
-                Some(device.index) == index || device.uuid.as_str() == text.as_str()
-            });
-            found.map(|device| device.uuid.clone()).ok_or_else(|| Refusal::NoSuchDevice {
-                device: text.chars().take(80).collect(),
-                node: name.clone(),
-                n_devices: u32::try_from(row.node.devices.len()).unwrap_or(u32::MAX),
-            })
+            find_device(&row.node, text).ok_or_else(|| no_such_device(&row.node, text))
         };
         let allowed = match devices {
             None => None,
@@ -107,6 +99,24 @@ impl Control {
     }
 }
 
-fn admin(caller: &Caller, what: impl Fn() -> String) -> Result<(), Refusal> {
+/// The device of a node that somebody named by index or UUID.
+pub(crate) fn find_device(node: &Node, text: &str) -> Option<DeviceUuid> {
+    let index = text.parse::<u32>().ok();
+    let mut devices = node.devices.iter();
+    let found = devices.find(|device| Some(device.index) == index || device.uuid.as_str() == text);
+    found.map(|device| device.uuid.clone())
+}
+
+/// That a node has no device of that name.
+pub(crate) fn no_such_device(node: &Node, text: &str) -> Refusal {
+    Refusal::NoSuchDevice {
+        device: text.chars().take(80).collect(),
+        node: node.name.clone(),
+        n_devices: u32::try_from(node.devices.len()).unwrap_or(u32::MAX),
+    }
+}
+
+/// Refuses whoever is no admin.
+pub(crate) fn admin(caller: &Caller, what: impl Fn() -> String) -> Result<(), Refusal> {
     if caller.admin { Ok(()) } else { Err(Refusal::NotPermitted { what: what() }) }
 }

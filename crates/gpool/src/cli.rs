@@ -6,10 +6,10 @@ use crate::args::Global;
 use crate::failure::Result;
 use crate::session::Session;
 use crate::verbs::{
-    attach, backup, bench, cancel, completion, debug, demo, doctor, down, edit, events, exec,
-    forward, gpus, help, history, hold, import, init, install_shims, logs, man, nodes, note,
-    notify, policy, prio, queue, release, report, restore, run, shell, shim, show, signal, sim,
-    status, submit, up, verify, version, wait, why,
+    attach, backup, bench, cancel, completion, debug, demo, doctor, down, drain, edit, events,
+    exec, forward, gpus, help, history, hold, import, init, install_shims, logs, man, nodes, note,
+    notify, policy, prio, queue, release, report, reserve, restore, run, shell, shim, show, signal,
+    sim, status, submit, up, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -90,6 +90,14 @@ pub enum Verb {
     Nodes(nodes::NodesArgs),
     /// Show or change how the scheduler decides
     Policy(policy::PolicyArgs),
+    /// Give nodes or GPUs no new work
+    Drain(drain::DrainArgs),
+    /// Give nodes or GPUs work again
+    Undrain(drain::UndrainArgs),
+    /// Keep GPUs or nodes for somebody for a time
+    Reserve(Box<reserve::ReserveArgs>),
+    /// Keep nodes free of work for a time
+    Maint(Box<reserve::MaintArgs>),
     /// Say who is told of jobs, and show what is still to be told
     Notify(notify::NotifyArgs),
     /// Show what happens, as it happens; of a job, what has happened to it
@@ -163,6 +171,10 @@ impl Verb {
             Self::Notify(args) => notify::run(&args, session),
             Self::Policy(args) => policy::run(args, session),
             Self::Nodes(args) => nodes::run(&args, session),
+            Self::Drain(args) => drain::run(args, session),
+            Self::Undrain(args) => drain::undrain(args, session),
+            Self::Reserve(args) => reserve::run(*args, session),
+            Self::Maint(args) => reserve::maint(*args, session),
             Self::Events(args) => events::run(&args, session),
             Self::History(args) => history::run(&args, session),
             Self::Report(args) => report::run(&args, session),

@@ -95,6 +95,18 @@ fn with<T>(agent: &Mutex<Option<AgentHandle>>, work: impl FnOnce(&AgentHandle) -
     agent.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(work)
 }
 
+/// Finds a user by name or number where the system keeps users. A number that nobody has is a user
+/// too: jobs may run under it.
+#[must_use]
+pub fn find_user(name: &str) -> Option<(u32, String)> {
+    if let Some(account) = gpool_sys::user::account_named(name) {
+        return Some((account.uid, name.to_owned()));
+    }
+    let uid: u32 = name.parse().ok()?;
+    let known = find_account(uid).map(|account| account.name);
+    Some((uid, known.unwrap_or_else(|| uid.to_string())))
+}
+
 /// Looks a user up where the system keeps users.
 #[must_use]
 pub fn find_account(uid: u32) -> Option<Account> {

@@ -118,6 +118,22 @@ The scheduler is run forward over the ends that jobs are expected to have: by ho
 run. A shorter --time lets a job fit into gaps. gpool doctor eta says how well it was told before.",
     },
     Topic {
+        name: "reservations",
+        about: "what is kept for somebody, for nobody, or emptied",
+        text: "
+gpool reserve create --gpus h100:4 --user ana --from 'fri 18:00' --for 2d
+gpool reserve create --devices lab1:0,1 --project nlp           until it is released
+gpool reserve create --node lab1 --job 1842                     until that job has ended
+gpool reserve create --gpus 2 --user bo --from 18:00 --for 12h --every 1d
+gpool reserve list --timeline; gpool reserve release r1
+gpool maint create --all --from 'fri 18:00' --for 4h --reason 'new PSU'
+gpool drain lab2 --by 'fri 18:00' --reason 'new PSU' --requeue; gpool undrain lab2
+
+Jobs of others start there only if their time limit, with grace, ends before it begins; a job
+without a time limit never does. Whose work is touched is shown first: --dry-run, or the refusal
+GP0731, which says what to choose. Recurring is a fixed span of UTC. Only admins may.",
+    },
+    Topic {
         name: "states",
         about: "what states of jobs mean",
         text: "

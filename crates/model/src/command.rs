@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::array::NewArray;
 use crate::compat::Compat;
 use crate::gpu::GpuRequest;
-use crate::id::{JobId, JobNumber, NodeName, ProjectName};
+use crate::id::{JobId, JobNumber, NodeName, ProjectName, ReservationName};
 use crate::job::{BlobId, Dependency, Job, JobSpec, JobState, Outcome, Owner};
 use crate::launch::{Activation, WindowSize};
 use crate::life::Life;
@@ -15,6 +15,9 @@ use crate::notify::NotifyRule;
 use crate::patch::JobPatch;
 use crate::plan::Placement;
 use crate::reason::Reason;
+use crate::reserve::{
+    Consent, DrainOutcome, DrainTarget, NewReservation, ReservationPatch, ReserveOutcome,
+};
 use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
 
 /// Who asks.
@@ -115,6 +118,43 @@ pub enum Command {
         /// Answer what it would be, and change nothing.
         #[serde(default)]
         dry_run: bool,
+    },
+    /// Keep devices or nodes for somebody, or for nobody.
+    Reserve {
+        /// What, for whom, when.
+        reservation: Box<NewReservation>,
+        /// Whether others may be affected.
+        consent: Consent,
+    },
+    /// Change a reservation.
+    EditReservation {
+        /// Which.
+        name: ReservationName,
+        /// What of it.
+        patch: Box<ReservationPatch>,
+        /// Whether others may be affected.
+        consent: Consent,
+    },
+    /// End reservations before their time.
+    Unreserve {
+        /// Which.
+        names: Vec<ReservationName>,
+    },
+    /// Give nodes or devices no new work.
+    Drain {
+        /// Which.
+        targets: Vec<DrainTarget>,
+        /// When they are to be empty.
+        by: Option<Timestamp>,
+        /// Why.
+        reason: Arc<str>,
+        /// Whether others may be affected.
+        consent: Consent,
+    },
+    /// Give nodes or devices work again.
+    Undrain {
+        /// Which.
+        targets: Vec<DrainTarget>,
     },
     /// Say how whole devices are chosen from now on.
     SetDeviceStrategy {
@@ -277,6 +317,10 @@ pub enum Reply {
     Jobs(Vec<(JobId, JobState)>),
     /// The policy as it is now, or would be.
     Policy(Box<crate::policy::Policy>),
+    /// A reservation that was made or changed, or would be.
+    Reserved(Box<ReserveOutcome>),
+    /// What is drained, or would be.
+    Drained(Box<DrainOutcome>),
     /// It was done.
     Done,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Order;
 use crate::command::Reply;
-use crate::id::{Incarnation, JobId, NodeName, RequestId, Revision, Seq, Term};
+use crate::id::{Incarnation, JobId, NodeName, RequestId, ReservationName, Revision, Seq, Term};
 use crate::job::JobState;
 use crate::notify::Delivery;
 use crate::record::{EndedJob, JournalEntry, RecordChange};
@@ -84,6 +84,11 @@ pub enum Change {
         state: JobState,
         /// Exit code as a shell gives it, once ended.
         exit_code: Option<i32>,
+    },
+    /// A reservation was made, was changed or is over.
+    ReservationChanged {
+        /// Which.
+        reservation: ReservationName,
     },
     /// Something about a node or its devices changed.
     NodeChanged {

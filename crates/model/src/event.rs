@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Report;
 use crate::command::{Caller, Command};
-use crate::id::{NodeName, RequestId, Revision, Term};
+use crate::id::{JobId, NodeName, RequestId, ReservationName, Revision, Term};
 use crate::notify::{DeliveryId, Sent};
 use crate::plan::{Decision, PlannedStart};
+use crate::reservation::Displace;
 
 /// One input of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,5 +70,35 @@ pub enum Journaled {
         /// Who is planned to start when, if that is not as it was.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         planned: Option<Vec<PlannedStart>>,
+    },
+    /// What time or the loss of a device did to reservations and drains.
+    Kept {
+        /// In order.
+        kept: Vec<Kept>,
+    },
+}
+
+/// One thing that was done to keep reservations and drains as they were asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Kept {
+    /// A reservation was over, or its job had ended.
+    Ended {
+        /// Which.
+        reservation: ReservationName,
+    },
+    /// Other devices were chosen in place of those that are of no use.
+    Replaced {
+        /// For which reservation.
+        reservation: ReservationName,
+    },
+    /// A job was told to leave.
+    Displaced {
+        /// Which.
+        job: JobId,
+        /// How.
+        how: Displace,
+        /// For what, in words: `maintenance m1`, `drain of lab2`.
+        by: String,
     },
 }

@@ -35,6 +35,7 @@ pub mod reason;
 pub mod record;
 pub mod refusal;
 pub mod reservation;
+pub mod reserve;
 pub mod resource;
 pub mod share;
 pub mod unit;
@@ -68,6 +69,10 @@ pub use reason::Reason;
 pub use record::{JournalEntry, Record, RecordChange, RecordKey};
 pub use refusal::{Code, Refusal};
 pub use reservation::{Displace, Reservation, Reserved, Whom, Window};
+pub use reserve::{
+    Affected, Consent, DeviceRef, DrainOutcome, DrainTarget, NewReservation, ReservationPatch,
+    ReserveAsk, ReserveEnd, ReserveOutcome, ReserveWhen,
+};
 pub use resource::{ResourceKind, Resources};
 pub use share::Share;
 pub use unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};

@@ -55,6 +55,12 @@ impl Node {
         self.connected && self.drain.is_none()
     }
 
+    /// Whether an admin lets new work have a device: it is allowed, and nobody empties it.
+    #[must_use]
+    pub fn gives(&self, device: &DeviceUuid) -> bool {
+        self.allows(device) && self.drain_of(device).is_none()
+    }
+
     /// What keeps new work from a device because an admin empties it: the drain of the node, or
     /// else its own.
     #[must_use]

@@ -5,10 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
-use crate::id::{JobId, NodeName, ProjectName};
+use crate::id::{JobId, NodeName, ProjectName, ReservationName};
 use crate::job::JobState;
+use crate::reservation::Whom;
+use crate::reserve::Affected;
 use crate::resource::ResourceKind;
-use crate::unit::Millis;
+use crate::unit::{Millis, Timestamp};
 
 /// A stable number for a kind of error: `GP0412`. Users look it up; scripts compare it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -141,6 +143,59 @@ pub enum Refusal {
         /// How many devices it has.
         n_devices: u32,
     },
+    /// No reservation has that name.
+    NoSuchReservation {
+        /// Which.
+        name: ReservationName,
+        /// Those that there are.
+        names: Vec<ReservationName>,
+    },
+    /// A reservation has that name already.
+    ReservationExists {
+        /// Which.
+        name: ReservationName,
+    },
+    /// Somebody else has reserved the same for a part of the same time.
+    ReservationClash {
+        /// Who has: the other reservation.
+        other: ReservationName,
+        /// For whom that is.
+        whom: Whom,
+        /// On which node.
+        node: NodeName,
+        /// Which device, by index; `None` where one of them keeps the whole node.
+        index: Option<u32>,
+        /// When the other begins, or began.
+        from: Timestamp,
+        /// When it ends.
+        until: Option<Timestamp>,
+    },
+    /// There are not as many devices to reserve as was asked for.
+    NotEnoughToReserve {
+        /// What was asked.
+        asked: GpuRequest,
+        /// Wherever they are, or all on one node.
+        spread: bool,
+        /// The most that could be reserved.
+        most: u32,
+    },
+    /// There are as many reservations as there may be.
+    TooManyReservations {
+        /// How many there may be.
+        most: u64,
+    },
+    /// It touches the work of others, and nobody said what becomes of that.
+    AffectsOthers {
+        /// What would be done: `drain lab2`.
+        action: String,
+        /// Whose work.
+        affected: Box<Affected>,
+    },
+    /// What is to be drained no more is not drained.
+    NotDrained {
+        /// What: `lab2`, `GPU 3 of lab2`.
+        what: String,
+    },
     /// The job has ended.
     AlreadyEnded {
         /// Which.
@@ -241,6 +296,7 @@ impl Refusal {
             Self::NoSuchProject { .. } => 602,
             Self::NoSuchNode { .. } => 603,
             Self::NoSuchDevice { .. } => 604,
+            Self::NoSuchReservation { .. } => 621,
             Self::AlreadyEnded { .. } => 701,
             Self::WrongState { .. } => 702,
             Self::VersionConflict { .. } => 703,
@@ -249,6 +305,12 @@ impl Refusal {
             Self::DependencyNeverMet { .. } => 705,
             Self::DependencyCycle { .. } => 706,
             Self::NotRequeueable { .. } => 707,
+            Self::AffectsOthers { .. } => 731,
+            Self::ReservationClash { .. } => 732,
+            Self::NotEnoughToReserve { .. } => 733,
+            Self::ReservationExists { .. } => 734,
+            Self::TooManyReservations { .. } => 735,
+            Self::NotDrained { .. } => 736,
             Self::Internal { .. } => 900,
             Self::StorageFull { .. } => 907,
         })

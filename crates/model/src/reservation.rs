@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
 use crate::id::{DeviceUuid, JobId, NodeName, ProjectName, ReservationName};
+use crate::job::JobSpec;
 use crate::plan::Shape;
 use crate::unit::{Millis, Timestamp};
 
@@ -144,6 +145,17 @@ impl Whom {
             Self::User { uid, .. } => shape.uid == Some(*uid),
             Self::Project { name } => shape.project == *name,
             Self::Job { id } => shape.reserved_as == Some(*id),
+        }
+    }
+
+    /// Whether a job may use what is kept, whatever it does now.
+    #[must_use]
+    pub fn is_for(&self, spec: &JobSpec) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::User { uid, .. } => spec.owner.uid == *uid,
+            Self::Project { name } => spec.project == *name,
+            Self::Job { id } => spec.id == *id,
         }
     }
 

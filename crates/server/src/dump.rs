@@ -3,9 +3,9 @@
 //! left out. Changes nothing.
 
 use gpool_model::agent::{Report, TaskIs, TaskReport};
-use gpool_model::event::Journaled;
+use gpool_model::event::{Journaled, Kept};
 use gpool_model::job::ExitStatus;
-use gpool_model::{Command, Decision, Event, JobId, PlannedStart, Seq};
+use gpool_model::{Command, Decision, DrainTarget, Event, JobId, PlannedStart, Seq};
 use gpool_scenario::Situation;
 use gpool_store::{JournalEntry, Reader};
 use gpool_wire::Time;
@@ -54,6 +54,10 @@ fn line(entry: &JournalEntry) -> String {
             let mut lines: Vec<String> = decisions.iter().map(of_decision).collect();
             lines.extend(planned.iter().flatten().map(of_planned));
             format!("planned from revision {basis}: {}", some(&lines))
+        }
+        Ok(Journaled::Kept { kept }) => {
+            let kept: Vec<String> = kept.iter().map(of_kept).collect();
+            format!("kept up: {}", some(&kept))
         }
         Err(error) => format!("not understood: {error}"),
     };
@@ -112,7 +116,36 @@ fn of_command(command: &Command) -> String {
             let dry = if *dry_run { ", tried" } else { "" };
             format!("policy {preset}: {}{dry}", some(&set))
         }
+        Command::Reserve { reservation, .. } => {
+            let name = reservation.name.as_ref().map_or("a new one", |name| name.as_str());
+            format!("reserve {name} for {:?}", reservation.whom)
+        }
+        Command::EditReservation { name, .. } => format!("change reservation {name}"),
+        Command::Unreserve { names } => {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            format!("end reservations {}", some(&names))
+        }
+        Command::Drain { targets, reason, .. } => {
+            format!("drain {}: {reason}", some(&targets_of(targets)))
+        }
+        Command::Undrain { targets } => format!("undrain {}", some(&targets_of(targets))),
         Command::SetDeviceStrategy { strategy } => format!("device strategy {strategy:?}"),
+    }
+}
+
+fn targets_of(targets: &[DrainTarget]) -> Vec<String> {
+    let word = |target: &DrainTarget| match &target.device {
+        Some(device) => format!("{}:{device}", target.node),
+        None => target.node.to_string(),
+    };
+    targets.iter().map(word).collect()
+}
+
+fn of_kept(kept: &Kept) -> String {
+    match kept {
+        Kept::Ended { reservation } => format!("reservation {reservation} is over"),
+        Kept::Replaced { reservation } => format!("other devices for reservation {reservation}"),
+        Kept::Displaced { job, how, by } => format!("job {job} has to go for {by}: {how}"),
     }
 }
 

@@ -61,7 +61,12 @@ pub struct ServerInfo {
     pub uid: u32,
     /// When it started.
     pub started_at: Timestamp,
+    /// Finds a user by name or number: the id, and what the user is called.
+    pub find_user: FindUser,
 }
+
+/// Finds a user by name or number. May take as long as the system's name service does.
+pub type FindUser = fn(&str) -> Option<(u32, String)>;
 
 /// How the server was asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::core::{Core, Input, now};
 use crate::forecast::{self, Forecaster};
-use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
+use crate::handle::{CoreHandle, FindUser, ServerInfo, Shared, StopRequest};
 use crate::http::{self, feed::Feed};
 use crate::inspect;
 use crate::limits::Limits;
@@ -51,6 +51,8 @@ pub struct ServerConfig {
     pub notify: NotifySettings,
     /// Looks users up.
     pub find_account: http::FindAccount,
+    /// Finds users by name or number.
+    pub find_user: FindUser,
     /// Gives free memory back to the system; called after much was freed at once.
     pub give_back_memory: fn(),
 }
@@ -114,6 +116,7 @@ pub fn run(
         socket: config.socket.clone(),
         uid: rustix::process::geteuid().as_raw(),
         started_at: now(),
+        find_user: config.find_user,
     };
     let forecaster = Arc::new(Forecaster::new(&config.state_dir));
     let shared = Arc::new(Shared {

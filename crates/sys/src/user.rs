@@ -1,12 +1,14 @@
 //! Who a user id is, as the system's name service knows it.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 /// One line of the user database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// The login name.
     pub name: Vec<u8>,
+    /// The number.
+    pub uid: u32,
     /// The primary group.
     pub gid: u32,
     /// The home directory.
@@ -18,16 +20,32 @@ pub struct Account {
 /// Looks a user id up; `None` if nobody knows it or the name service does not answer.
 #[must_use]
 pub fn account(uid: u32) -> Option<Account> {
+    look_up(|entry, buffer, found| {
+        // SAFETY: all pointers are valid for the length of the call, and the buffer's length is
+        // given; the strings of `entry` will lie in `buffer`.
+        unsafe { libc::getpwuid_r(uid, entry, buffer.as_mut_ptr(), buffer.len(), found) }
+    })
+}
+
+/// Looks a login name up; `None` if nobody knows it or the name service does not answer.
+#[must_use]
+pub fn account_named(name: &str) -> Option<Account> {
+    let name = CString::new(name).ok().filter(|name| !name.is_empty())?;
+    look_up(|entry, buffer, found| {
+        // SAFETY: as for `account`; the name is a C string that outlives the call.
+        unsafe { libc::getpwnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), found) }
+    })
+}
+
+fn look_up(
+    ask: impl Fn(&mut libc::passwd, &mut [libc::c_char], &mut *mut libc::passwd) -> libc::c_int,
+) -> Option<Account> {
     let mut buffer = vec![0 as libc::c_char; 4096];
     loop {
         // SAFETY: `passwd` is plain data (pointers and numbers), for which zeros are valid.
         let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
         let mut found = std::ptr::null_mut();
-        // SAFETY: all pointers are valid for the length of the call, and the buffer's length is
-        // given; the strings of `entry` lie in `buffer`.
-        let error = unsafe {
-            libc::getpwuid_r(uid, &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found)
-        };
+        let error = ask(&mut entry, &mut buffer, &mut found);
         if error == libc::ERANGE && buffer.len() < 1 << 20 {
             buffer.resize(buffer.len() * 2, 0);
             continue;
@@ -44,9 +62,24 @@ pub fn account(uid: u32) -> Option<Account> {
         };
         return Some(Account {
             name: text(entry.pw_name),
+            uid: entry.pw_uid,
             gid: entry.pw_gid,
             home: text(entry.pw_dir),
             shell: text(entry.pw_shell),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_found_by_number_and_by_name_and_nobody_else_is() {
+        let root = account(0).expect("every system has it");
+        assert_eq!(account_named("root"), Some(root));
+        assert_eq!(account_named("no-such-user-here"), None);
+        assert_eq!(account_named(""), None);
+        assert_eq!(account_named("a\0b"), None);
     }
 }

@@ -178,6 +178,9 @@ catalogue! {
     NO_SUCH_LOG = 605, EXIT_NO_SUCH, 404, "the job has no such log",
         "The job wrote to a file of its own (--stdout, --stderr), or its log was removed. `gpool \
          show ID` names the files.";
+    NO_SUCH_RESERVATION = 621, EXIT_NO_SUCH, 404, "there is no such reservation",
+        "No reservation or maintenance window has that name; one that is over is gone. `gpool \
+         reserve list` shows all there are.";
     ALREADY_ENDED = 701, EXIT_CONFLICT, 409, "the job has ended already",
         "A job that has ended can't be cancelled, held, signalled or changed. `gpool show ID` \
          says how it ended.";
@@ -211,6 +214,28 @@ catalogue! {
     JOB_NOT_REACHED = 722, EXIT_OTHER, 503, "the job could not be reached",
         "The process that watches the job did not open a line to it. The message says why. The job \
          goes on. A job that was started by an earlier version of gpool can't be attached to.";
+    AFFECTS_OTHERS = 731, EXIT_CONFLICT, 409, "the work of others is touched",
+        "Jobs run on what is to be drained or reserved and would not end in time, or jobs wait \
+         that may no longer start there. Nothing was changed. Say what becomes of what runs: \
+         --let-finish leaves it, --requeue stops it at that moment and puts it back into the \
+         queue, --cancel ends it. --dry-run shows whose work it is.";
+    RESERVATION_CLASH = 732, EXIT_CONFLICT, 409, "somebody else has it reserved",
+        "Another reservation or maintenance window keeps the same GPU or node for somebody else \
+         for a part of the same time; of recurring ones, at any of their times. Choose other GPUs \
+         or another time, or cancel the other one.";
+    NOT_ENOUGH_TO_RESERVE = 733, EXIT_IMPOSSIBLE, 409, "there is not as much to reserve",
+        "So many GPUs of that kind can't be reserved for that time: there are fewer, they are \
+         reserved for others, drained, not allowed or faulty. --spread takes them from several \
+         nodes.";
+    RESERVATION_EXISTS = 734, EXIT_CONFLICT, 409, "the name is taken",
+        "A reservation or maintenance window of that name is there. Change that one (`gpool \
+         reserve edit`), cancel it, or choose another name.";
+    TOO_MANY_RESERVATIONS = 735, EXIT_CONFLICT, 409, "too many reservations",
+        "There is a limit on how many reservations and maintenance windows there may be at once. \
+         Cancel some that are not needed; one that recurs counts once.";
+    NOT_DRAINED = 736, EXIT_CONFLICT, 409, "it is not drained",
+        "The node or GPU that is to get work again is not drained. `gpool nodes` shows what is. A \
+         GPU of a drained node is freed with its node.";
     INTERNAL = 900, EXIT_OTHER, 500, "the server failed",
         "The server met an error of its own. What was asked may or may not have been done: look \
          before you ask again. The server's log has more; please report it with what `gpool \

@@ -50,6 +50,11 @@ pub enum EventKind {
         /// Why it was given up; `null` if it was taken.
         given_up: Option<String>,
     },
+    /// A reservation was made, was changed or is over.
+    ReservationChanged {
+        /// Which.
+        reservation: String,
+    },
     /// Events were missed that can't be sent again: read what you need, then go on from here.
     Resync,
     /// Of a newer version; may be ignored.
@@ -64,6 +69,9 @@ impl Event {
         let kind = match &notice.change {
             Change::JobState { job, state, exit_code } => {
                 EventKind::JobState { job: job.to_string(), state: *state, exit_code: *exit_code }
+            }
+            Change::ReservationChanged { reservation } => {
+                EventKind::ReservationChanged { reservation: reservation.to_string() }
             }
             Change::NodeChanged { node } => EventKind::NodeChanged { node: node.to_string() },
             Change::Told { job, origin, given_up } => EventKind::Notified {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::node::cores;
+use crate::reservation::{Drain, ReservedHere};
 use crate::schema;
 use crate::time::Time;
 
@@ -59,6 +60,12 @@ pub struct Gpu {
     pub health_why: Option<String>,
     /// Whether new allocations may use it.
     pub allowed: bool,
+    /// Set while an admin empties it or its node.
+    #[serde(default)]
+    pub drain: Option<Drain>,
+    /// Reservations and maintenance windows that keep it, now or later.
+    #[serde(default)]
+    pub reservations: Vec<ReservedHere>,
     /// The job that has it, or the first of those that share it.
     pub job: Option<String>,
     /// The user of that job.
@@ -134,6 +141,17 @@ pub struct GpuProcess {
     pub seen_since: Time,
 }
 
+/// What keeps a device from work, or for somebody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Whether an admin lets new work have it.
+    pub allowed: bool,
+    /// See [`Gpu::drain`].
+    pub drain: Option<Drain>,
+    /// See [`Gpu::reservations`].
+    pub reservations: Vec<ReservedHere>,
+}
+
 /// Who has a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldBy {
@@ -162,13 +180,15 @@ impl Gpu {
     pub fn new(
         node: &NodeName,
         device: &Device,
-        allowed: bool,
+        kept: Kept,
         sample: DeviceSample,
         held: &Held,
     ) -> Self {
+        let Kept { allowed, drain, reservations } = kept;
         let first = held.by.first();
-        let state = state_of(device, allowed, first.is_some());
-        let is_usable = allowed && matches!(state, DeviceState::Free | DeviceState::Busy);
+        let is_given = allowed && drain.is_none();
+        let state = state_of(device, is_given, first.is_some());
+        let is_usable = is_given && matches!(state, DeviceState::Free | DeviceState::Busy);
         Self {
             node: node.to_string(),
             index: device.index,
@@ -199,6 +219,8 @@ impl Gpu {
                 DeviceHealth::Lost => Some("it is gone from the bus".to_owned()),
             },
             allowed,
+            drain,
+            reservations,
             job: first.map(|held| held.task.job.to_string()),
             user: first.map(|held| held.user.clone()),
             project: first.map(|held| held.project.clone()),

@@ -37,10 +37,13 @@ pub mod reason;
 pub mod recovery;
 mod refusal;
 pub mod report;
+pub mod reservation;
+pub mod reserve;
 pub mod schema;
 pub mod signal;
 pub mod status;
 pub mod time;
+mod touched;
 pub mod why;
 
 pub use action::{
@@ -66,6 +69,8 @@ pub use problem::Problem;
 pub use reason::Reason;
 pub use recovery::{Became, Before, RecoveredJob, Recovery};
 pub use report::{Hint, Report, Totals};
+pub use reservation::{Affected, DrainAnswer, Reservation, ReserveAnswer};
+pub use reserve::{DrainRequest, ReserveRequest, UndrainRequest};
 pub use status::{PolicyInfo, Status, Version};
 pub use time::Time;
 pub use why::{Ahead, Alternative, Delayed, Forecast, Frees, Place, Why, WhyDevice, WhyNode};

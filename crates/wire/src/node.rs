@@ -1,8 +1,11 @@
 //! A node as the API shows it.
 
 use gpool_model::resource::ResourceKind;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use crate::reservation::{Drain, ReservedHere};
 
 /// One machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -19,6 +22,15 @@ pub struct Node {
     pub system: String,
     /// Where its devices come from, or why there are none.
     pub devices_from: String,
+    /// Set while it gets no new work.
+    #[serde(default)]
+    pub drain: Option<Drain>,
+    /// How many of its devices get no new work, by themselves.
+    #[serde(default)]
+    pub n_gpus_drained: u32,
+    /// Reservations and maintenance windows that keep it or devices of it, now or later.
+    #[serde(default)]
+    pub reservations: Vec<ReservedHere>,
     /// How many devices it has.
     pub n_gpus: u32,
     /// How many of them are free.
@@ -44,6 +56,8 @@ pub struct InUse {
     pub n_gpus_free: u32,
     /// What running tasks have booked together.
     pub booked: gpool_model::Resources,
+    /// See [`Node::reservations`].
+    pub reservations: Vec<ReservedHere>,
 }
 
 impl Node {
@@ -57,6 +71,9 @@ impl Node {
             version: node.facts.version.clone(),
             system: node.facts.system.clone(),
             devices_from: node.facts.devices_from.clone(),
+            drain: node.drain.as_ref().map(Drain::from),
+            n_gpus_drained: u32::try_from(node.device_drains.len()).unwrap_or(u32::MAX),
+            reservations: in_use.reservations.clone(),
             n_gpus: u32::try_from(node.devices.len()).unwrap_or(u32::MAX),
             n_gpus_free: in_use.n_gpus_free,
             cpus: cores(node.capacity.get(&ResourceKind::Cpu)),

@@ -245,7 +245,7 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
 }
 
 /// `Fri 20 Nov 18:00 UTC to Fri 20 Nov 22:00 UTC`.
-fn span_words(from: Timestamp, until: Option<Timestamp>) -> String {
+pub(crate) fn span_words(from: Timestamp, until: Option<Timestamp>) -> String {
     let until =
         until.map_or_else(|| "until released".to_owned(), |it| format!("to {}", Time(it).short()));
     format!("{} {until}", Time(from).short())

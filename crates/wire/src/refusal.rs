@@ -9,6 +9,7 @@ use gpool_model::{NodeName, Refusal};
 use crate::json::nearest;
 use crate::problem::Problem;
 use crate::reason::{amount_words, gpus, models_words, request_words};
+use crate::touched;
 
 impl From<&Refusal> for Problem {
     fn from(refusal: &Refusal) -> Self {
@@ -65,6 +66,30 @@ impl From<&Refusal> for Problem {
                     .because(format!("{node} has {n}: 0 to {}", n - 1))
                     .try_this("gpool gpus"),
             },
+            Refusal::NoSuchReservation { names, .. } => {
+                let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+                let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                problem.because(format!("there are: {there}")).try_this("gpool reserve list")
+            }
+            Refusal::ReservationExists { name } => problem
+                .try_this(format!("gpool reserve edit {name}   (changes it), or another --name")),
+            Refusal::ReservationClash { other, whom, node, index, from, until } => problem
+                .because(touched::clash(whom, node, *index, *from, *until))
+                .try_this(format!("gpool reserve show {other}, then another time or other GPUs")),
+            Refusal::NotEnoughToReserve { most, spread, .. } => problem
+                .because(match spread {
+                    true => format!("{most} can be reserved, on all nodes together"),
+                    false => format!("the most that can be reserved on one node is {most}"),
+                })
+                .try_this(match spread {
+                    true => "gpool reserve list   (what is kept for others)",
+                    false => "--spread takes them from several nodes",
+                }),
+            Refusal::TooManyReservations { .. } => {
+                problem.try_this("gpool reserve cancel NAME   (of those that are not needed)")
+            }
+            Refusal::AffectsOthers { affected, .. } => touched::affects(problem, affected),
+            Refusal::NotDrained { .. } => problem.try_this("gpool nodes   (what is drained)"),
             Refusal::AlreadyEnded { id, .. } | Refusal::WrongState { id, .. } => {
                 problem.try_this(format!("gpool show {id}"))
             }
@@ -131,6 +156,24 @@ fn what(refusal: &Refusal) -> String {
         Refusal::NoSuchProject { name, .. } => format!("there is no project {:?}", name.as_str()),
         Refusal::NoSuchNode { name } => format!("there is no node {:?}", name.as_str()),
         Refusal::NoSuchDevice { device, node, .. } => format!("{node} has no GPU {device:?}"),
+        Refusal::NoSuchReservation { name, .. } => {
+            format!("there is no reservation {:?}", name.as_str())
+        }
+        Refusal::ReservationExists { name } => format!("there is a reservation {name} already"),
+        Refusal::ReservationClash { other, .. } => {
+            format!("reservation {other} keeps the same for somebody else at that time")
+        }
+        Refusal::NotEnoughToReserve { asked, spread, .. } => {
+            let place = if *spread { "" } else { " on one node" };
+            format!("there is not as much to reserve: {}{place}", request_words(asked))
+        }
+        Refusal::TooManyReservations { most } => {
+            format!("there are {most} reservations, as many as there may be")
+        }
+        Refusal::AffectsOthers { action, .. } => {
+            format!("nothing changed yet: to {action} touches the work of others")
+        }
+        Refusal::NotDrained { what } => format!("{what} is not drained"),
         Refusal::AlreadyEnded { id, state } => format!("job {id} has ended already: {state}"),
         Refusal::WrongState { id, state, action } => {
             format!("can't {action} job {id}: it is {state}")

@@ -10,14 +10,18 @@ use gpool_model::job::JobState;
 use gpool_model::policy::UserCap;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Bytes, DependencyKind, DeviceUuid, JobId, Millis, NodeName, ProjectName, Reason, Refusal,
-    ReservationName, ResourceKind, Timestamp,
+    Affected, Bytes, DependencyKind, DeviceUuid, JobId, Millis, NodeName, ProjectName, Reason,
+    Refusal, ReservationName, ResourceKind, Timestamp, Whom,
 };
 use gpool_wire::catalogue::{self, CATALOGUE};
 use gpool_wire::{Problem, json};
 
 fn h100(count: u32) -> GpuRequest {
     GpuRequest::parse(&format!("h100:{count}")).unwrap()
+}
+
+fn r1() -> ReservationName {
+    ReservationName::new("r1")
 }
 
 fn lab7() -> NodeName {
@@ -63,6 +67,23 @@ fn refusals() -> Vec<Refusal> {
         },
         Refusal::NoSuchNode { name: lab7() },
         Refusal::NoSuchDevice { device: text("9"), node: lab7(), n_devices: 8 },
+        Refusal::NoSuchReservation { name: r1(), names: vec![r1()] },
+        Refusal::ReservationExists { name: r1() },
+        Refusal::ReservationClash {
+            other: r1(),
+            whom: Whom::Nobody,
+            node: lab7(),
+            index: Some(3),
+            from: Timestamp::ZERO,
+            until: None,
+        },
+        Refusal::NotEnoughToReserve { asked: h100(4), spread: false, most: 2 },
+        Refusal::TooManyReservations { most: 1000 },
+        Refusal::AffectsOthers {
+            action: text("drain lab7"),
+            affected: Box::new(Affected { n_waiting: 3, ..Affected::default() }),
+        },
+        Refusal::NotDrained { what: text("lab7") },
         Refusal::AlreadyEnded { id, state: JobState::Failed },
         Refusal::WrongState { id, state: JobState::Running, action: text("release") },
         Refusal::VersionConflict { id, expected: 3, found: 4 },
@@ -91,6 +112,13 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::NoSuchProject { .. }
             | Refusal::NoSuchNode { .. }
             | Refusal::NoSuchDevice { .. }
+            | Refusal::NoSuchReservation { .. }
+            | Refusal::ReservationExists { .. }
+            | Refusal::ReservationClash { .. }
+            | Refusal::NotEnoughToReserve { .. }
+            | Refusal::TooManyReservations { .. }
+            | Refusal::AffectsOthers { .. }
+            | Refusal::NotDrained { .. }
             | Refusal::AlreadyEnded { .. }
             | Refusal::WrongState { .. }
             | Refusal::VersionConflict { .. }

@@ -20,7 +20,8 @@ pub struct Excerpt {
     projects: BTreeMap<ProjectName, Project>,
     /// What is known of jobs like these.
     past: BTreeMap<String, PastRuns>,
-    reservations: BTreeMap<ReservationName, Reservation>,
+    /// What is kept for whom.
+    pub reservations: BTreeMap<ReservationName, Reservation>,
     /// All nodes.
     pub nodes: Vec<Node>,
     /// The jobs of the excerpt, by id.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::record::Record;
 use gpool_model::{JobId, Node, NodeName, Reservation, ReservationName, Timestamp, Whom};
 
+use crate::ledger::NodeRow;
 use crate::world::World;
 
 /// Moments to come, each once.
@@ -117,7 +118,16 @@ impl World {
         self.queue_anew(&pending);
     }
 
+    /// The nodes that are drained, or have devices that are.
+    pub fn drained(&self) -> impl Iterator<Item = &NodeRow> {
+        self.drained.iter().filter_map(|name| self.node(name))
+    }
+
     pub(crate) fn watch_drains(&mut self, node: &Node) {
+        match node.drains().next() {
+            Some(_) => drop(self.drained.insert(node.name.clone())),
+            None => drop(self.drained.remove(&node.name)),
+        }
         let deadlines = node.drains().filter_map(|drain| drain.by);
         let to_come = deadlines.filter(|by| *by > self.alarms.now).collect();
         self.alarms.set_drains(&node.name, to_come);

@@ -92,6 +92,8 @@ pub struct World {
     pub(crate) past: Past,
     pub(crate) requests: BTreeMap<String, IdempotencyRecord>,
     pub(crate) reservations: BTreeMap<ReservationName, Reservation>,
+    /// Nodes that are drained or have devices that are.
+    pub(crate) drained: BTreeSet<NodeName>,
     /// When something begins, ends or is due that time alone brings.
     pub(crate) alarms: Alarms,
     pub(crate) requests_by_age: BTreeSet<(Timestamp, String)>,
@@ -134,6 +136,7 @@ impl World {
             past: Past::default(),
             requests: BTreeMap::new(),
             reservations: BTreeMap::new(),
+            drained: BTreeSet::new(),
             alarms: Alarms::default(),
             requests_by_age: BTreeSet::new(),
             outbox: Outbox::default(),

@@ -5,6 +5,7 @@ mod durable;
 mod harness;
 mod jobs;
 mod outbox;
+mod reserve;
 mod restart;
 mod restore;
 mod sessions;

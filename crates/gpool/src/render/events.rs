@@ -18,6 +18,9 @@ pub fn line(event: &Event, view: &View<'_>) -> Option<String> {
             let exit = exit_code.map(|code| format!(" (exit {code})")).unwrap_or_default();
             format!("job {job} {}{exit}", state(now.as_str()))
         }
+        EventKind::ReservationChanged { reservation } => {
+            format!("reservation {reservation} changed")
+        }
         EventKind::NodeChanged { node } => format!("node {node} changed"),
         EventKind::Notified { job, to, given_up: None } => format!("job {job} told to {to}"),
         EventKind::Notified { job, to, given_up: Some(why) } => {

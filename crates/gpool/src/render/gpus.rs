@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use gpool_model::device::DeviceState;
 use gpool_model::{Bytes, Millis};
+use gpool_wire::reservation::ReservedHere;
 use gpool_wire::{Gpu, GpuShare};
 use serde::Serialize;
 
 use super::bar::bar;
 use super::list::{Column, Noun};
+use super::nodes::reserved;
 use super::page::Page;
 use super::style::Style;
 use super::table::Cell;
@@ -87,7 +89,18 @@ fn optional(text: Option<impl AsRef<str>>) -> Cell {
 }
 
 fn state(gpu: &Gpu) -> Cell {
-    Cell::new(device_state(gpu.state)).styled(Style::of_device(gpu.state))
+    let word = device_state(gpu.state);
+    let kept: Vec<&str> = active(gpu).map(|it| it.name.as_str()).collect();
+    let text = match kept.as_slice() {
+        [] => word.to_owned(),
+        kept => format!("{word} ({})", kept.join(", ")),
+    };
+    Cell::new(&text).styled(Style::of_device(gpu.state))
+}
+
+/// The reservations that keep a device now.
+fn active(gpu: &Gpu) -> impl Iterator<Item = &ReservedHere> {
+    gpu.reservations.iter().filter(|it| it.active)
 }
 
 /// Nothing is said of what a free device does, so that neighbours look alike.
@@ -176,7 +189,7 @@ fn why(gpu: &Gpu) -> String {
         (None, Some(process)) => {
             format!("pid {} {}", process.pid, process.name.as_deref().unwrap_or_default())
         }
-        (None, None) => String::new(),
+        (None, None) => gpu.drain.as_ref().map(|it| it.reason.clone()).unwrap_or_default(),
     }
 }
 
@@ -200,6 +213,7 @@ pub fn folded(rows: Vec<GpuRow>) -> Vec<GpuRow> {
             let (a, b) = (&before.gpu, &row.gpu);
             is_quiet(a)
                 && a.state == b.state
+                && active(a).eq(active(b))
                 && (&a.node, &a.model_short) == (&b.node, &b.model_short)
                 && before.indexes.last().and_then(|index| index.checked_add(1)) == Some(b.index)
         });
@@ -288,6 +302,12 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     if !gpu.allowed {
         page.label("allowed", "no: new jobs don't get it (gpool gpus allow all)");
     }
+    if let Some(drain) = &gpu.drain {
+        let by = drain.by.map(|by| format!(" by {}", view.clock.full(by))).unwrap_or_default();
+        page.label("drained", &format!("{}{by} ({})", drain.reason, view.user(&drain.who)));
+    }
+    let kept: Vec<String> = gpu.reservations.iter().map(|it| reserved(it, view)).collect();
+    page.labels("reserved", &kept);
     if let (Some(job), Some(user), true) = (&gpu.job, &gpu.user, gpu.shares.is_empty()) {
         page.label("job", &format!("{job} ({})", view.user(user)));
     }

@@ -17,6 +17,7 @@ pub mod notifications;
 pub mod page;
 pub mod recovery;
 pub mod report;
+pub mod reserve;
 pub mod safe;
 pub mod status;
 pub mod style;

@@ -2,17 +2,20 @@
 
 use gpool_model::Bytes;
 use gpool_wire::Node;
+use gpool_wire::reservation::ReservedHere;
 
 use super::list::{Column, Noun};
 use super::style::Style;
 use super::table::Cell;
+use super::view::View;
 
 /// Nodes.
 pub const NODES: Noun<Node> = Noun {
     columns: COLUMNS,
-    table: &["node", "pool", "state", "gpus", "cpus", "mem", "tasks", "devices"],
+    table: &["node", "pool", "state", "gpus", "cpus", "mem", "tasks", "devices", "note"],
     wide: &[
-        "node", "pool", "state", "gpus", "cpus", "mem", "tasks", "devices", "system", "version",
+        "node", "pool", "state", "gpus", "cpus", "mem", "tasks", "devices", "note", "system",
+        "version",
     ],
     name: |node| node.name.clone(),
     keys: gpool_wire::schema::fields::<Node>,
@@ -46,14 +49,46 @@ const COLUMNS: &[Column<Node>] = &[
         cell: |node, _| Cell::new(&format!("{} of {}", node.tasks_used, node.tasks)),
     },
     Column { name: "devices", head: "DEVICES FROM", cell: |node, _| Cell::new(&node.devices_from) },
+    Column { name: "note", head: "NOTE", cell: |node, view| Cell::new(&note(node, view)) },
     Column { name: "system", head: "SYSTEM", cell: |node, _| Cell::new(&node.system) },
     Column { name: "version", head: "VERSION", cell: |node, _| Cell::new(&node.version) },
 ];
 
 fn state(node: &Node) -> Cell {
-    if node.connected {
+    if node.drain.is_some() {
+        Cell::new("drained").styled(Style::Bad)
+    } else if node.connected {
         Cell::new("up").styled(Style::Good)
     } else {
         Cell::new("unreachable").styled(Style::Bad)
     }
+}
+
+/// What keeps it from work, or for somebody.
+fn note(node: &Node, view: &View<'_>) -> String {
+    let mut notes = Vec::new();
+    if let Some(drain) = &node.drain {
+        let by = drain.by.map(|by| format!(" by {}", view.clock.short(by, view.now)));
+        notes.push(format!("drained{}: {}", by.unwrap_or_default(), drain.reason));
+    }
+    if node.n_gpus_drained > 0 {
+        notes.push(format!("{} GPUs drained", node.n_gpus_drained));
+    }
+    notes.extend(node.reservations.iter().map(|it| reserved(it, view)));
+    notes.join("; ")
+}
+
+/// A reservation in a few words: `r1 for user ana until 18:00`.
+pub(super) fn reserved(it: &ReservedHere, view: &View<'_>) -> String {
+    let whom = match &it.beneficiary {
+        Some(name) => format!("{} for {} {name}", it.name, it.whom),
+        None => format!("maintenance {}", it.name),
+    };
+    let from = if it.active {
+        String::new()
+    } else {
+        format!(" from {}", view.clock.short(it.from, view.now))
+    };
+    let until = it.until.map(|until| format!(" until {}", view.clock.short(until, view.now)));
+    format!("{whom}{from}{}", until.unwrap_or_default())
 }

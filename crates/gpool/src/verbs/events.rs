@@ -59,7 +59,9 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
             found.ids.contains(job)
         }
         EventKind::Resync => true,
-        EventKind::NodeChanged { .. } | EventKind::Other => false,
+        EventKind::NodeChanged { .. } | EventKind::ReservationChanged { .. } | EventKind::Other => {
+            false
+        }
     };
     let mut n_left = args.limit.unwrap_or(u64::MAX);
     if n_left == 0 {

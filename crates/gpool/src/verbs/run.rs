@@ -316,7 +316,10 @@ fn watch_until_ended(
         let is_ours = match event?.kind {
             EventKind::JobState { job, .. } => job == id,
             EventKind::Resync => true,
-            EventKind::NodeChanged { .. } | EventKind::Notified { .. } | EventKind::Other => false,
+            EventKind::NodeChanged { .. }
+            | EventKind::ReservationChanged { .. }
+            | EventKind::Notified { .. }
+            | EventKind::Other => false,
         };
         if is_ours && look()? {
             return Ok(());

@@ -141,6 +141,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         notify: args.notify.clone(),
         journal_entries: args.journal_entries,
         find_account: crate::serve::find_account,
+        find_user: crate::serve::find_user,
         give_back_memory: gpool_sys::memory::give_back,
     };
     gpool_client::socket::check_length(&config.socket)?;

@@ -138,7 +138,10 @@ impl Waiting<'_> {
                 EventKind::Resync => {
                     self.look(timeout.map(|limit| limit.saturating_sub(began.elapsed())))?;
                 }
-                EventKind::NodeChanged { .. } | EventKind::Notified { .. } | EventKind::Other => {}
+                EventKind::NodeChanged { .. }
+                | EventKind::ReservationChanged { .. }
+                | EventKind::Notified { .. }
+                | EventKind::Other => {}
             }
         }
         Ok(())

@@ -35,6 +35,7 @@ mod notify;
 mod nvml;
 mod order;
 mod recovery;
+mod reserved;
 mod rival;
 mod script;
 mod scripts;

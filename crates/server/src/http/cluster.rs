@@ -6,8 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use gpool_model::{Command, NodeName, Refusal, Reply};
-use gpool_wire::gpu::{Held, HeldBy};
+use gpool_wire::gpu::{Held, HeldBy, Kept};
 use gpool_wire::node::InUse;
+use gpool_wire::reservation::{Drain, ReservedHere};
 use gpool_wire::{
     AllowDevices, Document, Gpu, List, Node, NotifyCounts, PolicyInfo, PolicyPatch, Problem,
     Shutdown, Status, Time, Version, json, schema,
@@ -37,20 +38,42 @@ pub(crate) async fn all_gpus(api: &Api) -> Result<Vec<Gpu>, Refusal> {
         let of_node = |row: &NodeRow| {
             let devices = 0..row.node.devices.len();
             let held: Vec<Held> = devices.map(|ix| held(view.world, row, ix)).collect();
-            (row.node.clone(), held)
+            let kept: Vec<Kept> =
+                row.node.devices.iter().map(|device| kept(view, row, device)).collect();
+            (row.node.clone(), held, kept)
         };
         view.world.nodes_by_name().map(|(_, row)| of_node(row)).collect::<Vec<_>>()
     });
     let samples = api.handle.samples();
     let mut gpus = Vec::new();
-    for (node, held) in devices.await? {
-        for (device, held) in node.devices.iter().zip(held) {
+    for (node, held, kept) in devices.await? {
+        for ((device, held), kept) in node.devices.iter().zip(held).zip(kept) {
             let sample = samples.get(&device.uuid).copied().unwrap_or_default();
-            let allowed = node.allows(&device.uuid);
-            gpus.push(Gpu::new(&node.name, device, allowed, sample, &held));
+            gpus.push(Gpu::new(&node.name, device, kept, sample, &held));
         }
     }
     Ok(gpus)
+}
+
+fn kept(view: &View<'_>, row: &NodeRow, device: &gpool_model::Device) -> Kept {
+    let name = &row.node.name;
+    let keeps = |it: &&gpool_model::Reservation| it.what.has_device(name, &device.uuid);
+    Kept {
+        allowed: row.node.allows(&device.uuid),
+        drain: row.node.drain_of(&device.uuid).map(Drain::from),
+        reservations: reserved_here(view, keeps),
+    }
+}
+
+/// The reservations that keep something, those that hold now or soonest first.
+fn reserved_here(
+    view: &View<'_>,
+    keeps: impl Fn(&&gpool_model::Reservation) -> bool,
+) -> Vec<ReservedHere> {
+    let all = view.world.reservations().values().filter(keeps);
+    let mut here: Vec<_> = all.map(|it| ReservedHere::new(it, view.now)).collect();
+    here.sort_by(|one, other| (one.from, &one.name).cmp(&(other.from, &other.name)));
+    here
 }
 
 fn held(world: &World, row: &NodeRow, device_ix: usize) -> Held {
@@ -144,8 +167,9 @@ pub(crate) async fn nodes(State(api): State<Api>) -> Result<Json<List<Node>>, Ap
 }
 
 pub(crate) async fn all_nodes(api: &Api) -> Result<Vec<Node>, Refusal> {
-    let ask =
-        |view: &View<'_>| view.world.nodes_by_name().map(|(_, row)| shown(row)).collect::<Vec<_>>();
+    let ask = |view: &View<'_>| {
+        view.world.nodes_by_name().map(|(_, row)| shown(view, row)).collect::<Vec<_>>()
+    };
     api.handle.query(ask).await
 }
 
@@ -165,18 +189,20 @@ pub(crate) async fn node(
 ) -> Result<Json<Document<Node>>, ApiError> {
     let name = NodeName::new(name);
     let asked = name.clone();
-    let found = api.handle.query(move |view| view.world.node(&asked).map(shown)).await?;
+    let found =
+        api.handle.query(move |view| view.world.node(&asked).map(|row| shown(view, row))).await?;
     match found {
         Some(node) => Ok(Json(Document::new(node))),
         None => Err(Refusal::NoSuchNode { name }.into()),
     }
 }
 
-fn shown(row: &NodeRow) -> Node {
+fn shown(view: &View<'_>, row: &NodeRow) -> Node {
     let free =
         (0..row.devices.len()).filter(|ix| state_at(row, *ix) == gpool_model::DeviceState::Free);
     let in_use = InUse {
         n_gpus_free: u32::try_from(free.count()).unwrap_or(u32::MAX),
+        reservations: reserved_here(view, |it| it.what.touches(&row.node.name)),
         booked: row.node.capacity.checked_sub(&row.free_now()).unwrap_or_default(),
     };
     Node::new(&row.node, &in_use)
@@ -185,7 +211,7 @@ fn shown(row: &NodeRow) -> Node {
 pub(crate) fn state_at(row: &NodeRow, device_ix: usize) -> gpool_model::DeviceState {
     let device = &row.node.devices[device_ix];
     let held = !row.devices[device_ix].holders.is_empty();
-    gpool_wire::gpu::state_of(device, row.node.allows(&device.uuid), held)
+    gpool_wire::gpu::state_of(device, row.node.gives(&device.uuid), held)
 }
 
 /// How the scheduler decides.

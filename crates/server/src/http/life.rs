@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use gpool_model::agent::{Report, TaskIs, TaskReport};
-use gpool_model::event::Journaled;
+use gpool_model::event::{Journaled, Kept};
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Allocation, Command, Decision, DeviceUuid, Event, JobId, JobSpec, JournalEntry, LimitChange,
@@ -148,6 +148,16 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
             let ours = reports.iter().filter(|report| report.task.job == id);
             ours.filter_map(|report| reported(id, entry.time, report)).collect()
         }
+        Journaled::Kept { kept } => {
+            let displaced = kept.iter().filter_map(|kept| match kept {
+                Kept::Displaced { job, how, by } if *job == id => {
+                    let how = how.as_str().replace('_', " ");
+                    Some(event(id, entry.time, "displaced", format!("had to go for {by}: {how}")))
+                }
+                _ => None,
+            });
+            displaced.collect()
+        }
         Journaled::Event(_) => Vec::new(),
     };
     let seq = Some(entry.seq.0);
@@ -202,6 +212,12 @@ fn asked(id: JobId, command: &Command) -> Option<(&'static str, String)> {
         }
         // Jobs that wait for it name it too.
         Command::Submit { .. } => None,
+        // What is kept for a job is no thing that was done to it.
+        Command::Reserve { .. }
+        | Command::EditReservation { .. }
+        | Command::Unreserve { .. }
+        | Command::Drain { .. }
+        | Command::Undrain { .. } => None,
         other => {
             let word = serde_json::to_value(other).ok()?.get("do")?.as_str()?.to_owned();
             Some(("asked", word.replace('_', " ")))

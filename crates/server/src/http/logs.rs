@@ -288,7 +288,10 @@ async fn change_of(notices: &mut broadcast::Receiver<Notice>, id: JobId) {
     loop {
         match notices.recv().await {
             Ok(Notice { change: Change::JobState { job, .. }, .. }) if job != id => {}
-            Ok(Notice { change: Change::NodeChanged { .. }, .. }) => {}
+            Ok(Notice {
+                change: Change::NodeChanged { .. } | Change::ReservationChanged { .. },
+                ..
+            }) => {}
             Ok(_) | Err(RecvError::Lagged(_)) => return,
             // The server ends, and says so elsewhere.
             Err(RecvError::Closed) => std::future::pending().await,

@@ -27,6 +27,7 @@ mod metrics;
 mod notify;
 mod process;
 mod recovery;
+mod reservations;
 pub mod routes;
 mod submit;
 #[cfg(test)]
@@ -125,6 +126,12 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(cluster::allow))
         .routes(routes!(cluster::nodes))
         .routes(routes!(cluster::node))
+        .routes(routes!(reservations::drain_many))
+        .routes(routes!(reservations::drain))
+        .routes(routes!(reservations::undrain_many))
+        .routes(routes!(reservations::undrain))
+        .routes(routes!(reservations::list, reservations::create))
+        .routes(routes!(reservations::get, reservations::edit, reservations::cancel))
         .routes(routes!(cluster::policy, cluster::change_policy))
         .routes(routes!(events::stream))
         .routes(routes!(notify::list))

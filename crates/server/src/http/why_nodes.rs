@@ -36,7 +36,7 @@ fn device(view: &View<'_>, node: &NodeRow, device_ix: usize, spec: &JobSpec) -> 
     WhyDevice {
         index: device.index,
         model: gpool_model::gpu::short_model(&device.model),
-        state: state_of(device, node.node.allows(&device.uuid), holder.is_some()),
+        state: state_of(device, node.node.gives(&device.uuid), holder.is_some()),
         matches: !spec.gpus.is_none() && spec.gpus.rank_of(device).is_some(),
         job: holder.map(|job| job.to_string()),
         user: user.or_else(stranger),

@@ -151,7 +151,7 @@ fn noted(entry: &Journaled) -> Vec<Noted> {
             noted.push(Noted::Has(tasks.iter().map(|task| task.task.job.number.0).collect()));
             noted
         }
-        Journaled::Event(_) => Vec::new(),
+        Journaled::Event(_) | Journaled::Kept { .. } => Vec::new(),
     }
 }
 

@@ -69,6 +69,7 @@ impl Rig {
             // Of root, so that it takes jobs of every user.
             uid: 0,
             started_at: now(),
+            find_user: |name| Some((name.parse().ok()?, name.to_owned())),
         };
         let shared = Arc::new(Shared {
             info,

@@ -1,0 +1,154 @@
+//! Which devices a reservation by number gets: those of no use, and those that somebody else has
+//! for a part of the same time, are left out; then those on which least would be in the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::reservation::Counted;
+use gpool_model::{Device, DeviceUuid, Node, NodeName, Reservation, Timestamp};
+use gpool_world::{NodeRow, World};
+
+/// Devices by node, as a reservation keeps them.
+pub(crate) type Chosen = BTreeMap<NodeName, BTreeSet<DeviceUuid>>;
+
+/// A device that could be reserved; smaller ones are better.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    /// Whether work of others is likely to be on it when the reservation begins.
+    is_in_the_way: bool,
+    /// How well it answers the request.
+    rank: usize,
+    node: NodeName,
+    index: u32,
+    device: DeviceUuid,
+}
+
+/// Chooses devices for a reservation that is otherwise complete; devices in `kept` stay where
+/// they are. `Err` is the most that could be had.
+pub(crate) fn choose(
+    world: &World,
+    now: Timestamp,
+    of: &Reservation,
+    counted: &Counted,
+    kept: &Chosen,
+) -> Result<Chosen, u32> {
+    let need = usize::try_from(counted.gpus.n_devices()).unwrap_or(usize::MAX);
+    let n_kept: usize = kept.values().map(BTreeSet::len).sum();
+    let free = candidates(world, now, of, counted, kept);
+    if counted.spread {
+        let n_more = need.saturating_sub(n_kept);
+        if free.len() < n_more {
+            return Err(count(n_kept + free.len()));
+        }
+        return Ok(with(kept, free.into_iter().take(n_more)));
+    }
+    // One task gets devices of one node that answer to one model of its request.
+    let mut groups = BTreeMap::<(usize, NodeName), Vec<Candidate>>::new();
+    for candidate in free {
+        let group = groups.entry((candidate.rank, candidate.node.clone())).or_default();
+        group.push(candidate);
+    }
+    if let Some((node, here)) = kept.first_key_value() {
+        let row = world.node(node);
+        let first = here.first().and_then(|uuid| device(row?, uuid));
+        let rank = first.and_then(|device| counted.gpus.rank_of(device));
+        groups.retain(|(of, at), _| at == node && rank.is_none_or(|rank| rank == *of));
+    }
+    let n_more = need.saturating_sub(n_kept);
+    let most = groups.values().map(Vec::len).max().unwrap_or(0);
+    let in_the_way = |group: &[Candidate]| {
+        group.iter().take(n_more).filter(|candidate| candidate.is_in_the_way).count()
+    };
+    let fitting = groups.into_iter().filter(|(_, group)| group.len() >= n_more);
+    let best = fitting.min_by_key(|(key, group)| (in_the_way(group), key.clone()));
+    match best {
+        Some((_, group)) => Ok(with(kept, group.into_iter().take(n_more))),
+        None if n_more == 0 => Ok(kept.clone()),
+        None => Err(count(n_kept + most)),
+    }
+}
+
+fn with(kept: &Chosen, more: impl Iterator<Item = Candidate>) -> Chosen {
+    let mut chosen = kept.clone();
+    for candidate in more {
+        chosen.entry(candidate.node).or_default().insert(candidate.device);
+    }
+    chosen
+}
+
+/// Every device that could be reserved beside those that are, best first.
+fn candidates(
+    world: &World,
+    now: Timestamp,
+    of: &Reservation,
+    counted: &Counted,
+    kept: &Chosen,
+) -> Vec<Candidate> {
+    let others: Vec<&Reservation> = (world.reservations().values())
+        .filter(|it| it.name != of.name && !it.whom.is_same(&of.whom) && it.meets(of))
+        .collect();
+    let begins = of.occurrence(now).map_or(now, |window| window.from.max(now));
+    let mut found = Vec::new();
+    for (_, row) in world.nodes_by_name() {
+        let name = &row.node.name;
+        for (device_ix, device) in row.node.devices.iter().enumerate() {
+            let Some(rank) = counted.gpus.rank_of(device) else { continue };
+            let is_kept = kept.get(name).is_some_and(|here| here.contains(&device.uuid));
+            let is_taken = others.iter().any(|it| it.what.has_device(name, &device.uuid));
+            if is_kept || is_taken || !is_useful(&row.node, device) {
+                continue;
+            }
+            found.push(Candidate {
+                is_in_the_way: is_in_the_way(world, of, row, device_ix, (now, begins)),
+                rank,
+                node: name.clone(),
+                index: device.index,
+                device: device.uuid.clone(),
+            });
+        }
+    }
+    found.sort();
+    found
+}
+
+fn is_in_the_way(
+    world: &World,
+    of: &Reservation,
+    row: &NodeRow,
+    device_ix: usize,
+    (now, begins): (Timestamp, Timestamp),
+) -> bool {
+    let jobs = row.devices[device_ix].holders.iter().filter_map(|task| world.job(task.job));
+    let mut others = jobs.filter(|row| !of.whom.is_for(&row.spec));
+    others.any(|row| world.expected_end(row, now).is_none_or(|end| end.at > begins))
+}
+
+/// Whether a device can be given out at all, whoever has it now.
+pub(crate) fn is_useful(node: &Node, device: &Device) -> bool {
+    device.health == gpool_model::DeviceHealth::Healthy
+        && node.allows(&device.uuid)
+        && node.drain_of(&device.uuid).is_none()
+        && !device.mig.as_ref().is_some_and(|mig| mig.enabled)
+}
+
+/// The devices of a reservation that are there and can be given out.
+pub(crate) fn useful(world: &World, reservation: &Reservation) -> Chosen {
+    let mut useful = Chosen::new();
+    for (name, uuids) in &reservation.what.devices {
+        let Some(row) = world.node(name) else { continue };
+        let is_good =
+            |uuid: &&DeviceUuid| device(row, uuid).is_some_and(|it| is_useful(&row.node, it));
+        let good: BTreeSet<DeviceUuid> = uuids.iter().filter(is_good).cloned().collect();
+        if !good.is_empty() {
+            useful.insert(name.clone(), good);
+        }
+    }
+    useful
+}
+
+fn device<'a>(row: &'a NodeRow, uuid: &DeviceUuid) -> Option<&'a Device> {
+    row.node.devices.iter().find(|device| device.uuid == *uuid)
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

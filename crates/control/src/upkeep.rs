@@ -1,0 +1,144 @@
+//! What time and the loss of devices do to reservations and drains: those that are over go, other
+//! devices are chosen in place of lost ones, and work leaves where that was asked for.
+
+use std::sync::Arc;
+
+use gpool_model::effect::Change;
+use gpool_model::event::{Journaled, Kept};
+use gpool_model::job::StopCause;
+use gpool_model::{Displace, JobId, JobSpec, Reservation, ReservationName, Reserved, Whom};
+
+use crate::affected::Clearing;
+use crate::choose::{Chosen, choose, useful};
+use crate::control::Control;
+
+impl Control {
+    /// Does what is due; journals it if that is anything.
+    pub(crate) fn keep_up(&mut self) {
+        if self.world.reservations().is_empty() && self.world.drained().next().is_none() {
+            return;
+        }
+        self.seq = self.world.cluster().last_seq.next();
+        let mut kept = Vec::new();
+        self.end_reservations(&mut kept);
+        self.replace_devices(&mut kept);
+        self.displace_for_reservations(&mut kept);
+        self.displace_for_drains(&mut kept);
+        if !kept.is_empty() {
+            self.note(Journaled::Kept { kept });
+        }
+    }
+
+    fn end_reservations(&mut self, kept: &mut Vec<Kept>) {
+        let is_over = |it: &&Reservation| {
+            it.is_over(self.now)
+                || matches!(&it.whom, Whom::Job { id } if self.world.job(*id).is_none())
+        };
+        let over = self.world.reservations().values().filter(is_over);
+        let over: Vec<ReservationName> = over.map(|it| it.name.clone()).collect();
+        for reservation in over {
+            self.world.remove_reservation(&reservation);
+            self.publish(Change::ReservationChanged { reservation: reservation.clone() });
+            kept.push(Kept::Ended { reservation });
+        }
+    }
+
+    fn replace_devices(&mut self, kept: &mut Vec<Kept>) {
+        let counted = |it: &&Reservation| it.what.counted.is_some();
+        let reservations = self.world.reservations().values().filter(counted);
+        let reservations: Vec<Reservation> = reservations.cloned().collect();
+        for before in reservations {
+            let Some(devices) = self.replaced(&before) else { continue };
+            let reservation = before.name.clone();
+            let what = Reserved { devices, ..before.what.clone() };
+            self.world.put_reservation(Reservation { what, ..before });
+            self.publish(Change::ReservationChanged { reservation: reservation.clone() });
+            kept.push(Kept::Replaced { reservation });
+        }
+    }
+
+    /// The devices of a reservation by number with others in place of those of no use; `None` if
+    /// all are of use, or nothing better is there.
+    fn replaced(&self, it: &Reservation) -> Option<Chosen> {
+        let counted = it.what.counted.as_ref()?;
+        let good = useful(&self.world, it);
+        if good == it.what.devices {
+            return None;
+        }
+        let choose = |kept: &Chosen| choose(&self.world, self.now, it, counted, kept).ok();
+        // Another node only if nobody who is meant runs there already.
+        let is_used = !self.entitled_on(it).is_empty();
+        let chosen = choose(&good).or_else(|| {
+            let anywhere = if is_used { None } else { choose(&Chosen::new()) };
+            anywhere.filter(|_| !counted.spread)
+        })?;
+        Some(chosen).filter(|chosen| *chosen != it.what.devices)
+    }
+
+    /// Jobs that run on what a reservation keeps for them.
+    fn entitled_on(&self, it: &Reservation) -> Vec<JobId> {
+        let others = |spec: &JobSpec| !it.whom.is_for(spec);
+        let clearing = Clearing { what: &it.what, by: None, closes: self.now, admits: &others };
+        clearing.in_the_way(&self.world)
+    }
+
+    fn displace_for_reservations(&mut self, kept: &mut Vec<Kept>) {
+        let due = |it: &&Reservation| it.at_begin != Displace::LetFinish && it.is_active(self.now);
+        let due: Vec<Reservation> =
+            self.world.reservations().values().filter(due).cloned().collect();
+        for it in due {
+            let admits = |spec: &JobSpec| it.whom.is_for(spec);
+            let clearing = Clearing { what: &it.what, by: None, closes: self.now, admits: &admits };
+            let word = if it.is_maintenance() { "maintenance" } else { "reservation" };
+            let by = format!("{word} {}", it.name);
+            for job in clearing.in_the_way(&self.world) {
+                self.displace(job, it.at_begin, &it.made_by, &by, kept);
+            }
+        }
+    }
+
+    fn displace_for_drains(&mut self, kept: &mut Vec<Kept>) {
+        let mut due = Vec::new();
+        for row in self.world.drained() {
+            let node = &row.node;
+            let is_due = |drain: &&gpool_model::Drain| {
+                drain.at_deadline != Displace::LetFinish
+                    && drain.by.is_some_and(|by| by <= self.now)
+            };
+            if let Some(drain) = node.drain.as_ref().filter(is_due) {
+                let mut what = Reserved::default();
+                what.nodes.insert(node.name.clone());
+                due.push((what, drain.clone(), format!("drain of {}", node.name)));
+            }
+            for (device, drain) in node.device_drains.iter().filter(|(_, drain)| is_due(drain)) {
+                let mut what = Reserved::default();
+                what.devices.entry(node.name.clone()).or_default().insert(device.clone());
+                due.push((what, drain.clone(), format!("drain of a GPU of {}", node.name)));
+            }
+        }
+        for (what, drain, by) in due {
+            let nobody = |_: &JobSpec| false;
+            let clearing = Clearing { what: &what, by: None, closes: self.now, admits: &nobody };
+            for job in clearing.in_the_way(&self.world) {
+                self.displace(job, drain.at_deadline, &drain.who, &by, kept);
+            }
+        }
+    }
+
+    /// Tells a job to leave.
+    fn displace(&mut self, job: JobId, how: Displace, who: &str, by: &str, kept: &mut Vec<Kept>) {
+        let who = Arc::from(format!("{who} ({by})"));
+        // Running it twice would do harm, so it stays; an admin who knows better may cancel it.
+        let row = self.world.job(job);
+        let never = row.is_some_and(|row| row.spec.life.requeue == Some(false));
+        if how == Displace::Requeue && never {
+            return;
+        }
+        match how {
+            Displace::LetFinish => return,
+            Displace::Requeue => self.stop(job, StopCause::Requeued { by: who, hold: false }),
+            Displace::Cancel => self.stop(job, StopCause::Cancelled { by: who }),
+        }
+        kept.push(Kept::Displaced { job, how, by: by.to_owned() });
+    }
+}

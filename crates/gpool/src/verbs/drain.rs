@@ -1,0 +1,112 @@
+//! `gpool drain` and `gpool undrain`: nodes and GPUs that get no new work.
+
+use clap::Args;
+use gpool_wire::{DrainAnswer, DrainRequest, UndrainRequest};
+
+use super::reserve::{must_choose, read_moment};
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::render::json;
+use crate::render::reserve::{affected, drain_headline};
+use crate::session::Session;
+
+/// Give nodes or GPUs no new work
+#[derive(Debug, Clone, Args)]
+pub struct DrainArgs {
+    /// Nodes, or GPUs of them
+    #[arg(required = true, value_name = "NODE|NODE:GPU,…")]
+    targets: Vec<String>,
+    /// When they are to be empty
+    #[arg(long, value_name = "MOMENT")]
+    by: Option<String>,
+    /// Why, for those whose jobs wait
+    #[arg(long, value_name = "TEXT", required = true)]
+    reason: String,
+    /// Let what runs finish, even after --by
+    #[arg(long, group = "choice")]
+    let_finish: bool,
+    /// Stop what still runs at --by (without it: now) and put it back into the queue
+    #[arg(long, group = "choice")]
+    requeue: bool,
+    /// End what still runs at --by (without it: now)
+    #[arg(long, group = "choice")]
+    cancel: bool,
+    /// Show whose work it touches, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do it although the work of others is touched: as --let-finish
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// Give nodes or GPUs work again
+#[derive(Debug, Clone, Args)]
+pub struct UndrainArgs {
+    /// Nodes, or GPUs of them
+    #[arg(required = true, value_name = "NODE|NODE:GPU,…")]
+    targets: Vec<String>,
+}
+
+/// Runs `gpool drain`.
+///
+/// # Errors
+/// The server can't be asked or refuses; the work of others is touched and nothing was chosen.
+pub fn run(args: DrainArgs, session: &Session) -> Result {
+    let client = session.client()?;
+    let by = args.by.as_deref().map(|text| read_moment("by", text, session)).transpose()?;
+    let choice = match (args.requeue, args.cancel, args.let_finish || args.yes) {
+        (true, _, _) => Some("requeue"),
+        (_, true, _) => Some("cancel"),
+        (_, _, true) => Some("let_finish"),
+        _ => None,
+    };
+    let request = DrainRequest {
+        targets: args.targets,
+        by,
+        reason: args.reason,
+        at_deadline: choice.map(str::to_owned),
+        dry_run: false,
+    };
+    if args.dry_run || choice.is_none() {
+        let answer = client.drain(&DrainRequest { dry_run: true, ..request.clone() })?;
+        let is_free = answer.affected.too_long.is_empty() && answer.affected.n_waiting == 0;
+        if args.dry_run {
+            tell(&answer, &request, session)?;
+            session.screen.note("nothing changed: this was a dry run");
+            return Ok(Exit::OK);
+        }
+        if !is_free {
+            let what = drain_headline(&answer, &request, &session.view());
+            return Err(must_choose(what.trim(), &answer.affected, session)
+                .tip("--let-finish, --requeue or --cancel says what becomes of what runs"));
+        }
+    }
+    let answer = client.drain(&request)?;
+    tell(&answer, &request, session)?;
+    Ok(Exit::OK)
+}
+
+fn tell(answer: &DrainAnswer, request: &DrainRequest, session: &Session) -> Result<()> {
+    if session.global.json {
+        return session.screen.data(&json::one(answer));
+    }
+    let view = session.view();
+    let mut text = drain_headline(answer, request, &view);
+    text.push_str(&affected(&answer.affected, &view));
+    session.screen.data(&text)
+}
+
+/// Runs `gpool undrain`.
+///
+/// # Errors
+/// The server can't be asked or refuses.
+pub fn undrain(args: UndrainArgs, session: &Session) -> Result {
+    let client = session.client()?;
+    let answer = client.undrain(&UndrainRequest { targets: args.targets })?;
+    if session.global.json {
+        session.screen.data(&json::one(&answer))?;
+    } else {
+        session.screen.note(&format!("{} gets work again", answer.targets.join(", ")));
+    }
+    Ok(Exit::OK)
+}

@@ -1,0 +1,368 @@
+//! `gpool reserve` and `gpool maint`: what is kept for somebody, and for nobody.
+
+use clap::{ArgGroup, Args, Subcommand};
+use gpool_wire::{Affected, Reservation, ReserveAnswer, ReserveRequest, Written, catalogue};
+
+use super::list::{Listing, show};
+use crate::args::list::ListFlags;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::json;
+use crate::render::list::select;
+use crate::render::reserve::{RESERVATIONS, affected, headline, page, timeline};
+use crate::render::words::count;
+use crate::session::Session;
+
+/// Keep GPUs or nodes for somebody for a time
+#[derive(Debug, Clone, Args)]
+pub struct ReserveArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// Keep nodes free of work for a time
+#[derive(Debug, Clone, Args)]
+pub struct MaintArgs {
+    #[command(subcommand)]
+    action: MaintAction,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Action {
+    /// Keep GPUs or nodes for a user, a project or a job
+    Create(CreateArgs),
+    /// List what is reserved, and maintenance windows
+    List(ListArgs),
+    /// Show reservations in full
+    Show {
+        /// Their names
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// End reservations before their time
+    #[command(visible_alias = "release")]
+    Cancel {
+        /// Their names
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Change a reservation or a maintenance window
+    Edit(EditArgs),
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum MaintAction {
+    /// Keep nodes, or GPUs of them, free of work
+    Create(MaintCreateArgs),
+    /// List maintenance windows
+    List(ListArgs),
+    /// End maintenance windows before their time
+    Cancel {
+        /// Their names
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+struct ListArgs {
+    /// Draw when each holds
+    #[arg(long)]
+    timeline: bool,
+    #[command(flatten)]
+    list: ListFlags,
+}
+
+/// What is kept.
+#[derive(Debug, Clone, Default, Args)]
+struct WhatFlags {
+    /// These GPUs
+    #[arg(long, value_name = "NODE:GPU,…")]
+    devices: Vec<String>,
+    /// These nodes, whole
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    node: Vec<String>,
+}
+
+/// For whom.
+#[derive(Debug, Clone, Default, Args)]
+struct WhomFlags {
+    /// For the jobs of that user
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// For the jobs of that project
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
+    /// For that job, until it has ended
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+}
+
+/// When, and what is done about others.
+#[derive(Debug, Clone, Default, Args)]
+struct WhenFlags {
+    /// From when on; now if absent
+    #[arg(long, value_name = "MOMENT")]
+    from: Option<String>,
+    /// Until when; until it is released if absent
+    #[arg(long, value_name = "MOMENT", conflicts_with = "length")]
+    until: Option<String>,
+    /// For how long, instead of --until
+    #[arg(long = "for", id = "length", value_name = "TIME")]
+    length: Option<String>,
+    /// After how long it recurs, until it is cancelled: 1d, 7d
+    #[arg(long, value_name = "TIME")]
+    every: Option<String>,
+    /// Why, for those whose jobs wait
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// What becomes of work of others that still runs when it begins
+    #[arg(long, value_name = "CHOICE", value_parser = ["let-finish", "requeue", "cancel"])]
+    at_begin: Option<String>,
+    /// Show whose work it touches, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do it although the work of others is touched; what runs may finish
+    #[arg(short, long)]
+    yes: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(group(ArgGroup::new("what").required(true).args(["gpus", "devices", "node"])))]
+#[command(group(ArgGroup::new("whom").required(true).args(["user", "project", "job"])))]
+struct CreateArgs {
+    /// So many GPUs, chosen by gpool: 2, h100:4
+    #[arg(short, long, value_name = "GPUS")]
+    gpus: Option<String>,
+    /// The GPUs of --gpus may be on several nodes
+    #[arg(long, requires = "gpus")]
+    spread: bool,
+    /// What it is called; r1, r2, … if absent
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    what: WhatFlags,
+    #[command(flatten)]
+    whom: WhomFlags,
+    #[command(flatten)]
+    when: WhenFlags,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(group(ArgGroup::new("what").required(true).args(["devices", "node", "all"])))]
+struct MaintCreateArgs {
+    /// What it is called; m1, m2, … if absent
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    what: WhatFlags,
+    /// Every node that there is now
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    when: WhenFlags,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(group(ArgGroup::new("what").args(["gpus", "devices", "node"])))]
+#[command(group(ArgGroup::new("whom").args(["user", "project", "job"])))]
+struct EditArgs {
+    /// Which
+    #[arg(value_name = "NAME")]
+    edited: String,
+    /// So many GPUs, chosen by gpool anew
+    #[arg(short, long, value_name = "GPUS")]
+    gpus: Option<String>,
+    /// The GPUs of --gpus may be on several nodes
+    #[arg(long, requires = "gpus")]
+    spread: bool,
+    #[command(flatten)]
+    what: WhatFlags,
+    #[command(flatten)]
+    whom: WhomFlags,
+    #[command(flatten)]
+    when: WhenFlags,
+}
+
+/// Runs `gpool reserve`.
+///
+/// # Errors
+/// The server can't be asked or refuses; the work of others is touched and nothing was chosen.
+pub fn run(args: ReserveArgs, session: &Session) -> Result {
+    match args.action {
+        Action::Create(args) => {
+            let request = ReserveRequest {
+                name: args.name,
+                gpus: args.gpus,
+                spread: args.spread,
+                ..request(&args.what, &args.whom, &args.when, session)?
+            };
+            ask(None, request, &args.when, session)
+        }
+        Action::List(args) => list(&args, |_| true, session),
+        Action::Show { names } => pages(&names, session),
+        Action::Cancel { names } => cancel(&names, session),
+        Action::Edit(args) => {
+            let request = ReserveRequest {
+                gpus: args.gpus,
+                spread: args.spread,
+                ..request(&args.what, &args.whom, &args.when, session)?
+            };
+            ask(Some(&args.edited), request, &args.when, session)
+        }
+    }
+}
+
+/// Runs `gpool maint`.
+///
+/// # Errors
+/// The server can't be asked or refuses; the work of others is touched and nothing was chosen.
+pub fn maint(args: MaintArgs, session: &Session) -> Result {
+    match args.action {
+        MaintAction::Create(args) => {
+            let request = ReserveRequest {
+                name: args.name,
+                nobody: true,
+                all_nodes: args.all,
+                ..request(&args.what, &WhomFlags::default(), &args.when, session)?
+            };
+            ask(None, request, &args.when, session)
+        }
+        MaintAction::List(args) => list(&args, |it| it.kind == "maintenance", session),
+        MaintAction::Cancel { names } => cancel(&names, session),
+    }
+}
+
+fn request(
+    what: &WhatFlags,
+    whom: &WhomFlags,
+    when: &WhenFlags,
+    session: &Session,
+) -> Result<ReserveRequest> {
+    let moment = |flag: &str, text: &Option<String>| {
+        text.as_deref().map(|text| read_moment(flag, text, session)).transpose()
+    };
+    let span = |text: &Option<String>| text.clone().map(Written::Text);
+    Ok(ReserveRequest {
+        user: whom.user.clone(),
+        project: whom.project.clone(),
+        job: whom.job.clone(),
+        devices: what.devices.clone(),
+        nodes: what.node.clone(),
+        from: moment("from", &when.from)?,
+        until: moment("until", &when.until)?,
+        length: span(&when.length),
+        every: span(&when.every),
+        reason: when.reason.clone(),
+        ..ReserveRequest::default()
+    })
+}
+
+/// Reads a moment to come.
+pub(super) fn read_moment(flag: &str, text: &str, session: &Session) -> Result<gpool_wire::Time> {
+    let read = session.screen.clock.read_ahead(text, session.view().now);
+    read.map_err(|why| Failure::new(catalogue::INVALID, format!("--{flag}: {why}")))
+}
+
+/// Looks at whose work is touched, and does it if nobody's is or somebody chose.
+fn ask(
+    edited: Option<&str>,
+    mut request: ReserveRequest,
+    when: &WhenFlags,
+    session: &Session,
+) -> Result {
+    let client = session.client()?;
+    let send = |request: &ReserveRequest| match edited {
+        Some(name) => client.edit_reservation(name, request),
+        None => client.reserve(request),
+    };
+    let choice = when.at_begin.as_ref().map(|choice| choice.replace('-', "_"));
+    request.at_begin = choice.or_else(|| when.yes.then(|| "let_finish".to_owned()));
+    if when.dry_run || request.at_begin.is_none() {
+        let asked = ReserveRequest { dry_run: true, ..request.clone() };
+        let answer = send(&asked)?;
+        let is_free = answer.affected.too_long.is_empty() && answer.affected.n_waiting == 0;
+        if when.dry_run {
+            tell(&answer, session)?;
+            session.screen.note("nothing changed: this was a dry run");
+            return Ok(Exit::OK);
+        }
+        // What touches nobody is done, unless somebody came in between.
+        if !is_free && edited.is_none() {
+            let what = headline(&answer.reservation, false, &session.view());
+            let what = what.lines().next().unwrap_or_default().to_owned();
+            return Err(must_choose(&what, &answer.affected, session)
+                .tip("--yes, or --at-begin let-finish|requeue|cancel, does it"));
+        }
+    }
+    let answer = send(&request)?;
+    tell(&answer, session)?;
+    Ok(Exit::OK)
+}
+
+/// That nothing was done, and whose work would be touched.
+pub(super) fn must_choose(what: &str, touched: &Affected, session: &Session) -> Failure {
+    let what = format!("nothing changed yet: {what}");
+    let mut failure = Failure::new(catalogue::AFFECTS_OTHERS, what);
+    for line in affected(touched, &session.view()).lines() {
+        failure = failure.why(line.trim());
+    }
+    let facts = serde_json::to_value(touched).unwrap_or_default();
+    failure.with("affected", facts)
+}
+
+fn tell(answer: &ReserveAnswer, session: &Session) -> Result<()> {
+    if session.global.json {
+        return session.screen.data(&json::one(answer));
+    }
+    let view = session.view();
+    let mut text = headline(&answer.reservation, answer.done, &view);
+    text.push_str(&affected(&answer.affected, &view));
+    session.screen.data(&text)
+}
+
+fn list(args: &ListArgs, wanted: impl Fn(&Reservation) -> bool, session: &Session) -> Result {
+    let client = session.client()?;
+    let read = || -> Result<Vec<Reservation>> {
+        Ok(client.reservations()?.items.into_iter().filter(|it| wanted(it)).collect())
+    };
+    if args.timeline && !session.global.json {
+        session.screen.data(&timeline(&read()?, &session.view(), session.screen.ascii))?;
+        return Ok(Exit::OK);
+    }
+    show(&RESERVATIONS, &args.list, session, || {
+        let rows = select(&RESERVATIONS, read()?, &args.list)?;
+        let n = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+        Ok(Listing { rows, footer: count(n, "reservation") })
+    })
+}
+
+fn pages(names: &[String], session: &Session) -> Result {
+    let client = session.client()?;
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        found.push(client.reservation(name)?);
+    }
+    let text = match session.global.json {
+        true => json::list(&found),
+        false => {
+            let pages: Vec<String> = found.iter().map(|it| page(it, &session.view())).collect();
+            pages.join("\n")
+        }
+    };
+    session.screen.data(&text)?;
+    Ok(Exit::OK)
+}
+
+fn cancel(names: &[String], session: &Session) -> Result {
+    let client = session.client()?;
+    for name in names {
+        let left = client.cancel_reservation(name)?;
+        if session.global.json {
+            session.screen.data(&json::list(&left.items))?;
+        } else {
+            session.screen.note(&format!("{name} is over; what it kept is for everybody"));
+        }
+    }
+    Ok(Exit::OK)
+}

@@ -1,0 +1,76 @@
+//! Words for what is refused of reservations and drains, and for whose work they touch.
+
+use gpool_model::reserve::RunningThere;
+use gpool_model::{Affected, NodeName, Timestamp, Whom};
+
+use crate::problem::Problem;
+use crate::reason::span_words;
+use crate::reservation::whom_words;
+use crate::time::Time;
+
+/// More jobs are not named one by one.
+const NAMED_MAX: usize = 8;
+
+/// With the facts of whose work is touched, and what can be chosen.
+pub(crate) fn affects(mut problem: Problem, affected: &Affected) -> Problem {
+    if !affected.in_time.is_empty() {
+        let ids: Vec<String> =
+            affected.in_time.iter().take(NAMED_MAX).map(|it| it.job.to_string()).collect();
+        let n = affected.in_time.len();
+        problem = problem.because(format!("{} will finish in time ({})", jobs(n), more(ids, n)));
+    }
+    for there in affected.too_long.iter().take(NAMED_MAX) {
+        problem = problem.because(too_long(there));
+    }
+    if let Some(rest) = affected.too_long.len().checked_sub(NAMED_MAX).filter(|rest| *rest > 0) {
+        problem = problem.because(format!("{} more will not", jobs(rest)));
+    }
+    if affected.n_waiting > 0 {
+        let ids: Vec<String> =
+            affected.waiting.iter().take(NAMED_MAX).map(|it| it.job.to_string()).collect();
+        let n = usize::try_from(affected.n_waiting).unwrap_or(usize::MAX);
+        let ids = more(ids, n);
+        problem =
+            problem.because(format!("{} that wait may no longer start there ({ids})", jobs(n)));
+    }
+    problem.try_this(
+        "--let-finish leaves what runs, --requeue puts it back into the queue, --cancel ends it",
+    )
+}
+
+fn too_long(there: &RunningThere) -> String {
+    let RunningThere { job, user, node, ends, by_limit, .. } = there;
+    let when = match (ends, by_limit) {
+        (Some(ends), true) => format!("limit {}", Time(*ends).short()),
+        (Some(ends), false) => format!("likely {}", Time(*ends).short()),
+        (None, _) => "no time limit".to_owned(),
+    };
+    format!("job {job} on {node} will not ({user}, {when})")
+}
+
+fn jobs(n: usize) -> String {
+    if n == 1 { "1 job".to_owned() } else { format!("{n} jobs") }
+}
+
+fn more(mut ids: Vec<String>, n: usize) -> String {
+    if n > ids.len() {
+        ids.push("…".to_owned());
+    }
+    ids.join(", ")
+}
+
+/// What keeps two reservations apart, in a line.
+pub(crate) fn clash(
+    whom: &Whom,
+    node: &NodeName,
+    index: Option<u32>,
+    from: Timestamp,
+    until: Option<Timestamp>,
+) -> String {
+    let what = index.map_or_else(|| node.to_string(), |index| format!("GPU {index} of {node}"));
+    let whom = match whom_words(whom) {
+        (_, None) => "maintenance".to_owned(),
+        (kind, Some(name)) => format!("{kind} {name}"),
+    };
+    format!("{what} is kept for {whom}, {}", span_words(from, until))
+}
