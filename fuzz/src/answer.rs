@@ -70,7 +70,7 @@ fn list(client: &Client) {
 }
 
 fn one(job: &Job) {
-    are_shown(&job::page(job, &view(&UTC)));
+    are_shown(&job::page(job, Some(std::slice::from_ref(job)), &view(&UTC)));
 }
 
 fn watched(events: impl Iterator<Item = Result<Event, Error>>) {

@@ -8,8 +8,8 @@ use crate::session::Session;
 use crate::verbs::{
     attach, backup, bench, cancel, completion, debug, demo, doctor, down, drain, edit, events,
     exec, forward, gpus, help, history, hold, import, init, install_shims, logs, man, nodes, note,
-    notify, policy, prio, queue, release, report, reserve, restore, run, shell, shim, show, signal,
-    sim, status, submit, up, verify, version, wait, why,
+    notify, policy, prio, queue, release, report, reserve, restore, retry, run, shell, shim, show,
+    signal, sim, status, submit, up, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -70,6 +70,8 @@ pub enum Verb {
     Hold(hold::HoldArgs),
     /// Let held jobs start
     Release(release::ReleaseArgs),
+    /// Let jobs that ended run again; of an array, the elements that did not succeed
+    Retry(retry::RetryArgs),
     /// Send a signal to the processes of running jobs
     Signal(signal::SignalArgs),
     /// Show the terminal of a running job here, and type into it
@@ -163,6 +165,7 @@ impl Verb {
             Self::Cancel(args) => cancel::run(&args, session),
             Self::Hold(args) => hold::run(&args, session),
             Self::Release(args) => release::run(&args, session),
+            Self::Retry(args) => retry::run(&args, session),
             Self::Signal(args) => signal::run(&args, session),
             Self::Edit(args) => edit::run(&args, session),
             Self::Prio(args) => prio::run(&args, session),

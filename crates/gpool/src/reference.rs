@@ -26,6 +26,17 @@ pub enum Reference {
         /// From one to the next, at least 1.
         step: u64,
     },
+    /// Every `step`th of some consecutive elements of an array.
+    Elements {
+        /// The number of the array.
+        array: u64,
+        /// The first index.
+        first: u32,
+        /// The last index, if the steps meet it.
+        last: u32,
+        /// From one to the next, at least 1.
+        step: u32,
+    },
     /// The caller's own newest job, or one so many before it.
     Newest {
         /// 0 is the newest.
@@ -60,7 +71,7 @@ impl Reference {
     /// Whether it may stand for several jobs.
     #[must_use]
     pub fn is_several(&self) -> bool {
-        matches!(self, Self::Range { .. } | Self::All)
+        matches!(self, Self::Range { .. } | Self::Elements { .. } | Self::All)
     }
 
     fn range(word: &str) -> Option<Result<Self, &'static str>> {
@@ -89,6 +100,25 @@ impl Reference {
     }
 }
 
+impl Reference {
+    /// `1842.3-7`, which Slurm writes `1842_3-7`.
+    fn elements(word: &str) -> Option<Result<Self, &'static str>> {
+        let (array, indexes) = word.split_once(['.', '_'])?;
+        let array: u64 = array.parse().ok().filter(|number| *number > 0)?;
+        let (first, last, step) = match Self::range(indexes)? {
+            Ok(Self::Range { first, last, step }) => (first, last, step),
+            Ok(_) => return None,
+            Err(why) => return Some(Err(why)),
+        };
+        let small = |n: u64| u32::try_from(n).map_err(|_| "the index is too large");
+        let all = || {
+            let (first, last, step) = (small(first)?, small(last)?, small(step)?);
+            Ok(Self::Elements { array, first, last, step })
+        };
+        Some(all())
+    }
+}
+
 impl FromStr for Reference {
     type Err = ReferenceError;
 
@@ -109,6 +139,9 @@ impl FromStr for Reference {
         }
         if let Some(range) = Self::range(word) {
             return range.or_else(bad);
+        }
+        if let Some(elements) = Self::elements(word) {
+            return elements.or_else(bad);
         }
         if !word.starts_with(|c: char| c.is_ascii_digit()) {
             return Ok(Self::Name(word.to_owned()));
@@ -139,6 +172,10 @@ impl fmt::Display for Reference {
             Self::Id { job, attempt: Some(attempt) } => write!(f, "{job}#{attempt}"),
             Self::Range { first, last, step: 1 } => write!(f, "{first}-{last}"),
             Self::Range { first, last, step } => write!(f, "{first}-{last}:{step}"),
+            Self::Elements { array, first, last, step: 1 } => write!(f, "{array}.{first}-{last}"),
+            Self::Elements { array, first, last, step } => {
+                write!(f, "{array}.{first}-{last}:{step}")
+            }
             Self::Newest { back: 0 } => f.write_str("@"),
             Self::Newest { back } => write!(f, "@~{back}"),
             Self::Name(name) => f.write_str(name),
@@ -157,14 +194,26 @@ mod tests {
 
     #[test]
     fn every_form_is_read_and_written_back() {
-        for text in
-            ["1842", "1842.3", "1842#2", "@", "@~2", "10-20", "10-20:2", "all", "train", "3d-unet"]
-        {
+        for text in [
+            "1842",
+            "1842.3",
+            "1842#2",
+            "@",
+            "@~2",
+            "10-20",
+            "10-20:2",
+            "all",
+            "train",
+            "3d-unet",
+            "1842.3-7",
+            "1842.0-98:2",
+        ] {
             let reference: Reference = text.parse().expect(text);
             assert_eq!(reference.to_string(), text);
         }
         assert_eq!("last".parse(), Ok(Reference::Newest { back: 0 }));
         assert_eq!("1842_3".parse::<Reference>().expect("slurm form").to_string(), "1842.3");
+        assert_eq!("1842_3-7".parse::<Reference>().expect("so").to_string(), "1842.3-7");
         assert_eq!(Reference::list("1,2,3"), Ok(vec![id(1), id(2), id(3)]));
     }
 
@@ -184,6 +233,9 @@ mod tests {
             "1842#",
             "1-99999999999999999999",
             "1-9999999999",
+            "1842.7-3",
+            "1842.0-9:0",
+            "1842.0-4294967296",
             "99999999999999999999",
         ] {
             assert!(Reference::list(text).is_err(), "{text}");

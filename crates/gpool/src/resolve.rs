@@ -54,6 +54,33 @@ pub fn every_job(client: &Client, query: &JobsQuery) -> Result<Vec<Job>> {
     }
 }
 
+/// Elements of an array in some states, from an index on, at most so many.
+///
+/// # Errors
+/// See [`gpool_client::Error`].
+pub fn elements(
+    client: &Client,
+    array: &str,
+    states: &str,
+    from: u32,
+    most: usize,
+) -> Result<Vec<Job>> {
+    let mut elements = Vec::new();
+    let mut from = from;
+    loop {
+        let left = u32::try_from(most - elements.len()).unwrap_or(PAGE).min(PAGE);
+        if left == 0 {
+            return Ok(elements);
+        }
+        let page = client.elements(array, states, from, left)?;
+        elements.extend(page.items);
+        match page.next_cursor.and_then(|cursor| cursor.parse().ok()) {
+            Some(next) => from = next,
+            None => return Ok(elements),
+        }
+    }
+}
+
 /// Finds the jobs that are meant.
 ///
 /// # Errors
@@ -123,6 +150,9 @@ impl Finder<'_> {
             )
             .tip(job.to_string())),
             Reference::Range { first, last, step } => self.range(*first, *last, *step),
+            Reference::Elements { array, first, last, step } => {
+                self.elements(*array, *first, *last, *step)
+            }
             Reference::Newest { back } => self.newest(*back),
             Reference::Name(name) => self.named(name),
             Reference::All => self.all(),
@@ -147,6 +177,26 @@ impl Finder<'_> {
             return Err(no_such_job(what));
         }
         Ok(self.in_state(&jobs))
+    }
+
+    /// As with numbers of jobs, indexes that the array does not have are skipped.
+    fn elements(&mut self, array: u64, first: u32, last: u32, step: u32) -> Result<Vec<Owned>> {
+        let states = match self.scope {
+            Scope::Living | Scope::In(_) => "active",
+            Scope::Ever => "all",
+        };
+        let most = usize::try_from(last - first).map_or(usize::MAX, |n| n.saturating_add(1));
+        let mut found = elements(self.client, &array.to_string(), states, first, most)?;
+        found.retain(|job| {
+            let index = job.element.as_ref().map(|element| element.index);
+            index.is_some_and(|index| index <= last && (index - first).is_multiple_of(step))
+        });
+        if found.is_empty() {
+            let living = if self.scope == Scope::Ever { "" } else { " that has not ended" };
+            let what = format!("job {array} has no element from {first} to {last}{living}");
+            return Err(no_such_job(what));
+        }
+        Ok(self.in_state(&found))
     }
 
     /// Those whose state is in scope; the others are noted.

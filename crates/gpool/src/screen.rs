@@ -172,7 +172,8 @@ fn to_ascii(text: &str) -> String {
             '…' => plain.push_str("..."),
             '→' => plain.push_str("->"),
             '≤' => plain.push_str("<="),
-            '█' => plain.push('#'),
+            '█' | '▇' => plain.push('#'),
+            '▁' => plain.push('.'),
             '▏' | '▎' | '▍' | '▌' | '▋' | '▊' | '▉' => plain.push('='),
             '°' => {}
             _ => plain.push('?'),

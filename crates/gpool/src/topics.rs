@@ -102,6 +102,25 @@ train        by its name, if one job has it
 all          all of yours that have not ended; others by --user NAME or --user all",
     },
     Topic {
+        name: "arrays",
+        about: "one job with many elements",
+        text: "
+--array 0-99           an element for each index; 0-99:2 every second, 1,3,7-9 a list
+--array 0-99%8         at most 8 at once, as --max-parallel 8
+--param lr=0.1,0.01 --param seed=1,2,3
+                       an element for each combination; the last parameter changes fastest
+--param-file FILE      for each row of CSV, whose first row has the names
+--each-line FILE       for each line; --array-from FILE for each item of JSON
+--max-fails 5          cancel the rest after more failures than this
+
+An element finds GPOOL_ARRAY_INDEX, GPOOL_ITEM, GPOOL_PARAM_LR and so on, and {lr} in the command
+is its value; {{lr}} stays {lr}. Its output is its own: gpool logs 1842.3.
+
+1842 is the whole, 1842.3 an element, 1842.3-7 some: show, logs, wait, cancel, hold, release, retry.
+--after each:1842      element by element: 1845.3 starts when 1842.3 has succeeded
+gpool queue -a         each element in a row; gpool retry 1842 runs again what did not succeed",
+    },
+    Topic {
         name: "starts",
         about: "when jobs start, and how far that can be trusted",
         text: "

@@ -58,7 +58,8 @@ impl ArrayShown {
     /// How many elements are in one of these states.
     #[must_use]
     pub fn n_in(&self, states: &[JobState]) -> u64 {
-        states.iter().filter_map(|state| self.n_by_state.get(state.as_str())).sum()
+        let counts = states.iter().filter_map(|state| self.n_by_state.get(state.as_str()));
+        counts.fold(0, |sum, n| sum.saturating_add(*n))
     }
 }
 

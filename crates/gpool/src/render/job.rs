@@ -9,9 +9,9 @@ use super::page::Page;
 use super::view::View;
 use super::words::{self, indexes};
 
-/// All that is known of a job.
+/// All that is known of a job, and of the elements of an array if they are few.
 #[must_use]
-pub fn page(job: &Job, view: &View<'_>) -> String {
+pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     let headline =
         format!("job {} \"{}\" · {}", job.id, job.name, words::state(job.state.as_str()));
     let mut page = Page::new(&headline);
@@ -47,6 +47,8 @@ pub fn page(job: &Job, view: &View<'_>) -> String {
     }
     page.label("submitted", &view.clock.full(job.submitted_at));
     times(&mut page, job, view);
+    super::arrays::given(&mut page, job);
+    super::arrays::elements(&mut page, job, elements, view);
     let places: Vec<String> = job.placement.iter().map(place).collect();
     page.labels("where", &places);
     if job.state.is_end() {

@@ -46,7 +46,7 @@ pub const COLUMNS: &[Column<Job>] = &[
     Column { name: "name", head: "NAME", cell: |job, _| Cell::new(&job.name) },
     Column { name: "user", head: "USER", cell: |job, view| Cell::new(view.user(&job.user)) },
     Column { name: "project", head: "PROJECT", cell: |job, _| Cell::new(&job.project) },
-    Column { name: "gpus", head: "GPUS", cell: |job, _| Cell::new(&job.gpus) },
+    Column { name: "gpus", head: "GPUS", cell: |job, _| gpus(job) },
     Column { name: "state", head: "STATE", cell: |job, _| state(job) },
     Column { name: "time", head: "TIME / LIMIT", cell: |job, view| Cell::new(&time(job, view)) },
     Column { name: "starts", head: "STARTS", cell: |job, view| Cell::new(&eta::starts(job, view)) },
@@ -106,6 +106,14 @@ fn optional(text: Option<impl AsRef<str>>) -> Cell {
     text.map_or_else(|| Cell::new(NOTHING), |text| Cell::new(text.as_ref()))
 }
 
+/// `1 ×48` of an array: what each element gets.
+fn gpus(job: &Job) -> Cell {
+    match &job.array {
+        Some(array) => Cell::new(&format!("{} ×{}", job.gpus, array.n_elements)),
+        None => Cell::new(&job.gpus),
+    }
+}
+
 fn state(job: &Job) -> Cell {
     Cell::new(&words::state(job.state.as_str())).styled(Style::of_job(job.state))
 }
@@ -127,6 +135,9 @@ fn time(job: &Job, view: &View<'_>) -> String {
 
 /// Where it runs, how it ended, or why it waits.
 fn reason(job: &Job) -> String {
+    if let Some(array) = job.array.as_ref().filter(|array| is_under_way(job, array)) {
+        return super::arrays::progress(array);
+    }
     match job.state {
         JobState::Held | JobState::Waiting | JobState::Pending => match job.reasons.as_slice() {
             [] => String::new(),
@@ -142,6 +153,12 @@ fn reason(job: &Job) -> String {
         | JobState::TimedOut
         | JobState::Lost => words::end(job),
     }
+}
+
+/// Why none of an array starts says more than that none has.
+fn is_under_way(job: &Job, array: &gpool_wire::ArrayShown) -> bool {
+    let n_wait = array.n_in(&[JobState::Held, JobState::Waiting, JobState::Pending]);
+    job.reasons.is_empty() || n_wait < array.n_elements
 }
 
 /// What stands below the list: how many rows of how many, and what the cluster does.

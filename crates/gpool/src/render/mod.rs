@@ -1,5 +1,6 @@
 //! How things look. Pure: data in, text out; nothing here reads a clock or writes to a stream.
 
+pub mod arrays;
 pub mod bar;
 pub mod calibration;
 pub mod clock;

@@ -35,6 +35,7 @@ pub mod release;
 pub mod report;
 pub mod reserve;
 pub mod restore;
+pub mod retry;
 pub mod run;
 pub mod service;
 pub mod shell;

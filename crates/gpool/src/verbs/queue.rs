@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::render::clock;
 use crate::render::jobs::{JOBS, footer};
 use crate::render::list::select;
-use crate::resolve::every_job;
+use crate::resolve::{elements, every_job};
 use crate::session::Session;
 
 /// Rows that are shown unless asked otherwise.
@@ -32,6 +32,9 @@ pub struct QueueArgs {
     /// Only jobs in these states: all, or pending,running,…
     #[arg(short, long, value_name = "STATES", help_heading = "Jobs")]
     state: Option<String>,
+    /// Elements of arrays, each for itself
+    #[arg(short = 'a', long, help_heading = "Jobs")]
+    elements: bool,
     /// Only jobs of that name
     #[arg(long, value_name = "NAME", help_heading = "Jobs")]
     name: Option<String>,
@@ -65,6 +68,9 @@ fn ask(args: &QueueArgs, session: &Session) -> Result {
         moment.map_err(|why| Failure::new(catalogue::INVALID, format!("{flag}: {why}")))
     };
     let (since, until) = (moment("--since", &args.since)?, moment("--until", &args.until)?);
+    // An array is in the states of its elements that have not ended; all are looked through.
+    let asked = state.clone();
+    let state = if args.elements && state.is_some() { Some("all".to_owned()) } else { state };
     let named = |text: &Option<String>| text.clone().filter(|text| text != "all");
     let query = JobsQuery {
         state,
@@ -81,8 +87,13 @@ fn ask(args: &QueueArgs, session: &Session) -> Result {
             since.is_none_or(|since| job.submitted_at >= since)
                 && until.is_none_or(|until| job.submitted_at <= until)
         };
-        let is_whole = since.is_some() || until.is_some();
-        let (rows, total) = read(&client, &query, &args.list, is_whole, is_in)?;
+        let (rows, total) = if args.elements {
+            let jobs = every_job(&client, &query)?.into_iter().filter(is_in);
+            one_by_one(&client, jobs, asked.as_deref(), &args.list)?
+        } else {
+            let is_whole = since.is_some() || until.is_some();
+            read(&client, &query, &args.list, is_whole, is_in)?
+        };
         let footer = match for_people {
             true => footer(rows.len(), total, Some(&client.status()?)),
             false => String::new(),
@@ -92,6 +103,48 @@ fn ask(args: &QueueArgs, session: &Session) -> Result {
 }
 
 type Rows = Vec<crate::render::list::Row<Job>>;
+
+/// Rows with the elements of arrays in place of the arrays, and how many there are in all.
+fn one_by_one(
+    client: &Client,
+    jobs: impl Iterator<Item = Job>,
+    asked: Option<&str>,
+    list: &ListFlags,
+) -> Result<(Rows, Option<u64>)> {
+    let is_asked = |state: &JobState| match asked {
+        None => !state.is_end(),
+        Some("all") => true,
+        Some(words) => words.split(',').any(|word| word == state.as_str()),
+    };
+    let states: Vec<JobState> = JobState::ALL.into_iter().filter(is_asked).collect();
+    let words = states.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(",");
+    let limit = match list.limit {
+        None => ROWS,
+        Some(0) => usize::MAX,
+        Some(limit) => limit,
+    };
+    // What is chosen or ordered here is chosen from all there are.
+    let most = if list.filter.is_empty() && list.sort.is_none() { limit } else { usize::MAX };
+    let mut total = 0;
+    let mut items = Vec::new();
+    for job in jobs {
+        let left = most.saturating_sub(items.len());
+        match &job.array {
+            Some(array) => {
+                total += array.n_in(&states);
+                items.extend(elements(client, &job.id, &words, 0, left)?);
+            }
+            None if is_asked(&job.state) => {
+                total += 1;
+                items.extend((left > 0).then_some(job));
+            }
+            None => {}
+        }
+    }
+    let rows = select(&JOBS, items, &ListFlags { limit: None, ..list.clone() })?;
+    let total = if most == limit { total } else { u64::try_from(rows.len()).unwrap_or(u64::MAX) };
+    Ok((rows.into_iter().take(limit).collect(), Some(total)))
+}
 
 /// The rows to show, and how many there are in all if they are not all. What the server does not
 /// filter or order by is chosen here, from all there are.

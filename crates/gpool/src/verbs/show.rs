@@ -1,6 +1,8 @@
 //! `gpool show`: all that is known of jobs.
 
 use clap::Args;
+use gpool_client::Client;
+use gpool_wire::Job;
 
 use crate::args::jobs::Jobs;
 use crate::exit::Exit;
@@ -9,6 +11,9 @@ use crate::render::job::page;
 use crate::render::json;
 use crate::resolve::{self, Scope};
 use crate::session::Session;
+
+/// Arrays of more elements than this are counted and not listed.
+const ELEMENTS_MAX: u64 = 10_000;
 
 /// Show all that is known of jobs
 #[derive(Debug, Clone, Args)]
@@ -34,7 +39,11 @@ pub fn run(args: &ShowArgs, session: &Session) -> Result {
     }
     let text = match args.output.or_json(session.global.json) {
         super::PageFormat::Text => {
-            let pages: Vec<String> = jobs.iter().map(|job| page(job, &session.view())).collect();
+            let mut pages = Vec::with_capacity(jobs.len());
+            for job in &jobs {
+                let elements = elements_of(&client, job)?;
+                pages.push(page(job, elements.as_deref(), &session.view()));
+            }
             pages.join("\n")
         }
         super::PageFormat::Json => json::list(&jobs),
@@ -42,4 +51,14 @@ pub fn run(args: &ShowArgs, session: &Session) -> Result {
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)
+}
+
+fn elements_of(client: &Client, job: &Job) -> Result<Option<Vec<Job>>> {
+    match &job.array {
+        Some(array) if array.n_elements <= ELEMENTS_MAX => {
+            let all = resolve::elements(client, &job.id, "all", 0, usize::MAX)?;
+            Ok(Some(all))
+        }
+        _ => Ok(None),
+    }
 }

@@ -9,6 +9,7 @@
 
 mod act;
 mod api;
+mod arrays;
 mod attached;
 mod bad_input;
 mod bad_shapes;

@@ -6,13 +6,14 @@ use clap::{Command, CommandFactory as _};
 use gpool::cli::Cli;
 
 /// Every short flag there may be, with the long one that it stands for.
-const SHORT: [(char, &str); 17] = [
+const SHORT: [(char, &str); 18] = [
     ('g', "gpus"),
     ('c', "cpus"),
     ('m', "mem"),
     ('t', "time"),
     ('N', "nodes"),
     ('J', "name"),
+    ('a', "elements"),
     ('p', "project"),
     ('e', "env"),
     ('q', "quiet"),
@@ -103,6 +104,7 @@ fn verbs_have_the_names_that_people_expect() {
         "cancel",
         "hold",
         "release",
+        "retry",
         "signal",
         "edit",
         "prio",

@@ -72,7 +72,7 @@ fn nodes_as_a_table() {
 #[test]
 fn one_job_as_a_page() {
     let pages = with_view(|view| {
-        things::jobs().iter().map(|job| job::page(job, &view)).collect::<Vec<_>>()
+        things::jobs().iter().map(|job| job::page(job, None, &view)).collect::<Vec<_>>()
     });
     assert_snapshot!(pages.join("\n"));
 }
@@ -253,7 +253,7 @@ fn no_name_reaches_a_terminal_raw() {
         up::Started { version: "0", node: &node, gpus, status: &status, recovery, is_root };
     let pages = with_view(|view| {
         vec![
-            job::page(&nasty_job(), &view),
+            job::page(&nasty_job(), None, &view),
             job::headline(&nasty_job()),
             job::waits(&nasty_job()).unwrap(),
             why::page(&things::why(&nasty_job()), &view),
