@@ -2,7 +2,7 @@
 
 use gpool_wire::{
     AllowDevices, Document, ForecastState, Gpu, List, Node, Notification, NotifySecret, PolicyInfo,
-    PolicyPatch, Recovery, Shutdown, Status, Version,
+    PolicyPatch, Recovery, Shutdown, Status, UserCapsPatch, UserLimits, Version,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -32,6 +32,24 @@ impl Client {
     /// See [`Error`].
     pub fn forecast_state(&self) -> Result<ForecastState, Error> {
         self.ask::<Document<_>>(&Call::get("/forecast")).map(|answer| answer.body)
+    }
+
+    /// What a user has and may have; `all` for users that have no caps of their own.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn user_limits(&self, user: &str) -> Result<UserLimits, Error> {
+        let call = Call::get(&format!("/users/{}", escaped(user)));
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// Changes what a user may have.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn limit_user(&self, user: &str, patch: &UserCapsPatch) -> Result<UserLimits, Error> {
+        let call = Call::patch(&format!("/users/{}", escaped(user))).json(patch);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
     /// What the last start of the server found and did.

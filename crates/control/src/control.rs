@@ -277,6 +277,7 @@ impl Control {
                 self.drain(caller, &targets, by, &reason, consent)
             }
             Command::Undrain { targets } => self.undrain(caller, &targets),
+            Command::SetUserCaps { user, caps } => self.set_user_caps(caller, user, caps),
             Command::SetDeviceStrategy { strategy } => self.set_strategy(caller, strategy),
         };
         self.reply(request, reply);

@@ -116,6 +116,27 @@ pub(crate) fn no_such_device(node: &Node, text: &str) -> Refusal {
     }
 }
 
+impl Control {
+    /// What runs goes on, whatever its user may have from now on.
+    pub(crate) fn set_user_caps(
+        &mut self,
+        caller: &Caller,
+        user: Option<std::sync::Arc<str>>,
+        caps: gpool_model::policy::Caps,
+    ) -> Result<Reply, Refusal> {
+        admin(caller, || "say how much users may have".to_owned())?;
+        let mut policy = self.world.policy().clone();
+        match user {
+            Some(user) => drop(policy.user_caps.of.insert(user, caps)),
+            None => policy.user_caps.all = caps,
+        }
+        if policy != *self.world.policy() {
+            self.world.put_policy(policy);
+        }
+        Ok(Reply::Done)
+    }
+}
+
 /// Refuses whoever is no admin.
 pub(crate) fn admin(caller: &Caller, what: impl Fn() -> String) -> Result<(), Refusal> {
     if caller.admin { Ok(()) } else { Err(Refusal::NotPermitted { what: what() }) }

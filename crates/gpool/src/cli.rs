@@ -7,9 +7,9 @@ use crate::failure::Result;
 use crate::session::Session;
 use crate::verbs::{
     attach, backup, bench, cancel, completion, debug, demo, doctor, down, drain, edit, events,
-    exec, forward, gpus, help, history, hold, import, init, install_shims, logs, man, nodes, note,
-    notify, policy, prio, queue, release, report, reserve, restore, retry, run, shell, shim, show,
-    signal, sim, status, submit, up, verify, version, wait, why,
+    exec, extend, forward, gpus, help, history, hold, import, init, install_shims, logs, man,
+    nodes, note, notify, policy, prio, queue, release, report, requeue, reserve, restore, retry,
+    run, shell, shim, show, signal, sim, status, submit, up, user, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -80,7 +80,11 @@ pub enum Verb {
     Exec(exec::ExecArgs),
     /// Make ports of a running job reachable here
     Forward(forward::ForwardArgs),
-    /// Change a job's priority or note
+    /// Change the time limits of jobs, running or not
+    Extend(extend::ExtendArgs),
+    /// Stop jobs that run, and run them again later
+    Requeue(requeue::RequeueArgs),
+    /// Change what can still change of a job
     Edit(edit::EditArgs),
     /// Change the priority of jobs
     Prio(prio::PrioArgs),
@@ -88,6 +92,8 @@ pub enum Verb {
     Note(note::NoteArgs),
     /// List GPUs, or show some in full
     Gpus(gpus::GpusArgs),
+    /// Show or change how much users may have
+    User(user::UserArgs),
     /// List nodes
     Nodes(nodes::NodesArgs),
     /// Show or change how the scheduler decides
@@ -167,12 +173,15 @@ impl Verb {
             Self::Release(args) => release::run(&args, session),
             Self::Retry(args) => retry::run(&args, session),
             Self::Signal(args) => signal::run(&args, session),
+            Self::Extend(args) => extend::run(&args, session),
+            Self::Requeue(args) => requeue::run(&args, session),
             Self::Edit(args) => edit::run(&args, session),
             Self::Prio(args) => prio::run(&args, session),
             Self::Note(args) => note::run(args, session),
             Self::Gpus(args) => gpus::run(args, session),
             Self::Notify(args) => notify::run(&args, session),
             Self::Policy(args) => policy::run(args, session),
+            Self::User(args) => user::run(&args, session),
             Self::Nodes(args) => nodes::run(&args, session),
             Self::Drain(args) => drain::run(args, session),
             Self::Undrain(args) => drain::undrain(args, session),

@@ -9,6 +9,7 @@ use rustix::fs::{Access, FileType, access, fstat, tell};
 
 use crate::args::job_flags::JobFlags;
 use crate::args::life_flags::LifeFlags;
+use crate::caller::Variable;
 use crate::failure::{Failure, Result};
 use crate::reference::Reference;
 use crate::render::clock::{Clock, now};
@@ -104,7 +105,7 @@ fn request(flags: JobFlags) -> Result<Request> {
     let written = |text: Option<String>| text.map(Written::Text);
     let mut job = JobCreate {
         name: flags.name,
-        gpus: flags.gpus,
+        gpus: flags.gpus.map_or_else(|| gpus_of_variable(&flags.env), |gpus| Ok(Some(gpus)))?,
         gpu_share: flags.gpu_share,
         gpu_memory: written(flags.gpu_memory),
         cpus: written(flags.cpus),
@@ -157,6 +158,24 @@ fn request(flags: JobFlags) -> Result<Request> {
         is_lenient: flags.lenient,
         singleton: false,
     })
+}
+
+/// GPUs by the variable that Valohai knows, where `-e` gives it; what is inherited asks for none.
+fn gpus_of_variable(variables: &[Variable]) -> Result<Option<String>> {
+    const NAME: &str = "VH_GPUS";
+    let Some(variable) = variables.iter().rev().find(|variable| variable.name == NAME) else {
+        return Ok(None);
+    };
+    let value = variable.value.clone().or_else(|| std::env::var(NAME).ok());
+    let Some(value) = value else { return Ok(None) };
+    match value.parse::<u32>() {
+        Ok(_) if GpuRequest::parse(&value).is_ok() => Ok(Some(value)),
+        _ => {
+            let shown: String = value.chars().take(32).collect();
+            let what = format!("-e {NAME}={shown:?} is not a number of GPUs");
+            Err(Failure::new(catalogue::INVALID, what).tip(format!("-e {NAME}=2")))
+        }
+    }
 }
 
 /// What is shared says how much it takes; nothing else could be booked.

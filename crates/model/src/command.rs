@@ -156,6 +156,13 @@ pub enum Command {
         /// Which.
         targets: Vec<DrainTarget>,
     },
+    /// Say how much one user may have at once.
+    SetUserCaps {
+        /// Which; `None` is all that have no caps of their own.
+        user: Option<Arc<str>>,
+        /// How much; a user for whom nothing is limited has caps of his own that are none.
+        caps: crate::policy::Caps,
+    },
     /// Say how whole devices are chosen from now on.
     SetDeviceStrategy {
         /// How.

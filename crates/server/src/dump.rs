@@ -129,6 +129,9 @@ fn of_command(command: &Command) -> String {
             format!("drain {}: {reason}", some(&targets_of(targets)))
         }
         Command::Undrain { targets } => format!("undrain {}", some(&targets_of(targets))),
+        Command::SetUserCaps { user, caps } => {
+            format!("caps of {}: {caps:?}", user.as_deref().unwrap_or("all users"))
+        }
         Command::SetDeviceStrategy { strategy } => format!("device strategy {strategy:?}"),
     }
 }

@@ -240,8 +240,14 @@ impl Sim {
         if !claim.has_shepherd || claim.ended.is_some() || claim.generation >= generation {
             return None;
         }
+        let before = claim.limit_at;
         claim.limit(generation, limit);
         self.watch_limit(m, task);
+        if self.bug == Some(Bug::LimitUnapplied)
+            && let Some(claim) = self.machines[m].claims.get_mut(&task)
+        {
+            claim.limit_at = before;
+        }
         Some(Input::Limited { task, generation })
     }
 

@@ -80,6 +80,10 @@ bugs! {
     SignalTwice;
     /// A time limit is not enforced.
     LimitIgnored;
+    /// Another time limit is noted and not enforced.
+    LimitUnapplied;
+    /// A deadline is not enforced.
+    DeadlineIgnored;
     /// A task that must never be launched is not kept from it, and agents do not wait as above.
     PreventSkipped;
     /// An agent starts while a shepherd of an earlier one has yet to claim its task.

@@ -173,6 +173,14 @@ impl Sim {
             (Some(EndCause::DependencyFailed { .. }), Outcome::Cancelled) => {
                 truth(!ended.spec.after.is_empty(), "waited for nothing")?;
             }
+            (Some(EndCause::Deadline), Outcome::Cancelled) => {
+                truth(ended.spec.life.deadline.is_some(), "had no deadline")?;
+                truth(run.is_none(), "was launched")?;
+            }
+            (Some(EndCause::Deadline), Outcome::TimedOut) => {
+                truth(ended.spec.life.deadline.is_some(), "had no deadline")?;
+                truth(run.is_some_and(|run| run.was_limited), "was not limited")?;
+            }
             (Some(EndCause::TimeLimit), Outcome::TimedOut) => {
                 truth(run.is_some_and(|run| run.was_limited), "was not limited")?;
             }

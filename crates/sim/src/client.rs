@@ -1,13 +1,15 @@
 //! Users: what they ask, what they are answered, and what they may rely on from then on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpool_model::command::RequestKey;
 use gpool_model::job::{BlobId, DependencyKind, Owner};
+use gpool_model::life::{Life, Retry, RetryOn};
 use gpool_model::{
     Bytes, Caller, Command, Dependency, DeviceStrategy, Event, GpuRequest, JobId, JobNumber,
-    JobPatch, MilliCpu, MilliGpu, Millis, NewJob, Outcome, Phase, ProjectName, Refusal, Reply,
-    RequestId, Share, Timestamp, Version,
+    JobPatch, LimitChange, MilliCpu, MilliGpu, Millis, NewJob, Outcome, Phase, ProjectName,
+    Refusal, Reply, RequestId, Share, Timestamp, Version,
 };
 
 use crate::broken::Invariant;
@@ -94,6 +96,12 @@ impl Sim {
             Kind::Cancel => Command::Cancel { jobs: vec![job()?] },
             Kind::Hold => Command::Hold { jobs: vec![job()?] },
             Kind::Release => Command::Release { jobs: vec![job()?], at: None },
+            Kind::Requeue => Command::Requeue { jobs: vec![job()?], hold: what.is("hold") },
+            Kind::Extend => {
+                let seconds = u32::try_from(what.count("limit") % 1000).expect("below 1000");
+                let limit = (seconds > 0).then(|| Millis::from_secs(seconds));
+                Command::Extend { jobs: vec![job()?], change: LimitChange::To { limit } }
+            }
             Kind::Signal => {
                 let signal = i32::try_from(what.count("signal") % 30).expect("below 30") + 1;
                 Command::Signal { jobs: vec![job()?], signal }
@@ -133,7 +141,9 @@ impl Sim {
             _ => None,
         };
         let ends: Vec<(JobId, Outcome)> = after.iter().filter_map(ended).collect();
-        let jobs = (0..what.count("jobs").clamp(1, 50)).map(|_| new_job(what, after)).collect();
+        let now = self.server_clock();
+        let jobs =
+            (0..what.count("jobs").clamp(1, 50)).map(|_| new_job(what, after, now)).collect();
         let name = format!("key-{}", self.askings.len());
         let key = what.is("key").then(|| RequestKey { name, digest: "digest".to_owned() });
         Command::Submit { jobs, key, ends, dry_run: false }
@@ -151,7 +161,9 @@ impl Sim {
             let Some(at) = server.pending.get(request) else { continue };
             let asking = &mut self.askings[*at];
             let jobs = match &asking.command {
-                Command::Hold { jobs } | Command::Release { jobs, .. } => jobs.as_slice(),
+                Command::Hold { jobs }
+                | Command::Release { jobs, .. }
+                | Command::Extend { jobs, .. } => jobs.as_slice(),
                 Command::Edit { job, .. } => std::slice::from_ref(job),
                 _ => &[],
             };
@@ -185,7 +197,8 @@ impl Sim {
                     self.watch.cancelled.insert(job, true);
                 }
             }
-            (Command::Hold { .. } | Command::Release { .. } | Command::Edit { .. }, _) => {
+            (Command::Hold { .. } | Command::Release { .. } | Command::Edit { .. }, _)
+            | (Command::Extend { .. }, _) => {
                 for (job, version) in asking.versions.clone() {
                     let least = self.watch.versions.entry(job).or_insert(version);
                     *least = version.max(*least);
@@ -245,7 +258,7 @@ fn priority(what: &Happening) -> i32 {
     i32::try_from(what.number("priority").clamp(-1000, 1000)).expect("clamped")
 }
 
-fn new_job(what: &Happening, after: Option<Dependency>) -> NewJob {
+fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJob {
     let small = |name| u32::try_from(what.count(name) % 1000).expect("below 1000");
     let positive = |name| Some(small(name)).filter(|n| *n > 0);
     let model = positive("model").map(|model| MODELS[usize::from(model % 2 == 1)].1);
@@ -287,7 +300,17 @@ fn new_job(what: &Happening, after: Option<Dependency>) -> NewJob {
         note: None,
         notify: crate::post::rules(what.count("user")),
         hold: what.is("hold"),
-        life: gpool_model::Life::default(),
+        life: Life {
+            begin: positive("begin").map(|seconds| now.after(Millis::from_secs(seconds))),
+            deadline: positive("deadline").map(|seconds| now.after(Millis::from_secs(seconds))),
+            retry: positive("retry").map(|most| Retry {
+                most,
+                on: RetryOn::ALL.map(|(_, on)| on).into_iter().collect(),
+                exits: BTreeSet::new(),
+                backoff: Millis::from_secs(most - 1),
+            }),
+            ..Life::default()
+        },
         allow_unsatisfiable: true,
         compat: Vec::new(),
     }

@@ -47,9 +47,13 @@ impl Generator {
             Kind::Submit => {
                 u64::try_from(sim.live_jobs().len()).expect("few") < self.swarm.live_most
             }
-            Kind::Cancel | Kind::Hold | Kind::Release | Kind::Edit | Kind::Signal => {
-                !sim.live_jobs().is_empty()
-            }
+            Kind::Cancel
+            | Kind::Hold
+            | Kind::Release
+            | Kind::Edit
+            | Kind::Requeue
+            | Kind::Extend
+            | Kind::Signal => !sim.live_jobs().is_empty(),
             Kind::Retry => has_server && !sim.unanswered().is_empty(),
             Kind::Order | Kind::RepeatOrder | Kind::LoseOrder | Kind::DelayOrder => {
                 any(&|m| !sim.links[m].orders.is_empty())
@@ -114,6 +118,11 @@ impl Generator {
             Kind::Edit => {
                 let version = if self.rng.percent(20) { signed(self.rng.between(1, 3)) } else { 0 };
                 vec![self.user(), self.any(), self.priority(), version, self.deaf()]
+            }
+            Kind::Requeue => vec![self.user(), self.any(), self.yes(20), self.deaf()],
+            Kind::Extend => {
+                let limit = if self.rng.percent(80) { self.rng.between(1, 300) } else { 0 };
+                vec![self.user(), self.any(), signed(limit), self.deaf()]
             }
             Kind::Signal => vec![self.user(), self.any(), self.any(), self.deaf()],
             Kind::Retry => vec![self.any(), self.deaf()],
@@ -197,6 +206,9 @@ impl Generator {
         let cpus = if self.rng.percent(30) { signed(self.rng.between(1, 8)) } else { 0 };
         let memory = if self.rng.percent(20) { signed(self.rng.between(1, 256)) } else { 0 };
         let limit = if self.rng.percent(25) { signed(self.rng.between(1, 120)) } else { 0 };
+        let begin = if self.rng.percent(10) { signed(self.rng.between(1, 60)) } else { 0 };
+        let deadline = if self.rng.percent(12) { signed(self.rng.between(60, 400)) } else { 0 };
+        let retry = if self.rng.percent(25) { signed(self.rng.between(1, 3)) } else { 0 };
         let after = if self.rng.percent(20) { self.any() + 1 } else { 0 };
         vec![
             self.user(),
@@ -211,6 +223,9 @@ impl Generator {
             if self.rng.percent(20) { self.priority() } else { 0 },
             after,
             signed(self.rng.below(3)),
+            begin,
+            deadline,
+            retry,
             self.yes(7),
             self.yes(60),
             self.deaf(),

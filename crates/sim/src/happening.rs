@@ -59,7 +59,7 @@ macro_rules! kinds {
 kinds! {
     /// A user submits jobs.
     Submit "submit" ["user" "jobs" "gpus" "share" "model" "cpus" "memory" "limit" "grace"
-        "priority" "after" "kind" "hold" "key" "deaf"] Work 40;
+        "priority" "after" "kind" "begin" "deadline" "retry" "hold" "key" "deaf"] Work 40;
     /// A user cancels a job.
     Cancel "cancel" ["user" "job" "deaf"] Wish 10;
     /// A user holds a job.
@@ -68,6 +68,10 @@ kinds! {
     Release "release" ["user" "job" "deaf"] Wish 6;
     /// A user changes priority or note of a job.
     Edit "edit" ["user" "job" "priority" "version" "deaf"] Wish 4;
+    /// A user puts a job that runs back.
+    Requeue "requeue" ["user" "job" "hold" "deaf"] Wish 4;
+    /// A user changes a time limit, to so many seconds; 0 is none.
+    Extend "extend" ["user" "job" "limit" "deaf"] Wish 8;
     /// A user sends a signal.
     Signal "signal" ["user" "job" "signal" "deaf"] Wish 4;
     /// A user who has no answer to a submission with a key asks again.

@@ -90,6 +90,9 @@ impl Sim {
         if self.bug == Some(Bug::LimitIgnored) {
             claim.limit_at = None;
         }
+        if self.bug == Some(Bug::DeadlineIgnored) {
+            claim.deadline_at = None;
+        }
         self.watch_start(task, run);
         self.agent_input(m, Input::Started { task, pid, started_at: clock });
     }

@@ -220,6 +220,8 @@ impl Sim {
             | Kind::Hold
             | Kind::Release
             | Kind::Edit
+            | Kind::Requeue
+            | Kind::Extend
             | Kind::Signal
             | Kind::Retry
             | Kind::Allow

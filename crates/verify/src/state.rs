@@ -52,11 +52,12 @@ fn check_job(snapshot: &Snapshot<'_>, id: JobId, row: &JobRow, found: &mut Vec<V
     match &job.phase {
         Phase::Ended(_) => found.push(Violation::EndedInMemory { job: id }),
         Phase::Waiting { .. } => {
-            if !waits(snapshot, row) {
+            if !waits_for_others(snapshot, row) && !waits_for_a_moment(snapshot, row) {
                 found.push(Violation::WaitsForNothing { job: id });
             }
         }
-        Phase::Pending { .. } if waits(snapshot, row) => {
+        // A moment that has come once has come, though a later server's clock may be behind it.
+        Phase::Pending { .. } if waits_for_others(snapshot, row) => {
             found.push(Violation::WaitsAndPending { job: id });
         }
         Phase::Held { .. } | Phase::Pending { .. } | Phase::Underway { .. } => {}
@@ -80,8 +81,14 @@ fn check_job(snapshot: &Snapshot<'_>, id: JobId, row: &JobRow, found: &mut Vec<V
     }
 }
 
-/// Whether something keeps a job from being considered, from the records alone.
-fn waits(snapshot: &Snapshot<'_>, row: &JobRow) -> bool {
+/// Whether a moment to come keeps a job from being considered.
+fn waits_for_a_moment(snapshot: &Snapshot<'_>, row: &JobRow) -> bool {
+    let moments = [row.spec.life.begin, row.job.course.backoff_until];
+    moments.into_iter().flatten().any(|at| snapshot.now < at)
+}
+
+/// Whether other jobs keep a job from being considered, from the records alone.
+fn waits_for_others(snapshot: &Snapshot<'_>, row: &JobRow) -> bool {
     let element = row.job.id.element;
     let is_live = |id: JobId| snapshot.world.is_live(id);
     let lives = |dependency: &Dependency| match (dependency.kind, element) {
@@ -93,12 +100,9 @@ fn waits(snapshot: &Snapshot<'_>, row: &JobRow) -> bool {
         return true;
     }
     let (life, course) = (&row.spec.life, &row.job.course);
-    let is_to_come = |at: &Option<Timestamp>| at.is_some_and(|at| snapshot.now < at);
     course.unmet.is_some()
         || row.spec.after.iter().any(lives)
         || (!course.one_met && !life.after_one.is_empty())
-        || is_to_come(&life.begin)
-        || is_to_come(&course.backoff_until)
 }
 
 fn check_allocation(

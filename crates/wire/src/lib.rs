@@ -44,6 +44,7 @@ pub mod signal;
 pub mod status;
 pub mod time;
 mod touched;
+pub mod user;
 pub mod why;
 
 pub use action::{
@@ -73,6 +74,7 @@ pub use reservation::{Affected, DrainAnswer, Reservation, ReserveAnswer};
 pub use reserve::{DrainRequest, ReserveRequest, UndrainRequest};
 pub use status::{PolicyInfo, Status, Version};
 pub use time::Time;
+pub use user::{UserCapsPatch, UserLimits};
 pub use why::{Ahead, Alternative, Delayed, Forecast, Frees, Place, Why, WhyDevice, WhyNode};
 
 /// What every document says that it is.

@@ -113,7 +113,7 @@ pub struct JobPatch {
 }
 
 /// Tells what is `null` from what is absent.
-fn twice<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub(crate) fn twice<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(deserializer).map(Some)

@@ -28,6 +28,11 @@ impl World {
         self.users.get(&uid)
     }
 
+    /// All that have anything, by their ids.
+    pub fn users(&self) -> impl Iterator<Item = &UserRow> {
+        self.users.values()
+    }
+
     /// How many jobs of a user have not ended, elements of arrays one by one.
     #[must_use]
     pub fn n_of_user(&self, uid: u32) -> u64 {

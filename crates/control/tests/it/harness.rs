@@ -33,7 +33,12 @@ pub struct Harness {
 impl Harness {
     /// A server in its first term, with a connected node of so many devices.
     pub fn new(n_devices: u32) -> Self {
-        let mut harness = Self::over(Control::create(Policy::fair()));
+        Self::with_policy(n_devices, Policy::fair())
+    }
+
+    /// The same with another policy.
+    pub fn with_policy(n_devices: u32, policy: Policy) -> Self {
+        let mut harness = Self::over(Control::create(policy));
         harness.begin();
         harness.report(inventory(n_devices));
         let term = harness.term();

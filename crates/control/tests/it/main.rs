@@ -4,6 +4,7 @@ mod arrays;
 mod durable;
 mod harness;
 mod jobs;
+mod life;
 mod outbox;
 mod reserve;
 mod restart;

@@ -29,6 +29,7 @@ mod http;
 mod import;
 mod interactive;
 mod kill;
+mod life;
 mod limits;
 mod lists;
 mod logs;

@@ -55,7 +55,7 @@ fn what_is_not_understood_ends_with_2_and_says_so_in_four_parts() {
         &["queue", "-X"],
         &["queue", "-s", "bogus"],
         &["queue", "-o", "xml"],
-        &["queue", "--since", "yesterday"],
+        &["queue", "--since", "someday"],
         &["events", "--after", "foo"],
         &["run"],
         &["run", "--nosuch", "true"],

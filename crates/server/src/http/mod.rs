@@ -32,6 +32,7 @@ pub mod routes;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod users;
 mod why;
 mod why_nodes;
 
@@ -133,6 +134,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(reservations::list, reservations::create))
         .routes(routes!(reservations::get, reservations::edit, reservations::cancel))
         .routes(routes!(cluster::policy, cluster::change_policy))
+        .routes(routes!(users::get, users::limit))
         .routes(routes!(events::stream))
         .routes(routes!(notify::list))
         .routes(routes!(notify::secret))

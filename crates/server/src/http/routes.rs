@@ -72,6 +72,8 @@ pub const ROUTES: &[Route] = &[
     route("DELETE", "/api/v1/reservations/{name}", Role::Admin),
     route("GET", "/api/v1/policies", Role::Everybody),
     route("PATCH", "/api/v1/policies", Role::Admin),
+    route("GET", "/api/v1/users/{name}", Role::Everybody),
+    route("PATCH", "/api/v1/users/{name}", Role::Admin),
     route("GET", "/api/v1/events", Role::Everybody),
     route("GET", "/api/v1/notifications", Role::Everybody),
     route("GET", "/api/v1/notifications/secret", Role::Everybody),

@@ -61,6 +61,7 @@ fn body_of(method: &str, path: &str) -> &'static str {
         (_, "undrain") if path.contains("{name}") => r#"{"targets":["1"]}"#,
         (_, "undrain") => r#"{"targets":["lab1:1"]}"#,
         ("PATCH", "policies") => r#"{"device_strategy":"pack"}"#,
+        ("PATCH", _) if path.contains("/users/") => r#"{"gpus":2}"#,
         ("PATCH", _) => r#"{"note":"n"}"#,
         (_, "jobs" | "bulk") => r#"{"command":["true"]}"#,
         (_, "allow") => r#"{"devices":["all"]}"#,

@@ -1,0 +1,241 @@
+//! When jobs may start, how long they go on, and what follows their end.
+
+use std::sync::Arc;
+
+use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
+use gpool_model::job::{DependencyKind, EndCause, ExitStatus, JobState};
+use gpool_model::life::{OnUnmet, Retry, RetryOn};
+use gpool_model::patch::SpecPatch;
+use gpool_model::policy::{Caps, UserCaps};
+use gpool_model::{
+    Command, Dependency, Generation, JobId, JobPatch, LimitChange, MilliGpu, Millis, NewJob,
+    Outcome, Policy, Refusal, Timestamp,
+};
+
+use crate::harness::{Harness, after, ana, bo, end, inventory, job, root, tasks};
+
+fn retrying(most: u32, on: &[RetryOn]) -> NewJob {
+    let mut job = job("1");
+    let (on, exits) = (on.iter().copied().collect(), Default::default());
+    job.life.retry = Some(Retry { most, on, exits, backoff: Millis::ZERO });
+    job
+}
+
+fn spec_patch(spec: SpecPatch) -> JobPatch {
+    JobPatch { spec: Box::new(spec), ..JobPatch::default() }
+}
+
+fn edit(id: JobId, spec: SpecPatch) -> Command {
+    Command::Edit { job: id, version: None, patch: spec_patch(spec), ends: Vec::new() }
+}
+
+/// Lets that much time pass, and the timer fire.
+fn pass(harness: &mut Harness, span: Millis) {
+    harness.now = harness.now.after(span);
+    harness.step(vec![gpool_model::Event::TimerFired]);
+}
+
+#[test]
+fn a_failed_attempt_is_followed_by_another_until_none_is_left() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(retrying(1, &[RetryOn::Fail]));
+    let dependent = harness.add(after(job("0"), id, DependencyKind::Fail));
+    let first = harness.task_of(id);
+    harness.started(id);
+    harness.exited(id, 1);
+    // The same step has started it again, in another attempt; whoever waits goes on waiting.
+    assert_eq!(harness.state(id), JobState::Starting);
+    assert_eq!(harness.task_of(id).attempt, first.attempt.next());
+    assert_eq!(harness.state(dependent), JobState::Waiting);
+    // What is said of the attempt that is over changes nothing.
+    let is = TaskIs::Ended(end(harness.now, Some(ExitStatus::Code(0)), false));
+    harness.report(Report::Task(TaskReport { task: first, generation: Generation(1), is }));
+    assert_eq!(harness.state(id), JobState::Starting);
+    harness.started(id);
+    harness.exited(id, 1);
+    assert_eq!(harness.end_of(id).outcome, Outcome::Failed);
+    assert_eq!(harness.state(dependent), JobState::Starting);
+}
+
+#[test]
+fn failures_of_nodes_use_no_retry() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(retrying(1, &[RetryOn::Fail, RetryOn::Lost]));
+    for _ in 0..3 {
+        harness.started(id);
+        let lost = end(harness.now, None, false);
+        harness.say(id, TaskIs::Ended(TaskEnd { cause: Some(EndCause::Rebooted), ..lost }));
+        assert_eq!(harness.state(id), JobState::Starting);
+    }
+    let row = harness.control.world().job(id).expect("it lives");
+    assert_eq!((row.job.course.n_retries, row.job.course.n_node_failures), (0, 3));
+}
+
+#[test]
+fn who_cancels_has_the_last_word() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(retrying(5, &[RetryOn::Fail]));
+    harness.started(id);
+    harness.command(&ana(), Command::Requeue { jobs: vec![id], hold: false }).expect("own job");
+    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("own job");
+    let stopped = end(harness.now, Some(ExitStatus::Signal(15)), true);
+    harness.say(id, TaskIs::Ended(stopped));
+    assert_eq!(harness.end_of(id).outcome, Outcome::Cancelled);
+}
+
+#[test]
+fn a_begin_time_is_waited_for_and_is_no_wait_that_counts() {
+    let mut harness = Harness::new(1);
+    let mut later = job("1");
+    later.life.begin = Some(harness.now.after(Millis::from_hours(30)));
+    let id = harness.add(later);
+    assert_eq!(harness.state(id), JobState::Waiting);
+    pass(&mut harness, Millis::from_hours(29));
+    assert_eq!(harness.state(id), JobState::Waiting);
+    harness.restart();
+    harness.report(inventory(1));
+    let term = harness.term();
+    harness.report(tasks(term, vec![]));
+    pass(&mut harness, Millis::from_hours(1));
+    assert_eq!(harness.state(id), JobState::Starting);
+    let row = harness.control.world().job(id).expect("it lives");
+    assert_eq!(row.job.waited, Millis::ZERO);
+}
+
+#[test]
+fn a_deadline_that_can_not_be_kept_ends_the_job() {
+    let mut harness = Harness::new(1);
+    let blocker = harness.add(job("1"));
+    let mut late = job("1");
+    late.time_limit = Some(Millis::from_hours(2));
+    late.life.deadline = Some(harness.now.after(Millis::from_hours(3)));
+    let id = harness.add(late.clone());
+    pass(&mut harness, Millis::from_hours(1));
+    assert_eq!(harness.state(id), JobState::Pending);
+    pass(&mut harness, Millis::new(1));
+    assert_eq!(harness.end_of(id).cause, Some(EndCause::Deadline));
+    assert_eq!(harness.state(blocker), JobState::Starting);
+    let refused = harness.submit(&ana(), vec![late]);
+    assert!(matches!(refused, Err(Refusal::Invalid { field, .. }) if field == "deadline"));
+}
+
+#[test]
+fn a_limit_is_said_again_until_the_agent_has_it() {
+    let mut harness = Harness::new(1);
+    let mut limited = job("1");
+    limited.time_limit = Some(Millis::from_hours(1));
+    let id = harness.add(limited);
+    harness.started(id);
+    let (task, before) = (harness.task_of(id), Generation(1));
+    harness.take_orders();
+    let change = LimitChange::Longer { by: Millis::from_hours(1) };
+    harness.command(&ana(), Command::Extend { jobs: vec![id], change }).expect("own job");
+    let is_limit = |order: &Order| {
+        let wanted = Some(Millis::from_hours(2));
+        matches!(order, Order::Limit { limit, .. } if *limit == wanted)
+    };
+    assert!(harness.take_orders().iter().any(is_limit));
+    // It was lost: the agent's answer shows that.
+    let is = TaskIs::Running { pid: 4242, started_at: harness.now };
+    let report = TaskReport { task, generation: before, is };
+    let term = harness.term();
+    harness.report(tasks(term, vec![report.clone()]));
+    assert!(harness.take_orders().iter().any(is_limit));
+    let generation = before.next();
+    harness.report(tasks(term, vec![TaskReport { generation, ..report }]));
+    assert!(!harness.take_orders().iter().any(is_limit));
+    assert_eq!(harness.state(id), JobState::Running);
+}
+
+#[test]
+fn users_add_what_they_may_to_what_runs() {
+    let mut harness = Harness::new(1);
+    let mut limited = job("1");
+    limited.time_limit = Some(Millis::from_hours(1));
+    let id = harness.add(limited);
+    harness.started(id);
+    let to = |hours: u32| Command::Extend {
+        jobs: vec![id],
+        change: LimitChange::To { limit: Some(Millis::from_hours(hours)) },
+    };
+    harness.command(&ana(), to(4)).expect("three hours more");
+    let refused = harness.command(&ana(), to(6));
+    assert!(matches!(refused, Err(Refusal::ExtendTooLong { .. })), "{refused:?}");
+    harness.command(&ana(), to(2)).expect("shorter");
+    harness.command(&ana(), to(5)).expect("what was taken off may be put on again");
+    let refused = harness.command(&bo(), to(2));
+    assert!(matches!(refused, Err(Refusal::NotPermitted { .. })));
+    harness.command(&root(), to(100)).expect("an admin may");
+}
+
+#[test]
+fn one_of_several_is_enough_and_none_is_not() {
+    let mut harness = Harness::new(4);
+    let [one, two] = [harness.add(job("1")), harness.add(job("1"))];
+    let mut first = job("0");
+    let ok = |job| Dependency { job, kind: DependencyKind::Ok };
+    first.life.after_one = vec![ok(one), ok(two)];
+    let mut kept = first.clone();
+    kept.life.on_unmet = OnUnmet::Keep;
+    let waits = harness.add(first.clone());
+    let keeps = harness.add(kept);
+    for id in [one, two] {
+        harness.started(id);
+        assert_eq!(harness.state(waits), JobState::Waiting);
+        harness.exited(id, 1);
+    }
+    assert_eq!(harness.end_of(waits).cause, Some(EndCause::DependencyFailed { job: two }));
+    assert_eq!(harness.state(keeps), JobState::Waiting);
+    let patch = SpecPatch { after_one: Some(Vec::new()), ..SpecPatch::default() };
+    harness.command(&ana(), edit(keeps, patch)).expect("own job");
+    assert_eq!(harness.state(keeps), JobState::Starting);
+}
+
+#[test]
+fn cycles_are_refused_however_long() {
+    let mut harness = Harness::new(0);
+    let held = NewJob { hold: true, ..job("0") };
+    let first = harness.add(held);
+    let mut last = first;
+    for _ in 0..5000 {
+        last = harness.add(after(job("0"), last, DependencyKind::End));
+    }
+    let after = Some(vec![Dependency { job: last, kind: DependencyKind::Ok }]);
+    let refused = harness.command(&ana(), edit(first, SpecPatch { after, ..SpecPatch::default() }));
+    match refused {
+        Err(Refusal::DependencyCycle { jobs }) => assert_eq!(jobs.len(), 5001),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn caps_keep_a_user_s_jobs_and_nobody_else_s() {
+    let mut policy = Policy::fair();
+    let gpus = Some(MilliGpu::from_devices(2));
+    let caps = Caps { gpus, pending_jobs: Some(2), running_jobs: None };
+    policy.user_caps =
+        UserCaps { all: Caps::default(), of: [(Arc::from("ana"), caps)].into_iter().collect() };
+    let mut harness = Harness::with_policy(4, policy);
+    let ids: Vec<JobId> = (0..3).map(|_| harness.add(job("1"))).collect();
+    let states: Vec<JobState> = ids.iter().map(|id| harness.state(*id)).collect();
+    assert_eq!(states, [JobState::Starting, JobState::Starting, JobState::Pending]);
+    harness.submit(&bo(), vec![job("1")]).expect("another user");
+    assert_eq!(harness.control.world().n_pending(), 1, "the other user's job has started");
+    harness.add(NewJob { hold: true, ..job("1") });
+    let refused = harness.submit(&ana(), vec![job("1")]);
+    assert!(matches!(refused, Err(Refusal::UserCap { most: 2, .. })), "{refused:?}");
+    harness.started(ids[0]);
+    harness.exited(ids[0], 0);
+    assert_eq!(harness.state(ids[2]), JobState::Starting);
+}
+
+#[test]
+fn a_held_job_is_released_at_its_moment() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(NewJob { hold: true, ..job("1") });
+    let at = Some(Timestamp::new(harness.now.get() + 60_000));
+    harness.command(&ana(), Command::Release { jobs: vec![id], at }).expect("own job");
+    assert_eq!(harness.state(id), JobState::Held);
+    pass(&mut harness, Millis::from_mins(1));
+    assert_eq!(harness.state(id), JobState::Starting);
+}

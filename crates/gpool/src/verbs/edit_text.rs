@@ -1,0 +1,133 @@
+//! `gpool edit` without flags: what can change, as text in the user's editor.
+
+use std::io::IsTerminal as _;
+use std::process::Command;
+
+use gpool_client::Client;
+use gpool_wire::{Job, JobPatch};
+use serde_json::{Map, Value, json};
+
+use crate::args::jobs::Jobs;
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::resolve;
+use crate::session::Session;
+
+/// What the user made of the job, with its id and the version that was shown; `None` if there is
+/// nobody to ask, or more than one job, or nothing was changed.
+///
+/// # Errors
+/// The editor fails, or what it left is not understood.
+pub fn asked(
+    jobs: &Jobs,
+    client: &Client,
+    session: &Session,
+) -> Result<Option<(String, JobPatch, u64)>> {
+    let mut references = jobs.references();
+    let (Some(reference), None) = (references.next(), references.next()) else { return Ok(None) };
+    let is_there = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let editor = std::env::var("VISUAL").or_else(|_| std::env::var("EDITOR"));
+    let (true, Ok(editor)) = (is_there, editor) else { return Ok(None) };
+    let (id, _) = resolve::one(client, reference, session.me())?;
+    let job = client.job(&id)?;
+    let shown = fields(&job);
+    let failed = |why: String| Failure::new(errors::USAGE, why);
+    let file = tempfile::Builder::new().prefix("gpool-edit-").suffix(".toml").tempfile();
+    let file = file.map_err(|error| failed(format!("can't make a file to edit: {error}")))?;
+    let text = format!(
+        "# Job {id}. A line that is taken out takes away what may be absent.\n{}",
+        toml::to_string(&shown).map_err(|error| failed(error.to_string()))?
+    );
+    std::fs::write(file.path(), text).map_err(|error| failed(error.to_string()))?;
+    // As a shell takes it: editors have flags.
+    let path = file.path().as_os_str();
+    let line = format!("{editor} \"$1\"");
+    let ran = Command::new("/bin/sh").args(["-c", &line, "sh"]).arg(path).status();
+    match ran {
+        Ok(status) if status.success() => {}
+        Ok(status) => return Err(failed(format!("{editor} failed: {status}"))),
+        Err(error) => return Err(failed(format!("can't start {editor}: {error}"))),
+    }
+    let text = std::fs::read_to_string(file.path()).map_err(|error| failed(error.to_string()))?;
+    let patch = patch(&shown, &text).map_err(failed)?;
+    Ok(patch.map(|patch| (id, patch, job.version)))
+}
+
+/// What can change of a job, as it is in a patch.
+fn fields(job: &Job) -> Map<String, Value> {
+    let seconds = |time: Option<f64>| time.map(|time| format!("{time}s"));
+    let all = json!({
+        "name": job.name,
+        "priority": job.priority,
+        "note": job.note,
+        "project": job.project,
+        "gpus": job.gpus,
+        "cpus": job.cpus,
+        "mem": job.mem,
+        "time": seconds(job.time_limit),
+        "after": job.after,
+        "after_one": job.after_one,
+        "on_unmet": job.on_unmet,
+        "begin": job.begin,
+        "deadline": job.deadline,
+        "signal_before": job.signal_before,
+        "requeue": job.requeue,
+        "directory": job.directory,
+        "stdin": job.stdin,
+        "stdout": job.stdout,
+        "stderr": job.stderr,
+        "retry": job.retry,
+    });
+    let Value::Object(fields) = all else { return Map::new() };
+    fields.into_iter().filter(|(_, value)| !value.is_null()).collect()
+}
+
+/// What is other in the text than it was shown.
+fn patch(shown: &Map<String, Value>, text: &str) -> std::result::Result<Option<JobPatch>, String> {
+    let left: Map<String, Value> = toml::from_str(text).map_err(|error| error.to_string())?;
+    let mut changes = Map::new();
+    for (name, value) in &left {
+        if shown.get(name) != Some(value) {
+            changes.insert(name.clone(), value.clone());
+        }
+    }
+    for name in shown.keys().filter(|name| !left.contains_key(*name)) {
+        changes.insert(name.clone(), Value::Null);
+    }
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let patch: JobPatch =
+        serde_json::from_value(Value::Object(changes)).map_err(|error| error.to_string())?;
+    patch.check().map_err(|refusal| gpool_wire::Problem::from(refusal).detail)?;
+    Ok(Some(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown() -> Map<String, Value> {
+        let Value::Object(fields) = json!({"name": "a", "priority": 0, "time": "60s"}) else {
+            return Map::new();
+        };
+        fields
+    }
+
+    #[test]
+    fn what_differs_is_the_patch() {
+        let same = toml::to_string(&shown()).expect("it is a table");
+        assert_eq!(patch(&shown(), &same), Ok(None));
+        let found = patch(&shown(), "name = \"b\"\npriority = 0\n").expect("it is fine");
+        let expected =
+            JobPatch { name: Some("b".to_owned()), time: Some(None), ..JobPatch::default() };
+        assert_eq!(found, Some(expected));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for text in ["nmae = \"b\"", "priority = \"high\"", "name = ", "priority = 5000"] {
+            assert!(patch(&shown(), text).is_err(), "{text}");
+        }
+    }
+}

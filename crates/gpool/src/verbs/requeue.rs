@@ -1,0 +1,36 @@
+//! `gpool requeue`: stops jobs that run and puts them back, to be run again as their next attempt.
+
+use clap::Args;
+use gpool_model::job::JobState;
+
+use super::act::on_jobs;
+use crate::args::jobs::Jobs;
+use crate::failure::Result;
+use crate::resolve::Scope;
+use crate::session::Session;
+
+/// Only what runs can be put back.
+const SCOPE: Scope = Scope::In(&[JobState::Starting, JobState::Running]);
+
+/// Stop jobs that run, and run them again later
+#[derive(Debug, Clone, Args)]
+pub struct RequeueArgs {
+    #[command(flatten)]
+    jobs: Jobs,
+    /// Keep them held then, until they are released
+    #[arg(long)]
+    hold: bool,
+    /// Do not ask before touching jobs of other users
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There are no such jobs, or the server refuses; then none is stopped.
+pub fn run(args: &RequeueArgs, session: &Session) -> Result {
+    on_jobs(&args.jobs, "requeue", SCOPE, args.yes, session, |client, ids| {
+        client.requeue(ids, args.hold)
+    })
+}

@@ -1,0 +1,99 @@
+//! `gpool user limit`: how much one user may have, and has.
+
+use clap::{Args, Subcommand};
+use gpool_wire::{UserCapsPatch, UserLimits, Written};
+
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::render::json;
+use crate::render::safe::safe;
+use crate::session::Session;
+
+/// Show or change how much users may have
+#[derive(Debug, Clone, Args)]
+pub struct UserArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum What {
+    /// Show what a user may have, or change it as an admin
+    Limit(LimitArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+struct LimitArgs {
+    /// A user's name, or all for those that have no caps of their own
+    #[arg(value_name = "USER")]
+    user: String,
+    /// Most jobs that run at once, or none for no cap
+    #[arg(long, value_name = "N", value_parser = count_or_none)]
+    running: Option<Cap>,
+    /// Most jobs that wait at once, or none for no cap
+    #[arg(long, value_name = "N", value_parser = count_or_none)]
+    pending: Option<Cap>,
+    /// Most GPUs at once, or none for no cap
+    #[arg(long, value_name = "N", value_parser = gpus_or_none)]
+    gpus: Option<GpuCap>,
+}
+
+/// A cap, or none.
+#[derive(Debug, Clone, Copy)]
+struct Cap(Option<u64>);
+
+/// A cap of GPUs, or none.
+#[derive(Debug, Clone)]
+struct GpuCap(Option<String>);
+
+fn count_or_none(text: &str) -> std::result::Result<Cap, String> {
+    match (text, text.parse()) {
+        ("none", _) => Ok(Cap(None)),
+        (_, Ok(count)) => Ok(Cap(Some(count))),
+        _ => Err(format!("{text:?} is not a number; write, for example, 4 or none")),
+    }
+}
+
+fn gpus_or_none(text: &str) -> std::result::Result<GpuCap, String> {
+    match (text, gpool_model::parse::cpus(text)) {
+        ("none", _) => Ok(GpuCap(None)),
+        (_, Ok(_)) => Ok(GpuCap(Some(text.to_owned()))),
+        _ => Err(format!("{text:?} is not a number of GPUs; write, for example, 2 or none")),
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The server refuses.
+pub fn run(args: &UserArgs, session: &Session) -> Result {
+    let What::Limit(limit) = &args.what;
+    let client = session.client()?;
+    let patch = UserCapsPatch {
+        running_jobs: limit.running.map(|cap| cap.0),
+        pending_jobs: limit.pending.map(|cap| cap.0),
+        gpus: limit.gpus.clone().map(|cap| cap.0.map(Written::Text)),
+    };
+    let limits = match patch == UserCapsPatch::default() {
+        true => client.user_limits(&limit.user)?,
+        false => client.limit_user(&limit.user, &patch)?,
+    };
+    let text = if session.global.json { json::one(&limits) } else { page(&limits) };
+    session.screen.data(&text)?;
+    Ok(Exit::OK)
+}
+
+fn page(limits: &UserLimits) -> String {
+    let of = |most: Option<String>| most.map_or("no cap".to_owned(), |most| format!("of {most}"));
+    let own = if limits.own || limits.user == "all" { "" } else { " (as all users)" };
+    format!(
+        "{}{own}: {} running ({}) · {} waiting ({}) · {} GPUs ({})\n",
+        safe(&limits.user),
+        limits.n_running,
+        of(limits.running_jobs.map(|most| most.to_string())),
+        limits.n_pending,
+        of(limits.pending_jobs.map(|most| most.to_string())),
+        limits.n_gpus,
+        of(limits.gpus.map(|most| most.to_string())),
+    )
+}

@@ -1,0 +1,205 @@
+//! When jobs start, how long they go on, and what follows their end, with real processes.
+
+use gpool_wire::Job;
+use rustix::process::Signal;
+
+use crate::harness::{Cluster, until, until_so};
+
+fn until_attempt(cluster: &Cluster, id: &str, attempt: u32) -> Job {
+    until(&format!("job {id} is in attempt {attempt}"), || {
+        Some(cluster.job(id)).filter(|job| job.attempt == attempt)
+    })
+}
+
+#[test]
+fn a_job_is_run_again_after_the_exit_codes_that_were_named() {
+    let cluster = Cluster::new("none");
+    let mark = cluster.path("tried");
+    let line =
+        format!("echo run $GPOOL_ATTEMPT; [ -e {0} ] || {{ touch {0}; exit 33; }}", mark.display());
+    let id = cluster.sh(&["--retry", "3", "--retry-exit", "33,75"], &line);
+    let job = cluster.until_ended(&id);
+    assert_eq!((job.state.as_str(), job.attempt, job.n_retries), ("succeeded", 2, 1));
+    assert_eq!(job.attempts.len(), 1);
+    let first = &job.attempts[0];
+    assert_eq!((first.exit_code, first.again.as_str()), (Some(33), "retry"));
+    assert_eq!(cluster.stdout_of(&id), "run 2\n");
+    assert_eq!(cluster.gpool(["logs", &format!("{id}#1")]).ok(), "run 1\n");
+    // Another exit code is the end.
+    let other = cluster.sh(&["--retry", "3", "--retry-exit", "33"], "exit 7");
+    let job = cluster.until_ended(&other);
+    assert_eq!((job.state.as_str(), job.attempt, job.exit_code), ("failed", 1, Some(7)));
+}
+
+#[test]
+fn retries_are_used_up_and_cancelled_jobs_are_not_run_again() {
+    let cluster = Cluster::new("none");
+    let id = cluster.sh(&["--retry", "2"], "exit 1");
+    let job = cluster.until_ended(&id);
+    assert_eq!((job.state.as_str(), job.attempt, job.attempts.len()), ("failed", 3, 2));
+    let id = cluster.sh(&["--retry", "2"], "sleep 1000");
+    cluster.until_is(&id, "running");
+    cluster.gpool(["cancel", &id]).ok();
+    let job = cluster.until_ended(&id);
+    assert_eq!((job.state.as_str(), job.attempt), ("cancelled", 1));
+    // Between two attempts it waits, and can be cancelled there too.
+    let id = cluster.sh(&["--retry", "1", "--backoff", "1h"], "exit 1");
+    let job = until_attempt(&cluster, &id, 2);
+    assert_eq!((job.state.as_str(), &*job.reasons[0].code), ("waiting", "backoff_after_failure"));
+    cluster.gpool(["cancel", &id]).ok();
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "cancelled");
+}
+
+#[test]
+fn a_signal_comes_before_the_limit() {
+    let cluster = Cluster::new("none");
+    let line = "trap 'echo warned; exit 0' USR1; while :; do sleep 0.05; done";
+    let id = cluster.sh(&["--time", "20m", "--signal-before", "USR1@19m59s"], line);
+    let job = cluster.until_ended(&id);
+    assert_eq!((job.state.as_str(), job.exit_code), ("succeeded", Some(0)));
+    assert_eq!(cluster.stdout_of(&id), "warned\n");
+    let refused = cluster.gpool(["submit", "--signal-before", "90s", "--", "true"]);
+    refused.refused(2, &["there is no end to be signalled before"]);
+}
+
+#[test]
+fn a_limit_changes_while_the_job_runs_whoever_is_away() {
+    let mut cluster = Cluster::new("none");
+    let id = cluster.sh(&["--time", "1h", "--grace", "0"], "sleep 1000");
+    cluster.until_is(&id, "running");
+    cluster.gpool(["extend", &id, "--by", "+30m"]).ok();
+    assert_eq!(cluster.job(&id).time_limit, Some(5400.0));
+    cluster.signal_server(Signal::KILL);
+    until_so("the server is gone", || cluster.has_died());
+    cluster.up();
+    cluster.until_is(&id, "running");
+    assert_eq!(cluster.job(&id).time_limit, Some(5400.0));
+    // Shorter than it has run is no limit; a little longer is one that ends it.
+    cluster.gpool(["extend", &id, "--to", "1ms"]).refused(2, &["has run for"]);
+    let soon = format!("{}ms", 1500 + 1000 * elapsed_s(&cluster.job(&id)));
+    cluster.gpool(["extend", &id, "--to", &soon]).ok();
+    let job = cluster.until_ended(&id);
+    assert_eq!((job.state.as_str(), job.cause.as_deref()), ("timed_out", Some("time_limit")));
+}
+
+fn elapsed_s(job: &Job) -> u64 {
+    let started = job.started_at.expect("it runs").0.get();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.expect("after 1970").as_millis() as u64;
+    now.saturating_sub(started).div_ceil(1000)
+}
+
+#[test]
+fn what_runs_is_put_back_and_run_again() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let id = cluster.sh(&["--gpus", "1"], "echo $GPOOL_ATTEMPT; sleep 1000");
+    cluster.until_is(&id, "running");
+    cluster.gpool(["requeue", &id]).ok();
+    until_attempt(&cluster, &id, 2);
+    let job = cluster.until_is(&id, "running");
+    assert_eq!((job.n_retries, job.attempts[0].again.as_str()), (0, "requeued"));
+    until_so("it has written", || cluster.stdout_of(&id) == "2\n");
+    cluster.gpool(["requeue", &id, "--hold"]).ok();
+    until_attempt(&cluster, &id, 3);
+    cluster.until_is(&id, "held");
+    cluster.gpool(["cancel", &id]).ok();
+    let never = cluster.sh(&["--no-requeue"], "sleep 1000");
+    cluster.until_is(&never, "running");
+    cluster.gpool(["requeue", &never]).refused(7, &["not to be run again"]);
+}
+
+#[test]
+fn jobs_wait_for_moments_and_for_the_first_of_several() {
+    let cluster = Cluster::new("none");
+    let id = cluster.sh(&["--begin", "now+1s"], "true");
+    let first = cluster.job(&id);
+    assert_eq!((first.state.as_str(), &*first.reasons[0].code), ("waiting", "begin_time"));
+    let job = cluster.until_ended(&id);
+    assert!(job.started_at >= job.begin, "{job:?}");
+    let slow = cluster.sh(&[], "sleep 1000");
+    let quick = cluster.sh(&["--hold"], "true");
+    let either = format!("{slow},{quick}");
+    let one = cluster.sh(&["--after-one", &either], "true");
+    assert_eq!(cluster.job(&one).reasons[0].code, "waits_for_one_of");
+    cluster.gpool(["release", &quick]).ok();
+    assert_eq!(cluster.until_ended(&one).state.as_str(), "succeeded");
+    // What can never be ends the job, or keeps it by choice.
+    let ends = cluster.sh(&["--after", &slow], "true");
+    let kept = cluster.sh(&["--after", &slow, "--on-unmet", "keep"], "true");
+    cluster.gpool(["cancel", &slow]).ok();
+    let job = cluster.until_ended(&ends);
+    assert_eq!(job.cause.as_deref(), Some("dependency_failed"));
+    let code = |job: &Job| job.reasons.first().map(|reason| reason.code.clone());
+    until_so("it is kept", || code(&cluster.job(&kept)).as_deref() == Some("dependency_failed"));
+    cluster.gpool(["edit", &kept, "--after", "none"]).ok();
+    assert_eq!(cluster.until_ended(&kept).state.as_str(), "succeeded");
+}
+
+#[test]
+fn deadlines_keep_jobs_from_starting_and_end_those_that_run() {
+    let cluster = Cluster::new("none");
+    let gone = cluster.gpool(["submit", "--deadline", "2020-01-01", "--", "true"]);
+    gone.refused(2, &["deadline: it has passed already"]);
+    let late = ["submit", "--deadline", "now+1h", "--time", "2h", "--", "true"];
+    cluster.gpool(late).refused(2, &["can't end by then"]);
+    let held = cluster.sh(&["--hold", "--deadline", "now+1s"], "true");
+    let job = cluster.until_ended(&held);
+    assert_eq!((job.state.as_str(), job.cause.as_deref()), ("cancelled", Some("deadline")));
+    let runs = cluster.sh(&["--deadline", "now+2s", "--grace", "0"], "sleep 1000");
+    let job = cluster.until_ended(&runs);
+    assert_eq!((job.state.as_str(), job.cause.as_deref()), ("timed_out", Some("deadline")));
+}
+
+#[test]
+fn what_waits_is_edited_and_cycles_are_refused() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let one = cluster.sh(&["--hold", "--gpus", "1"], "echo old");
+    let two = cluster.sh(&["--after", &one], "true");
+    let edit =
+        ["edit", &one, "--gpus", "2", "--name", "new", "--time", "10m", "--command", "echo new"];
+    cluster.gpool(edit).ok();
+    let job = cluster.job(&one);
+    assert_eq!((&*job.gpus, &*job.name, job.time_limit), ("2", "new", Some(600.0)));
+    cluster.gpool(["edit", &one, "--gpus", "3"]).refused(4, &["no node could ever run this"]);
+    cluster.gpool(["edit", &one, "--after", &two]).refused(7, &["would wait for itself"]);
+    cluster.gpool(["edit", &one, "--cpus", "lots"]).refused(2, &["cpus"]);
+    cluster.gpool(["release", &one]).ok();
+    assert_eq!(cluster.until_ended(&two).state.as_str(), "succeeded");
+    assert_eq!(cluster.stdout_of(&one), "new\n");
+    let runs = cluster.sh(&[], "sleep 1000");
+    cluster.until_is(&runs, "running");
+    cluster.gpool(["edit", &runs, "--gpus", "1"]).refused(7, &["it is running"]);
+    cluster.gpool(["edit", &runs, "--name", "other", "--retry", "2"]).ok();
+    assert_eq!(cluster.job(&runs).name, "other");
+}
+
+#[test]
+fn valohai_s_variable_asks_for_gpus_where_no_flag_does() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let asked = |flags: &[&str]| cluster.job(&cluster.sh(flags, "true")).gpus;
+    assert_eq!(asked(&["-e", "VH_GPUS=2"]), "2");
+    assert_eq!(asked(&["-e", "VH_GPUS=2", "--gpus", "1"]), "1");
+    let bad = cluster.gpool(["submit", "-e", "VH_GPUS=many", "--", "true"]);
+    bad.refused(2, &["VH_GPUS"]);
+}
+
+#[test]
+fn caps_of_a_user_keep_jobs_waiting_or_out() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let me = cluster.job(&cluster.sh(&[], "true")).user;
+    cluster.gpool(["user", "limit", &me, "--gpus", "2", "--pending", "1"]).ok();
+    let [one, two] = ["1", "1"].map(|n| cluster.sh(&["--gpus", n], "sleep 1000"));
+    for id in [&one, &two] {
+        cluster.until_is(id, "running");
+    }
+    let third = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    assert_eq!(cluster.job(&third).reasons[0].code, "quota_user");
+    cluster
+        .gpool(["submit", "--gpus", "1", "--", "true"])
+        .refused(5, &["may have 1 jobs that wait"]);
+    let said = cluster.gpool(["user", "limit", &me]).ok();
+    assert!(said.contains("2 running (no cap) · 1 waiting (of 1) · 2 GPUs (of 2)"), "{said}");
+    cluster.gpool(["user", "limit", &me, "--gpus", "none"]).ok();
+    cluster.until_is(&third, "running");
+    cluster.gpool(["user", "limit", &me, "--gpus", "many"]).refused(2, &["many"]);
+}
