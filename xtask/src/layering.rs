@@ -84,6 +84,8 @@ const BEHIND_THE_API: &[&str] = &[
 /// Files of the command line that start server, agent or shepherd, or work without a server.
 const MAY_REACH_BEHIND: &[&str] = &[
     "away.rs",
+    "config.rs",
+    "keys.rs",
     "main.rs",
     "serve.rs",
     "demo/cluster.rs",

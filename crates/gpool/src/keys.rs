@@ -74,8 +74,9 @@ pub fn file() -> String {
 pub fn page() -> String {
     let mut text = String::from(
         "gpool up reads the file that GPOOL_CONFIG names, else ~/.config/gpool/gpool.toml, or\n\
-         /etc/gpool/gpool.toml as root. gpool init writes one with every key. Flags of up go before\n\
-         it; a key that is none of these is refused. What stands here is so without the key.\n",
+         /etc/gpool/gpool.toml as root. gpool init writes one with every key. Flags of up go\n\
+         before it; a key that is none of these is refused. What stands here is so without\n\
+         the key.\n",
     );
     for key in KEYS {
         let without = if key.is_default { "" } else { "   (an example)" };

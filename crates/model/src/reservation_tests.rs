@@ -1,3 +1,5 @@
+//! Occurrences of reservations and what of them overlaps.
+
 use super::*;
 
 fn window(from: u64, until: Option<u64>) -> Window {

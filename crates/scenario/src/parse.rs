@@ -260,8 +260,8 @@ impl Reader {
                     }
                 }
                 word => {
-                    let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, uid, \
-                         project, like or id";
+                    let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
+                         uid, project, like or id";
                     return Err(words.unknown(word, known));
                 }
             }

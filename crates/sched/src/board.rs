@@ -111,8 +111,8 @@ impl<'a> Board<'a> {
         &mut self.by_free[n_free]
     }
 
-    /// Positions of nodes that take work with so many free devices or more: fewer free ones first, then
-    /// by name.
+    /// Positions of nodes that take work with so many free devices or more: fewer free ones first,
+    /// then by name.
     pub fn with_free(&self, n_least: usize) -> impl Iterator<Item = usize> {
         self.by_free.iter().skip(n_least).flatten().copied()
     }

@@ -186,8 +186,8 @@ impl JobCreate {
                 }
                 if let Some(near) = json::nearest(used, names.iter().copied()) {
                     let why = format!(
-                        "{{{used}}} in word {} is no parameter; did you mean {{{near}}}? To have it \
-                         as it is, write {{{{{used}}}}}",
+                        "{{{used}}} in word {} is no parameter; did you mean {{{near}}}? To have \
+                         it as it is, write {{{{{used}}}}}",
                         at + 1
                     );
                     return Err(invalid("command", why));

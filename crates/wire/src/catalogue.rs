@@ -205,8 +205,8 @@ catalogue! {
          may say so with `gpool edit JOB --requeue`, or cancel it.";
     NO_TERMINAL = 720, EXIT_CONFLICT, 409, "the job has no terminal",
         "Only a job that was started by `gpool shell` or `gpool run --pty` has a terminal to \
-         attach to. `gpool logs -f ID` follows what any job writes; `gpool exec ID -- bash` runs a shell \
-         among its processes, with its environment and GPUs.";
+         attach to. `gpool logs -f ID` follows what any job writes; `gpool exec ID -- bash` runs a \
+         shell among its processes, with its environment and GPUs.";
     NOTHING_LISTENS = 721, EXIT_CONFLICT, 409, "nothing of the job listens there",
         "`gpool forward` connects to ports on which a process of the job itself listens, at the \
          node's loopback address. The message lists them. A server may need a moment after the \

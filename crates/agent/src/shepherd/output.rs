@@ -95,8 +95,8 @@ impl Stream {
         Progress::Open
     }
 
-    /// Takes all that is there now, and shows it. Whoever might write more is dead, or is no part of
-    /// the task: a descriptor that was handed to a stranger must not keep the task from ending.
+    /// Takes all that is there now, and shows it. Whoever might write more is dead, or is no part
+    /// of the task: a descriptor that was handed to a stranger must not keep the task from ending.
     pub(super) fn finish(mut self, buffer: &mut [u8], seen: &mut dyn FnMut(&[u8])) {
         loop {
             match rustix::io::read(&self.pipe, &mut *buffer) {
@@ -197,7 +197,8 @@ mod tests {
         assert_eq!(kept(10, &[b"hello ", b"you!"]), "hello you!");
         assert_eq!(
             kept(10, &[b"hello ", b"you!?", b"more"]),
-            "hello you!\n[gpool: the output limit of 10 B was reached; 5 bytes more were not kept]\n"
+            "hello you!\n[gpool: the output limit of 10 B was reached; 5 bytes more were not \
+             kept]\n"
         );
     }
 

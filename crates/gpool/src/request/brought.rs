@@ -11,8 +11,8 @@ use crate::flags;
 use crate::script::Script;
 use crate::shims::translated::Translated;
 
-/// As [`super::of_script`], for a command of another scheduler: with what is to be said of its flags, and
-/// where output goes that has no file yet.
+/// As [`super::of_script`], for a command of another scheduler: with what is to be said of its
+/// flags, and where output goes that has no file yet.
 ///
 /// # Errors
 /// As for a script.

@@ -224,7 +224,8 @@ fn settings_of_gflow_are_told_and_written() {
     let config = cluster.path("gflow.toml");
     let text = format!(
         "timezone = \"UTC\"\n[daemon]\nhost = \"127.0.0.1\"\nport = {port}\ngpus = [0, 2]\n\
-         gpu_allocation_strategy = \"random\"\n[quota.default_user]\nmax_running_jobs = 3\n[shoes]\n"
+         gpu_allocation_strategy = \"random\"\n[quota.default_user]\nmax_running_jobs = 3\n\
+         [shoes]\n"
     );
     std::fs::write(&config, text).unwrap();
     let made = cluster.path("gpool.toml");

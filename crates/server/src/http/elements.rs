@@ -50,7 +50,8 @@ struct Chosen {
     get, path = "/jobs/{id}/elements", operation_id = "jobs_elements",
     params(("id" = String, Path, description = "The array"), ElementParams),
     responses(
-        (status = 200, description = "Its elements; none of a job that is no array", body = List<gpool_wire::Job>),
+        (status = 200, description = "Its elements; none of a job that is no array",
+         body = List<gpool_wire::Job>),
         (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
     )

@@ -83,8 +83,13 @@ fn stats(jobs: &[Job], user: Option<&str>, since: Option<&str>, now: Time) -> Va
     let top: Vec<Value> = top
         .iter()
         .take(TOP)
-        .map(|job| json!({"id": job.id, "name": job.name, "runtime_secs": ran(job), "gpus": n_gpus(job)}))
+        .map(|job| {
+            json!({
+                "id": job.id, "name": job.name, "runtime_secs": ran(job), "gpus": n_gpus(job),
+            })
+        })
         .collect();
+    let started = || jobs.iter().filter(|job| job.started_at.is_some());
     json!({
         "user": user,
         "since": since,
@@ -95,8 +100,8 @@ fn stats(jobs: &[Job], user: Option<&str>, since: Option<&str>, now: Time) -> Va
         "timeout_jobs": n(&|state| state == JobState::TimedOut),
         "running_jobs": n(&|state| !state.is_end() && state >= JobState::Starting),
         "queued_jobs": n(&|state| state < JobState::Starting),
-        "avg_wait_secs": mean(jobs.iter().filter(|job| job.started_at.is_some()).map(|job| job.waited_s).collect()),
-        "avg_runtime_secs": mean(jobs.iter().filter(|job| job.state.is_end() && job.started_at.is_some()).map(ran).collect()),
+        "avg_wait_secs": mean(started().map(|job| job.waited_s).collect()),
+        "avg_runtime_secs": mean(started().filter(|job| job.state.is_end()).map(ran).collect()),
         "total_gpu_hours": gpu_seconds / 3600.0,
         "jobs_with_gpus": with_gpus.len(),
         "avg_gpus_per_job": mean(jobs.iter().map(|job| n_gpus(job) as f64).collect()),
