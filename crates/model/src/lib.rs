@@ -13,6 +13,7 @@ pub mod command;
 pub mod compat;
 pub mod device;
 pub mod effect;
+pub mod end;
 pub mod eta;
 pub mod event;
 pub mod gpu;

@@ -4,9 +4,6 @@
 //! the meantime is lost.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
 use std::sync::{Arc, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -23,6 +20,7 @@ use gpool_store::{CommitError, Committer, Loaded, Submitter};
 use gpool_world::World;
 use tokio::sync::oneshot;
 
+use crate::alert::dump;
 use crate::codec;
 use crate::handle::{Shared, View, internal};
 use crate::inspect::world_of;
@@ -394,22 +392,6 @@ impl Core {
     }
 }
 
-/// Writes the state that a bad plan was made from, one file a revision. What it holds is
-/// everybody's, and so for nobody else to read.
-fn dump(folder: &Path, world: &World, violations: &[String]) -> std::io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let path = folder.join(format!("{}.json", world.revision()));
-    let case = serde_json::json!({
-        "revision": world.revision(),
-        "now": now(),
-        "violations": violations,
-        "records": world.records(),
-    });
-    let mut options = std::fs::File::options();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(&serde_json::to_vec(&case)?)
-}
-
 fn refusal_of(error: &CommitError) -> Refusal {
     match error {
         CommitError::StorageFull | CommitError::ReadOnly | CommitError::Io(_) => {
@@ -484,22 +466,5 @@ impl Encoder {
         {
             tracing::error!("the encoder panicked");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::MetadataExt;
-
-    use super::*;
-
-    #[test]
-    fn the_state_of_a_bad_plan_is_kept_where_only_its_owner_reads_it() {
-        let dir = tempfile::tempdir().expect("there is room");
-        let folder = dir.path().join("alerts");
-        dump(&folder, &World::new(Policy::fair()), &["bad".to_owned()]).expect("there is room");
-        let mode = |path: &Path| path.metadata().expect("it was made").mode() & 0o777;
-        let file = folder.join(format!("{}.json", Revision(0)));
-        assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
     }
 }

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alert;
 pub mod codec;
 mod core;
 pub mod dump;

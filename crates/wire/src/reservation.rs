@@ -218,15 +218,15 @@ impl From<&gpool_model::Affected> for Affected {
     }
 }
 
+/// Which index a device of a node has, and what is wrong with it.
+type FindDevice<'a> =
+    dyn Fn(&NodeName, &gpool_model::DeviceUuid) -> (Option<u32>, Option<String>) + 'a;
+
 impl Reservation {
     /// What is shown of a reservation at a moment; `find` says which index a device has and what
     /// is wrong with it.
     #[must_use]
-    pub fn new(
-        it: &gpool_model::Reservation,
-        now: Timestamp,
-        find: &dyn Fn(&NodeName, &gpool_model::DeviceUuid) -> (Option<u32>, Option<String>),
-    ) -> Self {
+    pub fn new(it: &gpool_model::Reservation, now: Timestamp, find: &FindDevice<'_>) -> Self {
         let window = it.occurrence(now).unwrap_or(it.window);
         let (whom, beneficiary) = whom_words(&it.whom);
         let mut gpus = Vec::new();

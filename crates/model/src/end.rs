@@ -1,0 +1,138 @@
+//! How jobs end: the word for it, what stands behind it, and what was used.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::allocation::Allocation;
+use crate::id::JobId;
+use crate::job::JobState;
+use crate::unit::{Bytes, Millis, Timestamp};
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEnd {
+    /// In one word.
+    pub outcome: Outcome,
+    /// What stands behind the word, where the exit status does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<EndCause>,
+    /// How its first task exited; `None` if it never ran or nobody saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<ExitStatus>,
+    /// When its first task started, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When its last task ended.
+    pub ended_at: Timestamp,
+    /// What its tasks used together.
+    pub usage: Usage,
+    /// What its tasks held, by rank.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allocations: Vec<Allocation>,
+}
+
+/// How a job ended, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Exit code 0.
+    Succeeded,
+    /// Another exit code, a signal, or it could not be started.
+    Failed,
+    /// Somebody ended it.
+    Cancelled,
+    /// Its time limit or its deadline ended it.
+    TimedOut,
+    /// It was running and nobody can say how it ended.
+    Lost,
+}
+
+impl Outcome {
+    /// The state of a job that ended so.
+    #[must_use]
+    pub fn state(self) -> JobState {
+        match self {
+            Self::Succeeded => JobState::Succeeded,
+            Self::Failed => JobState::Failed,
+            Self::Cancelled => JobState::Cancelled,
+            Self::TimedOut => JobState::TimedOut,
+            Self::Lost => JobState::Lost,
+        }
+    }
+}
+
+/// What stands behind an outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum EndCause {
+    /// The kernel ended it for its memory.
+    Oom,
+    /// It ran for its whole time limit.
+    TimeLimit,
+    /// Its deadline came, or could not be kept any more.
+    Deadline,
+    /// Somebody cancelled it.
+    Cancelled {
+        /// Who.
+        by: Arc<str>,
+    },
+    /// It could not be started.
+    LaunchFailed {
+        /// What failed, for people.
+        why: String,
+    },
+    /// A path that it needs was not there. A job that was to start is held for it.
+    PathMissing {
+        /// Which.
+        path: String,
+    },
+    /// A job that it waited for ended otherwise than was asked.
+    DependencyFailed {
+        /// Which.
+        job: JobId,
+    },
+    /// More elements of its array failed than may.
+    TooManyFailed {
+        /// How many may.
+        most: u32,
+    },
+    /// The machine was restarted while it ran.
+    Rebooted,
+    /// The process that watched it was killed.
+    ShepherdLost,
+    /// The node has no trace of it.
+    Vanished,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitStatus {
+    /// By itself, with that code.
+    Code(i32),
+    /// By that signal.
+    Signal(i32),
+}
+
+impl ExitStatus {
+    /// The code as a shell gives it: its own, or 128 + the signal.
+    #[must_use]
+    pub fn shell_code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+/// What a task used, as the kernel counted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time in user mode.
+    pub cpu_user: Millis,
+    /// CPU time in the kernel.
+    pub cpu_system: Millis,
+    /// Most memory of one process at once.
+    pub memory_peak: Bytes,
+}
