@@ -57,7 +57,8 @@ fn cpu(report: &Report) -> Option<String> {
         (Some(cpus), Some(part)) => {
             format!(" ({} of {} asked for)", percent(part), words::cores(cpus))
         }
-        _ => " (none asked for)".to_owned(),
+        (Some(cpus), None) => format!(" ({} asked for)", words::cores(cpus)),
+        (None, _) => " (none asked for)".to_owned(),
     };
     Some(format!("{} of CPU time{}{asked}", span(used), busy.unwrap_or_default()))
 }

@@ -35,7 +35,7 @@ pub struct DrainArgs {
     #[arg(long)]
     dry_run: bool,
     /// Do it although the work of others is touched: as --let-finish
-    #[arg(short, long)]
+    #[arg(long)]
     yes: bool,
 }
 

@@ -123,7 +123,7 @@ struct WhenFlags {
     #[arg(long)]
     dry_run: bool,
     /// Do it although the work of others is touched; what runs may finish
-    #[arg(short, long)]
+    #[arg(long)]
     yes: bool,
 }
 

@@ -218,6 +218,7 @@ fn the_queue_has_one_row_and_lists_elements_when_asked() {
         assert!(out.contains(words), "{words}: {out}");
     }
     gate.open();
+    until_n(&cluster, &id, 3, "succeeded");
     gate.open();
     cluster.until_ended(&id);
 }

@@ -4,7 +4,7 @@ use crate::harness::{Cluster, Gate, Running};
 use crate::http::Http;
 
 #[test]
-fn an_environment_of_ten_megabytes_is_refused() {
+fn an_environment_of_many_megabytes_is_refused() {
     let cluster = Cluster::new("none");
     let with = |n_variables: usize| {
         let mut command = cluster.command();
@@ -19,7 +19,7 @@ fn an_environment_of_ten_megabytes_is_refused() {
     assert!(with(100).output().is_err());
     Running::start(&mut with(15), None).end().refused(2, &["too large", "--clean-env"]);
     let big =
-        serde_json::json!({"command": ["true"], "environment": {"BIG": "x".repeat(10 << 20)}});
+        serde_json::json!({"command": ["true"], "environment": {"BIG": "x".repeat(20 << 20)}});
     let answer = Http::new(&cluster).post("/api/v1/jobs", &big);
     assert_eq!((answer.status, answer.problem_code()), (413, "GP0102".to_owned()));
     assert!(cluster.all_ids().is_empty());

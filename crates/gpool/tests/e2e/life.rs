@@ -85,7 +85,8 @@ fn a_limit_changes_while_the_job_runs_whoever_is_away() {
 fn elapsed_s(job: &Job) -> u64 {
     let started = job.started_at.expect("it runs").0.get();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = now.expect("after 1970").as_millis() as u64;
+    let now =
+        u64::try_from(now.expect("after 1970").as_millis()).expect("before the year 584556019");
     now.saturating_sub(started).div_ceil(1000)
 }
 

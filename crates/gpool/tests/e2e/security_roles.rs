@@ -77,7 +77,7 @@ fn becomes_a_line(route: &Route) -> bool {
 /// A job of the owner's to which what the route does applies.
 fn job_for(cluster: &Cluster, route: &Route) -> String {
     let last = route.path.rsplit('/').next().unwrap();
-    let runs = ["signal", "logs"].contains(&last) || becomes_a_line(route);
+    let runs = ["signal", "logs", "requeue"].contains(&last) || becomes_a_line(route);
     let pty = if last == "attach" { json!({"rows": 9, "columns": 9}) } else { Value::Null };
     let line = if runs { "trap : USR1; echo on; sleep 1000" } else { "true" };
     let job = json!({

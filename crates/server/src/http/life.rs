@@ -13,11 +13,12 @@ use gpool_model::{
     Millis, Phase, Placement, Refusal, Timestamp,
 };
 use gpool_store::{ArchiveFilter, JournalSearch};
-use gpool_wire::job::cause_words;
+use gpool_wire::job::{PRIVATE, cause_words};
 use gpool_wire::{JobEvent, List, PlacedOn, Problem, Time};
 use serde_json::{Value, json};
 
 use super::Api;
+use super::asker::Asks;
 use super::extract::{ApiError, Segment, job_id};
 use super::jobs::{self, Found};
 use crate::handle::internal;
@@ -44,14 +45,25 @@ const NAMED: usize = 5;
 )]
 pub(crate) async fn get(
     State(api): State<Api>,
+    Asks(asker): Asks,
     Segment(id): Segment,
 ) -> Result<Json<List<JobEvent>>, ApiError> {
     let found = jobs::find(&api, job_id(&id)?).await?;
-    Ok(Json(List::new(of(&api, &found).await?)))
+    let is_seen = asker.may_see(found.spec.owner.uid);
+    Ok(Json(List::new(of(&api, &found, is_seen).await?)))
 }
 
-/// What has happened to a job.
-pub(crate) async fn of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
+/// What has happened to a job; a stranger is told that it did, in no words of its owner's.
+pub(crate) async fn of(api: &Api, found: &Found, is_seen: bool) -> Result<Vec<JobEvent>, Refusal> {
+    let mut told = all_of(api, found).await?;
+    for event in told.iter_mut().filter(|_| !is_seen) {
+        PRIVATE.clone_into(&mut event.text);
+        event.facts.clear();
+    }
+    Ok(told)
+}
+
+async fn all_of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
     let id = found.job.id;
     let since = found.spec.submitted_at;
     let until = match &found.job.phase {

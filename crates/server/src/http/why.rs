@@ -65,7 +65,8 @@ pub(crate) async fn get(
     let whose = Whose { uid: asker.caller.owner.uid, admin: asker.caller.admin };
     let Some(explained) = api.handle.query(move |view| explained(view, id)).await? else {
         let found = jobs::find(&api, id).await?;
-        let life = life::of(&api, &found).await?;
+        let is_seen = asker.may_see(found.spec.owner.uid);
+        let life = life::of(&api, &found, is_seen).await?;
         let why = Why { life, ..Why::of(found.shown(&asker, now), Time(now)) };
         return Ok(Json(Document::new(why)));
     };
@@ -79,7 +80,7 @@ pub(crate) async fn get(
     let mut why =
         Why { reasons, nodes, place, ..Why::of(empty_of(&found, &asker, now), Time(now)) };
     if !waits {
-        why.life = life::of(&api, &found).await?;
+        why.life = life::of(&api, &found, is_seen).await?;
     }
     if let Some(part) = part {
         let tried = try_all(&api, part, id, whose, alternatives).await?;
