@@ -78,7 +78,6 @@ impl Shepherd {
             if self.claim.limited(generation, limit).is_err() {
                 return;
             }
-            fail::fail_point!("shepherd-limit-noted");
             self.allowed.generation = generation;
             self.allowed.limit = limit;
             self.set_timer();
