@@ -1,7 +1,7 @@
 //! One job as a page: `gpool show`; and the line with which `gpool run` begins.
 
 use gpool_model::job::JobState;
-use gpool_wire::{Job, PlacedOn};
+use gpool_wire::{Attempted, Job, PlacedOn};
 
 use super::clock::span;
 use super::jobs::ran;
@@ -45,6 +45,10 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     if !job.after.is_empty() {
         page.label("after", &job.after.join(", "));
     }
+    if !job.after_one.is_empty() {
+        page.label("after one", &job.after_one.join(", "));
+    }
+    life(&mut page, job, view);
     page.label("submitted", &view.clock.full(job.submitted_at));
     times(&mut page, job, view);
     super::arrays::given(&mut page, job);
@@ -66,6 +70,30 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
         page.label("used", &format!("CPU {user} + {system} in the kernel · memory {memory}"));
     }
     page.text()
+}
+
+/// When it may start, how it is run again, and how its earlier attempts ended.
+fn life(page: &mut Page, job: &Job, view: &View<'_>) {
+    let moments = [("begin", job.begin), ("deadline", job.deadline), ("released", job.release_at)];
+    for (label, at) in moments {
+        page.label_if(label, at.map(|at| view.clock.full(at)).as_deref());
+    }
+    page.label_if("warned by", job.signal_before.as_deref());
+    if let Some(retry) = &job.retry {
+        let exits = retry.exits.iter().map(|code| format!("exit {code}"));
+        let after: Vec<String> = retry.on.iter().cloned().chain(exits).collect();
+        let after =
+            if after.is_empty() { "any failure but oom".to_owned() } else { after.join(", ") };
+        let used = job.n_retries;
+        page.label("retries", &format!("{used} of {} used, after {after}", retry.most));
+    }
+    let attempt = |it: &Attempted| {
+        let code = it.exit_code.map(|code| format!(" {code}")).unwrap_or_default();
+        let cause = it.cause.as_ref().map(|cause| format!(" ({cause})")).unwrap_or_default();
+        let at = view.clock.full(it.ended_at);
+        format!("#{} {}{code}{cause} {at} · {}", it.attempt, words::state(&it.outcome), it.again)
+    };
+    page.labels("earlier", &job.attempts.iter().map(attempt).collect::<Vec<_>>());
 }
 
 fn times(page: &mut Page, job: &Job, view: &View<'_>) {

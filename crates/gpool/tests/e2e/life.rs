@@ -23,6 +23,9 @@ fn a_job_is_run_again_after_the_exit_codes_that_were_named() {
     assert_eq!(job.attempts.len(), 1);
     let first = &job.attempts[0];
     assert_eq!((first.exit_code, first.again.as_str()), (Some(33), "retry"));
+    let page = cluster.gpool(["show", &id]).ok();
+    assert!(page.contains("1 of 3 used, after exit 33, exit 75"), "{page}");
+    assert!(page.contains("#1 failed 33"), "{page}");
     assert_eq!(cluster.stdout_of(&id), "run 2\n");
     assert_eq!(cluster.gpool(["logs", &format!("{id}#1")]).ok(), "run 1\n");
     // Another exit code is the end.
@@ -84,9 +87,7 @@ fn a_limit_changes_while_the_job_runs_whoever_is_away() {
 
 fn elapsed_s(job: &Job) -> u64 {
     let started = job.started_at.expect("it runs").0.get();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now =
-        u64::try_from(now.expect("after 1970").as_millis()).expect("before the year 584556019");
+    let now = gpool::render::clock::now().0.get();
     now.saturating_sub(started).div_ceil(1000)
 }
 
