@@ -17,7 +17,7 @@ use gpool_wire::attach::UPGRADE as PROTOCOL;
 use gpool_wire::{AttachJob, ExecInJob, ForwardToJob, Problem, catalogue};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncWriteExt, copy, split};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
@@ -208,15 +208,24 @@ async fn line_to(
 /// Carries bytes until one side has gone, or the server ends.
 async fn carry(api: Api, upgrade: OnUpgrade, seat: Seated, mut job: UnixStream, early: Vec<u8>) {
     let Ok(upgraded) = upgrade.await else { return };
-    let mut caller = TokioIo::new(upgraded);
+    let (mut from_caller, mut to_caller) = split(TokioIo::new(upgraded));
+    let (mut from_job, mut to_job) = job.split();
     let mut end = api.end.clone();
-    let carry = async {
-        caller.write_all(&early).await?;
-        copy_bidirectional(&mut caller, &mut job).await
+    let inward = async {
+        // A program that ends before it was sent all: what it has said still goes out.
+        let _ = copy(&mut from_caller, &mut to_job).await;
+        let _ = to_job.shutdown().await;
+        std::future::pending::<()>().await;
+    };
+    let outward = async {
+        to_caller.write_all(&early).await?;
+        copy(&mut from_job, &mut to_caller).await?;
+        to_caller.shutdown().await
     };
     tokio::select! {
         // However it ends, both lines are closed with it.
-        _ = carry => {}
+        _ = outward => {}
+        () = inward => {}
         _ = end.wait_for(|end| *end) => {}
     }
     drop(seat);
