@@ -1,6 +1,6 @@
 #!/bin/bash
 # All figures, plots and tables of docs/performance.md again, in about a quarter of an hour without
-# peers: benches/run.sh [--quick] [--no-peers] [--disk FOLDER]
+# peers: benches/run.sh [--quick] [--rounds N] [--no-peers] [--disk FOLDER]
 #
 # Run it on a machine with nothing else to do. As root it makes a file system of its own for the
 # figures on disk (ext4 with a journal, in a file), and gives itself real-time priority, which keeps
@@ -13,6 +13,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         --quick) quick=(--quick) rounds=1 ;;
         --no-peers) peers=no ;;
+        --rounds) rounds=$2; shift ;;
         --disk) disk=$2; shift ;;
         *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
     esac
@@ -53,7 +54,7 @@ bench() { # NAME FOLDER OPTIONS…: so many runs, merged into one file of result
 }
 
 bench disk "$disk"
-bench memory "$memory" --only start,submit,drain,pending
+bench memory "$memory" --only start,submit,drain,pending,arrays
 for n in 1000 10000; do bench "pending-$n" "$disk" --only pending --pending $n; done
 if [ $peers = yes ]; then
     less=()

@@ -5,8 +5,8 @@ use gpool_model::job::BlobId;
 use gpool_server::http::fuzzing;
 use gpool_wire::check::{checked_name, checked_note, checked_priority};
 use gpool_wire::{
-    CheckedJob, JobCreate, JobPatch, PolicyPatch, Problem, Selection, Shutdown, SignalJobs, json,
-    signal,
+    CheckedJob, JobCreate, JobPatch, PolicyPatch, Problem, ProjectSet, ProjectSettings, Selection,
+    Shutdown, SignalJobs, json, signal,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -155,6 +155,12 @@ fn selection(body: &[u8]) {
 fn others(body: &[u8]) {
     read::<PolicyPatch>(body);
     read::<Shutdown>(body);
+    if let Some(Err(refusal)) = read::<ProjectSettings>(body).map(|asked| asked.patch()) {
+        is_problem(&Problem::from(refusal));
+    }
+    if let Some(Err(refusal)) = read::<ProjectSet>(body).map(|asked| asked.ask()) {
+        is_problem(&Problem::from(refusal));
+    }
     if let Some(asked) = read::<SignalJobs>(body)
         && let Err(refusal) = signal::number(&asked.signal)
     {

@@ -132,8 +132,10 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     }
     if let Some(limit) = spec.time_limit {
         ours.push(("GPOOL_TIME_LIMIT", limit.get().div_ceil(1000).to_string().into()));
-        ours.extend(rfc3339(surroundings.now.after(limit)).map(|at| ("GPOOL_DEADLINE", at.into())));
     }
+    let by_limit = spec.time_limit.map(|limit| surroundings.now.after(limit));
+    let over = by_limit.into_iter().chain(spec.life.deadline).min();
+    ours.extend(over.and_then(rfc3339).map(|at| ("GPOOL_DEADLINE", at.into())));
     if let Some(api) = surroundings.api {
         ours.push(("GPOOL_API", api.into()));
     }

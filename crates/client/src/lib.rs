@@ -16,6 +16,7 @@ mod events;
 mod jobs;
 mod line;
 mod logs;
+mod projects;
 mod reservations;
 pub mod socket;
 mod transport;

@@ -3,50 +3,153 @@
 use std::collections::BTreeMap;
 
 use gpool_model::gpu::short_model;
+use gpool_model::reason::Bound;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, NewJob, ProjectName, Refusal,
-    Resources, Share,
+    Amount, Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, Millis, NewJob, Project,
+    ProjectName, Quota, Refusal, ResourceKind, Resources, Share, ShareBetween,
 };
 use gpool_world::{NodeRow, World};
+
+use crate::project_tree;
+use crate::projects::absent;
 
 /// Admission of many jobs: what has been asked before is not worked out again.
 pub(crate) struct Admission<'a> {
     world: &'a World,
     by_resources: BTreeMap<(GpuRequest, Resources), Result<(), Refusal>>,
+    by_project: BTreeMap<ProjectName, Result<Vec<Rule>, Refusal>>,
+}
+
+/// What a project, or one above it, says of single jobs.
+#[derive(Debug, Clone)]
+struct Rule {
+    project: ProjectName,
+    longest_time: Option<Millis>,
+    /// By kind: what one job may ask for at most, and what one that can't be taken back may.
+    most: Vec<(ResourceKind, Amount, Amount)>,
+}
+
+/// What of a job a project has a say in.
+struct Asks<'a> {
+    gpus: &'a GpuRequest,
+    cpus: Option<MilliCpu>,
+    memory: Option<Bytes>,
+    time_limit: Option<Millis>,
+    preemptible: bool,
+    allow_unsatisfiable: bool,
 }
 
 impl<'a> Admission<'a> {
     pub fn new(world: &'a World) -> Self {
-        Self { world, by_resources: BTreeMap::new() }
+        Self { world, by_resources: BTreeMap::new(), by_project: BTreeMap::new() }
     }
 
     /// Whether a job is acceptable by itself: who is charged, its priority, and whether some node
     /// could ever hold it.
     pub fn admit(&mut self, caller: &Caller, job: &NewJob) -> Result<(), Refusal> {
-        self.check_project(&job.project)?;
-        priority(self.world, caller, job.priority)?;
+        let asks = Asks {
+            gpus: &job.gpus,
+            cpus: job.cpus,
+            memory: job.memory,
+            time_limit: job.time_limit,
+            preemptible: job.life.preemptible == Some(true),
+            allow_unsatisfiable: job.allow_unsatisfiable,
+        };
+        self.check_project(Some(caller), &job.project, &asks)?;
+        priority(self.world, caller, &job.project, job.priority)?;
         if job.allow_unsatisfiable {
             return Ok(());
         }
         self.fits(&job.gpus, job.cpus, job.memory)
     }
 
-    /// The same of a job that is there and is to ask for something else.
-    pub fn admit_spec(&mut self, spec: &JobSpec) -> Result<(), Refusal> {
-        self.check_project(&spec.project)?;
+    /// The same of a job that is there and is to ask for something else; `mover` is who puts it
+    /// into another project.
+    pub fn admit_spec(&mut self, mover: Option<&Caller>, spec: &JobSpec) -> Result<(), Refusal> {
+        let asks = Asks {
+            gpus: &spec.gpus,
+            cpus: spec.cpus,
+            memory: spec.memory,
+            time_limit: spec.time_limit,
+            preemptible: spec.life.preemptible == Some(true),
+            allow_unsatisfiable: spec.allow_unsatisfiable,
+        };
+        self.check_project(mover, &spec.project, &asks)?;
         if spec.allow_unsatisfiable {
             return Ok(());
         }
         self.fits(&spec.gpus, spec.cpus, spec.memory)
     }
 
-    fn check_project(&self, name: &ProjectName) -> Result<(), Refusal> {
-        if self.world.projects().contains_key(name) {
-            return Ok(());
+    /// Whether the project takes the job: from that caller, for so long, so much.
+    fn check_project(
+        &mut self,
+        caller: Option<&Caller>,
+        name: &ProjectName,
+        asks: &Asks<'_>,
+    ) -> Result<(), Refusal> {
+        if !self.by_project.contains_key(name) {
+            let rules = self.rules(caller, name);
+            self.by_project.insert(name.clone(), rules);
         }
-        let projects = self.world.projects().keys().cloned().collect();
-        Err(Refusal::NoSuchProject { name: name.clone(), projects })
+        let rules = self.by_project[name].as_ref().map_err(Clone::clone)?;
+        rules.iter().try_for_each(|rule| rule.check(asks))
+    }
+
+    /// What a project and all above it say; `Err` if it takes no jobs of that caller.
+    fn rules(&self, caller: Option<&Caller>, name: &ProjectName) -> Result<Vec<Rule>, Refusal> {
+        let projects = self.world.projects();
+        let project = projects.get(name).ok_or_else(|| absent(projects, name))?;
+        let is_below = |it: &Project| project_tree::upwards(projects, it).any(|it| it == project);
+        if projects.values().any(|it| it.parent.as_ref() == Some(name)) {
+            let parents = project_tree::children(projects);
+            let leaves = projects.values().filter(|it| !parents.contains_key(&it.name));
+            let leaves = leaves.filter(|it| is_below(it)).map(|it| it.name.clone()).collect();
+            return Err(Refusal::DepartmentTakesNoJobs { name: name.clone(), leaves });
+        }
+        if let Some(caller) = caller
+            && !project_tree::is_member(projects, caller, project)
+        {
+            return Err(self.not_member(caller, project));
+        }
+        let is_shared = self.world.policy().share_between == ShareBetween::Projects;
+        let rule = |it: &Project| {
+            let kinds = it.quotas.iter().map(|(kind, _)| kind.clone());
+            let mut kinds: Vec<ResourceKind> = kinds.chain([ResourceKind::Gpu]).collect();
+            kinds.dedup();
+            let most = |kind: ResourceKind| {
+                let Quota { guaranteed, limit, .. } = it.quota(&kind);
+                // What is said of a department by what is below it bounds no more than that does.
+                let silent = if it == project { Amount::NOTHING } else { Amount::UNLIMITED };
+                (kind, limit, guaranteed.unwrap_or(silent).min(limit))
+            };
+            Rule {
+                project: it.name.clone(),
+                longest_time: it.jobs.longest_time,
+                most: kinds.into_iter().filter(|_| is_shared).map(most).collect(),
+            }
+        };
+        Ok(project_tree::upwards(projects, project).map(rule).collect())
+    }
+
+    fn not_member(&self, caller: &Caller, project: &Project) -> Refusal {
+        let projects = self.world.projects();
+        let members = project_tree::upwards(projects, project).find_map(|it| it.members.as_ref());
+        let members = members.into_iter().flat_map(|members| {
+            let users = members.users.iter().map(ToString::to_string);
+            users.chain(members.groups.iter().map(|group| format!("@{group}")))
+        });
+        let parents = project_tree::children(projects);
+        let open = projects.values().filter(|it| {
+            !parents.contains_key(&it.name) && project_tree::is_member(projects, caller, it)
+        });
+        Refusal::NotMember {
+            name: project.name.clone(),
+            user: caller.owner.user.clone(),
+            members: members.collect(),
+            open: open.map(|it| it.name.clone()).collect(),
+        }
     }
 
     fn fits(
@@ -100,10 +203,53 @@ impl<'a> Admission<'a> {
     }
 }
 
-/// Users may not go before others by asking for it; admins may.
-pub(crate) fn priority(world: &World, caller: &Caller, asked: i32) -> Result<(), Refusal> {
+impl Rule {
+    fn check(&self, asks: &Asks<'_>) -> Result<(), Refusal> {
+        let project = || self.project.clone();
+        if let (Some(most), Some(asked)) = (self.longest_time, asks.time_limit)
+            && asked > most
+        {
+            return Err(Refusal::TimeTooLong { project: project(), asked, most });
+        }
+        if asks.allow_unsatisfiable {
+            return Ok(());
+        }
+        for (kind, limit, guaranteed) in &self.most {
+            let asked = match kind {
+                ResourceKind::Gpu => asks.gpus.size().get(),
+                ResourceKind::Cpu => asks.cpus.unwrap_or_default().get(),
+                ResourceKind::Memory => asks.memory.unwrap_or_default().get(),
+                ResourceKind::Tasks => 1,
+                ResourceKind::GpuModel(_)
+                | ResourceKind::GpuMemory
+                | ResourceKind::MigProfile(_)
+                | ResourceKind::PauseMemory => 0,
+            };
+            let for_good = (Bound::Guaranteed, guaranteed);
+            let bounds = [(Bound::Limit, limit)].into_iter();
+            for (bound, most) in bounds.chain((!asks.preemptible).then_some(for_good)) {
+                if let Some(most) = most.finite().filter(|most| asked > *most) {
+                    let (project, kind) = (project(), kind.clone());
+                    return Err(Refusal::AboveQuota { project, kind, bound, asked, most });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Users may not go before others by asking for it; admins may, and those of a project in it, where
+/// priorities do not reach beyond projects.
+pub(crate) fn priority(
+    world: &World,
+    caller: &Caller,
+    project: &ProjectName,
+    asked: i32,
+) -> Result<(), Refusal> {
     let most = world.policy().user_priority_max;
-    if caller.admin || asked <= most {
+    let is_own = world.policy().share_between == ShareBetween::Projects
+        && project_tree::is_admin_of(world.projects(), caller, project);
+    if caller.admin || is_own || asked <= most {
         return Ok(());
     }
     Err(Refusal::PriorityTooHigh { asked, most })

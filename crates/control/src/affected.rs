@@ -52,7 +52,6 @@ impl Clearing<'_> {
                         job: id,
                         name: Arc::clone(&row.spec.name),
                         user: Arc::clone(&row.spec.owner.user),
-                        later_by: None,
                     });
                 }
             }

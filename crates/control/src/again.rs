@@ -56,10 +56,16 @@ impl Control {
     fn again(&self, row: &JobRow, end: &JobEnd, was_stopped: bool) -> Option<Again> {
         match &row.job.phase {
             Phase::Stopping { cause: StopCause::Cancelled { .. }, .. } => return None,
+            // It may have been faster.
+            Phase::Stopping {
+                cause: StopCause::Requeued { .. } | StopCause::TakenBack { .. },
+                ..
+            } if end.outcome == Outcome::Succeeded && !was_stopped => return None,
             Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. } => {
-                // It may have been faster.
-                let is_done = end.outcome == Outcome::Succeeded && !was_stopped;
-                return (!is_done).then(|| Again::Requeued { by: Arc::clone(by) });
+                return Some(Again::Requeued { by: Arc::clone(by) });
+            }
+            Phase::Stopping { cause: StopCause::TakenBack { why, beneficiary }, .. } => {
+                return Some(Again::TakenBack { why: *why, beneficiary: *beneficiary });
             }
             _ => {}
         }
@@ -101,7 +107,7 @@ impl Control {
                 course.n_retries += 1;
             }
             (Again::NodeFailed, _) => course.n_node_failures += 1,
-            (Again::Retry | Again::Requeued { .. }, _) => {}
+            (Again::Retry | Again::Requeued { .. } | Again::TakenBack { .. }, _) => {}
         }
         course.remember(PastAttempt {
             attempt: job.attempt,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gpool_model::array::ArrayEnds;
 use gpool_model::job::{DependencyKind, EndCause, Holder, JobState, StopCause};
 use gpool_model::{
     Caller, Dependency, Generation, Job, JobId, JobNumber, JobPatch, NewJob, Outcome, Phase,
@@ -10,6 +11,7 @@ use gpool_model::{
 
 use crate::control::Control;
 use crate::settle::Gone;
+use crate::submit::KnownEnds;
 
 impl Control {
     /// A row for an element that has none yet, as it would be if it had had one from the start.
@@ -83,24 +85,54 @@ impl Control {
     }
 
     /// Lets the elements of a new array wait for those of others that they were told to wait for.
-    pub(crate) fn wait_for_alike(&mut self, number: JobNumber) {
+    /// What has ended already decides at once.
+    pub(crate) fn wait_for_alike(&mut self, number: JobNumber, ends: KnownEnds<'_>) {
         let Some(row) = self.world.array(number) else { return };
         let mut waiting = Positions::default();
+        let mut unmet = Vec::<(JobNumber, Positions)>::new();
         for after in row.spec.after.iter().filter(|it| it.kind == DependencyKind::Each) {
-            let Some(other) = self.world.array(after.job.number) else { continue };
+            let Some(other) = self.world.array(after.job.number) else {
+                let ended = self.ended_elements(after.job, ends);
+                unmet.extend(ended.map(|ended| (after.job.number, ended.unmet(after.kind))));
+                continue;
+            };
             let array = other.job.array.as_ref().expect("it is an array");
             waiting.extend(&array.unstarted);
             waiting.extend(&array.waiting);
             let rows = self.world.elements(after.job.number).map(|row| row.job.id);
             waiting.extend(&self.world.positions(&rows.collect::<Vec<_>>()));
+            unmet.push((after.job.number, array.unsuccessful()));
         }
-        if waiting.is_empty() {
-            return;
+        if !waiting.is_empty() {
+            self.world.change_array(number, self.now, |array| {
+                array.unstarted.subtract(&waiting);
+                array.waiting.extend(&waiting);
+            });
         }
-        self.world.change_array(number, self.now, |array| {
-            array.unstarted.subtract(&waiting);
-            array.waiting.extend(&waiting);
-        });
+        for (other, positions) in unmet {
+            let own = self.world.array(number).and_then(|row| row.job.array.as_ref());
+            let left = |at: &u32| own.is_some_and(|own| own.outcome_of(*at).is_none());
+            let positions: Positions = positions.iter().filter(left).collect();
+            if let Some(first) = positions.next_after(None) {
+                let element = self.id_at(number, first).element;
+                let job = JobId { number: other, element };
+                let cause = EndCause::DependencyFailed { job };
+                self.end_elements(number, &positions, cause, self.now);
+            }
+        }
+    }
+
+    /// How the elements of an array ended that has left memory.
+    pub(crate) fn ended_elements<'a>(
+        &'a self,
+        array: JobId,
+        ends: KnownEnds<'a>,
+    ) -> Option<&'a ArrayEnds> {
+        let known = || ends.arrays.iter().find(|(id, _)| *id == array).map(|(_, ends)| ends);
+        match array.element {
+            Some(_) => None,
+            None => self.world.recent_array(array.number).or_else(known),
+        }
     }
 
     /// Lets elements that ended begin another attempt.
@@ -137,12 +169,29 @@ impl Control {
         for (number, positions) in again {
             let now = self.now;
             self.world.change_array(number, now, |array| array.retry(&positions));
+            self.wait_again(JobId { number, element: None });
         }
         Ok(self.states(jobs))
     }
 
+    /// What runs again waits for what its array waits for, and for nothing else.
+    fn wait_again(&mut self, id: JobId) {
+        let row = self.world.job(id).expect("an array that lives");
+        if matches!(row.job.phase, Phase::Pending { .. }) && self.awaits_others(row) {
+            let phase = Phase::Waiting { since: self.now };
+            let job = Job { phase, ..row.job.clone() };
+            self.put_job(job);
+        }
+        self.go_on(id);
+    }
+
     /// Elements can wait for their like only in arrays that have the same.
-    pub(crate) fn check_alike(&self, job: &NewJob, after: &Dependency) -> Result<(), Refusal> {
+    pub(crate) fn check_alike(
+        &self,
+        job: &NewJob,
+        after: &Dependency,
+        ends: KnownEnds<'_>,
+    ) -> Result<(), Refusal> {
         if after.kind != DependencyKind::Each {
             return Ok(());
         }
@@ -150,6 +199,8 @@ impl Control {
         let own = job.array.as_ref().map(|array| &array.spec.indexes);
         let other = self.world.array(after.job.number).filter(|_| after.job.element.is_none());
         let other = other.and_then(|row| row.spec.array.as_ref()).map(|array| &array.indexes);
+        let ended = || self.ended_elements(after.job, ends).map(|ended| &ended.indexes);
+        let other = other.or_else(ended);
         match (own, other) {
             (Some(own), Some(other)) if own == other => Ok(()),
             (None, _) => refuse(format!(
@@ -247,5 +298,8 @@ pub(crate) fn end_cause(cause: &StopCause) -> EndCause {
             EndCause::Cancelled { by: Arc::clone(by) }
         }
         StopCause::TooManyFailed { most } => EndCause::TooManyFailed { most: *most },
+        StopCause::TakenBack { why, beneficiary } => {
+            EndCause::TakenBack { why: *why, beneficiary: *beneficiary }
+        }
     }
 }

@@ -15,6 +15,7 @@ use gpool_world::World;
 use crate::outbox::Couriers;
 use crate::sessions::Sessions;
 use crate::settle::Gone;
+use crate::submit::KnownEnds;
 
 /// The state machine of one server.
 #[derive(Debug, Clone)]
@@ -164,6 +165,7 @@ impl Control {
             self.ask_due();
         }
         self.wake_due();
+        self.come_into_claims();
         if time_passed || self.world.n_changes() != before {
             self.keep_up();
         }
@@ -244,11 +246,12 @@ impl Control {
 
     fn requested(&mut self, request: RequestId, caller: &Caller, command: Command) {
         let reply = match command {
-            Command::Submit { jobs, key, ends, dry_run: false } => {
-                self.submit(caller, jobs, key, &ends)
-            }
-            Command::Submit { jobs, ends, dry_run: true, .. } => {
-                self.would_submit(caller, &jobs, &ends)
+            Command::Submit { jobs, key, ends, array_ends, dry_run } => {
+                let ends = KnownEnds { jobs: &ends, arrays: &array_ends };
+                match dry_run {
+                    true => self.would_submit(caller, &jobs, ends),
+                    false => self.submit(caller, jobs, key, ends),
+                }
             }
             Command::Cancel { jobs } => self.cancel(caller, &jobs),
             Command::Hold { jobs } => self.hold(caller, &jobs),
@@ -258,7 +261,8 @@ impl Control {
             Command::Extend { jobs, change } => self.extend(caller, &jobs, change),
             Command::Signal { jobs, signal } => self.signal(caller, &jobs, signal, request),
             Command::Edit { job, version, patch, ends } => {
-                self.edit(caller, job, version, &patch, &ends)
+                let ends = KnownEnds { jobs: &ends, arrays: &[] };
+                self.edit(caller, job, version, &patch, ends)
             }
             Command::AllowDevices { node, devices } => {
                 self.allow_devices(caller, &node, devices.as_deref())
@@ -278,6 +282,7 @@ impl Control {
             }
             Command::Undrain { targets } => self.undrain(caller, &targets),
             Command::SetUserCaps { user, caps } => self.set_user_caps(caller, user, caps),
+            Command::ChangeProjects(ask) => self.change_projects(caller, &ask),
             Command::SetDeviceStrategy { strategy } => self.set_strategy(caller, strategy),
         };
         self.reply(request, reply);

@@ -3,7 +3,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use gpool_model::agent::{Order, TaskOrder};
 use gpool_model::event::Journaled;
 use gpool_model::{
     Allocation, AllocationState, Attempt, Decision, Effect, JobId, Millis, Phase, Placement, Plan,
@@ -47,8 +46,17 @@ impl Control {
         self.seq = self.world.cluster().last_seq.next();
         for decision in &plan.decisions {
             match decision {
-                Decision::Start { job, attempt, placements, .. } => {
-                    self.start(*job, *attempt, placements);
+                Decision::Start { job, attempt, placements, after } => {
+                    let leaving = after.iter().filter_map(|ix| {
+                        match plan.decisions.get(usize::try_from(*ix).ok()?)? {
+                            Decision::Evict { job, .. } => Some(*job),
+                            Decision::Start { .. } => None,
+                        }
+                    });
+                    self.start(*job, *attempt, placements, &leaving.collect::<Vec<_>>());
+                }
+                Decision::Evict { job, why, beneficiary, .. } => {
+                    self.take_back(*job, *why, *beneficiary);
                 }
             }
         }
@@ -91,7 +99,8 @@ impl Control {
         None
     }
 
-    fn start(&mut self, id: JobId, attempt: Attempt, placements: &[Placement]) {
+    /// Gives a job its places; it starts at once, or when those have left who leave for it.
+    fn start(&mut self, id: JobId, attempt: Attempt, placements: &[Placement], leaving: &[JobId]) {
         self.set_apart(&[id]);
         let row = self.world.job(id).expect("a verified plan starts jobs that are there");
         let spec = std::sync::Arc::clone(&row.spec);
@@ -106,21 +115,19 @@ impl Control {
                 node: placement.node.clone(),
                 slots: placement.slots.clone(),
                 resources: spec.resources(&placement.slots),
-                state: AllocationState::Placed,
+                state: match leaving.is_empty() {
+                    true => AllocationState::Placed,
+                    false => {
+                        let after = self.in_the_way(placement, leaving);
+                        AllocationState::Claimed { after }
+                    }
+                },
             })
             .collect();
         job.phase = Phase::Starting { allocations: allocations.clone(), since: self.now };
-        let generation = job.generation;
         self.put_job(job);
-        for allocation in allocations {
-            let order = TaskOrder {
-                term: self.world.cluster().term,
-                generation,
-                spec: std::sync::Arc::clone(&spec),
-                allocation,
-            };
-            let node = order.allocation.node.clone();
-            self.order(&node, Order::Run(Box::new(order)));
+        if leaving.is_empty() {
+            self.order_start(id, allocations);
         }
     }
 }

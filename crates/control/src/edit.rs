@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use gpool_model::array::ArrayEnds;
 use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::life::{OnUnmet, Unmet};
 use gpool_model::patch::SpecPatch;
@@ -26,7 +27,7 @@ impl Control {
         id: JobId,
         version: Option<u64>,
         patch: &JobPatch,
-        ends: &KnownEnds,
+        ends: KnownEnds<'_>,
     ) -> Result<Reply, Refusal> {
         self.check_live(caller, &[id], "edit")?;
         let row = self.world.row_for(id).expect("checked above");
@@ -38,7 +39,8 @@ impl Control {
         if let Some(priority) = patch.priority {
             // Lowering what an admin raised is no claim to go before others.
             if priority > row.job.priority {
-                admission::priority(&self.world, caller, priority)?;
+                let project = self.world.row_for(id).expect("checked above").spec.project.clone();
+                admission::priority(&self.world, caller, &project, priority)?;
             }
             self.check_states(&[id], "change the priority of", |state| state <= JobState::Pending)?;
         }
@@ -49,6 +51,7 @@ impl Control {
             return Err(Refusal::TooLarge { what: "the note".to_owned(), most });
         }
         self.check_array_patch(id, patch)?;
+        self.check_owners_part(caller, id, patch)?;
         let spec = match patch.spec.is_empty() {
             true => None,
             false => Some(self.edit_spec(caller, id, (*patch.spec).clone(), ends)?),
@@ -76,6 +79,24 @@ impl Control {
         Ok(self.states(&[id]))
     }
 
+    /// What a job runs, and where its output goes, is its owner's: it runs with his rights.
+    fn check_owners_part(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        patch: &JobPatch,
+    ) -> Result<(), Refusal> {
+        let spec = &patch.spec;
+        let is_touched = patch.notify.is_some()
+            || spec.program.is_some()
+            || spec.directory.is_some()
+            || [&spec.stdin, &spec.stdout, &spec.stderr].iter().any(|it| it.is_some());
+        match is_touched {
+            true => self.check_owner(caller, id, "change what is run of"),
+            false => Ok(()),
+        }
+    }
+
     /// What the job asks for from now on, and what it waits for of what has ended, if that is
     /// another.
     fn edit_spec(
@@ -83,7 +104,7 @@ impl Control {
         caller: &Caller,
         id: JobId,
         patch: SpecPatch,
-        ends: &KnownEnds,
+        ends: KnownEnds<'_>,
     ) -> Result<(JobSpec, Option<Waits>), Refusal> {
         let row = self.world.row_for(id).expect("checked before");
         if id.element.is_some() {
@@ -109,7 +130,8 @@ impl Control {
         if row.job.phase.state() > JobState::Pending {
             return Ok((spec, None));
         }
-        Admission::new(&self.world).admit_spec(&spec)?;
+        let mover = Some(caller).filter(|_| spec.project != row.spec.project);
+        Admission::new(&self.world).admit_spec(mover, &spec)?;
         if spec.life.deadline != row.spec.life.deadline
             || spec.time_limit != row.spec.time_limit
             || spec.life.begin != row.spec.life.begin
@@ -183,7 +205,7 @@ impl Control {
         caller: &Caller,
         after: &[Dependency],
         life: &gpool_model::Life,
-        ends: &KnownEnds,
+        ends: KnownEnds<'_>,
     ) -> Result<Waits, Refusal> {
         let mut waits = Waits::default();
         let is_kept = life.on_unmet == OnUnmet::Keep;
@@ -217,16 +239,25 @@ impl Control {
         &self,
         caller: &Caller,
         dependency: &Dependency,
-        ends: &KnownEnds,
+        ends: KnownEnds<'_>,
     ) -> Result<(bool, Option<Unmet>), Refusal> {
         let job = dependency.job;
         if self.world.is_live(job) {
             self.check_owner(caller, job, "wait for")?;
             return Ok((false, None));
         }
-        let known = ends.iter().find(|(id, _)| *id == job).map(|(_, end)| *end);
+        let known = ends.jobs.iter().find(|(id, _)| *id == job).map(|(_, end)| *end);
         let outcome = self.world.recent_end(job).or(known);
         let outcome = outcome.ok_or(Refusal::NoSuchJob { id: job })?;
+        if dependency.kind == DependencyKind::Each {
+            let elements = self.ended_elements(job, ends);
+            let all = |it: &&ArrayEnds| it.unmet(dependency.kind).len() == it.indexes.len();
+            // Elements that can't start end at once: none would be left to be kept.
+            return match elements.filter(all) {
+                Some(_) => Err(Refusal::DependencyNeverMet { job, state: outcome.state() }),
+                None => Ok((true, None)),
+            };
+        }
         let is_met = dependency.kind.is_met_by(outcome);
         Ok((true, (!is_met).then(|| Unmet { job, state: outcome.state() })))
     }

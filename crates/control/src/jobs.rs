@@ -8,7 +8,9 @@ use gpool_model::{
 };
 
 use crate::arrays::end_cause;
+use crate::claims::is_claim;
 use crate::control::Control;
+use crate::project_tree;
 use crate::settle::Gone;
 
 impl Control {
@@ -43,15 +45,19 @@ impl Control {
             Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. } => {
                 return self.end_unstarted(id, end_cause(&cause), self.now);
             }
+            // Nobody was told to start it.
+            Phase::Starting { allocations, .. } if is_claim(&allocations) => {
+                return self.give_up_claim(id, &cause);
+            }
             Phase::Starting { allocations, .. } => (allocations, None),
             Phase::Running { allocations, started_at } => (allocations, Some(started_at)),
             // Who cancels has the last word before who puts back.
             Phase::Stopping {
-                cause: StopCause::Requeued { .. },
+                cause: StopCause::Requeued { .. } | StopCause::TakenBack { .. },
                 allocations,
                 started_at,
                 since,
-            } if !matches!(cause, StopCause::Requeued { .. }) => {
+            } if !matches!(cause, StopCause::Requeued { .. } | StopCause::TakenBack { .. }) => {
                 job.phase = Phase::Stopping { allocations, started_at, cause, since };
                 return self.put_job(job);
             }
@@ -132,7 +138,7 @@ impl Control {
         for id in &held {
             let held_by_admin =
                 matches!(self.job(*id).phase, Phase::Held { by: Holder::Admin, .. });
-            if held_by_admin && !caller.admin {
+            if held_by_admin && !caller.admin && !self.is_admin_of(caller, *id, "release") {
                 let what = format!("release job {id}, which an admin holds");
                 return Err(Refusal::NotPermitted { what });
             }
@@ -227,9 +233,20 @@ impl Control {
                     None => Refusal::NoSuchJob { id: *id },
                 });
             }
-            self.check_owner(caller, *id, action)?;
+            if !self.is_admin_of(caller, *id, action) {
+                self.check_owner(caller, *id, action)?;
+            }
         }
         Ok(())
+    }
+
+    /// Whether the caller is an admin of the project of a job, and the action is one that those
+    /// may: none by which he would act with the rights of the job's owner.
+    fn is_admin_of(&self, caller: &Caller, id: JobId, action: &str) -> bool {
+        let may = ["cancel", "hold", "release", "requeue", "edit"].contains(&action);
+        let project = self.world.row_for(id).map(|row| &row.spec.project);
+        let projects = self.world.projects();
+        may && project.is_some_and(|name| project_tree::is_admin_of(projects, caller, name))
     }
 
     pub(crate) fn check_owner(

@@ -11,6 +11,7 @@ use gpool_model::{
 };
 
 use crate::arrays::end_cause;
+use crate::claims::is_claim;
 use crate::control::Control;
 
 impl Control {
@@ -85,6 +86,9 @@ impl Control {
         let Some(allocation) = row.job.phase.allocations().iter().find(holds) else {
             return;
         };
+        if is_claim(row.job.phase.allocations()) {
+            return;
+        }
         let term = self.world.cluster().term;
         let generation = row.job.generation;
         match &row.job.phase {
@@ -114,6 +118,9 @@ impl Control {
         let Some(row) = self.world.job(task.job) else {
             return;
         };
+        if is_claim(row.job.phase.allocations()) {
+            return;
+        }
         let vanished = |started_at| TaskEnd {
             started_at,
             ended_at: self.now,
@@ -294,7 +301,8 @@ fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>) {
             }
             EndCause::Cancelled { .. }
             | EndCause::DependencyFailed { .. }
-            | EndCause::TooManyFailed { .. } => None,
+            | EndCause::TooManyFailed { .. }
+            | EndCause::TakenBack { .. } => None,
         };
         if let Some(outcome) = outcome {
             return (outcome, Some(cause.clone()));

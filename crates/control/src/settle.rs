@@ -84,7 +84,7 @@ impl Control {
     }
 
     /// Lets a waiting job be considered if it waits for nothing any more.
-    fn go_on(&mut self, id: JobId) {
+    pub(crate) fn go_on(&mut self, id: JobId) {
         if let Some(row) = self.world.job(id)
             && matches!(row.job.phase, Phase::Waiting { .. })
             && !self.awaits_others(row)

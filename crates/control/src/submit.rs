@@ -1,7 +1,9 @@
 //! Submissions: checked as a whole, then taken as a whole.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gpool_model::array::ArrayEnds;
 use gpool_model::command::{RequestKey, SubmitForecast};
 use gpool_model::effect::Change;
 use gpool_model::job::{DependencyKind, Holder};
@@ -9,7 +11,7 @@ use gpool_model::policy::{Caps, Held};
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
     ArrayState, Attempt, Caller, Course, Dependency, Generation, Job, JobId, JobNumber, JobSpec,
-    Millis, NewJob, Outcome, Phase, Reason, Refusal, Reply, Version,
+    Millis, NewJob, Outcome, Phase, ProjectName, Reason, Refusal, Reply, Version,
 };
 use gpool_world::Snapshot;
 
@@ -17,9 +19,19 @@ use crate::admission::Admission;
 use crate::control::Control;
 use crate::edit::Waits;
 use crate::outbox::as_named_by;
+use crate::project_tree;
 
 /// How jobs ended that have left memory, as the caller looked them up.
-pub(crate) type KnownEnds = [(JobId, Outcome)];
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownEnds<'a> {
+    pub jobs: &'a [(JobId, Outcome)],
+    /// Arrays, element by element.
+    pub arrays: &'a [(JobId, ArrayEnds)],
+}
+
+impl KnownEnds<'_> {
+    pub const NONE: Self = Self { jobs: &[], arrays: &[] };
+}
 
 impl Control {
     /// More live jobs than this are refused, so that memory stays bounded.
@@ -30,18 +42,20 @@ impl Control {
         caller: &Caller,
         jobs: Vec<NewJob>,
         key: Option<RequestKey>,
-        ends: &KnownEnds,
+        ends: KnownEnds<'_>,
     ) -> Result<Reply, Refusal> {
         if let Some(key) = &key
             && let Some(reply) = self.answered_before(caller, key)
         {
             return reply;
         }
+        let jobs = self.under_terms(jobs);
         let waits = self.check_all(caller, &jobs, ends)?;
         let first = self.world.cluster().last_job.next();
         let n_jobs = jobs.len() as u64;
         for ((number, job), waits) in (first.0..).zip(jobs).zip(waits) {
             self.take_job(caller, JobNumber(number), job, waits);
+            self.wait_for_alike(JobNumber(number), ends);
         }
         let mut cluster = self.world.cluster().clone();
         cluster.last_job = JobNumber(first.0 + n_jobs - 1);
@@ -69,7 +83,7 @@ impl Control {
         &self,
         caller: &Caller,
         jobs: &[NewJob],
-        ends: &KnownEnds,
+        ends: KnownEnds<'_>,
     ) -> Result<Vec<Waits>, Refusal> {
         if jobs.is_empty() {
             let why = "at least one job must be given".to_owned();
@@ -84,6 +98,13 @@ impl Control {
             Some(array) => u64::from(array.spec.indexes.len()),
         };
         self.check_user_cap(caller, jobs.iter().map(n_elements).sum())?;
+        let mut n_by_project = BTreeMap::<&ProjectName, u64>::new();
+        for job in jobs {
+            *n_by_project.entry(&job.project).or_default() += n_elements(job);
+        }
+        for (project, n_asked) in n_by_project {
+            self.check_project_cap(caller, project, n_asked)?;
+        }
         let mut admission = Admission::new(&self.world);
         let check = |(index, job): (u64, &NewJob)| {
             let first = job.life.begin.unwrap_or_default().max(self.now);
@@ -92,8 +113,8 @@ impl Control {
                 .and_then(|()| self.check_in_time(&job.life, job.time_limit, first))
                 .and_then(|()| self.check_waits(caller, &job.after, &job.life, ends))
                 .and_then(|waits| {
-                    let mut live = job.after.iter().filter(|it| self.world.is_live(it.job));
-                    live.try_for_each(|it| self.check_alike(job, it)).map(|()| waits)
+                    let mut after = job.after.iter();
+                    after.try_for_each(|it| self.check_alike(job, it, ends)).map(|()| waits)
                 });
             checked.map_err(|refusal| match jobs.len() {
                 1 => refusal,
@@ -114,9 +135,39 @@ impl Control {
         let n_found = self.world.user(owner.uid).map_or(0, |user| user.n_waiting);
         let most = self.world.policy().user_caps.of(&owner.user).pending_jobs;
         match most.filter(|most| n_found.saturating_add(n_asked) > *most) {
-            Some(most) => Err(Refusal::UserCap { n_found, n_asked, most }),
+            Some(most) => Err(Refusal::UserCap { n_found, n_asked, most, project: None }),
             None => Ok(()),
         }
+    }
+
+    /// The same of one project.
+    fn check_project_cap(
+        &self,
+        caller: &Caller,
+        name: &ProjectName,
+        n_asked: u64,
+    ) -> Result<(), Refusal> {
+        let project = self.world.projects().get(name);
+        let Some(most) = project.and_then(|it| it.user_caps.pending_jobs) else { return Ok(()) };
+        let user = self.world.user(caller.owner.uid);
+        let n_found = user.and_then(|user| user.waiting_in.get(name)).copied().unwrap_or(0);
+        match n_found.saturating_add(n_asked) > most {
+            true => Err(Refusal::UserCap { n_found, n_asked, most, project: Some(name.clone()) }),
+            false => Ok(()),
+        }
+    }
+
+    /// Jobs with what their projects say where they say nothing.
+    fn under_terms(&self, mut jobs: Vec<NewJob>) -> Vec<NewJob> {
+        let projects = self.world.projects();
+        for job in &mut jobs {
+            let Some(project) = projects.get(&job.project) else { continue };
+            let terms = project_tree::terms(projects, project);
+            job.time_limit = job.time_limit.or(terms.default_time);
+            let preemptible = job.life.preemptible.or(terms.preemptible.then_some(true));
+            job.life.preemptible = preemptible;
+        }
+        jobs
     }
 
     fn take_job(&mut self, caller: &Caller, number: JobNumber, mut new: NewJob, waits: Waits) {
@@ -178,7 +229,6 @@ impl Control {
         let state = job.phase.state();
         self.world.add_job(Arc::new(spec), job);
         self.publish(Change::JobState { job: id, state, exit_code: None });
-        self.wait_for_alike(number);
     }
 
     /// What submitting would do, each job by itself.
@@ -186,8 +236,9 @@ impl Control {
         &mut self,
         caller: &Caller,
         jobs: &[NewJob],
-        ends: &KnownEnds,
+        ends: KnownEnds<'_>,
     ) -> Result<Reply, Refusal> {
+        let jobs = &self.under_terms(jobs.to_vec())[..];
         let waits = self.check_all(caller, jobs, ends)?;
         self.world.advance(self.now);
         let snapshot = Snapshot { world: &self.world, now: self.now };

@@ -8,8 +8,9 @@ use crate::session::Session;
 use crate::verbs::{
     attach, backup, bench, cancel, completion, debug, demo, doctor, down, drain, edit, events,
     exec, extend, forward, gpus, help, history, hold, import, init, install_shims, logs, man,
-    nodes, note, notify, policy, prio, queue, release, report, requeue, reserve, restore, retry,
-    run, shell, shim, show, signal, sim, status, submit, up, user, verify, version, wait, why,
+    nodes, note, notify, policy, prio, project, queue, quota, release, report, requeue, reserve,
+    restore, retry, run, shell, shim, show, signal, sim, simulate, status, submit, up, user,
+    verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -98,6 +99,10 @@ pub enum Verb {
     Nodes(nodes::NodesArgs),
     /// Show or change how the scheduler decides
     Policy(policy::PolicyArgs),
+    /// Show or change projects and their quotas
+    Project(project::ProjectArgs),
+    /// Show what projects may have and have, and who lends to whom
+    Quota(quota::QuotaArgs),
     /// Give nodes or GPUs no new work
     Drain(drain::DrainArgs),
     /// Give nodes or GPUs work again
@@ -132,6 +137,8 @@ pub enum Verb {
     Init(init::InitArgs),
     /// Write manual pages into a folder
     Man(man::ManArgs),
+    /// Try what the scheduler decides.
+    Simulate(simulate::SimulateArgs),
     /// Take over what another scheduler has
     Import(import::ImportArgs),
     /// Make links by the names of Slurm's and gflow's commands
@@ -183,6 +190,8 @@ impl Verb {
             Self::Policy(args) => policy::run(args, session),
             Self::User(args) => user::run(&args, session),
             Self::Nodes(args) => nodes::run(&args, session),
+            Self::Project(args) => project::run(args, session),
+            Self::Quota(args) => quota::run(&args, session),
             Self::Drain(args) => drain::run(args, session),
             Self::Undrain(args) => drain::undrain(args, session),
             Self::Reserve(args) => reserve::run(*args, session),
@@ -197,6 +206,7 @@ impl Verb {
             Self::Help(args) => help::run(&args, session),
             Self::Init(args) => init::run(args, session),
             Self::Man(args) => man::run(&args, session),
+            Self::Simulate(args) => simulate::run(&args, session),
             Self::Import(args) => import::run(&args, session),
             Self::InstallShims(args) => install_shims::run(&args, session),
             Self::Shim(args) => shim::run(&args, session),

@@ -77,9 +77,7 @@ fn with_values(command: Command) -> Command {
 fn values(name: &str) -> Option<fn(&OsStr) -> Vec<CompletionCandidate>> {
     Some(match name {
         "JOB" | "JOBS" => jobs,
-        "PROJECT" => {
-            |start| known(start, |jobs, _| jobs.iter().map(|it| &it.project).cloned().collect())
-        }
+        "PROJECT" => projects,
         "USER" => |start| known(start, |jobs, _| jobs.iter().map(|it| &it.user).cloned().collect()),
         "NODE" | "NODES" => nodes,
         "GPUS" => gpus,
@@ -87,6 +85,17 @@ fn values(name: &str) -> Option<fn(&OsStr) -> Vec<CompletionCandidate>> {
         "WHAT" => help_on,
         _ => return None,
     })
+}
+
+fn projects(start: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(start) = start.to_str() else { return Vec::new() };
+    let all = client().and_then(|client| client.projects().ok()).map(|list| list.items);
+    let fits = |it: &gpool_wire::Project| it.name.starts_with(start);
+    let word = |it: gpool_wire::Project| {
+        let guaranteed = it.gpus.map(|gpus| format!("{gpus} GPUs guaranteed"));
+        word_of(&it.name, &guaranteed.unwrap_or_default())
+    };
+    all.into_iter().flatten().filter(fits).map(word).collect()
 }
 
 /// A client that waits for nobody.

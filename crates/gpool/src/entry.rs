@@ -24,7 +24,7 @@ pub fn main(words: Vec<OsString>) -> Exit {
     if complete::answered(&words) {
         return Exit::OK;
     }
-    let early = || Screen::detect(ColorWhen::Auto, false, false, json, false);
+    let early = || Screen::detect(ColorWhen::Auto, false, false, json, None);
     let words = match text(words) {
         Ok(words) => words,
         Err(failure) => return ended(Err(failure), &early()),
@@ -39,7 +39,8 @@ pub fn main(words: Vec<OsString>) -> Exit {
         Err(error) => return ended(not_read(&error, verb(&words), &early()), &early()),
     };
     let global = cli.global.clone();
-    let screen = Screen::detect(global.color, global.ascii, global.quiet, global.json, global.utc);
+    let screen =
+        Screen::detect(global.color, global.ascii, global.quiet, global.json, global.zone());
     let session = Session::new(screen, global);
     let is_command = stands_after_dashes(&words, cli.verb.last_words());
     let result = cli.verb.run(is_command, &session);

@@ -90,6 +90,9 @@ own! {
     PORT_TAKEN = 254, EXIT_OTHER, "the local port can't be used",
         "gpool forward listens on a port of this machine, and that one is taken or needs root. Write another before a colon: 9000:8888, or 0:8888 for any that is free.";
     /// See the catalogue.
+    NO_SCENARIOS = 255, EXIT_USAGE, "the cases can't be played",
+        "gpool simulate scenarios reads files of JSON with a list \"scenarios\": each has an id, an action (allocate, consolidation, reclaim, preempt, stalegangeviction, or cycle for all of them until nothing changes), nodes, queues, jobs with their tasks, and what is expected of jobs, tasks and nodes afterwards. The message says where a file is otherwise. A case that is not understood counts as failed, and the others are played.";
+    /// See the catalogue.
     BAD_CONFIG = 229, EXIT_USAGE, "the settings can't be used",
         "gpool up takes settings from the file that GPOOL_CONFIG names, else from ~/.config/gpool/gpool.toml, or /etc/gpool/gpool.toml as root. gpool help settings lists its keys, and gpool init writes a file with all of them; flags go before them. A key that is none is refused rather than ignored.";
     /// See the catalogue.

@@ -152,12 +152,6 @@ fn parser() -> Command {
         .disable_help_flag(true)
 }
 
-/// Whether `submit` has that flag.
-#[must_use]
-pub fn is_flag(long: &str) -> bool {
-    known(&parser()).iter().any(|(_, flag, _)| flag == long)
-}
-
 /// Reads flags of `submit`.
 ///
 /// # Errors

@@ -30,6 +30,7 @@ pub mod follow;
 pub mod keys;
 pub mod moment;
 pub mod outcome;
+pub mod overview;
 pub mod reasons;
 pub mod reference;
 pub mod render;

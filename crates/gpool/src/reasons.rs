@@ -81,6 +81,16 @@ pub const REASONS: &[About] = &[
         "make it, or submit again with another",
     ),
     about(
+        "preemption_grace",
+        "What others had on loan is taken back for it, and they are still leaving its place.",
+        "nothing; it starts when they have left, or when their grace is over",
+    ),
+    about(
+        "quota_project",
+        "Its project, or one above it, holds as much as it may, or as is guaranteed.",
+        "gpool quota; a job with --preemptible may borrow what stands idle",
+    ),
+    about(
         "quota_user",
         "Its user runs or holds as much as one user may.",
         "it goes on when another job of that user has ended",

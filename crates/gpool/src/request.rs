@@ -127,6 +127,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         signal_before: flags.life.signal_before.clone(),
         retry: retry(&flags.life)?,
         requeue: flags.life.may_requeue(),
+        preemptible: flags.life.may_be_taken_back(),
         hold: flags.hold,
         note: flags.note,
         allow_unsatisfiable: flags.allow_unsatisfiable,

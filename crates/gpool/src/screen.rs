@@ -45,7 +45,13 @@ pub struct Screen {
 impl Screen {
     /// How to write to these standard streams.
     #[must_use]
-    pub fn detect(when: ColorWhen, ascii: bool, quiet: bool, json: bool, utc: bool) -> Self {
+    pub fn detect(
+        when: ColorWhen,
+        ascii: bool,
+        quiet: bool,
+        json: bool,
+        zone: Option<String>,
+    ) -> Self {
         let stdout = std::io::stdout();
         let is_terminal = stdout.is_terminal();
         let size = if is_terminal { terminal_size(&stdout) } else { None };
@@ -58,7 +64,7 @@ impl Screen {
             ascii: ascii || is_on(variable("GPOOL_ASCII")),
             quiet,
             json,
-            clock: Clock::new(utc),
+            clock: Clock::of(zone),
         }
     }
 

@@ -112,5 +112,6 @@ pub fn find_user(name: &str) -> Option<(u32, String)> {
 pub fn find_account(uid: u32) -> Option<Account> {
     let found = gpool_sys::user::account(uid)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Some(Account { name: text(found.name), home: text(found.home) })
+    let groups = gpool_sys::user::groups(&found).into_iter().map(text).collect();
+    Some(Account { name: text(found.name), home: text(found.home), groups })
 }

@@ -61,6 +61,32 @@ They are looked for when the job is submitted, and again where it starts: a job 
 is not there is held, and gpool release lets it try again.",
     },
     Topic {
+        name: "projects",
+        about: "who is guaranteed how many GPUs, and what is lent",
+        text: "
+gpool project create vision --gpus 4 --limit 8     guaranteed 4, never more than 8
+gpool project edit default --gpus 0                what default holds can be taken back then
+gpool project apply projects.toml                  a whole set, compared first
+gpool submit -p vision --gpus 2 --preemptible …    may borrow, and is put back when it must
+gpool quota                                        who has what, and who lends to whom
+
+A project gets what it is guaranteed whenever it asks. What is idle is lent by weight, to jobs that
+may be taken back, and taken back when its owner asks: the newest job first, put back into the queue
+as its next attempt. A job without --preemptible never uses more than its project is guaranteed.
+
+A file has a table for each project; what is not said is not agreed:
+
+[projects.vision]
+parent = \"lab\"
+gpus = 4
+limit = 8
+members = [\"ana\", \"@students\"]
+
+Keys: parent gpus limit weight priority cpus cpus_limit mem mem_limit min_runtime members admins
+time_default time_max preemptible user_pending. 0 is nothing, \"none\" takes a setting away,
+\"unlimited\" is a guarantee of all there is.",
+    },
+    Topic {
         name: "scheduling",
         about: "who starts when, and what is kept for those that wait",
         text: "
@@ -100,6 +126,20 @@ train        by its name, if one job has it
 10-20        those of these numbers that there are; 10-20:2 every second
 1,2,3        a list of any of these
 all          all of yours that have not ended; others by --user NAME or --user all",
+    },
+    Topic {
+        name: "lists",
+        about: "forms, columns, rows and times of lists",
+        text: "
+-o table, wide        columns for people; --format id,name,state chooses them
+-o json, jsonl, yaml  one document, a line for each, the document as YAML; --json is -o json
+-o csv, tsv, name     values with commas, with tabs; only what each is called by
+--filter state=held   only such rows; --sort -priority; -n 20 the first so many
+--since 2h --until 15:30
+                      jobs submitted then (queue), ended then (history, report), what happened
+                      to a job then (events JOB)
+--watch=5s            shown again and again; on a pipe, what changes as lines of JSON
+--tz Europe/Berlin    times in that zone, also those that are asked for; --utc for UTC",
     },
     Topic {
         name: "arrays",

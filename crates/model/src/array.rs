@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Attempt;
 use crate::indexes::Indexes;
-use crate::job::{BlobId, EndCause, ExitStatus, JobEnd, Outcome, Usage};
+use crate::job::{BlobId, DependencyKind, EndCause, ExitStatus, JobEnd, Outcome, Usage};
 use crate::positions::Positions;
 use crate::unit::Timestamp;
 
@@ -177,6 +177,41 @@ pub struct ArrayState {
     pub usage: Usage,
 }
 
+/// How the elements of an array ended, for those that wait for them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayEnds {
+    /// Its elements.
+    pub indexes: Indexes,
+    /// See [`ArrayState::ended`].
+    pub ended: BTreeMap<Outcome, Positions>,
+}
+
+impl ArrayEnds {
+    /// Those that have ended otherwise than a dependency asks.
+    #[must_use]
+    pub fn unmet(&self, kind: DependencyKind) -> Positions {
+        unmet(&self.ended, kind)
+    }
+
+    /// How one ended.
+    #[must_use]
+    pub fn outcome_of(&self, index: u32) -> Option<Outcome> {
+        outcome_at(&self.ended, self.indexes.position(index)?)
+    }
+}
+
+fn unmet(ended: &BTreeMap<Outcome, Positions>, kind: DependencyKind) -> Positions {
+    let mut positions = Positions::default();
+    for (_, at) in ended.iter().filter(|(outcome, _)| !kind.is_met_by(**outcome)) {
+        positions.extend(at);
+    }
+    positions
+}
+
+fn outcome_at(ended: &BTreeMap<Outcome, Positions>, position: u32) -> Option<Outcome> {
+    ended.iter().find(|(_, positions)| positions.contains(position)).map(|(outcome, _)| *outcome)
+}
+
 impl ArrayState {
     /// Of an array in which nothing has been started.
     #[must_use]
@@ -226,18 +261,13 @@ impl ArrayState {
     /// Those that have ended and have not succeeded.
     #[must_use]
     pub fn unsuccessful(&self) -> Positions {
-        let mut positions = Positions::default();
-        for (_, ended) in self.ended.iter().filter(|(it, _)| **it != Outcome::Succeeded) {
-            positions.extend(ended);
-        }
-        positions
+        unmet(&self.ended, DependencyKind::Ok)
     }
 
     /// How one ended; `None` if it has not.
     #[must_use]
     pub fn outcome_of(&self, position: u32) -> Option<Outcome> {
-        let at = |(_, positions): &(&Outcome, &Positions)| positions.contains(position);
-        self.ended.iter().find(at).map(|(outcome, _)| *outcome)
+        outcome_at(&self.ended, position)
     }
 
     /// The attempt that one is in, will be in when it starts, or was in last.

@@ -1,10 +1,11 @@
 //! What callers may ask the server to change, and what they get back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::array::NewArray;
+use crate::array::{ArrayEnds, NewArray};
 use crate::compat::Compat;
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, JobNumber, NodeName, ProjectName, ReservationName};
@@ -14,6 +15,7 @@ use crate::life::Life;
 use crate::notify::NotifyRule;
 use crate::patch::JobPatch;
 use crate::plan::Placement;
+use crate::project_change::{ProjectsAsk, ProjectsOutcome};
 use crate::reason::Reason;
 use crate::reserve::{
     Consent, DrainOutcome, DrainTarget, NewReservation, ReservationPatch, ReserveOutcome,
@@ -27,6 +29,18 @@ pub struct Caller {
     pub owner: Owner,
     /// May act for others: root, or the user whose server it is.
     pub admin: bool,
+    /// The groups of the operating system that the caller is in, by name: those that a project
+    /// names.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub groups: BTreeSet<Arc<str>>,
+}
+
+impl Caller {
+    /// Somebody who is in no group that matters.
+    #[must_use]
+    pub fn new(owner: Owner, admin: bool) -> Self {
+        Self { owner, admin, groups: BTreeSet::new() }
+    }
 }
 
 /// A change that somebody asks for. It is done whole or not at all.
@@ -42,6 +56,9 @@ pub enum Command {
         key: Option<RequestKey>,
         /// How jobs ended that these wait for and that have left memory for the archive.
         ends: Vec<(JobId, Outcome)>,
+        /// How the elements of arrays ended whose like among these wait for them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        array_ends: Vec<(JobId, ArrayEnds)>,
         /// Answer what would happen, and do nothing.
         dry_run: bool,
     },
@@ -163,6 +180,8 @@ pub enum Command {
         /// How much; a user for whom nothing is limited has caps of his own that are none.
         caps: crate::policy::Caps,
     },
+    /// Make, change and take away projects.
+    ChangeProjects(ProjectsAsk),
     /// Say how whole devices are chosen from now on.
     SetDeviceStrategy {
         /// How.
@@ -328,6 +347,8 @@ pub enum Reply {
     Reserved(Box<ReserveOutcome>),
     /// What is drained, or would be.
     Drained(Box<DrainOutcome>),
+    /// What of projects was changed, or would be.
+    Projects(Box<ProjectsOutcome>),
     /// It was done.
     Done,
 }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Order;
 use crate::command::Reply;
-use crate::id::{Incarnation, JobId, NodeName, RequestId, ReservationName, Revision, Seq, Term};
+use crate::id::{
+    Incarnation, JobId, NodeName, ProjectName, RequestId, ReservationName, Revision, Seq, Term,
+};
 use crate::job::JobState;
 use crate::notify::Delivery;
 use crate::record::{EndedJob, JournalEntry, RecordChange};
@@ -89,6 +91,11 @@ pub enum Change {
     ReservationChanged {
         /// Which.
         reservation: ReservationName,
+    },
+    /// A project was made, was changed or was taken away.
+    ProjectChanged {
+        /// Which.
+        project: ProjectName,
     },
     /// Something about a node or its devices changed.
     NodeChanged {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocation::Allocation;
 use crate::id::JobId;
 use crate::job::JobState;
+use crate::plan::TakenBack;
 use crate::unit::{Bytes, Millis, Timestamp};
 
 /// How a job ended.
@@ -96,6 +97,13 @@ pub enum EndCause {
     TooManyFailed {
         /// How many may.
         most: u32,
+    },
+    /// What it held was taken back for another job.
+    TakenBack {
+        /// Why.
+        why: TakenBack,
+        /// For which job.
+        beneficiary: JobId,
     },
     /// The machine was restarted while it ran.
     Rebooted,

@@ -1,10 +1,13 @@
 //! When a waiting job will likely start, as data. How it is worked out is the business of
 //! `control`, and how it is written that of the edges.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
-use crate::id::{JobId, NodeName};
+use crate::id::{JobId, NodeName, ReservationName};
+use crate::policy::UserCap;
 use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
 
 /// When a job will likely start: three moments of which each is at most the next. One that is
@@ -89,6 +92,22 @@ pub enum WhatIf {
         /// For which.
         job: JobId,
     },
+    /// It may begin at once, whatever begin time it was given.
+    WithoutBegin,
+    /// Its user may have more of something.
+    WithoutCap {
+        /// What the user is called.
+        user: Arc<str>,
+        /// More of what.
+        cap: UserCap,
+    },
+    /// A reservation, or a maintenance window, is not there.
+    WithoutReservation {
+        /// Which.
+        reservation: ReservationName,
+        /// Whether it is a maintenance window.
+        maintenance: bool,
+    },
     /// Another job ends now.
     Ended {
         /// Which.
@@ -120,6 +139,9 @@ impl WhatIf {
             Self::Release => "release",
             Self::Priority { .. } => "priority",
             Self::WithoutDependency { .. } => "without_dependency",
+            Self::WithoutBegin => "without_begin",
+            Self::WithoutCap { .. } => "without_cap",
+            Self::WithoutReservation { .. } => "without_reservation",
             Self::Ended { .. } => "ended",
             Self::DeviceUsable { .. } => "device_usable",
             Self::NodeBack { .. } => "node_back",

@@ -14,6 +14,7 @@ use crate::id::{Attempt, Generation, JobId, ProjectName, Version};
 use crate::launch::{Activation, Missing, WindowSize};
 use crate::life::{Course, Life};
 use crate::notify::NotifyRule;
+use crate::plan::TakenBack;
 use crate::resource::Resources;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
 
@@ -405,5 +406,12 @@ pub enum StopCause {
         by: Arc<str>,
         /// Whether it is held then.
         hold: bool,
+    },
+    /// What it holds is taken back for another; it is run again.
+    TakenBack {
+        /// Why.
+        why: TakenBack,
+        /// For which job.
+        beneficiary: JobId,
     },
 }

@@ -32,6 +32,9 @@ pub mod policy;
 pub mod policy_text;
 pub mod positions;
 pub mod prediction;
+pub mod project;
+pub mod project_change;
+pub mod quota;
 pub mod reason;
 pub mod record;
 pub mod refusal;
@@ -62,10 +65,16 @@ pub use node::{Drain, Node};
 pub use notify::{Delivery, JobNews, NotifyOn, NotifyRule};
 pub use parse::ParseError;
 pub use patch::JobPatch;
-pub use plan::{Decision, Placement, Plan, PlannedStart, Shape, StartBasis, Wait};
-pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy};
+pub use plan::{Decision, Placement, Plan, PlannedStart, Shape, StartBasis, TakenBack, Wait};
+pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
 pub use positions::Positions;
 pub use prediction::{Likeness, PastRuns, Prediction};
+pub use project::{JobTerms, Members, MinRuntime, Project};
+pub use project_change::{
+    ProjectChange, ProjectChangeHow, ProjectDifference, ProjectPatch, ProjectWarning, ProjectsAsk,
+    ProjectsOutcome, QuotaPatch,
+};
+pub use quota::{Amount, Quota, Quotas, Weight};
 pub use reason::Reason;
 pub use record::{JournalEntry, Record, RecordChange, RecordKey};
 pub use refusal::{Code, Refusal};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{Attempt, JobId};
 use crate::job::{Dependency, EndCause, ExitStatus, JobState, Outcome};
+use crate::plan::TakenBack;
 use crate::unit::{Millis, Timestamp};
 
 /// What a user may ask of a job's life beside its time limit.
@@ -36,6 +37,10 @@ pub struct Life {
     /// only if somebody asks for it, `Some(true)` also after its node failed, `Some(false)` never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requeue: Option<bool>,
+    /// Whether what it holds may be taken back for others, and so whether it may use more than its
+    /// project is guaranteed. `None` is what its project says, and `false` once it was admitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
 }
 
 impl Life {
@@ -48,8 +53,8 @@ impl Life {
     /// The same without all that the job waited for.
     #[must_use]
     pub fn without_waits(&self) -> Self {
-        let Self { warning, retry, requeue, .. } = self.clone();
-        Self { warning, retry, requeue, ..Self::default() }
+        let Self { warning, retry, requeue, preemptible, .. } = self.clone();
+        Self { warning, retry, requeue, preemptible, ..Self::default() }
     }
 }
 
@@ -265,6 +270,13 @@ pub enum Again {
     Requeued {
         /// Who.
         by: Arc<str>,
+    },
+    /// What it held was taken back for another job.
+    TakenBack {
+        /// Why.
+        why: TakenBack,
+        /// For which job.
+        beneficiary: JobId,
     },
 }
 

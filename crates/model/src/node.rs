@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::Device;
+use crate::device::{Device, DeviceHealth};
 use crate::id::{DeviceUuid, NodeName, PoolName};
 use crate::reservation::Displace;
 use crate::resource::Resources;
@@ -59,6 +59,16 @@ impl Node {
     #[must_use]
     pub fn gives(&self, device: &DeviceUuid) -> bool {
         self.allows(device) && self.drain_of(device).is_none()
+    }
+
+    /// Whether a device may be given to work, whoever holds it now: it is healthy and whole,
+    /// nobody uses it who was not given it, and no admin keeps it.
+    #[must_use]
+    pub fn may_give(&self, device: &Device) -> bool {
+        device.health == DeviceHealth::Healthy
+            && device.unmanaged.is_empty()
+            && !device.mig.as_ref().is_some_and(|mig| mig.enabled)
+            && self.gives(&device.uuid)
     }
 
     /// What keeps new work from a device because an admin empties it: the drain of the node, or

@@ -3,7 +3,8 @@
 
 use thiserror::Error;
 
-use crate::unit::{Bytes, MilliCpu, Millis};
+use crate::quota::Weight;
+use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis};
 
 /// Why a value could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -77,14 +78,38 @@ pub(crate) fn exact_bytes(amount: Bytes) -> String {
 /// # Errors
 /// The position of the first character that can't be part of one; more than three decimals.
 pub fn cpus(text: &str) -> Result<MilliCpu, ParseError> {
-    let bad = |position| ParseError::new("a number of CPU cores", text, position, "4 or 0.5");
+    thousandths(text, "a number of CPU cores").map(MilliCpu::new)
+}
+
+/// Reads a number of devices: `4`, `0.5`.
+///
+/// # Errors
+/// The position of the first character that can't be part of one; more than three decimals.
+pub fn gpus(text: &str) -> Result<MilliGpu, ParseError> {
+    thousandths(text, "a number of GPUs").map(MilliGpu::new)
+}
+
+/// Reads the weight of a project: `2`, `0.5`.
+///
+/// # Errors
+/// The position of the first character that can't be part of one; more than three decimals; more
+/// than a million.
+pub fn weight(text: &str) -> Result<Weight, ParseError> {
+    let expected = "a weight of at most a million";
+    let thousandths = u32::try_from(thousandths(text, expected)?).ok();
+    let weight = thousandths.and_then(Weight::from_thousandths);
+    weight.ok_or_else(|| ParseError::new(expected, text, 0, "4 or 0.5"))
+}
+
+fn thousandths(text: &str, expected: &'static str) -> Result<u64, ParseError> {
+    let bad = |position| ParseError::new(expected, text, position, "4 or 0.5");
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     if end != text.len() {
         return Err(bad(end));
     }
     let (whole, fraction) = decimal(text, 3).ok_or_else(|| bad(0))?;
     let total = whole.checked_mul(1000).and_then(|cores| cores.checked_add(fraction));
-    total.map(MilliCpu::new).ok_or_else(|| bad(0))
+    total.ok_or_else(|| bad(0))
 }
 
 /// Reads a length of time: `1h30m`, `45s`, `2d`, `HH:MM:SS`, `M:SS`, `2-00:00:00`. A bare number

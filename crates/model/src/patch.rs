@@ -99,6 +99,9 @@ pub struct SpecPatch {
     /// See [`crate::life::Life::requeue`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub requeue: Option<Option<bool>>,
+    /// See [`crate::life::Life::preemptible`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
 }
 
 impl SpecPatch {
@@ -145,18 +148,19 @@ impl SpecPatch {
         set(&mut new.life.warning, self.warning);
         set(&mut new.life.retry, self.retry);
         set(&mut new.life.requeue, self.requeue);
+        set(&mut new.life.preemptible, self.preemptible.map(Some));
         new
     }
 }
 
-fn set<T>(field: &mut T, value: Option<T>) {
+pub(crate) fn set<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *field = value;
     }
 }
 
 /// What may be set to nothing, as a list of at most one thing.
-mod twice {
+pub(crate) mod twice {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[expect(clippy::ref_option, reason = "serde gives it so")]

@@ -71,9 +71,53 @@ pub enum Decision {
         attempt: Attempt,
         /// One of each task, by rank.
         placements: Vec<Placement>,
-        /// Decisions of this plan, by position, that must be done before.
+        /// Evictions of this plan, by position, that make room for it: it claims what they free,
+        /// and starts when all have left who hold anything there.
         after: Vec<u32>,
     },
+    /// Take back what a job holds; it goes back to the queue.
+    Evict {
+        /// Which job.
+        job: JobId,
+        /// Which run of it.
+        attempt: Attempt,
+        /// Why.
+        why: TakenBack,
+        /// Whom it makes room for.
+        beneficiary: JobId,
+    },
+}
+
+impl Decision {
+    /// The job that is started, and where, if that is what is decided.
+    #[must_use]
+    pub fn started(&self) -> Option<(JobId, &[Placement])> {
+        match self {
+            Self::Start { job, placements, .. } => Some((*job, placements)),
+            Self::Evict { .. } => None,
+        }
+    }
+}
+
+/// Why what a job holds is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TakenBack {
+    /// Its project has it on loan, and another is entitled to it.
+    Reclaim,
+    /// A job of its own project has a higher priority.
+    Preempt,
+}
+
+impl TakenBack {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reclaim => "reclaim",
+            Self::Preempt => "preempt",
+        }
+    }
 }
 
 /// Where one task goes.

@@ -31,6 +31,40 @@ pub struct Policy {
     /// How much one user may have at once.
     #[serde(default, skip_serializing_if = "UserCaps::is_none")]
     pub user_caps: UserCaps,
+    /// Between whom the cluster is shared.
+    #[serde(default = "ShareBetween::projects")]
+    pub share_between: ShareBetween,
+}
+
+/// Between whom a cluster is shared; each has what he is guaranteed, and his part of the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShareBetween {
+    /// All jobs stand in one order, whoever's they are.
+    Nobody,
+    /// Projects.
+    Projects,
+}
+
+impl ShareBetween {
+    /// Every way with its word.
+    pub const ALL: [(&'static str, Self); 2] =
+        [("nobody", Self::Nobody), ("projects", Self::Projects)];
+
+    /// What a policy has that does not say.
+    #[must_use]
+    pub fn projects() -> Self {
+        Self::Projects
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Projects => "projects",
+        }
+    }
 }
 
 /// How many jobs may have a planned start at once.
@@ -60,7 +94,8 @@ impl Policy {
     #[must_use]
     pub fn fair() -> Self {
         use OrderKey::{Age, Escalated, Gpus, Priority};
-        Self::of("fair", vec![Priority, Escalated, Gpus, Age])
+        let policy = Self::of("fair", vec![Priority, Escalated, Gpus, Age]);
+        Self { share_between: ShareBetween::Projects, ..policy }
     }
 
     /// Small jobs first whatever their priority, those that have waited for an hour before them.
@@ -93,6 +128,7 @@ impl Policy {
             planned_starts: PlannedStarts::AtMost(1),
             user_extend_max: Self::extend_max(),
             user_caps: UserCaps::default(),
+            share_between: ShareBetween::Nobody,
         }
     }
 

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::parse;
-use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy};
+use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
 use crate::unit::Millis;
 
 /// A setting that can't be taken.
@@ -26,13 +26,14 @@ impl Policy {
     pub const PRESETS: [&'static str; 4] = ["fair", "valohai", "fifo", "priority"];
 
     /// The keys of all settings.
-    pub const KEYS: [&'static str; 6] = [
+    pub const KEYS: [&'static str; 7] = [
         "order",
         "escalate_after",
         "device_strategy",
         "user_priority_max",
         "planned_starts",
         "user_extend_max",
+        "share_between",
     ];
 
     /// Longest time after which jobs may escalate.
@@ -72,7 +73,10 @@ impl Policy {
     /// # Errors
     /// There is no such setting, or it can't have that value.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), PolicyError> {
-        let wrong = |why: String| PolicyError { key: key.to_owned(), why };
+        let wrong = |why: String| {
+            let example = Self::example(key).map(|value| format!("; write, for example, {value}"));
+            PolicyError { key: key.to_owned(), why: why + &example.unwrap_or_default() }
+        };
         match key {
             "order" => self.order = order(value).map_err(wrong)?,
             "escalate_after" => {
@@ -101,6 +105,13 @@ impl Policy {
                 }
                 self.user_extend_max = span;
             }
+            "share_between" => {
+                let known = ShareBetween::ALL.into_iter().find(|(word, _)| *word == value);
+                let all = ShareBetween::ALL.map(|(word, _)| word).join(", ");
+                let (_, between) =
+                    known.ok_or_else(|| wrong(format!("{value:?} is none of {all}")))?;
+                self.share_between = between;
+            }
             "planned_starts" => self.planned_starts = planned_starts(value).map_err(wrong)?,
             _ => {
                 let why = format!("there is no such setting; there are {}", Self::KEYS.join(", "));
@@ -110,9 +121,16 @@ impl Policy {
         Ok(())
     }
 
+    /// A value that a setting can have.
+    #[must_use]
+    pub fn example(key: &str) -> Option<String> {
+        let all = Self::fair().settings();
+        all.into_iter().find(|(known, _)| *known == key).map(|(_, value)| value)
+    }
+
     /// Every setting as it is written.
     #[must_use]
-    pub fn settings(&self) -> [(&'static str, String); 6] {
+    pub fn settings(&self) -> [(&'static str, String); 7] {
         let order: Vec<&str> = self.order.iter().map(|key| key.as_str()).collect();
         let strategy = DeviceStrategy::ALL.into_iter().find(|(_, it)| *it == self.device_strategy);
         let planned = match self.planned_starts {
@@ -126,6 +144,7 @@ impl Policy {
             ("user_priority_max", self.user_priority_max.to_string()),
             ("planned_starts", planned),
             ("user_extend_max", exact_span(self.user_extend_max)),
+            ("share_between", self.share_between.as_str().to_owned()),
         ]
     }
 }

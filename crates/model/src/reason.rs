@@ -5,12 +5,22 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
-use crate::id::{Attempt, DeviceUuid, JobId, NodeName, ReservationName};
+use crate::id::{Attempt, DeviceUuid, JobId, NodeName, ProjectName, ReservationName};
 use crate::job::{DependencyKind, JobState};
 use crate::policy::UserCap;
 use crate::resource::ResourceKind;
 use crate::share::Share;
 use crate::unit::{Bytes, Timestamp};
+
+/// What bounds a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Its limit.
+    Limit,
+    /// What it is guaranteed: jobs that can't be taken back never use more.
+    Guaranteed,
+}
 
 /// One thing that keeps a job from starting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -135,6 +145,30 @@ pub enum Reason {
         /// How much there may be.
         most: u64,
     },
+    /// Its project, or one above it, has as much as it may have.
+    QuotaProject {
+        /// Which project.
+        project: ProjectName,
+        /// Of what.
+        kind: ResourceKind,
+        /// What says how much it may have.
+        bound: Bound,
+        /// How much it holds of that, in the kind's unit.
+        held: u64,
+        /// How much more the job asks for.
+        asked: u64,
+        /// How much it may have.
+        most: u64,
+    },
+    /// Its place is decided, and others are still leaving it.
+    PreemptionGrace {
+        /// One of them.
+        job: JobId,
+        /// How many they are.
+        n_jobs: u64,
+        /// When they have left at the latest, as far as that is known.
+        until: Option<Timestamp>,
+    },
     /// A user holds it.
     HeldByUser {
         /// Since when.
@@ -254,6 +288,8 @@ impl Reason {
             Self::BeginTime { .. } => "begin_time",
             Self::BackoffAfterFailure { .. } => "backoff_after_failure",
             Self::QuotaUser { .. } => "quota_user",
+            Self::QuotaProject { .. } => "quota_project",
+            Self::PreemptionGrace { .. } => "preemption_grace",
             Self::HeldByUser { .. } => "held_by_user",
             Self::HeldByAdmin { .. } => "held_by_admin",
             Self::PathOrImageMissing { .. } => "path_or_image_missing",

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{JobId, JobNumber, ProjectName, Seq, Term};
+use crate::id::{JobId, JobNumber, Seq, Term};
 use crate::job::{Job, JobSpec};
 use crate::node::Node;
 use crate::notify::{Delivery, DeliveryCounts};
 use crate::policy::Policy;
 use crate::prediction::PastRuns;
+use crate::project::Project;
 use crate::reservation::Reservation;
 use crate::unit::Timestamp;
 
@@ -114,7 +115,7 @@ pub enum Record {
     /// See [`RecordKind::Policy`].
     Policy(Box<Policy>),
     /// See [`RecordKind::Project`].
-    Project(Project),
+    Project(Box<Project>),
     /// See [`RecordKind::Node`].
     Node(Box<Node>),
     /// See [`RecordKind::JobSpec`].
@@ -183,13 +184,6 @@ impl ClusterRecord {
     pub fn n_jobs(&self) -> u64 {
         self.last_job.0.saturating_sub(self.n_skipped_jobs)
     }
-}
-
-/// Who is charged for jobs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Project {
-    /// Its name.
-    pub name: ProjectName,
 }
 
 /// The answer to a create that carried an idempotency key, so that a repeated one gets the same.

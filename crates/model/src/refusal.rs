@@ -1,12 +1,14 @@
 //! Why a request was refused: data with a stable code. Words are made at the edge.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, NodeName, ProjectName, ReservationName};
 use crate::job::JobState;
+use crate::reason::Bound;
 use crate::reservation::Whom;
 use crate::reserve::Affected;
 use crate::resource::ResourceKind;
@@ -102,6 +104,9 @@ pub enum Refusal {
         n_asked: u64,
         /// How many there may be.
         most: u64,
+        /// In which project; `None` in all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        project: Option<ProjectName>,
     },
     /// A user asked for more time for a running job than users may.
     ExtendTooLong {
@@ -128,6 +133,106 @@ pub enum Refusal {
         name: ProjectName,
         /// Those that there are.
         projects: Vec<ProjectName>,
+    },
+    /// A department takes no jobs.
+    DepartmentTakesNoJobs {
+        /// Which.
+        name: ProjectName,
+        /// Projects below it that do.
+        leaves: Vec<ProjectName>,
+    },
+    /// The caller may not submit to a project.
+    NotMember {
+        /// Which.
+        name: ProjectName,
+        /// Who asks.
+        user: Arc<str>,
+        /// Who may: users, then groups as `@group`.
+        members: Vec<String>,
+        /// Projects to which the caller may submit.
+        open: Vec<ProjectName>,
+    },
+    /// A job asks for more than its project, or one above it, could ever let it have.
+    AboveQuota {
+        /// Whose quota.
+        project: ProjectName,
+        /// Of what.
+        kind: ResourceKind,
+        /// Which part of it: a guarantee is in the way only of what can't be taken back.
+        bound: Bound,
+        /// What was asked.
+        asked: u64,
+        /// The most.
+        most: u64,
+    },
+    /// A time limit is longer than a project's jobs may have.
+    TimeTooLong {
+        /// Whose rule.
+        project: ProjectName,
+        /// What was asked.
+        asked: Millis,
+        /// The longest.
+        most: Millis,
+    },
+    /// There is a project of that name.
+    ProjectExists {
+        /// Which.
+        name: ProjectName,
+    },
+    /// A project has jobs that have not ended.
+    ProjectHasJobs {
+        /// Which.
+        name: ProjectName,
+        /// How many.
+        n_jobs: u64,
+        /// The project that would be below it; `None` where it would be deleted.
+        child: Option<ProjectName>,
+    },
+    /// A project has others below it.
+    ProjectHasChildren {
+        /// Which.
+        name: ProjectName,
+        /// Those below it.
+        children: Vec<ProjectName>,
+    },
+    /// A project would be below itself.
+    ProjectCycle {
+        /// Each is above the next, and the last above the first.
+        projects: Vec<ProjectName>,
+    },
+    /// Jobs that name no project belong to it.
+    ProjectNeeded {
+        /// Which.
+        name: ProjectName,
+    },
+    /// There are as many projects as there may be.
+    TooManyProjects {
+        /// How many there may be.
+        most: u64,
+    },
+    /// A project was changed by somebody else in the meantime.
+    ProjectConflict {
+        /// Which.
+        name: ProjectName,
+        /// The version that the caller had; 0 where it was not there.
+        expected: u64,
+        /// The version there is; 0 where it is not there.
+        found: u64,
+    },
+    /// The admin of a project would give away more than it has.
+    AboveParent {
+        /// The project that would have it.
+        project: ProjectName,
+        /// The project above it.
+        parent: ProjectName,
+        /// Of what.
+        kind: ResourceKind,
+        /// Which part of the quota.
+        bound: Bound,
+        /// What would be given, all children together; `None` is without bound.
+        asked: Option<u64>,
+        /// What there is to give.
+        most: u64,
     },
     /// No node has that name.
     NoSuchNode {
@@ -286,12 +391,16 @@ impl Refusal {
             Self::ImpossibleGpus { .. } => 412,
             Self::NoGpus { .. } => 413,
             Self::ImpossibleResource { .. } => 414,
+            Self::AboveQuota { .. } => 415,
             Self::NotPermitted { .. } => 501,
             Self::PriorityTooHigh { .. } => 502,
             Self::CannotRunAs { .. } => 504,
             Self::TooManyJobs { .. } => 505,
             Self::UserCap { .. } => 506,
             Self::ExtendTooLong { .. } => 507,
+            Self::NotMember { .. } => 508,
+            Self::TimeTooLong { .. } => 509,
+            Self::AboveParent { .. } => 510,
             Self::NoSuchJob { .. } => 601,
             Self::NoSuchProject { .. } => 602,
             Self::NoSuchNode { .. } => 603,
@@ -305,12 +414,20 @@ impl Refusal {
             Self::DependencyNeverMet { .. } => 705,
             Self::DependencyCycle { .. } => 706,
             Self::NotRequeueable { .. } => 707,
+            Self::ProjectConflict { .. } => 708,
             Self::AffectsOthers { .. } => 731,
             Self::ReservationClash { .. } => 732,
             Self::NotEnoughToReserve { .. } => 733,
             Self::ReservationExists { .. } => 734,
             Self::TooManyReservations { .. } => 735,
             Self::NotDrained { .. } => 736,
+            Self::DepartmentTakesNoJobs { .. } => 741,
+            Self::ProjectExists { .. } => 742,
+            Self::ProjectHasJobs { .. } => 743,
+            Self::ProjectHasChildren { .. } => 744,
+            Self::ProjectCycle { .. } => 745,
+            Self::ProjectNeeded { .. } => 746,
+            Self::TooManyProjects { .. } => 747,
             Self::Internal { .. } => 900,
             Self::StorageFull { .. } => 907,
         })

@@ -175,8 +175,6 @@ pub struct KeptWaiting {
     pub name: Arc<str>,
     /// Whose it is.
     pub user: Arc<str>,
-    /// How much later it is likely to start; `None` if that can't be told.
-    pub later_by: Option<Millis>,
 }
 
 /// What came of asking for a reservation.

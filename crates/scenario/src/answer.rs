@@ -75,11 +75,25 @@ pub fn plan_text(snapshot: &Snapshot<'_>, plan: &Plan) -> String {
     let mut started = BTreeSet::new();
     // Writing to a string can't fail.
     for decision in &plan.decisions {
-        let Decision::Start { job, attempt, placements, .. } = decision;
-        started.insert(*job);
-        let places: Vec<String> = placements.iter().map(place).collect();
-        let run = if attempt.0 == 1 { String::new() } else { format!("#{attempt}") };
-        let _ = writeln!(text, "start {}{run} {}", name(world, *job), places.join(" "));
+        let run = |attempt: &gpool_model::Attempt| match attempt.0 {
+            1 => String::new(),
+            _ => format!("#{attempt}"),
+        };
+        let _ = match decision {
+            Decision::Start { job, attempt, placements, after } => {
+                started.insert(*job);
+                let places: Vec<String> = placements.iter().map(place).collect();
+                let claims = if after.is_empty() { "" } else { "claim" };
+                let what = if claims.is_empty() { "start" } else { claims };
+                let (name, run) = (name(world, *job), run(attempt));
+                writeln!(text, "{what} {name}{run} {}", places.join(" "))
+            }
+            Decision::Evict { job, attempt, why, beneficiary } => {
+                let (why, run) = (why.as_str(), run(attempt));
+                let (name, other) = (name(world, *job), name(world, *beneficiary));
+                writeln!(text, "evict {name}{run} {why} for {other}")
+            }
+        };
     }
     for planned in &plan.planned {
         let places: Vec<String> = planned.placements.iter().map(place).collect();

@@ -12,6 +12,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
+use crate::reserve_step::ReserveSeed;
 use crate::situation::Situation;
 use crate::stream::{DeviceChange, JobSeed, Step};
 
@@ -61,8 +62,9 @@ const MODELS: [&str; 4] = ["h100-80g", "a100-40g", "a100-80g", "t4-16g"];
 pub fn situations() -> impl Strategy<Value = Situation> {
     let nodes = prop_oneof![3 => vec(node(), 1..=1), 2 => vec(node(), 2..=4)];
     let rules = (order(), 1u32..=48, strategy(), planned_starts());
-    (nodes, rules).prop_map(|(nodes, (order, hours, strategy, planned_starts))| {
-        let mut text = String::new();
+    (nodes, projects(), rules).prop_map(|(nodes, projects, rules)| {
+        let (order, hours, strategy, planned_starts) = rules;
+        let mut text = projects;
         for (at, node) in nodes.iter().enumerate() {
             text.push_str(&node.replace("NODE", &format!("n{at}")));
         }
@@ -73,6 +75,40 @@ pub fn situations() -> impl Strategy<Value = Situation> {
         situation.policy.device_strategy = strategy;
         situation.policy.planned_starts = planned_starts;
         situation
+    })
+}
+
+/// The lines of projects, mostly none; some are departments of others.
+fn projects() -> impl Strategy<Value = String> {
+    let part = prop::sample::select(&["0", "1", "2", "3", "0.5", "8", "unlimited"][..]);
+    let limit = prop::sample::select(&["0", "1", "2", "4", "1.5"][..]);
+    let project = (
+        option::weighted(0.8, part),
+        option::weighted(0.3, limit),
+        option::weighted(0.3, 0u32..=3),
+        option::weighted(0.2, 1i32..=2),
+        option::weighted(0.4, any::<prop::sample::Index>()),
+        option::weighted(0.2, 1u32..=32),
+    );
+    prop_oneof![1 => vec(project.clone(), 0..=0), 2 => vec(project, 1..=5)].prop_map(|projects| {
+        let mut text = String::new();
+        for (at, (gpus, limit, weight, priority, parent, cpus)) in projects.iter().enumerate() {
+            let parent = parent.filter(|_| at > 0).map(|parent| format!("p{}", parent.index(at)));
+            text.push_str(&format!("project p{at}"));
+            let words = [
+                ("in", parent),
+                ("gpus", gpus.map(str::to_owned)),
+                ("limit", limit.map(str::to_owned)),
+                ("weight", weight.map(|it| it.to_string())),
+                ("priority", priority.map(|it| it.to_string())),
+                ("cpus", cpus.map(|it| it.to_string())),
+            ];
+            for (word, value) in words {
+                value.iter().for_each(|value| text.push_str(&format!("  {word} {value}")));
+            }
+            text.push('\n');
+        }
+        text
     })
 }
 
@@ -167,10 +203,28 @@ pub fn steps() -> impl Strategy<Value = Step> {
             .prop_map(|(node, connected)| Step::Connect(node, connected)),
         1 => (any::<u32>(), prop::bool::weighted(0.4))
             .prop_map(|(node, is_drained)| Step::Drain(node, is_drained)),
+        1 => reservation().prop_map(Step::Reserve),
+        2 => any::<u32>().prop_map(Step::Unreserve),
         1 => strategy().prop_map(Step::Strategy),
         1 => (0u64..48 * 3_600_000).prop_map(|length| Step::Pass(Millis::new(length))),
         5 => (0u64..7_200_000).prop_map(|length| Step::Pass(Millis::new(length))),
     ]
+}
+
+/// Within two days, for hours or until released.
+fn reservation() -> impl Strategy<Value = ReserveSeed> {
+    let hours = |most: u32| (0..most).prop_map(Millis::from_hours);
+    let later = prop_oneof![Just(Millis::ZERO), hours(48)];
+    let place = (any::<u32>(), option::weighted(0.7, any::<u32>()));
+    (place, any::<u32>(), later, option::weighted(0.9, hours(12)), prop::bool::weighted(0.2))
+        .prop_map(|((node, device), whom, later, long, recurs)| ReserveSeed {
+            node,
+            device,
+            whom,
+            later,
+            long,
+            recurs,
+        })
 }
 
 fn device_change() -> impl Strategy<Value = DeviceChange> {
@@ -217,15 +271,20 @@ fn job() -> impl Strategy<Value = JobSeed> {
         prop_oneof![9 => Just(0), 1 => 0u64..3_600_000],
         prop::bool::weighted(0.1),
         option::weighted(0.15, (any::<u32>(), kind)),
+        (any::<u32>(), prop::bool::weighted(0.6)),
     )
-        .prop_map(|(gpus, cpus, memory, limit, priority, behind, is_held, after)| JobSeed {
-            gpus: GpuRequest::parse(gpus).expect("the requests of the list are valid"),
-            cpus: cpus.map(MilliCpu::from_cores),
-            memory: memory.map(Bytes::from_gib),
-            limit: limit.map(Millis::from_mins),
-            priority,
-            behind: Millis::new(behind),
-            is_held,
-            after,
+        .prop_map(|(gpus, cpus, memory, limit, priority, behind, is_held, after, charged)| {
+            JobSeed {
+                gpus: GpuRequest::parse(gpus).expect("the requests of the list are valid"),
+                cpus: cpus.map(MilliCpu::from_cores),
+                memory: memory.map(Bytes::from_gib),
+                limit: limit.map(Millis::from_mins),
+                priority,
+                behind: Millis::new(behind),
+                is_held,
+                after,
+                project: charged.0,
+                is_preemptible: charged.1,
+            }
         })
 }

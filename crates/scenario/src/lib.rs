@@ -11,27 +11,38 @@
 //! job  c  1 x 3   pending
 //! job  d  1       waiting  after a
 //! job  e  1       held by admin
+//! job  f  1       waiting  begin 3h  deadline 8h  limit 1h
+//! job  g  1       pending  array 0-9%2  ended failed:0/succeeded:2
+//! element  g 1    running lab1[1] 5m
+//! cap      all  running 2  gpus 4
 //! reserve  r1  lab1[0,1]  for uid 1001  in 2h  long 4h  every 7d
 //! drain    lab1[2]  by 3h  requeue
 //! past     train-  20m,25m,1h
+//! project  red  in lab  gpus 4  limit 8  weight 2
 //! ```
 //!
 //! A line is a policy, a node, devices of it that are linked or not usable, jobs, what is reserved
-//! or drained, or how long jobs of one kind ran before. What is not said is ordinary: a node has
-//! plenty of cores and memory, a job wants none of them. Lines that start with `#` are comments.
-//! Every word is one that the parser knows; another one is refused with its line and column.
+//! or drained, how much users may have, how long jobs of one kind ran before, or what a project is
+//! guaranteed and may have. What is not said is ordinary: a node has plenty of cores and memory, a
+//! job wants none of them. Lines that start with `#` are comments. Every word is one that the
+//! parser knows; another one is refused with its line and column.
 
 #![forbid(unsafe_code)]
 
 mod answer;
+mod array;
+mod caps;
+pub mod cycles;
 #[cfg(feature = "generate")]
 mod generate;
 mod nodes;
 mod parse;
 mod past;
 mod print;
+mod project;
 mod reason;
 mod reserve;
+mod reserve_step;
 mod situation;
 mod stream;
 mod words;
@@ -40,6 +51,7 @@ pub use answer::{answer, plan_text, reasons};
 #[cfg(feature = "generate")]
 pub use generate::{Case, cases, config, situations, steps};
 pub use reason::reason_text;
+pub use reserve_step::ReserveSeed;
 pub use situation::Situation;
 pub use stream::{Cluster, DeviceChange, JobSeed, Step};
 pub use words::ScenarioError;

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use gpool_model::array::NewArray;
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, DeviceStrategy,
-    Generation, GpuRequest, Job, JobId, JobSpec, MilliCpu, Millis, OrderKey, Owner, Phase,
-    PlannedStarts, ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version, parse,
+    Generation, GpuRequest, Job, JobId, JobSpec, Life, MilliCpu, Millis, OrderKey, Outcome, Owner,
+    Phase, PlannedStarts, Positions, ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp,
+    Version, parse,
 };
 
+use crate::array;
 use crate::situation::{Situation, bare_spec};
 use crate::words::{ScenarioError, Words};
 
@@ -41,11 +44,15 @@ impl Situation {
                 Some("gpu") => reader.gpu(&mut words)?,
                 Some("link") => reader.link(&mut words)?,
                 Some("job") => reader.job(&mut words)?,
+                Some("element") => reader.element(&mut words)?,
                 Some("reserve") => reader.reserve(&mut words)?,
                 Some("past") => reader.past(&mut words)?,
+                Some("project") => reader.project(&mut words)?,
                 Some("drain") => reader.drain(&mut words)?,
+                Some("cap") => reader.cap(&mut words)?,
                 Some(word) => {
-                    let known = "policy, node, gpu, link, job, reserve, drain or past";
+                    let known = "policy, node, gpu, link, project, job, element, reserve, drain, \
+                         cap or past";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -73,7 +80,12 @@ struct Options {
     after: Vec<Dependency>,
     owner: Option<Owner>,
     project: Option<ProjectName>,
+    begin: Option<Millis>,
+    deadline: Option<Millis>,
     like: Option<String>,
+    preemptible: Option<bool>,
+    array: Option<NewArray>,
+    ended: BTreeMap<Outcome, Positions>,
 }
 
 impl Reader {
@@ -133,14 +145,24 @@ impl Reader {
                 memory: options.memory,
                 time_limit: options.limit,
                 after: options.after.clone(),
+                life: gpool_model::Life {
+                    preemptible: options.preemptible,
+                    ..gpool_model::Life::default()
+                },
                 ..bare_spec(id, &name, &gpus, submitted_at)
             };
+            let ahead = |length| self.situation.now.after(length);
+            let (begin, deadline) = (options.begin.map(ahead), options.deadline.map(ahead));
             let spec = JobSpec {
+                life: Life { begin, deadline, ..spec.life },
                 owner: options.owner.clone().unwrap_or(spec.owner),
                 project: options.project.clone().unwrap_or(spec.project),
                 name: options.like.as_deref().map_or(spec.name, Arc::from),
                 ..spec
             };
+            let array = options.array.as_ref();
+            let spec = JobSpec { array: array.map(|array| Box::new(array.spec.clone())), ..spec };
+            let array = array.map(|new| Box::new(self.array_state(new, &spec, &options.ended)));
             let job = Job {
                 id,
                 version: Version(1),
@@ -150,7 +172,7 @@ impl Reader {
                 generation: Generation(1),
                 waited: options.waited,
                 course: gpool_model::Course::default(),
-                array: None,
+                array,
                 notify: Vec::new(),
                 phase: held_by(phase.clone(), &spec, options.attempt, &self.situation.nodes),
             };
@@ -160,7 +182,11 @@ impl Reader {
     }
 
     /// Where the job is in its life, and for how long.
-    fn phase(&self, state: &str, words: &mut Words<'_>) -> Result<(Phase, Millis), ScenarioError> {
+    pub(crate) fn phase(
+        &self,
+        state: &str,
+        words: &mut Words<'_>,
+    ) -> Result<(Phase, Millis), ScenarioError> {
         let now = self.situation.now;
         let by = match state == "held" && words.take("by") {
             true => match words.need("user or admin")? {
@@ -231,7 +257,12 @@ impl Reader {
             after: Vec::new(),
             owner: None,
             project: None,
+            begin: None,
+            deadline: None,
             like: None,
+            preemptible: None,
+            array: None,
+            ended: BTreeMap::new(),
         };
         while let Some(word) = words.next() {
             match word {
@@ -245,7 +276,14 @@ impl Reader {
                     options.attempt = Attempt(words.parse("an attempt", u32::from_str)?);
                 }
                 "uid" => options.owner = Some(owner(words.parse("a user id", u32::from_str)?)),
+                "deadline" => {
+                    options.deadline = Some(words.parse("a length of time", parse::span)?);
+                }
+                "begin" => options.begin = Some(words.parse("a length of time", parse::span)?),
+                "array" => options.array = Some(words.parse("elements", array::new)?),
+                "ended" => options.ended = words.parse("elements by state", array::ended)?,
                 "like" => options.like = Some(words.need("a name")?.to_owned()),
+                "preemptible" => options.preemptible = Some(true),
                 "project" => options.project = Some(ProjectName::new(words.need("a project")?)),
                 "id" => {
                     let id = words.parse("a job number", u64::from_str)?;
@@ -261,7 +299,7 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, like or id";
+                         uid, project, preemptible, begin, deadline, like, array, ended or id";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -274,7 +312,8 @@ impl Reader {
             None | Some(("ok", _)) => (DependencyKind::Ok, text.trim_start_matches("ok:")),
             Some(("fail", name)) => (DependencyKind::Fail, name),
             Some(("end", name)) => (DependencyKind::End, name),
-            Some((word, _)) => return Err(words.unknown(word, "ok, fail or end")),
+            Some(("each", name)) => (DependencyKind::Each, name),
+            Some((word, _)) => return Err(words.unknown(word, "ok, fail, end or each")),
         };
         match self.ids.get(name) {
             Some(job) => Ok(Dependency { job: *job, kind }),
@@ -331,7 +370,7 @@ fn order_key(word: &str) -> Result<OrderKey, String> {
 }
 
 /// Makes the allocations of a phase those of a job.
-fn held_by(
+pub(crate) fn held_by(
     mut phase: Phase,
     spec: &JobSpec,
     attempt: Attempt,

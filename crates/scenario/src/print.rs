@@ -10,8 +10,11 @@ use gpool_model::{
     Likeness, Link, MilliCpu, Millis, Node, Phase, PlannedStarts, Policy, ResourceKind, Timestamp,
 };
 
+use crate::array;
+use crate::caps::caps;
 use crate::nodes::memory_of;
 use crate::past::{like, past};
+use crate::project::project;
 use crate::reserve::{drains, reservation};
 use crate::situation::{Situation, bare_spec};
 
@@ -19,6 +22,7 @@ impl fmt::Display for Situation {
     /// Jobs are called `j` and their number, since names need not be unique.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         policy(f, &self.policy)?;
+        caps(f, &self.policy.user_caps)?;
         for one in &self.nodes {
             node(f, one)?;
             drains(f, self.now, one)?;
@@ -26,12 +30,17 @@ impl fmt::Display for Situation {
         let mut last_id = 0;
         for (spec, one) in &self.jobs {
             job(f, self, spec, one)?;
+            if one.id.element.is_some() {
+                writeln!(f)?;
+                continue;
+            }
             if spec.id.number.0 != last_id + 1 {
                 write!(f, "  id {}", spec.id.number)?;
             }
             last_id = spec.id.number.0;
             writeln!(f)?;
         }
+        self.projects_by_age().into_iter().try_for_each(|it| project(f, it))?;
         self.reservations.iter().try_for_each(|it| reservation(f, self, it))?;
         self.past_of_jobs().try_for_each(|runs| past(f, runs))
     }
@@ -152,7 +161,11 @@ fn job(
     job: &Job,
 ) -> fmt::Result {
     let age = |since: Timestamp| situation.now.since(since);
-    write!(f, "job j{}  {}  {}", spec.id.number, spec.gpus, job.phase.state())?;
+    let state = job.phase.state();
+    match job.id.element {
+        None => write!(f, "job j{}  {}  {state}", spec.id.number, spec.gpus)?,
+        Some(index) => write!(f, "element j{} {index}  {state}", spec.id.number)?,
+    }
     for allocation in job.phase.allocations() {
         write!(f, " {}", place(situation, allocation))?;
     }
@@ -175,6 +188,10 @@ fn job(
     if !age(since).is_zero() {
         write!(f, " {}", span(age(since)))?;
     }
+    if job.id.element.is_some() {
+        return Ok(());
+    }
+    array::print(f, spec, job)?;
     if job.priority != 0 {
         write!(f, "  priority {}", job.priority)?;
     }
@@ -197,9 +214,17 @@ fn job(
     if spec.owner.uid != bare.owner.uid {
         write!(f, "  uid {}", spec.owner.uid)?;
     }
+    for (word, at) in [("begin", spec.life.begin), ("deadline", spec.life.deadline)] {
+        if let Some(at) = at.filter(|at| *at > situation.now) {
+            write!(f, "  {word} {}", span(at.since(situation.now)))?;
+        }
+    }
     like(f, &Likeness::of(spec))?;
     if spec.project != bare.project {
         write!(f, "  project {}", spec.project)?;
+    }
+    if spec.life.preemptible == Some(true) {
+        f.write_str("  preemptible")?;
     }
     if job.attempt.0 != 1 {
         write!(f, "  attempt {}", job.attempt)?;

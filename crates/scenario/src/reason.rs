@@ -1,6 +1,7 @@
 //! Reasons in one line: the stable code, then its numbers.
 
 use gpool_model::policy::UserCap;
+use gpool_model::reason::Bound;
 use gpool_model::{Bytes, MilliCpu, Reason, ResourceKind};
 
 /// A reason as scenarios print it.
@@ -37,6 +38,15 @@ pub fn reason_text(reason: &Reason) -> String {
             };
             format!("{what} used {used} most {most}")
         }
+        Reason::QuotaProject { project, kind, bound, held, asked, most } => {
+            let bound = match bound {
+                Bound::Limit => "limit",
+                Bound::Guaranteed => "guaranteed",
+            };
+            let [held, asked, most] = [held, asked, most].map(|it| amount(kind, *it));
+            format!("{project} {bound} {most} {kind} held {held} asked {asked}")
+        }
+        Reason::PreemptionGrace { job, n_jobs, .. } => format!("job {job} of {n_jobs}"),
         Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } => String::new(),
         Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),
         Reason::UnmanagedProcess { node, index, pid, user, .. } => {
@@ -62,9 +72,7 @@ fn amount(kind: &ResourceKind, amount: u64) -> String {
         ResourceKind::Memory | ResourceKind::GpuMemory | ResourceKind::PauseMemory => {
             Bytes::new(amount).to_string()
         }
-        ResourceKind::Gpu
-        | ResourceKind::GpuModel(_)
-        | ResourceKind::MigProfile(_)
-        | ResourceKind::Tasks => amount.to_string(),
+        ResourceKind::Gpu | ResourceKind::GpuModel(_) => MilliCpu::new(amount).to_string(),
+        ResourceKind::MigProfile(_) | ResourceKind::Tasks => amount.to_string(),
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use gpool_model::job::BlobId;
 use gpool_model::record::ClusterRecord;
 use gpool_model::{
-    GpuRequest, Job, JobId, JobNumber, JobSpec, Millis, Node, Owner, PastRuns, Policy, ProjectName,
-    Reservation, Timestamp,
+    GpuRequest, Job, JobId, JobNumber, JobSpec, Millis, Node, Owner, PastRuns, Policy, Project,
+    ProjectName, Reservation, Timestamp,
 };
 use gpool_world::{Snapshot, World};
 
@@ -25,6 +25,8 @@ pub struct Situation {
     pub reservations: Vec<Reservation>,
     /// How long jobs ran before, each likeness once.
     pub past: Vec<PastRuns>,
+    /// Those that are said, in the order of the lines; any other has everything unlimited.
+    pub projects: Vec<Project>,
 }
 
 /// The user whose jobs those are that do not say.
@@ -44,6 +46,7 @@ impl Situation {
             jobs: Vec::new(),
             reservations: Vec::new(),
             past: Vec::new(),
+            projects: Vec::new(),
         }
     }
 
@@ -60,6 +63,7 @@ impl Situation {
                 .collect(),
             reservations: world.reservations().values().cloned().collect(),
             past: world.past_runs().cloned().collect(),
+            projects: world.projects().values().cloned().collect(),
         }
     }
 
@@ -72,6 +76,9 @@ impl Situation {
         let mut world = World::new(self.policy.clone());
         for node in &self.nodes {
             world.put_node(node.clone());
+        }
+        for project in &self.projects {
+            world.put_project(project.clone());
         }
         for runs in &self.past {
             world.put_past_runs(runs.clone());

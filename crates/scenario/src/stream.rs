@@ -1,6 +1,8 @@
 //! A cluster to which things happen one after another, with the plan of each cycle carried out at
 //! once: what the state machine does, without agents, commits and permissions.
 
+mod take_back;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -10,12 +12,13 @@ use gpool_model::job::{EndCause, Holder, JobEnd, StopCause, Usage};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Decision, Dependency, DependencyKind,
     DeviceHealth, DeviceProcess, DeviceStrategy, Displace, Drain, Generation, GpuRequest, Job,
-    JobId, JobNumber, JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, TaskId, Timestamp,
-    Version,
+    JobId, JobNumber, JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, ProjectName, TaskId,
+    Timestamp, Version,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
 
+use crate::reserve_step::ReserveSeed;
 use crate::situation::{Situation, bare_spec};
 
 /// One thing that happens. Jobs, nodes and devices are picked by a number that is taken modulo
@@ -40,6 +43,10 @@ pub enum Step {
     Connect(u32, bool),
     /// An admin empties a node, or no longer does.
     Drain(u32, bool),
+    /// An admin keeps a device or a node for somebody.
+    Reserve(ReserveSeed),
+    /// An admin ends a reservation.
+    Unreserve(u32),
     /// An admin changes how devices are chosen.
     Strategy(DeviceStrategy),
     /// Time passes.
@@ -119,6 +126,10 @@ pub struct JobSeed {
     pub is_held: bool,
     /// The job that it waits for, picked from those that are there.
     pub after: Option<(u32, DependencyKind)>,
+    /// Who is charged, picked from the projects without others below them.
+    pub project: u32,
+    /// Whether it may be taken back.
+    pub is_preemptible: bool,
 }
 
 impl fmt::Debug for JobSeed {
@@ -143,6 +154,10 @@ impl fmt::Debug for JobSeed {
         if self.is_held {
             f.write_str(" held")?;
         }
+        if self.is_preemptible {
+            f.write_str(" preemptible")?;
+        }
+        write!(f, " project {}", self.project)?;
         match self.after {
             Some((pick, kind)) => write!(f, " after {kind:?} {pick}"),
             None => Ok(()),
@@ -219,6 +234,13 @@ impl Cluster {
                     self.world.put_node(node);
                 }
             }
+            Step::Reserve(seed) => self.reserve(seed),
+            Step::Unreserve(number) => {
+                let names: Vec<_> = self.world.reservations().keys().cloned().collect();
+                if let Some(ix) = pick(*number, names.len()) {
+                    self.world.remove_reservation(&names[ix]);
+                }
+            }
             Step::Strategy(strategy) => {
                 let mut policy = self.world.policy().clone();
                 policy.device_strategy = *strategy;
@@ -226,7 +248,16 @@ impl Cluster {
             }
             Step::Pass(length) => self.now = self.now.after(*length),
         }
+        self.come_into_claims();
         self.world.advance(self.now);
+        for id in self.world.take_due(self.now) {
+            let waits = |row: &&JobRow| matches!(row.job.phase, Phase::Waiting { .. });
+            let row = self.world.job(id).filter(waits);
+            if let Some(mut job) = row.map(|row| row.job.clone()) {
+                job.phase = self.ready(id);
+                self.world.put_job(job);
+            }
+        }
     }
 
     /// Makes a plan from the state as it is.
@@ -239,7 +270,15 @@ impl Cluster {
     pub fn cycle(&mut self) -> Plan {
         let plan = self.plan();
         for decision in &plan.decisions {
-            let Decision::Start { job, attempt, placements, .. } = decision;
+            let (job, attempt, placements, after) = match decision {
+                Decision::Start { job, attempt, placements, after } => {
+                    (job, attempt, placements, after)
+                }
+                Decision::Evict { job, why, beneficiary, .. } => {
+                    self.take_back(*job, *why, *beneficiary);
+                    continue;
+                }
+            };
             let row = self.world.job(*job).expect("only jobs that are there are started");
             let mut job = row.job.clone();
             let allocation = |(rank, placement): (u32, &gpool_model::Placement)| Allocation {
@@ -247,15 +286,27 @@ impl Cluster {
                 node: placement.node.clone(),
                 slots: placement.slots.clone(),
                 resources: row.spec.resources(&placement.slots),
-                state: AllocationState::Running,
+                state: match after.is_empty() {
+                    true => AllocationState::Running,
+                    false => AllocationState::Claimed { after: self.holders(placement) },
+                },
             };
             let allocations = (0..).zip(placements).map(allocation).collect();
             self.add_wait(&mut job);
             job.generation = job.generation.next();
-            job.phase = Phase::Running { allocations, started_at: self.now };
+            job.phase = match after.is_empty() {
+                true => Phase::Running { allocations, started_at: self.now },
+                false => Phase::Starting { allocations, since: self.now },
+            };
             self.world.put_job(job);
         }
         plan
+    }
+
+    fn reserve(&mut self, seed: &ReserveSeed) {
+        if let Some(reservation) = seed.reservation(&self.world, self.now) {
+            self.world.put_reservation(reservation);
+        }
     }
 
     fn submit(&mut self, seed: &JobSeed) {
@@ -272,6 +323,11 @@ impl Cluster {
             memory: seed.memory,
             time_limit: seed.limit,
             after: after.into_iter().collect(),
+            project: self.leaf(seed.project),
+            life: gpool_model::Life {
+                preemptible: seed.is_preemptible.then_some(true),
+                ..gpool_model::Life::default()
+            },
             ..bare_spec(id, &format!("j{}", id.number), &seed.gpus, submitted_at)
         };
         let phase = match (seed.is_held, spec.after.is_empty()) {
@@ -295,8 +351,24 @@ impl Cluster {
         self.world.add_job(Arc::new(spec), job);
     }
 
+    /// A project that takes jobs.
+    fn leaf(&self, number: u32) -> ProjectName {
+        let projects = self.world.projects();
+        let has_children =
+            |name: &ProjectName| projects.values().any(|it| it.parent.as_ref() == Some(name));
+        let leaves: Vec<&ProjectName> = projects.keys().filter(|it| !has_children(it)).collect();
+        let ix = pick(number, leaves.len()).expect("some project has none below it");
+        leaves[ix].clone()
+    }
+
     /// Ends a job, and with it what can no longer start.
     fn end(&mut self, mut job: Job, outcome: Outcome) {
+        if let Phase::Stopping { cause: StopCause::TakenBack { .. }, .. } = job.phase {
+            job.attempt = job.attempt.next();
+            job.phase = self.ready(job.id);
+            self.world.put_job(job);
+            return;
+        }
         let allocations = job.phase.allocations().to_vec();
         let started_at = match &job.phase {
             Phase::Starting { since, .. } => Some(*since),
@@ -334,7 +406,8 @@ impl Cluster {
     fn cancel(&mut self, number: u32) {
         let Some(mut job) = self.pick(number, |_| true) else { return };
         let mut allocations = job.phase.allocations().to_vec();
-        if allocations.is_empty() {
+        let is_claim = |it: &Allocation| matches!(it.state, AllocationState::Claimed { .. });
+        if allocations.iter().all(is_claim) {
             self.end(job, Outcome::Cancelled);
             return;
         }
@@ -372,10 +445,9 @@ impl Cluster {
     /// Where a job goes that nobody holds.
     fn ready(&self, job: JobId) -> Phase {
         let row = self.world.job(job).expect("asked only for jobs that are there");
-        let waits = row.spec.after.iter().any(|after| self.world.is_live(after.job));
-        match waits {
-            true => Phase::Waiting { since: self.now },
-            false => Phase::Pending { since: self.now },
+        match self.world.waits(&row.spec, &row.job, self.now).is_empty() {
+            false => Phase::Waiting { since: self.now },
+            true => Phase::Pending { since: self.now },
         }
     }
 

@@ -68,6 +68,27 @@ proptest! {
         }
     }
 
+    /// SCHEDULING §E 5, 7: when nothing happens but that those leave who were told to, a cluster
+    /// comes to rest, and whoever was made room for has started.
+    #[test]
+    fn a_cluster_comes_to_rest(case in cases(60)) {
+        let mut cluster = Cluster::of(&case.start);
+        for step in &case.steps {
+            cluster.apply(step);
+            cluster.cycle();
+        }
+        let n_jobs = cluster.snapshot().world.jobs().len();
+        let mut n_rounds = 0;
+        while !cluster.cycle().decisions.is_empty() || cluster.finish_leaving() > 0 {
+            n_rounds += 1;
+            prop_assert!(n_rounds <= n_jobs + 2, "{}", Situation::of(&cluster.snapshot()));
+        }
+        prop_assert_eq!(cluster.snapshot().world.claimants().count(), 0);
+        for _ in 0..20 {
+            prop_assert_eq!(cluster.cycle().decisions, vec![]);
+        }
+    }
+
     /// SCHEDULING §E 2: every job that was submitted is in memory or has ended, in one of the two
     /// and once; and whoever waits has a reason.
     #[test]
@@ -216,7 +237,10 @@ fn random_streams_meet_every_reason() {
         "gpu_share_not_free",
         "gpus_not_free",
         "gpus_not_free_together",
+        "maintenance_soon",
         "node_drained",
+        "quota_project",
+        "reserved_for_other",
         "would_delay",
     ];
     assert_eq!(codes.into_iter().collect::<Vec<_>>(), every);

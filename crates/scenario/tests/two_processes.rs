@@ -17,7 +17,7 @@ const WRITE_TO: &str = "GPOOL_TEST_WRITE_PLANS_TO";
 fn plans() -> String {
     let mut runner = TestRunner::deterministic();
     let mut lines = String::new();
-    for _ in 0..60 {
+    for _ in 0..150 {
         let case = cases(40).new_tree(&mut runner).unwrap().current();
         let mut cluster = Cluster::of(&case.start);
         for step in &case.steps {

@@ -2,23 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{Decision, Millis, OrderKey, Plan, PlannedStarts, Policy, Reason, Shape};
+use gpool_model::{
+    Attempt, Decision, Millis, OrderKey, Plan, PlannedStarts, Policy, Reason, Shape, TakenBack,
+};
 use gpool_world::{FitIx, JobRow, ShapeIx, Snapshot};
 
 use crate::ahead::Ahead;
 use crate::board::Board;
 use crate::caps::Users;
 use crate::elements::Elements;
+use crate::evict::{Evictions, Ground};
 use crate::keep::{Ending, Keeps, Span, length};
-use crate::order::{Head, Heads};
+use crate::order::Head;
 use crate::place::{self, Found, Seeker};
+use crate::projects::Projects;
+use crate::turns::{Leaf, Turns};
 use crate::wait;
 use crate::waiting::Waiting;
 
 /// Memory that cycles use again. A new one gives the same plans, only later.
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
-    heads: Heads,
+    turns: Turns,
     /// By [`FitIx`], of jobs that no reservation admits: what found no place in this cycle.
     failed: Vec<Option<Failed>>,
     /// The same of jobs that some do, by which these are.
@@ -59,6 +64,9 @@ struct Cycle<'a, 'w> {
     ahead: Ahead<'a>,
     workspace: &'w mut Workspace,
     plan: Plan,
+    /// Set where the cluster is shared between projects.
+    projects: Option<Projects>,
+    evictions: Evictions,
     elements: Elements,
     users: Users,
     waiting: Waiting,
@@ -74,8 +82,9 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
     workspace.failed.clear();
     workspace.failed.resize(world.n_fit_rows(), None);
     workspace.failed_inside.clear();
-    let mut heads = std::mem::take(&mut workspace.heads);
-    heads.fill(world, policy);
+    let projects = Projects::of(world, policy);
+    let mut turns = std::mem::take(&mut workspace.turns);
+    turns.fill(world, policy, projects.as_ref());
     let mut cycle = Cycle {
         snapshot: *snapshot,
         policy,
@@ -84,51 +93,89 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
         ahead: Ahead::new(snapshot),
         workspace,
         plan: Plan { basis: world.revision(), ..Plan::default() },
+        projects,
+        evictions: Evictions::default(),
         elements: Elements::default(),
         users: Users::default(),
         waiting: Waiting::default(),
         tops: BTreeSet::new(),
         unknown: BTreeSet::new(),
     };
-    while let Some(head) = heads.pop() {
-        let row = cycle.row(&head);
-        if let Some(reason) = cycle.elements.full(world, row.job.id) {
-            let n_left = cycle.elements.n_left(row);
-            cycle.waiting.of_array(head.shape_ix, row.job.id.number, n_left, reason);
-            heads.push_next(world, policy, &head);
-            continue;
+    loop {
+        while let Some((leaf, head)) = turns.next(cycle.projects.as_ref()) {
+            cycle.turn(leaf, head, &mut turns);
+            turns.settle(cycle.projects.as_ref(), leaf);
         }
-        let shape = &world.shape(head.shape_ix).shape;
-        if let Some(reason) = cycle.users.quota(world, policy, shape) {
-            // Nor may the rest of the shape, and nobody waits for them.
-            cycle.waiting.of_shape(head.shape_ix, &reason);
-            continue;
-        }
-        match cycle.consider(&head) {
-            None => {
-                cycle.users.started(world, policy, shape);
-                cycle.waiting.started(head.shape_ix);
-                match cycle.elements.take(row) {
-                    true => heads.push_again(head),
-                    false => heads.push_next(world, policy, &head),
-                }
-            }
-            Some(reason) => {
-                // The rest of the shape does not fit either.
-                cycle.waiting.of_shape(head.shape_ix, &reason);
-                if cycle.look_ahead(&head, &reason) {
-                    heads.push_next(world, policy, &head);
-                }
-            }
+        if !turns.lend(cycle.projects.as_ref()) {
+            break;
         }
     }
     let mut plan = cycle.plan;
     plan.waits = cycle.waiting.into_waits(world);
-    workspace.heads = heads;
+    workspace.turns = turns;
     plan
 }
 
 impl<'a> Cycle<'a, '_> {
+    /// It is the turn of a job: it starts, or waits for a reason.
+    fn turn(&mut self, leaf: Leaf, head: Head, turns: &mut Turns) {
+        let (world, policy) = (self.snapshot.world, self.policy);
+        let row = self.row(&head);
+        if let Some(reason) = self.elements.full(world, row.job.id) {
+            let n_left = self.elements.n_left(row);
+            self.waiting.of_array(head.shape_ix, row.job.id.number, n_left, reason);
+            turns.heads(leaf).push_next(world, policy, &head);
+            return;
+        }
+        let shape = &world.shape(head.shape_ix).shape;
+        if let Some(reason) = self.users.quota(world, policy, shape) {
+            // Nor may the rest of the shape, and nobody waits for them.
+            self.waiting.of_shape(head.shape_ix, &reason);
+            return;
+        }
+        let charge = self.projects.as_ref().map(|projects| projects.charge(shape));
+        if let (Some(projects), Some(leaf), Some(charge)) = (&self.projects, leaf, &charge) {
+            if let Some(reason) = projects.refuses(leaf, charge, shape.preemptible) {
+                self.waiting.of_shape(head.shape_ix, &reason);
+                return;
+            }
+            if !turns.is_lending && !projects.is_entitled(leaf, charge) {
+                turns.set_aside(Some(leaf), head);
+                return;
+            }
+        }
+        let mut kept = self.consider(&head);
+        if let (Some(reason), Some(leaf), Some(charge)) = (&kept, leaf, &charge)
+            && !turns.is_lending
+            && waits_for_room(reason)
+            && self.take_back(&head, (leaf, charge), turns)
+        {
+            kept = None;
+        }
+        match kept {
+            None => {
+                self.users.started(world, policy, shape);
+                if let (Some(projects), Some(leaf), Some(charge)) =
+                    (&mut self.projects, leaf, &charge)
+                {
+                    projects.add(leaf, charge, shape.preemptible);
+                }
+                self.waiting.started(head.shape_ix);
+                match self.elements.take(row) {
+                    true => turns.heads(leaf).push_again(head),
+                    false => turns.heads(leaf).push_next(world, policy, &head),
+                }
+            }
+            Some(reason) => {
+                // The rest of the shape does not fit either.
+                self.waiting.of_shape(head.shape_ix, &reason);
+                if self.look_ahead(&head, &reason) {
+                    turns.heads(leaf).push_next(world, policy, &head);
+                }
+            }
+        }
+    }
+
     fn row(&self, head: &Head) -> &'a JobRow {
         self.snapshot.world.job(head.job()).expect("queued jobs are there")
     }
@@ -149,7 +196,7 @@ impl<'a> Cycle<'a, '_> {
         let (job, attempt) = self.elements.next(row);
         let seeker = Seeker { shape, policy: self.policy, seed: place::seed(job, attempt) };
         if let Some(found) = self.place(&seeker) {
-            self.start(row, shape, &found);
+            self.start(row, shape, &found, Vec::new());
             return None;
         }
         let reason = reason(&self.snapshot, &self.board, &self.keeps, &seeker);
@@ -166,10 +213,49 @@ impl<'a> Cycle<'a, '_> {
         place_among(&self.snapshot, &self.board, &self.keeps, seeker, &endings)
     }
 
-    fn start(&mut self, row: &JobRow, shape: &Shape, found: &Found) {
+    /// Takes back what is on loan so that a job can start; says whether that helped.
+    fn take_back(
+        &mut self,
+        head: &Head,
+        (leaf, charge): (crate::shares::Row, &[u64]),
+        turns: &mut Turns,
+    ) -> bool {
+        let shape = &self.snapshot.world.shape(head.shape_ix).shape;
+        let row = self.row(head);
+        let (job, attempt) = self.elements.next(row);
+        let seeker = Seeker { shape, policy: self.policy, seed: place::seed(job, attempt) };
+        let Some(projects) = &self.projects else { return false };
+        let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
+        let ground = Ground {
+            snapshot: &self.snapshot,
+            board: &self.board,
+            keeps: &self.keeps,
+            projects,
+            endings: &endings,
+        };
+        let Some((found, lent)) = self.evictions.search(ground, &seeker, (leaf, charge)) else {
+            return false;
+        };
+        let mut after = Vec::new();
+        for it in lent {
+            let attempt =
+                self.snapshot.world.job(it.job).map_or(Attempt::FIRST, |row| row.job.attempt);
+            after.push(u32::try_from(self.plan.decisions.len()).unwrap_or(u32::MAX));
+            let (why, beneficiary) = (TakenBack::Reclaim, job);
+            self.plan.decisions.push(Decision::Evict { job: it.job, attempt, why, beneficiary });
+            if let Some(projects) = &mut self.projects {
+                projects.remove(it.leaf, &it.amounts);
+            }
+            turns.settle(self.projects.as_ref(), Some(it.leaf));
+        }
+        self.start(row, shape, &found, after);
+        true
+    }
+
+    fn start(&mut self, row: &JobRow, shape: &Shape, found: &Found, after: Vec<u32>) {
         let (job, attempt) = self.elements.next(row);
         let placements = vec![found.placement(self.snapshot.world)];
-        self.plan.decisions.push(Decision::Start { job, attempt, placements, after: vec![] });
+        self.plan.decisions.push(Decision::Start { job, attempt, placements, after });
         self.board.book(found, &shape.fit);
         self.ahead.start(&self.board, (job, row), &shape.fit, found);
     }
@@ -187,7 +273,8 @@ impl<'a> Cycle<'a, '_> {
         {
             return false;
         }
-        let shape = &self.snapshot.world.shape(head.shape_ix).shape;
+        let queue = self.snapshot.world.shape(head.shape_ix);
+        let (shape, project_ix) = (&queue.shape, queue.project_ix);
         let by_priority = self.policy.order.contains(&OrderKey::Priority);
         let is_top = self.tops.insert(if by_priority { shape.priority } else { 0 });
         let by_right = head.is_escalated || self.policy.planned_starts == PlannedStarts::All;
@@ -200,6 +287,11 @@ impl<'a> Cycle<'a, '_> {
                 self.plan.planned.push(planned);
                 // What it is to have counts for its user, or others of his would take it.
                 self.users.started(self.snapshot.world, self.policy, shape);
+                if let Some(projects) = &mut self.projects {
+                    let row = projects.row(project_ix);
+                    let charge = projects.charge(shape);
+                    projects.add(row, &charge, shape.preemptible);
+                }
                 self.keeps.add(board_ix, keep);
                 by_right
             }

@@ -1,9 +1,10 @@
 //! Why a job waits, worked out when asked: every blocker, the decisive one first.
 
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::Holder;
-use gpool_model::{DeviceHealth, JobId, Phase, PlannedStart, Policy, Reason, Shape};
+use gpool_model::{Allocation, AllocationState, DeviceHealth, JobId, Phase, Policy, Reason, Shape};
 use gpool_world::{JobRow, NodeRow, Snapshot};
 
 use crate::board::Board;
@@ -13,15 +14,13 @@ use crate::order::Rank;
 use crate::usable::{Unusable, unusable};
 use crate::{Workspace, wait};
 
-/// Explains the waiting jobs of one snapshot; what jobs have in common is worked out once.
+/// Explains the waiting jobs of one snapshot; what jobs have in common is worked out once, and
+/// not before a job is asked for that needs it.
 pub struct Explainer<'a> {
     snapshot: Snapshot<'a>,
     policy: &'a Policy,
-    board: Board<'a>,
     /// By shape, as a cycle would say it now.
-    by_shape: BTreeMap<Shape, Reason>,
-    /// Who is planned to start.
-    planned: Vec<PlannedStart>,
+    by_shape: OnceCell<BTreeMap<Shape, Reason>>,
 }
 
 impl<'a> Explainer<'a> {
@@ -31,18 +30,16 @@ impl<'a> Explainer<'a> {
     /// Looks at one snapshot.
     #[must_use]
     pub fn new(snapshot: Snapshot<'a>, policy: &'a Policy) -> Self {
-        let plan = crate::plan(&snapshot, policy, &mut Workspace::default());
-        // What an array keeps from itself is said of it alone.
-        let waits = plan.waits.into_iter().filter(|wait| wait.array.is_none());
-        let by_shape = waits.map(|wait| (wait.shape, wait.reason)).collect();
-        let board = Board::new(snapshot.world);
-        Self { snapshot, policy, board, by_shape, planned: plan.planned }
+        Self { snapshot, policy, by_shape: OnceCell::new() }
     }
 
-    /// When and where those start that have a planned start, in the order of jobs.
-    #[must_use]
-    pub fn planned(&self) -> &[PlannedStart] {
-        &self.planned
+    fn by_shape(&self) -> &BTreeMap<Shape, Reason> {
+        self.by_shape.get_or_init(|| {
+            let plan = crate::plan(&self.snapshot, self.policy, &mut Workspace::default());
+            // What an array keeps from itself is said of it alone.
+            let waits = plan.waits.into_iter().filter(|wait| wait.array.is_none());
+            waits.map(|wait| (wait.shape, wait.reason)).collect()
+        })
     }
 
     /// What keeps a job from starting, in a line for a list: the decisive reasons only. Empty for
@@ -66,12 +63,29 @@ impl<'a> Explainer<'a> {
                 let own_limit = Elements::default().full(self.snapshot.world, row.job.id);
                 own_limit.or_else(|| self.no_place(row)).into_iter().collect()
             }
+            Phase::Starting { allocations, .. } => self.leaving(allocations).into_iter().collect(),
             Phase::Underway { .. }
-            | Phase::Starting { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }
             | Phase::Ended(_) => Vec::new(),
         }
+    }
+
+    /// Who has to leave yet before a job has what it claims.
+    fn leaving(&self, allocations: &[Allocation]) -> Option<Reason> {
+        let claims = allocations.iter().filter_map(|it| match &it.state {
+            AllocationState::Claimed { after } => Some(after),
+            _ => None,
+        });
+        let jobs: BTreeSet<JobId> = claims.flatten().map(|task| task.job).collect();
+        let ends = jobs.iter().filter_map(|id| self.snapshot.world.job(*id)).flat_map(|row| {
+            row.job.phase.allocations().iter().filter_map(|it| match it.state {
+                AllocationState::Releasing { deadline } => Some(deadline),
+                _ => None,
+            })
+        });
+        let until = ends.max();
+        Some(Reason::PreemptionGrace { job: *jobs.first()?, n_jobs: jobs.len() as u64, until })
     }
 
     /// Everything that keeps a job from starting: the decisive reasons, the nodes that have the
@@ -99,12 +113,13 @@ impl<'a> Explainer<'a> {
         }
         let (shape_ix, _) = self.snapshot.world.place_of(row.job.id)?;
         let shape = &self.snapshot.world.shape(shape_ix).shape;
-        self.by_shape.get(shape).cloned()
+        self.by_shape().get(shape).cloned()
     }
 
     fn unreachable_nodes(&self, row: &JobRow) -> Vec<Reason> {
         let gpus = &row.spec.gpus;
-        let nodes = self.board.nodes.iter().filter(|node| !node.row.node.connected);
+        let board = Board::new(self.snapshot.world);
+        let nodes = board.nodes.iter().filter(|node| !node.row.node.connected);
         nodes
             .filter(|node| wait::most_of_a_kind(node, gpus) >= gpus.n_devices())
             .map(|node| Reason::AgentUnreachable { node: node.name().clone() })

@@ -44,10 +44,15 @@ pub(crate) enum Keep<'a> {
 }
 
 impl Keep<'_> {
-    /// The stretch in which it keeps anything from what runs in `span`, if the two meet.
-    fn conflict(&self, span: Span) -> Option<Span> {
+    /// The stretch in which it keeps anything from what runs in `span`, if the two meet. Nobody
+    /// plans to start on what is kept for others, even after it: whom it is for would be held to
+    /// be gone by then, and without a time limit could never use it.
+    fn conflict(&self, span: Span, now: Timestamp) -> Option<Span> {
         let kept = match self {
             Self::Start { span, .. } => *span,
+            Self::Reserved { by, .. } if span.from > now && !by.is_maintenance() => {
+                Span { from: by.occurrence(now)?.from, until: None }
+            }
             Self::Reserved { by, .. } => {
                 let window = by.occurrence(span.from)?;
                 Span { from: window.from, until: window.until }
@@ -149,12 +154,13 @@ pub(crate) struct Keeps<'a> {
     by_node: BTreeMap<usize, Vec<Keep<'a>>>,
     /// By reservation: who it admits is asked of each shape.
     reservations: Vec<&'a Reservation>,
+    now: Timestamp,
 }
 
 impl<'a> Keeps<'a> {
     /// The reservations that are not over.
     pub fn of(snapshot: &Snapshot<'a>, board: &Board<'a>) -> Self {
-        let mut keeps = Self::default();
+        let mut keeps = Self { now: snapshot.now, ..Self::default() };
         for by in snapshot.world.reservations().values() {
             if by.is_over(snapshot.now) {
                 continue;
@@ -212,7 +218,8 @@ impl<'a> Keeps<'a> {
         let mut kept = Vec::new();
         let mut starts = Vec::new();
         for keep in self.by_node.get(&board_ix).into_iter().flatten() {
-            let Some(conflict) = keep.conflict(span).filter(|_| !keep.admits(shape)) else {
+            let Some(conflict) = keep.conflict(span, self.now).filter(|_| !keep.admits(shape))
+            else {
                 continue;
             };
             match keep {
@@ -241,7 +248,7 @@ impl<'a> Keeps<'a> {
         let span = Span::new(now, length(shape));
         let here = self.by_node.get(&board_ix).into_iter().flatten();
         let conflicts = here.filter(|keep| !keep.admits(shape));
-        let conflicts = conflicts.filter_map(|keep| Some((keep.conflict(span)?.from, keep)));
+        let conflicts = conflicts.filter_map(|keep| Some((keep.conflict(span, now)?.from, keep)));
         let (_, first) = conflicts.min_by_key(|(from, _)| *from)?;
         Some(first.reason(node, shape, now))
     }

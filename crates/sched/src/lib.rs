@@ -3,7 +3,9 @@
 //!
 //! A cycle walks the pending jobs in the policy's order, shape by shape, and gives each the best
 //! place that is free at once and that it leaves before anybody is to have it for whom it is kept.
-//! The first that find none have the earliest time and place kept at which they can run.
+//! The first that find none have the earliest time and place kept at which they can run. Where a
+//! cluster is shared, projects take turns: first each has what it is entitled to, from what others
+//! have on loan if need be, and only then is anything lent.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
@@ -13,11 +15,17 @@ mod board;
 mod caps;
 mod cycle;
 mod elements;
+mod evict;
 mod explain;
+pub mod kai;
 mod keep;
 mod order;
+mod overview;
 mod place;
+mod projects;
 mod room;
+pub mod shares;
+mod turns;
 mod usable;
 mod wait;
 mod waiting;
@@ -30,6 +38,7 @@ pub use cycle::Workspace;
 pub use explain::Explainer;
 use keep::Keeps;
 use order::Heads;
+pub use overview::{Lent, ProjectShare, project_shares};
 use place::Seeker;
 pub use usable::{Unusable, unusable};
 

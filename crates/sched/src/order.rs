@@ -87,10 +87,25 @@ impl Heads {
     pub fn fill(&mut self, world: &World, policy: &Policy) {
         self.heap.clear();
         for (shape_ix, _) in world.shapes() {
-            for is_escalated in [false, true] {
-                self.push(world, policy, shape_ix, is_escalated, Bound::Unbounded);
-            }
+            self.add(world, policy, shape_ix);
         }
+    }
+
+    /// Adds the first job of a shape.
+    pub fn add(&mut self, world: &World, policy: &Policy, shape_ix: ShapeIx) {
+        for is_escalated in [false, true] {
+            self.push(world, policy, shape_ix, is_escalated, Bound::Unbounded);
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.heap.clear();
+    }
+
+    /// Whether none is left.
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
     }
 
     /// The one that goes first.

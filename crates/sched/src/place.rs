@@ -19,6 +19,16 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// These devices of a node, by position, ascending.
+    pub fn new(
+        board_ix: usize,
+        node_ix: NodeIx,
+        devices: Vec<usize>,
+        share: Option<Share>,
+    ) -> Self {
+        Self { board_ix, node_ix, devices, share }
+    }
+
     pub fn placement(&self, world: &World) -> Placement {
         let node = &world.nodes()[self.node_ix.0].node;
         let slots = self.devices.iter().map(|ix| {

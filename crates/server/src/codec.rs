@@ -93,7 +93,7 @@ pub fn decode(row: &store::Record) -> Result<Record, DecodeError> {
     Ok(match kind {
         RecordKind::Cluster => Record::Cluster(body(row)?),
         RecordKind::Policy => Record::Policy(body(row)?),
-        RecordKind::Project => Record::Project(body(row)?),
+        RecordKind::Project => Record::Project(Box::new(body(row)?)),
         RecordKind::Node => Record::Node(body(row)?),
         RecordKind::JobSpec => Record::JobSpec(std::sync::Arc::new(body::<JobSpec>(row)?)),
         RecordKind::Job => Record::Job(body(row)?),

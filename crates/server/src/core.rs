@@ -3,7 +3,7 @@
 //! again from what is durable; the agent is then asked what it has, so nothing that it said in
 //! the meantime is lost.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -217,6 +217,18 @@ impl Core {
         Ok(())
     }
 
+    /// Forgets groups of a caller that no project names: they decide nothing, and need no place in
+    /// the journal.
+    fn keep_named_groups(&self, caller: &mut Caller) {
+        if caller.groups.is_empty() {
+            return;
+        }
+        let projects = self.control.world().projects().values();
+        let members = projects.filter_map(|it| it.members.as_ref());
+        let named: BTreeSet<&Arc<str>> = members.flat_map(|it| &it.groups).collect();
+        caller.groups.retain(|group| named.contains(group));
+    }
+
     /// Steps once with everything of a batch; true if it asked to stop.
     fn take(&mut self, batch: Vec<Input>) -> bool {
         if self.paused.as_ref().is_some_and(|(until, _)| Instant::now() >= *until) {
@@ -247,7 +259,7 @@ impl Core {
                     let node = self.shared.info.node.clone();
                     events.push(Event::Reported { node, report });
                 }
-                Input::Command { caller, command, reply } => {
+                Input::Command { mut caller, command, reply } => {
                     if let Some((_, error)) = &self.paused {
                         // The one who asked may be gone.
                         drop(reply.send(Err(refusal_of(error))));
@@ -259,6 +271,7 @@ impl Core {
                         drop(reply.send(Err(refusal)));
                         continue;
                     }
+                    self.keep_named_groups(&mut caller);
                     let request = self.last_request.next();
                     self.last_request = request;
                     self.replies.insert(request, reply);

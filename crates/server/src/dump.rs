@@ -5,7 +5,10 @@
 use gpool_model::agent::{Report, TaskIs, TaskReport};
 use gpool_model::event::{Journaled, Kept};
 use gpool_model::job::ExitStatus;
-use gpool_model::{Command, Decision, DrainTarget, Event, JobId, PlannedStart, Seq};
+use gpool_model::{
+    Command, Decision, DrainTarget, Event, JobId, PlannedStart, ProjectChange, ProjectChangeHow,
+    Seq,
+};
 use gpool_scenario::Situation;
 use gpool_store::{JournalEntry, Reader};
 use gpool_wire::Time;
@@ -132,6 +135,20 @@ fn of_command(command: &Command) -> String {
         Command::SetUserCaps { user, caps } => {
             format!("caps of {}: {caps:?}", user.as_deref().unwrap_or("all users"))
         }
+        Command::ChangeProjects(ask) => {
+            let word = |change: &ProjectChange| {
+                let verb = match change.how {
+                    ProjectChangeHow::Create { .. } => "create",
+                    ProjectChangeHow::Declare { .. } => "declare",
+                    ProjectChangeHow::Edit { .. } => "edit",
+                    ProjectChangeHow::Delete { .. } => "delete",
+                };
+                format!("{verb} {}", change.name)
+            };
+            let words: Vec<String> = ask.changes.iter().map(word).collect();
+            let dry = if ask.dry_run { ", tried" } else { "" };
+            format!("projects: {}{dry}", some(&words))
+        }
         Command::SetDeviceStrategy { strategy } => format!("device strategy {strategy:?}"),
     }
 }
@@ -190,6 +207,9 @@ fn of_decision(decision: &Decision) -> String {
                 .map(|placement| format!("{} ({} GPUs)", placement.node, placement.slots.len()))
                 .collect();
             format!("start {job}#{attempt} on {}", places.join(", "))
+        }
+        Decision::Evict { job, attempt, why, beneficiary } => {
+            format!("take back {job}#{attempt} for {beneficiary} ({})", why.as_str())
         }
     }
 }

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
+use gpool_model::array::ArrayEnds;
 use gpool_model::device::DeviceSample;
+use gpool_model::job::DependencyKind;
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Caller, Command, DeviceUuid, JobId, NodeName, Notice, NotifyRule, Outcome, Phase, Refusal,
-    Reply, TaskId, Timestamp,
+    Caller, Command, Dependency, DeviceUuid, JobId, NodeName, Notice, NotifyRule, Outcome, Phase,
+    Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_sched::Explainer;
 use gpool_store::{ArchiveFilter, Blobs, CommitError, Reader};
@@ -128,14 +130,14 @@ impl CoreHandle {
     /// # Errors
     /// If it was refused; then nothing was changed.
     pub async fn command(&self, caller: Caller, mut command: Command) -> Result<Reply, Refusal> {
-        if let Command::Submit { jobs, ends, .. } = &mut command {
+        if let Command::Submit { jobs, ends, array_ends, .. } = &mut command {
             self.check_can_run_as(&caller)?;
             let asked = jobs.iter().flat_map(|job| job.after.iter().chain(&job.life.after_one));
-            *ends = self.ends_of(asked.map(|after| after.job).collect()).await?;
+            (*ends, *array_ends) = self.ends_of(waited_for(asked)).await?;
         }
         if let Command::Edit { patch, ends, .. } = &mut command {
             let asked = patch.spec.after.iter().chain(&patch.spec.after_one).flatten();
-            *ends = self.ends_of(asked.map(|after| after.job).collect()).await?;
+            *ends = self.ends_of(waited_for(asked)).await?.0;
         }
         let (reply, answer) = oneshot::channel();
         let input = Input::Command { caller, command, reply };
@@ -269,40 +271,50 @@ impl CoreHandle {
         Err(Refusal::CannotRunAs { user, only: own })
     }
 
-    /// How jobs ended that others wait for and that have left memory.
-    async fn ends_of(&self, asked: BTreeSet<JobId>) -> Result<Vec<(JobId, Outcome)>, Refusal> {
+    /// How jobs ended that others wait for and that have left memory, and how the elements of those
+    /// arrays whose like wait for them.
+    async fn ends_of(
+        &self,
+        asked: BTreeMap<JobId, bool>,
+    ) -> Result<(Vec<(JobId, Outcome)>, Vec<(JobId, ArrayEnds)>), Refusal> {
+        let (mut ends, mut array_ends) = (Vec::new(), Vec::new());
         if asked.is_empty() {
-            return Ok(Vec::new());
+            return Ok((ends, array_ends));
         }
-        let absent = move |view: &View<'_>| -> Vec<JobId> {
+        let absent = move |view: &View<'_>| -> Vec<(JobId, bool)> {
             let known =
                 |id: &JobId| view.world.is_live(*id) || view.world.recent_end(*id).is_some();
-            asked.into_iter().filter(|id| !known(id)).collect()
+            asked.into_iter().filter(|(id, _)| !known(id)).collect()
         };
-        let mut ends = Vec::new();
-        for id in self.query(absent).await? {
-            if let Some(outcome) = self.outcome_of(id).await? {
-                ends.push((id, outcome));
+        for (id, by_element) in self.query(absent).await? {
+            let Some(EndedJob { spec, job }) = self.archived(id).await? else { continue };
+            if let Phase::Ended(end) = &job.phase {
+                ends.push((id, end.outcome));
+            }
+            if let (true, Some(asked), Some(array)) = (by_element, &spec.array, job.array) {
+                let indexes = asked.indexes.clone();
+                array_ends.push((id, ArrayEnds { indexes, ended: array.ended }));
             }
         }
-        Ok(ends)
-    }
-
-    async fn outcome_of(&self, id: JobId) -> Result<Option<Outcome>, Refusal> {
-        let ended = self.archived(id).await?;
-        Ok(ended.and_then(|ended| match ended.job.phase {
-            Phase::Ended(end) => Some(end.outcome),
-            _ => None,
-        }))
+        Ok((ends, array_ends))
     }
 
     /// Why a job is not among the live ones.
     async fn absent(&self, id: JobId) -> Result<Refusal, Refusal> {
-        Ok(match self.outcome_of(id).await? {
-            Some(outcome) => Refusal::AlreadyEnded { id, state: outcome.state() },
-            None => Refusal::NoSuchJob { id },
+        Ok(match self.archived(id).await?.map(|ended| ended.job.phase) {
+            Some(Phase::Ended(end)) => Refusal::AlreadyEnded { id, state: end.outcome.state() },
+            _ => Refusal::NoSuchJob { id },
         })
     }
+}
+
+/// The jobs that are waited for, and whether by elements for their like.
+fn waited_for<'a>(after: impl Iterator<Item = &'a Dependency>) -> BTreeMap<JobId, bool> {
+    let mut jobs = BTreeMap::new();
+    for after in after {
+        *jobs.entry(after.job).or_default() |= after.kind == DependencyKind::Each;
+    }
+    jobs
 }
 
 pub(crate) fn internal(error: impl std::fmt::Display) -> Refusal {

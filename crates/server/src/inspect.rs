@@ -1,10 +1,11 @@
 //! Whether what a store holds makes sense, beyond being what was written: its records are read as
 //! a server would read them and held against the invariants. Changes nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::BlobId;
-use gpool_model::{JobNumber, Phase, Record};
+use gpool_model::record::EndedJob;
+use gpool_model::{Job, JobNumber, JobSpec, Outcome, Phase, Record};
 use gpool_store::{ArchiveFilter, Loaded, Reader};
 use gpool_world::{Snapshot, World};
 
@@ -23,6 +24,10 @@ pub fn contradictions(reader: &Reader) -> Vec<String> {
         Ok(ended) => ended,
         Err(why) => return vec![why],
     };
+    let with_elements = match reader.arrays_of_elements() {
+        Ok(arrays) => arrays,
+        Err(error) => return vec![error.to_string()],
+    };
     let world = match reader.load() {
         Ok(loaded) => world_of(&loaded),
         Err(error) => return vec![error.to_string()],
@@ -36,6 +41,9 @@ pub fn contradictions(reader: &Reader) -> Vec<String> {
             let live = world.jobs().keys().map(|id| id.number);
             let both = live.filter(|number| ended.contains(number));
             found.extend(both.map(|number| format!("job {number} both lives and has ended")));
+            if let Err(why) = check_elements(reader, &world, &with_elements, &mut found) {
+                found.push(why);
+            }
         }
         Err(why) => found.push(why),
     }
@@ -61,6 +69,74 @@ fn ended(reader: &Reader, found: &mut Vec<String>) -> Result<BTreeSet<JobNumber>
             }
         }
     }
+}
+
+/// Every array has its elements, as it says that they ended, and no others are there. A server may
+/// go on meanwhile: of an array that lives, what has ended since it was read is passed over.
+fn check_elements(
+    reader: &Reader,
+    world: &World,
+    with_elements: &[JobNumber],
+    found: &mut Vec<String>,
+) -> Result<(), String> {
+    for number in with_elements {
+        let row = reader.archived(*number).map_err(|error| error.to_string())?;
+        let ended = row.as_ref().and_then(|row| codec::decode_ended(row).ok());
+        match (world.array(*number), ended) {
+            (Some(_), _) => {}
+            (None, Some(EndedJob { spec, job })) if spec.array.is_some() => {
+                check_array(reader, &spec, &job, true, found)?;
+            }
+            // Told above.
+            (None, None) if row.is_some() => {}
+            (None, _) => found.push(format!("elements of job {number} have ended, and no array")),
+        }
+    }
+    let arrays = world.jobs().values().filter(|row| row.job.array.is_some());
+    arrays.into_iter().try_for_each(|row| check_array(reader, &row.spec, &row.job, false, found))
+}
+
+/// One array beside its elements that ended.
+fn check_array(
+    reader: &Reader,
+    spec: &JobSpec,
+    job: &Job,
+    has_ended: bool,
+    found: &mut Vec<String>,
+) -> Result<(), String> {
+    let (Some(asked), Some(array)) = (&spec.array, &job.array) else { return Ok(()) };
+    let mut rows = BTreeMap::new();
+    let mut next = Some(0);
+    while let Some(from) = next {
+        let some = reader.elements(job.id.number, from, PAGE).map_err(|error| error.to_string())?;
+        next = some.last().and_then(|last| last.element.checked_add(1));
+        rows.extend(some.into_iter().map(|row| (row.element, (row.attempt, row.state))));
+    }
+    for (outcome, positions) in &array.ended {
+        let state = outcome.state();
+        let is_there = |position: &u32| {
+            let attempt = array.attempt_of(*position).0;
+            let row = asked.indexes.at(*position).and_then(|index| rows.get(&index));
+            match row.filter(|(of, _)| *of >= attempt) {
+                // A later one ended while this was read.
+                Some((of, _)) if *of > attempt => !has_ended,
+                Some((_, there)) => there == state.as_str(),
+                // What never started has none.
+                None => *outcome == Outcome::Cancelled,
+            }
+        };
+        let n_there = positions.iter().filter(is_there).count();
+        if n_there != positions.iter().count() {
+            let (id, n) = (job.id, positions.len());
+            let elements = if n == 1 { "element" } else { "elements" };
+            found.push(format!("array {id}: {n} {elements} {state}, and {n_there} found so"));
+        }
+    }
+    let strangers = rows.keys().filter(|index| asked.indexes.position(**index).is_none());
+    for index in strangers {
+        found.push(format!("element {}.{index} has ended, which its array does not have", job.id));
+    }
+    Ok(())
 }
 
 /// Names of the blobs that live jobs need.

@@ -296,7 +296,7 @@ fn server_itself(handle: &CoreHandle) -> Caller {
     let user = Arc::from("gpool");
     let uid = handle.info().uid;
     let gid = rustix::process::getegid().as_raw();
-    Caller { owner: Owner { uid, gid, user }, admin: true }
+    Caller::new(Owner { uid, gid, user }, true)
 }
 
 fn refused(refusal: &Refusal) -> anyhow::Error {

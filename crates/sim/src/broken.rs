@@ -57,6 +57,8 @@ invariants! {
     Store "I10-store";
     /// Nothing is said or ordered before what it rests on is durable.
     TooEarly "P-durable";
+    /// Nobody starts on what is kept for others, or emptied.
+    Reserved "E1-reserved";
     /// What a user was told to be done stays done.
     Undone "P-undone";
     /// What was to be told of a job is told, or still waits to be.
@@ -67,6 +69,8 @@ invariants! {
     SecondCycle "E5-cycle";
     /// Nothing waits that fits, and each wait has its reason.
     Waits "E6-waits";
+    /// Nobody who comes after it delays a planned start, and nothing that is not written down.
+    Planned "E9-planned";
     /// The order in which records are loaded changes no plan.
     LoadOrder "E8-order";
     /// Nothing is launched on a device that can't be used.

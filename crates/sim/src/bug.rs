@@ -36,6 +36,8 @@ bugs! {
     RecordChanged;
     /// Ended jobs leave memory and do not reach the archive.
     ArchiveDropped;
+    /// An element of an array that ended does not reach the others that did.
+    ElementDropped;
     /// The last job number is forgotten by a restart.
     NumberReused;
     /// A server starts without a term of its own.
@@ -90,6 +92,10 @@ bugs! {
     LaunchesNotAwaited;
     /// Messages that wait to be sent are forgotten by a restart.
     OutboxForgotten;
+    /// Reservations are forgotten by a restart.
+    ReservationForgotten;
+    /// Nobody looks ahead: whatever fits at once starts, whoever waits for its place.
+    StartsUnplanned;
     /// A late inventory is taken for a new one.
     InventoryUnordered;
 }

@@ -22,6 +22,9 @@ impl Sim {
             self.check_promises();
         }
         if self.broken.is_none() {
+            self.check_kept();
+        }
+        if self.broken.is_none() {
             self.check_state();
         }
     }
@@ -69,7 +72,11 @@ impl Sim {
             }
             let Some(job) = job else { continue };
             let state = job.phase.state();
-            if self.watch.cancelled.get(id) == Some(&true) && state != JobState::Stopping {
+            let goes_on = match &job.array {
+                Some(array) => array.n_unstarted() > 0,
+                None => state != JobState::Stopping,
+            };
+            if self.watch.cancelled.get(id) == Some(&true) && goes_on {
                 let what = format!("job {id} was cancelled, as was answered, and is {state}");
                 found = Some((Invariant::Undone, what));
             }
@@ -145,6 +152,10 @@ impl Sim {
             return self.blame(Invariant::EndUntrue, format!("job {} has not ended", ended.id()));
         };
         self.totals.ends += 1;
+        if ended.job.array.is_some() {
+            // What became of its elements is compared where they are kept.
+            return;
+        }
         let task = TaskId { job: ended.id(), attempt: ended.job.attempt, rank: 0 };
         if let Err(why) = self.is_true(task, ended, end) {
             let what = format!("{task} {why}, said to be {:?} ({:?})", end.outcome, end.cause);
@@ -166,9 +177,16 @@ impl Sim {
             (Some(EndCause::LaunchFailed { .. }), _) => {
                 truth(was_unlaunched && run.is_none(), "was launched")?;
             }
-            (Some(EndCause::Cancelled { .. }), Outcome::Cancelled) => {
-                let asked = self.watch.cancelled.contains_key(&ended.id());
+            (Some(EndCause::Cancelled { by }), Outcome::Cancelled) => {
+                let whole = JobId { element: None, ..ended.id() };
+                let mut ids = [ended.id(), whole].into_iter();
+                let asked =
+                    ids.any(|id| self.watch.cancelled.contains_key(&id)) || self.was_displaced(by);
                 truth(asked, "was never cancelled")?;
+            }
+            (Some(EndCause::TooManyFailed { .. }), Outcome::Cancelled) => {
+                let array = ended.spec.array.as_ref();
+                truth(array.is_some() && ended.id().element.is_some(), "has no like")?;
             }
             (Some(EndCause::DependencyFailed { .. }), Outcome::Cancelled) => {
                 truth(!ended.spec.after.is_empty(), "waited for nothing")?;

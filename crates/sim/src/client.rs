@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use gpool_model::array::{ArrayEnds, ArraySpec, NewArray};
 use gpool_model::command::RequestKey;
 use gpool_model::job::{BlobId, DependencyKind, Owner};
 use gpool_model::life::{Life, Retry, RetryOn};
+use gpool_model::record::EndedJob;
 use gpool_model::{
-    Bytes, Caller, Command, Dependency, DeviceStrategy, Event, GpuRequest, JobId, JobNumber,
-    JobPatch, LimitChange, MilliCpu, MilliGpu, Millis, NewJob, Outcome, Phase, ProjectName,
-    Refusal, Reply, RequestId, Share, Timestamp, Version,
+    Bytes, Caller, Command, Dependency, DeviceStrategy, Event, GpuRequest, Indexes, JobId,
+    JobNumber, JobPatch, LimitChange, MilliCpu, MilliGpu, Millis, NewJob, Outcome, Phase,
+    ProjectName, Refusal, Reply, RequestId, Share, Timestamp, Version,
 };
+
+use gpool_world::JobRow;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
@@ -22,7 +26,7 @@ use crate::swarm::MODELS;
 #[derive(Debug, Clone)]
 pub(crate) struct Asking {
     caller: Caller,
-    command: Command,
+    pub command: Command,
     /// When it was first asked, by the server's clock.
     at: Timestamp,
     is_answered: bool,
@@ -39,13 +43,20 @@ impl Sim {
         }
         let Some(command) = self.command(what) else { return };
         let user = match what.kind {
-            Kind::Allow | Kind::Strategy => 0,
+            kind if is_admins(kind) => 0,
             _ => what.count("user") % 8,
         };
-        let is_deaf = !matches!(what.kind, Kind::Allow | Kind::Strategy) && what.is("deaf");
+        let is_deaf = !is_admins(what.kind) && what.is("deaf");
+        self.note_released(&command);
         if let Command::Cancel { jobs } = &command {
             for job in jobs {
                 self.watch.cancelled.entry(*job).or_insert(false);
+            }
+        }
+        if let Command::Retry { jobs } = &command {
+            // What was cancelled is wanted again.
+            for job in jobs {
+                self.watch.cancelled.insert(JobId { element: None, ..*job }, false);
             }
         }
         let asking = Asking {
@@ -100,11 +111,20 @@ impl Sim {
             Kind::Extend => {
                 let seconds = u32::try_from(what.count("limit") % 1000).expect("below 1000");
                 let limit = (seconds > 0).then(|| Millis::from_secs(seconds));
-                Command::Extend { jobs: vec![job()?], change: LimitChange::To { limit } }
+                // What runs twice: of that it matters most.
+                let world = self.server.as_ref()?.control.world();
+                let mut jobs: Vec<JobId> = world.holding().map(|row| row.job.id).collect();
+                jobs.extend(self.live_jobs());
+                let job = picked(&jobs, what.count("job"))?;
+                Command::Extend { jobs: vec![job], change: LimitChange::To { limit } }
             }
             Kind::Signal => {
                 let signal = i32::try_from(what.count("signal") % 30).expect("below 30") + 1;
                 Command::Signal { jobs: vec![job()?], signal }
+            }
+            Kind::Again => {
+                let job = picked(&self.ended_elements(), what.count("job"))?;
+                Command::Retry { jobs: vec![job] }
             }
             Kind::Edit => {
                 let version = Some(what.count("version")).filter(|version| *version > 0);
@@ -125,15 +145,22 @@ impl Sim {
                 let all = DeviceStrategy::ALL.map(|(_, strategy)| strategy);
                 Command::SetDeviceStrategy { strategy: picked(&all, what.count("which"))? }
             }
-            _ => return None,
+            _ => return self.keeping(what),
         })
     }
 
     fn submission(&self, what: &Happening) -> Command {
         let after = what.count("after").checked_sub(1).and_then(|pick| {
             let known: Vec<JobId> = self.watch.acknowledged.keys().copied().collect();
-            let kinds = [DependencyKind::Ok, DependencyKind::Fail, DependencyKind::End];
-            let kind = picked(&kinds, what.count("kind"))?;
+            let kinds = [
+                DependencyKind::Ok,
+                DependencyKind::Fail,
+                DependencyKind::End,
+                DependencyKind::Each,
+            ];
+            // Only elements can wait for their like.
+            let n_kinds = if what.count("array") > 0 { 4 } else { 3 };
+            let kind = picked(&kinds[..n_kinds], what.count("kind"))?;
             Some(Dependency { job: picked(&known, pick)?, kind })
         });
         let ended = |after: &Dependency| match &self.store.archive.get(&after.job)?.job.phase {
@@ -141,17 +168,46 @@ impl Sim {
             _ => None,
         };
         let ends: Vec<(JobId, Outcome)> = after.iter().filter_map(ended).collect();
+        let elements = |after: &Dependency| {
+            let EndedJob { spec, job } = self.store.archive.get(&after.job)?;
+            let (indexes, array) = (spec.array.as_ref()?.indexes.clone(), job.array.as_ref()?);
+            let by_element = after.kind == DependencyKind::Each;
+            by_element.then(|| (after.job, ArrayEnds { indexes, ended: array.ended.clone() }))
+        };
+        let array_ends = after.iter().filter_map(elements).collect();
         let now = self.server_clock();
         let jobs =
             (0..what.count("jobs").clamp(1, 50)).map(|_| new_job(what, after, now)).collect();
         let name = format!("key-{}", self.askings.len());
         let key = what.is("key").then(|| RequestKey { name, digest: "digest".to_owned() });
-        Command::Submit { jobs, key, ends, dry_run: false }
+        Command::Submit { jobs, key, ends, array_ends, dry_run: false }
     }
 
     pub(crate) fn live_jobs(&self) -> Vec<JobId> {
-        let world = self.server.as_ref().map(|server| server.control.world());
-        world.map(|world| world.jobs().keys().copied().collect()).unwrap_or_default()
+        let Some(server) = &self.server else { return Vec::new() };
+        let own = |row: &JobRow| {
+            let array = row.job.array.as_ref();
+            let next = array.and_then(|array| array.unstarted.next_after(None));
+            let indexes = row.spec.array.as_ref().map(|array| &array.indexes);
+            let element = next.zip(indexes).and_then(|(at, indexes)| indexes.at(at));
+            let element = element.map(|index| JobId { element: Some(index), ..row.job.id });
+            std::iter::once(row.job.id).chain(element)
+        };
+        server.control.world().jobs().values().flat_map(own).collect()
+    }
+
+    /// Elements of living arrays that have ended.
+    pub(crate) fn ended_elements(&self) -> Vec<JobId> {
+        let Some(server) = &self.server else { return Vec::new() };
+        let own = |row: &JobRow| -> Vec<JobId> {
+            let (Some(array), Some(spec)) = (&row.job.array, &row.spec.array) else {
+                return Vec::new();
+            };
+            let ended = array.ended.values().flat_map(|positions| positions.iter());
+            let indexes = ended.map(|position| spec.indexes.at(position));
+            indexes.map(|element| JobId { element, ..row.job.id }).collect()
+        };
+        server.control.world().jobs().values().flat_map(own).collect()
     }
 
     /// Notes what requests of a step did, for what may be relied on once they are answered.
@@ -183,6 +239,9 @@ impl Sim {
         let asking = &mut self.askings[at];
         asking.is_answered = !asking.is_deaf && !is_passing(&reply);
         let Ok(reply) = reply else { return };
+        let command = asking.command.clone();
+        self.note_kept(&command, &reply);
+        let asking = &self.askings[at];
         match (&asking.command, reply) {
             (Command::Submit { jobs, .. }, Reply::Submitted { first, n_jobs, .. }) => {
                 let n_asked = jobs.len();
@@ -194,7 +253,14 @@ impl Sim {
             }
             (Command::Cancel { jobs }, _) => {
                 for job in jobs.clone() {
-                    self.watch.cancelled.insert(job, true);
+                    let whole = JobId { element: None, ..job };
+                    let is_again = |asking: &Asking| match &asking.command {
+                        Command::Retry { jobs } => jobs.iter().any(|it| it.number == job.number),
+                        _ => false,
+                    };
+                    // Whoever asked first: what runs again goes on.
+                    let stays = job != whole || !self.askings.iter().any(is_again);
+                    self.watch.cancelled.insert(job, stays);
                 }
             }
             (Command::Hold { .. } | Command::Release { .. } | Command::Edit { .. }, _)
@@ -243,6 +309,19 @@ impl Sim {
     }
 }
 
+/// Whether admins alone may wish that.
+fn is_admins(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Allow
+            | Kind::Strategy
+            | Kind::Reserve
+            | Kind::Unreserve
+            | Kind::Drain
+            | Kind::Undrain
+    )
+}
+
 /// Whether the same request may be answered otherwise later.
 fn is_passing(reply: &Result<Reply, Refusal>) -> bool {
     matches!(reply, Err(Refusal::StorageFull { .. }))
@@ -251,11 +330,19 @@ fn is_passing(reply: &Result<Reply, Refusal>) -> bool {
 fn caller(user: u64) -> Caller {
     let uid = if user == 0 { 0 } else { 1000 + u32::try_from(user).expect("few users") };
     let owner = Owner { uid, gid: uid, user: Arc::from(format!("u{uid}")) };
-    Caller { owner, admin: user == 0 }
+    Caller::new(owner, user == 0)
 }
 
 fn priority(what: &Happening) -> i32 {
     i32::try_from(what.number("priority").clamp(-1000, 1000)).expect("clamped")
+}
+
+fn new_array(what: &Happening) -> Option<Box<NewArray>> {
+    let small = |name| u32::try_from(what.count(name) % 100).expect("below 100");
+    let spec = ArraySpec { indexes: Indexes::first_n(small("array"))?, values: None };
+    let max_parallel = Some(small("parallel")).filter(|most| *most > 0);
+    let max_fails = small("fails").checked_sub(1);
+    Some(Box::new(NewArray { spec, max_parallel, max_fails }))
 }
 
 fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJob {
@@ -294,7 +381,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         time_limit: positive("limit").map(Millis::from_secs),
         grace: Millis::from_secs(small("grace")),
         after: after.into_iter().collect(),
-        array: None,
+        array: new_array(what),
         retry_of: None,
         priority: priority(what),
         note: None,

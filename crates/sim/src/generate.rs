@@ -54,6 +54,7 @@ impl Generator {
             | Kind::Requeue
             | Kind::Extend
             | Kind::Signal => !sim.live_jobs().is_empty(),
+            Kind::Again => !sim.ended_elements().is_empty(),
             Kind::Retry => has_server && !sim.unanswered().is_empty(),
             Kind::Order | Kind::RepeatOrder | Kind::LoseOrder | Kind::DelayOrder => {
                 any(&|m| !sim.links[m].orders.is_empty())
@@ -70,6 +71,8 @@ impl Generator {
             Kind::Exit => any(&|m| !sim.machines[m].running().is_empty()),
             Kind::KillShepherd => any(&|m| has_shepherd(sim, m)),
             Kind::StartServer => !has_server,
+            Kind::Unreserve => has_world(sim, |world| !world.reservations().is_empty()),
+            Kind::Undrain => has_world(sim, |world| world.drained().next().is_some()),
             Kind::KillServer | Kind::DoomServer | Kind::StopServer => has_server,
             Kind::StartAgent => any(&|m| sim.can_start_agent(m)),
             Kind::KillAgent | Kind::DoomAgent => any(&|m| sim.machines[m].agent.is_some()),
@@ -78,6 +81,8 @@ impl Generator {
             | Kind::Pass
             | Kind::Allow
             | Kind::Strategy
+            | Kind::Reserve
+            | Kind::Drain
             | Kind::CutOrders
             | Kind::CutReports
             | Kind::Disk
@@ -101,6 +106,16 @@ impl Generator {
         if self.rng.percent(self.swarm.disorder) { signed(self.rng.below(64)) } else { 0 }
     }
 
+    /// Mostly for a few hours, some until released, some every day.
+    fn reservation(&mut self) -> Vec<i64> {
+        let gpus = if self.rng.percent(40) { signed(self.rng.between(1, 3)) } else { 0 };
+        let begins = if self.rng.percent(50) { 0 } else { signed(self.rng.between(1, 5)) };
+        let long = if self.rng.percent(30) { 0 } else { signed(self.rng.between(1, 6)) };
+        let every = if long > 0 && self.rng.percent(30) { 24 } else { 0 };
+        let (whom, then) = (signed(self.rng.below(4)), signed(self.rng.below(4)));
+        vec![self.any(), self.any(), gpus, whom, self.any(), begins, long, every, then]
+    }
+
     fn draw(&mut self, sim: &Sim, kind: Kind) -> Happening {
         let numbers: Vec<i64> = match kind {
             Kind::Submit => self.submission(),
@@ -114,20 +129,27 @@ impl Generator {
                     None => vec![user, any, self.deaf()],
                 }
             }
-            Kind::Hold | Kind::Release => vec![self.user(), self.any(), self.deaf()],
+            Kind::Hold | Kind::Release | Kind::Again => vec![self.user(), self.any(), self.deaf()],
             Kind::Edit => {
                 let version = if self.rng.percent(20) { signed(self.rng.between(1, 3)) } else { 0 };
                 vec![self.user(), self.any(), self.priority(), version, self.deaf()]
             }
             Kind::Requeue => vec![self.user(), self.any(), self.yes(20), self.deaf()],
             Kind::Extend => {
-                let limit = if self.rng.percent(80) { self.rng.between(1, 300) } else { 0 };
-                vec![self.user(), self.any(), signed(limit), self.deaf()]
+                let limit = if self.rng.percent(80) { self.rng.between(1, 100) } else { 0 };
+                let user = if self.rng.percent(50) { 0 } else { self.user() };
+                vec![user, self.any(), signed(limit), self.deaf()]
             }
             Kind::Signal => vec![self.user(), self.any(), self.any(), self.deaf()],
             Kind::Retry => vec![self.any(), self.deaf()],
             Kind::Allow => vec![self.any(), self.any()],
             Kind::Strategy => vec![self.any()],
+            Kind::Reserve => self.reservation(),
+            Kind::Unreserve | Kind::Undrain => vec![self.any()],
+            Kind::Drain => {
+                let hours = if self.rng.percent(50) { signed(self.rng.between(1, 5)) } else { 0 };
+                vec![self.any(), self.any(), hours, signed(self.rng.below(4))]
+            }
             Kind::Order | Kind::RepeatOrder | Kind::LoseOrder => {
                 vec![self.node(sim, |m| !sim.links[m].orders.is_empty()), self.pick()]
             }
@@ -210,6 +232,10 @@ impl Generator {
         let deadline = if self.rng.percent(12) { signed(self.rng.between(60, 400)) } else { 0 };
         let retry = if self.rng.percent(25) { signed(self.rng.between(1, 3)) } else { 0 };
         let after = if self.rng.percent(20) { self.any() + 1 } else { 0 };
+        // Often of the same length: their elements can wait for each other.
+        let array =
+            if self.rng.percent(self.swarm.arrays) { self.rng.one_of(&[1, 3, 3, 3, 7]) } else { 0 };
+        let array = signed(array);
         vec![
             self.user(),
             signed(self.rng.between(1, self.swarm.jobs_most)),
@@ -222,13 +248,16 @@ impl Generator {
             signed(self.rng.one_of(&[0, 1, 10, 30])),
             if self.rng.percent(20) { self.priority() } else { 0 },
             after,
-            signed(self.rng.below(3)),
+            signed(self.rng.below(4)),
             begin,
             deadline,
             retry,
             self.yes(7),
             self.yes(60),
             self.deaf(),
+            array,
+            if array > 0 { signed(self.rng.below(4)) } else { 0 },
+            if array > 0 { signed(self.rng.below(3)) } else { 0 },
         ]
     }
 
@@ -290,4 +319,8 @@ fn has_shepherd(sim: &Sim, m: usize) -> bool {
 
 fn signed(n: u64) -> i64 {
     i64::try_from(n).expect("every number that is drawn is small")
+}
+
+fn has_world(sim: &Sim, test: impl Fn(&gpool_world::World) -> bool) -> bool {
+    sim.server.as_ref().is_some_and(|server| test(server.control.world()))
 }

@@ -59,7 +59,8 @@ macro_rules! kinds {
 kinds! {
     /// A user submits jobs.
     Submit "submit" ["user" "jobs" "gpus" "share" "model" "cpus" "memory" "limit" "grace"
-        "priority" "after" "kind" "begin" "deadline" "retry" "hold" "key" "deaf"] Work 40;
+        "priority" "after" "kind" "begin" "deadline" "retry" "hold" "key" "deaf" "array"
+        "parallel" "fails"] Work 40;
     /// A user cancels a job.
     Cancel "cancel" ["user" "job" "deaf"] Wish 10;
     /// A user holds a job.
@@ -76,10 +77,21 @@ kinds! {
     Signal "signal" ["user" "job" "signal" "deaf"] Wish 4;
     /// A user who has no answer to a submission with a key asks again.
     Retry "retry" ["pick" "deaf"] Work 12;
+    /// A user lets elements of an array that ended run again.
+    Again "again" ["user" "job" "deaf"] Wish 6;
     /// An admin says which devices may be used.
     Allow "allow" ["node" "device"] Wish 2;
     /// An admin changes how devices are chosen.
     Strategy "strategy" ["which"] Wish 1;
+
+    /// An admin keeps devices or a node for somebody: for nobody, a job, or users.
+    Reserve "reserve" ["node" "device" "gpus" "whom" "user" "in" "long" "every" "then"] Wish 4;
+    /// An admin ends a reservation.
+    Unreserve "unreserve" ["pick"] Wish 3;
+    /// An admin empties a device or a node.
+    Drain "drain" ["node" "device" "in" "then"] Wish 2;
+    /// An admin gives a node work again.
+    Undrain "undrain" ["node"] Wish 3;
 
     /// An order arrives.
     Order "order" ["node" "pick"] Work 150;

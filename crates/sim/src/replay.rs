@@ -5,6 +5,7 @@ use gpool_model::{Effect, Event, Record, Revision, Timestamp};
 use gpool_world::World;
 
 use crate::broken::Invariant;
+use crate::bug::Bug;
 use crate::server::Server;
 use crate::sim::Sim;
 use crate::swarm;
@@ -44,9 +45,9 @@ impl Life {
         effects
     }
 
-    fn begin(&self) -> Control {
+    fn begin(&self, bug: Option<Bug>) -> Control {
         if self.records.is_empty() {
-            return Control::create(swarm::policy());
+            return Control::create(swarm::policy(bug));
         }
         // In another order: it must not matter.
         let records = self.records.iter().rev().cloned();
@@ -62,7 +63,7 @@ impl Sim {
             return;
         }
         let life = &server.life;
-        let mut control = life.begin();
+        let mut control = life.begin(self.bug);
         for ((clock, events), expected) in life.inputs.iter().zip(&life.outputs) {
             let effects = control.step(*clock, events.clone());
             if effects != *expected {

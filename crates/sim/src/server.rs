@@ -14,7 +14,9 @@ use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
+use crate::keeping;
 use crate::network::Sent;
+use crate::planned::Before;
 use crate::replay::Life;
 use crate::sim::Sim;
 use crate::store::Told;
@@ -70,7 +72,8 @@ impl Sim {
     /// A state machine over what is durable.
     fn load(&mut self) -> Option<(Control, Life)> {
         if self.store.revision == Revision(0) {
-            return Some((Control::create(swarm::policy()), Life::new(Vec::new(), Revision(0))));
+            let control = Control::create(swarm::policy(self.bug));
+            return Some((control, Life::new(Vec::new(), Revision(0))));
         }
         let mut records: Vec<Record> = self.store.records.values().cloned().collect();
         if self.bug == Some(Bug::NumberReused) {
@@ -83,6 +86,10 @@ impl Sim {
         if self.bug == Some(Bug::OutboxForgotten) {
             records.retain(|record| !matches!(record, Record::Delivery(_)));
             self.store.records.retain(|_, record| !matches!(record, Record::Delivery(_)));
+        }
+        if self.bug == Some(Bug::ReservationForgotten) {
+            records.retain(|record| !matches!(record, Record::Reservation(_)));
+            self.store.records.retain(|_, record| !matches!(record, Record::Reservation(_)));
         }
         let revision = self.store.revision;
         match World::load(revision, records.clone()) {
@@ -218,8 +225,12 @@ impl Sim {
         let clock = self.server_clock();
         let early = matches!(self.bug, Some(Bug::ReplyTooEarly | Bug::OrderTooEarly));
         let requests: Vec<RequestId> = events.iter().filter_map(request_of).collect();
+        let planned = Before::of(self);
         let Some(server) = self.server.as_mut() else { return };
+        let before = keeping::starting(server.control.world());
         let mut effects = server.life.step(&mut server.control, clock, events);
+        let at = server.life.clock();
+        let outsider = keeping::outsider(server.control.world(), at, &before);
         let committed = effects.iter().find_map(|effect| match effect {
             Effect::Commit(commit) => Some(commit.revision),
             _ => None,
@@ -244,6 +255,12 @@ impl Sim {
         }
         self.note_requests(&requests);
         self.note_step(&effects);
+        if let Some(before) = planned {
+            self.check_planned(&before, &effects);
+        }
+        if let Some(what) = outsider {
+            self.blame(Invariant::Reserved, what);
+        }
         self.carry_out_all(effects);
     }
 
@@ -332,7 +349,10 @@ impl Sim {
         };
         let durable = self.store.job(task.job);
         let is_early = match (order, durable) {
-            (Order::Run(_), None) => !self.store.archive.contains_key(&task.job),
+            (Order::Run(_), None) => {
+                let ended = self.store.archive.get(&task.job);
+                ended.is_none_or(|ended| ended.job.attempt < task.attempt)
+            }
             (Order::Run(_), Some(job)) => {
                 job.generation <= generation && job.phase.allocations().is_empty()
             }

@@ -144,7 +144,10 @@ impl Sim {
         }
         for row in server.control.world().jobs().values() {
             let state = row.job.phase.state();
-            if state > JobState::Pending {
+            // An array is under way as long as one of its elements is left, held ones too.
+            let n_rows = server.control.world().n_rows_of(row.job.id.number);
+            let is_left = row.job.array.is_some() && n_rows > 0;
+            if state > JobState::Pending && !is_left {
                 found.push(format!("job {} is {state}", row.job.id));
             }
         }

@@ -56,6 +56,10 @@ pub(crate) struct Watch {
     pub cancelled: BTreeMap<JobId, bool>,
     /// The least version of jobs whose change was answered.
     pub versions: BTreeMap<JobId, Version>,
+    /// Reservations until they are released, which was answered.
+    pub reserved: std::collections::BTreeSet<gpool_model::ReservationName>,
+    /// Reservations that somebody asked to end.
+    pub released: std::collections::BTreeSet<gpool_model::ReservationName>,
     /// Tasks that could not be launched, or lost their shepherd.
     pub unlaunched: std::collections::BTreeSet<TaskId>,
     /// The term of the last order, and of which server.
@@ -217,6 +221,7 @@ impl Sim {
         match what.kind {
             Kind::Submit
             | Kind::Cancel
+            | Kind::Again
             | Kind::Hold
             | Kind::Release
             | Kind::Edit
@@ -225,7 +230,11 @@ impl Sim {
             | Kind::Signal
             | Kind::Retry
             | Kind::Allow
-            | Kind::Strategy => self.wish(what),
+            | Kind::Strategy
+            | Kind::Reserve
+            | Kind::Unreserve
+            | Kind::Drain
+            | Kind::Undrain => self.wish(what),
             Kind::Commit => {
                 self.persist();
                 self.hear();

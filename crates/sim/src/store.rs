@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use gpool_model::record::EndedJob;
-use gpool_model::{Commit, JobId, Record, RecordKey, Revision, Seq, Term};
+use gpool_model::{Commit, JobId, Outcome, Record, RecordKey, Revision, Seq, Term};
 
 use crate::bug::Bug;
 
@@ -98,6 +98,9 @@ impl Store {
             Some(Bug::JournalDropped) if commit.journal.len() > 1 => drop(commit.journal.pop()),
             Some(Bug::RecordChanged) => change_one(&mut commit),
             Some(Bug::ArchiveDropped) => commit.ended.clear(),
+            Some(Bug::ElementDropped) => {
+                commit.ended.retain(|ended| ended.id().element.is_none());
+            }
             _ => {}
         }
         for change in commit.records {
@@ -112,13 +115,42 @@ impl Store {
             }
             self.last_seq = entry.seq;
         }
+        let ids: Vec<JobId> = commit.ended.iter().map(EndedJob::id).collect();
         for ended in commit.ended {
-            let id = ended.id();
-            if self.archive.insert(id, ended).is_some() {
+            let (id, attempt) = (ended.id(), ended.job.attempt);
+            let before = self.archive.insert(id, ended);
+            // An element may be tried again while its array lives.
+            if before.is_some_and(|before| id.element.is_none() || before.job.attempt >= attempt) {
                 return Err(format!("job {id} is archived twice"));
             }
         }
+        for id in ids.into_iter().filter(|id| id.element.is_none()) {
+            self.check_elements(id)?;
+        }
         (self.revision, self.term) = (commit.revision, commit.term);
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Every element of an array that has ended has ended too, as the array says.
+    fn check_elements(&self, id: JobId) -> Result<(), String> {
+        let Some(EndedJob { spec, job }) = self.archive.get(&id) else { return Ok(()) };
+        let (Some(asked), Some(array)) = (&spec.array, &job.array) else { return Ok(()) };
+        let n_ended = array.n_ended();
+        if n_ended != asked.indexes.len() {
+            let n = asked.indexes.len();
+            return Err(format!("array {id} has ended, and of its {n} elements {n_ended}"));
+        }
+        let ended = array.ended.iter().flat_map(|(outcome, at)| at.iter().map(|at| (*outcome, at)));
+        for (outcome, position) in ended {
+            let element = JobId { element: asked.indexes.at(position), ..id };
+            let found = self.archive.get(&element).map(|it| it.job.phase.state());
+            let was_started = outcome != Outcome::Cancelled;
+            if found != Some(outcome.state()) && was_started {
+                return Err(format!("element {element} has ended {outcome:?}, and is {found:?}"));
+            }
+        }
         Ok(())
     }
 }

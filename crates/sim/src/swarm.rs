@@ -7,9 +7,11 @@ use std::fmt;
 use gpool_model::node::NodeFacts;
 use gpool_model::resource::Resources;
 use gpool_model::{
-    Bytes, Device, DeviceHealth, DeviceUuid, MilliCpu, Node, NodeName, Policy, PoolName,
+    Bytes, Device, DeviceHealth, DeviceUuid, MilliCpu, Node, NodeName, PlannedStarts, Policy,
+    PoolName,
 };
 
+use crate::bug::Bug;
 use crate::happening::{Kind, Role};
 use crate::rng::Rng;
 
@@ -58,6 +60,8 @@ pub struct Swarm {
     pub gpus_most: u64,
     /// The most jobs of one submission.
     pub jobs_most: u64,
+    /// How many of a hundred submissions are of arrays.
+    pub arrays: u64,
     /// The most jobs that live at once before users wait.
     pub live_most: u64,
     /// In how many of a hundred cases not the oldest message is picked.
@@ -80,11 +84,13 @@ impl Swarm {
             tasks: rng.one_of(&[1, 3, 64, 64]),
         });
         let cluster = Cluster { nodes: nodes.collect(), batch: rng.one_of(&[1, 1, 1, 2, 5]) };
+        // Of few wishes each comes more often beside what else must meet.
+        let wishes_in_hundred = rng.one_of(&[10, 30, 75, 75]);
         let faults_in_hundred = rng.one_of(&[0, 15, 40, 40, 70, 100]);
         let weights = Kind::ALL.iter().map(|kind| {
             let is_on = match kind.role() {
                 Role::Work => true,
-                Role::Wish => rng.percent(75),
+                Role::Wish => rng.percent(wishes_in_hundred),
                 Role::Fault => rng.percent(faults_in_hundred),
             };
             let scale = match kind.role() {
@@ -103,6 +109,7 @@ impl Swarm {
             users: rng.between(1, 4),
             gpus_most: rng.one_of(&[0, 1, 2, 4, 8]),
             jobs_most: rng.one_of(&[1, 1, 2, 6]),
+            arrays: rng.one_of(&[0, 0, 15, 40]),
             live_most: rng.one_of(&[3, 10, 10, 30]),
             disorder: rng.one_of(&[0, 5, 30, 80]),
             pass_most: rng.one_of(&[100, 5_000, 60_000, 3_600_000]),
@@ -181,7 +188,11 @@ impl NodeShape {
     }
 }
 
-/// The policy of every run.
-pub(crate) fn policy() -> Policy {
-    Policy { user_priority_max: 10, ..Policy::fair() }
+/// The policy of every run, or what a planted bug makes of it.
+pub(crate) fn policy(bug: Option<Bug>) -> Policy {
+    let usual = Policy { user_priority_max: 10, ..Policy::fair() };
+    match bug {
+        Some(Bug::StartsUnplanned) => Policy { planned_starts: PlannedStarts::AtMost(0), ..usual },
+        _ => usual,
+    }
 }

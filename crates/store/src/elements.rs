@@ -75,6 +75,16 @@ pub fn list(
     Ok(entries)
 }
 
+/// The arrays of which there is one.
+pub fn arrays(connection: &Connection) -> rusqlite::Result<Vec<JobNumber>> {
+    if !has_table(connection, TABLE)? {
+        return Ok(Vec::new());
+    }
+    let mut statement = connection.prepare("SELECT DISTINCT job FROM element ORDER BY job")?;
+    let rows = statement.query_map([], |row| Ok(JobNumber(unsigned(row, 0)?)))?;
+    rows.collect()
+}
+
 /// Calls back for each, with whether its checksum is right, and the checksum.
 pub fn for_each(
     connection: &Connection,

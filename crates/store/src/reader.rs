@@ -118,6 +118,14 @@ impl Reader {
     ) -> Result<Vec<ElementEntry>, ReadError> {
         elements::list(&self.connection, job, from, limit)
     }
+
+    /// The arrays of which elements have ended that were started.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub fn arrays_of_elements(&self) -> Result<Vec<JobNumber>, ReadError> {
+        Ok(elements::arrays(&self.connection)?)
+    }
 }
 
 /// The database that `path` means: a file, or the one in a state folder.

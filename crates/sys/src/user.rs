@@ -37,6 +37,45 @@ pub fn account_named(name: &str) -> Option<Account> {
     })
 }
 
+/// More groups than this are not asked for.
+const GROUPS_MAX: usize = 1024;
+
+/// The names of the groups that a user is in, the primary one included; those without a name are
+/// left out.
+#[must_use]
+pub fn groups(account: &Account) -> Vec<Vec<u8>> {
+    let Ok(name) = CString::new(account.name.clone()) else { return Vec::new() };
+    let mut gids = vec![0 as libc::gid_t; GROUPS_MAX];
+    let mut n_gids = libc::c_int::try_from(gids.len()).expect("a small number");
+    // SAFETY: the name is a C string that outlives the call, and as many places are there as are
+    // said to be; what does not fit is left out.
+    unsafe { libc::getgrouplist(name.as_ptr(), account.gid, gids.as_mut_ptr(), &raw mut n_gids) };
+    gids.truncate(usize::try_from(n_gids).unwrap_or(0));
+    gids.into_iter().filter_map(group_name).collect()
+}
+
+fn group_name(gid: u32) -> Option<Vec<u8>> {
+    let mut buffer = vec![0 as libc::c_char; 4096];
+    loop {
+        // SAFETY: `group` is plain data (pointers and numbers), for which zeros are valid.
+        let mut entry: libc::group = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        let (at, n_bytes) = (buffer.as_mut_ptr(), buffer.len());
+        // SAFETY: all pointers are valid for the length of the call, and the buffer's length is
+        // given; the strings of `entry` will lie in `buffer`.
+        let error = unsafe { libc::getgrgid_r(gid, &raw mut entry, at, n_bytes, &raw mut found) };
+        if error == libc::ERANGE && buffer.len() < 1 << 20 {
+            buffer.resize(buffer.len() * 2, 0);
+            continue;
+        }
+        if error != 0 || found.is_null() || entry.gr_name.is_null() {
+            return None;
+        }
+        // SAFETY: not null, so it is a C string within `buffer`, which is still there.
+        return Some(unsafe { CStr::from_ptr(entry.gr_name) }.to_bytes().to_vec());
+    }
+}
+
 fn look_up(
     ask: impl Fn(&mut libc::passwd, &mut [libc::c_char], &mut *mut libc::passwd) -> libc::c_int,
 ) -> Option<Account> {
@@ -77,6 +116,7 @@ mod tests {
     #[test]
     fn root_is_found_by_number_and_by_name_and_nobody_else_is() {
         let root = account(0).expect("every system has it");
+        assert!(groups(&root).contains(&b"root".to_vec()));
         assert_eq!(account_named("root"), Some(root));
         assert_eq!(account_named("no-such-user-here"), None);
         assert_eq!(account_named(""), None);

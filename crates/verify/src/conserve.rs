@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::{
-    Decision, JobId, JobNumber, Millis, Node, NodeName, OrderKey, Plan, Policy, Shape, Whom,
-};
+use gpool_model::{JobId, JobNumber, Millis, Node, NodeName, OrderKey, Plan, Policy, Shape, Whom};
 use gpool_world::{JobRow, Snapshot, World};
 
+use crate::State;
 use crate::arrays::{Running, left, row_of};
 use crate::course::{self, Course};
 use crate::order::{fit_of, started};
 use crate::planned::comes_after;
-use crate::users::Users;
 use crate::violation::Violation;
 
 /// After the plan, no job that it leaves waiting fits any node, but where it would be in the way
@@ -21,7 +19,7 @@ pub(crate) fn check_nothing_fits(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
-    users: &Users,
+    after: &State<'_>,
     found: &mut Vec<Violation>,
 ) {
     let world = snapshot.world;
@@ -31,8 +29,8 @@ pub(crate) fn check_nothing_fits(
     // The course with the first so many planned starts.
     let mut course = Course::of(snapshot, world.jobs().values(), None);
     for decision in &plan.decisions {
-        let Decision::Start { job, placements, .. } = decision;
-        if let (Some(row), Some(when)) = (row_of(world, *job), course::started(snapshot, *job)) {
+        let Some((job, placements)) = decision.started() else { continue };
+        if let (Some(row), Some(when)) = (row_of(world, job), course::started(snapshot, job)) {
             placements.iter().for_each(|placement| course.add(placement, &row.spec, when));
         }
     }
@@ -47,7 +45,7 @@ pub(crate) fn check_nothing_fits(
     }
     let mut room = BTreeMap::<(Shape, usize), Option<NodeName>>::new();
     let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
-    let is_kept = |row: &JobRow| is_full(row) || users.is_capped(policy, row);
+    let is_kept = |row: &JobRow| is_full(row) || after.keeps(snapshot, policy, row);
     for row in left.filter(|row| !is_kept(row)) {
         let before = plan.planned.iter().map(|it| it.job);
         let n_before = before.take_while(|job| comes_after(snapshot, policy, row, *job)).count();
@@ -108,7 +106,7 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
         reserved_as: is_reserved.then_some(whole),
         pool: None,
         priority: row.job.priority,
-        preemptible: false,
+        preemptible: row.spec.life.preemptible == Some(true),
         takes: row.spec.time_limit.map(|limit| {
             let n_steps = (limit.get().saturating_add(row.spec.grace.get())).div_ceil(step);
             Millis::new(n_steps.saturating_mul(step))

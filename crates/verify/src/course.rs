@@ -207,8 +207,10 @@ pub(crate) fn reserved(
             Some(device) => it.what.has_device(&node.name, &device.uuid),
         };
         covers && !it.whom.admits(shape) && {
-            // The first of its windows that is not over when the stretch begins.
-            let window = it.occurrence(when.from);
+            // The first of its windows that is not over when the stretch begins. Whoever is yet to
+            // start never counts on what is kept for others, over or not.
+            let is_planned = when.from > snapshot.now && !it.is_maintenance();
+            let window = it.occurrence(if is_planned { snapshot.now } else { when.from });
             window.is_some_and(|window| when.until.is_none_or(|until| window.from < until))
         }
     })

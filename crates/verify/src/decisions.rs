@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use gpool_model::{
-    Bytes, Decision, Device, DeviceUuid, GpuRequest, JobSpec, MilliGpu, NodeName, Phase, Placement,
-    Plan, Policy, ResourceKind, Share, SlotPart, TaskId,
+    Attempt, Bytes, Decision, Device, DeviceUuid, GpuRequest, JobId, JobSpec, MilliGpu, NodeName,
+    Phase, Placement, Plan, Policy, ResourceKind, Share, SlotPart, TaskId,
 };
 use gpool_world::Snapshot;
 
@@ -30,13 +30,22 @@ pub(crate) fn check(
     Running::of(world, plan).check(world, found);
     let mut started = BTreeSet::new();
     for (position, decision) in plan.decisions.iter().enumerate() {
-        let Decision::Start { job, attempt, placements, after } = decision;
-        let (job, attempt) = (*job, *attempt);
+        let (job, attempt, placements, after) = match decision {
+            Decision::Start { job, attempt, placements, after } => {
+                (*job, *attempt, placements, after)
+            }
+            Decision::Evict { job, attempt, beneficiary, .. } => {
+                let gone = Eviction { position, job: *job, attempt: *attempt };
+                check_eviction(snapshot, plan, gone, *beneficiary, tally, found);
+                continue;
+            }
+        };
         for after in after {
             if usize::try_from(*after).is_ok_and(|after| after >= position) {
                 found.push(Violation::AfterLater { decision: position, after: *after });
             }
         }
+        let is_claim = !after.is_empty();
         if !started.insert(job) {
             found.push(Violation::StartedTwice { job });
         }
@@ -66,7 +75,57 @@ pub(crate) fn check(
         for (rank, placement) in placements.iter().enumerate() {
             let rank = u32::try_from(rank).unwrap_or(u32::MAX);
             let task = TaskId { job, attempt, rank };
-            check_placement(&row.spec, task, placement, tally, found);
+            check_placement(&row.spec, (task, is_claim), placement, tally, found);
+        }
+    }
+}
+
+/// What a plan takes back.
+#[derive(Clone, Copy)]
+struct Eviction {
+    position: usize,
+    job: JobId,
+    attempt: Attempt,
+}
+
+/// Only what holds something and may go is taken back, once, and for somebody who starts with what
+/// it frees (SCHEDULING E 7).
+fn check_eviction(
+    snapshot: &Snapshot<'_>,
+    plan: &Plan,
+    gone: Eviction,
+    beneficiary: JobId,
+    tally: &mut Tally<'_>,
+    found: &mut Vec<Violation>,
+) {
+    let Eviction { position, job, attempt } = gone;
+    let mut wrong = |what| found.push(Violation::WrongEviction { job, what });
+    let Some(row) = snapshot.world.job(job) else { return wrong("it does not exist") };
+    if !matches!(row.job.phase, Phase::Starting { .. } | Phase::Running { .. }) {
+        wrong("it holds nothing that it is not giving up");
+    }
+    if row.job.attempt != attempt {
+        wrong("it is in another attempt");
+    }
+    if row.spec.life.preemptible != Some(true) {
+        wrong("it may not be taken back");
+    }
+    let claims = |decision: &Decision| match decision {
+        Decision::Start { job, after, .. } => {
+            *job == beneficiary && after.iter().any(|it| usize::try_from(*it) == Ok(position))
+        }
+        Decision::Evict { .. } => false,
+    };
+    if !plan.decisions.iter().any(claims) {
+        wrong("nobody starts for whom it goes");
+    }
+    let is_it = |other: &Decision| matches!(other, Decision::Evict { job: it, .. } if *it == job);
+    if plan.decisions[..position].iter().any(is_it) {
+        wrong("it goes twice");
+    }
+    for allocation in row.job.phase.allocations() {
+        if let Some(node) = tally.nodes.get_mut(&allocation.node) {
+            node.release(allocation);
         }
     }
 }
@@ -83,10 +142,10 @@ pub(crate) fn check_quotas(
         return;
     }
     for decision in &plan.decisions {
-        let Decision::Start { job, .. } = decision;
-        let Some(row) = row_of(snapshot.world, *job) else { continue };
+        let Some((job, _)) = decision.started() else { continue };
+        let Some(row) = row_of(snapshot.world, job) else { continue };
         if users.is_capped(policy, row) {
-            found.push(Violation::OverQuota { job: *job, uid: row.spec.owner.uid });
+            found.push(Violation::OverQuota { job, uid: row.spec.owner.uid });
         }
         users.add(row.spec.owner.uid, row.spec.gpus.size().get());
     }
@@ -94,7 +153,7 @@ pub(crate) fn check_quotas(
 
 fn check_placement(
     spec: &JobSpec,
-    task: TaskId,
+    (task, is_claim): (TaskId, bool),
     placement: &Placement,
     tally: &mut Tally<'_>,
     found: &mut Vec<Violation>,
@@ -110,12 +169,14 @@ fn check_placement(
     if node.node.drain.is_some() {
         found.push(Violation::NodeDrained { job, node: placement.node.clone() });
     }
-    check_devices(spec, task, placement, node, found);
+    check_devices(spec, (task, is_claim), placement, node, found);
     let resources = spec.resources(&placement.slots);
     add(&mut node.booked, &resources);
     add(&mut node.kept, &resources);
     for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
-        let (capacity, booked) = (node.node.capacity.get(&kind), node.booked.get(&kind));
+        // Who claims something waits for all who are leaving it.
+        let sum = if is_claim { &node.kept } else { &node.booked };
+        let (capacity, booked) = (node.node.capacity.get(&kind), sum.get(&kind));
         // Who asks for none of a kind is not kept out by others who overbooked it.
         if booked > capacity && resources.get(&kind) > 0 {
             let node = placement.node.clone();
@@ -126,7 +187,7 @@ fn check_placement(
 
 fn check_devices(
     spec: &JobSpec,
-    task: TaskId,
+    (task, is_claim): (TaskId, bool),
     placement: &Placement,
     node: &mut NodeTally<'_>,
     found: &mut Vec<Violation>,
@@ -165,14 +226,20 @@ fn check_devices(
         let (memory, part) = (device.memory, slot.part);
         let holders = node.holders.entry(uuid.clone()).or_default();
         let is_alone = |holding: &&Holding| [part, holding.part].contains(&SlotPart::Whole);
-        let first = holders.iter().find(is_alone).map(|holding| holding.task);
-        holders.push(Holding { task, part, is_releasing: false, is_claim: false });
+        let is_in_the_way = |holding: &&Holding| !(is_claim && holding.is_releasing);
+        let first = holders.iter().filter(is_in_the_way).find(is_alone);
+        let first = first.map(|holding| holding.task);
+        holders.push(Holding { task, part, is_releasing: false, is_claim });
         match first {
             Some(first) => {
                 let (node, second) = (placement.node.clone(), task);
                 found.push(Violation::DeviceGivenTwice { node, device: uuid, first, second });
             }
-            None => check_shared(&placement.node, &uuid, memory, holders, found),
+            None => {
+                let together: Vec<Holding> =
+                    holders.iter().filter(is_in_the_way).copied().collect();
+                check_shared(&placement.node, &uuid, memory, &together, found);
+            }
         }
     }
     if ranks.len() > 1 {

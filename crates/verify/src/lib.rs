@@ -11,7 +11,9 @@ mod course;
 mod decisions;
 mod order;
 mod planned;
+mod projects;
 mod reasons;
+mod reserved;
 mod state;
 mod tally;
 mod users;
@@ -19,13 +21,33 @@ mod violation;
 
 use std::collections::BTreeSet;
 
-use gpool_model::{Decision, NodeName, Plan, Policy};
-use gpool_world::Snapshot;
+use gpool_model::{Decision, NodeName, Plan, Policy, Reason, Shape};
+use gpool_world::{JobRow, Snapshot};
 
 pub use violation::{Unusable, Violation};
 
+use projects::Projects;
 use tally::Tally;
 use users::Users;
+
+/// What is held, by whom and where, at one moment of a plan.
+struct State<'a> {
+    tally: Tally<'a>,
+    users: Users,
+    projects: Projects,
+    /// What a plan leaves waiting for its project's quota; whether it is so is asked with the
+    /// reasons.
+    quota_waits: BTreeSet<&'a Shape>,
+}
+
+impl State<'_> {
+    /// Whether a job is kept by what its user or its project may have, whatever is free.
+    fn keeps(&self, snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow) -> bool {
+        self.users.is_capped(policy, row)
+            || self.projects.exceeded(snapshot.world, row).is_some()
+            || self.quota_waits.contains(&conserve::shape_of(snapshot.world, row))
+    }
+}
 
 /// What a plan breaks, seen from the jobs that it starts and the nodes that it touches: cheap
 /// enough for every cycle. A plan that breaks anything must not be applied.
@@ -34,9 +56,8 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
     let touched: BTreeSet<&NodeName> = plan
         .decisions
         .iter()
-        .flat_map(|decision| match decision {
-            Decision::Start { placements, .. } => placements,
-        })
+        .filter_map(Decision::started)
+        .flat_map(|(_, placements)| placements)
         .map(|placement| &placement.node)
         .collect();
     let mut tally = Tally::of_nodes(snapshot.world, &touched);
@@ -44,8 +65,11 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
     decisions::check(snapshot, plan, &mut tally, &mut found);
     order::check_decisions(snapshot, policy, plan, &mut found);
     planned::check_kept(snapshot, plan, &mut found);
+    reserved::check(snapshot, plan, &mut found);
     let users = Users::of(snapshot.world, policy);
     decisions::check_quotas(snapshot, policy, plan, users, &mut found);
+    let projects = Projects::as_indexed(snapshot.world, policy);
+    projects::check(snapshot, policy, plan, projects, &mut found);
     found
 }
 
@@ -62,12 +86,23 @@ pub fn verify_fully(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Ve
     let users = Users::of(snapshot.world, policy);
     let users_after = users.after(snapshot, plan);
     decisions::check_quotas(snapshot, policy, plan, users.clone(), &mut found);
-    order::check_passed_over(snapshot, policy, plan, &users_after, &mut found);
+    let projects = Projects::of(snapshot.world, policy);
+    let most = projects.most(snapshot, plan);
+    let least = projects.least(snapshot, plan);
+    projects::check(snapshot, policy, plan, projects, &mut found);
+    let quota_waits: BTreeSet<&Shape> = (plan.waits.iter())
+        .filter(|wait| matches!(wait.reason, Reason::QuotaProject { .. }))
+        .map(|wait| &wait.shape)
+        .collect();
+    let before = State { tally: before, users, projects: least, quota_waits: quota_waits.clone() };
+    let after = State { tally: after, users: users_after, projects: most, quota_waits };
+    order::check_passed_over(snapshot, policy, plan, &after, &mut found);
     planned::check_kept(snapshot, plan, &mut found);
-    planned::check_all(snapshot, policy, plan, &users, &mut found);
-    conserve::check_nothing_fits(snapshot, policy, plan, &users_after, &mut found);
+    reserved::check(snapshot, plan, &mut found);
+    planned::check_all(snapshot, policy, plan, &before.users, &mut found);
+    conserve::check_nothing_fits(snapshot, policy, plan, &after, &mut found);
     conserve::check_waits(snapshot, plan, &mut found);
-    reasons::check(snapshot, policy, plan, (&before, &users), (&after, &users_after), &mut found);
+    reasons::check(snapshot, policy, plan, &before, &after, &mut found);
     found
 }
 

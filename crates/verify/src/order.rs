@@ -6,12 +6,12 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
-use gpool_model::{Decision, JobId, OrderKey, Phase, Plan, Policy, Timestamp};
+use gpool_model::{Decision, JobId, OrderKey, Phase, Plan, Policy, ProjectName, Timestamp};
 use gpool_world::{JobRow, Snapshot};
 
+use crate::State;
 use crate::arrays::{Running, left, row_of};
 use crate::conserve::shape_of;
-use crate::users::Users;
 use crate::violation::Violation;
 
 /// What a job asks of a node.
@@ -77,14 +77,14 @@ pub(crate) fn check_decisions(
     plan: &Plan,
     found: &mut Vec<Violation>,
 ) {
-    let mut last_by_fit = BTreeMap::<Fit, &JobRow>::new();
+    let mut last_by_fit = BTreeMap::<(Fit, &ProjectName), &JobRow>::new();
     for decision in &plan.decisions {
-        let Decision::Start { job, .. } = decision;
-        let Some(row) = row_of(snapshot.world, *job) else { continue };
-        if let Some(before) = last_by_fit.insert(fit_of(row), row)
+        let Some((job, _)) = decision.started() else { continue };
+        let Some(row) = row_of(snapshot.world, job) else { continue };
+        if let Some(before) = last_by_fit.insert((fit_of(row), &row.spec.project), row)
             && compare(snapshot, policy, before, row) == Ordering::Greater
         {
-            found.push(Violation::OutOfOrder { started: before.job.id, passed: *job });
+            found.push(Violation::OutOfOrder { started: before.job.id, passed: job });
         }
     }
 }
@@ -95,7 +95,7 @@ pub(crate) fn check_passed_over(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
-    users: &Users,
+    after: &State<'_>,
     found: &mut Vec<Violation>,
 ) {
     let started = started(plan);
@@ -112,7 +112,7 @@ pub(crate) fn check_passed_over(
     let is_full = |row: &JobRow| running.is_full(world, row.job.id.number);
     let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
     // One whose user has all that he may have may be passed by others.
-    let is_kept = |row: &JobRow| is_full(row) || users.is_capped(policy, row);
+    let is_kept = |row: &JobRow| is_full(row) || after.keeps(snapshot, policy, row);
     for row in left.filter(|row| !is_kept(row)) {
         let (alike, takes) = key(row);
         let first = first_waiting.entry(alike).or_default().entry(takes).or_insert(row);
@@ -134,10 +134,7 @@ pub(crate) fn check_passed_over(
 
 /// The jobs that a plan starts.
 pub(crate) fn started(plan: &Plan) -> BTreeSet<JobId> {
-    let job = |decision: &Decision| match decision {
-        Decision::Start { job, .. } => *job,
-    };
-    plan.decisions.iter().map(job).collect()
+    plan.decisions.iter().filter_map(Decision::started).map(|(job, _)| job).collect()
 }
 
 /// The jobs that could start, by id.

@@ -13,6 +13,7 @@ use crate::arrays::{Running, left, row_of};
 use crate::conserve::shape_of;
 use crate::course::{Course, reservation_ends, reserved, started, stretch};
 use crate::order::{compare, is_escalated, pending};
+use crate::projects::are_shared;
 use crate::tally::unusable;
 use crate::users::Users;
 use crate::violation::Violation;
@@ -37,16 +38,15 @@ pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<V
     let jobs = jobs.into_iter().filter_map(|job| world.job(job));
     let mut course = Course::of(snapshot, jobs, Some(&nodes));
     for decision in &plan.decisions {
-        let Decision::Start { job, placements, .. } = decision;
-        add_started(snapshot, &mut course, *job, placements);
+        let Some((job, placements)) = decision.started() else { continue };
+        add_started(snapshot, &mut course, job, placements);
     }
     let mut seen = BTreeSet::new();
     for planned in &plan.planned {
         let job = planned.job;
         let row = row_of(world, job).filter(|row| matches!(row.job.phase, Phase::Pending { .. }));
-        let starts = |decision: &Decision| match decision {
-            Decision::Start { job: started, .. } => *started == job,
-        };
+        let starts =
+            |decision: &Decision| decision.started().is_some_and(|(started, _)| started == job);
         let once = seen.insert(job) && !plan.decisions.iter().any(starts);
         let Some(row) = row.filter(|_| once && planned.at > snapshot.now) else {
             found.push(Violation::PlannedForNobody { job });
@@ -115,6 +115,10 @@ pub(crate) fn check_all(
     users: &Users,
     found: &mut Vec<Violation>,
 ) {
+    // Whose turn it is between projects is not told anew.
+    if are_shared(snapshot.world, policy) {
+        return;
+    }
     let expected = expected(snapshot, policy, plan, users.clone());
     let planned: Vec<(JobId, Timestamp)> = plan.planned.iter().map(|it| (it.job, it.at)).collect();
     for (at, one) in expected.iter().enumerate() {
@@ -140,11 +144,8 @@ fn expected(
         PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX).min(ALL_MAX),
         PlannedStarts::All => ALL_MAX,
     };
-    let starts: BTreeMap<JobId, &[gpool_model::Placement]> = (plan.decisions.iter())
-        .map(|decision| match decision {
-            Decision::Start { job, placements, .. } => (*job, &placements[..]),
-        })
-        .collect();
+    let starts: BTreeMap<JobId, &[gpool_model::Placement]> =
+        (plan.decisions.iter()).filter_map(Decision::started).collect();
     let reasons: BTreeMap<&Shape, &Reason> =
         plan.waits.iter().map(|wait| (&wait.shape, &wait.reason)).collect();
     let mut rows: Vec<&JobRow> = pending(snapshot).collect();
@@ -247,5 +248,10 @@ pub(crate) fn comes_after(
     other: JobId,
 ) -> bool {
     let other = row_of(snapshot.world, other);
-    other.is_some_and(|other| compare(snapshot, policy, row, other) == Ordering::Greater)
+    other.is_some_and(|other| {
+        // Between projects the order changes with what they hold.
+        let is_apart = row.spec.project != other.spec.project;
+        (is_apart && are_shared(snapshot.world, policy))
+            || compare(snapshot, policy, row, other) == Ordering::Greater
+    })
 }

@@ -3,16 +3,19 @@
 
 use gpool_model::plan::Fit;
 use gpool_model::policy::UserCap;
+use gpool_model::reason::Bound;
 use gpool_model::{
     NodeName, Plan, PlannedStart, Policy, Reason, ReservationName, ResourceKind, Wait,
 };
 use gpool_world::{JobRow, Snapshot};
 
+use crate::State;
 use crate::arrays::Running;
 use crate::conserve::shape_of;
 use crate::course::stretch;
 use crate::order::pending;
 use crate::planned::comes_after;
+use crate::projects::{self, Projects};
 use crate::tally::{NodeTally, Tally};
 use crate::users::{self, Users};
 use crate::violation::Violation;
@@ -22,10 +25,13 @@ pub(crate) fn check(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
-    (before, users_before): (&Tally<'_>, &Users),
-    (after, users_after): (&Tally<'_>, &Users),
+    before: &State<'_>,
+    after: &State<'_>,
     found: &mut Vec<Violation>,
 ) {
+    let (users_before, users_after) = (&before.users, &after.users);
+    let (projects_before, projects_after) = (&before.projects, &after.projects);
+    let (before, after) = (&before.tally, &after.tally);
     debug_assert_eq!(before.nodes.len(), snapshot.world.nodes().len());
     let running = Running::of(snapshot.world, plan);
     for wait in &plan.waits {
@@ -57,6 +63,20 @@ pub(crate) fn check(
                         && used.saturating_add(more) > *most
                         && between(*used, held(users_before), held(users_after))
                 })
+            }
+            Reason::QuotaProject { project, kind, bound, held, asked, most } => {
+                let now = |projects: &Projects| projects.held(project, kind, *bound);
+                let world = snapshot.world;
+                let bounds = projects::most(world, project, kind, *bound);
+                // Where more is guaranteed than there is, less of it can be kept.
+                let is_bound = bounds == Some(*most)
+                    || (*bound == Bound::Guaranteed
+                        && bounds.is_none_or(|bound| *most < bound)
+                        && projects::is_oversubscribed(world, kind));
+                is_bound
+                    && projects::upwards(world, &wait.shape.project).contains(project)
+                    && held.saturating_add(*asked) > *most
+                    && between(*held, now(projects_before), now(projects_after))
             }
             reason => moment.is_true(reason),
         };
@@ -208,7 +228,9 @@ impl Moment<'_> {
                 nobody_else && is_so
             }
             // What is said of single jobs, or beside the decisive reason, is no reason of a shape.
-            Reason::AheadInOrder { .. }
+            Reason::QuotaProject { .. }
+            | Reason::PreemptionGrace { .. }
+            | Reason::AheadInOrder { .. }
             | Reason::WouldDelay { .. }
             | Reason::GroupParallelLimit { .. }
             | Reason::WaitsForJob { .. }

@@ -13,6 +13,7 @@ use crate::arrays::{check_row, weight};
 use crate::conserve::shape_of;
 use crate::decisions::{N_TASKS, check_shared};
 use crate::order::is_escalated;
+use crate::projects::check_holdings;
 use crate::tally::{Holding, NodeTally, Tally};
 use crate::violation::Violation;
 
@@ -34,6 +35,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     check_queue(snapshot, &mut found);
     check_dependents(world, &mut found);
     check_users(world, &mut found);
+    check_holdings(world, &mut found);
     check_timer(snapshot, &mut found);
     check_load(snapshot, &mut found);
     found

@@ -98,6 +98,16 @@ impl NodeTally<'_> {
         }
     }
 
+    /// A task that is there is told to leave.
+    pub fn release(&mut self, allocation: &Allocation) {
+        for (kind, amount) in allocation.resources.iter() {
+            self.kept.set(kind.clone(), self.kept.get(kind).saturating_sub(amount));
+        }
+        let own = |holding: &&mut Holding| holding.task == allocation.task;
+        let all = self.holders.values_mut().flatten();
+        all.filter(own).for_each(|holding| holding.is_releasing = true);
+    }
+
     /// How much of one kind is free at once.
     pub fn free(&self, kind: &ResourceKind) -> u64 {
         self.node.capacity.get(kind).saturating_sub(self.booked.get(kind))

@@ -2,8 +2,8 @@
 
 use gpool_model::job::JobState;
 use gpool_model::{
-    Attempt, Bytes, DeviceUuid, JobId, NodeName, Reason, ResourceKind, Revision, Shape, TaskId,
-    Timestamp,
+    Attempt, Bytes, DeviceUuid, JobId, NodeName, ProjectName, Reason, ResourceKind, Revision,
+    Shape, TaskId, Timestamp,
 };
 use thiserror::Error;
 
@@ -59,6 +59,36 @@ pub enum Violation {
         job: JobId,
         /// Whose.
         uid: u32,
+    },
+    /// A job is started although its project, or one above it, has as much as it may have.
+    #[error("job {job} is started, and project {project} may not have as much {kind}")]
+    OverProjectQuota {
+        /// Which.
+        job: JobId,
+        /// Which project.
+        project: ProjectName,
+        /// Of what.
+        kind: ResourceKind,
+    },
+    /// Work is taken back for another project that its own is guaranteed.
+    #[error("job {job} is taken back, and its project is guaranteed what it holds")]
+    OwnTakenBack {
+        /// Which.
+        job: JobId,
+    },
+    /// Work is taken back that may not be, or for nobody.
+    #[error("job {job} is taken back: {what}")]
+    WrongEviction {
+        /// Which.
+        job: JobId,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// What is counted for a project is not what its jobs hold.
+    #[error("project {project} is counted as holding other than its jobs do")]
+    WrongHoldings {
+        /// Which.
+        project: ProjectName,
     },
     /// A job could start although something keeps it from being considered.
     #[error("job {job} is pending and should wait")]

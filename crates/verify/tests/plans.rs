@@ -86,8 +86,12 @@ struct Start<'a> {
 }
 
 fn start(plan: &mut Plan, position: usize) -> Start<'_> {
-    let Decision::Start { job, attempt, placements, after } = &mut plan.decisions[position];
-    Start { job, attempt, placements, after }
+    match &mut plan.decisions[position] {
+        Decision::Start { job, attempt, placements, after } => {
+            Start { job, attempt, placements, after }
+        }
+        Decision::Evict { .. } => panic!("decision {position} starts nothing"),
+    }
 }
 
 fn slots(plan: &mut Plan, position: usize) -> &mut Vec<Slot> {
@@ -118,7 +122,8 @@ fn the_plan_is_the_one_that_the_tests_spoil() {
     let jobs: Vec<_> = plan
         .decisions
         .iter()
-        .map(|Decision::Start { job, placements, .. }| {
+        .filter_map(Decision::started)
+        .map(|(job, placements)| {
             let indexes: Vec<_> = placements[0].slots.iter().map(|slot| slot.index).collect();
             (job.number.0, indexes)
         })
@@ -334,9 +339,10 @@ fn more_than_the_node_has_beside_devices() {
             "
         ));
         let mut second = spoiled.plan.decisions[0].clone();
-        let Decision::Start { job, placements, .. } = &mut second;
-        *job = id(2);
-        placements[0].slots = vec![slot("lab1", 1)];
+        if let Decision::Start { job, placements, .. } = &mut second {
+            *job = id(2);
+            placements[0].slots = vec![slot("lab1", 1)];
+        }
         spoiled.plan.decisions.push(second);
         let expected = Violation::Overbooked { node: lab1(), kind, capacity, booked };
         assert_eq!(spoiled.cheaply(), vec![expected]);

@@ -1,5 +1,6 @@
 //! What could be otherwise, in words: how to ask for it, or what to do.
 
+use gpool_model::policy::UserCap;
 use gpool_model::{JobId, WhatIf};
 
 use crate::reason::request_words;
@@ -17,6 +18,19 @@ pub fn flags(what: &WhatIf, job: JobId) -> String {
         WhatIf::Release => format!("gpool release {job}"),
         WhatIf::Priority { priority } => format!("gpool prio {priority} {job}"),
         WhatIf::WithoutDependency { job } => format!("without --after {job}"),
+        WhatIf::WithoutBegin => format!("gpool edit {job} --begin none"),
+        WhatIf::WithoutCap { user, cap: UserCap::RunningJobs } => {
+            format!("gpool user limit {user} --running none")
+        }
+        WhatIf::WithoutCap { user, cap: UserCap::Gpus } => {
+            format!("gpool user limit {user} --gpus none")
+        }
+        WhatIf::WithoutReservation { reservation, maintenance: false } => {
+            format!("gpool reserve cancel {reservation}")
+        }
+        WhatIf::WithoutReservation { reservation, maintenance: true } => {
+            format!("gpool maint cancel {reservation}")
+        }
         WhatIf::Ended { job } => format!("gpool cancel {job}"),
         WhatIf::DeviceUsable { node, index } => format!("GPU {index} of {node} usable"),
         WhatIf::NodeBack { node } => format!("{node} back"),
@@ -36,6 +50,19 @@ pub fn words(what: &WhatIf) -> String {
         WhatIf::Release => "it is released".to_owned(),
         WhatIf::Priority { priority } => format!("its priority is {priority}"),
         WhatIf::WithoutDependency { job } => format!("it does not wait for job {job}"),
+        WhatIf::WithoutBegin => "it may begin at once".to_owned(),
+        WhatIf::WithoutCap { user, cap: UserCap::RunningJobs } => {
+            format!("{user} may run any number of jobs")
+        }
+        WhatIf::WithoutCap { user, cap: UserCap::Gpus } => {
+            format!("{user} may have any number of GPUs")
+        }
+        WhatIf::WithoutReservation { reservation, maintenance: false } => {
+            format!("reservation {reservation} is not there")
+        }
+        WhatIf::WithoutReservation { reservation, maintenance: true } => {
+            format!("maintenance {reservation} is not there")
+        }
         WhatIf::Ended { job } => format!("job {job} ends now"),
         WhatIf::DeviceUsable { node, index } => {
             format!("GPU {index} of {node} can be given out again")

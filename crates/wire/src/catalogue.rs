@@ -142,6 +142,12 @@ catalogue! {
     IMPOSSIBLE_RESOURCE = 414, EXIT_IMPOSSIBLE, 422, "no node is large enough",
         "The job asks for more CPU cores or memory than any node with its GPUs has. The message \
          says the largest there is. --allow-unsatisfiable queues it until a larger node comes.";
+    ABOVE_QUOTA = 415, EXIT_IMPOSSIBLE, 422, "the quota could never allow this",
+        "The job asks for more than its project, or one above it, could ever let it have: more \
+         than a limit, or more than is guaranteed for a job that can't be taken back. With \
+         --preemptible it may borrow what stands idle, and is put back when its owner asks for it. \
+         `gpool quota` shows what is guaranteed. --allow-unsatisfiable queues it until the quota \
+         is another.";
     NOT_PERMITTED = 501, EXIT_NOT_PERMITTED, 403, "not permitted",
         "You may see and change your own jobs. Other users' jobs, and settings of the cluster, \
          are for admins: root, and the user whose server it is. You are known by the user that \
@@ -165,11 +171,24 @@ catalogue! {
         "What others were told of their starts rests on the time limits of jobs that run. So a \
          job's owner may add only so much to its limit while it runs (user_extend_max of the \
          policy); an admin may add any. Before it starts, `gpool edit JOB --time` takes any limit.";
+    NOT_MEMBER = 508, EXIT_NOT_PERMITTED, 403, "you are no member of the project",
+        "A project may name the users and groups that may submit to it; where it names none, the \
+         project above it is asked. You are known by the user that runs the command, and by that \
+         user's groups. The message lists the projects that take your jobs; an admin adds members \
+         with `gpool project edit PROJECT --members`.";
+    TIME_TOO_LONG = 509, EXIT_NOT_PERMITTED, 403, "the project allows less time",
+        "A project may bound the time limits of its jobs, for itself and all below it. Ask for \
+         less with --time, or submit to another project. `gpool project show PROJECT` says the \
+         longest.";
+    ABOVE_PARENT = 510, EXIT_NOT_PERMITTED, 403, "that is more than the project above has",
+        "The admin of a project may divide what it is guaranteed among the projects below it, and \
+         no more; the same of its limit. An admin of the cluster may give any.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
         "No job has that id, neither living nor in the archive. `gpool queue --state all` lists \
          all there are.";
     NO_SUCH_PROJECT = 602, EXIT_NO_SUCH, 404, "there is no such project",
-        "No project has that name. Without --project a job belongs to `default`.";
+        "No project has that name. Without --project a job belongs to `default`. `gpool project \
+         list` shows all there are.";
     NO_SUCH_NODE = 603, EXIT_NO_SUCH, 404, "there is no such node",
         "No node has that name. `gpool status` lists them.";
     NO_SUCH_DEVICE = 604, EXIT_NO_SUCH, 404, "there is no such GPU",
@@ -188,8 +207,8 @@ catalogue! {
         "Only a job that waits can be held, only a held one released, only a running one \
          signalled. `gpool show ID` says the state that it is in.";
     VERSION_CONFLICT = 703, EXIT_CONFLICT, 412, "somebody else was faster",
-        "The job was changed after you read it, and your change was not made so that it does not \
-         undo the other. Read it again, and repeat the change if it is still wanted.";
+        "The job was changed after you read it, and your change was not made so that it \
+         does not undo the other. Read it again, and repeat the change if it is still wanted.";
     KEY_REUSED = 704, EXIT_CONFLICT, 409, "the idempotency key was used for another request",
         "An idempotency key names one request, so that repeating it after a lost connection does \
          nothing twice. This key belongs to a request that differs. Use a new key for a new \
@@ -203,6 +222,10 @@ catalogue! {
     NOT_REQUEUEABLE = 707, EXIT_CONFLICT, 409, "the job is not to be run again",
         "It was submitted with --no-requeue: running it twice would do harm. Whoever knows better \
          may say so with `gpool edit JOB --requeue`, or cancel it.";
+    PROJECT_CONFLICT = 708, EXIT_CONFLICT, 412, "somebody else was faster",
+        "A project was changed, made or deleted after you read it, and nothing of yours was done \
+         so that it does not undo that. Look again (`gpool project show`), and repeat it if it is \
+         still wanted.";
     NO_TERMINAL = 720, EXIT_CONFLICT, 409, "the job has no terminal",
         "Only a job that was started by `gpool shell` or `gpool run --pty` has a terminal to \
          attach to. `gpool logs -f ID` follows what any job writes; `gpool exec ID -- bash` runs a \
@@ -236,6 +259,26 @@ catalogue! {
     NOT_DRAINED = 736, EXIT_CONFLICT, 409, "it is not drained",
         "The node or GPU that is to get work again is not drained. `gpool nodes` shows what is. A \
          GPU of a drained node is freed with its node.";
+    DEPARTMENT = 741, EXIT_CONFLICT, 409, "a department takes no jobs",
+        "A project that has others below it is a department: jobs belong to the projects below it, \
+         which the message lists. `gpool project list` shows the tree.";
+    PROJECT_EXISTS = 742, EXIT_CONFLICT, 409, "the name is taken",
+        "A project of that name is there. Change that one (`gpool project edit`), or choose \
+         another name.";
+    PROJECT_HAS_JOBS = 743, EXIT_CONFLICT, 409, "the project has jobs",
+        "Jobs of the project wait or run. While they do it can't be deleted, and nothing can be \
+         put below it, for departments have no jobs. Cancel them, or wait for their ends.";
+    PROJECT_HAS_CHILDREN = 744, EXIT_CONFLICT, 409, "the project has others below it",
+        "A project is deleted when nothing is below it. Delete those first, or give them another \
+         parent; `gpool project apply` does several things at once.";
+    PROJECT_CYCLE = 745, EXIT_CONFLICT, 409, "a project would be below itself",
+        "Each of the projects named is above the next, and the last above the first. Nothing was \
+         changed. Give one of them another --parent, or none.";
+    PROJECT_NEEDED = 746, EXIT_CONFLICT, 409, "the project is needed",
+        "Jobs that name no project belong to `default`, so it is there and takes jobs. It may be \
+         edited: with --limit 0 nothing starts in it, with --gpus 0 all that it holds is on loan.";
+    TOO_MANY_PROJECTS = 747, EXIT_CONFLICT, 409, "too many projects",
+        "There is a limit on how many projects there may be. Delete some that are not needed.";
     INTERNAL = 900, EXIT_OTHER, 500, "the server failed",
         "The server met an error of its own. What was asked may or may not have been done: look \
          before you ask again. The server's log has more; please report it with what `gpool \

@@ -25,6 +25,9 @@ impl JobCreate {
             (Some(share), None) => ("gpu_share", part(share)?),
             (None, Some(memory)) => ("gpu_memory", Share::Memory(memory_of(memory)?)),
         };
+        if self.gpus.is_some() && gpus.is_none() {
+            return Err(invalid(field, "gpus is 0, and a part is one of at least one GPU"));
+        }
         let why = format!("gpus is {written} and says how much of a GPU already");
         let gpus = gpus.shared(share).ok_or_else(|| invalid(field, &why))?;
         let written = Arc::from(gpus.to_string());

@@ -3,7 +3,7 @@
 
 use gpool_model::Refusal;
 use gpool_model::command::LimitChange;
-use gpool_model::job::ExitStatus;
+use gpool_model::job::{EndCause, ExitStatus};
 use gpool_model::life::{Again, Life, OnUnmet, PastAttempt, Retry, RetryOn, Warning};
 use gpool_model::unit::Millis;
 use serde::{Deserialize, Serialize};
@@ -126,6 +126,7 @@ pub(crate) fn life(job: &JobCreate, limit: Option<Millis>) -> Result<Life, Refus
         warning,
         retry: job.retry.as_ref().map(RetryAsked::check).transpose()?.filter(|it| it.most > 0),
         requeue: job.requeue,
+        preemptible: job.preemptible,
     })
 }
 
@@ -266,7 +267,8 @@ pub struct Attempted {
     pub started_at: Option<Time>,
     /// When it ended.
     pub ended_at: Time,
-    /// Why the job was run again: `retry`, `node_failed`, `requeued`.
+    /// Why the job was run again: `retry`, `node_failed`, `requeued`,
+    /// `taken_back`.
     pub again: String,
 }
 
@@ -276,12 +278,20 @@ impl From<&PastAttempt> for Attempted {
             Again::Retry => "retry",
             Again::NodeFailed => "node_failed",
             Again::Requeued { .. } => "requeued",
+            Again::TakenBack { .. } => "taken_back",
         };
+        // For whom it went is said where nothing else stands behind its end.
+        let cause = past.cause.clone().or(match &past.again {
+            Again::TakenBack { why, beneficiary } => {
+                Some(EndCause::TakenBack { why: *why, beneficiary: *beneficiary })
+            }
+            Again::Retry | Again::NodeFailed | Again::Requeued { .. } => None,
+        });
         Self {
             attempt: past.attempt.0,
             outcome: past.outcome.state().as_str().to_owned(),
-            cause: past.cause.as_ref().map(|cause| cause_word(cause).to_owned()),
-            cause_text: past.cause.as_ref().map(cause_words),
+            cause: cause.as_ref().map(|cause| cause_word(cause).to_owned()),
+            cause_text: cause.as_ref().map(cause_words),
             exit_code: past.exit.map(ExitStatus::shell_code),
             started_at: past.started_at.map(Time),
             ended_at: past.ended_at.into(),

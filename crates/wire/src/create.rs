@@ -108,6 +108,10 @@ pub struct JobCreate {
     /// Absent: only if somebody asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue: Option<bool>,
+    /// Whether what it holds may be taken back for others, to be run again: only such jobs may use
+    /// more than their project is guaranteed. Absent: what its project says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
     /// The indexes of an array's elements, and how many run at once: `0-99`, `0-99:2%8`,
     /// `1,3,7-9`. Absent, with values: an element for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -222,6 +226,7 @@ impl JobCreate {
         fill(&mut self.signal_before, &defaults.signal_before);
         fill(&mut self.retry, &defaults.retry);
         fill(&mut self.requeue, &defaults.requeue);
+        fill(&mut self.preemptible, &defaults.preemptible);
         fill(&mut self.max_parallel, &defaults.max_parallel);
         fill(&mut self.max_fails, &defaults.max_fails);
         if self.array.is_none() && !self.has_values() {

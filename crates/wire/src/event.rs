@@ -50,6 +50,11 @@ pub enum EventKind {
         /// Why it was given up; `null` if it was taken.
         given_up: Option<String>,
     },
+    /// A project was made, was changed or was taken away.
+    ProjectChanged {
+        /// Which.
+        project: String,
+    },
     /// A reservation was made, was changed or is over.
     ReservationChanged {
         /// Which.
@@ -72,6 +77,9 @@ impl Event {
             }
             Change::ReservationChanged { reservation } => {
                 EventKind::ReservationChanged { reservation: reservation.to_string() }
+            }
+            Change::ProjectChanged { project } => {
+                EventKind::ProjectChanged { project: project.to_string() }
             }
             Change::NodeChanged { node } => EventKind::NodeChanged { node: node.to_string() },
             Change::Told { job, origin, given_up } => EventKind::Notified {

@@ -8,7 +8,7 @@ use gpool_model::job::{
     DependencyKind, EndCause, ExitStatus, Holder, JobEnd, JobSpec, JobState, Phase, StopCause,
 };
 use gpool_model::life::OnUnmet;
-use gpool_model::{JobId, Timestamp};
+use gpool_model::{JobId, TakenBack, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -120,6 +120,9 @@ pub struct Job {
     /// Whether it may be put back and run again.
     #[serde(default)]
     pub requeue: Option<bool>,
+    /// Whether what it holds may be taken back for others.
+    #[serde(default)]
+    pub preemptible: bool,
     /// How its earlier attempts ended, the last 32 of them.
     #[serde(default)]
     pub attempts: Vec<Attempted>,
@@ -238,6 +241,10 @@ impl Job {
             (None, Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. }) => {
                 (Some("requeued".to_owned()), Some(format!("put back by {by}")))
             }
+            (None, Phase::Stopping { cause: StopCause::TakenBack { why, beneficiary }, .. }) => {
+                let cause = EndCause::TakenBack { why: *why, beneficiary: *beneficiary };
+                (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
+            }
             (None, Phase::Stopping { cause: StopCause::TooManyFailed { most }, .. }) => {
                 let cause = EndCause::TooManyFailed { most: *most };
                 (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
@@ -296,6 +303,7 @@ impl Job {
             retry: spec.life.retry.as_ref().map(RetryAsked::from),
             n_retries: job.course.n_retries,
             requeue: spec.life.requeue,
+            preemptible: spec.life.preemptible == Some(true),
             attempts: job.course.past.iter().map(Attempted::from).collect(),
             release_at: job.course.release_at.map(Time),
             stdin: own(&spec.stdin),
@@ -408,6 +416,7 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
         EndCause::PathMissing { .. } => "path_missing",
         EndCause::DependencyFailed { .. } => "dependency_failed",
         EndCause::TooManyFailed { .. } => "too_many_failed",
+        EndCause::TakenBack { .. } => "taken_back",
         EndCause::Rebooted => "rebooted",
         EndCause::ShepherdLost => "shepherd_lost",
         EndCause::Vanished => "vanished",
@@ -427,6 +436,12 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::LaunchFailed { why } => format!("it could not be started: {why}"),
         EndCause::PathMissing { path } => format!("{path} was not there when it should start"),
         EndCause::DependencyFailed { job } => dependency(job),
+        EndCause::TakenBack { why: TakenBack::Reclaim, beneficiary } => {
+            format!("what it had on loan was taken back for job {beneficiary}")
+        }
+        EndCause::TakenBack { why: TakenBack::Preempt, beneficiary } => {
+            format!("it made room for job {beneficiary}, which has a higher priority")
+        }
         EndCause::TooManyFailed { most } => {
             format!("more than {most} elements of its array failed")
         }

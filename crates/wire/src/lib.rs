@@ -33,6 +33,10 @@ pub mod node;
 pub mod notify;
 pub mod patch;
 pub mod problem;
+pub mod project;
+pub mod project_shown;
+pub mod project_words;
+pub mod quota;
 pub mod reason;
 pub mod recovery;
 mod refusal;
@@ -67,12 +71,15 @@ pub use node::Node;
 pub use notify::{Message, Notification, NotifyCounts, NotifySecret};
 pub use patch::{CheckedPatch, JobPatch};
 pub use problem::Problem;
+pub use project::{ProjectSet, ProjectSettings};
+pub use project_shown::{Project, ProjectChanged, ProjectFacts, ProjectsAnswer, SettingChanged};
+pub use quota::{QuotaLoan, QuotaOverview, QuotaRow};
 pub use reason::Reason;
 pub use recovery::{Became, Before, RecoveredJob, Recovery};
 pub use report::{Hint, Report, Totals};
 pub use reservation::{Affected, DrainAnswer, Reservation, ReserveAnswer};
 pub use reserve::{DrainRequest, ReserveRequest, UndrainRequest};
-pub use status::{PolicyInfo, Status, Version};
+pub use status::{PolicyInfo, StartChange, Status, Version};
 pub use time::Time;
 pub use user::{UserCapsPatch, UserLimits};
 pub use why::{Ahead, Alternative, Delayed, Forecast, Frees, Place, Why, WhyDevice, WhyNode};
@@ -83,7 +90,8 @@ pub const API_VERSION: &str = "gpool/v1";
 /// What every path of the API begins with.
 pub const API_PREFIX: &str = "/api/v1";
 
-/// Largest body of a request that is no bulk submission.
+/// Largest body of a request that is no bulk submission. An array is one request, and brings a
+/// value for each of its elements: 100,000 lines of a file are more than 1 MiB.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// Largest body of a bulk submission.

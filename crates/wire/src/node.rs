@@ -86,8 +86,9 @@ impl Node {
     }
 }
 
-/// Thousandths of cores as cores.
-pub(crate) fn cores(millis: u64) -> f64 {
+/// Thousandths of cores as cores, or of devices as devices.
+#[must_use]
+pub fn cores(millis: u64) -> f64 {
     // Four million cores on one machine are not in sight.
     f64::from(u32::try_from(millis).unwrap_or(u32::MAX)) / 1000.0
 }

@@ -110,6 +110,10 @@ pub struct JobPatch {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "twice")]
     #[schema(value_type = Option<bool>)]
     pub requeue: Option<Option<bool>>,
+    /// Whether what it holds may be taken back for others, and so whether it may use more than its
+    /// project is guaranteed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
 }
 
 /// Tells what is `null` from what is absent.
@@ -213,6 +217,7 @@ impl JobPatch {
             warning,
             retry: retry.map(|it| it.filter(|retry| retry.most > 0)),
             requeue: self.requeue,
+            preemptible: self.preemptible,
             ..spec
         })
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpool_model::gpu::{GpuAmount, GpuRequest};
 use gpool_model::policy::UserCap;
+use gpool_model::reason::Bound;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu, Timestamp};
 use gpool_model::{DependencyKind, Share};
@@ -107,6 +108,17 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             ("used", cap_amount(*what, *used)),
             ("most", cap_amount(*what, *most)),
         ],
+        R::QuotaProject { project, kind, bound, held, asked, most } => vec![
+            ("project", json!(project)),
+            ("kind", json!(kind_word(kind))),
+            ("bound", json!(bound)),
+            ("held", in_api_unit(kind, *held)),
+            ("asked", in_api_unit(kind, *asked)),
+            ("most", in_api_unit(kind, *most)),
+        ],
+        R::PreemptionGrace { job, n_jobs, until } => {
+            vec![("job", json!(job)), ("n_jobs", json!(n_jobs)), ("until", json!(until.map(Time)))]
+        }
         R::HeldByUser { since } | R::HeldByAdmin { since } => vec![("since", json!(Time(*since)))],
         R::PathOrImageMissing { since, node, path } => {
             vec![("since", json!(Time(*since))), ("node", json!(node)), ("path", json!(path))]
@@ -209,6 +221,33 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             crate::node::cores(*used),
             crate::node::cores(*most)
         ),
+        R::QuotaProject { project, kind, bound, held, asked, most } => {
+            let [held, asked, most] = [held, asked, most].map(|it| amount_words(kind, *it));
+            match bound {
+                Bound::Limit => {
+                    format!(
+                        "project {project} holds {held} of at most {most}, and this asks for \
+                         {asked} more"
+                    )
+                }
+                Bound::Guaranteed => {
+                    let are = if asked == "1 GPU" { "is" } else { "are" };
+                    format!(
+                        "it can't be taken back, so it needs {asked} that {are} guaranteed; \
+                         project {project} has used {held} of {most}; with --preemptible it may \
+                         borrow"
+                    )
+                }
+            }
+        }
+        R::PreemptionGrace { job, n_jobs, until } => {
+            let who = match n_jobs {
+                0 | 1 => format!("job {job} leaves"),
+                n => format!("{n} jobs, such as job {job}, leave"),
+            };
+            let until = until.map(|until| format!(", by {} at the latest", Time(until).short()));
+            format!("its place is decided; {who} it first{}", until.unwrap_or_default())
+        }
         R::HeldByUser { .. } => "held by its user until released".to_owned(),
         R::HeldByAdmin { .. } => "held by an admin until released".to_owned(),
         R::PathOrImageMissing { node, path, .. } => {
@@ -315,7 +354,11 @@ pub(crate) fn models_words(asked: &GpuRequest) -> String {
 pub fn amount_words(kind: &ResourceKind, amount: u64) -> String {
     match kind {
         ResourceKind::Cpu => format!("{} {kind}", MilliCpu::new(amount)),
-        ResourceKind::Gpu | ResourceKind::GpuModel(_) => format!("{} {kind}", amount / 1000),
+        ResourceKind::Gpu if amount == 1000 => "1 GPU".to_owned(),
+        // Thousandths of one thing are written as those of another.
+        ResourceKind::Gpu | ResourceKind::GpuModel(_) => {
+            format!("{} {kind}", MilliCpu::new(amount))
+        }
         ResourceKind::Memory | ResourceKind::PauseMemory | ResourceKind::GpuMemory => {
             format!("{} of {kind}", Bytes::new(amount))
         }

@@ -6,8 +6,8 @@ use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
 use gpool_model::{NodeName, Refusal};
 
-use crate::json::nearest;
 use crate::problem::Problem;
+use crate::project_words;
 use crate::reason::{amount_words, gpus, models_words, request_words};
 use crate::touched;
 
@@ -52,13 +52,6 @@ impl From<&Refusal> for Problem {
                 problem.because(format!("users may ask for at most {most}")).try_this("--prio 0")
             }
             Refusal::NoSuchJob { .. } => problem.try_this("gpool queue --state all"),
-            Refusal::NoSuchProject { name, projects } => {
-                let names: Vec<&str> = projects.iter().map(|name| name.as_str()).collect();
-                let near = nearest(name.as_str(), names.iter().copied());
-                problem
-                    .because(format!("there are: {}", names.join(", ")))
-                    .try_this(format!("--project {}", near.unwrap_or("default")))
-            }
             Refusal::NoSuchNode { .. } => problem.try_this("gpool status"),
             Refusal::NoSuchDevice { n_devices, node, .. } => match n_devices {
                 0 => problem.because(format!("{node} has no GPUs")),
@@ -108,6 +101,19 @@ impl From<&Refusal> for Problem {
             Refusal::Internal { why } => problem.because(why.clone()),
             Refusal::ShuttingDown => problem.try_this("gpool up"),
             Refusal::Invalid { .. } | Refusal::TooLarge { .. } => problem,
+            Refusal::NoSuchProject { .. }
+            | Refusal::DepartmentTakesNoJobs { .. }
+            | Refusal::NotMember { .. }
+            | Refusal::AboveQuota { .. }
+            | Refusal::TimeTooLong { .. }
+            | Refusal::ProjectExists { .. }
+            | Refusal::ProjectHasJobs { .. }
+            | Refusal::ProjectHasChildren { .. }
+            | Refusal::ProjectCycle { .. }
+            | Refusal::ProjectNeeded { .. }
+            | Refusal::TooManyProjects { .. }
+            | Refusal::ProjectConflict { .. }
+            | Refusal::AboveParent { .. } => project_words::because(problem, refusal),
         }
     }
 }
@@ -137,7 +143,12 @@ fn what(refusal: &Refusal) -> String {
         Refusal::TooManyJobs { most, .. } => {
             format!("one user may have {most} jobs that have not ended")
         }
-        Refusal::UserCap { most, .. } => format!("one user may have {most} jobs that wait"),
+        Refusal::UserCap { most, project: None, .. } => {
+            format!("one user may have {most} jobs that wait")
+        }
+        Refusal::UserCap { most, project: Some(project), .. } => {
+            format!("one user may have {most} jobs that wait in project {project}")
+        }
         Refusal::ExtendTooLong { asked: Some(asked), .. } => {
             format!("{asked} more is more than you may add to a job that runs")
         }
@@ -153,7 +164,6 @@ fn what(refusal: &Refusal) -> String {
             format!("priority {asked} is higher than you may ask for")
         }
         Refusal::NoSuchJob { id } => format!("there is no job {id}"),
-        Refusal::NoSuchProject { name, .. } => format!("there is no project {:?}", name.as_str()),
         Refusal::NoSuchNode { name } => format!("there is no node {:?}", name.as_str()),
         Refusal::NoSuchDevice { device, node, .. } => format!("{node} has no GPU {device:?}"),
         Refusal::NoSuchReservation { name, .. } => {
@@ -191,6 +201,19 @@ fn what(refusal: &Refusal) -> String {
         }
         Refusal::Internal { .. } => "the server failed".to_owned(),
         Refusal::ShuttingDown => "the server is stopping".to_owned(),
+        Refusal::NoSuchProject { .. }
+        | Refusal::DepartmentTakesNoJobs { .. }
+        | Refusal::NotMember { .. }
+        | Refusal::AboveQuota { .. }
+        | Refusal::TimeTooLong { .. }
+        | Refusal::ProjectExists { .. }
+        | Refusal::ProjectHasJobs { .. }
+        | Refusal::ProjectHasChildren { .. }
+        | Refusal::ProjectCycle { .. }
+        | Refusal::ProjectNeeded { .. }
+        | Refusal::TooManyProjects { .. }
+        | Refusal::ProjectConflict { .. }
+        | Refusal::AboveParent { .. } => project_words::what(refusal).unwrap_or_default(),
     }
 }
 

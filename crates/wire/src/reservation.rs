@@ -210,7 +210,7 @@ impl From<&gpool_model::Affected> for Affected {
                     id: kept.job.to_string(),
                     name: kept.name.to_string(),
                     user: kept.user.to_string(),
-                    later_s: kept.later_by.map(|later| later.get() / 1000),
+                    later_s: None,
                 })
                 .collect(),
             n_waiting: affected.n_waiting,

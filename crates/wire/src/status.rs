@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::notify::NotifyCounts;
+use crate::reservation::Reservation;
 use crate::schema;
 use crate::time::Time;
 
@@ -60,6 +61,9 @@ pub struct Status {
     /// Messages about jobs.
     #[serde(default)]
     pub notifications: NotifyCounts,
+    /// Reservations and maintenance windows that are not over, by when they hold next.
+    #[serde(default)]
+    pub reservations: Vec<Reservation>,
 }
 
 /// How the scheduler decides.
@@ -79,6 +83,23 @@ pub struct PolicyInfo {
     /// Every setting by key, as a change takes it.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
+    /// Of a change that was only tried: jobs that would start otherwise, those that start later
+    /// first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<StartChange>,
+}
+
+/// A job that would start at another time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StartChange {
+    /// Which.
+    pub job: String,
+    /// Whose it is.
+    pub user: String,
+    /// As likely earlier as later, as it is; `null` if not within what is looked at.
+    pub before: Option<Time>,
+    /// The same with the change.
+    pub after: Option<Time>,
 }
 
 impl From<&Policy> for PolicyInfo {
@@ -92,6 +113,7 @@ impl From<&Policy> for PolicyInfo {
             settings: (policy.settings().into_iter())
                 .map(|(key, value)| (key.to_owned(), value))
                 .collect(),
+            starts: Vec::new(),
         }
     }
 }

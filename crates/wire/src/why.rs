@@ -103,7 +103,8 @@ pub struct Ahead {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Alternative {
     /// What, as a stable word: `gpus`, `time_limit`, `cpus`, `memory`, `release`, `priority`,
-    /// `without_dependency`, `ended`, `device_usable`, `node_back`.
+    /// `without_dependency`, `without_begin`, `without_cap`, `without_reservation`, `ended`,
+    /// `device_usable`, `node_back`.
     pub change: String,
     /// How to ask for it, or what to do.
     pub flags: String,

@@ -4,14 +4,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use gpool_model::gpu::GpuRequest;
 use gpool_model::job::JobState;
 use gpool_model::policy::UserCap;
+use gpool_model::reason::Bound;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Affected, Bytes, DependencyKind, DeviceUuid, JobId, Millis, NodeName, ProjectName, Reason,
-    Refusal, ReservationName, ResourceKind, Timestamp, Whom,
+    Affected, Bytes, DependencyKind, DeviceUuid, JobId, Millis, NodeName, ProjectName,
+    ProjectWarning, Reason, Refusal, ReservationName, ResourceKind, Timestamp, Whom,
 };
 use gpool_wire::catalogue::{self, CATALOGUE};
 use gpool_wire::{Problem, json};
@@ -26,6 +28,10 @@ fn r1() -> ReservationName {
 
 fn lab7() -> NodeName {
     NodeName::new("lab7")
+}
+
+fn red() -> ProjectName {
+    ProjectName::new("red")
 }
 
 fn text(words: &str) -> String {
@@ -56,7 +62,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::PriorityTooHigh { asked: 10, most: 0 },
         Refusal::CannotRunAs { user: text("bo"), only: 1000 },
         Refusal::TooManyJobs { n_found: 3, n_asked: 1, most: 3 },
-        Refusal::UserCap { n_found: 3, n_asked: 1, most: 3 },
+        Refusal::UserCap { n_found: 3, n_asked: 1, most: 3, project: None },
         Refusal::ExtendTooLong { asked: Some(Millis::from_hours(9)), most: Millis::from_hours(4) },
         Refusal::DependencyCycle { jobs: vec![id, JobId::single(8)] },
         Refusal::NotRequeueable { id },
@@ -64,6 +70,40 @@ fn refusals() -> Vec<Refusal> {
         Refusal::NoSuchProject {
             name: ProjectName::new("nlp"),
             projects: vec![ProjectName::new("default")],
+        },
+        Refusal::DepartmentTakesNoJobs { name: red(), leaves: vec![ProjectName::new("nlp")] },
+        Refusal::NotMember {
+            name: red(),
+            user: Arc::from("ana"),
+            members: vec![text("bo"), text("@lab")],
+            open: vec![ProjectName::new("nlp")],
+        },
+        Refusal::AboveQuota {
+            project: red(),
+            kind: ResourceKind::Gpu,
+            bound: Bound::Guaranteed,
+            asked: 4500,
+            most: 1000,
+        },
+        Refusal::TimeTooLong {
+            project: red(),
+            asked: Millis::from_hours(9),
+            most: Millis::from_hours(4),
+        },
+        Refusal::ProjectExists { name: red() },
+        Refusal::ProjectHasJobs { name: red(), n_jobs: 2, child: None },
+        Refusal::ProjectHasChildren { name: red(), children: vec![ProjectName::new("nlp")] },
+        Refusal::ProjectCycle { projects: vec![red(), ProjectName::new("nlp")] },
+        Refusal::ProjectNeeded { name: ProjectName::new("default") },
+        Refusal::TooManyProjects { most: 10_000 },
+        Refusal::ProjectConflict { name: red(), expected: 3, found: 4 },
+        Refusal::AboveParent {
+            project: ProjectName::new("nlp"),
+            parent: red(),
+            kind: ResourceKind::Gpu,
+            bound: Bound::Limit,
+            asked: None,
+            most: 4000,
         },
         Refusal::NoSuchNode { name: lab7() },
         Refusal::NoSuchDevice { device: text("9"), node: lab7(), n_devices: 8 },
@@ -110,6 +150,18 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::NotRequeueable { .. }
             | Refusal::NoSuchJob { .. }
             | Refusal::NoSuchProject { .. }
+            | Refusal::DepartmentTakesNoJobs { .. }
+            | Refusal::NotMember { .. }
+            | Refusal::AboveQuota { .. }
+            | Refusal::TimeTooLong { .. }
+            | Refusal::ProjectExists { .. }
+            | Refusal::ProjectHasJobs { .. }
+            | Refusal::ProjectHasChildren { .. }
+            | Refusal::ProjectCycle { .. }
+            | Refusal::ProjectNeeded { .. }
+            | Refusal::TooManyProjects { .. }
+            | Refusal::ProjectConflict { .. }
+            | Refusal::AboveParent { .. }
             | Refusal::NoSuchNode { .. }
             | Refusal::NoSuchDevice { .. }
             | Refusal::NoSuchReservation { .. }
@@ -161,6 +213,58 @@ fn an_impossible_request_names_what_fits() {
     assert_eq!(problem.detail, "no node could ever run this: 1.9 TiB of memory on one node");
     assert_eq!(problem.why, ["the largest is lab7 with 500 GiB of memory"]);
     assert_eq!(problem.tries[0], "--mem 500G");
+}
+
+#[test]
+fn what_a_quota_never_allows_says_what_it_allows_and_what_would_help() {
+    let all = refusals();
+    let above = all.iter().find(|it| matches!(it, Refusal::AboveQuota { .. })).unwrap();
+    let problem = Problem::from(above);
+    assert_eq!(
+        problem.detail,
+        "this could never run: it can't be taken back, and 4.5 GPUs are more than project red is \
+         guaranteed"
+    );
+    assert_eq!(problem.why, ["red is guaranteed 1 GPU"]);
+    assert!(problem.tries[0].starts_with("--preemptible"));
+    assert_eq!((problem.code.as_str(), problem.exit_code()), ("GP0415", 4));
+}
+
+#[test]
+fn what_should_be_known_of_projects_has_words() {
+    let kind = ResourceKind::Gpu;
+    let all = [
+        ProjectWarning::AboveParent {
+            project: red(),
+            kind: kind.clone(),
+            promised: 5000,
+            guaranteed: 4000,
+        },
+        ProjectWarning::AboveCluster { kind: kind.clone(), promised: 9000, capacity: 8000 },
+        ProjectWarning::AboveOwnLimit {
+            project: red(),
+            kind: kind.clone(),
+            guaranteed: 2000,
+            limit: 1000,
+        },
+        ProjectWarning::NeverTakenBack { project: red() },
+        ProjectWarning::HoldsMore {
+            project: red(),
+            kind,
+            held: 4000,
+            guaranteed: 0,
+            for_good: 1000,
+        },
+    ];
+    let words = all.map(|it| gpool_wire::project_words::warning(&it));
+    assert!(words[0].contains("guaranteed 5 GPUs together, and red has 4 GPUs"), "{words:?}");
+    assert!(
+        words[1].starts_with("9 GPUs are guaranteed in all, and there are 8 GPUs"),
+        "{words:?}"
+    );
+    assert!(words[2].contains("limited to 1 GPU"), "{words:?}");
+    assert!(words[3].ends_with("gpool project edit red --gpus 0"), "{words:?}");
+    assert!(words[4].contains("on loan") && words[4].contains("1 GPU can't"), "{words:?}");
 }
 
 #[test]
@@ -249,6 +353,42 @@ fn reasons() -> Vec<(Reason, &'static str)> {
         (
             Reason::QuotaUser { what: UserCap::Gpus, used: 2500, most: 3000 },
             "its user holds 2.5 GPUs, and 3 are the most",
+        ),
+        (
+            Reason::QuotaProject {
+                project: red(),
+                kind: ResourceKind::Gpu,
+                bound: Bound::Limit,
+                held: 1500,
+                asked: 1000,
+                most: 2000,
+            },
+            "project red holds 1.5 GPUs of at most 2 GPUs, and this asks for 1 GPU more",
+        ),
+        (
+            Reason::QuotaProject {
+                project: red(),
+                kind: ResourceKind::Gpu,
+                bound: Bound::Guaranteed,
+                held: 2000,
+                asked: 1000,
+                most: 2000,
+            },
+            "it can't be taken back, so it needs 1 GPU that is guaranteed; project red has used 2 \
+             GPUs of 2 GPUs; with --preemptible it may borrow",
+        ),
+        (
+            Reason::PreemptionGrace { job, n_jobs: 1, until: None },
+            "its place is decided; job 7 leaves it first",
+        ),
+        (
+            Reason::PreemptionGrace {
+                job,
+                n_jobs: 2,
+                until: Some(Timestamp::new(1_795_188_600_123)),
+            },
+            "its place is decided; 2 jobs, such as job 7, leave it first, by Fri 20 Nov 15:30 UTC \
+             at the latest",
         ),
         (Reason::HeldByUser { since }, "held by its user until released"),
         (Reason::HeldByAdmin { since }, "held by an admin until released"),

@@ -1,8 +1,10 @@
 //! Arrays: one row for all elements that have not been started, and a row for each that is in the
 //! middle of something. An element is in exactly one place, which the doors here see to.
 
+use gpool_model::array::ArrayEnds;
 use gpool_model::{
-    ArrayState, Attempt, Job, JobEnd, JobId, JobNumber, Outcome, Phase, Positions, Timestamp,
+    ArrayState, Attempt, Job, JobEnd, JobId, JobNumber, JobSpec, Outcome, Phase, Positions,
+    Timestamp,
 };
 
 use crate::world::{JobRow, World};
@@ -84,10 +86,25 @@ impl World {
         self.n_arrays
     }
 
-    /// How an element of a living array ended.
+    /// How an element ended, of an array that lives or ended not long ago.
     pub(crate) fn element_end(&self, id: JobId) -> Option<Outcome> {
-        let (row, position) = self.position_of(id)?;
-        row.job.array.as_ref()?.outcome_of(position)
+        match self.position_of(id) {
+            Some((row, position)) => row.job.array.as_ref()?.outcome_of(position),
+            None => self.recent_array(id.number)?.outcome_of(id.element?),
+        }
+    }
+
+    /// How the elements of an array ended that left memory not long ago.
+    #[must_use]
+    pub fn recent_array(&self, number: JobNumber) -> Option<&ArrayEnds> {
+        self.recent_arrays.get(&number)
+    }
+
+    pub(crate) fn remember_elements(&mut self, spec: &JobSpec, job: &Job) {
+        if let (Some(asked), Some(array)) = (&spec.array, &job.array) {
+            let ends = ArrayEnds { indexes: asked.indexes.clone(), ended: array.ended.clone() };
+            self.recent_arrays.insert(job.id.number, ends);
+        }
     }
 
     /// Gives an element that has not been started a row of its own.

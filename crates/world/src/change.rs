@@ -9,7 +9,7 @@ use gpool_model::record::{
 };
 use gpool_model::{
     Job, JobEnd, JobId, JobSpec, Likeness, Node, NodeName, OrderKey, Outcome, PastRuns, Phase,
-    Policy, ProjectName, ReservationName, Revision, Timestamp,
+    Policy, ProjectName, ReservationName, Resources, Revision, Timestamp,
 };
 
 use crate::ledger::NodeRow;
@@ -50,9 +50,14 @@ impl World {
         self.mark(Record::Node(Box::new(node.clone())).key());
         let name = node.name.clone();
         self.watch_drains(&node);
+        self.count_capacity(&node);
         let mut row = NodeRow::new(node);
-        let ix = match self.node_by_name.get(&name) {
-            Some(ix) => *ix,
+        let ix = match self.node_by_name.get(&name).copied() {
+            Some(ix) => {
+                let before = self.nodes[ix.0].node.clone();
+                self.uncount_capacity(&before);
+                ix
+            }
             None => {
                 let ix = NodeIx(self.nodes.len());
                 self.node_by_name.insert(name.clone(), ix);
@@ -75,6 +80,7 @@ impl World {
         for row in &mut self.nodes {
             row.node.connected = false;
         }
+        self.holdings.capacity = Resources::none();
     }
 
     /// Adds a job that was admitted.
@@ -109,6 +115,7 @@ impl World {
             } else {
                 self.mark(Record::JobSpec(Arc::clone(&row.spec)).key());
                 self.remember_end(id, end.outcome);
+                self.remember_elements(&row.spec, &job);
             }
             if job.array.is_none() {
                 self.remember_run(&row.spec, end);
@@ -204,7 +211,7 @@ impl World {
             Record::Cluster(self.cluster.clone()),
             Record::Policy(Box::new(self.policy.clone())),
         ];
-        records.extend(self.projects.values().cloned().map(Record::Project));
+        records.extend(self.projects.values().cloned().map(|it| Record::Project(Box::new(it))));
         records.extend(self.nodes.iter().map(|row| Record::Node(Box::new(row.node.clone()))));
         for (id, row) in &self.jobs {
             if id.element.is_none() {
@@ -229,7 +236,7 @@ impl World {
             RecordKind::Policy => Some(Record::Policy(Box::new(self.policy.clone()))),
             RecordKind::Project => {
                 let project = self.projects.get(&ProjectName::new(&key.key));
-                project.cloned().map(Record::Project)
+                project.cloned().map(|it| Record::Project(Box::new(it)))
             }
             RecordKind::Node => {
                 let row = self.node(&NodeName::new(&key.key));
@@ -274,6 +281,7 @@ impl World {
             && let Some(oldest) = self.recent_order.pop_front()
         {
             self.recent_ends.remove(&oldest);
+            self.recent_arrays.remove(&oldest.number);
         }
     }
 

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::record::{ClusterRecord, Project};
+use gpool_model::record::ClusterRecord;
 use gpool_model::{
-    JobId, JobNumber, Likeness, Node, PastRuns, Policy, ProjectName, Reservation, ReservationName,
-    Timestamp,
+    JobId, JobNumber, Likeness, Node, PastRuns, Policy, Project, ProjectName, Reservation,
+    ReservationName, Timestamp,
 };
 
 use crate::world::{JobRow, World};
@@ -63,7 +63,13 @@ impl Excerpt {
     pub fn world(&self, now: Timestamp) -> World {
         let mut world = World::new(self.policy.clone());
         world.cluster = self.cluster.clone();
-        world.projects = self.projects.clone();
+        let there = world.projects.keys().cloned().collect::<Vec<_>>();
+        for name in there.iter().filter(|name| !self.projects.contains_key(name)) {
+            world.remove_project(name);
+        }
+        for project in self.projects.values() {
+            world.put_project(project.clone());
+        }
         for runs in self.past.values() {
             world.past.put(runs.clone());
         }

@@ -3,7 +3,10 @@
 
 use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::plan::Fit;
-use gpool_model::{Dependency, JobId, Likeness, NewJob, OrderKey, Phase, Shape, Timestamp};
+use gpool_model::{
+    Allocation, AllocationState, Dependency, JobId, Likeness, NewJob, OrderKey, Phase, Shape,
+    Timestamp,
+};
 
 use crate::world::{JobRow, World};
 
@@ -21,6 +24,10 @@ impl World {
             | Phase::Running { allocations, .. }
             | Phase::Stopping { allocations, .. } => {
                 self.holding.insert(row.job.id);
+                let claimed = |it: &Allocation| matches!(it.state, AllocationState::Claimed { .. });
+                if allocations.iter().any(claimed) {
+                    self.claimants.insert(row.job.id);
+                }
                 self.ends.insert(row);
                 for allocation in allocations {
                     let ix = self.node_by_name.get(&allocation.node);
@@ -44,6 +51,7 @@ impl World {
             | Phase::Running { allocations, .. }
             | Phase::Stopping { allocations, .. } => {
                 self.holding.remove(&row.job.id);
+                self.claimants.remove(&row.job.id);
                 self.ends.remove(row);
                 for allocation in allocations {
                     let ix = self.node_by_name.get(&allocation.node);
@@ -72,7 +80,9 @@ impl World {
         let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
         let shape = self.shape_of(row);
         let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.unstarted.len()));
-        self.queue.insert(row.job.id, n, shape, row.spec.submitted_at, waits_since);
+        let project_ix = self.project_ix(&row.spec.project);
+        let key = (shape, project_ix);
+        self.queue.insert(row.job.id, n, key, row.spec.submitted_at, waits_since);
         if self.policy.order.contains(&OrderKey::Predicted) {
             let like = Likeness::of(&row.spec);
             self.pending_by_like.entry(like).or_default().insert(row.job.id);
@@ -99,6 +109,7 @@ impl World {
             self.count_for_user(row, state, n);
         }
         self.count_held(row);
+        self.count_for_project(row);
         self.set_timers(row);
         self.n_arrays += usize::from(row.job.array.is_some());
         if row.job.id.element.is_some() {
@@ -115,6 +126,7 @@ impl World {
             self.uncount_for_user(row, state, n);
         }
         self.uncount_held(row);
+        self.uncount_for_project(row);
         self.unset_timers(row);
         self.n_arrays -= usize::from(row.job.array.is_some());
         let number = row.job.id.number;
@@ -158,7 +170,7 @@ impl World {
             reserved_as: self.reserved_as(JobId { element: None, ..row.job.id }),
             pool: None,
             priority: row.job.priority,
-            preemptible: false,
+            preemptible: spec.life.preemptible == Some(true),
             takes: Shape::takes(spec.time_limit, spec.grace),
             predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
             fit: Fit {
@@ -178,7 +190,7 @@ impl World {
             reserved_as: None,
             pool: None,
             priority: new.priority,
-            preemptible: false,
+            preemptible: new.life.preemptible == Some(true),
             takes: Shape::takes(new.time_limit, new.grace),
             predicted: None,
             fit: Fit {

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::plan::Fit;
 use gpool_model::{JobId, Millis, Shape, Timestamp};
 
+use crate::projects::ProjectIx;
+
 /// A row of the table of shapes; recycled when the last job of the shape leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ShapeIx(pub usize);
@@ -19,6 +21,8 @@ pub struct FitIx(pub usize);
 pub struct ShapeQueue {
     /// What they have in common.
     pub shape: Shape,
+    /// The row of `shape.project`.
+    pub project_ix: ProjectIx,
     /// The row of `shape.fit`.
     pub fit_ix: FitIx,
     /// Jobs that have waited for less than escalation takes, by submission and id.
@@ -91,11 +95,11 @@ impl Queue {
         &mut self,
         job: JobId,
         n: u64,
-        shape: Shape,
+        (shape, project_ix): (Shape, ProjectIx),
         submitted_at: Timestamp,
         waits_since: Timestamp,
     ) {
-        let shape_ix = self.intern(shape);
+        let shape_ix = self.intern(shape, project_ix);
         let place = Place { shape_ix, n, submitted_at, waits_since, is_escalated: false };
         let queue = self.queue_mut(shape_ix);
         queue.fresh.insert((submitted_at, job));
@@ -200,13 +204,14 @@ impl Queue {
         self.shapes[ix.0].as_mut().expect("rows are asked for while their shape waits")
     }
 
-    fn intern(&mut self, shape: Shape) -> ShapeIx {
+    fn intern(&mut self, shape: Shape, project_ix: ProjectIx) -> ShapeIx {
         if let Some(ix) = self.shape_by_content.get(&shape) {
             return *ix;
         }
         let fit_ix = self.intern_fit(&shape.fit);
         let row = ShapeQueue {
             shape: shape.clone(),
+            project_ix,
             fit_ix,
             fresh: BTreeSet::new(),
             escalated: BTreeSet::new(),

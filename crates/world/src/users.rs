@@ -1,10 +1,11 @@
 //! What each user has, counted as jobs change.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gpool_model::MilliGpu;
 use gpool_model::job::JobState;
 use gpool_model::policy::{Caps, Held};
+use gpool_model::{MilliGpu, ProjectName};
 
 use crate::world::{JobRow, World};
 
@@ -17,6 +18,8 @@ pub struct UserRow {
     pub n_jobs: u64,
     /// Jobs that wait, whatever for.
     pub n_waiting: u64,
+    /// Those by their project.
+    pub waiting_in: BTreeMap<ProjectName, u64>,
     /// What the others hold.
     pub held: Held,
 }
@@ -59,16 +62,27 @@ impl World {
             name: Arc::clone(&owner.user),
             n_jobs: 0,
             n_waiting: 0,
+            waiting_in: BTreeMap::new(),
             held: Held::default(),
         });
         user.n_jobs += n;
-        user.n_waiting += if state <= JobState::Pending { n } else { 0 };
+        if state <= JobState::Pending && n > 0 {
+            user.n_waiting += n;
+            *user.waiting_in.entry(row.spec.project.clone()).or_default() += n;
+        }
     }
 
     pub(crate) fn uncount_for_user(&mut self, row: &JobRow, state: JobState, n: u64) {
         let user = self.users.get_mut(&row.spec.owner.uid).expect("it was counted");
         user.n_jobs -= n;
-        user.n_waiting -= if state <= JobState::Pending { n } else { 0 };
+        if state <= JobState::Pending && n > 0 {
+            user.n_waiting -= n;
+            let here = user.waiting_in.get_mut(&row.spec.project).expect("it was counted");
+            *here -= n;
+            if *here == 0 {
+                user.waiting_in.remove(&row.spec.project);
+            }
+        }
         if user.n_jobs == 0 {
             self.users.remove(&row.spec.owner.uid);
         }

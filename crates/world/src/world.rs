@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use gpool_model::array::ArrayEnds;
 use gpool_model::job::JobState;
-use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Project, Record, RecordKey};
+use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordKey};
 use gpool_model::{
     Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, PastRuns, Policy, Prediction,
-    ProjectName, Reservation, ReservationName, Revision, Timestamp,
+    Project, ProjectName, Reservation, ReservationName, Revision, TaskId, Timestamp,
 };
 use thiserror::Error;
 
@@ -16,6 +17,7 @@ use crate::ends::{self, Ends, ExpectedEnd, ExpectedEnds};
 use crate::ledger::NodeRow;
 use crate::outbox::Outbox;
 use crate::past::Past;
+use crate::projects::Holdings;
 use crate::queue::{Queue, ShapeIx, ShapeQueue};
 use crate::reservations::Alarms;
 use crate::users::UserRow;
@@ -62,6 +64,8 @@ pub struct World {
     pub(crate) cluster: ClusterRecord,
     pub(crate) policy: Policy,
     pub(crate) projects: BTreeMap<ProjectName, Project>,
+    /// What their jobs hold.
+    pub(crate) holdings: Holdings,
     pub(crate) nodes: Vec<NodeRow>,
     pub(crate) node_by_name: BTreeMap<NodeName, NodeIx>,
     pub(crate) jobs: BTreeMap<JobId, JobRow>,
@@ -70,6 +74,8 @@ pub struct World {
     pub(crate) pending_by_like: BTreeMap<Likeness, BTreeSet<JobId>>,
     /// Jobs that hold something on nodes.
     pub(crate) holding: BTreeSet<JobId>,
+    /// Those of them that are to start when others have left.
+    pub(crate) claimants: BTreeSet<JobId>,
     /// Waiting and held jobs by each job that they wait for.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Elements that have a row, by array.
@@ -85,6 +91,8 @@ pub struct World {
     pub(crate) timers_until: Timestamp,
     /// Ends of the jobs that left memory last, for dependencies on them.
     pub(crate) recent_ends: BTreeMap<JobId, Outcome>,
+    /// Of the arrays among them, each element's.
+    pub(crate) recent_arrays: BTreeMap<JobNumber, ArrayEnds>,
     pub(crate) recent_order: std::collections::VecDeque<JobId>,
     /// When the jobs that hold something are expected to end.
     pub(crate) ends: Ends,
@@ -116,12 +124,14 @@ impl World {
             cluster: ClusterRecord::default(),
             policy,
             projects: BTreeMap::new(),
+            holdings: Holdings::default(),
             nodes: Vec::new(),
             node_by_name: BTreeMap::new(),
             jobs: BTreeMap::new(),
             queue: Queue::default(),
             pending_by_like: BTreeMap::new(),
             holding: BTreeSet::new(),
+            claimants: BTreeSet::new(),
             dependents: BTreeMap::new(),
             elements: BTreeMap::new(),
             n_element_rows: 0,
@@ -131,6 +141,7 @@ impl World {
             timers: BTreeSet::new(),
             timers_until: Timestamp::ZERO,
             recent_ends: BTreeMap::new(),
+            recent_arrays: BTreeMap::new(),
             recent_order: std::collections::VecDeque::new(),
             ends: Ends::default(),
             past: Past::default(),
@@ -144,15 +155,11 @@ impl World {
             n_changes: 0,
             ended: Vec::new(),
         };
-        let name = ProjectName::new("default");
-        world.projects.insert(name.clone(), Project { name });
+        world.put_project(Project::open(ProjectName::new("default")));
         for record in
             [Record::Cluster(world.cluster.clone()), Record::Policy(Box::new(world.policy.clone()))]
         {
             world.changed.insert(record.key());
-        }
-        for project in world.projects.values() {
-            world.changed.insert(Record::Project(project.clone()).key());
         }
         world
     }
@@ -189,9 +196,7 @@ impl World {
         for record in others {
             match record {
                 Record::Cluster(cluster) => world.cluster = cluster,
-                Record::Project(project) => {
-                    drop(world.projects.insert(project.name.clone(), project));
-                }
+                Record::Project(project) => world.put_project(*project),
                 Record::Idempotency(record) => world.remember_request(record),
                 Record::Reservation(reservation) => world.put_reservation(*reservation),
                 Record::PastRuns(runs) => world.past.put(runs),
@@ -285,7 +290,8 @@ impl World {
         self.jobs.get(&id)
     }
 
-    /// How a job ended that left memory not long ago, or an element of an array that has not.
+    /// How a job ended that left memory not long ago, or an element of an array that has not, or
+    /// not long ago.
     #[must_use]
     pub fn recent_end(&self, id: JobId) -> Option<Outcome> {
         self.recent_ends.get(&id).copied().or_else(|| self.element_end(id))
@@ -329,6 +335,17 @@ impl World {
     /// Jobs that hold something on nodes, by id.
     pub fn holding(&self) -> impl Iterator<Item = &JobRow> {
         self.holding.iter().map(|id| &self.jobs[id])
+    }
+
+    /// Jobs that are to start when others have left.
+    pub fn claimants(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.claimants.iter().copied()
+    }
+
+    /// Whether a task holds or claims anything on a node.
+    #[must_use]
+    pub fn is_here(&self, node: &NodeName, task: TaskId) -> bool {
+        self.node(node).is_some_and(|row| row.here.contains(&task))
     }
 
     /// How long a job is likely to run; `None` while nothing like it has run.

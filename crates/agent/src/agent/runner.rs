@@ -327,7 +327,9 @@ impl Runner {
                     self.seen.push_back(converge::Input::Limited { task, generation });
                 }
                 None => {
+                    fail::fail_point!("agent-limit-before");
                     self.shepherds.say(task, &ToShepherd::Limit { generation, limit });
+                    fail::fail_point!("agent-limit-after");
                 }
             },
             Action::Signal { task, signal } => {

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::layout::Layout;
 
+/// When the time of a run is over, once that is not what its environment says.
+const DEADLINE: &str = "deadline";
+
 /// Makes the folder of a run. What lies above it belongs to the agent and lets others only pass.
 pub(super) fn make_folder(layout: &Layout, folder: &Path) -> Result<(), String> {
     let mut path = PathBuf::from(layout.state());
@@ -42,6 +45,27 @@ pub(super) fn write_script(
         owner.map_or(Ok(()), |(uid, gid)| fchown(&file, Some(uid), Some(gid)))
     };
     write().map_err(|error| format!("can't write the script {}: {error}", path.display()))
+}
+
+/// Says in the folder of a run when its time is over, in seconds since 1970, or `none`. The folder
+/// is its user's: nothing that lies there is opened, and what has the name is replaced as a whole.
+pub(super) fn write_deadline(
+    folder: &Path,
+    owner: Option<(u32, u32)>,
+    over_at: Option<u64>,
+) -> io::Result<()> {
+    let new = folder.join(".deadline.new");
+    // Left by a shepherd that was killed here, or made by the job.
+    let _ = std::fs::remove_file(&new);
+    let mut file = File::options().write(true).create_new(true).mode(0o644).open(&new)?;
+    match over_at {
+        Some(seconds) => writeln!(file, "{seconds}")?,
+        None => writeln!(file, "none")?,
+    }
+    if let Some((uid, gid)) = owner {
+        fchown(&file, Some(uid), Some(gid))?;
+    }
+    std::fs::rename(&new, folder.join(DEADLINE))
 }
 
 /// Makes a new file of gpool's own for a task's output. The folder is its user's by then: whatever

@@ -345,8 +345,7 @@ impl Shepherd {
         fail::fail_point!("shepherd-start-noted");
         self.link.say(&FromShepherd::Started { pid, at });
         fail::fail_point!("shepherd-start-told");
-        self.allowed.start();
-        self.set_timer();
+        self.start_time();
     }
 
     fn listen(&mut self) {

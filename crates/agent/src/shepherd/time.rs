@@ -12,6 +12,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
+use super::files::write_deadline;
 use super::{Shepherd, Why};
 use crate::message::FromShepherd;
 
@@ -30,6 +31,8 @@ pub(super) struct Allowed {
     deadline_at: Option<u64>,
     /// The end that it was warned of.
     warned_of: Option<u64>,
+    /// Whether the limit is another one than the program was told in its environment.
+    is_changed: bool,
 }
 
 impl Allowed {
@@ -43,6 +46,7 @@ impl Allowed {
             since: None,
             deadline_at: None,
             warned_of: None,
+            is_changed: false,
         }
     }
 
@@ -78,11 +82,36 @@ impl Shepherd {
             if self.claim.limited(generation, limit).is_err() {
                 return;
             }
+            fail::fail_point!("shepherd-limit-noted");
             self.allowed.generation = generation;
             self.allowed.limit = limit;
+            self.allowed.is_changed = true;
             self.set_timer();
+            self.show_deadline();
         }
         self.link.say(&FromShepherd::Limited { generation: self.allowed.generation });
+    }
+
+    /// The program has started: its time counts from now.
+    pub(super) fn start_time(&mut self) {
+        self.allowed.start();
+        self.set_timer();
+        self.show_deadline();
+    }
+
+    /// Tells the program, by a file in its folder, when its time is over now, if that is not what
+    /// its environment says.
+    fn show_deadline(&self) {
+        if !self.allowed.is_changed || self.allowed.since.is_none() {
+            return;
+        }
+        let over_at = self.allowed.over().map(|(at, _)| {
+            let left = at.saturating_sub(clock::boot_ms());
+            clock::unix_ms().saturating_add(left) / 1000
+        });
+        let folder = self.layout.attempt(self.task());
+        // It is for people: without room for it the limit counts all the same.
+        let _ = write_deadline(&folder, self.owner, over_at);
     }
 
     /// Begins to end the task, or brings the end forward.

@@ -7,13 +7,14 @@ use gpool_model::agent::TaskEnd;
 use gpool_model::effect::Change;
 use gpool_model::job::{ExitStatus, JobState, Usage};
 use gpool_model::{
-    Basis, Caller, DeviceUuid, Effect, Event, JobId, NewJob, Notice, TaskId, Timestamp,
+    Basis, Caller, DeviceUuid, Effect, Event, JobId, NewJob, Notice, Phase, TaskId, Timestamp,
 };
 
 use super::HORIZON;
 use super::length::{Length, Pace, Source};
 use super::part::{Part, whole};
 use crate::control::Control;
+use crate::submit::KnownEnds;
 
 /// How far things are followed.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +78,7 @@ impl Course {
         let mut runner = Runner::new(part, pace);
         let first = runner.control.world().cluster().last_job.next();
         let jobs = new.jobs.to_vec();
-        let is_taken = runner.control.submit(new.caller, jobs, None, &[]).is_ok();
+        let is_taken = runner.control.submit(new.caller, jobs, None, KnownEnds::NONE).is_ok();
         let numbers = first.0..;
         runner.newcomers = numbers.map(JobId::single).zip(new.lengths.iter().copied()).collect();
         let last = runner.newcomers.keys().next_back().copied();
@@ -199,6 +200,8 @@ impl<'a> Runner<'a> {
 
     fn end(&mut self, id: JobId, now: Timestamp) {
         let Some(row) = self.control.world().job(id) else { return };
+        // Who was asked to stop ends so, and whoever waits for a success does not get it.
+        let stopped = matches!(row.job.phase, Phase::Stopping { .. });
         for slot in row.job.phase.allocations().iter().flat_map(|held| &held.slots) {
             self.last_on.insert(slot.device.clone(), id);
         }
@@ -211,7 +214,7 @@ impl<'a> Runner<'a> {
             ended_at: now,
             exit: Some(ExitStatus::Code(0)),
             cause: None,
-            stopped: false,
+            stopped,
             usage: Usage::default(),
         };
         for task in self.tasks(id) {
@@ -229,6 +232,12 @@ impl<'a> Runner<'a> {
     }
 
     fn length(&self, id: JobId) -> Length {
+        // What was known of it was known of an attempt that is over.
+        let again = self.course.ends.get(&id).and_then(|_| self.control.world().job(id));
+        if let Some(row) = again {
+            let prediction = self.control.world().prediction(&row.spec);
+            return Length::whole(row.spec.time_limit, row.spec.grace, prediction);
+        }
         let of = |id| self.newcomers.get(&id).or_else(|| self.part.lengths.get(&id));
         let known = of(id).or_else(|| of(whole(id)));
         let unknown = || Length::exactly(Length::UNKNOWN, Source::Elapsed);

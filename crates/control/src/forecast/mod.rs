@@ -5,6 +5,7 @@
 //!
 //! It looks at nothing but what it is given, and its work is bounded by counts.
 
+mod compare;
 mod course;
 mod estimate;
 mod learnt;
@@ -12,6 +13,7 @@ mod length;
 mod part;
 mod whatif;
 
+pub use compare::{Moved, middle_starts, moved};
 pub use estimate::{Delay, Estimate, Forecast, FreedBy, Imagined, estimate, forecast, imagine};
 pub use learnt::{Bucket, Learnt, Told};
 pub use length::{Length, Pace, Source};

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpool_model::gpu::short_model;
+use gpool_model::policy::UserCap;
 use gpool_model::{
     DeviceHealth, Eta, GpuAmount, GpuRequest, JobId, JobSpec, MilliCpu, Millis, Node, Phase,
     Timestamp, WhatIf,
@@ -46,6 +47,8 @@ pub struct Tried {
 const INTERVALS_MAX: usize = 6;
 /// Running jobs of which it is tried what their end would bring.
 const ENDED_MAX: usize = 8;
+/// Reservations of which it is tried what their absence would bring.
+const RESERVATIONS_MAX: usize = 8;
 /// Models of which it is tried what they would bring.
 const MODELS_MAX: usize = 6;
 
@@ -148,6 +151,9 @@ fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
             all.push(WhatIf::WithoutDependency { job: after.job });
         }
     }
+    if spec.life.begin.is_some_and(|at| at > part.now) {
+        all.push(WhatIf::WithoutBegin);
+    }
     all.extend(gpus(part, &spec.gpus));
     all.extend(time_limits(spec.time_limit).map(|limit| WhatIf::TimeLimit { limit }));
     if let Some(cpus) = spec.cpus {
@@ -160,6 +166,10 @@ fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
     }
     all.extend(priority(part, row, whose));
     all.extend(ends(part, row, whose));
+    if whose.admin {
+        all.extend(caps(part, spec));
+        all.extend(reservations(part, spec));
+    }
     all.extend(devices(part, &spec.gpus));
     all.dedup();
     all
@@ -211,6 +221,25 @@ fn priority(part: &Part, row: &JobRow, whose: Whose) -> Option<WhatIf> {
     let most = if whose.admin { 1000 } else { part.excerpt.policy.user_priority_max };
     let priority = highest.saturating_add(1).min(most);
     (priority > row.job.priority).then_some(WhatIf::Priority { priority })
+}
+
+/// What the job's user may have no more of.
+fn caps(part: &Part, spec: &JobSpec) -> impl Iterator<Item = WhatIf> {
+    let user = Arc::clone(&spec.owner.user);
+    let caps = part.excerpt.policy.user_caps.of(&user);
+    let running = caps.running_jobs.map(|_| UserCap::RunningJobs);
+    let gpus = caps.gpus.map(|_| UserCap::Gpus).filter(|_| !spec.gpus.is_none());
+    let all = running.into_iter().chain(gpus);
+    all.map(move |cap| WhatIf::WithoutCap { user: Arc::clone(&user), cap })
+}
+
+/// What is kept for others, or will be.
+fn reservations<'a>(part: &'a Part, spec: &'a JobSpec) -> impl Iterator<Item = WhatIf> + 'a {
+    let others = part.excerpt.reservations.values().filter(|it| !it.whom.is_for(spec));
+    others.take(RESERVATIONS_MAX).map(|it| WhatIf::WithoutReservation {
+        reservation: it.name.clone(),
+        maintenance: it.is_maintenance(),
+    })
 }
 
 /// Running jobs that whoever asks may end: their own, or for an admin anybody's.
@@ -280,6 +309,22 @@ impl Part {
                 if let Some(row) = part.excerpt.jobs.get_mut(&job) {
                     row.job.priority = *priority;
                 }
+            }
+            WhatIf::WithoutBegin => {
+                part.change(job, |spec| spec.life.begin = None);
+                part.ready(job, |phase| matches!(phase, Phase::Waiting { .. }));
+            }
+            WhatIf::WithoutCap { user, cap } => {
+                let user_caps = &mut part.excerpt.policy.user_caps;
+                let mut caps = user_caps.of(user);
+                match cap {
+                    UserCap::RunningJobs => caps.running_jobs = None,
+                    UserCap::Gpus => caps.gpus = None,
+                }
+                user_caps.of.insert(Arc::clone(user), caps);
+            }
+            WhatIf::WithoutReservation { reservation, .. } => {
+                part.excerpt.reservations.remove(reservation);
             }
             WhatIf::Ended { job } => {
                 let at_once = Length::exactly(Millis::ZERO, Source::Stopping);

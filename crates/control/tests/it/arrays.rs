@@ -24,6 +24,12 @@ fn limited(indexes: &str, max_parallel: Option<u32>, max_fails: Option<u32>) -> 
     job
 }
 
+/// Each element waits for the same one of another array.
+fn alike(of: JobId, indexes: &str) -> NewJob {
+    let after = vec![Dependency { job: of, kind: DependencyKind::Each }];
+    NewJob { after, ..array(indexes) }
+}
+
 fn element(of: JobId, index: u32) -> JobId {
     JobId { element: Some(index), ..of }
 }
@@ -145,6 +151,24 @@ fn what_did_not_succeed_begins_its_next_attempt() {
 }
 
 #[test]
+fn what_runs_again_waits_for_what_its_array_waits_for() {
+    let mut harness = Harness::new(2);
+    let first = harness.add(job("1"));
+    let after = vec![Dependency { job: first, kind: DependencyKind::Ok }];
+    let id = harness.add(NewJob { after, ..array("0-1") });
+    // One is cancelled, the other has a row of its own: nothing else of the array is left.
+    let (cancel, hold) = (vec![element(id, 0)], vec![element(id, 1)]);
+    harness.command(&ana(), Command::Cancel { jobs: cancel.clone() }).expect("it waits");
+    harness.command(&ana(), Command::Hold { jobs: hold }).expect("it waits");
+    harness.command(&ana(), Command::Retry { jobs: cancel }).expect("it has ended");
+    assert_eq!(harness.state(id), JobState::Waiting);
+    assert_eq!(running(&harness, id), []);
+    harness.started(first);
+    harness.exited(first, 0);
+    assert_eq!(running(&harness, id), [0]);
+}
+
+#[test]
 fn others_wait_for_all_of_it_for_one_element_or_for_their_like() {
     let mut harness = Harness::new(1);
     let first = harness.add(array("0-2"));
@@ -174,6 +198,73 @@ fn others_wait_for_all_of_it_for_one_element_or_for_their_like() {
         harness.exited(element(alike, index), 0);
     }
     assert_eq!(harness.end_of(alike).outcome, Outcome::Cancelled);
+}
+
+#[test]
+fn elements_that_ended_decide_at_once_for_their_like_whether_their_array_lives_or_not() {
+    for has_ended in [false, true] {
+        let mut harness = Harness::new(4);
+        let first = harness.add(array("0-3"));
+        for (index, code) in [(0, 0), (1, 1), (2, 1)] {
+            harness.started(element(first, index));
+            harness.exited(element(first, index), code);
+        }
+        let mut later = NewJob { hold: true, ..alike(first, "0-3") };
+        if has_ended {
+            harness.started(element(first, 3));
+            harness.exited(element(first, 3), 0);
+            assert_eq!(harness.end_of(first).outcome, Outcome::Failed);
+            later.hold = false;
+        }
+        let id = harness.add(later);
+        harness.command(&ana(), Command::Release { jobs: vec![id], at: None }).ok();
+        let world = harness.control.world();
+        let array = world.array(id.number).unwrap().job.array.as_ref().unwrap();
+        assert_eq!(array.ended[&Outcome::Cancelled].to_string(), "1-2");
+        let failed = JobId { element: Some(1), ..first };
+        assert_eq!(array.stopped, Some(EndCause::DependencyFailed { job: failed }));
+        assert_eq!(array.waiting.contains(3), !has_ended);
+        assert_eq!(running(&harness, id), if has_ended { vec![0, 3] } else { vec![0] });
+    }
+}
+
+#[test]
+fn elements_of_an_array_that_left_memory_are_known_by_what_the_caller_looked_up() {
+    let mut harness = Harness::new(2);
+    let [first, none] = [harness.add(array("0-1")), harness.add(array("0-1"))];
+    for (of, index, code) in [(first, 0, 1), (first, 1, 0), (none, 0, 1), (none, 1, 1)] {
+        harness.started(element(of, index));
+        harness.exited(element(of, index), code);
+    }
+    // All that can never start is refused, as it is after a single job.
+    let never = harness.submit(&ana(), vec![alike(none, "0-1")]);
+    assert!(matches!(never, Err(Refusal::DependencyNeverMet { job, .. }) if job == none));
+    let ends_of = |harness: &Harness, id: JobId| {
+        let ended = harness.ended.iter().find(|ended| ended.id() == id).unwrap();
+        let indexes = ended.spec.array.as_ref().unwrap().indexes.clone();
+        let ended = ended.job.array.as_ref().unwrap().ended.clone();
+        (id, gpool_model::array::ArrayEnds { indexes, ended })
+    };
+    let array_ends = vec![ends_of(&harness, first), ends_of(&harness, none)];
+    harness.restart();
+    let ends = vec![(first, Outcome::Failed), (none, Outcome::Failed)];
+    let mut submit = |new: NewJob| {
+        let (ends, array_ends) = (ends.clone(), array_ends.clone());
+        let jobs = vec![new];
+        let submit = Command::Submit { jobs, key: None, ends, array_ends, dry_run: false };
+        harness.command(&ana(), submit)
+    };
+    let other = submit(alike(first, "0-2"));
+    assert!(matches!(other, Err(Refusal::Invalid { .. })), "{other:?}");
+    let single = submit(NewJob { after: alike(first, "0").after, ..job("1") });
+    assert!(matches!(single, Err(Refusal::Invalid { .. })), "{single:?}");
+    assert!(matches!(submit(alike(none, "0-1")), Err(Refusal::DependencyNeverMet { .. })));
+    let Ok(Reply::Submitted { first: number, .. }) = submit(alike(first, "0-1")) else { panic!() };
+    let id = JobId { number, element: None };
+    let row = harness.control.world().array(id.number).expect("one can start");
+    let array = row.job.array.as_ref().expect("an array");
+    assert_eq!(array.ended[&Outcome::Cancelled].to_string(), "0");
+    assert_eq!(array.unstarted.to_string(), "1");
 }
 
 #[test]

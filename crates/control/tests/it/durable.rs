@@ -6,7 +6,13 @@ use gpool_model::{Command, Reply};
 use crate::harness::{Harness, ana, end, job};
 
 fn submit(gpus: &str) -> Command {
-    Command::Submit { jobs: vec![job(gpus)], key: None, ends: vec![], dry_run: false }
+    Command::Submit {
+        jobs: vec![job(gpus)],
+        key: None,
+        ends: vec![],
+        array_ends: vec![],
+        dry_run: false,
+    }
 }
 
 #[test]

@@ -158,7 +158,8 @@ impl Harness {
     }
 
     pub fn submit(&mut self, caller: &Caller, jobs: Vec<NewJob>) -> Result<Reply, Refusal> {
-        let submit = Command::Submit { jobs, key: None, ends: vec![], dry_run: false };
+        let submit =
+            Command::Submit { jobs, key: None, ends: vec![], array_ends: vec![], dry_run: false };
         self.command(caller, submit)
     }
 
@@ -263,7 +264,7 @@ pub fn inventory(n_devices: u32) -> Report {
 }
 
 pub fn caller(user: &str, uid: u32, admin: bool) -> Caller {
-    Caller { owner: Owner { uid, gid: uid, user: Arc::from(user) }, admin }
+    Caller::new(Owner { uid, gid: uid, user: Arc::from(user) }, admin)
 }
 
 pub fn ana() -> Caller {

@@ -6,6 +6,7 @@ mod harness;
 mod jobs;
 mod life;
 mod outbox;
+mod projects;
 mod reserve;
 mod restart;
 mod restore;

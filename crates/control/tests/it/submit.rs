@@ -126,6 +126,7 @@ fn a_repeated_request_is_answered_and_not_done_again() {
         jobs: vec![job("1"), job("1")],
         key: Some(RequestKey { name: "k".to_owned(), digest: digest.to_owned() }),
         ends: vec![],
+        array_ends: vec![],
         dry_run: false,
     };
     let first = harness.command(&ana(), submit("d")).expect("taken");
@@ -171,7 +172,7 @@ fn a_job_that_left_memory_is_known_by_what_the_caller_looked_up() {
     harness.restart();
     let jobs = vec![after(job("0"), first, DependencyKind::Ok)];
     let ends = vec![(first, Outcome::Succeeded)];
-    let submit = Command::Submit { jobs, key: None, ends, dry_run: false };
+    let submit = Command::Submit { jobs, key: None, ends, array_ends: vec![], dry_run: false };
     assert!(harness.command(&ana(), submit).is_ok());
 }
 
@@ -181,7 +182,8 @@ fn a_dry_run_says_where_or_why_not_and_changes_nothing() {
     harness.add(job("1"));
     let before = harness.control.revision();
     let jobs = vec![job("1"), job("2"), NewJob { hold: true, ..job("1") }];
-    let submit = Command::Submit { jobs, key: None, ends: vec![], dry_run: true };
+    let submit =
+        Command::Submit { jobs, key: None, ends: vec![], array_ends: vec![], dry_run: true };
     let Ok(Reply::WouldSubmit { forecasts }) = harness.command(&ana(), submit) else {
         panic!("no forecast");
     };

@@ -44,6 +44,12 @@ pub struct LifeFlags {
     /// Never run it again, even if somebody asks for it
     #[arg(long, overrides_with = "requeue")]
     pub no_requeue: bool,
+    /// Let it be taken back for others and run again: so it may use GPUs that its project borrows
+    #[arg(long, overrides_with = "no_preemptible")]
+    pub preemptible: bool,
+    /// Never take it back, whatever its project says
+    #[arg(long, overrides_with = "preemptible")]
+    pub no_preemptible: bool,
 }
 
 impl LifeFlags {
@@ -51,6 +57,7 @@ impl LifeFlags {
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let says_requeue = self.requeue || self.no_requeue;
+        let says_preemptible = self.preemptible || self.no_preemptible;
         Self {
             after_one: super::job_flags::joined(other.after_one, self.after_one),
             on_unmet: self.on_unmet.or(other.on_unmet),
@@ -63,17 +70,32 @@ impl LifeFlags {
             backoff: self.backoff.or(other.backoff),
             requeue: if says_requeue { self.requeue } else { other.requeue },
             no_requeue: if says_requeue { self.no_requeue } else { other.no_requeue },
+            preemptible: if says_preemptible { self.preemptible } else { other.preemptible },
+            no_preemptible: match says_preemptible {
+                true => self.no_preemptible,
+                false => other.no_preemptible,
+            },
         }
     }
 
     /// Whether it may be put back; `None` if nothing was said.
     #[must_use]
     pub fn may_requeue(&self) -> Option<bool> {
-        match (self.requeue, self.no_requeue) {
-            (true, _) => Some(true),
-            (_, true) => Some(false),
-            _ => None,
-        }
+        said(self.requeue, self.no_requeue)
+    }
+
+    /// Whether it may be taken back; `None` if nothing was said.
+    #[must_use]
+    pub fn may_be_taken_back(&self) -> Option<bool> {
+        said(self.preemptible, self.no_preemptible)
+    }
+}
+
+fn said(yes: bool, no: bool) -> Option<bool> {
+    match (yes, no) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
     }
 }
 

@@ -17,6 +17,8 @@ pub enum Format {
     Json,
     /// One JSON object a line.
     Jsonl,
+    /// The same as YAML.
+    Yaml,
     /// Comma-separated values, machine values.
     Csv,
     /// The same with tabs.

@@ -11,6 +11,7 @@ pub mod values;
 
 use clap::Args;
 
+use crate::render::clock::zone_name;
 use crate::screen::ColorWhen;
 
 /// Flags that every verb has.
@@ -32,6 +33,10 @@ pub struct Global {
     /// Times in UTC instead of local time
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub utc: bool,
+    /// Times in that zone: Europe/Berlin
+    #[arg(long, global = true, value_name = "ZONE", value_parser = zone_name)]
+    #[arg(conflicts_with = "utc", help_heading = "Everywhere")]
+    pub tz: Option<String>,
     /// Only the result: no remarks
     #[arg(short, long, global = true, help_heading = "Everywhere")]
     pub quiet: bool,
@@ -39,4 +44,12 @@ pub struct Global {
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     #[arg(help_heading = "Everywhere")]
     pub verbose: u8,
+}
+
+impl Global {
+    /// The zone of times, if it is not the machine's.
+    #[must_use]
+    pub fn zone(&self) -> Option<String> {
+        self.tz.clone().or_else(|| self.utc.then(|| "UTC".to_owned()))
+    }
 }

@@ -3,6 +3,7 @@
 //! measure from outside: real processes, everything durable. Parts about clusters that no machine
 //! has step the state machine itself.
 
+mod arrays;
 mod burst;
 mod cycle;
 mod drain;
@@ -47,6 +48,8 @@ pub enum Part {
     Flow,
     /// Scheduling cycles of a large cluster, in this process
     Cycle,
+    /// One array of many elements: taking it, queue, why, a step, and small elements drained
+    Arrays,
 }
 
 /// What is measured, and how much of it.
@@ -149,6 +152,7 @@ fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
         Part::Pending => pending::measure(options),
         Part::Flow => flow::measure(options),
         Part::Cycle => cycle::measure(options),
+        Part::Arrays => arrays::measure(options),
     }
 }
 

@@ -77,7 +77,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
 }
 
 /// Starts a job that has every GPU; its process id.
-fn hold_all(cluster: &Cluster) -> Result<i32> {
+pub fn hold_all(cluster: &Cluster) -> Result<i32> {
     let n_gpus = cluster.client().gpus().map_err(Failure::from)?.items.len();
     let path = cluster.folder().join("holder");
     let script = "echo $$ > \"$0.partial\"; mv \"$0.partial\" \"$0\"; exec sleep 1d";
@@ -109,7 +109,7 @@ fn lines(n: u32) -> String {
 }
 
 /// The middle of nine runs of a command, in milliseconds.
-fn time_command(cluster: &Cluster, words: &[&str]) -> Result<f64> {
+pub fn time_command(cluster: &Cluster, words: &[&str]) -> Result<f64> {
     let own = std::env::current_exe().map_err(|error| failed(format!("no gpool: {error}")))?;
     let once = || -> Result<f64> {
         let began = Instant::now();
@@ -148,7 +148,7 @@ fn restart(cluster: &mut Cluster, holder: i32, first: &str) -> Result<(f64, u64)
     Ok((began.elapsed().as_secs_f64(), memory_of(cluster.server_pid())))
 }
 
-fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> Result<T> {
+pub fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> Result<T> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {

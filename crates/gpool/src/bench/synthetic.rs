@@ -96,8 +96,14 @@ impl Fleet {
         self.last_request = self.last_request.next();
         let uid = 10_000 + user % USERS;
         let user: Arc<str> = Arc::from(format!("user{uid}"));
-        let caller = Caller { owner: Owner { uid, gid: uid, user }, admin: false };
-        let command = Command::Submit { jobs, key: None, ends: Vec::new(), dry_run: false };
+        let caller = Caller::new(Owner { uid, gid: uid, user }, false);
+        let command = Command::Submit {
+            jobs,
+            key: None,
+            ends: Vec::new(),
+            array_ends: Vec::new(),
+            dry_run: false,
+        };
         Event::Requested { request: self.last_request, caller, command }
     }
 

@@ -27,7 +27,15 @@ pub enum Leaving {
 
 /// One end of a line, for several threads to speak over; which line it is may change.
 #[derive(Clone, Default)]
-pub struct Outgoing(Arc<Mutex<State>>);
+pub struct Outgoing(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Held while something is said, so that frames of two threads do not mix; with the size of
+    /// the window that the other end knows.
+    known: Mutex<Option<Window>>,
+}
 
 #[derive(Default)]
 struct State {
@@ -37,16 +45,35 @@ struct State {
 
 impl Outgoing {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Speaks over that line from now on.
-    pub fn set(&self, line: Option<Arc<UnixStream>>) {
+    fn known(&self) -> MutexGuard<'_, Option<Window>> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Speaks over that line from now on; its other end takes the window to be of that size.
+    pub fn set(&self, line: Option<Arc<UnixStream>>, window: Option<Window>) {
+        *self.known() = window;
         self.state().line = line;
     }
 
     /// Says something, if there is a line. What can't be said shows where the line is read.
     pub fn say(&self, frame: &Frame) {
+        let _turn = self.known();
+        self.write(frame);
+    }
+
+    /// Says how large the window is now, unless that is known.
+    pub fn say_size(&self) {
+        let mut known = self.known();
+        let now = window();
+        if known.replace(now) != Some(now) {
+            self.write(&Frame::Resize(now.into()));
+        }
+    }
+
+    fn write(&self, frame: &Frame) {
         let line = self.state().line.clone();
         if let Some(line) = line {
             let mut bytes = Vec::new();

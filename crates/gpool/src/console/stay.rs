@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gpool_client::{Client, Error, Line};
 use gpool_wire::frame::{Frame, Frames};
-use gpool_wire::{AttachJob, Job, catalogue};
+use gpool_wire::{AttachJob, Job, Window, catalogue};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
@@ -76,12 +76,13 @@ impl Stay<'_> {
             if let Some(leaving) = self.outgoing.leaving() {
                 return Ok(Stayed::Left(leaving));
             }
-            let attach = AttachJob { window: Some(window()) };
+            let window = window();
+            let attach = AttachJob { window: Some(window) };
             match self.client.attach(self.id, &attach) {
                 Ok(line) => {
                     seen = true;
                     (lost_at, is_said) = (None, false);
-                    self.show(line)?;
+                    self.show(line, window)?;
                 }
                 Err(error) if error.is_away() => {
                     let since = lost_at.get_or_insert_with(Instant::now);
@@ -116,13 +117,15 @@ impl Stay<'_> {
         }
     }
 
-    /// Shows what comes over a line until it ends.
-    fn show(&self, line: Line) -> Result<()> {
+    /// Shows what comes over a line until it ends. It was asked for with that window.
+    fn show(&self, line: Line, window: Window) -> Result<()> {
         let Line { stream, early } = line;
         let stream = Arc::new(stream);
-        self.outgoing.set(Some(Arc::clone(&stream)));
+        self.outgoing.set(Some(Arc::clone(&stream)), Some(window));
+        // It may have become another one meanwhile.
+        self.outgoing.say_size();
         let shown = show_all(&stream, &early);
-        self.outgoing.set(None);
+        self.outgoing.set(None, None);
         shown
     }
 
@@ -171,6 +174,8 @@ fn hear_keys(outgoing: Outgoing, keys: &DetachKeys) {
                 Ok(n_read) => {
                     let (typed, leaves) = watch.take(&buffer[..n_read]);
                     if !typed.is_empty() {
+                        // Who types sees the window as it is now, whichever thread hears of it.
+                        outgoing.say_size();
                         outgoing.say(&Frame::Input(typed));
                     }
                     if leaves {
@@ -192,7 +197,7 @@ fn hear_signals(outgoing: Outgoing) -> Result<()> {
     std::thread::spawn(move || {
         for signal in signals.forever() {
             match signal {
-                SIGWINCH => outgoing.say(&Frame::Resize(window().into())),
+                SIGWINCH => outgoing.say_size(),
                 SIGCONT => {
                     raw::again();
                     outgoing.say(&Frame::Resize(window().into()));

@@ -13,7 +13,8 @@ use crate::moment::{self, Lean};
 /// Writes moments in one zone.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    utc: bool,
+    /// The machine's, if none is named.
+    named: Option<String>,
     // Read when first asked for, since most verbs print no moment.
     zone: OnceLock<TimeZone>,
 }
@@ -22,11 +23,20 @@ impl Clock {
     /// A clock of the machine's zone, or of UTC.
     #[must_use]
     pub fn new(utc: bool) -> Self {
-        Self { utc, zone: OnceLock::new() }
+        Self { named: utc.then(|| "UTC".to_owned()), zone: OnceLock::new() }
+    }
+
+    /// A clock of a zone that [`zone_name`] knows.
+    #[must_use]
+    pub fn of(name: Option<String>) -> Self {
+        Self { named: name, zone: OnceLock::new() }
     }
 
     fn zone(&self) -> &TimeZone {
-        self.zone.get_or_init(|| if self.utc { TimeZone::UTC } else { TimeZone::system() })
+        self.zone.get_or_init(|| match self.named.as_deref() {
+            None => TimeZone::system(),
+            Some(name) => zone(name).unwrap_or(TimeZone::UTC),
+        })
     }
 
     fn local(&self, moment: Time) -> Zoned {
@@ -91,6 +101,20 @@ impl Clock {
     pub fn read_ahead(&self, text: &str, now: Time) -> Result<Time, String> {
         moment::read(text, now, self.zone(), Lean::Future)
     }
+}
+
+fn zone(name: &str) -> Result<TimeZone, jiff::Error> {
+    if name == "UTC" { Ok(TimeZone::UTC) } else { TimeZone::get(name) }
+}
+
+/// The name of a zone, if there is one of that name.
+///
+/// # Errors
+/// There is none.
+pub fn zone_name(name: &str) -> Result<String, String> {
+    zone(name)
+        .map(|_| name.to_owned())
+        .map_err(|_| format!("{name:?} is no time zone; write Europe/Berlin, for example, or UTC"))
 }
 
 /// The moment it is.

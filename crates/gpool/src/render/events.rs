@@ -21,6 +21,7 @@ pub fn line(event: &Event, view: &View<'_>) -> Option<String> {
         EventKind::ReservationChanged { reservation } => {
             format!("reservation {reservation} changed")
         }
+        EventKind::ProjectChanged { project } => format!("project {project} changed"),
         EventKind::NodeChanged { node } => format!("node {node} changed"),
         EventKind::Notified { job, to, given_up: None } => format!("job {job} told to {to}"),
         EventKind::Notified { job, to, given_up: Some(why) } => {

@@ -64,6 +64,8 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     }
     let reasons: Vec<String> = job.reasons.iter().map(|reason| reason.text.clone()).collect();
     page.labels("because", &reasons);
+    let leaves = job.state == JobState::Stopping;
+    page.label_if("because", job.cause_text.as_deref().filter(|_| leaves));
     if let Some(usage) = &job.usage {
         let memory = gpool_model::Bytes::new(usage.memory_peak);
         let (user, system) = (span(usage.cpu_user_s), span(usage.cpu_system_s));
@@ -89,9 +91,18 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
     }
     let attempt = |it: &Attempted| {
         let code = it.exit_code.map(|code| format!(" {code}")).unwrap_or_default();
-        let cause = it.cause.as_ref().map(|cause| format!(" ({cause})")).unwrap_or_default();
+        // For whom it went is said in full.
+        let is_taken = it.again == "taken_back";
+        let taken = it.cause_text.as_deref().filter(|_| is_taken);
+        let cause = it.cause.as_ref().filter(|_| !is_taken);
+        let cause = cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
         let at = view.clock.full(it.ended_at);
-        format!("#{} {}{code}{cause} {at} · {}", it.attempt, words::state(&it.outcome), it.again)
+        format!(
+            "#{} {}{code}{cause} {at} · {}",
+            it.attempt,
+            words::state(&it.outcome),
+            taken.unwrap_or(&it.again)
+        )
     };
     page.labels("earlier", &job.attempts.iter().map(attempt).collect::<Vec<_>>());
 }

@@ -12,6 +12,7 @@ use super::json;
 use super::safe::safe;
 use super::table::{Cell, Table};
 use super::view::View;
+use super::yaml;
 use crate::args::list::{Format, ListFlags};
 use crate::errors;
 use crate::failure::{Failure, Result};
@@ -183,6 +184,9 @@ impl<T: Serialize> Noun<T> {
                 text
             }
             Format::Json => json::list(&rows.iter().map(|row| &row.item).collect::<Vec<_>>()),
+            Format::Yaml => {
+                yaml::of_json(&json::list(&rows.iter().map(|row| &row.item).collect::<Vec<_>>()))
+            }
             Format::Jsonl => json::lines(&rows.iter().map(|row| &row.item).collect::<Vec<_>>()),
             Format::Csv | Format::Tsv => {
                 let usual = self.ordered_keys();

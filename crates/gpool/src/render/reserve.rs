@@ -55,6 +55,21 @@ const COLUMNS: &[Column<Reservation>] = &[
     Column { name: "warnings", head: "WARNINGS", cell: |it, _| Cell::new(&it.warnings.join("; ")) },
 ];
 
+/// A reservation in one line: what is kept, for whom, from when and until when.
+#[must_use]
+pub fn line(it: &Reservation, view: &View<'_>) -> String {
+    let from = match it.state.as_str() {
+        "active" => String::new(),
+        _ => format!(" from {}", view.clock.short(it.from, view.now)),
+    };
+    let until = match it.until {
+        Some(_) => format!(" until {}", until(it, view)),
+        None => " until released".to_owned(),
+    };
+    let warned = if it.warnings.is_empty() { "" } else { " · not as asked for" };
+    format!("{} {}: {} for {}{from}{until}{warned}", it.name, it.state, what(it), whom(it))
+}
+
 fn state(it: &Reservation) -> Cell {
     let cell = match it.warnings.len() {
         0 => Cell::new(&it.state),

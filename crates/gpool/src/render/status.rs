@@ -7,8 +7,12 @@ use gpool_wire::{NotifyCounts, Recovery, Status};
 
 use super::page::Page;
 use super::recovery::in_short;
+use super::reserve;
 use super::view::View;
 use super::words::{count, grouped, state};
+
+/// More reservations are not listed one by one.
+const RESERVED_MAX: usize = 8;
 
 /// The page.
 #[must_use]
@@ -28,6 +32,15 @@ pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
     page.label("gpus", if gpus.is_empty() { "none" } else { &gpus });
     let nodes = count(status.nodes, "node");
     page.label("nodes", &format!("{nodes}, {} connected", status.nodes_connected));
+    for (n, it) in status.reservations.iter().enumerate() {
+        let label = if n == 0 { "reserved" } else { "" };
+        if n == RESERVED_MAX {
+            let n_more = status.reservations.len() - n;
+            page.label(label, &format!("{n_more} more · gpool reserve list"));
+            break;
+        }
+        page.label(label, &reserve::line(it, view));
+    }
     page.label_if("told", told(&status.notifications).as_deref());
     let policy = &status.policy;
     let (_, strategy) = strategy(policy.device_strategy);

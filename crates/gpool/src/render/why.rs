@@ -41,7 +41,14 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
             true => format!("it has ended: {word}, {}", words::end(job)),
             false => format!("it is in state {word}"),
         };
-        page.line(&format!("Now {now}. It waits for nothing: {is}."));
+        if why.reasons.is_empty() {
+            page.line(&format!("Now {now}. It waits for nothing: {is}."));
+        } else {
+            page.line(&format!("Now {now}. It is in state {word}, and not started yet because"));
+        }
+        for reason in &why.reasons {
+            page.line(&format!("  {}", reason.text));
+        }
         if !job.placement.is_empty() {
             page.line(&format!("Where: {}.", words::places(&job.placement)));
         }

@@ -38,11 +38,7 @@ impl Translated {
 
     /// Adds a flag with a value.
     pub fn flag(&mut self, flag: &str, value: &str, from: &Given) {
-        if flags::is_flag(flag) {
-            self.words.push((format!("--{flag}={value}"), from.place.clone()));
-        } else {
-            self.ignored.push(from.flag.written());
-        }
+        self.words.push((format!("--{flag}={value}"), from.place.clone()));
     }
 
     /// Adds a priority or a project, which meant something else where it comes from: one that
@@ -54,11 +50,7 @@ impl Translated {
 
     /// Adds a flag without one.
     pub fn switch(&mut self, flag: &str, from: &Given) {
-        if flags::is_flag(flag) {
-            self.words.push((format!("--{flag}"), from.place.clone()));
-        } else {
-            self.ignored.push(from.flag.written());
-        }
+        self.words.push((format!("--{flag}"), from.place.clone()));
     }
 
     /// Takes over what is to be said of other flags, which stood in `place`, if that is to be said.

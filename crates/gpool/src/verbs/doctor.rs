@@ -10,12 +10,13 @@ use gpool_model::{Bytes, NodeName};
 use gpool_sys::capability::{Capabilities, Held};
 use serde::Serialize;
 
+use super::doctor_service;
 use crate::away;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::style::Style;
 use crate::render::table::{Cell, Table};
-use crate::render::{calibration, json, recovery};
+use crate::render::{calibration, json, recovery, yaml};
 use crate::session::{Session, own_socket, state_dir};
 
 /// Below this a full disk is near.
@@ -62,11 +63,11 @@ pub struct Probe {
     found: String,
 }
 
-fn ok(what: &'static str, found: impl Into<String>) -> Probe {
+pub(super) fn ok(what: &'static str, found: impl Into<String>) -> Probe {
     Probe { what, verdict: Verdict::Ok, found: found.into() }
 }
 
-fn less(what: &'static str, found: impl Into<String>) -> Probe {
+pub(super) fn less(what: &'static str, found: impl Into<String>) -> Probe {
     Probe { what, verdict: Verdict::Less, found: found.into() }
 }
 
@@ -88,6 +89,7 @@ pub fn run(args: &DoctorArgs, session: &Session) -> Result {
         super::PageFormat::Text => session.screen.data(&table(&probes, session))?,
         super::PageFormat::Json => session.screen.data(&json::list(&probes))?,
         super::PageFormat::Jsonl => session.screen.data(&json::lines(&probes))?,
+        super::PageFormat::Yaml => session.screen.data(&yaml::of_json(&json::list(&probes)))?,
     }
     Ok(if is_wrong { Exit::FAILED } else { Exit::OK })
 }
@@ -100,6 +102,7 @@ fn eta(args: &DoctorArgs, session: &Session) -> Result {
         }
         super::PageFormat::Json => json::one(&state),
         super::PageFormat::Jsonl => json::line(&state),
+        super::PageFormat::Yaml => yaml::of_json(&json::one(&state)),
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)
@@ -114,6 +117,7 @@ pub fn probes(named: Option<&str>, session: &Session) -> Vec<Probe> {
         Ok(dir) => probes.extend(state(&dir)),
         Err(failure) => probes.push(wrong("state folder", failure.what())),
     }
+    probes.extend(doctor_service::service());
     probes.push(files());
     probes.push(clock());
     probes
@@ -149,17 +153,19 @@ fn server(named: Option<&str>, session: &Session) -> Vec<Probe> {
         }
         Err(failure) => probes.push(wrong("socket", failure.what())),
     }
-    let asked = session
-        .client()
-        .and_then(|client| Ok((client.version()?, client.recovery()?, client.status()?)));
+    let asked = session.client().and_then(|client| {
+        let (version, recovery, status) = (client.version()?, client.recovery()?, client.status()?);
+        Ok((client, version, recovery, status))
+    });
     match asked {
-        Ok((version, recovery, status)) => {
+        Ok((client, version, recovery, status)) => {
             let answers = format!("{} answers (pid {})", version.version, version.pid);
             probes.push(match version.version == super::version::VERSION {
                 true => ok("server", answers),
                 false => less("server", format!("{answers}, this is {}", super::version::VERSION)),
             });
             probes.extend(short_memory(version.pid));
+            probes.extend(doctor_service::notifications(&client, &status));
             probes.extend(status.store_fault.map(|why| wrong("taking jobs", why)));
             probes.extend(recovery::lines(&recovery, &session.view()).into_iter().map(|line| {
                 if line.is_bad { less(line.what, line.text) } else { ok(line.what, line.text) }

@@ -10,6 +10,7 @@ use crate::args::values;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::render::eta::interval;
 use crate::render::safe::safe;
 use crate::render::words::count;
 use crate::request::{begin, moment, waited_for};
@@ -89,6 +90,12 @@ pub struct EditArgs {
     /// Never run it again
     #[arg(long)]
     no_requeue: bool,
+    /// It may borrow, and what it holds may be taken back for others
+    #[arg(long, conflicts_with = "no_preemptible")]
+    preemptible: bool,
+    /// It is not taken back, and uses no more than its project is guaranteed
+    #[arg(long)]
+    no_preemptible: bool,
     /// Folder in which it runs
     #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
     cwd: Option<String>,
@@ -188,6 +195,7 @@ impl EditArgs {
                 (false, false) => None,
                 (requeue, _) => Some(Some(requeue)),
             },
+            preemptible: (self.preemptible || self.no_preemptible).then_some(self.preemptible),
         })
     }
 }
@@ -240,8 +248,10 @@ fn change(
     let after = before.as_ref().and_then(|_| client.why(id).ok());
     let told = job.notify.iter().map(|rule| format!(" · tells {rule}")).collect::<String>();
     let note = job.note.as_deref().map(|note| format!(" · note {note:?}")).unwrap_or_default();
-    let start = before.zip(after).and_then(|(before, after)| start_words(&before, &after));
-    let start = start.map(|start| format!(" · {start}")).unwrap_or_default();
+    let both = before.zip(after);
+    let start = both.as_ref().and_then(|(before, after)| start_words(before, after));
+    let time = both.as_ref().and_then(|(before, after)| time_words(before, after, session));
+    let start: String = start.into_iter().chain(time).map(|words| format!(" · {words}")).collect();
     let text = format!("job {} priority {}{note}{told}{start}", job.id, job.priority);
     session.screen.note(&safe(&text));
     Ok(Exit::OK)
@@ -259,6 +269,19 @@ fn start_words(before: &Why, after: &Why) -> Option<String> {
         (Some(before), Some(after)) => Some(format!("was {before}, is {after}")),
         (Some(before), None) => Some(format!("was {before}, is {}", after.job.state)),
         (None, after) => after.map(|after| format!("is {after}")),
+    }
+}
+
+/// What a change did to the time at which the job likely starts, if it did anything.
+fn time_words(before: &Why, after: &Why, session: &Session) -> Option<String> {
+    let view = session.view();
+    let of = |why: &Why| why.eta.as_ref().map(|eta| interval(eta, &view));
+    match (of(before), of(after)) {
+        (before, after) if before == after => None,
+        (Some(before), Some(after)) => Some(format!("likely starts {after}, was {before}")),
+        (None, after) => after.map(|after| format!("likely starts {after}")),
+        // It does not wait any more, or nothing is known of when.
+        (Some(_), None) => None,
     }
 }
 

@@ -72,6 +72,7 @@ fn fields(job: &Job) -> Map<String, Value> {
         "deadline": job.deadline,
         "signal_before": job.signal_before,
         "requeue": job.requeue,
+        "preemptible": job.preemptible,
         "directory": job.directory,
         "stdin": job.stdin,
         "stdout": job.stdout,

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use clap::Args;
 use gpool_wire::{Event, EventKind};
 
+use super::list::Between;
 use crate::args::values::{References, references};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::events::{GpusSaid, at, line};
-use crate::render::{json, life};
+use crate::render::{json, life, yaml};
 use crate::resolve::{self, Scope};
 use crate::session::Session;
 
@@ -28,6 +29,12 @@ pub struct EventsArgs {
     /// Go on after the event with that id (as --json shows it)
     #[arg(long, value_name = "ID", value_parser = event_id)]
     after: Option<String>,
+    /// Of jobs: only what happened since: 2h (ago), 15:30, 2026-11-20
+    #[arg(long, value_name = "WHEN", requires = "jobs")]
+    since: Option<String>,
+    /// Of jobs: only what happened until
+    #[arg(long, value_name = "WHEN", requires = "jobs", conflicts_with = "follow")]
+    until: Option<String>,
     /// End after so many
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<u64>,
@@ -59,9 +66,10 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
             found.ids.contains(job)
         }
         EventKind::Resync => true,
-        EventKind::NodeChanged { .. } | EventKind::ReservationChanged { .. } | EventKind::Other => {
-            false
-        }
+        EventKind::NodeChanged { .. }
+        | EventKind::ReservationChanged { .. }
+        | EventKind::ProjectChanged { .. }
+        | EventKind::Other => false,
     };
     let mut n_left = args.limit.unwrap_or(u64::MAX);
     if n_left == 0 {
@@ -90,6 +98,7 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
             super::PageFormat::Json | super::PageFormat::Jsonl => {
                 session.screen.data(&json::line(&event))?;
             }
+            super::PageFormat::Yaml => session.screen.data(&yaml_item(&event))?,
         }
         n_left -= 1;
         if n_left == 0 {
@@ -101,6 +110,7 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
 
 /// What has happened to jobs, and with `--follow` what happens to them until they have ended.
 fn of_jobs(args: &EventsArgs, session: &Session) -> Result {
+    let between = Between::read(&args.since, &args.until, session)?;
     let client = session.listener()?;
     // Listened to before the first look, so that nothing falls between.
     let events = if args.follow { Some(client.events(None)?) } else { None };
@@ -116,15 +126,17 @@ fn of_jobs(args: &EventsArgs, session: &Session) -> Result {
         }
     }
     told.sort_by_key(|event| event.time);
-    let is_json = args.output.or_json(session.global.json) != super::PageFormat::Text;
+    told.retain(|event| between.has(event.time));
+    let form = args.output.or_json(session.global.json);
     for event in &told {
         if n_left == 0 {
             return Ok(Exit::OK);
         }
         n_left -= 1;
-        session.screen.data(&match is_json {
-            true => json::line(event),
-            false => format!("{}\n", life::line(event, &session.view())),
+        session.screen.data(&match form {
+            super::PageFormat::Text => format!("{}\n", life::line(event, &session.view())),
+            super::PageFormat::Yaml => yaml_item(event),
+            super::PageFormat::Json | super::PageFormat::Jsonl => json::line(event),
         })?;
     }
     let known = told.iter().filter_map(|event| event.seq).max().unwrap_or(0);
@@ -145,14 +157,20 @@ fn of_jobs(args: &EventsArgs, session: &Session) -> Result {
             continue;
         }
         n_left -= 1;
-        let text = match is_json {
-            true => json::line(&event),
-            false => match line(&event, &session.view()) {
+        let text = match form {
+            super::PageFormat::Text => match line(&event, &session.view()) {
                 Some(line) => format!("{line}\n"),
                 None => continue,
             },
+            super::PageFormat::Yaml => yaml_item(&event),
+            super::PageFormat::Json | super::PageFormat::Jsonl => json::line(&event),
         };
         session.screen.data(&text)?;
     }
     Ok(Exit::OK)
+}
+
+/// A document of its own for each, since there is no last one.
+fn yaml_item<T: serde::Serialize>(item: &T) -> String {
+    format!("---\n{}", yaml::of_json(&json::line(item)))
 }

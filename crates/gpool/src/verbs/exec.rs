@@ -76,17 +76,22 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     let (id, _) = resolve::one(&client, &args.job, session.me())?;
     let directory =
         args.cwd.as_deref().map(|cwd| crate::caller::directory(Some(cwd))).transpose()?;
-    let exec = ExecInJob { command: args.words, pty: pty.then(window), directory, environment };
+    let window = pty.then(window);
+    let exec = ExecInJob { command: args.words, pty: window, directory, environment };
     let line = client.exec(&id, &exec)?;
     let raw = if pty { Raw::enter().ok() } else { None };
     let outgoing = Outgoing::default();
     let stream = Arc::new(line.stream);
-    outgoing.set(Some(Arc::clone(&stream)));
+    outgoing.set(Some(Arc::clone(&stream)), window);
     hear_signals(outgoing.clone(), pty)?;
+    if pty {
+        // It may have become another one meanwhile.
+        outgoing.say_size();
+    }
     if args.no_stdin {
         outgoing.say(&Frame::InputEnd);
     } else {
-        hear_input(outgoing);
+        hear_input(outgoing, pty);
     }
     let ended = copy(&stream, &line.early);
     drop(raw);
@@ -147,12 +152,17 @@ fn copy(mut line: &UnixStream, early: &[u8]) -> Result<Ended> {
 }
 
 /// Sends what this command is given to read.
-fn hear_input(outgoing: Outgoing) {
+fn hear_input(outgoing: Outgoing, pty: bool) {
     std::thread::spawn(move || {
         let mut buffer = vec![0; 32 * 1024];
         loop {
             match std::io::stdin().lock().read(&mut buffer) {
-                Ok(n_read @ 1..) => outgoing.say(&Frame::Input(buffer[..n_read].to_vec())),
+                Ok(n_read @ 1..) => {
+                    if pty {
+                        outgoing.say_size();
+                    }
+                    outgoing.say(&Frame::Input(buffer[..n_read].to_vec()));
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Ok(_) | Err(_) => return outgoing.say(&Frame::InputEnd),
             }
@@ -168,7 +178,7 @@ fn hear_signals(outgoing: Outgoing, pty: bool) -> Result<()> {
     std::thread::spawn(move || {
         for signal in signals.forever() {
             match signal {
-                SIGWINCH if pty => outgoing.say(&Frame::Resize(window().into())),
+                SIGWINCH if pty => outgoing.say_size(),
                 SIGWINCH => {}
                 signal => {
                     outgoing.say(&Frame::Signal(signal));

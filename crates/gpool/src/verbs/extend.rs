@@ -9,6 +9,7 @@ use crate::args::jobs::Jobs;
 use crate::args::values;
 use crate::errors;
 use crate::failure::{Failure, Result};
+use crate::reference::Reference;
 use crate::resolve::Scope;
 use crate::session::Session;
 
@@ -23,7 +24,8 @@ const SCOPE: Scope = Scope::In(&[
 
 /// Change the time limits of jobs, running or not
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "gpool extend 1842 --by +30m     half an hour longer\n\
+#[command(after_help = "gpool extend 1842 +30m          half an hour longer\n\
+    gpool extend 1842 --by -10m     ten minutes shorter\n\
     gpool extend 1842 --to 4h      four hours in all, from its start\n\
     gpool extend 1842 --to none    no limit\n\n\
     While a job runs, its owner may add what the policy allows (user_extend_max), and take away.")]
@@ -48,15 +50,38 @@ pub struct ExtendArgs {
 /// # Errors
 /// It is no length of time, there are no such jobs, or the server refuses.
 pub fn run(args: &ExtendArgs, session: &Session) -> Result {
-    let written = |text: &Option<String>| text.clone().map(Written::Text);
-    let change = ExtendJobs { by: written(&args.by), to: written(&args.to), jobs: Vec::new() };
-    if change == ExtendJobs::default() {
-        return Err(Failure::new(errors::USAGE, "it is not said by how much")
-            .tip("gpool extend JOB --by +30m")
+    let (jobs, last) = split(&args.jobs);
+    let by = match (last, args.by.as_ref().or(args.to.as_ref())) {
+        (Some(by), Some(other)) => {
+            let what = format!("it is said twice by how much: {by} and {other}");
+            return Err(Failure::new(errors::USAGE, what).tip(format!("gpool extend JOB {by}")));
+        }
+        (by, _) => by.or(args.by.clone()),
+    };
+    let written = |text: Option<String>| text.map(Written::Text);
+    let change = ExtendJobs { by: written(by), to: written(args.to.clone()), jobs: Vec::new() };
+    if change == ExtendJobs::default() || jobs.jobs.is_empty() {
+        let what = if jobs.jobs.is_empty() { "of which job" } else { "by how much" };
+        return Err(Failure::new(errors::USAGE, format!("it is not said {what}"))
+            .tip("gpool extend JOB +30m")
             .tip("gpool extend JOB --to 4h"));
     }
     change.check().map_err(|refusal| Failure::from(Problem::from(refusal)))?;
-    on_jobs(&args.jobs, "extend", SCOPE, args.yes, session, |client, ids| {
+    on_jobs(&jobs, "extend", SCOPE, args.yes, session, |client, ids| {
         client.extend(&ExtendJobs { jobs: ids.to_vec(), ..change.clone() })
     })
+}
+
+/// The jobs, and by how much if that is the last word: `1842 +30m`.
+fn split(jobs: &Jobs) -> (Jobs, Option<String>) {
+    let mut jobs = jobs.clone();
+    let last = match jobs.jobs.last().map(|list| &list.0[..]) {
+        // No number and no set of jobs begins so, and one with such a name has a number.
+        Some([Reference::Name(word)]) if word.starts_with('+') => Some(word.clone()),
+        _ => None,
+    };
+    if last.is_some() {
+        jobs.jobs.pop();
+    }
+    (jobs, last)
 }

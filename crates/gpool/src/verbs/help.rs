@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::render::page::Page;
 use crate::session::Session;
-use crate::topics;
+use crate::{overview, topics};
 
 /// Explain an error (GP0412), a command or a topic
 #[derive(Debug, Clone, Default, Args)]
@@ -25,7 +25,7 @@ pub struct HelpArgs {
 /// There is nothing of that name.
 pub fn run(args: &HelpArgs, session: &Session) -> Result {
     let text = match args.what.as_slice() {
-        [] => format!("{}\n{}", Cli::command().render_help(), topics::list()),
+        [] => format!("{}\n{}", overview::overview(), topics::list()),
         [word] if word == "codes" => codes(),
         [word] => match (errors::find(word), topics::text(word)) {
             (Some(entry), _) => explained(entry),

@@ -3,13 +3,12 @@
 use clap::Args;
 use gpool_client::JobsQuery;
 use gpool_model::job::JobState;
-use gpool_wire::{Job, Time, catalogue};
+use gpool_wire::{Job, catalogue};
 
-use super::list::{Listing, show};
+use super::list::{Between, Listing, show};
 use super::queue::states;
 use crate::args::list::ListFlags;
 use crate::failure::{Failure, Result};
-use crate::render::clock;
 use crate::render::history::{HISTORY, footer};
 use crate::render::list::{Row, select};
 use crate::resolve::PAGE;
@@ -48,19 +47,15 @@ pub struct HistoryArgs {
 /// # Errors
 /// A flag's value is not understood, or the server can't be asked.
 pub fn run(args: &HistoryArgs, session: &Session) -> Result {
-    let moment = |flag: &str, text: &Option<String>| -> Result<Option<Time>> {
-        let read = |text: &String| session.screen.clock.read(text, clock::now());
-        let moment = text.as_ref().map(read).transpose();
-        moment.map_err(|why| Failure::new(catalogue::INVALID, format!("{flag}: {why}")))
-    };
+    let Between { since, until } = Between::read(&args.since, &args.until, session)?;
     let named = |text: &Option<String>| text.clone().filter(|text| text != "all");
     let query = JobsQuery {
         state: Some(ends(args.state.as_deref())?),
         user: named(&args.user),
         project: named(&args.project),
         name: args.name.clone(),
-        ended_since: moment("--since", &args.since)?,
-        ended_until: moment("--until", &args.until)?,
+        ended_since: since,
+        ended_until: until,
         ..JobsQuery::default()
     };
     let client = session.client()?;

@@ -3,15 +3,47 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gpool_wire::{Time, catalogue};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::list::{Format, ListFlags};
 use crate::exit::Exit;
-use crate::failure::Result;
-use crate::render::json;
+use crate::failure::{Failure, Result};
 use crate::render::list::{Noun, Row};
+use crate::render::{clock, json};
 use crate::session::{AWAY, BACK, Session};
+
+/// A time that was asked for by `--since` and `--until`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Between {
+    /// Its first moment.
+    pub since: Option<Time>,
+    /// Its last moment.
+    pub until: Option<Time>,
+}
+
+impl Between {
+    /// Reads the values of the two flags.
+    ///
+    /// # Errors
+    /// One is no moment.
+    pub fn read(since: &Option<String>, until: &Option<String>, session: &Session) -> Result<Self> {
+        let moment = |flag: &str, text: &Option<String>| -> Result<Option<Time>> {
+            let read = |text: &String| session.screen.clock.read(text, clock::now());
+            let moment = text.as_ref().map(read).transpose();
+            moment.map_err(|why| Failure::new(catalogue::INVALID, format!("{flag}: {why}")))
+        };
+        Ok(Self { since: moment("--since", since)?, until: moment("--until", until)? })
+    }
+
+    /// Whether a moment is in it.
+    #[must_use]
+    pub fn has(&self, moment: Time) -> bool {
+        self.since.is_none_or(|since| since <= moment)
+            && self.until.is_none_or(|until| moment <= until)
+    }
+}
 
 /// A list as it was read just now.
 pub struct Listing<T> {

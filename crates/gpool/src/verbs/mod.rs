@@ -9,6 +9,7 @@ pub mod completion;
 pub mod debug;
 pub mod demo;
 pub mod doctor;
+mod doctor_service;
 pub mod down;
 pub mod drain;
 pub mod edit;
@@ -32,7 +33,9 @@ pub mod note;
 pub mod notify;
 pub mod policy;
 pub mod prio;
+pub mod project;
 pub mod queue;
+pub mod quota;
 pub mod release;
 pub mod report;
 pub mod requeue;
@@ -46,6 +49,7 @@ pub mod shim;
 pub mod show;
 pub mod signal;
 pub mod sim;
+pub mod simulate;
 pub mod status;
 pub mod submit;
 pub mod up;
@@ -65,6 +69,8 @@ pub enum PageFormat {
     Json,
     /// One JSON object a line.
     Jsonl,
+    /// The JSON document as YAML.
+    Yaml,
 }
 
 impl PageFormat {

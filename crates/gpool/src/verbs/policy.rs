@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use gpool_model::Policy;
-use gpool_wire::{PolicyInfo, PolicyPatch};
+use gpool_wire::{PolicyInfo, PolicyPatch, StartChange, Time};
 
 use crate::errors::INVALID;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::render::json;
+use crate::render::safe::safe;
+use crate::render::view::View;
 use crate::session::Session;
 
 /// Show or change how the scheduler decides
@@ -82,6 +84,7 @@ pub fn run(args: PolicyArgs, session: &Session) -> Result {
                 };
                 set.insert(key.trim().to_owned(), value.trim().to_owned());
             }
+            set.keys().try_for_each(|key| known(key))?;
             let before = client.policy()?;
             let patch = PolicyPatch { preset, set, dry_run, ..PolicyPatch::default() };
             let after = client.change_policy(&patch)?;
@@ -100,9 +103,23 @@ pub fn run(args: PolicyArgs, session: &Session) -> Result {
 fn show(before: &PolicyInfo, after: &PolicyInfo, session: &Session) -> Result<()> {
     let text = match session.global.json {
         true => json::one(serde_json::json!({ "before": before, "after": after })),
-        false => changes(before, after),
+        false => changes(before, after) + &starts(after, &session.view()),
     };
     session.screen.data(&text)
+}
+
+/// A setting that there is, or a refusal with the nearest.
+fn known(key: &str) -> Result<()> {
+    if Policy::KEYS.contains(&key) {
+        return Ok(());
+    }
+    let shown: String = key.chars().take(40).collect();
+    let failure = usage(format!("there is no setting {shown:?}"));
+    let failure = failure.why(format!("there are {}", Policy::KEYS.join(", ")));
+    Err(match gpool_wire::json::nearest(key, Policy::KEYS) {
+        Some(near) => failure.tip(format!("{near}={}", Policy::example(near).unwrap_or_default())),
+        None => failure,
+    })
 }
 
 fn usage(what: String) -> Failure {
@@ -172,6 +189,24 @@ fn as_text(policy: &PolicyInfo) -> String {
         text.push_str(&format!("{key:18} {value}\n"));
     }
     text
+}
+
+/// Jobs that would start at another time, a line each.
+fn starts(after: &PolicyInfo, view: &View<'_>) -> String {
+    let moment = |at: Option<Time>| {
+        at.map_or_else(|| "unknown".to_owned(), |at| view.clock.short(at, view.now))
+    };
+    let line = |it: &StartChange| {
+        let (job, user) = (&it.job, safe(&it.user));
+        let (before, after) = (moment(it.before), moment(it.after));
+        let way = match (it.before, it.after) {
+            (Some(before), Some(after)) if after < before => "earlier",
+            (None, Some(_)) => "earlier",
+            _ => "later",
+        };
+        format!("job {job} ({user}) would start {way}: {before} → {after}\n")
+    };
+    after.starts.iter().map(line).collect()
 }
 
 /// What differs, a line each: the setting, what it was, what it is.

@@ -3,13 +3,12 @@
 use clap::Args;
 use gpool_client::{Client, JobsQuery};
 use gpool_model::job::JobState;
-use gpool_wire::{Job, Time, catalogue};
+use gpool_wire::{Job, catalogue};
 
-use super::list::{Listing, show};
+use super::list::{Between, Listing, show};
 use crate::args::list::{Format, ListFlags};
 use crate::away;
 use crate::failure::{Failure, Result};
-use crate::render::clock;
 use crate::render::jobs::{JOBS, footer};
 use crate::render::list::select;
 use crate::resolve::{elements, every_job};
@@ -62,12 +61,7 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
 
 fn ask(args: &QueueArgs, session: &Session) -> Result {
     let state = args.state.as_deref().map(states).transpose()?;
-    let moment = |flag: &str, text: &Option<String>| -> Result<Option<Time>> {
-        let read = |text: &String| session.screen.clock.read(text, clock::now());
-        let moment = text.as_ref().map(read).transpose();
-        moment.map_err(|why| Failure::new(catalogue::INVALID, format!("{flag}: {why}")))
-    };
-    let (since, until) = (moment("--since", &args.since)?, moment("--until", &args.until)?);
+    let Between { since, until } = Between::read(&args.since, &args.until, session)?;
     // An array is in the states of its elements that have not ended; all are looked through.
     let asked = state.clone();
     let state = if args.elements && state.is_some() { Some("all".to_owned()) } else { state };

@@ -2,11 +2,12 @@
 
 use clap::Args;
 
+use super::list::Between;
 use crate::args::jobs::Jobs;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::render::json;
 use crate::render::report::page;
+use crate::render::{json, yaml};
 use crate::resolve::{self, Scope};
 use crate::session::Session;
 
@@ -15,6 +16,12 @@ use crate::session::Session;
 pub struct ReportArgs {
     #[command(flatten)]
     jobs: Jobs,
+    /// Only jobs that ended since: 2h (ago), 15:30, 2026-11-20
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Only jobs that ended until
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
     /// Form of the output
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     output: super::PageFormat,
@@ -25,12 +32,17 @@ pub struct ReportArgs {
 /// # Errors
 /// There is no such job.
 pub fn run(args: &ReportArgs, session: &Session) -> Result {
+    let between = Between::read(&args.since, &args.until, session)?;
+    let is_any = between.since.is_none() && between.until.is_none();
     let client = session.client()?;
     let user = args.jobs.user.as_deref();
     let found = resolve::jobs(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
     let mut reports = Vec::with_capacity(found.ids.len());
     for id in &found.ids {
-        reports.push(client.report(id)?);
+        let report = client.report(id)?;
+        if is_any || report.job.ended_at.is_some_and(|at| between.has(at)) {
+            reports.push(report);
+        }
     }
     let text = match args.output.or_json(session.global.json) {
         super::PageFormat::Text => {
@@ -40,6 +52,7 @@ pub fn run(args: &ReportArgs, session: &Session) -> Result {
         }
         super::PageFormat::Json => json::list(&reports),
         super::PageFormat::Jsonl => json::lines(&reports),
+        super::PageFormat::Yaml => yaml::of_json(&json::list(&reports)),
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)

@@ -318,6 +318,7 @@ fn watch_until_ended(
             EventKind::Resync => true,
             EventKind::NodeChanged { .. }
             | EventKind::ReservationChanged { .. }
+            | EventKind::ProjectChanged { .. }
             | EventKind::Notified { .. }
             | EventKind::Other => false,
         };

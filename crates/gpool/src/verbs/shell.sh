@@ -14,6 +14,7 @@ fi
 cat > "$GPOOL_DIR/left" <<'END'
 at=$GPOOL_DEADLINE_AT
 [ -r "$GPOOL_DIR/deadline" ] && read -r at < "$GPOOL_DIR/deadline"
+[ "$at" = none ] && at=
 if [ -z "$at" ]; then
     printf 'job %s' "$GPOOL_JOB_ID"
 else

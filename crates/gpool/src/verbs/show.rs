@@ -8,7 +8,7 @@ use crate::args::jobs::Jobs;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::job::page;
-use crate::render::json;
+use crate::render::{json, yaml};
 use crate::resolve::{self, Scope};
 use crate::session::Session;
 
@@ -48,6 +48,7 @@ pub fn run(args: &ShowArgs, session: &Session) -> Result {
         }
         super::PageFormat::Json => json::list(&jobs),
         super::PageFormat::Jsonl => json::lines(&jobs),
+        super::PageFormat::Yaml => yaml::of_json(&json::list(&jobs)),
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)

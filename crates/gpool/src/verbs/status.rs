@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::json;
 use crate::render::status::page;
+use crate::render::yaml;
 use crate::session::Session;
 
 /// Show the server and its cluster on one page
@@ -26,6 +27,7 @@ pub fn run(args: &StatusArgs, session: &Session) -> Result {
     let text = match args.output.or_json(session.global.json) {
         super::PageFormat::Text => page(&status, &client.recovery()?, &session.view()),
         super::PageFormat::Json | super::PageFormat::Jsonl => json::one(&status),
+        super::PageFormat::Yaml => yaml::of_json(&json::one(&status)),
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)

@@ -140,6 +140,7 @@ impl Waiting<'_> {
                 }
                 EventKind::NodeChanged { .. }
                 | EventKind::ReservationChanged { .. }
+                | EventKind::ProjectChanged { .. }
                 | EventKind::Notified { .. }
                 | EventKind::Other => {}
             }

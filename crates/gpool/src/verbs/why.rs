@@ -5,8 +5,8 @@ use clap::Args;
 use crate::args::jobs::Jobs;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::render::json;
 use crate::render::why::page;
+use crate::render::{json, yaml};
 use crate::resolve::{self, Scope};
 use crate::session::Session;
 
@@ -39,6 +39,7 @@ pub fn run(args: &WhyArgs, session: &Session) -> Result {
         }
         super::PageFormat::Json => json::list(&answers),
         super::PageFormat::Jsonl => json::lines(&answers),
+        super::PageFormat::Yaml => yaml::of_json(&json::list(&answers)),
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)

@@ -183,6 +183,51 @@ fn elements_wait_for_those_of_the_same_index() {
 }
 
 #[test]
+fn elements_that_ended_decide_at_once_for_those_of_the_same_index() {
+    let mut cluster = Cluster::new("none");
+    let line = "test $GPOOL_ARRAY_INDEX != 1";
+    let first = cluster.sh(&["--array", "0-2"], line);
+    assert_eq!(cluster.until_ended(&first).state.as_str(), "failed");
+    let after = format!("each:{first}");
+    // From memory, and from the archive alone.
+    for is_restarted in [false, true] {
+        if is_restarted {
+            cluster.kill();
+            cluster.up();
+        }
+        let id = cluster.sh(&["--array", "0-2", "--after", &after], &noted(&cluster));
+        assert_eq!(cluster.until_ended(&id).state.as_str(), "cancelled");
+        let counts = cluster.job(&id).array.expect("an array").n_by_state;
+        assert_eq!((counts["succeeded"], counts["cancelled"]), (2, 1), "{is_restarted}");
+        let other = ["submit", "--array", "0-3", "--after", &after, "--", "true"];
+        cluster.gpool(other).refused(2, &["must be the same"]);
+    }
+    assert_eq!(starts(&cluster), BTreeMap::from([(0, 2), (2, 2)]));
+    let none = cluster.sh(&["--array", "0-2"], "false");
+    cluster.until_ended(&none);
+    let never = ["submit", "--array", "0-2", "--after", &format!("each:{none}"), "--", "true"];
+    cluster.gpool(never).refused(7, &[&format!("job {none}")]);
+}
+
+#[test]
+fn of_several_jobs_to_run_again_each_is_answered() {
+    let cluster = Cluster::new("none");
+    let gate = Gate::new(&cluster, "gate");
+    let failed = [(); 2].map(|()| cluster.sh(&[], "exit 3"));
+    failed.iter().for_each(|id| drop(cluster.until_ended(id)));
+    let runs = cluster.sh(&[], &gate.line());
+    let ran = cluster.gpool(["retry", &runs, &failed[0], &failed[1], "--json"]);
+    assert_eq!(ran.code, 7, "{ran:?}");
+    assert!(ran.err.contains(&format!("can't retry job {runs}")), "{ran:?}");
+    let document: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    let items = document["items"].as_array().expect("a list");
+    let again: Vec<&str> = items.iter().filter_map(|item| item["job"].as_str()).collect();
+    assert_eq!(again, [&failed[0], &failed[1]]);
+    cluster.gpool(["retry", &runs, &runs]).refused(7, &[&runs]);
+    gate.open();
+}
+
+#[test]
 fn a_killed_server_loses_no_element_and_runs_none_twice() {
     let mut cluster = Cluster::new("none");
     let id = cluster.sh(&["--array", "0-199%8"], &noted(&cluster));

@@ -83,6 +83,18 @@ fn zsh_and_fish_are_told_what_a_job_is() {
         let file = cluster.path(shell);
         std::fs::write(&file, script).unwrap();
         run_in(&cluster, shell, &["-n", file.to_str().unwrap()]).ok();
+        // In the shell itself, as far as it goes without a terminal.
+        let file = file.display();
+        let line = match shell {
+            "fish" => format!("source {file}; complete -C 'gpool show '"),
+            _ => format!(
+                "compdef() {{ :; }}; _describe() {{ print -l -- ${{(P)3}}; }}; source {file}\n\
+                 words=(gpool show ''); CURRENT=3; _clap_dynamic_completer_gpool"
+            ),
+        };
+        let words = if shell == "zsh" { vec!["-f", "-c", &line] } else { vec!["-c", &line] };
+        let offered = run_in(&cluster, shell, &words).ok();
+        assert!(offered.contains("train · held") && offered.contains("--json"), "{offered}");
     }
 }
 
@@ -184,4 +196,39 @@ fn systemd_is_told_when_the_server_answers_that_it_still_does_and_when_it_stops(
     assert_eq!(cluster.stdout_of(&id), "<>\n");
     cluster.end_by(Signal::TERM);
     hears("STOPPING=1");
+}
+
+#[test]
+fn a_doctor_looks_at_the_unit() {
+    let cluster = Cluster::unstarted(&[]);
+    let probe = || {
+        let found = cluster.gpool(["doctor", "--json"]).out;
+        let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+        let items = found["items"].as_array().unwrap().clone();
+        items.into_iter().find(|probe| probe["what"] == "service")
+    };
+    if std::path::Path::new("/etc/systemd/system/gpool.service").exists() {
+        return skip("this machine has a unit of its own");
+    }
+    cluster.gpool(["up", "--systemd", "--user"]).ok();
+    let found = |probe: &Option<serde_json::Value>| -> String {
+        probe.as_ref().unwrap()["found"].as_str().unwrap().to_owned()
+    };
+    let first = probe();
+    // Systemd does not run as this user; what the unit starts is this program all the same.
+    assert!(found(&first).contains("systemd/user/gpool.service"), "{first:?}");
+    assert!(!found(&first).contains("which does not run"), "{first:?}");
+    let path = cluster.path("home/.config/systemd/user/gpool.service");
+    let other = cluster.path("home/other");
+    std::fs::write(&other, "#!/bin/sh\necho gpool 0.0.1\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&other, mode).unwrap();
+    let start = |program: &str| {
+        std::fs::write(&path, format!("ExecStart=\"{program}\" up --foreground\n")).unwrap();
+        found(&probe())
+    };
+    assert!(start(other.to_str().unwrap()).contains("0.0.1, this is "));
+    assert!(start("/nowhere/gpool").contains("which does not run"));
+    std::fs::write(&path, "[Unit]\n").unwrap();
+    assert!(found(&probe()).contains("starts no gpool"));
 }

@@ -192,3 +192,29 @@ fn how_forecasts_held_is_learnt_and_survives_the_server() {
     cluster.up();
     assert_eq!(learnt(&cluster), 1);
 }
+
+#[test]
+fn who_would_start_later_for_maintenance_or_a_drain_is_told_by_how_much() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let gate = Gate::new(&cluster, "gate");
+    let holder = holder(&cluster, &gate);
+    let next = cluster.submit(["--gpus", "1", "--time", "2h", "--", "true"]);
+    let later = |words: &[&str]| {
+        let told = cluster.gpool([words, &["--dry-run", "--json"]].concat()).json();
+        let waiting = told["affected"]["waiting"].as_array().unwrap().clone();
+        assert_eq!(waiting[0]["id"], next.as_str(), "{told}");
+        waiting[0]["later_s"].as_u64()
+    };
+    // In the middle the holder leaves in an hour; the window is over in five and a half.
+    let maint = ["maint", "create", "--all", "--from", "30m", "--for", "5h"];
+    let by = later(&maint).unwrap();
+    assert!((15_000..=16_300).contains(&by), "{by}");
+    let told = cluster.gpool([&maint[..], &["--dry-run"]].concat());
+    assert!(format!("{}{}", told.out, told.err).contains("worst +4h"), "{told:?}");
+    // Nobody knows when a drain is over.
+    let node = cluster.gpool(["nodes", "-o", "name"]).ok().trim().to_owned();
+    assert_eq!(later(&["drain", &node, "--reason", "new PSU"]), None);
+    gate.open();
+    cluster.until_ended(&holder);
+    cluster.until_ended(&next);
+}

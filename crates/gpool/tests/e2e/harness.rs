@@ -311,13 +311,13 @@ impl Cluster {
 
     /// The state of a device in one word, as programs read it.
     pub fn gpu_state(&self, index: usize) -> String {
-        let state = serde_json::to_value(self.gpu(index).state).unwrap();
-        state.as_str().unwrap().to_owned()
+        serde_json::json!(self.gpu(index).state).as_str().unwrap().to_owned()
     }
 
     pub fn until_gpu_is(&self, index: usize, state: &str) -> Gpu {
-        until_so(&format!("GPU {index} is {state}"), || self.gpu_state(index) == state);
-        self.gpu(index)
+        until(&format!("GPU {index} is {state}"), || {
+            Some(self.gpu(index)).filter(|gpu| serde_json::json!(gpu.state) == state)
+        })
     }
 
     /// The device indexes of a job.

@@ -53,6 +53,16 @@ impl Tty {
         until(&format!("{words:?} to be shown"), || seen().contains(words).then_some(()));
     }
 
+    /// The same of a prompt that comes after others, which are asked for.
+    #[track_caller]
+    fn until_prompts(&mut self, words: &str) {
+        let from = self.seen.lock().unwrap().len();
+        until(&format!("a prompt with {words:?}"), || {
+            self.types("\r");
+            self.seen.lock().unwrap()[from..].contains(words).then_some(())
+        });
+    }
+
     fn types(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();
     }
@@ -164,6 +174,11 @@ fn a_shell_says_in_its_prompt_which_job_it_is_and_what_time_is_left() {
     tty.until_shows("m left)");
     tty.types("echo $((40 + 2)).\r");
     tty.until_shows("42.");
+    // It follows what becomes of the limit.
+    cluster.gpool(["extend", "1", "+4h"]).ok();
+    tty.until_prompts("(job 1, 5h");
+    cluster.gpool(["extend", "1", "--to", "none"]).ok();
+    tty.until_prompts("(job 1) ");
     tty.types("exit 4\r");
     assert_eq!(tty.end(), 4);
 }

@@ -70,8 +70,13 @@ fn a_limit_changes_while_the_job_runs_whoever_is_away() {
     let mut cluster = Cluster::new("none");
     let id = cluster.sh(&["--time", "1h", "--grace", "0"], "sleep 1000");
     cluster.until_is(&id, "running");
-    cluster.gpool(["extend", &id, "--by", "+30m"]).ok();
+    cluster.gpool(["extend", &id, "+30m"]).ok();
     assert_eq!(cluster.job(&id).time_limit, Some(5400.0));
+    let twice = cluster.gpool(["extend", &id, "+30m", "--by", "+30m"]);
+    twice.refused(2, &["said twice", "+30m"]);
+    cluster.gpool(["extend", &id, "+lots"]).refused(2, &["lots"]);
+    cluster.gpool(["extend", "+30m"]).refused(2, &["of which job"]);
+    cluster.gpool(["extend", &id]).refused(2, &["by how much"]);
     cluster.signal_server(Signal::KILL);
     until_so("the server is gone", || cluster.has_died());
     cluster.up();
@@ -83,6 +88,24 @@ fn a_limit_changes_while_the_job_runs_whoever_is_away() {
     cluster.gpool(["extend", &id, "--to", &soon]).ok();
     let job = cluster.until_ended(&id);
     assert_eq!((job.state.as_str(), job.cause.as_deref()), ("timed_out", Some("time_limit")));
+}
+
+#[test]
+fn elements_are_told_what_changes_all_of_them() {
+    let cluster = Cluster::new("none");
+    let id = cluster.submit(["--array", "0-3", "--hold", "--time", "1h", "--", "true"]);
+    let one = format!("{id}.2");
+    for words in [
+        &["extend", &one, "+30m"][..],
+        &["extend", &format!("{id}_1-2"), "+30m"],
+        &["edit", &one, "--time", "2h"],
+        &["edit", &one, "--gpus", "1"],
+    ] {
+        let told = format!("gpool {} {id}", words[0]);
+        cluster.gpool(words).refused(2, &["all elements of an array", &told]);
+    }
+    cluster.gpool(["extend", &id, "+30m"]).ok();
+    assert_eq!(cluster.job(&one).time_limit, Some(5400.0));
 }
 
 fn elapsed_s(job: &Job) -> u64 {
@@ -150,6 +173,23 @@ fn deadlines_keep_jobs_from_starting_and_end_those_that_run() {
     let runs = cluster.sh(&["--deadline", "now+2s", "--grace", "0"], "sleep 1000");
     let job = cluster.until_ended(&runs);
     assert_eq!((job.state.as_str(), job.cause.as_deref()), ("timed_out", Some("deadline")));
+}
+
+#[test]
+fn a_change_says_what_it_does_to_the_start() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    for limit in ["1h", "9h"] {
+        let runs = cluster.sh(&["--gpus", "1", "--time", limit], "sleep 1000");
+        cluster.until_is(&runs, "running");
+    }
+    let waits = cluster.sh(&["--gpus", "2", "--time", "1h"], "true");
+    cluster.until_is(&waits, "pending");
+    // The forecast is made beside the server and may lag.
+    until_so("a change tells when the job starts", || {
+        cluster.gpool(["edit", &waits, "--gpus", "2"]).ok();
+        let edited = cluster.gpool(["edit", &waits, "--gpus", "1"]);
+        edited.err.contains("likely starts") && edited.err.contains(", was ")
+    });
 }
 
 #[test]

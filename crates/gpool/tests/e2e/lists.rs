@@ -184,3 +184,83 @@ fn an_empty_list_has_the_same_keys_as_a_full_one() {
     let out = cluster.gpool(["gpus"]).ok();
     assert!(out.lines().any(|line| line.contains(" 1–3 ") && line.contains("drained")), "{out}");
 }
+
+#[test]
+fn yaml_is_the_json_in_blocks() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let id = cluster.submit(["--hold", "-J", "yes: no", "--note", "1", "--", "true"]);
+    let yaml = cluster.gpool(["queue", "-o", "yaml"]).ok();
+    assert!(yaml.starts_with("apiVersion: gpool/v1\nitems:\n  - id: \"1\"\n"), "{yaml}");
+    assert!(yaml.contains("\n    name: \"yes: no\"\n"), "{yaml}");
+    assert!(yaml.contains("\n    note: \"1\"\n") && yaml.contains("\n    eta: null\n"), "{yaml}");
+    let none = cluster.gpool(["queue", "-s", "running", "-o", "yaml"]).ok();
+    assert_eq!(none, "apiVersion: gpool/v1\nitems: []\n");
+    for words in [
+        &["show", &id][..],
+        &["why", &id],
+        &["report", &id],
+        &["status"],
+        &["gpus"],
+        &["nodes"],
+        &["history"],
+        &["reserve", "list"],
+        &["notify"],
+    ] {
+        let yaml = cluster.gpool(words.iter().chain(&["-o", "yaml"])).ok();
+        assert!(yaml.starts_with("apiVersion: gpool/v1\n"), "{words:?}: {yaml}");
+    }
+    let events = cluster.gpool(["events", &id, "-o", "yaml"]).ok();
+    assert!(events.starts_with("---\n") && events.contains("type: submitted"), "{events}");
+}
+
+#[test]
+fn times_are_in_the_zone_that_is_asked_for_and_between_those_that_are() {
+    let cluster = Cluster::new("none");
+    let old = cluster.submit(["--", "true"]);
+    cluster.until_ended(&old);
+    let page = cluster.gpool(["--tz", "Asia/Tokyo", "show", &old]).ok();
+    assert!(page.contains(" JST") && !page.contains(" UTC"), "{page}");
+    let page = cluster.gpool(["show", &old, "--utc"]).ok();
+    assert!(page.contains(" UTC"), "{page}");
+    cluster.gpool(["--tz", "Mars/Olympus", "queue"]).refused(2, &["Mars/Olympus", "Europe/Berlin"]);
+    cluster.gpool(["--tz", "UTC", "--utc", "queue"]).refused(2, &["--utc"]);
+    // The moments that are asked for are in it as well.
+    let all = |words: &[&str]| cluster.gpool(words).ok();
+    assert_eq!(all(&["history", "--since", "1h", "-o", "name"]), format!("{old}\n"));
+    assert_eq!(all(&["history", "--until", "1h", "-o", "name"]), "");
+    assert!(all(&["events", &old, "--since", "1h"]).contains("submitted"));
+    assert_eq!(all(&["events", &old, "--until", "1h"]), "");
+    assert!(all(&["report", &old, "--since", "1h"]).contains("true"));
+    assert_eq!(all(&["report", &old, "--until", "1h"]), "");
+    for verb in ["history", "queue"] {
+        cluster.gpool([verb, "--since", "whenever"]).refused(2, &["--since", "whenever"]);
+    }
+    for verb in ["events", "report"] {
+        cluster.gpool([verb, &old, "--until", "whenever"]).refused(2, &["--until", "whenever"]);
+    }
+}
+
+#[test]
+fn help_has_every_command_by_what_it_is_for() {
+    let cluster = Cluster::unstarted(&[]);
+    let help = cluster.gpool(["help"]).ok();
+    let place = |words: &str| help.find(words).unwrap_or_else(|| panic!("{words:?}: {help}"));
+    let groups =
+        ["\nStart\n  demo", "\nSubmit\n  run", "\nSee\n  queue", "\nSteer\n  cancel", "Topics:"];
+    assert!(groups.windows(2).all(|pair| place(pair[0]) < place(pair[1])), "{help}");
+    assert!(help.contains("  extend         Change the time limits of jobs"), "{help}");
+}
+
+#[test]
+fn status_lists_what_is_reserved() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let reserve = ["reserve", "create", "--devices", "lab1:0", "--user", "root", "--name", "demo"];
+    cluster.gpool(reserve).ok();
+    let page = cluster.gpool(["status"]).ok();
+    let words = "  reserved   demo active: lab1:0 for user root until released\n";
+    assert!(page.contains(words), "{page}");
+    let json = cluster.gpool(["status", "--json"]).json();
+    assert_eq!(json["reservations"][0]["name"], "demo");
+    cluster.gpool(["reserve", "release", "demo"]).ok();
+    assert!(!cluster.gpool(["status"]).ok().contains("reserved"));
+}

@@ -14,31 +14,31 @@ use crate::harness::{Cluster, Gate, until, until_so};
 
 /// What came.
 #[derive(Debug, Clone)]
-struct Got {
+pub struct Got {
     headers: Vec<(String, String)>,
     body: String,
 }
 
 impl Got {
-    fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(known, _)| known == name);
         &found.unwrap_or_else(|| panic!("no {name} in {self:?}")).1
     }
 
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 }
 
 /// Somebody who is told.
-struct Endpoint {
-    url: String,
+pub struct Endpoint {
+    pub url: String,
     got: Arc<Mutex<Vec<Got>>>,
 }
 
 impl Endpoint {
     /// Answers the nth message with what `answer` says; with `None`, never.
-    fn new(answer: impl Fn(usize) -> Option<u16> + Send + Sync + 'static) -> Self {
+    pub fn new(answer: impl Fn(usize) -> Option<u16> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let got = Arc::new(Mutex::new(Vec::new()));
@@ -52,7 +52,7 @@ impl Endpoint {
         Self { url, got }
     }
 
-    fn got(&self) -> Vec<Got> {
+    pub fn got(&self) -> Vec<Got> {
         self.got.lock().unwrap().clone()
     }
 
@@ -64,21 +64,29 @@ impl Endpoint {
 fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Got>>, answer: &dyn Fn(usize) -> Option<u16>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut lines = Vec::new();
-    loop {
+    let is_whole = loop {
         let mut line = String::new();
-        if reader.read_line(&mut line).unwrap_or(0) == 0 || line.trim().is_empty() {
-            break;
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            break false;
+        }
+        if line.trim().is_empty() {
+            break true;
         }
         lines.push(line.trim().to_owned());
-    }
+    };
     let header = |line: &String| {
         let (name, value) = line.split_once(": ")?;
         Some((name.to_ascii_lowercase(), value.to_owned()))
     };
     let headers: Vec<_> = lines.iter().filter_map(header).collect();
     let length = headers.iter().find(|(name, _)| name == "content-length");
-    let mut body = vec![0; length.map_or(0, |(_, n)| n.parse().unwrap())];
-    reader.read_exact(&mut body).unwrap();
+    // Who sends may be killed in the midst of it.
+    let length = length.and_then(|(_, n)| n.parse().ok()).filter(|_| is_whole);
+    let Some(length) = length else { return };
+    let mut body = vec![0; length];
+    if reader.read_exact(&mut body).is_err() {
+        return;
+    }
     let n = {
         let mut kept = kept.lock().unwrap();
         kept.push(Got { headers, body: String::from_utf8(body).unwrap() });
@@ -162,6 +170,17 @@ fn one_that_hangs_or_is_not_there_keeps_nobody_else() {
     let list = cluster.gpool(["notify"]).ok();
     assert!(list.contains("http://127.0.0.1:1") && list.contains("6 waiting"), "{list}");
     assert!(cluster.gpool(["status"]).ok().contains("6 waiting"));
+    // Who failed is named, with why.
+    until_so("it has failed", || {
+        let found = cluster.gpool(["doctor", "--json"]).out;
+        let found: Value = serde_json::from_str(&found).unwrap();
+        let items = found["items"].as_array().unwrap();
+        let probe = items.iter().find(|probe| probe["what"] == "notifications").unwrap();
+        let text = probe["found"].as_str().unwrap();
+        probe["verdict"] == "less"
+            && text.contains("6 waiting")
+            && text.contains("http://127.0.0.1:1: 1 message, ")
+    });
 }
 
 #[test]

@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 use crate::harness::{Cluster, until_so};
 use crate::http::{Http, next_event};
 
-/// What a process has in memory, in KiB.
+/// What a process has in memory, in KiB; one that has ended and was not waited for has nothing.
 fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB");
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 

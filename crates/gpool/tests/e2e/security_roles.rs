@@ -32,6 +32,9 @@ fn body_of(route: &Route, job: &str) -> Value {
     let by_path = route.path.contains("{id}");
     match (route.method, last) {
         ("PATCH", "policies") => json!({"device_strategy": "pack"}),
+        ("PATCH", _) if route.path.contains("/projects/") => json!({"gpus": 2}),
+        ("POST", "projects") => json!({"name": "red"}),
+        ("POST", "apply") => json!({"projects": {"blue": {"gpus": 1}}}),
         ("PATCH", _) => json!({"note": "n"}),
         (_, "jobs" | "bulk") => json!({"command": ["true"], "directory": "/"}),
         (_, "allow") => json!({"devices": ["all"]}),
@@ -80,6 +83,7 @@ fn becomes_a_line(route: &Route) -> bool {
 /// job that may run again.
 fn is_of_nothing(route: &Route) -> bool {
     route.path.contains("/reservations")
+        || route.path.contains("/projects/{name}")
         || ["/drain", "/undrain", "/retry"].iter().any(|end| route.path.ends_with(end))
         || (route.method == "PATCH" && route.path.contains("/users/"))
 }
@@ -124,7 +128,14 @@ fn each_route_takes_from_each_caller_what_the_table_says() {
             let status = status_of(&cluster, who, route, &job);
             n_cells += 1;
             match (route.role, who) {
-                (Role::Owner, Who::Stranger) | (Role::Admin, Who::Stranger | Who::Owner) => {
+                // There is none of that name, and nothing is said of others.
+                (Role::ProjectAdmin, Who::Stranger | Who::Owner)
+                    if route.path.contains("{name}") =>
+                {
+                    assert_eq!(status, 404, "{who:?} {route:?}");
+                }
+                (Role::Owner, Who::Stranger)
+                | (Role::Admin | Role::ProjectAdmin, Who::Stranger | Who::Owner) => {
                     assert_eq!(status, 403, "{who:?} {route:?}");
                     assert_eq!(cluster.job(&job).version, before, "{who:?} {route:?}");
                 }

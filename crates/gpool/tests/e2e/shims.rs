@@ -53,6 +53,35 @@ fn a_batch_job_of_slurm_is_one_of_gpool() {
 }
 
 #[test]
+fn an_array_of_slurm_is_one_of_gpool() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let bin = installed(&cluster);
+    write(
+        &cluster,
+        "a.sh",
+        "#!/bin/bash\n#SBATCH -a 5-7\n\
+         echo $SLURM_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID $SLURM_ARRAY_TASK_COUNT\n\
+         test $SLURM_ARRAY_TASK_ID != 3\n",
+    );
+    // What is said on the line goes before what the script says.
+    assert_eq!(shim(&cluster, &bin, "sbatch --array=1-4:2%1 a.sh").ok(), "Submitted batch job 1\n");
+    let job = cluster.until_ended("1");
+    assert_eq!(job.state.as_str(), "failed");
+    let array = job.array.expect("an array");
+    assert_eq!((array.indexes.as_str(), array.max_parallel), ("1-3:2", Some(1)));
+    for task in ["1", "3"] {
+        let out = std::fs::read_to_string(cluster.work().join(format!("slurm-1_{task}.out")));
+        assert_eq!(out.unwrap(), format!("1 {task} 2\n"));
+    }
+    let after = "sbatch --parsable -a 1-4:2 -d aftercorr:1 --wrap=true";
+    assert_eq!(shim(&cluster, &bin, after).ok(), "2\n");
+    assert_eq!(cluster.until_ended("2.1").state.as_str(), "succeeded");
+    assert_eq!(cluster.until_ended("2.3").state.as_str(), "cancelled");
+    assert_eq!(shim(&cluster, &bin, "sbatch --parsable a.sh").ok(), "3\n");
+    assert_eq!(cluster.until_ended("3").array.expect("an array").indexes, "5-7");
+}
+
+#[test]
 fn lists_of_slurm_have_its_columns() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let bin = installed(&cluster);

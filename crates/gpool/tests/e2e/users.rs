@@ -172,3 +172,35 @@ fn what_others_may_not_touch_is_a_matter_of_rights() {
     std::fs::set_permissions(cluster.socket(), closed).unwrap();
     as_nobody(&cluster, &["queue"]).refused(5, &["may not connect", "GP0308"]);
 }
+
+#[test]
+fn a_stranger_sees_when_a_job_lived_and_none_of_its_words() {
+    let Some(cluster) = cluster() else { return };
+    let names = ["-J", "secret-name", "--hold"];
+    let id = cluster.submit(names.iter().chain(&["--", "secret-program"]));
+    cluster.gpool(["edit", &id, "--note", "secret-note"]).ok();
+    cluster.gpool(["release", &id]).ok();
+    cluster.until_ended(&id);
+    let own = cluster.gpool(["why", &id, "--json"]).json()["items"][0]["life"].clone();
+    assert!(own.to_string().contains("secret-program"), "{own}");
+    let seen = as_nobody(&cluster, &["why", &id, "--json"]).json();
+    assert!(!seen.to_string().contains("secret"), "{seen}");
+    let life = seen["items"][0]["life"].as_array().unwrap();
+    let of = |life: &[serde_json::Value], name: &str| -> Vec<_> {
+        life.iter().map(|event| event[name].clone()).collect()
+    };
+    let own = own.as_array().unwrap();
+    assert_eq!(of(life, "type"), of(own, "type"));
+    assert_eq!(of(life, "time"), of(own, "time"));
+    let text = |kind: &str| {
+        let found = life.iter().find(|event| event["type"] == kind);
+        found.unwrap_or_else(|| panic!("no {kind} in {life:#?}"))["text"].clone()
+    };
+    assert_eq!(text("started"), "given lab1, run 1");
+    assert_eq!((text("released"), text("ended")), ("released".into(), "failed".into()));
+    assert_eq!(text("edited"), "(private)");
+    let page = as_nobody(&cluster, &["why", &id]).ok();
+    assert!(page.contains("given lab1") && !page.contains("secret"), "{page}");
+    let events = as_nobody(&cluster, &["events", &id]).ok();
+    assert!(events.contains("given lab1") && !events.contains("secret"), "{events}");
+}

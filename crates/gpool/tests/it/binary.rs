@@ -300,3 +300,31 @@ fn run_has_no_json_of_its_own() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("gpool submit --json"), "{}", stderr(&output));
 }
+
+/// One device, and a job that asks for it.
+const CASE: &str = r#"{"scenarios": [{
+    "id": "one", "name": "a job gets what is free", "action": "allocate",
+    "nodes": [{"name": "n0", "gpus": 1}],
+    "queues": [{"name": "red", "deserved_gpus": 1}],
+    "jobs": [{"name": "a", "queue": "red", "gpus": 1,
+              "tasks": [{"name": "a-0", "state": "Pending"}]}],
+    "expected": {"jobs": {"a": {"status": "STATUS"}}}
+}]}"#;
+
+#[test]
+fn cases_are_played_and_counted() {
+    let place = Place::new();
+    place.file("good.json", CASE.replace("STATUS", "Binding").as_bytes());
+    place.file("bad.json", CASE.replace("STATUS", "Pending").as_bytes());
+    let good = place.run(&["simulate", "scenarios", "good.json"]);
+    assert_eq!(good.status.code(), Some(0), "{}", stderr(&good));
+    assert_eq!(stdout(&good), "passed  one  a job gets what is free\n1 passed, 0 failed\n");
+    let both = place.run(&["simulate", "scenarios", "good.json", "bad.json", "--policy", "kai"]);
+    assert_eq!(both.status.code(), Some(1));
+    assert!(stdout(&both).ends_with("1 passed, 1 failed\n"), "{}", stdout(&both));
+    assert!(stdout(&both).contains("failed  one"), "{}", stdout(&both));
+    place.file("none.json", b"{\"scenarios\": 7}");
+    let none = place.run(&["simulate", "scenarios", "none.json"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(stderr(&none).contains("GP0255"), "{}", stderr(&none));
+}

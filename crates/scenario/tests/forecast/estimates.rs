@@ -70,3 +70,16 @@ fn jobs_of_several_gpus_wait_for_all_of_them() {
          job c 4 pending",
     ), @"c 1h00 2h00 4h00 by limit");
 }
+
+#[test]
+fn who_was_asked_to_stop_does_not_succeed() {
+    assert_snapshot!(etas(
+        "node lab1 1 x h100-80g
+         job a 1 stopping lab1[0] 1h limit 3h
+         job b 1 waiting after a
+         job c 1 waiting after end:a",
+    ), @r"
+    b unknown
+    c 0s 5s 10s by limit
+    ");
+}

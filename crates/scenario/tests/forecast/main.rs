@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test says what it means by its name")]
 
+mod changes;
 mod corpus;
 mod estimates;
 mod learnt;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use gpool_model::policy::UserCap;
 use gpool_model::{DeviceHealth, JobId, Millis, Outcome, Phase, Timestamp, WhatIf};
 use gpool_scenario::{Cluster, Situation, Step};
 
@@ -29,13 +30,16 @@ pub fn starts(
             ends.remove(&(at, id));
             end(&mut cluster, id);
         }
-        for decision in cluster.cycle().decisions {
-            let gpool_model::Decision::Start { job, .. } = decision;
+        let plan = cluster.cycle();
+        // Others may go on when somebody whose end was planned with is late.
+        let late = plan.planned.iter().map(|planned| planned.at).filter(|at| *at > now).min();
+        for decision in plan.decisions {
+            let Some((job, _)) = decision.started() else { continue };
             starts.insert(job, now);
             ends.insert((now.after(length(&job)), job));
         }
         let timer = cluster.snapshot().world.next_timer();
-        let due = ends.first().map(|(at, _)| *at).into_iter().chain(timer).min();
+        let due = ends.first().map(|(at, _)| *at).into_iter().chain(timer).chain(late).min();
         let Some(due) = due.filter(|due| *due <= until) else { return starts };
         let next = due.max(Timestamp::new(now.get() + 1));
         cluster.apply(&Step::Pass(next.since(now)));
@@ -48,7 +52,13 @@ fn end(cluster: &mut Cluster, id: JobId) {
     let snapshot = cluster.snapshot();
     let mut rows = snapshot.world.jobs().values().filter(holding);
     let at = rows.position(|row| row.job.id == id).expect("it holds something");
-    cluster.apply(&Step::End(u32::try_from(at).unwrap(), Outcome::Succeeded));
+    let phase = &snapshot.world.job(id).expect("it holds something").job.phase;
+    // Who was asked to stop does not succeed: nobody learns from it how long such jobs run.
+    let outcome = match phase {
+        Phase::Stopping { .. } => Outcome::Cancelled,
+        _ => Outcome::Succeeded,
+    };
+    cluster.apply(&Step::End(u32::try_from(at).unwrap(), outcome));
 }
 
 /// The same situation with one thing otherwise.
@@ -69,11 +79,27 @@ pub fn changed(
         WhatIf::Cpus { cpus } => spec.cpus = Some(*cpus).filter(|it| it.get() > 0),
         WhatIf::Memory { memory } => spec.memory = Some(*memory).filter(|it| it.get() > 0),
         WhatIf::Priority { priority } => state.priority = *priority,
-        WhatIf::Release | WhatIf::WithoutDependency { .. } => {
-            if let WhatIf::WithoutDependency { job } = what {
-                spec.after.retain(|after| after.job != *job);
+        WhatIf::WithoutCap { user, cap } => {
+            let caps = other.policy.user_caps.of.entry(user.clone());
+            let caps = caps.or_insert(other.policy.user_caps.all);
+            match cap {
+                UserCap::RunningJobs => caps.running_jobs = None,
+                UserCap::Gpus => caps.gpus = None,
             }
-            let waits = spec.after.iter().any(|after| is_live(after.job));
+        }
+        WhatIf::WithoutReservation { reservation, .. } => {
+            other.reservations.retain(|it| it.name != *reservation);
+        }
+        WhatIf::Release | WhatIf::WithoutBegin | WhatIf::WithoutDependency { .. } => {
+            match what {
+                WhatIf::WithoutDependency { job } => {
+                    spec.after.retain(|after| after.job != *job);
+                }
+                WhatIf::WithoutBegin => spec.life.begin = None,
+                _ => {}
+            }
+            let waits = spec.after.iter().any(|after| is_live(after.job))
+                || spec.life.begin.is_some_and(|at| at > now);
             let was_held = matches!(state.phase, Phase::Held { .. });
             if was_held == (*what == WhatIf::Release) {
                 let since = now;

@@ -314,4 +314,117 @@ pub const ROWS: &[Row] = &[
                    job b 1 running lab1[1] 1h limit 5h
                    job x a100|h100:1 pending 5m",
     },
+    Row {
+        name: "it is kept for another user",
+        codes: &["reserved_for_other"],
+        scenario: "node lab1 1 x h100-80g
+                   job x 1 pending 5m
+                   reserve r1 lab1[0] for uid 1001 begun 1h long 5h",
+    },
+    Row {
+        name: "it is kept for another project until released",
+        codes: &["reserved_for_other"],
+        scenario: "node lab1 2 x h100-80g
+                   job a 1 running lab1[0] 1h limit 3h
+                   job x 1 pending 5m
+                   reserve r1 lab1[1] for project nlp begun 1h",
+    },
+    Row {
+        name: "a reservation begins before it would end",
+        codes: &["reserved_for_other"],
+        scenario: "node lab1 1 x h100-80g
+                   job x 1 pending 5m limit 4h
+                   reserve r1 lab1[0] for uid 1001 in 2h long 3h",
+    },
+    Row {
+        name: "a reservation comes and it has no limit",
+        codes: &["reserved_for_other"],
+        scenario: "node lab1 2 x h100-80g
+                   job a 1 running lab1[1] 1h limit 3h
+                   job x 1 pending 5m
+                   reserve r1 lab1[0] for uid 1001 in 12h long 3h every 24h",
+    },
+    Row {
+        name: "maintenance begins before it would end",
+        codes: &["maintenance_soon"],
+        scenario: "node lab1 2 x h100-80g
+                   job x 1 pending 5m limit 6h
+                   reserve m1 lab1 for nobody in 2h long 2h",
+    },
+    Row {
+        name: "maintenance is under way",
+        codes: &["maintenance_soon"],
+        scenario: "node lab1 2 x h100-80g
+                   job x 2 pending 5m limit 6h
+                   reserve m1 lab1 for nobody begun 1h long 4h",
+    },
+    Row {
+        name: "the node is drained by a deadline",
+        codes: &["node_drained", "node_drained"],
+        scenario: "node lab1 1 x h100-80g
+                   drain lab1 by 5h
+                   job a 1 running lab1[0] 1h limit 3h
+                   job x 1 pending 5m",
+    },
+    Row {
+        name: "a planned start keeps it",
+        codes: &["would_delay", "ahead_in_order"],
+        scenario: "node lab1 2 x h100-80g
+                   job a 1 running lab1[0] 1h limit 3h
+                   job b 2 pending 30h limit 1h
+                   job x 1 pending 5m limit 4h",
+    },
+    Row {
+        name: "a planned start keeps it, having no limit",
+        codes: &["would_delay", "ahead_in_order"],
+        scenario: "node lab1 2 x h100-80g
+                   job a 1 running lab1[0] 1h limit 3h
+                   job b 2 pending 10m priority 5 limit 1h
+                   job x 1 pending 5m",
+    },
+    Row {
+        name: "its begin time has not come",
+        codes: &["begin_time"],
+        scenario: "node lab1 1 x h100-80g
+                   job x 1 waiting 5m begin 3h",
+    },
+    Row {
+        name: "its begin time has not come and all is held",
+        codes: &["begin_time"],
+        scenario: "node lab1 1 x h100-80g
+                   job a 1 running lab1[0] 1h limit 3h
+                   job x 1 waiting 5m begin 6h",
+    },
+    Row {
+        name: "it waits for a job and for its time",
+        codes: &["waits_for_job", "begin_time"],
+        scenario: "node lab1 2 x h100-80g
+                   job a 1 running lab1[0] 1h limit 5h
+                   job x 1 waiting 5m begin 6h after a",
+    },
+    Row {
+        name: "its user runs as many jobs as may be",
+        codes: &["quota_user"],
+        scenario: "node lab1 4 x h100-80g
+                   cap all running 1
+                   job a 1 running lab1[0] 1h limit 3h
+                   job x 1 pending 5m",
+    },
+    Row {
+        name: "its user has as many GPUs as may be",
+        codes: &["quota_user"],
+        scenario: "node lab1 4 x h100-80g
+                   cap ana gpus 2
+                   job a 1 running lab1[0] 1h limit 3h
+                   job x 2 pending 5m",
+    },
+    Row {
+        name: "its user has a cap and all is held",
+        codes: &["quota_user"],
+        scenario: "node lab1 2 x h100-80g
+                   cap ana running 1 gpus 1
+                   job a 1 running lab1[0] 1h limit 3h
+                   job b 1 running lab1[1] 1h limit 6h uid 1001
+                   job x 1 pending 5m",
+    },
 ];

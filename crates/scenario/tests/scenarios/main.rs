@@ -1,12 +1,18 @@
 //! What the scheduler answers, a situation and its plan at a time; each test is named by what a
 //! user would ask or expect.
 
+mod arrays;
 mod devices;
 mod drained;
+mod moments;
 mod nodes;
 mod order;
+mod overview;
 mod planned;
+mod projects;
 mod reading;
+mod reclaim;
+mod reserved;
 mod room;
 mod shares;
 mod why;

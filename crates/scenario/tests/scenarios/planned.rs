@@ -339,7 +339,6 @@ fn a_reservation_to_come_keeps_long_jobs_out() {
     "), @r"
     start short lab1[0]
     start own lab1[1]
-    plan  long lab1[0] in 6h by limit
     wait  long reserved_for_other r1 keeps 2 on lab1
     ");
 }

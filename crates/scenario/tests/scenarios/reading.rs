@@ -13,7 +13,8 @@ fn unknown_words_are_refused_with_line_and_column() {
     for (text, expected) in [
         (
             "frob",
-            "1:1 unknown word \"frob\", expected policy, node, gpu, link, job, reserve, drain or past",
+            "1:1 unknown word \"frob\", expected policy, node, gpu, link, project, job, element, \
+             reserve, drain, cap or past",
         ),
         (
             "node a  1 x h100\nnode b  fast",
@@ -62,7 +63,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "job a 1 pending  nice 5",
             "1:18 unknown word \"nice\", expected priority, cpus, mem, limit, after, waited, \
-             submitted, attempt, uid, project, like or id",
+             submitted, attempt, uid, project, preemptible, begin, deadline, like, array, ended or \
+             id",
         ),
         ("job a 1 pending  after b", "1:24 no job b stands above"),
         ("job a 1 pending\njob a 1 pending", "2:9 job a stands here twice"),
@@ -86,6 +88,8 @@ fn comments_and_empty_lines_say_nothing() {
 fn every_word_is_read_and_written_back() {
     let text = "\
 policy  order priority,age  escalate 90m  strategy pack
+cap all  running 2  pending 7
+cap ana  gpus 0.5
 node lab1  2 x h100-80g + 1 x a100@79G + 1 x t4-16g  cpus 32  mem 256G  tasks 16
 link lab1[0,1,2]  switch
 link lab1[0,3]  nvlink 4
@@ -100,6 +104,7 @@ job j3  0  stopping lab2 5m
 job j4  40G..:2  pending 10m  waited 5m  submitted 1h  attempt 2
 job j7  1  waiting 1s  after j1,fail:j2,end:j4  id 7
 job j8  1  held by admin 3d
+job j9  1  waiting  begin 3h
 ";
     let situation = Situation::parse(text).expect("every word is known");
     assert_eq!(situation.to_string(), text);

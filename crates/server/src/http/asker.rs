@@ -19,6 +19,8 @@ pub struct Account {
     pub name: String,
     /// The home folder.
     pub home: String,
+    /// The names of the groups that the user is in.
+    pub groups: Vec<String>,
 }
 
 /// Looks a user id up. May take as long as the system's name service does.
@@ -110,13 +112,15 @@ impl Accounts {
     pub fn asker(&self, peer: Peer, server_uid: u32) -> Asker {
         let Peer { uid, gid, pid } = peer;
         let account = self.find(uid);
-        let (name, home) = match account {
-            Some(account) => (account.name, account.home),
-            None => (uid.to_string(), String::new()),
+        let (name, home, groups) = match account {
+            Some(account) => (account.name, account.home, account.groups),
+            None => (uid.to_string(), String::new(), Vec::new()),
         };
         let home = if home.starts_with('/') { home } else { "/".to_owned() };
         let owner = Owner { uid, gid, user: Arc::from(name) };
-        Asker::new(Caller { owner, admin: uid == 0 || uid == server_uid }, home, pid)
+        let mut caller = Caller::new(owner, uid == 0 || uid == server_uid);
+        caller.groups = groups.into_iter().map(Arc::from).collect();
+        Asker::new(caller, home, pid)
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) async fn create(
     let lines = Lines::new(store, asker.clone());
     let (jobs, numbers, digest) = read(body, lines, api.patience.body).await?;
     let key: Option<RequestKey> = key_name.map(|name| submit::key(name, digest));
-    let command = Command::Submit { jobs, key, ends: Vec::new(), dry_run };
+    let command = Command::Submit { jobs, key, ends: Vec::new(), array_ends: Vec::new(), dry_run };
     let reply = api.handle.command(asker.caller.clone(), command).await;
     match reply.map_err(|refusal| at_line(refusal, &numbers))? {
         Reply::Submitted { first, n_jobs, repeated } => {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use gpool_model::{Command, NodeName, Refusal, Reply};
+use gpool_model::{Command, NodeName, Refusal};
 use gpool_wire::gpu::{Held, HeldBy, Kept};
 use gpool_wire::node::InUse;
 use gpool_wire::reservation::{Drain, ReservedHere};
 use gpool_wire::{
-    AllowDevices, Document, Gpu, List, Node, NotifyCounts, PolicyInfo, PolicyPatch, Problem,
-    Shutdown, Status, Time, Version, json, schema,
+    AllowDevices, Document, Gpu, List, Node, NotifyCounts, PolicyInfo, Problem, Shutdown, Status,
+    Time, Version, json, schema,
 };
 use gpool_world::{NodeRow, World};
 
@@ -19,6 +19,7 @@ use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, JsonBody, Segment, accepted};
 use super::listing::n_ended;
+use super::reservations;
 use crate::handle::{StopRequest, View};
 
 /// More devices than this no node has.
@@ -214,42 +215,6 @@ pub(crate) fn state_at(row: &NodeRow, device_ix: usize) -> gpool_model::DeviceSt
     gpool_wire::gpu::state_of(device, row.node.gives(&device.uuid), held)
 }
 
-/// How the scheduler decides.
-#[utoipa::path(
-    get, path = "/policies", operation_id = "policies_get",
-    responses((status = 200, description = "The policy", body = Document<PolicyInfo>))
-)]
-pub(crate) async fn policy(State(api): State<Api>) -> Result<Json<Document<PolicyInfo>>, ApiError> {
-    let policy = api.handle.query(|view| PolicyInfo::from(view.world.policy())).await?;
-    Ok(Json(Document::new(policy)))
-}
-
-/// Changes how the scheduler decides from now on.
-#[utoipa::path(
-    patch, path = "/policies", operation_id = "policies_edit", request_body = PolicyPatch,
-    responses(
-        (status = 200, description = "The policy as it is now", body = Document<PolicyInfo>),
-        (status = 403, description = "Only admins may", body = Problem,
-         content_type = "application/problem+json"),
-    )
-)]
-pub(crate) async fn change_policy(
-    State(api): State<Api>,
-    Asks(asker): Asks,
-    JsonBody(patch): JsonBody<PolicyPatch>,
-) -> Result<Json<Document<PolicyInfo>>, ApiError> {
-    let mut set: Vec<(String, String)> = patch.set.into_iter().collect();
-    if let Some(strategy) = patch.device_strategy {
-        let word = schema::device_strategy_word(strategy).to_owned();
-        set.push(("device_strategy".to_owned(), word));
-    }
-    let command = Command::SetPolicy { preset: patch.preset, set, dry_run: patch.dry_run };
-    match api.handle.command(asker.caller.clone(), command).await? {
-        Reply::Policy(policy) => Ok(Json(Document::new(PolicyInfo::from(&*policy)))),
-        _ => policy(State(api)).await,
-    }
-}
-
 /// What answers, and of which version.
 #[utoipa::path(
     get, path = "/version", operation_id = "version",
@@ -292,6 +257,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
             policy: PolicyInfo::from(world.policy()),
             store_fault: view.store_fault.map(ToString::to_string),
             notifications: notify_counts(world),
+            reservations: reservations::all(view),
         }
     };
     let status = api.handle.query(ask).await?;

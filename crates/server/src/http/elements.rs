@@ -259,8 +259,14 @@ pub(crate) async fn retry(
         Refusal::Invalid { field: "id".to_owned(), why }
     })?;
     let n_elements = new.array.as_ref().map(|array| u64::from(array.spec.indexes.len()));
-    let caller = gpool_model::Caller { owner: ended.spec.owner.clone(), admin: asker.caller.admin };
-    let command = Command::Submit { jobs: vec![new], key: None, ends: Vec::new(), dry_run: false };
+    let caller = gpool_model::Caller::new(ended.spec.owner.clone(), asker.caller.admin);
+    let command = Command::Submit {
+        jobs: vec![new],
+        key: None,
+        ends: Vec::new(),
+        array_ends: Vec::new(),
+        dry_run: false,
+    };
     match api.handle.command(caller, command).await? {
         Reply::Submitted { first, .. } => {
             let retried = Retried { id: first.to_string(), n_elements, is_new: true };

@@ -102,7 +102,7 @@ pub fn devices(body: &[u8]) -> Result<Option<Vec<String>>, Problem> {
 /// As the route answers.
 pub fn bulk(parts: &[&[u8]]) -> Result<Vec<(u64, NewJob)>, Problem> {
     let owner = Owner { uid: 1000, gid: 1000, user: Arc::from("ana") };
-    let caller = Caller { owner, admin: false };
+    let caller = Caller::new(owner, false);
     let mut lines = Lines::new(None, Arc::new(Asker::new(caller, "/home/ana".to_owned(), None)));
     for part in parts {
         lines.gathered.extend_from_slice(part);

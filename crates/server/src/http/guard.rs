@@ -137,7 +137,9 @@ pub(crate) async fn permit(
             ApiError::from(Refusal::NotPermitted { what }).into_response()
         }
         // What belongs to whom, its handler knows; what methods there are, the router.
-        Some(Role::Everybody | Role::Owner | Role::Admin) | None => next.run(request).await,
+        Some(Role::Everybody | Role::Owner | Role::ProjectAdmin | Role::Admin) | None => {
+            next.run(request).await
+        }
     }
 }
 

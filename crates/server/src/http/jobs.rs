@@ -176,6 +176,6 @@ pub(crate) fn version_of(tag: &str) -> Result<Option<u64>, Refusal> {
     let digits = tag.trim().trim_matches('"');
     digits.parse().map(Some).map_err(|_| Refusal::Invalid {
         field: "If-Match".to_owned(),
-        why: "it is no version; send the ETag of the job as it was read: \"3\"".to_owned(),
+        why: "it is no version; send the ETag as it was read: \"3\"".to_owned(),
     })
 }

@@ -53,14 +53,30 @@ pub(crate) async fn get(
     Ok(Json(List::new(of(&api, &found, is_seen).await?)))
 }
 
-/// What has happened to a job; a stranger is told that it did, in no words of its owner's.
+/// What has happened to a job; a stranger is told when and what, in no words of its owner's.
 pub(crate) async fn of(api: &Api, found: &Found, is_seen: bool) -> Result<Vec<JobEvent>, Refusal> {
-    let mut told = all_of(api, found).await?;
-    for event in told.iter_mut().filter(|_| !is_seen) {
-        PRIVATE.clone_into(&mut event.text);
-        event.facts.clear();
+    let told = all_of(api, found).await?;
+    Ok(if is_seen { told } else { told.into_iter().map(for_stranger).collect() })
+}
+
+fn for_stranger(mut told: JobEvent) -> JobEvent {
+    match told.kind.as_str() {
+        // Where, when, how long and in which order is for everybody to see, as in the queue.
+        "submitted" | "planned" | "started" | "running" | "run_ended" | "refused" | "displaced"
+        | "waited" | "held" | "released" | "cancelled" | "requeued" | "limited" | "signalled" => {}
+        // Why may name a file.
+        "ended" => {
+            let of_fact = |name: &str| told.facts.get(name).filter(|value| !value.is_null());
+            let state = of_fact("state").and_then(Value::as_str).unwrap_or("ended");
+            let code = of_fact("exit_code").map(|code| format!(": exit {code}"));
+            told.text = format!("{}{}", state.replace('_', " "), code.unwrap_or_default());
+        }
+        _ => {
+            PRIVATE.clone_into(&mut told.text);
+            told.facts.clear();
+        }
     }
-    Ok(told)
+    told
 }
 
 async fn all_of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
@@ -182,6 +198,16 @@ fn started(id: JobId, entry: &JournalEntry, decision: &Decision) -> Option<JobEv
             let text = format!("given {}, run {attempt}", places(placements));
             let told = event(id, entry.time, "started", text);
             Some(JobEvent { facts: facts([("attempt", json!(attempt.0))]), ..told })
+        }
+        Decision::Evict { job, attempt, why, beneficiary } if *job == id => {
+            let text = format!("taken back for job {beneficiary}");
+            let told = event(id, entry.time, "taken_back", text);
+            let facts = facts([
+                ("attempt", json!(attempt.0)),
+                ("why", json!(why)),
+                ("beneficiary", json!(beneficiary)),
+            ]);
+            Some(JobEvent { facts, ..told })
         }
         _ => None,
     }

@@ -289,7 +289,10 @@ async fn change_of(notices: &mut broadcast::Receiver<Notice>, id: JobId) {
         match notices.recv().await {
             Ok(Notice { change: Change::JobState { job, .. }, .. }) if job != id => {}
             Ok(Notice {
-                change: Change::NodeChanged { .. } | Change::ReservationChanged { .. },
+                change:
+                    Change::NodeChanged { .. }
+                    | Change::ReservationChanged { .. }
+                    | Change::ProjectChanged { .. },
                 ..
             }) => {}
             Ok(_) | Err(RecvError::Lagged(_)) => return,

@@ -19,13 +19,16 @@ mod guard;
 mod health;
 mod history;
 mod jobs;
+mod later;
 mod life;
 mod line;
 mod listing;
 mod logs;
 mod metrics;
 mod notify;
+mod policy;
 mod process;
+mod projects;
 mod recovery;
 mod reservations;
 pub mod routes;
@@ -133,7 +136,11 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(reservations::undrain))
         .routes(routes!(reservations::list, reservations::create))
         .routes(routes!(reservations::get, reservations::edit, reservations::cancel))
-        .routes(routes!(cluster::policy, cluster::change_policy))
+        .routes(routes!(projects::list, projects::create))
+        .routes(routes!(projects::apply))
+        .routes(routes!(projects::get, projects::edit, projects::delete))
+        .routes(routes!(projects::quota))
+        .routes(routes!(policy::get, policy::change))
         .routes(routes!(users::get, users::limit))
         .routes(routes!(events::stream))
         .routes(routes!(notify::list))

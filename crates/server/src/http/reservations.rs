@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use gpool_control::forecast::Part;
 use gpool_model::{
     Affected, Command, DeviceUuid, DrainTarget, NodeName, Refusal, Reply, ReservationName,
 };
@@ -15,6 +16,7 @@ use super::Api;
 use super::asker::Asks;
 use super::cluster::devices_of;
 use super::extract::{ApiError, JsonBody, Segment};
+use super::later;
 use super::submit::unexpected;
 use crate::handle::View;
 
@@ -27,13 +29,15 @@ const TARGETS_MAX: usize = 10_000;
     responses((status = 200, description = "By when they hold next", body = List<Reservation>))
 )]
 pub(crate) async fn list(State(api): State<Api>) -> Result<Json<List<Reservation>>, ApiError> {
-    let ask = |view: &View<'_>| {
-        let all = view.world.reservations().values();
-        let mut all: Vec<_> = all.map(|it| shown(view, it)).collect();
-        all.sort_by(|one, other| (one.from, &one.name).cmp(&(other.from, &other.name)));
-        all
-    };
-    Ok(Json(List::new(api.handle.query(ask).await?)))
+    Ok(Json(List::new(api.handle.query(all).await?)))
+}
+
+/// All of them, by when they hold next.
+pub(crate) fn all(view: &View<'_>) -> Vec<Reservation> {
+    let all = view.world.reservations().values();
+    let mut all: Vec<_> = all.map(|it| shown(view, it)).collect();
+    all.sort_by(|one, other| (one.from, &one.name).cmp(&(other.from, &other.name)));
+    all
 }
 
 /// One reservation or maintenance window.
@@ -83,7 +87,8 @@ pub(crate) async fn create(
     let user = |name: &str| (api.handle.info().find_user)(name);
     let reservation = Box::new(asked.create(&user, &targets_of)?);
     let command = Command::Reserve { reservation, consent: asked.consent()? };
-    answer(&api, api.handle.command(asker.caller.clone(), command).await?).await
+    let before = later::before(&api).await?;
+    answer(&api, before, api.handle.command(asker.caller.clone(), command).await?).await
 }
 
 /// Changes a reservation.
@@ -112,7 +117,8 @@ pub(crate) async fn edit(
     let patch = Box::new(asked.patch(&user, &targets_of)?);
     let name = ReservationName::new(name);
     let command = Command::EditReservation { name, patch, consent: asked.consent()? };
-    answer(&api, api.handle.command(asker.caller.clone(), command).await?).await
+    let before = later::before(&api).await?;
+    answer(&api, before, api.handle.command(asker.caller.clone(), command).await?).await
 }
 
 /// Ends a reservation before its time; what it kept is for everybody at once.
@@ -190,20 +196,24 @@ async fn drain_these(
     targets: Vec<DrainTarget>,
     asked: &DrainRequest,
 ) -> Result<Json<Document<DrainAnswer>>, ApiError> {
-    let command = Command::Drain {
-        targets,
+    let drain = gpool_model::Drain {
         by: asked.by.map(|by| by.0),
+        at_deadline: gpool_model::Displace::LetFinish,
         reason: asked.reason.as_str().into(),
-        consent: asked.consent()?,
+        who: caller.owner.user.clone(),
+        since: crate::core::now(),
     };
-    match api.handle.command(caller, command).await? {
-        Reply::Drained(outcome) => Ok(Json(Document::new(DrainAnswer {
-            targets: outcome.targets.iter().map(target_word).collect(),
-            affected: (&outcome.affected).into(),
-            done: outcome.done,
-        }))),
-        other => Err(unexpected(&other)),
-    }
+    let (by, reason) = (drain.by, drain.reason.clone());
+    let command = Command::Drain { targets, by, reason, consent: asked.consent()? };
+    let before = later::before(api).await?;
+    let reply = api.handle.command(caller, command).await?;
+    let Reply::Drained(outcome) = reply else { return Err(unexpected(&reply)) };
+    let mut affected = gpool_wire::Affected::from(&outcome.affected);
+    let mut after = before.clone();
+    later::drain(&mut after, &outcome.targets, &drain);
+    affected.waiting = later::fill(before, after, affected.waiting).await?;
+    let targets = outcome.targets.iter().map(target_word).collect();
+    Ok(Json(Document::new(DrainAnswer { targets, affected, done: outcome.done })))
 }
 
 /// Gives nodes or devices work again.
@@ -265,11 +275,19 @@ async fn undrain_these(
     Ok(Json(Document::new(DrainAnswer { targets: words, affected, done: true })))
 }
 
-async fn answer(api: &Api, reply: Reply) -> Result<Json<Document<ReserveAnswer>>, ApiError> {
+async fn answer(
+    api: &Api,
+    before: Part,
+    reply: Reply,
+) -> Result<Json<Document<ReserveAnswer>>, ApiError> {
     let Reply::Reserved(outcome) = reply else {
         return Err(unexpected(&reply));
     };
-    let (affected, done) = ((&outcome.affected).into(), outcome.done);
+    let done = outcome.done;
+    let mut affected = gpool_wire::Affected::from(&outcome.affected);
+    let mut after = before.clone();
+    later::reserve(&mut after, &outcome.reservation);
+    affected.waiting = later::fill(before, after, affected.waiting).await?;
     let ask = move |view: &View<'_>| shown(view, &outcome.reservation);
     let reservation = api.handle.query(ask).await?;
     Ok(Json(Document::new(ReserveAnswer { reservation, affected, done })))

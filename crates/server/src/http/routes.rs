@@ -8,6 +8,8 @@ pub enum Role {
     Everybody,
     /// The owner of the job that it names, and admins.
     Owner,
+    /// Whoever is named as admin of a project above the one that it names, and admins.
+    ProjectAdmin,
     /// Admins: root, and the user whose server it is.
     Admin,
 }
@@ -70,6 +72,13 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/reservations/{name}", Role::Everybody),
     route("PATCH", "/api/v1/reservations/{name}", Role::Admin),
     route("DELETE", "/api/v1/reservations/{name}", Role::Admin),
+    route("GET", "/api/v1/projects", Role::Everybody),
+    route("POST", "/api/v1/projects", Role::ProjectAdmin),
+    route("POST", "/api/v1/projects/apply", Role::ProjectAdmin),
+    route("GET", "/api/v1/projects/{name}", Role::Everybody),
+    route("PATCH", "/api/v1/projects/{name}", Role::ProjectAdmin),
+    route("DELETE", "/api/v1/projects/{name}", Role::ProjectAdmin),
+    route("GET", "/api/v1/quota", Role::Everybody),
     route("GET", "/api/v1/policies", Role::Everybody),
     route("PATCH", "/api/v1/policies", Role::Admin),
     route("GET", "/api/v1/users/{name}", Role::Everybody),

@@ -78,7 +78,8 @@ pub(crate) async fn create(
         let store = move || context::store(handle.blobs(), checked, asker.limits());
         tokio::task::spawn_blocking(store).await.map_err(internal)??
     };
-    let command = Command::Submit { jobs, key, ends: Vec::new(), dry_run: false };
+    let command =
+        Command::Submit { jobs, key, ends: Vec::new(), array_ends: Vec::new(), dry_run: false };
     match api.handle.command(asker.caller.clone(), command).await.map_err(of_one)? {
         Reply::Submitted { first, n_jobs, repeated } => {
             // What prepares it comes first.
@@ -93,8 +94,13 @@ pub(crate) async fn create(
 
 async fn forecast(api: &Api, asker: &Asker, checked: CheckedJob) -> Result<Response, ApiError> {
     let jobs = context::not_stored(checked);
-    let command =
-        Command::Submit { jobs: jobs.clone(), key: None, ends: Vec::new(), dry_run: true };
+    let command = Command::Submit {
+        jobs: jobs.clone(),
+        key: None,
+        ends: Vec::new(),
+        array_ends: Vec::new(),
+        dry_run: true,
+    };
     match api.handle.command(asker.caller.clone(), command).await.map_err(of_one)? {
         Reply::WouldSubmit { forecasts } => match forecasts.last() {
             Some(forecast) => {

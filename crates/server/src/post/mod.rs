@@ -84,7 +84,9 @@ impl Post {
         let work = {
             let answer = answer.clone();
             move || {
+                fail::fail_point!("server-post-before");
                 let sent = post(&agent, &keys, &delivery);
+                fail::fail_point!("server-post-after");
                 drop(under_way);
                 answer(sent);
             }

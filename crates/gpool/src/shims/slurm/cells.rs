@@ -155,6 +155,7 @@ const REASONS: &[(&str, &str)] = &[
     ("agent_unreachable", "NodeDown"),
     ("quota_user", "AssocMaxJobsLimit"),
     ("quota_project", "AssocGrpGRES"),
+    ("preemption_grace", "Resources"),
     ("group_parallel_limit", "JobArrayTaskLimit"),
     ("waits_for_job", "Dependency"),
     ("dependency_failed", "DependencyNeverSatisfied"),
@@ -299,6 +300,7 @@ fn dependency(job: &Job) -> String {
         let kind = match kind {
             "fail" => "afternotok",
             "end" => "afterany",
+            "each" => "aftercorr",
             _ => "afterok",
         };
         format!("{kind}:{}(unfulfilled)", id.replace('.', "_"))

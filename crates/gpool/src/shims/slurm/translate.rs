@@ -207,9 +207,10 @@ fn dependency(flag: &Given, all: &mut Translated) -> Result<()> {
                 let failure = invalid(flag, "waits for a job to start, which gpool does not");
                 return Err(failure.tip("--dependency=afterany:ID waits for its end"));
             }
+            "aftercorr" if !is_any => "each",
             "aftercorr" => {
-                let failure = invalid(flag, "has aftercorr, which is not understood");
-                return Err(failure.tip("--dependency=afterok:ID waits for the whole array"));
+                let failure = invalid(flag, "has aftercorr among several of which one is enough");
+                return Err(failure.tip("--dependency=aftercorr:ID,afterok:ID waits for both"));
             }
             _ => {
                 let failure = invalid(flag, "is no dependency");

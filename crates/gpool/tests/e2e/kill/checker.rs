@@ -1,6 +1,7 @@
 //! Whether a history keeps the promise: nothing acknowledged is lost, nothing runs twice, every
-//! end is the right one, no number is given twice, no device is held twice, the order is kept, and
-//! nothing is left behind. It shares no code with what it judges.
+//! end is the right one, no number is given twice, no device is held twice, the order is kept, a
+//! limit grows once for each time that somebody asks, whoever is to be told is, and nothing is left
+//! behind. It shares no code with what it judges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,8 @@ pub fn violations(history: &History) -> Vec<String> {
     no_device_twice_by_archive(history, &mut found);
     no_device_twice_by_programs(history, &mut found);
     order_kept(history, &mut found);
+    limits_kept(history, &mut found);
+    all_told(history, &mut found);
     found.extend(history.left.iter().map(|what| format!("left behind: {what}")));
     found.extend(history.unsound.iter().map(|what| format!("the store is not sound: {what}")));
     found
@@ -257,6 +260,41 @@ fn order_kept(history: &History, found: &mut Vec<String>) {
         match last.insert(&ended.user, *id) {
             Some(before) if before > *id => found.push(format!("{id} was placed after {before}")),
             _ => {}
+        }
+    }
+}
+
+/// A limit is as much longer as was said, and not by once more; its shepherd notes each once.
+fn limits_kept(history: &History, found: &mut Vec<String>) {
+    let ends = ends_of(history);
+    for it in &history.extended {
+        let Some(limit) = ends.get(&it.id).and_then(|ended| ended.limit_ms) else { continue };
+        let allowed: Vec<u64> = (0..=it.n_tried).map(|n| it.before + n * it.by).collect();
+        let said = it.before + it.n_told * it.by;
+        if limit < said || !allowed.contains(&limit) {
+            found.push(format!("job {} has a limit of {limit} ms: {it:?}", it.id));
+        }
+        let noted = history.limits.get(&it.id).map(Vec::as_slice).unwrap_or_default();
+        if noted.windows(2).any(|pair| pair[0] >= pair[1] || pair[0].1 == pair[1].1) {
+            found.push(format!("job {} was given a limit twice: {noted:?}", it.id));
+        }
+        if noted.iter().any(|(_, noted)| *noted > limit || !allowed.contains(noted)) {
+            found.push(format!("job {} has a limit of {limit} ms, and not {noted:?}", it.id));
+        }
+    }
+}
+
+/// Of each end that somebody is to be told of there is one message, which came at least once.
+fn all_told(history: &History, found: &mut Vec<String>) {
+    let mut messages: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
+    for told in &history.told {
+        messages.entry(told.job).or_default().insert(&told.message);
+    }
+    for asked in &history.asked {
+        let n_messages = messages.get(&asked.id).map_or(0, BTreeSet::len);
+        if n_messages != usize::from(asked.is_told) {
+            let id = asked.id;
+            found.push(format!("of the end of {id} there are {n_messages} messages: {asked:?}"));
         }
     }
 }

@@ -2,10 +2,10 @@
 //! wrong.
 
 use super::checker::violations;
-use super::history::{Asked, Ended, Fate, History, Line, Noted, Want};
+use super::history::{Asked, Ended, Extended, Fate, History, Line, Noted, Told, Want};
 
 fn asked(id: u64, want: Want, n_gpus: usize) -> Asked {
-    Asked { id, name: format!("n{id}"), want, n_gpus, in_order: true }
+    Asked { id, name: format!("n{id}"), want, n_gpus, in_order: true, is_told: false }
 }
 
 fn ended(id: u64, state: &str, exit: Option<i32>, from_to: (u64, u64), devices: &[&str]) -> Ended {
@@ -20,6 +20,7 @@ fn ended(id: u64, state: &str, exit: Option<i32>, from_to: (u64, u64), devices: 
         attempt: 1,
         started_ms: Some(from_to.0),
         ended_ms: from_to.1,
+        limit_ms: None,
         devices: names(devices),
     }
 }
@@ -173,4 +174,42 @@ fn a_device_that_was_given_twice_is_found() {
 #[test]
 fn the_younger_before_the_older_is_found() {
     finds("1 was placed after 2", |it| it.journal.swap(0, 3));
+}
+
+/// Job 2 was to run 100 ms, twice made longer by 10 ms, of which one was answered.
+fn extend(history: &mut History, limit_ms: u64, noted: &[(u64, u64)]) {
+    history.ended[1].limit_ms = Some(limit_ms);
+    history.limits.insert(2, noted.to_vec());
+    history.extended.push(Extended { id: 2, before: 100, by: 10, n_told: 1, n_tried: 2 });
+}
+
+#[test]
+fn a_limit_that_grew_too_often_or_too_little_is_found() {
+    for (limit, noted) in [(110, &[][..]), (110, &[(2, 110)]), (120, &[(2, 110), (3, 120)])] {
+        let mut history = right();
+        extend(&mut history, limit, noted);
+        assert_eq!(violations(&history), [""; 0], "{limit} {noted:?}");
+    }
+    finds("has a limit of 100 ms", |it| extend(it, 100, &[]));
+    finds("has a limit of 115 ms", |it| extend(it, 115, &[]));
+    finds("has a limit of 130 ms", |it| extend(it, 130, &[]));
+    finds("was given a limit twice", |it| extend(it, 120, &[(2, 110), (2, 110)]));
+    finds("was given a limit twice", |it| extend(it, 120, &[(2, 110), (3, 110)]));
+    finds("and not [(2, 120)]", |it| extend(it, 110, &[(2, 120)]));
+}
+
+#[test]
+fn an_end_that_nobody_was_told_of_is_found() {
+    let tell = |history: &mut History, messages: &[&str]| {
+        history.asked[1].is_told = true;
+        let told = |message: &&str| Told { message: (*message).to_owned(), job: 2 };
+        history.told.extend(messages.iter().map(told));
+    };
+    for messages in [&["a"][..], &["a", "a"]] {
+        let mut history = right();
+        tell(&mut history, messages);
+        assert_eq!(violations(&history), [""; 0], "{messages:?}");
+    }
+    finds("of the end of 2 there are 0 messages", |it| tell(it, &[]));
+    finds("of the end of 2 there are 2 messages", |it| tell(it, &["a", "b"]));
 }

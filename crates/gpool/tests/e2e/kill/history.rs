@@ -47,6 +47,30 @@ pub struct Asked {
     pub n_gpus: usize,
     /// Nothing but age decides when it starts among those of its kind.
     pub in_order: bool,
+    /// Somebody is to be told of its end.
+    pub is_told: bool,
+}
+
+/// A job whose time limit was made longer while it ran.
+#[derive(Debug, Clone)]
+pub struct Extended {
+    pub id: u64,
+    /// Milliseconds at first.
+    pub before: u64,
+    /// Milliseconds that were added each time.
+    pub by: u64,
+    /// How often it was said that it is longer now.
+    pub n_told: u64,
+    /// How often that was asked for.
+    pub n_tried: u64,
+}
+
+/// A message about a job's end, as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The message's own, the same each time that it is sent.
+    pub message: String,
+    pub job: u64,
 }
 
 /// An ended job of the archive.
@@ -63,6 +87,7 @@ pub struct Ended {
     pub attempt: u32,
     pub started_ms: Option<u64>,
     pub ended_ms: u64,
+    pub limit_ms: Option<u64>,
     pub devices: Vec<String>,
 }
 
@@ -92,6 +117,8 @@ pub enum Line {
 #[derive(Debug, Clone, Default)]
 pub struct History {
     pub asked: Vec<Asked>,
+    pub extended: Vec<Extended>,
+    pub told: Vec<Told>,
     pub killed: BTreeMap<u64, Fate>,
     pub ended: Vec<Ended>,
     /// Jobs that the store believes to be alive.
@@ -100,6 +127,8 @@ pub struct History {
     pub trace: Vec<Line>,
     /// What each job wrote to its standard output.
     pub outputs: BTreeMap<u64, String>,
+    /// The time limits that each job's shepherd has noted: of which order, and milliseconds.
+    pub limits: BTreeMap<u64, Vec<(u64, u64)>>,
     /// Processes, control groups and files that should not be there any more.
     pub left: Vec<String>,
     /// What `gpool verify` says if it is not content.
@@ -127,6 +156,22 @@ impl History {
         self.ended = rows.iter().map(|row| ended(&row.body, &row.state)).collect();
     }
 
+    /// Reads what the shepherds of jobs that were made longer have noted.
+    pub fn read_claims(&mut self, state: &Path) {
+        for id in self.extended.iter().map(|it| it.id) {
+            let claim = state.join(format!("jobs/{id}/1.claim"));
+            let text = std::fs::read_to_string(claim).unwrap_or_default();
+            let lines = text.lines().filter_map(|line| line.split_once(' '));
+            let noted = lines.filter_map(|(_, line)| {
+                let line: serde_json::Value = serde_json::from_str(line).ok()?;
+                let is_limit = line["line"] == "limited";
+                is_limit.then(|| (line["generation"].as_u64(), line["limit"].as_u64()))
+            });
+            let noted = noted.map(|(generation, limit)| (generation.unwrap(), limit.unwrap()));
+            self.limits.insert(id, noted.collect());
+        }
+    }
+
     /// Reads what programs wrote.
     pub fn read_trace(&mut self, text: &str) {
         let parsed = text.lines().map(|line| {
@@ -142,7 +187,7 @@ fn noted(entry: &Journaled) -> Vec<Noted> {
         is_over.then_some(Noted::Over { id: report.task.job.number.0 })
     };
     match entry {
-        Journaled::Planned { decisions, .. } => decisions.iter().map(start).collect(),
+        Journaled::Planned { decisions, .. } => decisions.iter().filter_map(start).collect(),
         Journaled::Event(Event::Reported { report: Report::Task(report), .. }) => {
             over(report).into_iter().collect()
         }
@@ -155,11 +200,13 @@ fn noted(entry: &Journaled) -> Vec<Noted> {
     }
 }
 
-fn start(decision: &gpool_model::plan::Decision) -> Noted {
-    let gpool_model::plan::Decision::Start { job, attempt, placements, .. } = decision;
+fn start(decision: &gpool_model::plan::Decision) -> Option<Noted> {
+    let gpool_model::plan::Decision::Start { job, attempt, placements, .. } = decision else {
+        return None;
+    };
     let slots = placements.iter().flat_map(|placement| &placement.slots);
     let devices = slots.map(|slot| slot.device.to_string()).collect();
-    Noted::Start { id: job.number.0, attempt: attempt.0, devices }
+    Some(Noted::Start { id: job.number.0, attempt: attempt.0, devices })
 }
 
 fn ended(body: &[u8], state: &str) -> Ended {
@@ -178,6 +225,7 @@ fn ended(body: &[u8], state: &str) -> Ended {
         attempt: job.attempt.0,
         started_ms: end.started_at.map(gpool_model::Timestamp::get),
         ended_ms: end.ended_at.get(),
+        limit_ms: spec.time_limit.map(gpool_model::Millis::get),
         devices: slots.map(|slot| slot.device.to_string()).collect(),
     }
 }

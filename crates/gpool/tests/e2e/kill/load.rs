@@ -1,7 +1,8 @@
 //! What users do meanwhile: several clients of two users submit jobs of all kinds, each under a
-//! key and until somebody takes it, and cancel, hold, release and signal some. Every job writes
-//! down that it starts and that it ends.
+//! key and until somebody takes it, and cancel, hold, release, signal and extend some. Every job
+//! writes down that it starts and that it ends; of some ends an endpoint is told.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +11,10 @@ use std::time::Duration;
 
 use gpool_client::{Client, Error};
 use gpool_model::job::JobState;
-use gpool_wire::{JobCreate, Problem, Status, Written, catalogue};
+use gpool_wire::{ExtendJobs, JobCreate, Problem, Status, Written, catalogue};
 use rustix::process::{Gid, Uid};
 
-use super::history::{Asked, Want};
+use super::history::{Asked, Extended, Want};
 use super::numbers::Numbers;
 use crate::harness::{Cluster, is_root, until, until_so};
 
@@ -29,12 +30,20 @@ const FOR_EVER: &str = "sleep 100000";
 /// Clients that go on until they are told to stop.
 pub struct Load {
     stop: Arc<AtomicBool>,
-    clients: Vec<JoinHandle<Vec<Asked>>>,
+    clients: Vec<JoinHandle<Done>>,
+}
+
+/// What clients were told.
+#[derive(Default)]
+pub struct Done {
+    pub asked: Vec<Asked>,
+    pub extended: Vec<Extended>,
 }
 
 impl Load {
-    /// Starts them; the devices of the cluster are asked for up to `n_gpus` at once.
-    pub fn start(cluster: &Cluster, n_gpus: usize, numbers: &mut Numbers) -> Self {
+    /// Starts them; the devices of the cluster are asked for up to `n_gpus` at once, and `endpoint`
+    /// is told of some ends.
+    pub fn start(cluster: &Cluster, n_gpus: usize, endpoint: &str, numbers: &mut Numbers) -> Self {
         open_to_all(&cluster.path("locks"), true);
         open_to_all(&cluster.path("trace"), false);
         let stop = Arc::new(AtomicBool::new(false));
@@ -47,7 +56,9 @@ impl Load {
                 n_gpus,
                 trace: cluster.path("trace"),
                 locks: cluster.path("locks"),
-                asked: Vec::new(),
+                endpoint: endpoint.to_owned(),
+                may_tell: index > 0 || !is_root(),
+                done: Done::default(),
                 to_cancel: Vec::new(),
                 stop: Arc::clone(&stop),
             };
@@ -57,9 +68,15 @@ impl Load {
     }
 
     /// Lets them finish what they are at, and gives what they were told.
-    pub fn stop(self) -> Vec<Asked> {
+    pub fn stop(self) -> Done {
         self.stop.store(true, Ordering::SeqCst);
-        self.clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+        let mut all = Done::default();
+        for client in self.clients {
+            let done = client.join().unwrap();
+            all.asked.extend(done.asked);
+            all.extended.extend(done.extended);
+        }
+        all
     }
 }
 
@@ -80,14 +97,17 @@ struct User {
     n_gpus: usize,
     trace: PathBuf,
     locks: PathBuf,
-    asked: Vec<Asked>,
+    endpoint: String,
+    /// Whether it is an admin, who may name an address inside the machine.
+    may_tell: bool,
+    done: Done,
     /// Cancelled some time after they were submitted.
     to_cancel: Vec<String>,
     stop: Arc<AtomicBool>,
 }
 
 impl User {
-    fn work(mut self) -> Vec<Asked> {
+    fn work(mut self) -> Done {
         if self.index == 0 && is_root() {
             become_nobody();
         }
@@ -102,13 +122,14 @@ impl User {
                 75..=79 => self.held_later(),
                 80..=83 => self.limited(),
                 84..=90 => self.after(),
-                91..=95 => self.bulk(),
+                91..=93 => self.bulk(),
+                94..=96 => self.extended(),
                 _ => self.signalled(),
             }
             self.pause();
         }
         self.cancel_those_before();
-        self.asked
+        self.done
     }
 
     /// Sometimes cancels those from before, and waits while there are many.
@@ -185,7 +206,7 @@ impl User {
     }
 
     fn after(&mut self) {
-        let Some(before) = self.asked.last().map(|asked| asked.id) else { return };
+        let Some(before) = self.done.asked.last().map(|asked| asked.id) else { return };
         let code = self.code();
         let after = vec![before.to_string()];
         let job = JobCreate { after, ..self.job(&format!("(exit {code})"), 0) };
@@ -222,6 +243,34 @@ impl User {
         });
     }
 
+    /// Made longer once it is placed, some times; it ends when it is told to.
+    fn extended(&mut self) {
+        const BEFORE_S: u64 = 3600;
+        let code = self.code();
+        let go = self.locks.join(format!("go-{}-{}", self.index, self.n_asked + 1));
+        let line = format!("until [ -e {} ]; do sleep 0.02; done; (exit {code})", go.display());
+        let time = Some(Written::from(BEFORE_S));
+        let job = JobCreate { time, ..self.job(&line, 0) };
+        let id = self.submit(&job, Want::Exit(vec![code]), 0, false);
+        let state = || self.ask(|client| client.job(&id)).unwrap().state;
+        until_so("the job is placed", || state() != JobState::Pending);
+        let by = Some(Written::from("+60s"));
+        let change = ExtendJobs { by, jobs: vec![id.clone()], ..ExtendJobs::default() };
+        let (mut n_told, n_tried) = (0, Cell::new(0));
+        for _ in 0..=self.numbers.below(3) {
+            let told = self.ask(|client| {
+                n_tried.set(n_tried.get() + 1);
+                client.extend(&change)
+            });
+            // It may have lost its shepherd.
+            n_told += u64::from(told.is_ok());
+        }
+        std::fs::write(&go, "").unwrap();
+        let (id, before, by) = (id.parse().unwrap(), BEFORE_S * 1000, 60_000);
+        let n_tried = n_tried.get();
+        self.done.extended.push(Extended { id, before, by, n_told, n_tried });
+    }
+
     fn code(&mut self) -> i32 {
         i32::try_from(self.numbers.below(7)).unwrap()
     }
@@ -248,6 +297,9 @@ impl User {
         // One that nobody else has, so that there is something to write down.
         if self.numbers.below(3) == 0 {
             job.environment.insert("NUMBER".to_owned(), number.to_string());
+        }
+        if self.may_tell && self.numbers.below(4) == 0 {
+            job.notify = vec![format!("end@{}", self.endpoint)];
         }
         job
     }
@@ -279,7 +331,8 @@ impl User {
 
     fn note(&mut self, id: &str, job: &JobCreate, want: Want, n_gpus: usize, in_order: bool) {
         let (id, name) = (id.parse().unwrap(), job.name.clone().unwrap());
-        self.asked.push(Asked { id, name, want, n_gpus, in_order });
+        let is_told = !job.notify.is_empty();
+        self.done.asked.push(Asked { id, name, want, n_gpus, in_order, is_told });
     }
 
     fn cancel(&self, id: &String) {

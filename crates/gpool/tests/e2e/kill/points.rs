@@ -41,6 +41,11 @@ const fn shepherd(name: &'static str, fate: Fate) -> Point {
     Point { name, by: By::Load, fate }
 }
 
+/// The same, of one that is reached seldom.
+const fn seldom(name: &'static str, fate: Fate) -> Point {
+    Point { name, by: By::SeldomLoad, fate }
+}
+
 /// A point.
 #[derive(Debug, Clone, Copy)]
 pub struct Point {
@@ -78,6 +83,8 @@ const POINTS: &[Point] = &[
     server("server-order-before", By::Load),
     server("server-order-after", By::Load),
     server("server-report-heard", By::Load),
+    server("server-post-before", By::SeldomLoad),
+    server("server-post-after", By::SeldomLoad),
     server("server-stop-asked", By::End),
     server("server-stop-served", By::End),
     server("server-stop-agent", By::End),
@@ -95,6 +102,8 @@ const POINTS: &[Point] = &[
     server("agent-end-heard", By::Load),
     server("agent-end-before", By::SeldomLoad),
     server("agent-end-after", By::SeldomLoad),
+    server("agent-limit-before", By::SeldomLoad),
+    server("agent-limit-after", By::SeldomLoad),
     server("agent-signal-before", By::SeldomLoad),
     server("agent-signal-after", By::SeldomLoad),
     server("agent-prevent-before", By::Prevention),
@@ -122,6 +131,7 @@ const POINTS: &[Point] = &[
     shepherd("shepherd-started", Fate::Lost),
     shepherd("shepherd-start-noted", Fate::Lost),
     shepherd("shepherd-start-told", Fate::Lost),
+    seldom("shepherd-limit-noted", Fate::Lost),
     shepherd("shepherd-ended", Fate::Lost),
     shepherd("shepherd-end-noted", Fate::Kept),
     shepherd("shepherd-end-told", Fate::Kept),

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::checker::violations;
-use super::history::{Fate, History};
+use super::history::{Fate, History, Told};
 use super::load::Load;
 use super::numbers::Numbers;
 use crate::harness::{Cluster, kill_9, until_so};
+use crate::notify::Endpoint;
 
 /// A cluster under load.
 pub struct Siege {
@@ -19,6 +20,8 @@ pub struct Siege {
     pub done: Vec<String>,
     pub n_kills: u64,
     load: Load,
+    /// Who is told of ends.
+    endpoint: Endpoint,
     restarts: Vec<Duration>,
     began: Instant,
 }
@@ -28,7 +31,8 @@ impl Siege {
     pub fn new(seed: u64, n_gpus: usize) -> Self {
         let mut numbers = Numbers::new(seed);
         let cluster = Cluster::new(&format!("sim:{n_gpus}xH100-80G"));
-        let load = Load::start(&cluster, n_gpus, &mut numbers);
+        let endpoint = Endpoint::new(|_| Some(200));
+        let load = Load::start(&cluster, n_gpus, &endpoint.url, &mut numbers);
         Self {
             cluster,
             numbers,
@@ -36,6 +40,7 @@ impl Siege {
             done: Vec::new(),
             n_kills: 0,
             load,
+            endpoint,
             restarts: Vec::new(),
             began: Instant::now(),
         }
@@ -103,10 +108,18 @@ impl Siege {
     /// Lets everything come to its end, and holds it against the promise.
     pub fn end(mut self) {
         let Self { load, .. } = self;
-        let asked = load.stop();
+        let done = load.stop();
         drain(&self.cluster, &self.done);
+        let waiting = || self.cluster.client().status().map(|it| it.notifications.waiting);
+        until_so("all is told", || waiting().is_ok_and(|waiting| waiting == 0));
         let took = self.began.elapsed();
-        let mut history = History { asked, killed: self.killed, ..History::default() };
+        let mut history = History {
+            asked: done.asked,
+            extended: done.extended,
+            told: self.endpoint.got().iter().map(told).collect(),
+            killed: self.killed,
+            ..History::default()
+        };
         for asked in &history.asked {
             let out = self.cluster.state().join(format!("jobs/{}/1/stdout", asked.id));
             history.outputs.insert(asked.id, std::fs::read_to_string(out).unwrap_or_default());
@@ -120,20 +133,28 @@ impl Siege {
         let is_sound = verified.code == 0 && verified.out.contains("is sound");
         history.unsound = (!is_sound).then(|| format!("{verified:?}"));
         history.read_store(&self.cluster.state());
+        history.read_claims(&self.cluster.state());
         history.read_trace(&std::fs::read_to_string(self.cluster.path("trace")).unwrap());
         self.restarts.sort_unstable();
         let (n_jobs, n_killed) = (history.asked.len(), history.killed.len());
         let middle = self.restarts.get(self.restarts.len() / 2);
         eprintln!(
-            "{} kills, {n_jobs} jobs, {n_killed} of them without their shepherd, {took:.1?}; ready \
-             again after {:.3?} (p50), {:.3?} (most)",
+            "{} kills, {n_jobs} jobs, {n_killed} of them without their shepherd, {} made longer, \
+             {} messages, {took:.1?}; ready again after {:.3?} (p50), {:.3?} (most)",
             self.n_kills,
+            history.extended.len(),
+            history.told.len(),
             middle.copied().unwrap_or_default(),
             self.restarts.last().copied().unwrap_or_default(),
         );
         let found = violations(&history);
         assert!(found.is_empty(), "{}\ndone: {:#?}", found.join("\n"), self.done);
     }
+}
+
+fn told(got: &crate::notify::Got) -> Told {
+    let job = got.json()["data"]["id"].as_str().unwrap().parse().unwrap();
+    Told { message: got.header("webhook-id").to_owned(), job }
 }
 
 /// Waits until no job is left.

@@ -128,7 +128,7 @@ impl Rig {
         let listener = UnixListener::bind(&path).unwrap();
         let identify = Arc::new(move |peer: Peer| {
             let owner = Owner { uid, gid: uid, user: Arc::from(user_name(uid)) };
-            let caller = Caller { owner, admin: uid == OWNER };
+            let caller = Caller::new(owner, uid == OWNER);
             Asker::new(caller, format!("/home/{}", user_name(uid)), peer.pid)
         });
         let (end, ended) = oneshot::channel();

@@ -54,6 +54,9 @@ fn the_document_in_the_repository_is_the_one_that_is_served() {
 fn body_of(method: &str, path: &str) -> &'static str {
     match (method, path.rsplit('/').next().unwrap()) {
         ("GET" | "DELETE", _) => "",
+        ("PATCH", _) if path.contains("projects") => r#"{"gpus":2}"#,
+        (_, "projects") => r#"{"name":"red"}"#,
+        (_, "apply") => r#"{"projects":{"blue":{"gpus":1}}}"#,
         ("PATCH", _) if path.contains("reservations") => r#"{"reason":"x"}"#,
         (_, "reservations") => r#"{"nobody":true,"nodes":["lab1"],"at_begin":"let_finish"}"#,
         (_, "drain") if path.contains("{name}") => r#"{"targets":["1"],"reason":"x"}"#,
@@ -91,6 +94,9 @@ fn each_role_gets_what_the_table_says() {
         r#"{"name":"lab1","nobody":true,"nodes":["lab1"],"for":"1h","at_begin":"let_finish"}"#;
     let (status, _, body) = raw(&admin, &request("POST", "/api/v1/reservations", window));
     assert_eq!(status, 200, "{body}");
+    let project = r#"{"name":"lab1"}"#;
+    let (status, _, body) = raw(&admin, &request("POST", "/api/v1/projects", project));
+    assert_eq!(status, 200, "{body}");
     for row in ROUTES {
         // Its answer has no end, and it asks nobody who they are.
         if row.path.ends_with("/events") {
@@ -101,11 +107,14 @@ fn each_role_gets_what_the_table_says() {
         let (status, _, body) = raw(&stranger, &request);
         match row.role {
             Role::Everybody => assert!(status < 300, "{row:?} {status} {body}"),
-            Role::Owner | Role::Admin => assert_eq!(status, 403, "{row:?} {body}"),
+            Role::Owner | Role::ProjectAdmin | Role::Admin => {
+                assert_eq!(status, 403, "{row:?} {body}")
+            }
         }
     }
     assert_eq!(ana.job("1").unwrap().state.as_str(), "running", "nothing was done to it");
-    for row in ROUTES.iter().filter(|row| row.role == Role::Admin) {
+    let of_admins = [Role::ProjectAdmin, Role::Admin];
+    for row in ROUTES.iter().filter(|row| of_admins.contains(&row.role)) {
         let body = body_of(row.method, row.path);
         let path = row.path.replace("{name}", "lab1");
         let (status, _, body) = raw(&admin, &request(row.method, &path, body));

@@ -1,0 +1,103 @@
+//! What is taken back and who has it then: a job that is to go is told to leave, and whom it goes
+//! for claims what that frees. A claim waits for all who are still on its devices, whoever told
+//! them to leave; when they have left, the job is started like any other.
+
+use std::collections::BTreeSet;
+
+use gpool_model::agent::{Order, TaskOrder};
+use gpool_model::job::{Holder, StopCause};
+use gpool_model::{Allocation, AllocationState, JobId, Phase, Placement, TakenBack, TaskId};
+
+use crate::arrays::end_cause;
+use crate::control::Control;
+
+/// Whether a job only claims what it is to have: no node knows of it.
+pub(crate) fn is_claim(allocations: &[Allocation]) -> bool {
+    let claimed = |it: &Allocation| matches!(it.state, AllocationState::Claimed { .. });
+    !allocations.is_empty() && allocations.iter().all(claimed)
+}
+
+impl Control {
+    /// What a job holds goes to another.
+    pub(crate) fn take_back(&mut self, job: JobId, why: TakenBack, beneficiary: JobId) {
+        self.stop(job, StopCause::TakenBack { why, beneficiary });
+    }
+
+    /// Whom a claim on a place has to wait for: all that are on its devices, and those that leave
+    /// the node for it.
+    pub(crate) fn in_the_way(&self, placement: &Placement, leaving: &[JobId]) -> Vec<TaskId> {
+        let Some(row) = self.world.node(&placement.node) else { return Vec::new() };
+        let devices = placement.slots.iter().filter_map(|slot| {
+            let mut all = row.node.devices.iter();
+            all.position(|device| device.uuid == slot.device)
+        });
+        let on_devices = devices.flat_map(|ix| row.devices[ix].holders.iter().copied());
+        let leaving = row.here.iter().copied().filter(|task| leaving.contains(&task.job));
+        on_devices.chain(leaving).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Starts those on whose claims nobody is any more.
+    pub(crate) fn come_into_claims(&mut self) {
+        let claimants: Vec<JobId> = self.world.claimants().collect();
+        for id in claimants {
+            let mut job = self.job(id);
+            let Phase::Starting { allocations, since } = &mut job.phase else { continue };
+            let mut is_changed = false;
+            for allocation in allocations.iter_mut() {
+                let AllocationState::Claimed { after } = &mut allocation.state else { continue };
+                let n_before = after.len();
+                after.retain(|task| self.world.is_here(&allocation.node, *task));
+                is_changed |= after.len() < n_before;
+            }
+            let waits = |it: &Allocation| match &it.state {
+                AllocationState::Claimed { after } => !after.is_empty(),
+                _ => false,
+            };
+            if allocations.iter().any(waits) {
+                if is_changed {
+                    self.put_job(job);
+                }
+                continue;
+            }
+            for allocation in allocations.iter_mut() {
+                allocation.state = AllocationState::Placed;
+            }
+            *since = self.now;
+            let allocations = allocations.clone();
+            self.put_job(job);
+            self.order_start(id, allocations);
+        }
+    }
+
+    /// A job that only claims something is put back, or ends.
+    pub(crate) fn give_up_claim(&mut self, id: JobId, cause: &StopCause) {
+        let hold = match cause {
+            StopCause::Requeued { hold, .. } => *hold,
+            StopCause::TakenBack { .. } => false,
+            StopCause::Cancelled { .. } | StopCause::TooManyFailed { .. } => {
+                return self.end_unstarted(id, end_cause(cause), self.now);
+            }
+        };
+        let mut job = self.job(id);
+        let since = self.now;
+        job.generation = job.generation.next();
+        job.phase = match hold {
+            true => Phase::Held { by: Holder::User, since, missing: None },
+            false => Phase::Pending { since },
+        };
+        self.put_job(job);
+    }
+
+    /// Tells the nodes of a job to run its tasks.
+    pub(crate) fn order_start(&mut self, id: JobId, allocations: Vec<Allocation>) {
+        let row = self.world.job(id).expect("only jobs that are there are started");
+        let (spec, generation) = (std::sync::Arc::clone(&row.spec), row.job.generation);
+        for allocation in allocations {
+            let term = self.world.cluster().term;
+            let spec = std::sync::Arc::clone(&spec);
+            let node = allocation.node.clone();
+            let order = TaskOrder { term, generation, spec, allocation };
+            self.order(&node, Order::Run(Box::new(order)));
+        }
+    }
+}

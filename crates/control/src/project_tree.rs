@@ -1,0 +1,180 @@
+//! What follows from projects being a tree: who is above whom, what each is guaranteed, who may
+//! do what, and what is allowed and should be known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::{
+    Amount, Caller, JobTerms, Millis, Project, ProjectName, ProjectWarning, Refusal, ResourceKind,
+    ShareBetween,
+};
+use gpool_world::World;
+
+/// Projects by name.
+pub type Projects = BTreeMap<ProjectName, Project>;
+
+/// Those below each project that has any, by name.
+pub type Children = BTreeMap<ProjectName, Vec<ProjectName>>;
+
+/// A project and all above it, itself first. Ends even where they make no tree.
+pub fn upwards<'a>(
+    projects: &'a Projects,
+    project: &'a Project,
+) -> impl Iterator<Item = &'a Project> {
+    let above = |it: &&'a Project| it.parent.as_ref().and_then(|parent| projects.get(parent));
+    std::iter::successors(Some(project), above).take(projects.len())
+}
+
+/// The children of each that has any, by name.
+#[must_use]
+pub fn children(projects: &Projects) -> Children {
+    let mut children = Children::new();
+    for project in projects.values() {
+        if let Some(parent) = &project.parent {
+            children.entry(parent.clone()).or_default().push(project.name.clone());
+        }
+    }
+    children
+}
+
+pub(crate) fn check_cycle(projects: &Projects) -> Result<(), Refusal> {
+    let mut fine = BTreeSet::new();
+    for start in projects.values() {
+        let mut path: Vec<&ProjectName> = Vec::new();
+        let mut next = Some(start);
+        while let Some(project) = next.filter(|it| !fine.contains(&it.name)) {
+            if let Some(at) = path.iter().position(|name| **name == project.name) {
+                let projects = path[at..].iter().rev().map(|name| (*name).clone()).collect();
+                return Err(Refusal::ProjectCycle { projects });
+            }
+            path.push(&project.name);
+            next = project.parent.as_ref().and_then(|parent| projects.get(parent));
+        }
+        fine.extend(path.into_iter().cloned());
+    }
+    Ok(())
+}
+
+/// What a project is guaranteed of a kind: as it is written, never above its own limit; a
+/// department about which nothing is written has what its children have. They make a tree.
+#[must_use]
+pub fn guaranteed(
+    projects: &Projects,
+    children: &Children,
+    project: &Project,
+    kind: &ResourceKind,
+) -> Amount {
+    let quota = project.quota(kind);
+    let sum = || {
+        let below = children.get(&project.name).into_iter().flatten();
+        below
+            .filter_map(|name| projects.get(name))
+            .map(|it| guaranteed(projects, children, it, kind))
+            .fold(Amount::NOTHING, Amount::plus)
+    };
+    quota.guaranteed.unwrap_or_else(sum).min(quota.limit)
+}
+
+/// Whether somebody is named as admin of a project, or of one above it.
+pub(crate) fn is_admin_of(projects: &Projects, caller: &Caller, name: &ProjectName) -> bool {
+    projects.get(name).is_some_and(|project| {
+        upwards(projects, project).any(|it| it.admins.contains(&caller.owner.user))
+    })
+}
+
+/// Whether somebody may submit to a project; it is asked of the nearest that says.
+#[must_use]
+pub fn is_member(projects: &Projects, caller: &Caller, project: &Project) -> bool {
+    let members = upwards(projects, project).find_map(|it| it.members.as_ref());
+    let is_named = members.is_none_or(|members| {
+        members.users.contains(&caller.owner.user)
+            || members.groups.iter().any(|group| caller.groups.contains(group))
+    });
+    caller.admin || is_named || is_admin_of(projects, caller, &project.name)
+}
+
+/// For how long what a project started is not taken back.
+pub(crate) fn min_runtime(projects: &Projects, project: &Project) -> Millis {
+    let mut said = upwards(projects, project).filter_map(|it| it.min_runtime.reclaim);
+    said.next().unwrap_or(Millis::ZERO)
+}
+
+/// What holds for the jobs of a project, what is said above it included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Terms {
+    /// The time limit of jobs that ask for none.
+    pub default_time: Option<Millis>,
+    /// Whether jobs that say nothing may be taken back.
+    pub preemptible: bool,
+}
+
+pub(crate) fn terms(projects: &Projects, project: &Project) -> Terms {
+    let all: Vec<JobTerms> = upwards(projects, project).map(|it| it.jobs).collect();
+    let longest = all.iter().filter_map(|it| it.longest_time).min();
+    let usual = all.iter().find_map(|it| it.default_time);
+    // Who asks for no limit has the longest there is.
+    let usual = usual.or(longest).map(|usual| longest.map_or(usual, |most| usual.min(most)));
+    Terms { default_time: usual, preemptible: all.iter().any(|it| it.preemptible) }
+}
+
+/// What is allowed and should be known of these projects.
+#[must_use]
+pub fn warnings(world: &World, projects: &Projects) -> Vec<ProjectWarning> {
+    let mut warnings = Vec::new();
+    let written = projects.values().flat_map(|it| it.quotas.iter().map(|(kind, _)| kind.clone()));
+    let kinds: BTreeSet<ResourceKind> = written.chain([ResourceKind::Gpu]).collect();
+    let children = children(projects);
+    for kind in &kinds {
+        let promised = |names: &mut dyn Iterator<Item = &Project>| {
+            names
+                .filter_map(|it| guaranteed(projects, &children, it, kind).finite())
+                .fold(0, u64::saturating_add)
+        };
+        for (name, below) in &children {
+            let Some(department) = projects.get(name) else { continue };
+            let written = department.quota(kind).guaranteed.and_then(Amount::finite);
+            let promised = promised(&mut below.iter().filter_map(|name| projects.get(name)));
+            if let Some(guaranteed) = written.filter(|guaranteed| promised > *guaranteed) {
+                let (project, kind) = (name.clone(), kind.clone());
+                warnings.push(ProjectWarning::AboveParent { project, kind, promised, guaranteed });
+            }
+        }
+        let promised = promised(&mut projects.values().filter(|it| it.parent.is_none()));
+        let capacity = world.capacity().get(kind);
+        if promised > capacity {
+            let kind = kind.clone();
+            warnings.push(ProjectWarning::AboveCluster { kind, promised, capacity });
+        }
+        for project in projects.values() {
+            let quota = project.quota(kind);
+            if let (Some(guaranteed), Some(limit)) =
+                (quota.guaranteed.and_then(Amount::finite), quota.limit.finite())
+                && guaranteed > limit
+            {
+                let (project, kind) = (project.name.clone(), kind.clone());
+                warnings.push(ProjectWarning::AboveOwnLimit { project, kind, guaranteed, limit });
+            }
+        }
+    }
+    if world.policy().share_between == ShareBetween::Projects {
+        warnings.extend(never_taken_back(projects));
+    }
+    warnings
+}
+
+/// Projects that may keep all there is, where others are guaranteed some of it.
+fn never_taken_back(projects: &Projects) -> impl Iterator<Item = ProjectWarning> {
+    let gpu = ResourceKind::Gpu;
+    let written = |it: &Project| it.quota(&gpu).guaranteed;
+    let is_promised = |it: &Project| {
+        written(it).and_then(Amount::finite).is_some_and(|guaranteed| guaranteed > 0)
+    };
+    let some = projects.values().any(is_promised);
+    let unbounded = |it: &&Project| {
+        some && upwards(projects, it).all(|it| {
+            written(it).is_none_or(Amount::is_unlimited) && it.quota(&gpu).limit.is_unlimited()
+        }) && written(it) == Some(Amount::UNLIMITED)
+    };
+    let names: Vec<ProjectName> =
+        projects.values().filter(unbounded).map(|it| it.name.clone()).collect();
+    names.into_iter().map(|project| ProjectWarning::NeverTakenBack { project })
+}

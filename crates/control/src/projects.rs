@@ -1,0 +1,346 @@
+//! Projects made, changed and taken away: several at once or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::effect::Change;
+use gpool_model::reason::Bound;
+use gpool_model::{
+    Amount, Caller, Project, ProjectChange, ProjectChangeHow, ProjectDifference, ProjectName,
+    ProjectPatch, ProjectWarning, ProjectsAsk, ProjectsOutcome, Quotas, Refusal, Reply,
+    ResourceKind, Version,
+};
+
+use crate::control::Control;
+use crate::project_tree::{self, Children, Projects};
+
+/// What jobs belong to that name no project.
+const DEFAULT: &str = "default";
+
+impl Control {
+    /// More projects than this are refused, so that a cycle stays cheap.
+    const PROJECTS_MAX: usize = 10_000;
+
+    pub(crate) fn change_projects(
+        &mut self,
+        caller: &Caller,
+        ask: &ProjectsAsk,
+    ) -> Result<Reply, Refusal> {
+        let before = self.world.projects().clone();
+        check_seen(&before, ask)?;
+        let after = self.changed(caller, &before, ask)?;
+        self.check_structure(&before, &after)?;
+        if !caller.admin {
+            check_gifts(&before, &after)?;
+        }
+        let differences = differences(&before, &after);
+        let mut warnings = project_tree::warnings(&self.world, &after);
+        warnings.extend(differences.iter().filter_map(|it| self.holds_more(&before, &after, it)));
+        let done = !ask.dry_run;
+        if done {
+            for difference in &differences {
+                match &difference.after {
+                    Some(project) => self.world.put_project(project.clone()),
+                    None => drop(self.world.remove_project(&difference.name)),
+                }
+                self.publish(Change::ProjectChanged { project: difference.name.clone() });
+            }
+        }
+        let seen = before.values().map(|it| (it.name.clone(), it.version)).collect();
+        let outcome = ProjectsOutcome { differences, warnings, seen, done };
+        Ok(Reply::Projects(Box::new(outcome)))
+    }
+
+    /// All projects as they are to be.
+    fn changed(
+        &self,
+        caller: &Caller,
+        before: &Projects,
+        ask: &ProjectsAsk,
+    ) -> Result<Projects, Refusal> {
+        let mut after = before.clone();
+        let mut named = BTreeSet::new();
+        for ProjectChange { name, how } in &ask.changes {
+            if !named.insert(name) {
+                return Err(invalid("projects", format!("project {name} is named twice")));
+            }
+            let there = before.get(name);
+            let project = match how {
+                ProjectChangeHow::Create { patch } => match there {
+                    Some(_) => return Err(Refusal::ProjectExists { name: name.clone() }),
+                    None => Some(self.made(name, patch)?),
+                },
+                ProjectChangeHow::Declare { patch } => {
+                    let new = self.made(name, patch)?;
+                    Some(match there {
+                        None => new,
+                        Some(it) => {
+                            Project { created_at: it.created_at, version: it.version, ..new }
+                        }
+                    })
+                }
+                ProjectChangeHow::Edit { version, patch } => {
+                    let it = there.ok_or_else(|| absent(before, name))?;
+                    check_version(it, *version)?;
+                    if patch.is_empty() {
+                        let why = "it changes nothing; say, for example, gpus: 4".to_owned();
+                        return Err(invalid("project", why));
+                    }
+                    Some(checked(patch.applied_to(it))?)
+                }
+                ProjectChangeHow::Delete { version } => {
+                    check_version(there.ok_or_else(|| absent(before, name))?, *version)?;
+                    None
+                }
+            };
+            match project {
+                Some(project) => drop(after.insert(name.clone(), project)),
+                None => drop(after.remove(name)),
+            }
+        }
+        if ask.prune {
+            after.retain(|name, _| named.contains(name) || name.as_str() == DEFAULT);
+        }
+        if !caller.admin {
+            let changed = differences(before, &after);
+            for difference in &changed {
+                check_role(caller, before, difference)?;
+            }
+        }
+        Ok(after)
+    }
+
+    fn made(&self, name: &ProjectName, patch: &ProjectPatch) -> Result<Project, Refusal> {
+        checked(patch.of_blank(name.clone(), self.now))
+    }
+
+    /// The projects make a tree, and jobs are where jobs may be.
+    fn check_structure(&self, before: &Projects, after: &Projects) -> Result<(), Refusal> {
+        let most = Self::PROJECTS_MAX;
+        if after.len() > most && after.len() > before.len() {
+            return Err(Refusal::TooManyProjects { most: most as u64 });
+        }
+        let children = project_tree::children(after);
+        let default = ProjectName::new(DEFAULT);
+        if !after.contains_key(&default) && before.contains_key(&default) {
+            return Err(Refusal::ProjectNeeded { name: default });
+        }
+        for name in before.keys().filter(|name| !after.contains_key(name)) {
+            if let Some(children) = children.get(name) {
+                let (name, children) = (name.clone(), children.clone());
+                return Err(Refusal::ProjectHasChildren { name, children });
+            }
+            self.check_no_jobs(name, None)?;
+        }
+        for (parent, children) in &children {
+            if !after.contains_key(parent) {
+                return Err(absent(after, parent));
+            }
+            if parent.as_str() == DEFAULT {
+                return Err(Refusal::ProjectNeeded { name: parent.clone() });
+            }
+            self.check_no_jobs(parent, children.first())?;
+        }
+        project_tree::check_cycle(after)
+    }
+
+    fn check_no_jobs(
+        &self,
+        name: &ProjectName,
+        child: Option<&ProjectName>,
+    ) -> Result<(), Refusal> {
+        match self.world.project_row(name).map_or(0, |row| row.n_jobs) {
+            0 => Ok(()),
+            n_jobs => {
+                let (name, child) = (name.clone(), child.cloned());
+                Err(Refusal::ProjectHasJobs { name, n_jobs, child })
+            }
+        }
+    }
+
+    /// That a project is promised less now than it holds, and was not before.
+    fn holds_more(
+        &self,
+        before: &Projects,
+        after: &Projects,
+        difference: &ProjectDifference,
+    ) -> Option<ProjectWarning> {
+        let row = self.world.project_row(&difference.name)?;
+        let was = difference.before.as_ref()?;
+        let is = difference.after.as_ref()?;
+        let kind = ResourceKind::Gpu;
+        let held = row.held.get(&kind);
+        let of = |projects: &Projects, it: &Project| {
+            project_tree::guaranteed(projects, &project_tree::children(projects), it, &kind)
+        };
+        let guaranteed = of(after, is);
+        let is_less = guaranteed < of(before, was);
+        (is_less && !guaranteed.allows(held)).then(|| ProjectWarning::HoldsMore {
+            project: difference.name.clone(),
+            held,
+            guaranteed: guaranteed.finite().unwrap_or(held),
+            for_good: row.held_for_good.get(&kind),
+            kind,
+        })
+    }
+}
+
+fn invalid(field: &str, why: String) -> Refusal {
+    Refusal::Invalid { field: field.to_owned(), why }
+}
+
+pub(crate) fn absent(projects: &Projects, name: &ProjectName) -> Refusal {
+    Refusal::NoSuchProject { name: name.clone(), projects: projects.keys().cloned().collect() }
+}
+
+/// What is said of a project fits together.
+fn checked(project: Project) -> Result<Project, Refusal> {
+    let jobs = &project.jobs;
+    if let (Some(usual), Some(longest)) = (jobs.default_time, jobs.longest_time)
+        && usual > longest
+    {
+        let why = format!("{usual} is longer than the longest time limit, {longest}");
+        return Err(invalid("time_default", why));
+    }
+    Ok(project)
+}
+
+fn check_version(project: &Project, version: Option<u64>) -> Result<(), Refusal> {
+    match version {
+        Some(expected) if Version(expected) != project.version => {
+            let (name, found) = (project.name.clone(), project.version.0);
+            Err(Refusal::ProjectConflict { name, expected, found })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Nobody has changed anything since the caller looked.
+fn check_seen(before: &Projects, ask: &ProjectsAsk) -> Result<(), Refusal> {
+    let Some(seen) = &ask.seen else { return Ok(()) };
+    let seen: BTreeMap<&ProjectName, u64> = seen.iter().map(|(name, it)| (name, *it)).collect();
+    let names: BTreeSet<&ProjectName> = seen.keys().copied().chain(before.keys()).collect();
+    for name in names {
+        let expected = seen.get(name).copied().unwrap_or(0);
+        let found = before.get(name).map_or(0, |it| it.version.0);
+        if expected != found {
+            return Err(Refusal::ProjectConflict { name: name.clone(), expected, found });
+        }
+    }
+    Ok(())
+}
+
+/// Those that are otherwise; each that changed has the next version.
+fn differences(before: &Projects, after: &Projects) -> Vec<ProjectDifference> {
+    let names: BTreeSet<&ProjectName> = before.keys().chain(after.keys()).collect();
+    let difference = |name: &ProjectName| {
+        let (before, after) = (before.get(name), after.get(name));
+        (before != after).then(|| ProjectDifference {
+            name: name.clone(),
+            before: before.cloned(),
+            after: after.map(|after| Project {
+                version: before.map_or(after.version, |before| before.version.next()),
+                ..after.clone()
+            }),
+        })
+    };
+    names.into_iter().filter_map(difference).collect()
+}
+
+/// Who is no admin of the cluster changes only what is below a project that he is an admin of.
+fn check_role(
+    caller: &Caller,
+    before: &Projects,
+    difference: &ProjectDifference,
+) -> Result<(), Refusal> {
+    let sides = [difference.before.as_ref(), difference.after.as_ref()];
+    let may = |project: &Project| {
+        let parent = project.parent.as_ref().and_then(|parent| before.get(parent));
+        parent.is_some_and(|parent| {
+            project_tree::upwards(before, parent).any(|it| it.admins.contains(&caller.owner.user))
+        })
+    };
+    match sides.into_iter().flatten().all(may) {
+        true => Ok(()),
+        false => {
+            let verb = match sides {
+                [None, _] => "create",
+                [_, None] => "delete",
+                _ => "change",
+            };
+            Err(Refusal::NotPermitted { what: format!("{verb} project {}", difference.name) })
+        }
+    }
+}
+
+/// What somebody gives away who is no admin of the cluster, he must have.
+fn check_gifts(before: &Projects, after: &Projects) -> Result<(), Refusal> {
+    let children = project_tree::children(after);
+    for difference in differences(before, after) {
+        let Some(project) = &difference.after else { continue };
+        let Some(parent) = project.parent.as_ref().and_then(|name| after.get(name)) else {
+            continue;
+        };
+        // What is on loan is not kept from its owners by a time of one's own choice.
+        let most = project_tree::min_runtime(after, parent);
+        let had = difference.before.as_ref().and_then(|it| it.min_runtime.reclaim);
+        let asks = project.min_runtime.reclaim;
+        if asks != had && asks.is_some_and(|asks| asks > most) {
+            let what = format!(
+                "keep what {} holds from its owners for longer than what {} does ({most})",
+                project.name, parent.name
+            );
+            return Err(Refusal::NotPermitted { what });
+        }
+        let gave = difference.before.as_ref().map(|it| &it.quotas);
+        if gave == Some(&project.quotas)
+            && difference.before.as_ref().and_then(|it| it.parent.as_ref()) == Some(&parent.name)
+        {
+            continue;
+        }
+        for kind in kinds([&parent.quotas, &project.quotas]) {
+            check_gift(after, &children, project, parent, &kind)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_gift(
+    after: &Projects,
+    children: &Children,
+    project: &Project,
+    parent: &Project,
+    kind: &ResourceKind,
+) -> Result<(), Refusal> {
+    let above = |bound, asked: Amount, most: u64| Refusal::AboveParent {
+        project: project.name.clone(),
+        parent: parent.name.clone(),
+        kind: kind.clone(),
+        bound,
+        asked: asked.finite(),
+        most,
+    };
+    let own = project.quota(kind);
+    if let (Some(most), Some(limit)) = (parent.quota(kind).limit.finite(), own.limit.finite())
+        && limit > most
+    {
+        return Err(above(Bound::Limit, own.limit, most));
+    }
+    // What a department is promised only through its children is not its admin's to give.
+    let written = parent.quota(kind).guaranteed.unwrap_or(Amount::NOTHING);
+    let Some(most) = written.finite() else { return Ok(()) };
+    let below = children.get(&parent.name).into_iter().flatten();
+    let given = below
+        .filter_map(|name| after.get(name))
+        .map(|it| project_tree::guaranteed(after, children, it, kind))
+        .fold(Amount::NOTHING, Amount::plus);
+    let gives = own.guaranteed.unwrap_or(Amount::NOTHING) > Amount::NOTHING;
+    match gives && !matches!(given.finite(), Some(given) if given <= most) {
+        true => Err(above(Bound::Guaranteed, given, most)),
+        false => Ok(()),
+    }
+}
+
+fn kinds<const N: usize>(quotas: [&Quotas; N]) -> BTreeSet<ResourceKind> {
+    let written = quotas.into_iter().flat_map(|it| it.iter().map(|(kind, _)| kind.clone()));
+    written.chain([ResourceKind::Gpu]).collect()
+}

@@ -1,0 +1,326 @@
+//! Projects and quotas for people.
+
+use gpool_wire::{
+    Project, ProjectsAnswer, QuotaLoan, QuotaOverview, QuotaRow, SettingChanged, Written,
+};
+
+use super::clock;
+use super::list::{Column, Noun};
+use super::page::Page;
+use super::safe::safe;
+use super::style::Style;
+use super::table::Cell;
+use super::view::View;
+use super::words::count;
+
+/// Columns of the bar of what is held.
+const BAR: u32 = 8;
+
+/// Projects.
+pub const PROJECTS: Noun<Project> = Noun {
+    columns: PROJECT_COLUMNS,
+    table: &["project", "parent", "gpus", "limit", "weight", "held", "jobs", "members"],
+    wide: &[
+        "project",
+        "parent",
+        "gpus",
+        "limit",
+        "weight",
+        "prio",
+        "held",
+        "jobs",
+        "members",
+        "admins",
+        "time_max",
+        "preemptible",
+        "version",
+    ],
+    name: |it| it.name.clone(),
+    keys: gpool_wire::schema::fields::<Project>,
+};
+
+const PROJECT_COLUMNS: &[Column<Project>] = &[
+    Column { name: "project", head: "PROJECT", cell: |it, _| name(it) },
+    Column {
+        name: "parent",
+        head: "PARENT",
+        cell: |it, _| Cell::new(it.parent.as_deref().unwrap_or("–")),
+    },
+    Column { name: "gpus", head: "GPUS", cell: |it, _| Cell::new(&guaranteed(it)) },
+    Column { name: "limit", head: "LIMIT", cell: |it, _| Cell::new(&or_dash(it.limit.as_ref())) },
+    Column { name: "weight", head: "WEIGHT", cell: |it, _| Cell::new(&it.weight.to_string()) },
+    Column { name: "prio", head: "PRIO", cell: |it, _| Cell::new(&it.priority.to_string()) },
+    Column { name: "held", head: "HELD", cell: |it, _| Cell::new(&it.gpus_held.to_string()) },
+    Column { name: "jobs", head: "JOBS", cell: |it, _| Cell::new(&it.n_jobs.to_string()) },
+    Column { name: "members", head: "MEMBERS", cell: |it, _| Cell::new(&members(it)) },
+    Column { name: "admins", head: "ADMINS", cell: |it, _| Cell::new(&it.admins.join(",")) },
+    Column {
+        name: "time_max",
+        head: "LONGEST",
+        cell: |it, _| Cell::new(&it.time_max_s.map_or_else(|| "–".to_owned(), length)),
+    },
+    Column {
+        name: "preemptible",
+        head: "PREEMPTIBLE",
+        cell: |it, _| Cell::new(if it.preemptible { "yes" } else { "no" }),
+    },
+    Column { name: "version", head: "VERSION", cell: |it, _| Cell::new(&it.version.to_string()) },
+];
+
+fn name(it: &Project) -> Cell {
+    match it.warnings.len() {
+        0 => Cell::new(&it.name),
+        n => Cell::new(&format!("{} ({n}!)", it.name)).styled(Style::Bad),
+    }
+}
+
+fn or_dash(amount: Option<&Written>) -> String {
+    amount.map_or_else(|| "–".to_owned(), ToString::to_string)
+}
+
+fn guaranteed(it: &Project) -> String {
+    match &it.gpus {
+        Some(amount) => amount.to_string(),
+        None if it.children.is_empty() => "0".to_owned(),
+        None => "–".to_owned(),
+    }
+}
+
+fn members(it: &Project) -> String {
+    it.members.as_ref().map_or_else(|| "all".to_owned(), |members| members.join(","))
+}
+
+fn length(seconds: f64) -> String {
+    clock::span(seconds).to_string()
+}
+
+/// One project in full.
+#[must_use]
+pub fn page(it: &Project, view: &View<'_>) -> String {
+    let kind = if it.children.is_empty() { "project" } else { "department" };
+    let mut page = Page::new(&format!("{kind} {} · version {}", it.name, it.version));
+    page.label_if("parent", it.parent.as_deref());
+    page.label_if("below it", Some(it.children.join(", ")).filter(|it| !it.is_empty()).as_deref());
+    let limit = it.limit.as_ref().map_or_else(|| "no limit".to_owned(), |it| format!("limit {it}"));
+    let guaranteed = match (&it.gpus, it.children.is_empty()) {
+        (Some(amount), _) => format!("{amount} guaranteed"),
+        (None, true) => "0 guaranteed".to_owned(),
+        (None, false) => "what is below it is guaranteed".to_owned(),
+    };
+    page.label("GPUs", &format!("{guaranteed} · {limit} · weight {}", it.weight));
+    let beside = |guaranteed: &Option<Written>, limit: &Option<Written>| {
+        let guaranteed = guaranteed.as_ref().map(|it| format!("{it} guaranteed"));
+        let limit = limit.as_ref().map(|it| format!("limit {it}"));
+        let words: Vec<String> = guaranteed.into_iter().chain(limit).collect();
+        Some(words.join(" · ")).filter(|words| !words.is_empty())
+    };
+    page.label_if("CPU cores", beside(&it.cpus, &it.cpus_limit).as_deref());
+    let in_words = |amount: &Option<Written>| match amount {
+        Some(Written::Whole(bytes)) => Some(gpool_model::Bytes::new(*bytes).to_string().into()),
+        other => other.clone(),
+    };
+    let mem = beside(&in_words(&it.mem), &in_words(&it.mem_limit));
+    page.label_if("memory", mem.as_deref());
+    if it.priority != 0 {
+        page.label("priority", &it.priority.to_string());
+    }
+    let taken = if it.preemptible { "may be taken back" } else { "are not taken back" };
+    let safe_for = it.min_runtime_s.map(|it| format!("; safe for {} after a start", length(it)));
+    page.label("jobs", &format!("{} unless they say{}", taken, safe_for.unwrap_or_default()));
+    let limits = [("default", it.time_default_s), ("longest", it.time_max_s)];
+    let limits: Vec<String> = limits
+        .into_iter()
+        .filter_map(|(word, seconds)| Some(format!("{word} {}", length(seconds?))))
+        .collect();
+    page.label_if("time", Some(limits.join(" · ")).filter(|it| !it.is_empty()).as_deref());
+    let most = it.user_pending.map(|n| format!("{} of one user may wait", count(n, "job")));
+    page.label_if("users", most.as_deref());
+    page.label("members", &members(it));
+    page.label_if("admins", Some(it.admins.join(", ")).filter(|it| !it.is_empty()).as_deref());
+    page.label("now", &format!("{} GPUs held · {}", it.gpus_held, count(it.n_jobs, "job")));
+    page.label_if("made", it.created_at.map(|at| view.clock.full(at)).as_deref());
+    page.labels("note", &it.warnings);
+    page.text()
+}
+
+/// What changed or would change, a line for each project and setting.
+#[must_use]
+pub fn difference(answer: &ProjectsAnswer) -> String {
+    let mut text = String::new();
+    for change in &answer.changes {
+        let sign = match change.what.as_str() {
+            "created" => '+',
+            "deleted" => '-',
+            _ => '~',
+        };
+        let version = change.version.map(|it| format!(" (version {it})")).unwrap_or_default();
+        text.push_str(&format!("{sign} {} {}{version}\n", safe(&change.project), change.what));
+        if change.what != "deleted" {
+            text.extend(change.settings.iter().map(setting));
+        }
+    }
+    if text.is_empty() {
+        text.push_str("nothing differs\n");
+    }
+    text
+}
+
+fn setting(it: &SettingChanged) -> String {
+    let value = |value: &Option<String>| {
+        let value = value.as_deref().unwrap_or_default();
+        safe(if value.is_empty() { "nobody" } else { value }).into_owned()
+    };
+    let before = it.before.as_ref().map(|_| format!("{} → ", value(&it.before)));
+    let after = value(&it.after);
+    format!("    {:12} {}{after}\n", it.setting, before.unwrap_or_default())
+}
+
+/// Quotas.
+pub const QUOTA: Noun<QuotaRow> = Noun {
+    columns: QUOTA_COLUMNS,
+    table: &["project", "guaranteed", "share", "held", "loan", "lends", "queued"],
+    wide: &[
+        "project",
+        "guaranteed",
+        "limit",
+        "share",
+        "held",
+        "in_quota",
+        "loan",
+        "for_good",
+        "lends",
+        "queued",
+        "wanted",
+    ],
+    name: |it| it.project.clone(),
+    keys: gpool_wire::schema::fields::<QuotaRow>,
+};
+
+const QUOTA_COLUMNS: &[Column<QuotaRow>] = &[
+    Column {
+        name: "project",
+        head: "PROJECT",
+        cell: |it, _| {
+            let depth = usize::try_from(it.depth).unwrap_or(0).min(16);
+            Cell::new(&format!("{}{}", "  ".repeat(depth), it.project))
+        },
+    },
+    Column {
+        name: "guaranteed",
+        head: "GUARANTEED",
+        cell: |it, _| Cell::new(&it.guaranteed.to_string()),
+    },
+    Column { name: "limit", head: "LIMIT", cell: |it, _| Cell::new(&or_dash(it.limit.as_ref())) },
+    Column {
+        name: "share",
+        head: "SHARE",
+        cell: |it, _| Cell::new(&it.share.map_or_else(|| "–".to_owned(), |it| it.to_string())),
+    },
+    Column { name: "held", head: "HELD", cell: |it, _| held(it) },
+    Column { name: "in_quota", head: "IN QUOTA", cell: |it, _| amount(it.in_quota) },
+    Column { name: "loan", head: "ON LOAN", cell: |it, _| amount(it.on_loan) },
+    Column { name: "for_good", head: "FOR GOOD", cell: |it, _| amount(it.for_good) },
+    Column { name: "lends", head: "BORROWS / LENDS", cell: |it, _| Cell::new(&loans(it)) },
+    Column { name: "queued", head: "QUEUED", cell: |it, _| Cell::new(&it.n_pending.to_string()) },
+    Column { name: "wanted", head: "WANTED", cell: |it, _| amount(it.pending) },
+];
+
+fn amount(gpus: f64) -> Cell {
+    if gpus > 0.0 { Cell::new(&gpus.to_string()) } else { Cell::new("–") }
+}
+
+/// What is held as a bar: what is within the guarantee, what of it is left, what is on loan.
+fn held(it: &QuotaRow) -> Cell {
+    let guaranteed: f64 = it.guaranteed.to_string().parse().unwrap_or(it.held);
+    let whole = it.held.max(guaranteed);
+    let columns = |gpus: f64| {
+        // At most a column for each GPU, and few of them.
+        let most = f64::from(BAR).min(whole.ceil());
+        let n = if whole > 0.0 { (gpus / whole * most).round() } else { 0.0 };
+        (0..BAR).take_while(|at| f64::from(*at) < n).count()
+    };
+    let own = "█".repeat(columns(it.in_quota));
+    let rest = match it.on_loan > 0.0 {
+        true => format!("┃{}", "█".repeat(columns(it.on_loan).max(1))),
+        false => "░".repeat(columns(whole).saturating_sub(columns(it.in_quota))),
+    };
+    Cell::new(&format!("{own}{rest} {}", it.held)).or_shorter(&it.held.to_string())
+}
+
+fn loans(it: &QuotaRow) -> String {
+    let words = |verb: &str, way: &str, loans: &[QuotaLoan]| -> Option<String> {
+        let loan = |it: &QuotaLoan| {
+            let whom = it.project.as_deref().unwrap_or("nobody's");
+            match &it.project {
+                Some(_) => format!("{} {way} {whom}", it.gpus),
+                None => format!("{} of {whom}", it.gpus),
+            }
+        };
+        let words: Vec<String> = loans.iter().map(loan).collect();
+        (!words.is_empty()).then(|| format!("{verb} {}", words.join(", ")))
+    };
+    let both = [words("borrows", "from", &it.borrows), words("lends", "to", &it.lends)];
+    both.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// What stands below the quotas.
+#[must_use]
+pub fn quota_footer(all: &QuotaOverview) -> String {
+    let mut lines = Vec::new();
+    let gpus = if (all.gpus - 1.0).abs() < f64::EPSILON { "GPU" } else { "GPUs" };
+    let what = match (all.shared, all.projects.iter().any(|it| it.on_loan > 0.0)) {
+        (false, _) => "nothing is shared between projects: no quota is set, or the policy does not",
+        (true, true) => "what is on loan is given back when its owner asks for it",
+        (true, false) => "nothing is on loan",
+    };
+    lines.push(format!("{} {gpus} · {what}", all.gpus));
+    lines.extend(all.warnings.iter().map(|warning| format!("note: {}", safe(warning))));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(guaranteed: u64, held: f64, on_loan: f64) -> QuotaRow {
+        QuotaRow {
+            project: "red".to_owned(),
+            parent: None,
+            depth: 0,
+            department: false,
+            guaranteed: Written::Whole(guaranteed),
+            limit: None,
+            share: Some(4.0),
+            held,
+            in_quota: held - on_loan,
+            on_loan,
+            for_good: 0.0,
+            borrows: Vec::new(),
+            lends: Vec::new(),
+            n_pending: 0,
+            pending: 0.0,
+        }
+    }
+
+    #[test]
+    fn bars_show_what_is_left_and_what_is_on_loan() {
+        assert_eq!(held(&row(4, 3.0, 0.0)).text(), "███░ 3");
+        assert_eq!(held(&row(4, 5.0, 1.0)).text(), "████┃█ 5");
+        assert_eq!(held(&row(0, 0.0, 0.0)).text(), " 0");
+        assert_eq!(held(&row(0, 2.0, 2.0)).text(), "┃██ 2");
+        assert_eq!(held(&row(80, 40.0, 0.0)).text(), "████░░░░ 40");
+    }
+
+    #[test]
+    fn loans_say_from_whom_and_to_whom() {
+        let mut it = row(4, 5.0, 1.0);
+        it.borrows = vec![
+            QuotaLoan { project: None, gpus: 1.0 },
+            QuotaLoan { project: Some("nlp".to_owned()), gpus: 2.5 },
+        ];
+        assert_eq!(loans(&it), "borrows 1 of nobody's, 2.5 from nlp");
+        it.borrows.clear();
+        it.lends = vec![QuotaLoan { project: Some("nlp".to_owned()), gpus: 1.0 }];
+        assert_eq!(loans(&it), "lends 1 to nlp");
+    }
+}

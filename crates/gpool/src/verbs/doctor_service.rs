@@ -1,0 +1,135 @@
+//! What `gpool doctor` says of what the server does beside running jobs: the messages that it
+//! sends, and the unit of systemd that starts it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use gpool_client::Client;
+use gpool_wire::{Notification, Status};
+
+use super::doctor::{Probe, less, ok};
+use super::version::VERSION;
+use crate::render::words::count;
+use crate::systemd::Scope;
+
+/// More addresses are not named.
+const NAMED_MAX: usize = 3;
+
+/// Messages that wait, and who does not take them; nothing where nobody was ever told.
+pub fn notifications(client: &Client, status: &Status) -> Option<Probe> {
+    let counts = status.notifications;
+    if counts.waiting + counts.taken + counts.given_up + counts.dropped == 0 {
+        return None;
+    }
+    let what = "notifications";
+    let all = client.notifications().ok()?.items;
+    let failing = failing(&all);
+    let said = |parts: &[(u64, &str)]| {
+        let parts = parts.iter().filter(|(n, _)| *n > 0);
+        parts.map(|(n, word)| format!("{n} {word}")).collect::<Vec<_>>().join(", ")
+    };
+    let text = said(&[
+        (counts.waiting, "waiting"),
+        (counts.taken, "taken"),
+        (counts.given_up, "given up"),
+        (counts.dropped, "dropped"),
+    ]);
+    if failing.is_empty() && counts.given_up + counts.dropped == 0 {
+        return Some(ok(what, text));
+    }
+    let named: Vec<String> = failing
+        .iter()
+        .take(NAMED_MAX)
+        .map(|(to, (n, why))| format!("{to}: {}, {why}", count(*n, "message")))
+        .collect();
+    let named = if named.is_empty() { String::new() } else { format!("; {}", named.join("; ")) };
+    Some(less(what, format!("{text}{named}; gpool notify says more")))
+}
+
+/// The addresses that did not take what was sent, with how much waits for each and why.
+fn failing(all: &[Notification]) -> BTreeMap<&str, (u64, &str)> {
+    let mut failing: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
+    for message in all {
+        if let Some(why) = &message.why {
+            let (n, last) = failing.entry(&message.to).or_insert((0, why));
+            (*n, *last) = (*n + 1, why);
+        }
+    }
+    failing
+}
+
+/// Whether there is a unit, whether systemd starts it by itself, and whether it is this program.
+pub fn service() -> Option<Probe> {
+    let what = "service";
+    let found = [Scope::System, Scope::User].into_iter().find_map(|scope| {
+        let path = scope.path().filter(|path| path.exists())?;
+        Some((scope, path))
+    });
+    let Some((scope, path)) = found else {
+        let runs = Path::new("/run/systemd/system").exists();
+        return runs.then(|| less(what, "none; gpool up --systemd writes one"));
+    };
+    let shown = path.display();
+    let unit = std::fs::read_to_string(&path).unwrap_or_default();
+    let Some(program) = program_of(&unit) else {
+        return Some(less(what, format!("{shown} starts no gpool")));
+    };
+    let mut faults = Vec::new();
+    match version_of(&program) {
+        Some(version) if version == VERSION => {}
+        Some(version) => faults.push(format!("starts {program} {version}, this is {VERSION}")),
+        None => faults.push(format!("starts {program}, which does not run")),
+    }
+    match (asked(scope, "is-enabled"), asked(scope, "is-active")) {
+        (None, _) | (_, None) => faults.push("systemd does not answer here".to_owned()),
+        (Some(enabled), Some(active)) => {
+            let wrong = [(enabled, "enabled"), (active, "active")];
+            let wrong = wrong.into_iter().filter(|(is, wanted)| is != wanted);
+            faults.extend(wrong.map(|(is, wanted)| format!("is {is}, not {wanted}")));
+        }
+    }
+    Some(match faults.is_empty() {
+        true => ok(what, format!("{shown} is enabled and runs {VERSION}")),
+        false => less(what, format!("{shown} {}; gpool up --systemd --force", faults.join(", "))),
+    })
+}
+
+/// The program that a unit starts.
+fn program_of(unit: &str) -> Option<String> {
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart="))?;
+    let program = match line.strip_prefix('"') {
+        Some(rest) => rest.split('"').next()?,
+        None => line.split_whitespace().next()?,
+    };
+    Some(program.to_owned())
+}
+
+fn version_of(program: &str) -> Option<String> {
+    let ran = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+    let said = String::from_utf8_lossy(&ran.stdout);
+    said.trim().strip_prefix("gpool ").map(str::to_owned)
+}
+
+/// What systemd says of the unit, in a word; nothing where it does not run.
+fn asked(scope: Scope, question: &str) -> Option<String> {
+    let (program, before) = scope.systemctl().split_first()?;
+    let mut command = Command::new(program);
+    let ran = command.args(before).args([question, Scope::UNIT]).stdin(Stdio::null());
+    let ran = ran.stderr(Stdio::null()).output().ok()?;
+    let said = String::from_utf8_lossy(&ran.stdout);
+    said.lines().next().map(|line| line.trim().to_owned()).filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_says_what_it_starts() {
+        let unit = crate::systemd::unit(Scope::User, Path::new("/opt/my gpool/gpool"));
+        assert_eq!(program_of(&unit).as_deref(), Some("/opt/my gpool/gpool"));
+        assert_eq!(program_of("ExecStart=/bin/x up").as_deref(), Some("/bin/x"));
+        assert_eq!(program_of("[Unit]\n"), None);
+    }
+}

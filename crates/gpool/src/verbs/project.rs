@@ -1,0 +1,411 @@
+//! `gpool project`: who is charged for jobs, and what was agreed with them.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use gpool_model::Refusal;
+use gpool_wire::{ProjectSet, ProjectSettings, ProjectsAnswer, Written};
+use serde::Deserialize;
+
+use super::list::{Listing, show};
+use crate::args::list::ListFlags;
+use crate::errors::{INVALID, USAGE};
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::json;
+use crate::render::list::select;
+use crate::render::projects::{PROJECTS, difference, page};
+use crate::render::safe::safe;
+use crate::render::words::count;
+use crate::session::Session;
+
+/// Show or change projects and their quotas
+#[derive(Debug, Clone, Args)]
+pub struct ProjectArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Verb {
+    /// Make a project
+    Create(Box<ChangeArgs>),
+    /// Change a project; what is not said stays
+    Edit(Box<EditArgs>),
+    /// Delete projects that have no jobs and nothing below them
+    Delete {
+        /// Their names
+        #[arg(required = true, value_name = "PROJECT")]
+        names: Vec<String>,
+        /// Only if it is still at that version
+        #[arg(long, value_name = "N")]
+        if_version: Option<u64>,
+    },
+    /// List projects, departments before what is below them
+    List(ListFlags),
+    /// Show projects in full
+    Show {
+        /// Their names
+        #[arg(required = true, value_name = "PROJECT")]
+        names: Vec<String>,
+    },
+    /// Make projects be as a file says, all together or not at all
+    Apply(ApplyArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+struct ChangeArgs {
+    /// What it is called
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    settings: SettingFlags,
+}
+
+#[derive(Debug, Clone, Args)]
+struct EditArgs {
+    /// Which
+    #[arg(value_name = "PROJECT")]
+    edited: String,
+    #[command(flatten)]
+    settings: SettingFlags,
+    /// Only if it is still at that version
+    #[arg(long, value_name = "N")]
+    if_version: Option<u64>,
+}
+
+#[derive(Debug, Clone, Args)]
+struct ApplyArgs {
+    /// A TOML file with a table [projects.NAME] for each; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Delete projects that the file does not name, but default
+    #[arg(long)]
+    prune: bool,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do it without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+/// What is agreed with a project.
+#[derive(Debug, Clone, Default, Args)]
+struct SettingFlags {
+    /// The project above it, or none
+    #[arg(long, value_name = "PROJECT")]
+    parent: Option<String>,
+    /// GPUs that it is guaranteed: 4, 0.5, unlimited, none
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    gpus: Option<String>,
+    /// GPUs that it never exceeds: 8, 0, none
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    limit: Option<String>,
+    /// Its part of the GPUs that nobody has by right, in proportion to others; 0 for none
+    #[arg(long, value_name = "W", allow_hyphen_values = true)]
+    weight: Option<String>,
+    /// Higher goes first among its siblings
+    #[arg(long, visible_alias = "prio", value_name = "P", allow_hyphen_values = true)]
+    priority: Option<i32>,
+    /// CPU cores that it is guaranteed; without it, as many as there are
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    cpus: Option<String>,
+    /// CPU cores that it never exceeds
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    cpus_limit: Option<String>,
+    /// Memory that it is guaranteed: 500G; without it, as much as there is
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    mem: Option<String>,
+    /// Memory that it never exceeds
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    mem_limit: Option<String>,
+    /// Not to be had yet: a guarantee counts GPUs of all models
+    #[arg(long, value_name = "MODEL=N", hide = true)]
+    gpus_of: Option<String>,
+    /// For how long what was started is not taken back, or none
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    min_runtime: Option<String>,
+    /// Who may submit to it: ana,bo,@group; all for whoever may to the project above
+    #[arg(long, value_name = "USERS", value_delimiter = ',')]
+    members: Option<Vec<String>>,
+    /// Who may act on its jobs and change what is below it: ana,bo; '' for nobody
+    #[arg(long, value_name = "USERS", value_delimiter = ',')]
+    admins: Option<Vec<String>>,
+    /// The time limit of jobs that ask for none, or none
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    time_default: Option<String>,
+    /// The longest time limit of its jobs, or none
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    time_max: Option<String>,
+    /// Jobs that do not say may be taken back, and so may borrow
+    #[arg(long, overrides_with = "no_preemptible")]
+    preemptible: bool,
+    /// Jobs that do not say are not taken back
+    #[arg(long, overrides_with = "preemptible")]
+    no_preemptible: bool,
+    /// How many jobs of one user may wait in it, or none
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    user_pending: Option<String>,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl SettingFlags {
+    fn settings(&self) -> Result<ProjectSettings> {
+        if self.gpus_of.is_some() {
+            let what = "--gpus-of: guarantees of one model can't be made yet";
+            return Err(Failure::new(INVALID, what)
+                .why("what is counted: --gpus (of all models together), --cpus and --mem")
+                .tip("--gpus N"));
+        }
+        let written = |text: &Option<String>| text.clone().map(Written::Text);
+        let names = |words: &Option<Vec<String>>| {
+            let words = words.clone()?;
+            Some(words.into_iter().filter(|word| !word.is_empty()).collect())
+        };
+        Ok(ProjectSettings {
+            name: None,
+            parent: self.parent.clone(),
+            gpus: written(&self.gpus),
+            limit: written(&self.limit),
+            weight: written(&self.weight),
+            cpus: written(&self.cpus),
+            cpus_limit: written(&self.cpus_limit),
+            mem: written(&self.mem),
+            mem_limit: written(&self.mem_limit),
+            priority: self.priority,
+            min_runtime: written(&self.min_runtime),
+            members: names(&self.members),
+            admins: names(&self.admins),
+            time_default: written(&self.time_default),
+            time_max: written(&self.time_max),
+            preemptible: (self.preemptible || self.no_preemptible).then_some(self.preemptible),
+            user_pending: written(&self.user_pending),
+            dry_run: self.dry_run,
+        })
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The server can't be asked or refuses; a file can't be read.
+pub fn run(args: ProjectArgs, session: &Session) -> Result {
+    match args.verb {
+        Verb::Create(args) => {
+            let settings = args.settings.settings()?;
+            let settings = ProjectSettings { name: Some(args.name), ..settings };
+            tell(&session.client()?.create_project(&settings)?, session)
+        }
+        Verb::Edit(args) => {
+            let settings = args.settings.settings()?;
+            if settings == (ProjectSettings { dry_run: settings.dry_run, ..Default::default() }) {
+                let what = "nothing to change was named";
+                let name = &args.edited;
+                return Err(Failure::new(USAGE, what)
+                    .tip(format!("gpool project edit {} --gpus 4", safe(name))));
+            }
+            let client = session.client()?;
+            tell(&client.edit_project(&args.edited, &settings, args.if_version)?, session)
+        }
+        Verb::Delete { names, if_version } => {
+            let client = session.client()?;
+            for name in names {
+                tell(&client.delete_project(&name, if_version)?, session)?;
+            }
+            Ok(Exit::OK)
+        }
+        Verb::List(flags) => list(&flags, session),
+        Verb::Show { names } => pages(&names, session),
+        Verb::Apply(args) => apply(&args, session),
+    }
+}
+
+/// What changed, or would change, and what should be known.
+fn tell(answer: &ProjectsAnswer, session: &Session) -> Result {
+    if session.global.json {
+        session.screen.data(&json::one(answer))?;
+        return Ok(Exit::OK);
+    }
+    session.screen.data(&difference(answer))?;
+    warn(answer, session);
+    if !answer.done {
+        session.screen.note("nothing changed: this was a dry run");
+    }
+    Ok(Exit::OK)
+}
+
+fn warn(answer: &ProjectsAnswer, session: &Session) {
+    for warning in &answer.warnings {
+        session.screen.note(&format!("note: {}", safe(warning)));
+    }
+}
+
+fn list(flags: &ListFlags, session: &Session) -> Result {
+    let client = session.client()?;
+    show(&PROJECTS, flags, session, || {
+        let all = client.projects()?.items;
+        let warnings: Vec<String> = all
+            .iter()
+            .flat_map(|it| &it.warnings)
+            .map(|warning| format!("note: {}", safe(warning)))
+            .collect();
+        let rows = select(&PROJECTS, all, flags)?;
+        let n = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+        let footer = [count(n, "project")].into_iter().chain(warnings);
+        Ok(Listing { rows, footer: footer.collect::<Vec<_>>().join("\n") })
+    })
+}
+
+fn pages(names: &[String], session: &Session) -> Result {
+    let client = session.client()?;
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        found.push(client.project(name)?);
+    }
+    let text = match session.global.json {
+        true => json::list(&found),
+        false => {
+            let pages: Vec<String> = found.iter().map(|it| page(it, &session.view())).collect();
+            pages.join("\n")
+        }
+    };
+    session.screen.data(&text)?;
+    Ok(Exit::OK)
+}
+
+/// What may stand in a file of projects.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    projects: BTreeMap<String, ProjectSettings>,
+}
+
+fn apply(args: &ApplyArgs, session: &Session) -> Result {
+    let set = ProjectSet { prune: args.prune, dry_run: true, ..read(&args.file)? };
+    let client = session.client()?;
+    let looked = client.apply_projects(&set)?;
+    if args.dry_run {
+        return tell(&looked, session);
+    }
+    if looked.changes.is_empty() {
+        session.screen.note("nothing differs");
+        return if session.global.json { tell(&looked, session) } else { Ok(Exit::OK) };
+    }
+    if !args.yes {
+        let shown = difference(&looked);
+        if session.global.json || !std::io::stdin().is_terminal() {
+            let mut failure = Failure::new(USAGE, "nothing changed yet: say --yes to do it");
+            for line in shown.lines() {
+                failure = failure.why(line.trim_end());
+            }
+            return Err(failure.tip(format!("gpool project apply {} --yes", args.file.display())));
+        }
+        session.screen.data(&shown)?;
+        warn(&looked, session);
+        confirm(looked.changes.len())?;
+    }
+    // Refused if anything changed since it was looked at.
+    let set = ProjectSet { dry_run: false, seen: Some(looked.seen), ..set };
+    tell(&client.apply_projects(&set)?, session)
+}
+
+fn confirm(n: usize) -> Result<()> {
+    let projects = count(u64::try_from(n).unwrap_or(u64::MAX), "project");
+    eprint!("change {projects}? [y/N] ");
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    match (read, answer.trim()) {
+        (Ok(_), "y" | "Y" | "yes") => Ok(()),
+        _ => Err(Failure::new(USAGE, "nothing was changed").tip("--yes does it without asking")),
+    }
+}
+
+fn read(path: &Path) -> Result<ProjectSet> {
+    let mut text = String::new();
+    let is_input = path == Path::new("-");
+    let shown = if is_input { "standard input".to_owned() } else { path.display().to_string() };
+    let read = match is_input {
+        true => std::io::stdin().read_to_string(&mut text).map(drop),
+        false => std::fs::read_to_string(path).map(|read| text = read),
+    };
+    read.map_err(|error| Failure::new(INVALID, format!("{shown} can't be read: {error}")))?;
+    parse(&text, &shown)
+}
+
+/// Reads what stands in a file, which messages call `shown`.
+fn parse(text: &str, shown: &str) -> Result<ProjectSet> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+        let said = error.message().lines().next().unwrap_or_default();
+        Failure::new(INVALID, format!("{shown}:{line}: {said}")).tip("gpool help projects")
+    })?;
+    let set = ProjectSet { projects: file.projects, ..ProjectSet::default() };
+    // Asked here as well as there, for the line.
+    match set.ask() {
+        Ok(_) => Ok(set),
+        Err(refusal) => Err(at_line(text, shown, &refusal)),
+    }
+}
+
+fn at_line(text: &str, shown: &str, refusal: &Refusal) -> Failure {
+    let problem = gpool_wire::Problem::from(refusal);
+    let Refusal::Invalid { field, .. } = refusal else { return problem.into() };
+    let (table, key) = field.rsplit_once('.').unwrap_or((field, ""));
+    let name = table.strip_prefix("projects.").unwrap_or(table);
+    let is_head = |line: &str| {
+        let head = line.trim().trim_start_matches('[').trim_end_matches(']');
+        head.strip_prefix("projects.").is_some_and(|it| it.trim_matches(['"', '\'']) == name)
+    };
+    let mut lines = (1..).zip(text.lines()).skip_while(|(_, line)| !is_head(line));
+    let head = lines.next();
+    let is_key = |line: &str| {
+        line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
+    };
+    let found = lines
+        .take_while(|(_, line)| !line.trim_start().starts_with('['))
+        .find(|(_, line)| is_key(line));
+    let line = found.or(head).map_or(1, |(line, _)| line);
+    Failure::new(INVALID, format!("{shown}:{line}: {}", problem.detail)).tip("gpool help projects")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        parse(text, "p.toml").expect_err("it is refused").what().to_owned()
+    }
+
+    #[test]
+    fn a_file_is_read_and_what_is_wrong_is_said_with_its_line() {
+        let fine = "[projects.vision]\ngpus = 4\nlimit = \"none\"\n\n[projects.\"lab/nlp\"]\n\
+                    parent = \"vision\"\ngpus = 0.5\nmembers = [\"ana\", \"@lab\"]\n";
+        let set = parse(fine, "p.toml").expect("it is fine");
+        assert_eq!(set.projects.len(), 2);
+        assert_eq!(set.projects["lab/nlp"].gpus, Some(Written::Decimal(0.5)));
+        for (text, said) in [
+            (
+                "[projects.a]\ngpus = 1\n[projects.b]\n\ngpus = \"4x\"\n",
+                "p.toml:5: projects.b.gpus",
+            ),
+            ("[projects.a]\ngpus = nan\n", "p.toml:2: "),
+            ("[projects.a]\ngpus = -1\n", "p.toml:2: "),
+            ("[projects.a]\nweight = inf\n", "p.toml:2: "),
+            ("[projects.a]\ntpus = 1\n", "p.toml:2: unknown field `tpus`, expected one of"),
+            ("[project.a]\ngpus = 1\n", "p.toml:1: unknown field `project`"),
+            ("[projects.a]\nname = \"b\"\n", "p.toml:2: projects.a.name"),
+            ("[projects.\"a b\"]\n", "p.toml:1: "),
+            ("[projects.a\n", "p.toml:1: "),
+            ("", "p.toml:1: missing field `projects`"),
+        ] {
+            let refused = refused(text);
+            assert!(refused.starts_with(said), "{refused:?} begins with {said:?}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `gpool quota`: what projects may have and have, and who lends to whom.
+
+use clap::Args;
+use gpool_wire::{QuotaOverview, QuotaRow, catalogue};
+
+use super::list::{Listing, show};
+use crate::args::list::ListFlags;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::list::select;
+use crate::render::projects::{QUOTA, quota_footer};
+use crate::render::safe::safe;
+use crate::session::Session;
+
+/// Show what projects may have and have
+#[derive(Debug, Clone, Args)]
+pub struct QuotaArgs {
+    /// Only this project, what is above it and what is below it
+    #[arg(value_name = "PROJECT")]
+    of: Option<String>,
+    #[command(flatten)]
+    list: ListFlags,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The server can't be asked; there is no such project.
+pub fn run(args: &QuotaArgs, session: &Session) -> Result {
+    let client = session.client()?;
+    show(&QUOTA, &args.list, session, || {
+        let all = client.quota()?;
+        let footer = quota_footer(&all);
+        let rows = match &args.of {
+            Some(name) => near(&all, name)?,
+            None => all.projects,
+        };
+        Ok(Listing { rows: select(&QUOTA, rows, &args.list)?, footer })
+    })
+    .map(|_| Exit::OK)
+}
+
+/// A project, those above it and those below it.
+fn near(all: &QuotaOverview, name: &str) -> Result<Vec<QuotaRow>> {
+    let above = |of: &str| -> Vec<String> {
+        let parent = |it: &String| {
+            let row = all.projects.iter().find(|row| row.project == *it)?;
+            row.parent.clone()
+        };
+        std::iter::successors(Some(of.to_owned()), parent).take(all.projects.len()).collect()
+    };
+    if !all.projects.iter().any(|row| row.project == name) {
+        let shown: String = name.chars().take(80).collect();
+        let names: Vec<&str> = all.projects.iter().map(|row| row.project.as_str()).collect();
+        let failure =
+            Failure::new(catalogue::NO_SUCH_PROJECT, format!("there is no project {shown:?}"))
+                .why(safe(&format!("there are: {}", names.join(", "))));
+        return Err(match gpool_wire::json::nearest(name, names.iter().copied()) {
+            Some(near) => failure.tip(format!("gpool quota {}", safe(near))),
+            None => failure.tip("gpool project list"),
+        });
+    }
+    let own = above(name);
+    let is_near = |row: &QuotaRow| {
+        own.contains(&row.project) || above(&row.project).iter().any(|it| it == name)
+    };
+    let near = all.projects.iter().filter(|row| is_near(row)).cloned().collect();
+    Ok(near)
+}

@@ -1,0 +1,139 @@
+//! How the scheduler decides is shown, changed while jobs wait, and compared.
+
+use serde_json::Value;
+
+use crate::harness::{Cluster, Gate, until_so};
+
+fn setting(cluster: &Cluster, key: &str) -> String {
+    let policy = cluster.gpool(["policy", "show", "--json"]).json();
+    policy["settings"][key].as_str().unwrap().to_owned()
+}
+
+/// Two jobs wait for the one GPU, of which the later has the higher priority.
+fn two_that_wait(cluster: &Cluster, gate: &Gate) -> [String; 3] {
+    let holder = cluster.sh(&["--gpus", "1", "--time", "2h"], &gate.line());
+    cluster.until_is(&holder, "running");
+    let older = cluster.submit(["--gpus", "1", "--time", "1h", "--", "sleep", "0.02"]);
+    let flags = ["--gpus", "1", "--time", "1h", "--priority", "-5", "--", "true"];
+    let lower = cluster.submit(flags);
+    cluster.gpool(["prio", "-10", &older]).ok();
+    [holder, older, lower]
+}
+
+fn started_at(cluster: &Cluster, id: &str) -> Value {
+    serde_json::to_value(cluster.job(id)).unwrap()["started_at"].clone()
+}
+
+#[test]
+fn a_change_holds_from_the_next_decision_on_and_is_journaled() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let gate = Gate::new(&cluster, "gate");
+    let [_, older, lower] = two_that_wait(&cluster, &gate);
+    let before = cluster.gpool(["why", &older]).ok();
+    assert!(before.contains(&format!(" {lower} (")), "{before}");
+    // By age alone the older one goes first.
+    let ran = cluster.gpool(["policy", "set", "order=age"]).ok();
+    assert_eq!(ran, "order              priority,escalated,gpus,age → age\n");
+    let after = cluster.gpool(["why", &older]).ok();
+    assert!(!after.contains(&format!(" {lower} (")), "{after}");
+    gate.open();
+    cluster.until_ended(&lower);
+    let [first, second] = [&older, &lower].map(|id| started_at(&cluster, id).to_string());
+    assert!(first < second, "{first} {second}");
+}
+
+#[test]
+fn a_change_survives_a_kill_and_a_restart() {
+    let mut cluster = Cluster::new("sim:1xH100-80G");
+    cluster.gpool(["policy", "set", "escalate_after=90m", "planned_starts=all"]).ok();
+    cluster.kill();
+    cluster.up();
+    assert_eq!(setting(&cluster, "escalate_after"), "90m");
+    assert_eq!(setting(&cluster, "planned_starts"), "all");
+    let differs = cluster.gpool(["policy", "diff"]).ok();
+    assert!(differs.contains("escalate_after     24h → 90m"), "{differs}");
+    assert!(differs.contains("planned_starts     1 → all"), "{differs}");
+    // It is in the journal, by whom and what.
+    let dump = cluster.gpool(["debug", "dump", "-o", "-"]).ok();
+    let words = "asked: policy as it is: escalate_after=90m, planned_starts=all";
+    assert!(dump.contains(words), "{dump}");
+}
+
+#[test]
+fn what_can_not_be_set_is_refused_and_changes_nothing() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let before = cluster.gpool(["policy", "show", "--json"]).ok();
+    let refused = |words: &[&str], says: &[&str]| {
+        let all = [&["policy", "set"][..], words].concat();
+        cluster.gpool(&all).refused(2, says);
+        assert_eq!(cluster.gpool(["policy", "show", "--json"]).ok(), before, "{words:?}");
+    };
+    refused(&["escalate_aftr=2h"], &["escalate_aftr", "escalate_after=24h"]);
+    refused(&["colour=red"], &["colour", "order", "planned_starts"]);
+    refused(&["escalate_after"], &["sets nothing", "KEY=VALUE"]);
+    refused(&["escalate_after=soon"], &["escalate_after", "write, for example, 24h"]);
+    refused(&["planned_starts=-1"], &["planned_starts", "write, for example, 1"]);
+    refused(&["order=age,size"], &["size", "priority", "for example, priority,escalated"]);
+    refused(&["device_strategy=best"], &["best", "sequential"]);
+    refused(&["--preset", "best"], &["best", "fair", "valohai", "fifo", "priority"]);
+    // All of it or nothing.
+    refused(&["planned_starts=2", "user_priority_max=5000"], &["user_priority_max", "1000"]);
+    refused(&["--dry-run", "planned_starts=many"], &["planned_starts"]);
+}
+
+#[test]
+fn a_preset_is_taken_with_its_parameters_and_compared() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    cluster.gpool(["user", "limit", "all", "--running", "7"]).ok();
+    let words = ["policy", "set", "--preset", "valohai:escalate_after=3h", "planned_starts=4"];
+    let told = cluster.gpool(words).ok();
+    assert!(told.contains("preset             fair → valohai"), "{told}");
+    let show = cluster.gpool(["policy", "show"]).ok();
+    for line in [
+        "preset             valohai",
+        "order              escalated,gpus,age",
+        "escalate_after     3h",
+        "planned_starts     4",
+    ] {
+        assert!(show.lines().any(|shown| shown == line), "{line:?} is not in {show}");
+    }
+    let differs = cluster.gpool(["policy", "diff"]).ok();
+    assert!(differs.contains("escalate_after     1h → 3h"), "{differs}");
+    assert!(!differs.contains("order"), "{differs}");
+    let same = cluster.gpool(["policy", "diff", "valohai:escalate_after=3h,planned_starts=4"]);
+    assert_eq!(same.ok(), "nothing differs\n");
+    // How much users may have is no part of a preset.
+    assert!(cluster.gpool(["user", "limit", "all"]).ok().contains("of 7"));
+    // As a file, and back.
+    let file = cluster.path("site.toml");
+    std::fs::write(&file, cluster.gpool(["policy", "show", "--toml"]).ok()).unwrap();
+    cluster.gpool(["policy", "set", "--preset", "fair"]).ok();
+    assert_eq!(setting(&cluster, "escalate_after"), "24h");
+    cluster.gpool(["policy", "set", "--file", file.to_str().unwrap()]).ok();
+    assert_eq!(cluster.gpool(["policy", "show"]).ok(), show);
+}
+
+#[test]
+fn a_dry_run_names_whose_start_would_change_and_how() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let gate = Gate::new(&cluster, "gate");
+    let [_, older, lower] = two_that_wait(&cluster, &gate);
+    let told = cluster.gpool(["policy", "set", "--dry-run", "order=age"]).ok();
+    let line = |id: &str, way: &str| {
+        let begins = format!("job {id} (");
+        let found = told.lines().find(|line| line.starts_with(&begins));
+        found.is_some_and(|line| line.contains(way))
+    };
+    assert!(line(&older, "would start earlier: "), "{told}");
+    assert!(line(&lower, "would start later: "), "{told}");
+    assert_eq!(setting(&cluster, "order"), "priority,escalated,gpus,age");
+    let json = cluster.gpool(["policy", "set", "--dry-run", "order=age", "--json"]).json();
+    let starts = json["after"]["starts"].as_array().unwrap();
+    assert_eq!(starts.len(), 2, "{json}");
+    assert_eq!(starts[0]["job"], lower.as_str(), "who starts later first: {json}");
+    // What moves nobody names nobody.
+    let told = cluster.gpool(["policy", "set", "--dry-run", "user_priority_max=7"]).ok();
+    assert_eq!(told, "user_priority_max  0 → 7\n");
+    gate.open();
+    until_so("both ran", || cluster.job(&older).state.as_str() == "succeeded");
+}

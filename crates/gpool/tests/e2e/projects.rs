@@ -1,0 +1,261 @@
+//! Projects with quotas: who borrows, who gets it back, and what is refused, with the real program.
+
+use std::fs;
+
+use crate::harness::{Cluster, until, until_so};
+use crate::http::Http;
+use crate::users::{NOBODY, as_nobody, cluster as roots};
+
+/// Two projects that are guaranteed two GPUs each of four; nothing else is guaranteed any.
+fn two(devices: &str) -> Cluster {
+    let cluster = Cluster::new(devices);
+    cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
+    cluster.gpool(["project", "create", "red", "--gpus", "2"]).ok();
+    cluster.gpool(["project", "create", "blue", "--gpus", "2", "--limit", "3"]).ok();
+    cluster
+}
+
+fn in_project<'a>(project: &'a str, gpus: &'a str) -> Vec<&'a str> {
+    vec!["--project", project, "--gpus", gpus]
+}
+
+fn lent<'a>(project: &'a str, gpus: &'a str) -> Vec<&'a str> {
+    [&in_project(project, gpus)[..], &["--preemptible"]].concat()
+}
+
+/// A job that goes on until it is told to end, and then for as long as a file is not there.
+const STAYS: &str = "trap 'until [ -e leave ]; do sleep 0.02; done; exit 143' TERM; \
+                     while true; do sleep 0.02; done";
+
+#[test]
+fn what_is_idle_is_lent_and_given_back_to_whom_it_was_promised() {
+    let cluster = two("sim:4xH100-80G");
+    let borrowed: Vec<String> =
+        (0..4).map(|_| cluster.sh(&lent("red", "1"), "sleep 1000")).collect();
+    for id in &borrowed {
+        cluster.until_is(id, "running");
+    }
+    let quota = cluster.gpool(["quota", "--json"]).json();
+    let row = |name: &str| {
+        let rows = quota["items"].as_array().unwrap();
+        rows.iter().find(|row| row["project"] == name).expect(name).clone()
+    };
+    let red = row("red");
+    assert_eq!((&red["held"], &red["on_loan"]), (&4.0.into(), &2.0.into()), "{red}");
+    assert_eq!(red["borrows"][0]["project"], "blue", "{red}");
+    assert_eq!(row("blue")["lends"][0]["gpus"], 2.0, "{quota}");
+    let table = cluster.gpool(["quota"]).ok();
+    assert!(table.contains("borrows 2 from blue") && table.contains("lends 2 to red"), "{table}");
+    // The owner asks, and has it: what lost least goes, is put back, and says for whom.
+    let owner = cluster.sh(&in_project("blue", "1"), "sleep 1000");
+    cluster.until_is(&owner, "running");
+    let went = until("one waits again", || {
+        borrowed.iter().find(|id| cluster.job(id).state.as_str() == "pending")
+    });
+    let shown = cluster.gpool(["show", went]).ok();
+    assert!(shown.contains(&format!("taken back for job {owner}")), "{shown}");
+    let why = cluster.gpool(["why", went]).ok();
+    assert!(why.contains("1 GPU needed, 0 free"), "{why}");
+    // It runs again when there is room, as its next attempt.
+    cluster.gpool(["cancel", &owner]).ok();
+    assert_eq!(cluster.until_is(went, "running").attempt, 2);
+    for id in borrowed.iter().filter(|id| *id != went) {
+        assert_eq!(cluster.job(id).attempt, 1, "only one went");
+    }
+}
+
+#[test]
+fn a_limit_holds_although_there_is_room_and_a_guarantee_bounds_what_stays() {
+    let cluster = two("sim:4xH100-80G");
+    for _ in 0..3 {
+        let id = cluster.sh(&lent("blue", "1"), "sleep 1000");
+        cluster.until_is(&id, "running");
+    }
+    let waits = cluster.sh(&lent("blue", "1"), "true");
+    let why = cluster.gpool(["why", &waits]).ok();
+    assert!(why.contains("project blue holds 3 GPUs of at most 3 GPUs"), "{why}");
+    let code = &cluster.gpool(["why", &waits, "--json"]).json()["items"][0]["reasons"][0];
+    assert_eq!((&code["code"], &code["bound"]), (&"quota_project".into(), &"limit".into()));
+    let queue = cluster.gpool(["queue", "-p", "blue", "-s", "pending"]).ok();
+    assert!(queue.contains(&waits) && queue.contains("PROJECT"), "{queue}");
+    cluster.gpool(["project", "edit", "blue", "--limit", "4"]).ok();
+    assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
+    cluster.gpool(["cancel", "all", "--yes"]).ok();
+    until_so("all is free", || (0..4).all(|gpu| cluster.gpu_state(gpu) == "free"));
+    // What can't be taken back never uses more than is guaranteed, though it is free.
+    let own = cluster.sh(&in_project("red", "2"), "sleep 1000");
+    cluster.until_is(&own, "running");
+    let more = cluster.sh(&in_project("red", "1"), "true");
+    let why = cluster.gpool(["why", &more]).ok();
+    assert!(why.contains("it can't be taken back") && why.contains("2 GPUs of 2 GPUs"), "{why}");
+    assert_eq!(cluster.job(&more).state.as_str(), "pending");
+    let lent = cluster.sh(&in_project("red", "1"), "true");
+    cluster.gpool(["edit", &lent, "--preemptible"]).ok();
+    assert_eq!(cluster.until_ended(&lent).exit_code, Some(0));
+    cluster.gpool(["project", "edit", "blue", "--gpus", "1"]).ok();
+    cluster.gpool(["project", "edit", "red", "--gpus", "3"]).ok();
+    assert_eq!(cluster.until_ended(&more).exit_code, Some(0));
+    cluster.gpool(["cancel", &own]).ok();
+}
+
+#[test]
+fn what_could_never_be_is_refused_with_what_would_help() {
+    let cluster = two("sim:4xH100-80G");
+    let run = |flags: &[&str]| cluster.gpool([&["submit"], flags, &["--", "true"]].concat());
+    run(&in_project("red", "3"))
+        .refused(4, &["GP0415", "red is guaranteed 2 GPUs", "--preemptible"]);
+    run(&lent("blue", "4")).refused(4, &["GP0415", "the limit of blue is 3 GPUs"]);
+    run(&[&in_project("red", "3")[..], &["--allow-unsatisfiable", "--hold"]].concat()).ok();
+    run(&in_project("rde", "1")).refused(6, &["GP0602", "--project red"]);
+    cluster.gpool(["project", "create", "lab"]).ok();
+    cluster.gpool(["project", "create", "lab/a", "--parent", "lab", "--time-max", "1h"]).ok();
+    run(&in_project("lab", "0")).refused(7, &["GP0741", "below it: lab/a", "--project lab/a"]);
+    run(&["--project", "lab/a", "--time", "2h"]).refused(5, &["GP0509", "the longest is 1h"]);
+    let project = |words: &[&str]| cluster.gpool([&["project"], words].concat());
+    project(&["delete", "red"]).refused(7, &["GP0743", "1 job"]);
+    project(&["delete", "lab"]).refused(7, &["GP0744", "lab/a"]);
+    project(&["delete", "default"]).refused(7, &["GP0746"]);
+    project(&["create", "x", "--parent", "red"]).refused(7, &["GP0743"]);
+    project(&["edit", "lab", "--parent", "lab/a"]).refused(7, &["GP0745", "lab"]);
+    project(&["create", "red"]).refused(7, &["GP0742", "gpool project edit red"]);
+    project(&["edit", "rde", "--gpus", "1"]).refused(6, &["GP0602", "red"]);
+    project(&["show", "rde"]).refused(6, &["GP0602"]);
+    project(&["edit", "red"]).refused(2, &["nothing to change"]);
+    for (flag, value, words) in [
+        ("--gpus", "NaN", "\"NaN\" is not a number of GPUs"),
+        ("--gpus", "-1", "\"-1\" is not a number of GPUs"),
+        ("--gpus", "4x", "position 2: 'x'"),
+        ("--limit", "99999999999999", "more than can be meant"),
+        ("--weight", "-2", "is not a weight"),
+        ("--mem", "20", "is not an amount of memory"),
+        ("--gpus-of", "a100=4", "can't be made yet"),
+        ("--members", "a b", "no name of a user"),
+    ] {
+        project(&["edit", "red", flag, value]).refused(2, &[words]);
+    }
+    let red = project(&["show", "red", "--json"]).json();
+    assert_eq!(red["items"][0]["version"], 1, "nothing was half done");
+    cluster.gpool(["quota", "rde"]).refused(6, &["GP0602", "gpool quota red"]);
+}
+
+#[test]
+fn a_set_of_projects_is_compared_then_applied_whole_and_a_second_editor_is_told() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let file = cluster.work().join("projects.toml");
+    let text = "[projects.lab]\n\n[projects.red]\nparent = \"lab\"\ngpus = 3\n\n\
+                [projects.blue]\nparent = \"lab\"\ngpus = 2\nmembers = [\"ana\", \"@video\"]\n";
+    fs::write(&file, text).unwrap();
+    let apply =
+        |more: &[&str]| cluster.gpool([&["project", "apply", "projects.toml"], more].concat());
+    let looked = apply(&["--dry-run"]);
+    assert!(looked.err.contains("dry run"), "{}", looked.err);
+    assert!(looked.err.contains("5 GPUs are guaranteed in all, and there are 4"), "{}", looked.err);
+    assert!(looked.err.contains("gpool project edit default --gpus 0"), "{}", looked.err);
+    let out = looked.ok();
+    assert!(out.contains("+ red created") && out.contains("parent       lab"), "{out}");
+    apply(&[]).refused(2, &["nothing changed yet", "+ red created", "--yes"]);
+    assert_eq!(cluster.gpool(["project", "list", "-o", "name"]).ok(), "default\n");
+    apply(&["--yes"]).ok();
+    let names = cluster.gpool(["project", "list", "-o", "name"]).ok();
+    assert_eq!(names, "default\nlab\nblue\nred\n", "departments first");
+    assert!(apply(&["--yes"]).err.contains("nothing differs"));
+    // Two at once: both saw version 1.
+    let edit =
+        |gpus| cluster.gpool(["project", "edit", "red", "--gpus", gpus, "--if-version", "1"]);
+    edit("1").ok();
+    edit("4").refused(7, &["GP0708", "you saw version 1; it is at version 2 now"]);
+    let http = Http::new(&cluster);
+    let kind = ("Content-Type", "application/json");
+    let tag = ("If-Match", "\"1\"");
+    let late = http.send("PATCH", "/api/v1/projects/red", &[kind, tag], b"{\"gpus\":4}");
+    assert_eq!((late.status, &*late.problem_code()), (412, "GP0708"));
+    let tag = ("If-Match", "\"2\"");
+    let fine = http.send("PATCH", "/api/v1/projects/red", &[kind, tag], b"{\"gpus\":2}");
+    assert_eq!(fine.status, 200, "{fine:?}");
+    // A file in which one thing is wrong does nothing.
+    fs::write(&file, format!("{text}\n[projects.green]\nparent = \"nowhere\"\n")).unwrap();
+    apply(&["--yes"]).refused(6, &["GP0602", "nowhere"]);
+    fs::write(&file, format!("{text}\n[projects.green]\ngpus = \"4x\"\n")).unwrap();
+    apply(&["--yes"]).refused(2, &["projects.toml:13: projects.green.gpus"]);
+    fs::write(&file, "[projects.red]\ngpus = 2\n").unwrap();
+    let pruned = apply(&["--prune", "--yes"]).ok();
+    assert!(pruned.contains("- lab deleted") && pruned.contains("~ red changed"), "{pruned}");
+    assert_eq!(cluster.gpool(["project", "list", "-o", "name"]).ok(), "default\nred\n");
+}
+
+#[test]
+fn a_claim_waits_through_a_restart_and_what_is_cancelled_meanwhile() {
+    let mut cluster = two("sim:4xH100-80G");
+    let stays: Vec<String> = (0..4).map(|_| cluster.sh(&lent("red", "1"), STAYS)).collect();
+    for id in &stays {
+        cluster.until_is(id, "running");
+    }
+    let first = cluster.sh(&in_project("blue", "1"), "sleep 1000");
+    let second = cluster.sh(&in_project("blue", "1"), "sleep 1000");
+    for id in [&first, &second] {
+        cluster.until_is(id, "starting");
+    }
+    let why = cluster.gpool(["why", &first]).ok();
+    assert!(why.contains("its place is decided; job ") && why.contains("leaves it first"), "{why}");
+    let reason = &cluster.gpool(["why", &first, "--json"]).json()["items"][0]["reasons"][0];
+    assert_eq!(reason["code"], "preemption_grace", "{reason}");
+    let is_leaving = |id: &&String| cluster.job(id).state.as_str() == "stopping";
+    let leaving = until("two leave", || {
+        let leaving: Vec<&String> = stays.iter().filter(is_leaving).collect();
+        <[&String; 2]>::try_from(leaving).ok()
+    });
+    let [oldest, newest] = leaving.map(String::clone);
+    let (oldest, newest) = (oldest.as_str(), newest.as_str());
+    let shown = cluster.gpool(["show", newest]).ok();
+    assert!(shown.contains("was taken back for job"), "{shown}");
+    cluster.kill();
+    cluster.up();
+    assert_eq!(cluster.gpool(["project", "show", "blue"]).ok().lines().count(), 6);
+    for id in [&first, &second] {
+        assert_eq!(cluster.job(id).state.as_str(), "starting");
+    }
+    // One of those that claim goes, and one of those that leave.
+    cluster.gpool(["cancel", &second]).ok();
+    cluster.gpool(["cancel", newest]).ok();
+    fs::write(cluster.work().join("leave"), "").unwrap();
+    cluster.until_is(&first, "running");
+    assert_eq!(cluster.until_ended(newest).state.as_str(), "cancelled");
+    until_so("the other comes back", || cluster.job(oldest).attempt == 2);
+    cluster.until_is(oldest, "running");
+    cluster.gpool(["cancel", "all", "--yes"]).ok();
+}
+
+#[test]
+fn members_submit_and_admins_of_a_project_act_on_what_is_below_it() {
+    let Some(cluster) = roots() else { return };
+    let nobody = gpool_name(NOBODY);
+    let create = |words: &[&str]| cluster.gpool([&["project", "create"], words].concat()).ok();
+    create(&["closed", "--members", "root,@root"]);
+    create(&["lab", "--gpus", "1", "--admins", &nobody]);
+    create(&["lab/a", "--parent", "lab", "--gpus", "1"]);
+    let submit = ["submit", "--project", "closed", "--", "true"];
+    as_nobody(&cluster, &submit).refused(5, &["GP0508", "its members are root, @root", "lab/a"]);
+    let theirs = cluster.sh(&["--project", "lab/a"], "sleep 1000");
+    let own = cluster.sh(&[], "sleep 1000");
+    cluster.until_is(&theirs, "running");
+    as_nobody(&cluster, &["cancel", &own]).refused(5, &["GP0501"]);
+    as_nobody(&cluster, &["signal", "USR1", &theirs]).refused(5, &["GP0501"]);
+    as_nobody(&cluster, &["cancel", &theirs, "--yes"]).ok();
+    assert_eq!(cluster.until_ended(&theirs).state.as_str(), "cancelled");
+    as_nobody(&cluster, &["project", "edit", "lab/a", "--gpus", "0.5"]).ok();
+    let more = ["project", "edit", "lab/a", "--gpus", "2"];
+    as_nobody(&cluster, &more).refused(5, &["GP0510", "lab is guaranteed 1 GPU"]);
+    as_nobody(&cluster, &["project", "edit", "lab", "--gpus", "2"]).refused(5, &["GP0501"]);
+    as_nobody(&cluster, &["project", "create", "mine"]).refused(5, &["GP0501"]);
+    as_nobody(&cluster, &["project", "create", "lab/b", "--parent", "lab"]).ok();
+    as_nobody(&cluster, &["project", "delete", "lab/b"]).ok();
+    cluster.gpool(["cancel", &own]).ok();
+}
+
+/// What the server calls a user.
+fn gpool_name(uid: u32) -> String {
+    let passwd = fs::read_to_string("/etc/passwd").unwrap();
+    let mut rows = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let row = rows.find(|row| row[2] == uid.to_string());
+    row.map_or_else(|| uid.to_string(), |row| row[0].to_owned())
+}

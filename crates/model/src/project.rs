@@ -1,0 +1,189 @@
+//! Who is charged for jobs: projects, a tree of any depth of which only the leaves take jobs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ProjectName, Version};
+use crate::policy::Caps;
+use crate::quota::{Amount, Quota, Quotas};
+use crate::resource::ResourceKind;
+use crate::unit::{Millis, Timestamp};
+
+/// Who is charged for jobs, and what was agreed with them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Project {
+    /// Its name, unique in the cluster.
+    pub name: ProjectName,
+    /// The department that it belongs to; `None` at the top.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ProjectName>,
+    /// What it is promised and forbidden of each kind.
+    // A store from before there were quotas has projects without: they had none.
+    #[serde(default = "no_quotas")]
+    pub quotas: Quotas,
+    /// Higher goes first among its siblings, and takes all it can of what is left over before
+    /// lower sees any.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub priority: i32,
+    /// For how long work that was started is not taken back.
+    #[serde(default, skip_serializing_if = "MinRuntime::is_none")]
+    pub min_runtime: MinRuntime,
+    /// Who may submit to it; `None` is whoever may to the project above, and everybody at the top.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<Members>,
+    /// Who may act on its jobs and change what is below it, beside admins.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub admins: BTreeSet<Arc<str>>,
+    /// What holds for its jobs.
+    #[serde(default, skip_serializing_if = "JobTerms::is_none")]
+    pub jobs: JobTerms,
+    /// How much each user may have in it at once, beside what the policy says.
+    #[serde(default, skip_serializing_if = "Caps::is_none")]
+    pub user_caps: Caps,
+    /// When it was made: the older goes first among equals.
+    #[serde(default)]
+    pub created_at: Timestamp,
+    /// Grows with each change.
+    #[serde(default = "first_version")]
+    pub version: Version,
+}
+
+impl Project {
+    /// A top project with everything unlimited: what it holds is never taken back.
+    #[must_use]
+    pub fn open(name: ProjectName) -> Self {
+        Self {
+            name,
+            parent: None,
+            quotas: no_quotas(),
+            priority: 0,
+            min_runtime: MinRuntime::default(),
+            members: None,
+            admins: BTreeSet::new(),
+            jobs: JobTerms::default(),
+            user_caps: Caps::default(),
+            created_at: Timestamp::ZERO,
+            version: first_version(),
+        }
+    }
+
+    /// A top project about which nothing is said: what it holds beyond nothing is on loan.
+    #[must_use]
+    pub fn blank(name: ProjectName) -> Self {
+        Self { quotas: Quotas::default(), ..Self::open(name) }
+    }
+
+    /// What was agreed about one kind, absences filled in: of GPUs nothing is guaranteed that is
+    /// not written, of all else as much as there is.
+    #[must_use]
+    pub fn quota(&self, kind: &ResourceKind) -> Quota {
+        let quota = self.quotas.get(kind).unwrap_or_default();
+        match kind {
+            ResourceKind::Gpu => quota,
+            _ => Quota { guaranteed: quota.guaranteed.or(Some(Amount::UNLIMITED)), ..quota },
+        }
+    }
+
+    /// Whether nothing limits it and nothing of it can be taken back.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.quotas == no_quotas()
+    }
+}
+
+/// Everything unlimited: nobody else may take back what such a project holds.
+fn no_quotas() -> Quotas {
+    let mut quotas = Quotas::default();
+    let unlimited = Quota { guaranteed: Some(Amount::UNLIMITED), ..Quota::default() };
+    quotas.set(ResourceKind::Gpu, unlimited);
+    quotas
+}
+
+fn first_version() -> Version {
+    Version(1)
+}
+
+fn is_zero(priority: &i32) -> bool {
+    *priority == 0
+}
+
+/// For how long work of a project is safe after it was started; `None` asks the project above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MinRuntime {
+    /// From other projects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaim: Option<Millis>,
+    /// From jobs of its own that have a higher priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preempt: Option<Millis>,
+}
+
+impl MinRuntime {
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Who may submit to a project.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Members {
+    /// Users by name.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub users: BTreeSet<Arc<str>>,
+    /// Groups of the operating system by name.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub groups: BTreeSet<Arc<str>>,
+}
+
+/// What holds for the jobs of a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobTerms {
+    /// The time limit of jobs that ask for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_time: Option<Millis>,
+    /// The longest time limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_time: Option<Millis>,
+    /// Whether jobs that say nothing may be taken back, and so may borrow.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub preemptible: bool,
+}
+
+impl JobTerms {
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_of_an_old_store_has_everything_unlimited() {
+        let old: Project = serde_json::from_str(r#"{"name":"default"}"#).unwrap();
+        assert_eq!(old, Project::open(ProjectName::new("default")));
+        let gpu = old.quota(&ResourceKind::Gpu);
+        assert_eq!(gpu.guaranteed, Some(Amount::UNLIMITED));
+        assert!(gpu.limit.is_unlimited());
+    }
+
+    #[test]
+    fn of_gpus_nothing_is_guaranteed_that_is_not_written_and_of_all_else_everything() {
+        let project: Project = serde_json::from_str(r#"{"name":"red","quotas":[]}"#).unwrap();
+        assert_eq!(project.quota(&ResourceKind::Gpu).guaranteed, None);
+        assert_eq!(project.quota(&ResourceKind::Cpu).guaranteed, Some(Amount::UNLIMITED));
+        assert!(!project.is_open());
+        let text = serde_json::to_string(&project).unwrap();
+        assert_eq!(serde_json::from_str::<Project>(&text).unwrap(), project);
+    }
+}

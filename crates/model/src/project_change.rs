@@ -1,0 +1,280 @@
+//! Changes to projects as they are asked for, and what is to be said about the outcome.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ProjectName, Version};
+use crate::patch::{set, twice};
+use crate::project::{Members, Project};
+use crate::quota::{Amount, Quota, Weight};
+use crate::resource::ResourceKind;
+use crate::unit::{Millis, Timestamp};
+
+/// One project that is to be otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectChange {
+    /// Which.
+    pub name: ProjectName,
+    /// How.
+    pub how: ProjectChangeHow,
+}
+
+/// How a project is to be otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum ProjectChangeHow {
+    /// It is not there, and is to be.
+    Create {
+        /// What is agreed; what is not said is as of [`Project::blank`].
+        patch: Box<ProjectPatch>,
+    },
+    /// It is to be exactly so, whether it is there or not.
+    Declare {
+        /// What is agreed; what is not said is as of [`Project::blank`].
+        patch: Box<ProjectPatch>,
+    },
+    /// It is there, and something of it is to change.
+    Edit {
+        /// The version that the caller saw, to notice that somebody else was faster.
+        version: Option<u64>,
+        /// What is to change.
+        patch: Box<ProjectPatch>,
+    },
+    /// It is to be there no more.
+    Delete {
+        /// The version that the caller saw.
+        version: Option<u64>,
+    },
+}
+
+/// Several changes that are made together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProjectsAsk {
+    /// In any order.
+    pub changes: Vec<ProjectChange>,
+    /// Whether projects that are not named are to be deleted; `default` stays.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub prune: bool,
+    /// All projects and their versions as the caller saw them; it is refused if one is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Vec<(ProjectName, u64)>>,
+    /// Answer what would change, and change nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// Changes to a project; what is `None` stays. Where there may be nothing, `Some(None)` removes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProjectPatch {
+    /// See [`Project::parent`].
+    #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Option<ProjectName>>,
+    /// See [`Project::quotas`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<(ResourceKind, QuotaPatch)>,
+    /// See [`Project::priority`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// See [`crate::project::MinRuntime::reclaim`].
+    #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
+    pub min_runtime: Option<Option<Millis>>,
+    /// See [`Project::members`].
+    #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
+    pub members: Option<Option<Members>>,
+    /// See [`Project::admins`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admins: Option<BTreeSet<Arc<str>>>,
+    /// See [`crate::project::JobTerms::default_time`].
+    #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
+    pub default_time: Option<Option<Millis>>,
+    /// See [`crate::project::JobTerms::longest_time`].
+    #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
+    pub longest_time: Option<Option<Millis>>,
+    /// See [`crate::project::JobTerms::preemptible`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
+    /// See [`crate::policy::Caps::pending_jobs`].
+    #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
+    pub user_pending: Option<Option<u64>>,
+}
+
+/// Changes to the quota of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QuotaPatch {
+    /// See [`Quota::guaranteed`].
+    #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
+    pub guaranteed: Option<Option<Amount>>,
+    /// See [`Quota::limit`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Amount>,
+    /// See [`Quota::weight`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<Weight>,
+}
+
+impl ProjectPatch {
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The project as it is to be; its version stays.
+    #[must_use]
+    pub fn applied_to(&self, before: &Project) -> Project {
+        let mut new = before.clone();
+        let this = self.clone();
+        set(&mut new.parent, this.parent);
+        for (kind, patch) in this.quotas {
+            let quota = new.quotas.get(&kind).unwrap_or_default();
+            let quota = Quota {
+                guaranteed: patch.guaranteed.unwrap_or(quota.guaranteed),
+                limit: patch.limit.unwrap_or(quota.limit),
+                weight: patch.weight.unwrap_or(quota.weight),
+            };
+            match quota == Quota::default() {
+                true => new.quotas.remove(&kind),
+                false => new.quotas.set(kind, quota),
+            }
+        }
+        set(&mut new.priority, this.priority);
+        set(&mut new.min_runtime.reclaim, this.min_runtime);
+        set(&mut new.members, this.members);
+        set(&mut new.admins, this.admins);
+        set(&mut new.jobs.default_time, this.default_time);
+        set(&mut new.jobs.longest_time, this.longest_time);
+        set(&mut new.jobs.preemptible, this.preemptible);
+        set(&mut new.user_caps.pending_jobs, this.user_pending);
+        new
+    }
+
+    /// A project of which only this is said.
+    #[must_use]
+    pub fn of_blank(&self, name: ProjectName, created_at: Timestamp) -> Project {
+        self.applied_to(&Project { created_at, ..Project::blank(name) })
+    }
+}
+
+/// One project before and after a change; `None` where it is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectDifference {
+    /// Which.
+    pub name: ProjectName,
+    /// What it was.
+    pub before: Option<Project>,
+    /// What it is, or would be.
+    pub after: Option<Project>,
+}
+
+/// What became of changes to projects, or would become of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProjectsOutcome {
+    /// Projects that are otherwise, by name.
+    pub differences: Vec<ProjectDifference>,
+    /// What is allowed and should be known, of all projects there are then.
+    pub warnings: Vec<ProjectWarning>,
+    /// All projects and their versions as they were before.
+    pub seen: Vec<(ProjectName, Version)>,
+    /// Whether it was done.
+    pub done: bool,
+}
+
+/// What is allowed and should be known about projects.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum ProjectWarning {
+    /// The children of a department are promised more than it is guaranteed itself.
+    AboveParent {
+        /// The department.
+        project: ProjectName,
+        /// Of what.
+        kind: ResourceKind,
+        /// What they are promised together.
+        promised: u64,
+        /// What it is guaranteed.
+        guaranteed: u64,
+    },
+    /// More is promised than there is.
+    AboveCluster {
+        /// Of what.
+        kind: ResourceKind,
+        /// What is promised in all.
+        promised: u64,
+        /// What there is.
+        capacity: u64,
+    },
+    /// It is guaranteed more than it may ever hold.
+    AboveOwnLimit {
+        /// Which.
+        project: ProjectName,
+        /// Of what.
+        kind: ResourceKind,
+        /// What it is guaranteed.
+        guaranteed: u64,
+        /// What it never exceeds.
+        limit: u64,
+    },
+    /// It may keep whatever it holds, so what others are guaranteed may be late.
+    NeverTakenBack {
+        /// Which.
+        project: ProjectName,
+    },
+    /// It holds more than it is guaranteed now; that is on loan.
+    HoldsMore {
+        /// Which.
+        project: ProjectName,
+        /// Of what.
+        kind: ResourceKind,
+        /// What it holds.
+        held: u64,
+        /// What it is guaranteed.
+        guaranteed: u64,
+        /// What of it can't be taken back.
+        for_good: u64,
+    },
+}
+
+impl ProjectWarning {
+    /// The project that it is about; `None` for one about all.
+    #[must_use]
+    pub fn project(&self) -> Option<&ProjectName> {
+        match self {
+            Self::AboveParent { project, .. }
+            | Self::AboveOwnLimit { project, .. }
+            | Self::NeverTakenBack { project }
+            | Self::HoldsMore { project, .. } => Some(project),
+            Self::AboveCluster { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_stays_and_what_is_said_to_be_nothing_goes() {
+        let name = ProjectName::new("red");
+        let gpus = QuotaPatch { guaranteed: Some(Amount::of(4000)), ..QuotaPatch::default() };
+        let patch = ProjectPatch {
+            quotas: vec![(ResourceKind::Gpu, gpus)],
+            longest_time: Some(Some(Millis::from_hours(1))),
+            ..ProjectPatch::default()
+        };
+        let red = patch.of_blank(name, Timestamp::new(7));
+        assert_eq!(red.quota(&ResourceKind::Gpu).guaranteed, Amount::of(4000));
+        let gone = QuotaPatch { guaranteed: Some(None), ..QuotaPatch::default() };
+        let patch =
+            ProjectPatch { quotas: vec![(ResourceKind::Gpu, gone)], ..ProjectPatch::default() };
+        let text = serde_json::to_string(&patch).expect("it can be written");
+        assert_eq!(serde_json::from_str::<ProjectPatch>(&text).expect("it can be read"), patch);
+        let red = patch.applied_to(&red);
+        assert!(red.quotas.iter().next().is_none(), "a quota that says nothing is none");
+        assert_eq!(red.jobs.longest_time, Some(Millis::from_hours(1)));
+    }
+}

@@ -1,0 +1,330 @@
+//! The format of files of such scenarios, as it is written.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Number;
+
+/// A file of scenarios.
+#[derive(Debug, Clone, Deserialize)]
+pub struct File {
+    /// What it holds.
+    pub scenarios: Vec<Scenario>,
+}
+
+/// A cluster, what is done, and what is expected of it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Scenario {
+    /// What it is called.
+    pub id: String,
+    /// What it is about.
+    #[serde(default)]
+    pub name: String,
+    /// What is done: one stage once, or whole cycles.
+    pub action: String,
+    /// What it has to do with.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// The nodes.
+    #[serde(default)]
+    pub nodes: Vec<Node>,
+    /// The projects.
+    #[serde(default)]
+    pub queues: Vec<Queue>,
+    /// The jobs.
+    #[serde(default)]
+    pub jobs: Vec<Job>,
+    /// What is expected.
+    #[serde(default)]
+    pub expected: Expected,
+    /// What is switched, if it is not as usual.
+    #[serde(default)]
+    pub config: Option<Config>,
+    /// After how many cycles it must be as expected.
+    #[serde(default)]
+    pub rounds_until_match: Option<usize>,
+    /// For how many further cycles it must stay so.
+    #[serde(default)]
+    pub rounds_after_match: Option<usize>,
+    /// How long what is left of a gang stays.
+    #[serde(default)]
+    pub staleness_grace_seconds: Option<i64>,
+}
+
+/// A node.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Whole devices.
+    #[serde(default)]
+    pub gpus: i64,
+    /// The memory of each device.
+    #[serde(default = "unspecified_memory")]
+    pub gpu_memory_mb: i64,
+    /// Nothing is known of the memory of its devices.
+    #[serde(default)]
+    pub gpu_memory_unknown: bool,
+    /// Cores.
+    #[serde(default = "node_cpus")]
+    pub cpus: Number,
+    /// Memory.
+    #[serde(default = "node_memory")]
+    pub memory_bytes: Number,
+    /// How many tasks it holds.
+    #[serde(default = "node_pods")]
+    pub max_pods: i64,
+    /// Whether and how its devices are cut.
+    #[serde(default)]
+    pub mig_strategy: Option<String>,
+    /// Instances that there are, by name of the resource.
+    #[serde(default)]
+    pub mig_instances: BTreeMap<String, i64>,
+}
+
+/// A project.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// The project above it.
+    #[serde(default)]
+    pub parent: Option<String>,
+    /// Its priority among its siblings.
+    #[serde(default = "queue_priority")]
+    pub priority: i64,
+    /// What it is guaranteed.
+    #[serde(default)]
+    pub deserved_gpus: Option<Number>,
+    /// Its limit.
+    #[serde(default)]
+    pub limit_gpus: Option<Number>,
+    /// Its weight beyond the guarantees.
+    #[serde(default)]
+    pub over_quota_weight: Option<Number>,
+    /// Where it stands by age.
+    #[serde(default)]
+    pub order: i64,
+    /// What it is guaranteed of cores.
+    #[serde(default)]
+    pub deserved_cpus_milli: Option<Number>,
+    /// What it is guaranteed of memory.
+    #[serde(default)]
+    pub deserved_memory_mb: Option<Number>,
+    /// Its limit of cores.
+    #[serde(default)]
+    pub limit_cpus_milli: Option<Number>,
+    /// Its limit of memory.
+    #[serde(default)]
+    pub limit_memory_mb: Option<Number>,
+    /// It has nothing of anything.
+    #[serde(default)]
+    pub no_resources: bool,
+}
+
+/// A job.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// Its project.
+    pub queue: String,
+    /// Its priority.
+    #[serde(default)]
+    pub priority: i64,
+    /// Whether it may be ended for others.
+    #[serde(default)]
+    pub preemptible: bool,
+    /// Its age.
+    #[serde(default)]
+    pub age_minutes: Option<Number>,
+    /// GPUs of each task.
+    #[serde(default)]
+    pub gpus: Option<Number>,
+    /// On how many devices a part is taken.
+    #[serde(default)]
+    pub fraction_devices: Option<i64>,
+    /// GPU memory of each task, instead.
+    #[serde(default)]
+    pub gpu_memory_mb: Option<Number>,
+    /// Cores of each task.
+    #[serde(default)]
+    pub cpus: Option<Number>,
+    /// Memory of each task.
+    #[serde(default)]
+    pub memory_bytes: Option<Number>,
+    /// It asks for nothing.
+    #[serde(default)]
+    pub best_effort: bool,
+    /// How many tasks must run at once.
+    #[serde(default)]
+    pub min_available: Option<i64>,
+    /// Its parts.
+    #[serde(default)]
+    pub sub_groups: Option<Group>,
+    /// For how long fewer run.
+    #[serde(default)]
+    pub stale_seconds: Option<i64>,
+    /// A task of it that leaves does not come back.
+    #[serde(default)]
+    pub delete_when_releasing: bool,
+    /// Its tasks.
+    #[serde(default)]
+    pub tasks: Vec<Task>,
+}
+
+/// A part of a job.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Group {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// Sets of tasks.
+    #[serde(default)]
+    pub pod_sets: Vec<PodSet>,
+    /// Parts of this part.
+    #[serde(default)]
+    pub groups: Vec<Self>,
+}
+
+/// A set of tasks.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PodSet {
+    /// Its name.
+    pub name: String,
+    /// How many must run at once.
+    #[serde(default)]
+    pub min: i64,
+}
+
+/// A task.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Task {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub state: String,
+    /// Where it is.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// The devices that it shares.
+    #[serde(default)]
+    pub gpu_groups: Vec<String>,
+    /// The set that it belongs to.
+    #[serde(default)]
+    pub pod_set: Option<String>,
+    /// GPUs, instead of what its job says.
+    #[serde(default)]
+    pub gpus: Option<Number>,
+    /// Its rank in its job.
+    #[serde(default)]
+    pub task_priority: Option<i64>,
+    /// Where it may go.
+    #[serde(default)]
+    pub allowed_nodes: Option<Vec<String>>,
+    /// Instances, by name of the resource.
+    #[serde(default)]
+    pub mig: BTreeMap<String, i64>,
+    /// It holds an instance that was made in the old way.
+    #[serde(default)]
+    pub legacy_mig: bool,
+}
+
+/// What is switched: everything that is not named is off.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Config {
+    /// What is on.
+    #[serde(default)]
+    pub plugins: Option<Vec<Plugin>>,
+}
+
+/// Something that is on.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Plugin {
+    /// Its name.
+    pub name: String,
+    /// How.
+    #[serde(default)]
+    pub args: BTreeMap<String, serde_json::Value>,
+}
+
+/// What is expected; what is not named is not looked at.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Expected {
+    /// Of every task of a job.
+    #[serde(default)]
+    pub jobs: BTreeMap<String, ExpectedTask>,
+    /// Of tasks.
+    #[serde(default)]
+    pub tasks: BTreeMap<String, ExpectedTask>,
+    /// Of nodes.
+    #[serde(default)]
+    pub nodes: BTreeMap<String, ExpectedNode>,
+    /// What is done at most in a cycle.
+    #[serde(default)]
+    pub max_actions: Option<MaxActions>,
+}
+
+/// What is expected of a task.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ExpectedTask {
+    /// What it does.
+    pub status: String,
+    /// Where it is.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// GPUs that are asked for, those of all tasks of a job together.
+    #[serde(default)]
+    pub gpus_requested: Option<Number>,
+    /// GPUs that are held.
+    #[serde(default)]
+    pub gpus_accepted: Option<Number>,
+    /// Which tasks share a device.
+    #[serde(default)]
+    pub gpu_groups: Option<Vec<String>>,
+    /// They are not looked at.
+    #[serde(default)]
+    pub skip_gpu_group_check: bool,
+}
+
+/// What is expected of a node.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ExpectedNode {
+    /// Whole devices that are free.
+    #[serde(default)]
+    pub idle_gpus: Option<Number>,
+    /// Whole devices that will be.
+    #[serde(default)]
+    pub releasing_gpus: Option<Number>,
+}
+
+/// What is done at most in a cycle.
+#[derive(Debug, Clone, Deserialize)]
+pub struct MaxActions {
+    /// Tasks that start.
+    pub bind: usize,
+    /// Tasks that are ended or moved.
+    pub evict: usize,
+    /// Tasks that are promised a place.
+    pub pipeline: usize,
+}
+
+fn unspecified_memory() -> i64 {
+    100
+}
+
+fn node_cpus() -> Number {
+    Number::from(20_000)
+}
+
+fn node_memory() -> Number {
+    Number::from(20_000_000_000_i64)
+}
+
+fn node_pods() -> i64 {
+    500
+}
+
+fn queue_priority() -> i64 {
+    100
+}

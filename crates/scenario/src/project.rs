@@ -1,0 +1,127 @@
+//! The lines of scenarios that say what projects are guaranteed and may have, read and written:
+//! `project red  in lab  gpus 4  limit 8  weight 2  priority 1  cpus 64`.
+
+use std::fmt;
+use std::str::FromStr as _;
+
+use gpool_model::{Amount, Project, ProjectName, Quota, Quotas, ResourceKind, Weight, parse};
+
+use crate::parse::{Reader, before};
+use crate::print::span;
+use crate::situation::Situation;
+use crate::words::{ScenarioError, Words};
+
+impl Reader {
+    /// Reads what follows the word `project`. Projects that stand above are older.
+    pub fn project(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let name = ProjectName::new(words.need("the name of the project")?);
+        let mut gpus = Quota::default();
+        let mut cpus = None;
+        let mut project = Project { quotas: Quotas::default(), ..Project::open(name) };
+        while let Some(word) = words.next() {
+            match word {
+                "in" => project.parent = Some(ProjectName::new(words.need("a project")?)),
+                "gpus" => gpus.guaranteed = Some(words.parse("a number of GPUs", amount)?),
+                "limit" => gpus.limit = words.parse("a number of GPUs", amount)?,
+                "weight" => gpus.weight = words.parse("a weight", weight)?,
+                "cpus" => cpus = Some(words.parse("a number of cores", amount)?),
+                "priority" => project.priority = words.parse("a priority", i32::from_str)?,
+                "reclaim-after" => {
+                    let span = words.parse("a length of time", parse::span)?;
+                    project.min_runtime.reclaim = Some(span);
+                }
+                "preempt-after" => {
+                    let span = words.parse("a length of time", parse::span)?;
+                    project.min_runtime.preempt = Some(span);
+                }
+                word => {
+                    let known = "in, gpus, limit, weight, cpus, priority, reclaim-after or \
+                         preempt-after";
+                    return Err(words.unknown(word, known));
+                }
+            }
+        }
+        project.quotas.set(ResourceKind::Gpu, gpus);
+        if let Some(guaranteed) = cpus {
+            let quota = Quota { guaranteed: Some(guaranteed), ..Quota::default() };
+            project.quotas.set(ResourceKind::Cpu, quota);
+        }
+        let n_above = u64::try_from(self.situation.projects.len()).unwrap_or(u64::MAX);
+        let age = gpool_model::Millis::from_hours(24 * 365);
+        let oldest = before(self.situation.now, age);
+        project.created_at = gpool_model::Timestamp::new(oldest.get().saturating_add(n_above));
+        self.situation.projects.retain(|other| other.name != project.name);
+        self.situation.projects.push(project);
+        Ok(())
+    }
+}
+
+/// `4`, `0.5` or `unlimited`.
+fn amount(text: &str) -> Result<Amount, String> {
+    match text {
+        "unlimited" => Ok(Amount::UNLIMITED),
+        _ => {
+            let thousandths = parse::cpus(text).map_err(|error| error.to_string())?;
+            Amount::of(thousandths.get()).ok_or_else(|| "it is too much".to_owned())
+        }
+    }
+}
+
+fn weight(text: &str) -> Result<Weight, String> {
+    let thousandths = parse::cpus(text).map_err(|error| error.to_string())?;
+    let thousandths = u32::try_from(thousandths.get()).ok();
+    thousandths.and_then(Weight::from_thousandths).ok_or_else(|| "it is too much".to_owned())
+}
+
+/// A number of thousandths as it is read.
+fn number(thousandths: u64) -> String {
+    gpool_model::MilliCpu::new(thousandths).to_string()
+}
+
+fn amount_text(amount: Amount) -> String {
+    amount.finite().map_or_else(|| "unlimited".to_owned(), number)
+}
+
+/// The line of a project; none for one that is as if it were not named.
+pub(crate) fn project(f: &mut fmt::Formatter<'_>, project: &Project) -> fmt::Result {
+    if *project == Project::open(project.name.clone()) {
+        return Ok(());
+    }
+    write!(f, "project {}", project.name)?;
+    if let Some(parent) = &project.parent {
+        write!(f, "  in {parent}")?;
+    }
+    let quota = project.quotas.get(&ResourceKind::Gpu).unwrap_or_default();
+    if let Some(guaranteed) = quota.guaranteed {
+        write!(f, "  gpus {}", amount_text(guaranteed))?;
+    }
+    if !quota.limit.is_unlimited() {
+        write!(f, "  limit {}", amount_text(quota.limit))?;
+    }
+    if quota.weight != Weight::ONE {
+        write!(f, "  weight {}", number(quota.weight.thousandths().into()))?;
+    }
+    let cpus = project.quotas.get(&ResourceKind::Cpu).and_then(|quota| quota.guaranteed);
+    if let Some(cpus) = cpus {
+        write!(f, "  cpus {}", amount_text(cpus))?;
+    }
+    if project.priority != 0 {
+        write!(f, "  priority {}", project.priority)?;
+    }
+    if let Some(length) = project.min_runtime.reclaim {
+        write!(f, "  reclaim-after {}", span(length))?;
+    }
+    if let Some(length) = project.min_runtime.preempt {
+        write!(f, "  preempt-after {}", span(length))?;
+    }
+    writeln!(f)
+}
+
+impl Situation {
+    /// Projects in the order of age, so that reading them again leaves it so.
+    pub(crate) fn projects_by_age(&self) -> Vec<&Project> {
+        let mut projects: Vec<&Project> = self.projects.iter().collect();
+        projects.sort_by_key(|it| (it.created_at, &it.name));
+        projects
+    }
+}

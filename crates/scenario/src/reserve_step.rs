@@ -1,0 +1,65 @@
+//! Reservations among the things that happen to a cluster.
+
+use std::sync::Arc;
+
+use gpool_model::{
+    Displace, Millis, ProjectName, Reservation, ReservationName, Reserved, Timestamp, Whom, Window,
+};
+use gpool_world::World;
+
+/// What is random of a reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReserveSeed {
+    /// Picks a node.
+    pub node: u32,
+    /// Picks one of its devices; none is the whole node.
+    pub device: Option<u32>,
+    /// For nobody, for the user of all jobs, for another, or for another project.
+    pub whom: u32,
+    /// Begins so much later.
+    pub later: Millis,
+    /// How long it is; without, until it is released.
+    pub long: Option<Millis>,
+    /// Whether it recurs.
+    pub recurs: bool,
+}
+
+impl ReserveSeed {
+    /// The reservation that it stands for; none where there is nothing to reserve.
+    pub(crate) fn reservation(&self, world: &World, now: Timestamp) -> Option<Reservation> {
+        let nodes = world.nodes();
+        let node = &nodes[usize::try_from(self.node).ok()?.checked_rem(nodes.len())?].node;
+        let mut what = Reserved::default();
+        let n_devices = node.devices.len();
+        let device = self.device.and_then(|at| usize::try_from(at).ok()?.checked_rem(n_devices));
+        match device {
+            Some(at) => {
+                let uuid = node.devices[at].uuid.clone();
+                what.devices.entry(node.name.clone()).or_default().insert(uuid);
+            }
+            None => drop(what.nodes.insert(node.name.clone())),
+        }
+        let from = now.after(self.later);
+        let long = self.long.filter(|long| !long.is_zero());
+        // Twice as long as it is.
+        let every = long.filter(|_| self.recurs).map(|long| long.saturating_add(long));
+        Some(Reservation {
+            name: ReservationName::new(format!("r{}", world.n_changes())),
+            whom: match self.whom % 4 {
+                0 => Whom::Nobody,
+                1 => Whom::Project { name: ProjectName::new("nlp") },
+                two_or_three => {
+                    let uid = 998 + two_or_three;
+                    Whom::User { uid, name: Arc::from(format!("u{uid}")) }
+                }
+            },
+            what,
+            window: Window { from, until: long.map(|long| from.after(long)) },
+            every,
+            at_begin: Displace::LetFinish,
+            reason: Arc::from(""),
+            made_by: Arc::from("root"),
+            made_at: now,
+        })
+    }
+}

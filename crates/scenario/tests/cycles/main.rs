@@ -1,0 +1,13 @@
+//! Scenarios of whole cycles: the public ones, read from the folder `shared` beside the project,
+//! and what must be true of all of them.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test says what it means by its name")]
+
+mod large;
+mod order_rules;
+mod outside;
+mod place_rules;
+mod random;
+mod reading;
+mod small;
+mod trial_rules;

@@ -1,0 +1,241 @@
+//! What is on loan is taken back for who is entitled to it: whose goes first, and whose never.
+
+use gpool_scenario::answer;
+use insta::assert_snapshot;
+
+#[test]
+fn a_project_under_its_guarantee_gets_what_others_borrowed() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        project red   gpus 1
+        project blue  gpus 1
+        job  r  1   running lab1[0] 2h  project red  preemptible
+        job  s  1   running lab1[1] 1h  project red  preemptible
+        job  b  1   pending             project blue
+    "), @r"
+    evict s reclaim for b
+    claim b lab1[1]
+    ");
+}
+
+#[test]
+fn what_is_within_the_guarantee_stays() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        project red   gpus 2
+        project blue  gpus 0
+        job  r  1   running lab1[0] 2h  project red  preemptible
+        job  s  1   running lab1[1] 1h  project red  preemptible
+        job  b  1   pending             project blue  preemptible
+    "), @"wait  b gpus_not_free need 1 free 0");
+}
+
+#[test]
+fn what_can_not_be_taken_back_stays() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        project red   gpus 1
+        project blue  gpus 1
+        job  r  1   running lab1[0] 2h  project red
+        job  s  1   running lab1[1] 1h  project red
+        job  b  1   pending             project blue
+    "), @"wait  b gpus_not_free need 1 free 0");
+}
+
+#[test]
+fn a_job_that_would_go_over_its_share_takes_nothing() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        project red   gpus 1
+        project blue  gpus 1
+        job  r  2   running lab1[0,1] 1h  project red  preemptible
+        job  s  2   running lab1[2,3] 1h  project red  preemptible
+        job  b  4   pending               project blue  preemptible
+    "), @"wait  b gpus_not_free need 4 free 0");
+}
+
+#[test]
+fn lower_priorities_go_before_newer_jobs() {
+    assert_snapshot!(answer("
+        node lab1  3 x h100
+        project red   gpus 1
+        project blue  gpus 1
+        job  low  1   running lab1[0] 9h  project red  preemptible  priority -5
+        job  r    1   running lab1[1] 2h  project red  preemptible
+        job  s    1   running lab1[2] 1h  project red  preemptible
+        job  b    1   pending             project blue
+    "), @r"
+    evict low reclaim for b
+    claim b lab1[0]
+    ");
+}
+
+#[test]
+fn who_loses_least_goes_first() {
+    assert_snapshot!(answer("
+        node lab1  3 x h100
+        project red   gpus 1
+        project blue  gpus 1
+        job  r    1   running lab1[0] 9h  project red  preemptible
+        job  s    1   running lab1[1] 10m  project red  preemptible  submitted 3h
+        job  t    1   running lab1[2] 2h  project red  preemptible  submitted 2h
+        job  b    1   pending             project blue
+    "), @r"
+    evict s reclaim for b
+    claim b lab1[1]
+    ");
+}
+
+#[test]
+fn who_is_furthest_over_its_share_gives_first() {
+    assert_snapshot!(answer("
+        node lab1  6 x h100
+        project red    gpus 1
+        project green  gpus 1
+        project blue   gpus 2
+        job  r  1   running lab1[0] 2h  project red  preemptible
+        job  s  1   running lab1[1] 2h  project red  preemptible
+        job  t  1   running lab1[2] 2h  project red  preemptible
+        job  u  1   running lab1[3] 2h  project red  preemptible
+        job  g  1   running lab1[4] 1h  project green  preemptible
+        job  h  1   running lab1[5] 1h  project green  preemptible
+        job  b  1   pending             project blue
+    "), @r"
+    evict u reclaim for b
+    claim b lab1[3]
+    ");
+}
+
+#[test]
+fn a_small_job_does_not_cost_a_large_one_where_a_small_one_would_do() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        node lab2  1 x h100
+        project red   gpus 0
+        project blue  gpus 1
+        job  big    4   running lab1[0-3] 1m  project red  preemptible
+        job  small  1   running lab2[0] 5h  project red  preemptible
+        job  b      1   pending             project blue
+    "), @r"
+    evict small reclaim for b
+    claim b lab2[0]
+    ");
+}
+
+#[test]
+fn several_small_jobs_go_for_a_large_one_and_no_more_than_must() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        node lab2  4 x h100
+        project red   gpus 0
+        project blue  gpus 4
+        job  a  1   running lab1[0] 1h  project red  preemptible
+        job  c  1   running lab1[1] 1h  project red  preemptible
+        job  d  1   running lab1[2] 1h  project red  preemptible
+        job  e  1   running lab2[0] 1h  project red  preemptible
+        job  f  2   running lab2[1,2] 1h  project red  preemptible
+        job  b  3   pending             project blue
+    "), @r"
+    evict f reclaim for b
+    claim b lab2[1,2,3]
+    ");
+}
+
+#[test]
+fn what_leaves_anyhow_is_waited_for() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        project red   gpus 1
+        project blue  gpus 1
+        job  r  1   stopping lab1[0] 2h  project red  preemptible
+        job  s  1   running lab1[1] 1h  project red  preemptible
+        job  t  1   pending     project red  preemptible
+        job  b  1   pending             project blue
+    "), @r"
+    plan  b lab1[0] in 10s by limit
+    wait  b gpus_not_free need 1 free 0
+    wait  t gpus_not_free need 1 free 0
+    ");
+}
+
+#[test]
+fn what_was_just_started_is_safe_for_as_long_as_its_project_says() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        project red   gpus 0  reclaim-after 30m
+        project blue  gpus 1
+        job  r  1   running lab1[0] 10m  project red  preemptible
+        job  s  1   running lab1[1] 40m  project red  preemptible  priority 5
+        job  b  1   pending             project blue
+    "), @r"
+    evict s reclaim for b
+    claim b lab1[1]
+    ");
+}
+
+#[test]
+fn what_is_left_over_is_divided_anew_when_another_wants_it() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        project red   gpus 0
+        project blue  gpus 0
+        job  r  1   running lab1[0] 4h  project red  preemptible
+        job  s  1   running lab1[1] 3h  project red  preemptible
+        job  t  1   running lab1[2] 2h  project red  preemptible
+        job  u  1   running lab1[3] 1h  project red  preemptible
+        job  b  1 x 4   pending         project blue  preemptible
+    "), @r"
+    evict u reclaim for b1
+    claim b1 lab1[3]
+    evict t reclaim for b2
+    claim b2 lab1[2]
+    wait  b3 ×2 gpus_not_free need 1 free 0
+    ");
+}
+
+#[test]
+fn shares_of_devices_go_as_whole_ones_do() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        project red   gpus 0.5
+        project blue  gpus 0.5
+        job  r  0.5   running lab1[0] 4h  project red  preemptible
+        job  s  0.5   running lab1[0] 3h  project red  preemptible
+        job  b  0.5   pending             project blue
+    "), @r"
+    evict s reclaim for b
+    claim b lab1[0]
+    ");
+}
+
+#[test]
+fn nothing_is_taken_for_what_is_short_beside_devices_alone() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100  cpus 8
+        project red   gpus 0
+        project blue  gpus 1
+        job  r  1   running lab1[0] 4h  project red  preemptible  cpus 8
+        job  b  1   pending             project blue  cpus 4
+    "), @"wait  b cpu_or_mem_short CPU cores need 4 free 0 on lab1");
+}
+
+#[test]
+fn between_departments_the_excess_of_the_whole_counts() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        project east  gpus 2
+        project west  gpus 2
+        project e1  in east  gpus 1
+        project e2  in east  gpus 1
+        project w1  in west  gpus 2
+        job  a  1   running lab1[0] 4h  project e1  preemptible
+        job  c  1   running lab1[1] 3h  project e1  preemptible
+        job  d  1   running lab1[2] 2h  project e1  preemptible
+        job  e  1   running lab1[3] 1h  project e2  preemptible
+        job  b  2   pending             project w1
+    "), @r"
+    evict d reclaim for b
+    evict c reclaim for b
+    claim b lab1[1,2]
+    ");
+}

@@ -1,0 +1,314 @@
+//! The division of one kind over the whole tree: top projects share all there is, and each
+//! department's share is the total of its children. Kept between cycles; a change divides anew
+//! only where it is felt.
+
+use gpool_model::{Amount, Quota};
+
+use super::claimant::{Claimant, Feedback};
+use super::tree::{Row, Tree};
+use super::{Buffers, Rules, fair, kai};
+
+/// How a kind is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Method {
+    /// Whose rules decide.
+    pub rules: Rules,
+    /// What shares are cut to where more is wanted than there is: 1000 for GPUs, 1 for what comes
+    /// in any amount. Not zero.
+    pub step: u64,
+    /// How much what was used lately counts.
+    pub feedback: Feedback,
+}
+
+/// What a leaf asks for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ask {
+    /// What it holds and what it waits for.
+    pub requested: u64,
+    /// The smallest amount that one of its tasks asks for, if that is less than the usual step.
+    pub smallest: Option<u64>,
+}
+
+/// One kind, divided over the tree.
+#[derive(Debug, Clone)]
+pub struct Division {
+    method: Method,
+    total: u64,
+    // By row of the tree, all of them.
+    claimants: Vec<Claimant>,
+    // What each is guaranteed as it was written; of a department without, its children's.
+    written: Vec<Amount>,
+    // What each asks for. Of a department: by `kai` all that its children ask for, by `fair` what
+    // they may ask for. Wide enough that no sum of what was asked for is cut off.
+    asked: Vec<u128>,
+    // Its children must be divided anew.
+    stale: Vec<bool>,
+    tops_stale: bool,
+}
+
+impl Division {
+    /// Nothing asked for and nothing divided yet. `quotas` are by member, as the tree was made.
+    ///
+    /// # Panics
+    /// If there are not as many quotas as members, or the step is zero.
+    #[must_use]
+    pub fn new(method: Method, tree: &Tree, quotas: &[Quota], total: u64) -> Self {
+        assert_eq!(quotas.len(), tree.len(), "one quota for each project");
+        assert!(method.step > 0, "a step is not nothing");
+        let nobody = Claimant {
+            guaranteed: Amount::NOTHING,
+            limit: Amount::UNLIMITED,
+            weight: Quota::default().weight,
+            priority: 0,
+            usage: 0,
+            claim: 0,
+            step: method.step,
+            share: 0,
+            safe: Amount::NOTHING,
+            kept: 0,
+        };
+        let mut division = Self {
+            method,
+            total: total.min(Amount::MOST),
+            claimants: vec![nobody; tree.len()],
+            written: vec![Amount::NOTHING; tree.len()],
+            asked: vec![0; tree.len()],
+            stale: vec![true; tree.len()],
+            tops_stale: true,
+        };
+        let mut sums = vec![false; tree.len()];
+        for (member, quota) in quotas.iter().enumerate() {
+            let row = tree.row(member);
+            let it = &mut division.claimants[row.ix()];
+            (it.limit, it.weight, it.priority) = (quota.limit, quota.weight, tree.priority(row));
+            division.written[row.ix()] = quota.guaranteed.unwrap_or(Amount::NOTHING);
+            sums[row.ix()] = quota.guaranteed.is_none();
+        }
+        for row in tree.departments().iter().rev().filter(|row| sums[row.ix()]) {
+            let children = division.written[tree.children(Some(*row))].iter();
+            division.written[row.ix()] = children.fold(Amount::NOTHING, |sum, it| sum.plus(*it));
+        }
+        division.settle(tree);
+        division
+    }
+
+    /// Works out what can be kept of each guarantee, and what each may ask for. Neither depends on
+    /// what anybody asks for now, except as far as it does ask.
+    fn settle(&mut self, tree: &Tree) {
+        match self.method.rules {
+            Rules::Kai => {
+                for (it, written) in self.claimants.iter_mut().zip(&self.written) {
+                    (it.guaranteed, it.safe) = (*written, *written);
+                }
+            }
+            Rules::Fair => {
+                let total = Amount::counted(self.total);
+                self.scale(tree, None, total, true);
+                for row in tree.departments() {
+                    let safe = self.claimants[row.ix()].safe;
+                    let cap = if safe.is_unlimited() { total } else { safe };
+                    self.scale(tree, Some(*row), cap, safe.is_unlimited());
+                }
+            }
+        }
+        for row in tree.rows().rev() {
+            if self.method.rules == Rules::Fair && !tree.is_leaf(row) {
+                let children = self.claimants[tree.children(Some(row))].iter();
+                self.asked[row.ix()] = children.map(|it| u128::from(it.claim)).sum();
+                let children = self.claimants[tree.children(Some(row))].iter();
+                self.claimants[row.ix()].kept = children.map(|it| it.kept).sum();
+            }
+            self.claimants[row.ix()].claim = self.claim(row);
+            if tree.is_leaf(row) {
+                self.claimants[row.ix()].kept = self.kept(row);
+            }
+        }
+    }
+
+    /// Scales what the children of one are guaranteed to what can be kept together, rounded down.
+    /// Where the parent's guarantee has a bound, children without one share what the others leave
+    /// of it.
+    fn scale(&mut self, tree: &Tree, parent: Option<Row>, cap: Amount, unlimited: bool) {
+        let rows = tree.children(parent);
+        let cap = u128::from(cap.finite().unwrap_or(Amount::MOST));
+        let (level, written) = (&mut self.claimants[rows.clone()], &self.written[rows]);
+        let mut sum = 0_u128;
+        for (it, written) in level.iter_mut().zip(written) {
+            // Everything, up to a limit, is the limit.
+            it.guaranteed = (*written).min(it.limit);
+            sum += u128::from(it.guaranteed.finite().unwrap_or(0));
+        }
+        let mut left = cap;
+        let mut n_unlimited = 0;
+        for it in &mut *level {
+            it.safe = it.guaranteed;
+            match it.guaranteed.finite() {
+                Some(amount) => {
+                    let kept = match sum > cap {
+                        true => u128::from(amount) * cap / sum,
+                        false => u128::from(amount),
+                    };
+                    it.safe = Amount::counted(u64::try_from(kept).expect("not above the amount"));
+                    left -= kept;
+                }
+                None => n_unlimited += 1,
+            }
+        }
+        if unlimited || n_unlimited == 0 {
+            return;
+        }
+        let each = Amount::counted(u64::try_from(left / n_unlimited).expect("not above the cap"));
+        for it in level.iter_mut().filter(|it| it.guaranteed.is_unlimited()) {
+            (it.safe, it.guaranteed) = (each, each);
+        }
+    }
+
+    /// What a project may ask for: what it asks for up to its limit. By `fair` one without weight
+    /// asks for no more than it is guaranteed, and what it can't claim its department can't either.
+    fn claim(&self, row: Row) -> u64 {
+        let it = &self.claimants[row.ix()];
+        let asked = u64::try_from(self.asked[row.ix()]).unwrap_or(u64::MAX).min(Amount::MOST);
+        let claim = it.limit.cut(asked);
+        match self.method.rules {
+            Rules::Fair if it.weight.thousandths() == 0 => it.guaranteed.cut(claim),
+            Rules::Fair | Rules::Kai => claim,
+        }
+    }
+
+    /// What a leaf gets whatever others ask for.
+    fn kept(&self, leaf: Row) -> u64 {
+        let it = &self.claimants[leaf.ix()];
+        match self.method.rules {
+            Rules::Kai => 0,
+            Rules::Fair => {
+                let safe = it.safe.finite().unwrap_or(Amount::MOST);
+                it.claim.min(safe - safe % it.step)
+            }
+        }
+    }
+
+    /// Replaces how much there is to divide.
+    pub fn set_total(&mut self, tree: &Tree, total: u64) {
+        let total = total.min(Amount::MOST);
+        if self.total != total {
+            self.total = total;
+            self.settle(tree);
+            self.stale.fill(true);
+            self.tops_stale = true;
+        }
+    }
+
+    /// Replaces what a project used lately, in millionths of all there is.
+    pub fn set_usage(&mut self, tree: &Tree, row: Row, usage: u32) {
+        if self.claimants[row.ix()].usage != usage {
+            self.claimants[row.ix()].usage = usage;
+            self.mark(tree.parent(row));
+        }
+    }
+
+    /// Replaces what a leaf asks for; what all above it ask for follows.
+    ///
+    /// # Panics
+    /// If the row is no leaf.
+    pub fn ask(&mut self, tree: &Tree, leaf: Row, ask: Ask) {
+        assert!(tree.is_leaf(leaf), "only leaves ask");
+        let usual = self.method.step;
+        let step = ask.smallest.map_or(usual, |smallest| smallest.clamp(1, usual));
+        let mut finer = self.claimants[leaf.ix()].step != step;
+        self.claimants[leaf.ix()].step = step;
+        let mut asked = u128::from(ask.requested);
+        let mut kept = None;
+        let mut row = leaf;
+        loop {
+            let before = self.claimants[row.ix()];
+            let asked_before = std::mem::replace(&mut self.asked[row.ix()], asked);
+            self.claimants[row.ix()].claim = self.claim(row);
+            self.claimants[row.ix()].kept = kept.unwrap_or_else(|| self.kept(row));
+            let now = self.claimants[row.ix()];
+            let (old, new) = match self.method.rules {
+                Rules::Kai => (asked_before, asked),
+                Rules::Fair => (u128::from(before.claim), u128::from(now.claim)),
+            };
+            let above = tree.parent(row);
+            if finer || now != before {
+                self.mark(above);
+            } else if old == new {
+                return;
+            }
+            let Some(above) = above else { return };
+            asked = self.asked[above.ix()] + new - old;
+            kept = Some(self.claimants[above.ix()].kept + now.kept - before.kept);
+            finer = finer && self.step_anew(tree, above);
+            row = above;
+        }
+    }
+
+    /// A department's step is the finest of its children's. True if it changed.
+    fn step_anew(&mut self, tree: &Tree, row: Row) -> bool {
+        let children = self.claimants[tree.children(Some(row))].iter();
+        let step = children.map(|it| it.step).min().unwrap_or(self.method.step);
+        let changed = self.claimants[row.ix()].step != step;
+        self.claimants[row.ix()].step = step;
+        changed
+    }
+
+    fn mark(&mut self, parent: Option<Row>) {
+        match parent {
+            Some(row) => self.stale[row.ix()] = true,
+            None => self.tops_stale = true,
+        }
+    }
+
+    /// Divides anew wherever something changed.
+    pub fn divide(&mut self, tree: &Tree, buffers: &mut Buffers) {
+        if std::mem::take(&mut self.tops_stale) {
+            self.divide_below(tree, None, self.total, buffers);
+        }
+        for row in tree.departments() {
+            if std::mem::take(&mut self.stale[row.ix()]) {
+                self.divide_below(tree, Some(*row), self.claimants[row.ix()].share, buffers);
+            }
+        }
+    }
+
+    fn divide_below(
+        &mut self,
+        tree: &Tree,
+        parent: Option<Row>,
+        total: u64,
+        buffers: &mut Buffers,
+    ) {
+        let rows = tree.children(parent);
+        let Method { rules, step, feedback } = self.method;
+        let level = &mut self.claimants[rows.clone()];
+        let mut before = std::mem::take(&mut buffers.before);
+        before.clear();
+        before.extend(level.iter().map(|it| it.share));
+        match rules {
+            Rules::Kai => kai::divide(level, total, step, feedback, buffers),
+            Rules::Fair => fair::divide(level, total, feedback, buffers),
+        };
+        for ((it, before), row) in level.iter().zip(&before).zip(rows) {
+            self.stale[row] |= it.share != *before;
+        }
+        buffers.before = before;
+    }
+
+    /// What each project may have, and what went into it, by row.
+    #[must_use]
+    pub fn claimants(&self) -> &[Claimant] {
+        &self.claimants
+    }
+
+    /// How much there is to divide.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// What a project asks for with all below it.
+    #[must_use]
+    pub fn asked(&self, row: Row) -> u128 {
+        self.asked[row.ix()]
+    }
+}

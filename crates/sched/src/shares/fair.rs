@@ -1,0 +1,255 @@
+//! The division of one kind among siblings as preset `fair` does it: SCHEDULING A2 with the
+//! departures of A′, each for a reason.
+//!
+//! 1. Where more is guaranteed and asked for than there is, everybody gets a part in proportion to
+//!    what it is guaranteed, and never less than the whole steps of what can be kept of it, instead
+//!    of all of it on paper. What is unlimited is left out: such a project is never on loan in that
+//!    kind, and nobody else's guarantee shrinks for it.
+//! 2. The parts are worked out first and cut to whole steps once, so a project's share does not
+//!    depend on how many rounds there were.
+//! 3. A step is what is of use to the project: whole devices where its jobs ask for whole ones,
+//!    less where they ask for shares, so that four projects with half devices can divide two.
+//! 4. What the cutting left goes to the same priority before a lower one sees it; nobody is given
+//!    more than it asks for; and nothing is left while somebody with a weight wants it.
+//! 5. What projects used lately is weighed once, among all that ask, and keeps nobody from what no
+//!    one else wants.
+
+use std::cmp::Reverse;
+
+use super::Buffers;
+use super::claimant::{Claimant, Feedback, cut, groups};
+use super::ratio::Ratio;
+
+/// One that asks for a part of a pool.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asker {
+    /// Its place in the level.
+    ix: usize,
+    /// What its part is in proportion to; not zero.
+    part: u64,
+    /// What it can take; not zero.
+    want: u64,
+    step: u64,
+    rest: Option<Ratio>,
+}
+
+/// So many passes over all that ask, before sorting them pays.
+const PASSES: usize = 6;
+
+/// Divides `total` among siblings in the order of [`Tree`](super::Tree). Returns what nobody took.
+pub fn divide(
+    level: &mut [Claimant],
+    total: u64,
+    feedback: Feedback,
+    buffers: &mut Buffers,
+) -> u64 {
+    let mut rest = total.saturating_sub(unlimited(level, total));
+    let finite = guaranteed(level, total, buffers);
+    rest = rest.saturating_sub(finite);
+    let mut start = 0;
+    while rest > 0 && start < level.len() {
+        let group = groups(&level[start..]).next().unwrap_or(0..0);
+        rest = over_quota(level, start..start + group.end, rest, feedback, buffers);
+        start += group.end;
+    }
+    rest
+}
+
+/// Gives those with an unlimited guarantee what they ask for. Returns how much that is.
+fn unlimited(level: &mut [Claimant], total: u64) -> u64 {
+    let mut sum = 0_u64;
+    for it in level.iter_mut().filter(|it| it.guaranteed.is_unlimited()) {
+        it.share = it.claim.min(total);
+        sum = sum.saturating_add(it.share);
+    }
+    sum
+}
+
+/// Gives the others what they are guaranteed and ask for, in proportion to what they are guaranteed
+/// where that is more than there is. Returns how much that is.
+fn guaranteed(level: &mut [Claimant], total: u64, buffers: &mut Buffers) -> u64 {
+    let mut sum = 0_u64;
+    for it in level.iter_mut() {
+        if let Some(guaranteed) = it.guaranteed.finite() {
+            it.share = guaranteed.min(it.claim);
+            sum = sum.saturating_add(it.share);
+        }
+    }
+    if sum <= total {
+        return sum;
+    }
+    let askers = &mut buffers.askers;
+    askers.clear();
+    for (ix, it) in level.iter_mut().enumerate() {
+        if let Some(part) = it.guaranteed.finite()
+            && it.share > 0
+        {
+            askers.push(Asker { ix, part, want: it.share, step: it.step, rest: None });
+            it.share = 0;
+        }
+    }
+    let left = fill(level, total, askers);
+    keep(level);
+    total - left
+}
+
+/// Where a department was cut to whole steps its children's parts may be less than what each keeps
+/// whatever others ask for: then those who got more give it, the last in order first.
+fn keep(level: &mut [Claimant]) {
+    let bounded = |it: &&mut Claimant| !it.guaranteed.is_unlimited();
+    let mut missing = 0;
+    for it in level.iter_mut().filter(bounded) {
+        missing += it.kept.saturating_sub(it.share);
+        it.share = it.share.max(it.kept);
+    }
+    for it in level.iter_mut().filter(bounded).rev() {
+        let given = missing.min(it.share - it.kept);
+        it.share -= given;
+        missing -= given;
+    }
+}
+
+/// Divides what is left over within one priority. Returns what nobody took.
+fn over_quota(
+    level: &mut [Claimant],
+    group: std::ops::Range<usize>,
+    rest: u64,
+    feedback: Feedback,
+    buffers: &mut Buffers,
+) -> u64 {
+    let askers = &mut buffers.askers;
+    askers.clear();
+    let members = &level[group.clone()];
+    let by_weight = feedback.is_idle(members);
+    let open = || group.clone().zip(members).filter(|(_, it)| it.is_open());
+    let total: u64 = open().map(|(_, it)| u64::from(it.weight.thousandths())).sum();
+    let asker =
+        |ix, it: &Claimant, part| Asker { ix, part, want: it.want(), step: it.step, rest: None };
+    let weight = |it: &Claimant| u64::from(it.weight.thousandths());
+    let part = |it: &Claimant| if by_weight { weight(it) } else { feedback.part(it, total) };
+    askers.extend(open().filter_map(|(ix, it)| match part(it) {
+        0 => None,
+        part => Some(asker(ix, it, part)),
+    }));
+    let rest = fill(level, rest, askers);
+    if by_weight || rest == 0 {
+        return rest;
+    }
+    // Who used far too much comes after all others, but before nobody.
+    askers.clear();
+    let members = &level[group.clone()];
+    let open = group.zip(members).filter(|(_, it)| it.is_open());
+    askers.extend(open.map(|(ix, it)| asker(ix, it, weight(it))));
+    fill(level, rest, askers)
+}
+
+/// Divides a pool in proportion to the askers' parts, none getting more than it wants; adds to
+/// their shares. Returns what is left, which is nothing unless all got what they want.
+fn fill(level: &mut [Claimant], pool: u64, askers: &mut Vec<Asker>) -> u64 {
+    let mut rest = pool;
+    let mut of: u128 = askers.iter().map(|it| u128::from(it.part)).sum();
+    let wanted: u128 = askers.iter().map(|it| u128::from(it.want)).sum();
+    if wanted <= u128::from(pool) {
+        for it in &*askers {
+            level[it.ix].share += it.want;
+            rest -= it.want;
+        }
+        return rest;
+    }
+    // Who wants no more than its part leaves something to the others, whose parts then grow.
+    let fits = |it: &Asker, rest: u64, of: u128| {
+        of.checked_mul(u128::from(it.want))
+            .is_some_and(|needed| needed <= u128::from(rest) * u128::from(it.part))
+    };
+    let mut n_passes = 0;
+    loop {
+        let before = askers.len();
+        if n_passes == PASSES {
+            // Those that want least for their part fit first; the rest follow in one go.
+            let per_part =
+                |it: &Asker| (Ratio::new(u128::from(it.want), u128::from(it.part)), it.ix);
+            askers.sort_by_key(|it| Reverse(per_part(it)));
+            while let Some(it) = askers.last()
+                && fits(it, rest, of)
+            {
+                level[it.ix].share += it.want;
+                rest -= it.want;
+                of -= u128::from(it.part);
+                askers.pop();
+            }
+            break;
+        }
+        n_passes += 1;
+        let (pool, sum) = (rest, of);
+        askers.retain(|it| {
+            if !fits(it, pool, sum) {
+                return true;
+            }
+            level[it.ix].share += it.want;
+            rest -= it.want;
+            of -= u128::from(it.part);
+            false
+        });
+        if askers.len() == before {
+            break;
+        }
+    }
+    cut_to_steps(level, rest, of, askers)
+}
+
+/// Gives each the whole steps of its part, and what that leaves to those who lack least of a step.
+/// All want more than their part, so nothing is left.
+fn cut_to_steps(level: &mut [Claimant], pool: u64, of: u128, askers: &mut [Asker]) -> u64 {
+    let mut rest = pool;
+    for it in &mut *askers {
+        if let Err(cut) = cut(pool, it.part, of, it.want, it.step) {
+            level[it.ix].share += cut.given;
+            it.want -= cut.given;
+            it.rest = cut.rest.and_then(|rest| rest.per(it.step));
+            rest -= cut.given;
+        }
+    }
+    if rest == 0 {
+        return 0;
+    }
+    askers.sort_by_key(|it| (Reverse(it.rest), it.ix));
+    // A step each, where a whole one is there.
+    for it in askers.iter_mut().filter(|it| it.rest.is_some()) {
+        if it.step.min(it.want) <= rest {
+            rest -= give(level, it, it.step);
+            it.rest = None;
+        }
+    }
+    // Those who take smaller steps divide what is left, then take a step each.
+    let fits = |it: &Asker, rest: u64| it.want > 0 && it.step <= rest;
+    let pool = rest;
+    let of = askers.iter().filter(|it| fits(it, pool)).map(|it| u128::from(it.part)).sum();
+    for it in askers.iter_mut().filter(|it| fits(it, pool)) {
+        let most = match cut(pool, it.part, of, it.want, it.step) {
+            Ok(_) => it.want,
+            Err(cut) => cut.given,
+        };
+        rest -= give(level, it, most);
+    }
+    for it in &mut *askers {
+        if fits(it, rest) {
+            rest -= give(level, it, it.step);
+        }
+    }
+    // What is less than anybody's step: to who got none, else to whoever wants it.
+    for it in askers.iter_mut().filter(|it| it.rest.is_some()) {
+        rest -= give(level, it, rest);
+    }
+    for it in askers {
+        rest -= give(level, it, rest);
+    }
+    rest
+}
+
+/// Gives one so much of what it still wants. Returns how much that is.
+fn give(level: &mut [Claimant], asker: &mut Asker, most: u64) -> u64 {
+    let given = most.min(asker.want);
+    level[asker.ix].share += given;
+    asker.want -= given;
+    given
+}

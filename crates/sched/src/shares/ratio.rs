@@ -1,0 +1,101 @@
+//! Ratios that are compared exactly, however large their terms. Nothing is rounded here.
+
+use std::cmp::Ordering;
+
+/// A ratio of two counts. Its denominator is not zero.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ratio {
+    over: u128,
+    under: u128,
+}
+
+impl Ratio {
+    /// `over / under`; `None` if `under` is zero.
+    pub(super) const fn new(over: u128, under: u128) -> Option<Self> {
+        if under == 0 { None } else { Some(Self { over, under }) }
+    }
+
+    /// A part of it; `None` if `divisor` is zero, or the result can't be written down.
+    pub(super) fn per(self, divisor: u64) -> Option<Self> {
+        Self::new(self.over, self.under.checked_mul(u128::from(divisor))?)
+    }
+}
+
+impl PartialEq for Ratio {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Ratio {}
+
+impl PartialOrd for Ratio {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ratio {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let ours = self.over.checked_mul(other.under);
+        let theirs = other.over.checked_mul(self.under);
+        match (ours, theirs) {
+            (Some(ours), Some(theirs)) => ours.cmp(&theirs),
+            _ => by_parts(*self, *other),
+        }
+    }
+}
+
+/// Compares the whole parts, then the reciprocals of what is left, as Euclid does: for terms whose
+/// cross-products can't be written down.
+fn by_parts(mut one: Ratio, mut two: Ratio) -> Ordering {
+    loop {
+        let whole = (one.over / one.under).cmp(&(two.over / two.under));
+        if whole.is_ne() {
+            return whole;
+        }
+        let (rest_one, rest_two) = (one.over % one.under, two.over % two.under);
+        match (rest_one, rest_two) {
+            (0, 0) => return Ordering::Equal,
+            (0, _) => return Ordering::Less,
+            (_, 0) => return Ordering::Greater,
+            // The larger fraction has the smaller reciprocal: the two change places.
+            _ => {
+                (one, two) = (
+                    Ratio { over: two.under, under: rest_two },
+                    Ratio { over: one.under, under: rest_one },
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_of_comparing_agree() {
+        for a in 0..12 {
+            for b in 1..9 {
+                for c in 0..12 {
+                    for d in 1..9 {
+                        let (one, two) = (Ratio { over: a, under: b }, Ratio { over: c, under: d });
+                        assert_eq!(by_parts(one, two), (a * d).cmp(&(c * b)), "{a}/{b} {c}/{d}");
+                        assert_eq!(one.cmp(&two), by_parts(one, two));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ratios_of_the_largest_terms_are_told_apart() {
+        let most = u128::MAX;
+        let one = Ratio { over: most - 1, under: most };
+        let two = Ratio { over: most - 2, under: most - 1 };
+        assert_eq!(one.cmp(&two), Ordering::Greater, "1 - 1/n grows with n");
+        assert_eq!(one.cmp(&one), Ordering::Equal);
+        assert!(Ratio::new(1, 0).is_none());
+    }
+}

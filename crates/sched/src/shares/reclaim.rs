@@ -1,0 +1,388 @@
+//! What a project may take back from others (SCHEDULING A10, reclaim): the gate before anybody
+//! looks for victims, and the check of the victims that were found. Who is looked at, in which
+//! order, and where everybody then goes is decided elsewhere.
+//!
+//! Preset `fair` departs from `kai` in these, each to keep a promise of SCHEDULING §E:
+//!
+//! 1. Only kinds that the unit asks for are looked at: a project that uses too many cores does not
+//!    lose its claim to a device for it.
+//! 2. A piece may go only if it is on loan at every level up to where the ways part, in one kind
+//!    that it has and that is asked for: else a department's excess would cost a child that is
+//!    within its own guarantee (§E 3).
+//! 3. Between two that are entitled to nothing, nobody takes (§E 4: `kai` lets both take).
+//! 4. Nothing is taken that could be taken back at once (§E 4, 5).
+//! 5. What is guaranteed is what can be kept of it (A′ 4).
+
+use super::Rules;
+use super::ledger::Ledger;
+use super::ratio::Ratio;
+use super::tree::{Row, Tree};
+
+/// By how much a victim's side must stay more saturated than the reclaimer's, where that goes over
+/// its share; in thousandths, at least 1000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Multiplier(u32);
+
+impl Multiplier {
+    /// The victim's side must only stay ahead.
+    pub const ONE: Self = Self(1000);
+
+    /// So many thousandths; `None` below one.
+    #[must_use]
+    pub const fn from_thousandths(thousandths: u32) -> Option<Self> {
+        if thousandths >= 1000 { Some(Self(thousandths)) } else { None }
+    }
+}
+
+/// Who takes back, and what for.
+#[derive(Debug, Clone, Copy)]
+pub struct Reclaimer<'a> {
+    /// The leaf whose job is to start.
+    pub project: Row,
+    /// What would start, by kind.
+    pub unit: &'a [u64],
+    /// False if what starts can never be taken back.
+    pub preemptible: bool,
+}
+
+/// One piece of work that would go.
+#[derive(Debug, Clone, Copy)]
+pub struct Victim<'a> {
+    /// The leaf that holds it.
+    pub project: Row,
+    /// What it holds, by kind.
+    pub piece: &'a [u64],
+}
+
+/// Why nothing may be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denied {
+    /// The project would have more than its share.
+    OverShare {
+        /// Of which kind.
+        kind: usize,
+    },
+    /// What can never be taken back would be more than is guaranteed.
+    OverGuaranteed {
+        /// To the project, or one above it.
+        project: Row,
+        /// Of which kind.
+        kind: usize,
+    },
+    /// A piece is the victim's own.
+    Own {
+        /// Which of the victims, in the order in which they were given.
+        victim: usize,
+    },
+    /// One that is over its share would be at least as saturated as the one it takes from.
+    MoreSaturated {
+        /// The reclaimer, or one above it.
+        project: Row,
+        /// Its sibling that loses something.
+        other: Row,
+        /// In which kind.
+        kind: usize,
+    },
+    /// The victim could take it back at once.
+    TakenBack {
+        /// Which of the victims.
+        victim: usize,
+    },
+}
+
+/// The rules, with what checking works in.
+#[derive(Debug, Clone)]
+pub struct Reclaim {
+    rules: Rules,
+    multiplier: Multiplier,
+    // What is held of each kind after what was taken and given, for the rows in `touched`.
+    held: Vec<u64>,
+    // By row: the kinds that what was taken there has; none if it was not touched.
+    kinds: Vec<u64>,
+    is_touched: Vec<bool>,
+    touched: Vec<Row>,
+    path: Vec<Row>,
+}
+
+impl Reclaim {
+    /// Rules for one tree and ledger after the other.
+    #[must_use]
+    pub fn new(rules: Rules, multiplier: Multiplier) -> Self {
+        Self {
+            rules,
+            multiplier,
+            held: Vec::new(),
+            kinds: Vec::new(),
+            is_touched: Vec::new(),
+            touched: Vec::new(),
+            path: Vec::new(),
+        }
+    }
+
+    /// The gate: whether a project may take back for this unit at all.
+    ///
+    /// # Errors
+    /// If it would have more than its share, or more for good than it is guaranteed.
+    pub fn gate(&mut self, ledger: &Ledger, reclaimer: &Reclaimer<'_>) -> Result<(), Denied> {
+        self.begin(ledger);
+        self.within_share(ledger, reclaimer)?;
+        match reclaimer.preemptible {
+            true => Ok(()),
+            false => self.within_guarantee(ledger, reclaimer, reclaimer.project),
+        }
+    }
+
+    /// The check: whether these pieces, in this order, may go for the unit. Pieces that find
+    /// another place are not among them.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(
+        &mut self,
+        tree: &Tree,
+        ledger: &Ledger,
+        reclaimer: &Reclaimer<'_>,
+        victims: &[Victim<'_>],
+    ) -> Result<(), Denied> {
+        self.begin(ledger);
+        for (ix, victim) in victims.iter().enumerate() {
+            if !self.is_on_loan(tree, ledger, reclaimer, victim) {
+                return Err(Denied::Own { victim: ix });
+            }
+            self.take(tree, ledger, victim);
+            for row in tree.upwards(victim.project) {
+                self.kinds[row.ix()] |= kinds_of(victim.piece);
+            }
+        }
+        self.keeps_order(tree, ledger, reclaimer, &self.touched, None)?;
+        if !reclaimer.preemptible {
+            for project in tree.upwards(reclaimer.project) {
+                self.within_guarantee(ledger, reclaimer, project)?;
+            }
+            return Ok(());
+        }
+        match self.rules {
+            Rules::Kai => Ok(()),
+            Rules::Fair => self.stays(tree, ledger, reclaimer, victims),
+        }
+    }
+
+    fn begin(&mut self, ledger: &Ledger) {
+        for row in self.touched.drain(..) {
+            self.is_touched[row.ix()] = false;
+            self.kinds[row.ix()] = 0;
+        }
+        let n_rows = ledger.n_rows();
+        self.held.resize(n_rows * ledger.n_kinds(), 0);
+        self.kinds.resize(n_rows, 0);
+        self.is_touched.resize(n_rows, false);
+    }
+
+    fn held(&self, ledger: &Ledger, row: Row, kind: usize) -> u64 {
+        match self.is_touched[row.ix()] {
+            true => self.held[row.ix() * ledger.n_kinds() + kind],
+            false => ledger.account(row, kind).held,
+        }
+    }
+
+    fn touch(&mut self, ledger: &Ledger, row: Row) -> &mut [u64] {
+        let n_kinds = ledger.n_kinds();
+        let held = &mut self.held[row.ix() * n_kinds..][..n_kinds];
+        if !std::mem::replace(&mut self.is_touched[row.ix()], true) {
+            self.touched.push(row);
+            for (held, account) in held.iter_mut().zip(ledger.accounts(row)) {
+                *held = account.held;
+            }
+        }
+        held
+    }
+
+    fn take(&mut self, tree: &Tree, ledger: &Ledger, victim: &Victim<'_>) {
+        for row in tree.upwards(victim.project) {
+            for (held, amount) in self.touch(ledger, row).iter_mut().zip(victim.piece) {
+                *held = held.saturating_sub(*amount);
+            }
+        }
+    }
+
+    fn give(&mut self, tree: &Tree, ledger: &Ledger, victim: &Victim<'_>) {
+        for row in tree.upwards(victim.project) {
+            for (held, amount) in self.touch(ledger, row).iter_mut().zip(victim.piece) {
+                *held += amount;
+            }
+        }
+    }
+
+    /// The kinds that a unit is judged by.
+    fn judged<'a>(
+        &self,
+        reclaimer: &Reclaimer<'a>,
+    ) -> impl Iterator<Item = (usize, u64)> + use<'a> {
+        let all = self.rules == Rules::Kai;
+        let unit = reclaimer.unit.iter().copied().enumerate();
+        unit.filter(move |(_, amount)| all || *amount > 0)
+    }
+
+    fn within_share(&self, ledger: &Ledger, reclaimer: &Reclaimer<'_>) -> Result<(), Denied> {
+        let row = reclaimer.project;
+        for (kind, amount) in self.judged(reclaimer) {
+            let share = ledger.account(row, kind).share;
+            if !share.allows(self.held(ledger, row, kind) + amount) {
+                return Err(Denied::OverShare { kind });
+            }
+        }
+        Ok(())
+    }
+
+    fn within_guarantee(
+        &self,
+        ledger: &Ledger,
+        reclaimer: &Reclaimer<'_>,
+        project: Row,
+    ) -> Result<(), Denied> {
+        for (kind, amount) in self.judged(reclaimer) {
+            let account = ledger.account(project, kind);
+            if !account.guaranteed.allows(account.held_for_good + amount) {
+                return Err(Denied::OverGuaranteed { project, kind });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a piece is on loan, seen from the reclaimer: its side holds more than its own, or
+    /// more than it is guaranteed where the reclaimer's side stays within its guarantee.
+    fn is_on_loan(
+        &self,
+        tree: &Tree,
+        ledger: &Ledger,
+        reclaimer: &Reclaimer<'_>,
+        victim: &Victim<'_>,
+    ) -> bool {
+        let Some((ours, theirs)) = tree.parting(reclaimer.project, victim.project) else {
+            return false;
+        };
+        let entitled = self.judged(reclaimer).all(|(kind, amount)| {
+            let account = ledger.account(ours, kind);
+            let held = match self.rules {
+                // As it was when the search began.
+                Rules::Kai => account.held,
+                Rules::Fair => self.held(ledger, ours, kind),
+            };
+            account.guaranteed.allows(held + amount)
+        });
+        let exceeds = |row: Row, kind: usize| {
+            let (account, held) = (ledger.account(row, kind), self.held(ledger, row, kind));
+            !account.own().allows(held) || (entitled && !account.guaranteed.allows(held))
+        };
+        match self.rules {
+            Rules::Kai => (0..ledger.n_kinds()).any(|kind| exceeds(theirs, kind)),
+            Rules::Fair => self.judged(reclaimer).any(|(kind, _)| {
+                victim.piece[kind] > 0
+                    && levels(tree, victim.project, theirs).all(|row| exceeds(row, kind))
+            }),
+        }
+    }
+
+    /// Whether on each level whoever goes over its share for the unit stays less saturated than
+    /// its siblings among `losers`, in the kinds that are asked for or lost; `lost` are those where
+    /// they are the same for all.
+    fn keeps_order(
+        &self,
+        tree: &Tree,
+        ledger: &Ledger,
+        reclaimer: &Reclaimer<'_>,
+        losers: &[Row],
+        lost: Option<u64>,
+    ) -> Result<(), Denied> {
+        let asked = kinds_of(reclaimer.unit);
+        for project in tree.upwards(reclaimer.project) {
+            let siblings = losers
+                .iter()
+                .filter(|it| **it != project && tree.parent(**it) == tree.parent(project));
+            for other in siblings {
+                let involved = asked | lost.unwrap_or(self.kinds[other.ix()]);
+                for kind in (0..ledger.n_kinds()).filter(|kind| involved >> kind & 1 == 1) {
+                    let would = self.held(ledger, project, kind) + reclaimer.unit[kind];
+                    if !self.stays_behind(ledger, (project, would), *other, kind) {
+                        return Err(Denied::MoreSaturated { project, other: *other, kind });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether one that would hold so much is within its share, or less saturated than another.
+    fn stays_behind(
+        &self,
+        ledger: &Ledger,
+        (project, would): (Row, u64),
+        other: Row,
+        kind: usize,
+    ) -> bool {
+        let (ours, theirs) = (ledger.account(project, kind), ledger.account(other, kind));
+        if ours.share.allows(would) {
+            return true;
+        }
+        let (Some(our_share), their_share) = (ours.share.finite(), theirs.share.finite()) else {
+            return true;
+        };
+        match their_share {
+            Some(0) => self.rules == Rules::Kai || our_share > 0,
+            // Without a bound nothing is ever saturated.
+            None => false,
+            Some(their_share) => {
+                let over = u128::from(would) * u128::from(self.multiplier.0);
+                let ours = Ratio::new(over, u128::from(our_share) * 1000);
+                let held = u128::from(self.held(ledger, other, kind));
+                let theirs = Ratio::new(held, u128::from(their_share));
+                // A share of nothing has no ratio: whoever holds some of it is saturated most.
+                ours.is_some_and(|ours| Some(ours) < theirs)
+            }
+        }
+    }
+
+    /// Whether no victim could take back, for a piece that it lost, what the reclaimer got.
+    fn stays(
+        &mut self,
+        tree: &Tree,
+        ledger: &Ledger,
+        reclaimer: &Reclaimer<'_>,
+        victims: &[Victim<'_>],
+    ) -> Result<(), Denied> {
+        let gained = Victim { project: reclaimer.project, piece: reclaimer.unit };
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        path.extend(tree.upwards(gained.project));
+        self.give(tree, ledger, &gained);
+        let returns = victims.iter().position(|victim| {
+            let back = Reclaimer { project: victim.project, unit: victim.piece, preemptible: true };
+            if self.within_share(ledger, &back).is_err()
+                || !self.is_on_loan(tree, ledger, &back, &gained)
+            {
+                return false;
+            }
+            self.take(tree, ledger, &gained);
+            let lost = Some(kinds_of(gained.piece));
+            let ordered = self.keeps_order(tree, ledger, &back, &path, lost);
+            self.give(tree, ledger, &gained);
+            ordered.is_ok()
+        });
+        self.path = path;
+        match returns {
+            None => Ok(()),
+            Some(victim) => Err(Denied::TakenBack { victim }),
+        }
+    }
+}
+
+/// A project and those above it, up to and with one of them.
+fn levels(tree: &Tree, from: Row, to: Row) -> impl Iterator<Item = Row> + '_ {
+    let mut done = false;
+    tree.upwards(from).take_while(move |row| !std::mem::replace(&mut done, *row == to))
+}
+
+/// The kinds of which there is something, as bits.
+fn kinds_of(amounts: &[u64]) -> u64 {
+    amounts.iter().enumerate().fold(0, |set, (kind, amount)| set | u64::from(*amount > 0) << kind)
+}

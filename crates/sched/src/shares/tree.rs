@@ -1,0 +1,279 @@
+//! The shape of the tree of projects, laid out in rows: parents before children, siblings side by
+//! side in the order in which shares are divided. What a project holds or may have is elsewhere,
+//! in columns by row. Rows never leave memory; they mean nothing in another process.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// A project's place in the columns of one [`Tree`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Row(u32);
+
+impl Row {
+    /// The place as an index.
+    #[must_use]
+    pub const fn ix(self) -> usize {
+        self.0 as usize
+    }
+
+    fn at(ix: usize) -> Self {
+        Self(u32::try_from(ix).expect("there are fewer than 2^32 projects"))
+    }
+}
+
+/// One project as the tree is made from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member<K> {
+    /// The index of its parent in the same list; `None` for a top project.
+    pub parent: Option<usize>,
+    /// Higher goes first when what is left over is divided.
+    pub priority: i32,
+    /// When it was made, in any unit: the older goes first among equals.
+    pub created: u64,
+    /// What settles every tie. No two siblings have the same.
+    pub id: K,
+}
+
+/// Why a list of projects is no tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotATree {
+    /// The parent of that member is not in the list.
+    NoParent(usize),
+    /// That member is below itself.
+    Cycle(usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    parent: Option<Row>,
+    first: u32,
+    end: u32,
+    depth: u32,
+    priority: i32,
+}
+
+/// The tree of projects.
+#[derive(Debug, Clone, Default)]
+pub struct Tree {
+    // Invariant: parents before children; the children of one are side by side, sorted by priority
+    // from high to low, then age, then id.
+    places: Vec<Place>,
+    row_of: Vec<Row>,
+    // Those with children, in the order of rows.
+    departments: Vec<Row>,
+    n_tops: usize,
+}
+
+impl Tree {
+    /// Lays out the members. The order in which they are given does not matter.
+    ///
+    /// # Errors
+    /// If they make no tree.
+    pub fn new<K: Ord>(members: &[Member<K>]) -> Result<Self, NotATree> {
+        for (ix, member) in members.iter().enumerate() {
+            if member.parent.is_some_and(|parent| parent >= members.len()) {
+                return Err(NotATree::NoParent(ix));
+            }
+        }
+        let mut order: Vec<usize> = (0..members.len()).collect();
+        order.sort_by_key(|&ix| {
+            let it = &members[ix];
+            (it.parent, Reverse(it.priority), it.created, &it.id)
+        });
+        let children = |parent: Option<usize>| {
+            let first = order.partition_point(|&ix| members[ix].parent < parent);
+            let end = order.partition_point(|&ix| members[ix].parent <= parent);
+            &order[first..end]
+        };
+        let mut tree = Self { n_tops: children(None).len(), ..Self::default() };
+        let mut laid = Vec::with_capacity(members.len());
+        let place = |tree: &mut Self, laid: &mut Vec<usize>, ixs: &[usize], parent| {
+            let depth = match parent {
+                Some(Row(row)) => tree.places[row as usize].depth + 1,
+                None => 0,
+            };
+            for &ix in ixs {
+                laid.push(ix);
+                let priority = members[ix].priority;
+                tree.places.push(Place { parent, first: 0, end: 0, depth, priority });
+            }
+        };
+        place(&mut tree, &mut laid, children(None), None);
+        let mut next = 0;
+        while next < laid.len() {
+            let below = children(Some(laid[next]));
+            let first = laid.len();
+            if !below.is_empty() {
+                place(&mut tree, &mut laid, below, Some(Row::at(next)));
+                tree.departments.push(Row::at(next));
+                tree.places[next].first = Row::at(first).0;
+                tree.places[next].end = Row::at(laid.len()).0;
+            }
+            next += 1;
+        }
+        tree.row_of = vec![Row(u32::MAX); members.len()];
+        for (row, &ix) in laid.iter().enumerate() {
+            tree.row_of[ix] = Row::at(row);
+        }
+        match tree.row_of.iter().position(|row| row.0 == u32::MAX) {
+            None => Ok(tree),
+            Some(lost) => Err(NotATree::Cycle(on_the_cycle(members, lost))),
+        }
+    }
+
+    /// How many projects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// True if there is no project.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Every row, parents before children.
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = Row> + use<> {
+        (0..self.len()).map(Row::at)
+    }
+
+    /// The row of a member by its index in the list that the tree was made from.
+    #[must_use]
+    pub fn row(&self, member: usize) -> Row {
+        self.row_of[member]
+    }
+
+    /// Who is above.
+    #[must_use]
+    pub fn parent(&self, row: Row) -> Option<Row> {
+        self.places[row.ix()].parent
+    }
+
+    /// The rows below a department, or of the top projects.
+    #[must_use]
+    pub fn children(&self, parent: Option<Row>) -> Range<usize> {
+        match parent {
+            Some(row) => {
+                let place = self.places[row.ix()];
+                place.first as usize..place.end as usize
+            }
+            None => 0..self.n_tops,
+        }
+    }
+
+    /// True if nobody is below.
+    #[must_use]
+    pub fn is_leaf(&self, row: Row) -> bool {
+        self.children(Some(row)).is_empty()
+    }
+
+    /// Its priority among its siblings.
+    #[must_use]
+    pub fn priority(&self, row: Row) -> i32 {
+        self.places[row.ix()].priority
+    }
+
+    /// Those with children, parents before children.
+    #[must_use]
+    pub fn departments(&self) -> &[Row] {
+        &self.departments
+    }
+
+    /// A project and all above it, from it upwards.
+    pub fn upwards(&self, row: Row) -> impl Iterator<Item = Row> + '_ {
+        std::iter::successors(Some(row), |row| self.parent(*row))
+    }
+
+    /// Where the ways of two projects to the top part: the two siblings through which they go;
+    /// `None` if one is above the other, or they are the same.
+    #[must_use]
+    pub fn parting(&self, one: Row, two: Row) -> Option<(Row, Row)> {
+        let depth = |row: Row| self.places[row.ix()].depth;
+        let level = depth(one).min(depth(two));
+        let climb = |row: Row| {
+            self.upwards(row).find(|row| depth(*row) == level).expect("each level is passed")
+        };
+        let (mut one, mut two) = (climb(one), climb(two));
+        if one == two {
+            return None;
+        }
+        while self.parent(one) != self.parent(two) {
+            one = self.parent(one).expect("the tops have the same parent: none");
+            two = self.parent(two).expect("the tops have the same parent: none");
+        }
+        Some((one, two))
+    }
+}
+
+/// A member of the cycle above one that can't be reached from the top.
+fn on_the_cycle<K>(members: &[Member<K>], lost: usize) -> usize {
+    // After as many steps as there are members it has gone round at least once.
+    (0..members.len()).fold(lost, |ix, _| members[ix].parent.unwrap_or(ix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(parent: Option<usize>, priority: i32, created: u64, id: u64) -> Member<u64> {
+        Member { parent, priority, created, id }
+    }
+
+    #[test]
+    fn siblings_stand_side_by_side_in_the_order_of_division() {
+        let members = [
+            member(Some(3), 0, 5, 0),
+            member(Some(3), 0, 4, 9),
+            member(Some(3), 7, 9, 1),
+            member(None, 0, 2, 2),
+            member(None, 0, 1, 3),
+            member(Some(3), 0, 4, 8),
+            member(Some(4), 0, 0, 0),
+        ];
+        let tree = Tree::new(&members).unwrap();
+        let laid: Vec<usize> = (0..members.len()).map(|ix| tree.row(ix).ix()).collect();
+        assert_eq!(laid, [6, 5, 3, 1, 0, 4, 2]);
+        assert_eq!(tree.children(None), 0..2);
+        assert_eq!(tree.children(Some(Row(1))), 3..7);
+        assert_eq!(tree.departments(), [Row(0), Row(1)]);
+        assert!(tree.is_leaf(Row(2)));
+    }
+
+    #[test]
+    fn ways_part_at_siblings() {
+        // 0 ── 2 ── 4      1 ── 3
+        //   └─ 5
+        let members = [
+            member(None, 0, 0, 0),
+            member(None, 0, 0, 1),
+            member(Some(0), 0, 0, 2),
+            member(Some(1), 0, 0, 3),
+            member(Some(2), 0, 0, 4),
+            member(Some(0), 0, 0, 5),
+        ];
+        let tree = Tree::new(&members).unwrap();
+        let row = |ix| tree.row(ix);
+        assert_eq!(tree.parting(row(4), row(3)), Some((row(0), row(1))));
+        assert_eq!(tree.parting(row(4), row(5)), Some((row(2), row(5))));
+        assert_eq!(tree.parting(row(5), row(4)), Some((row(5), row(2))));
+        assert_eq!(tree.parting(row(4), row(0)), None);
+        assert_eq!(tree.parting(row(4), row(4)), None);
+    }
+
+    #[test]
+    fn what_is_no_tree_is_named() {
+        let none = member(Some(7), 0, 0, 0);
+        assert_eq!(Tree::new(&[none]).unwrap_err(), NotATree::NoParent(0));
+        let cycle = [
+            member(None, 0, 0, 0),
+            member(Some(3), 0, 0, 1),
+            member(Some(1), 0, 0, 2),
+            member(Some(4), 0, 0, 3),
+            member(Some(3), 0, 0, 4),
+        ];
+        let NotATree::Cycle(ix) = Tree::new(&cycle).unwrap_err() else { panic!("a cycle") };
+        assert!(ix == 3 || ix == 4, "{ix} is below the cycle, not on it");
+        assert!(Tree::new::<u64>(&[]).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,86 @@
+//! How the scheduler decides: shown, changed, and what a change would do to those who wait.
+
+use axum::Json;
+use axum::extract::State;
+use gpool_control::forecast::{self, Moved, Part};
+use gpool_model::{Command, Policy, Refusal, Reply};
+use gpool_wire::{Document, PolicyInfo, PolicyPatch, Problem, StartChange, Time, schema};
+use gpool_world::Snapshot;
+
+use super::Api;
+use super::asker::Asks;
+use super::extract::{ApiError, JsonBody};
+use crate::handle::internal;
+
+/// So many of the jobs that wait for room are looked at for whose start a change would move.
+const LOOKED_AT_MAX: usize = 500;
+/// So many of them are named.
+const NAMED_MAX: usize = 100;
+
+/// How the scheduler decides.
+#[utoipa::path(
+    get, path = "/policies", operation_id = "policies_get",
+    responses((status = 200, description = "The policy", body = Document<PolicyInfo>))
+)]
+pub(crate) async fn get(State(api): State<Api>) -> Result<Json<Document<PolicyInfo>>, ApiError> {
+    let policy = api.handle.query(|view| PolicyInfo::from(view.world.policy())).await?;
+    Ok(Json(Document::new(policy)))
+}
+
+/// Changes how the scheduler decides from now on.
+#[utoipa::path(
+    patch, path = "/policies", operation_id = "policies_edit", request_body = PolicyPatch,
+    responses(
+        (status = 200, description = "The policy as it is now", body = Document<PolicyInfo>),
+        (status = 403, description = "Only admins may", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn change(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    JsonBody(patch): JsonBody<PolicyPatch>,
+) -> Result<Json<Document<PolicyInfo>>, ApiError> {
+    let mut set: Vec<(String, String)> = patch.set.into_iter().collect();
+    if let Some(strategy) = patch.device_strategy {
+        let word = schema::device_strategy_word(strategy).to_owned();
+        set.push(("device_strategy".to_owned(), word));
+    }
+    let dry_run = patch.dry_run;
+    let command = Command::SetPolicy { preset: patch.preset, set, dry_run };
+    let Reply::Policy(policy) = api.handle.command(asker.caller.clone(), command).await? else {
+        return get(State(api)).await;
+    };
+    let mut info = PolicyInfo::from(&*policy);
+    if dry_run {
+        info.starts = starts(&api, *policy).await?;
+    }
+    Ok(Json(Document::new(info)))
+}
+
+/// Whose start another policy would move, the planner run forward with both.
+async fn starts(api: &Api, policy: Policy) -> Result<Vec<StartChange>, Refusal> {
+    let before = api.handle.query(|view| {
+        let snapshot = Snapshot { world: view.world, now: view.now };
+        Part::of(&snapshot, LOOKED_AT_MAX, None)
+    });
+    let before = before.await?;
+    let work = move || {
+        let mut after = before.clone();
+        after.excerpt.policy = policy;
+        let moved = forecast::moved(&before, &after, LOOKED_AT_MAX);
+        let told = moved.iter().take(NAMED_MAX).filter_map(|moved| told(&before, moved));
+        told.collect()
+    };
+    tokio::task::spawn_blocking(work).await.map_err(internal)
+}
+
+fn told(part: &Part, moved: &Moved) -> Option<StartChange> {
+    let row = part.excerpt.jobs.get(&moved.job)?;
+    Some(StartChange {
+        job: moved.job.to_string(),
+        user: row.spec.owner.user.to_string(),
+        before: moved.before.map(Time),
+        after: moved.after.map(Time),
+    })
+}

@@ -1,0 +1,342 @@
+//! Projects: who is charged, what was agreed with them, and what they have of it.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::ETAG;
+use axum::response::{IntoResponse, Response};
+use gpool_control::project_tree::{self, Projects};
+use gpool_model::{
+    Amount, Command, Project, ProjectChange, ProjectChangeHow, ProjectName, ProjectsAsk, Refusal,
+    Reply, ResourceKind,
+};
+use gpool_sched::{Lent, ProjectShare};
+use gpool_wire::{
+    Document, List, Problem, ProjectFacts, ProjectSet, ProjectSettings, ProjectsAnswer, QuotaLoan,
+    QuotaOverview, QuotaRow, project_shown, project_words,
+};
+use gpool_world::{Snapshot, World};
+
+use super::Api;
+use super::asker::Asks;
+use super::extract::{ApiError, JsonBody, Segment, header};
+use super::jobs::version_of;
+use super::submit::unexpected;
+use crate::handle::View;
+
+/// Every project, departments before what is below them.
+#[utoipa::path(
+    get, path = "/projects", operation_id = "projects_list",
+    responses((status = 200, description = "The tree", body = List<gpool_wire::Project>))
+)]
+pub(crate) async fn list(
+    State(api): State<Api>,
+) -> Result<Json<List<gpool_wire::Project>>, ApiError> {
+    let ask = |view: &View<'_>| {
+        let facts = facts(view.world);
+        let shown = |it: &Project| gpool_wire::Project::new(it, &facts[&it.name]);
+        in_tree(view.world.projects()).into_iter().map(|(it, _)| shown(it)).collect()
+    };
+    Ok(Json(List::new(api.handle.query(ask).await?)))
+}
+
+/// One project.
+#[utoipa::path(
+    get, path = "/projects/{name}", operation_id = "projects_get",
+    params(("name" = String, Path, description = "Its name")),
+    responses(
+        (status = 200, description = "The project", body = Document<gpool_wire::Project>,
+         headers(("ETag" = String, description = "Its version, for If-Match"))),
+        (status = 404, description = "There is none", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn get(
+    State(api): State<Api>,
+    Segment(name): Segment,
+) -> Result<Response, ApiError> {
+    let name = ProjectName::new(name);
+    let ask = move |view: &View<'_>| match view.world.projects().get(&name) {
+        Some(it) => Ok(gpool_wire::Project::new(it, &facts(view.world)[&it.name])),
+        None => Err(absent(view.world, name)),
+    };
+    let shown = api.handle.query(ask).await??;
+    let tag = format!("\"{}\"", shown.version);
+    Ok(([(ETAG, tag)], Json(Document::new(shown))).into_response())
+}
+
+/// Makes a project.
+#[utoipa::path(
+    post, path = "/projects", operation_id = "projects_create", request_body = ProjectSettings,
+    responses(
+        (status = 200, description = "What changed, and what should be known",
+         body = Document<ProjectsAnswer>),
+        (status = 400, description = "A setting is malformed", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 403, description = "Only admins may, and those of a project above it",
+         body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It would make no tree, or is there", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn create(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    JsonBody(asked): JsonBody<ProjectSettings>,
+) -> Result<Json<Document<ProjectsAnswer>>, ApiError> {
+    change(&api, &asker, one(asked.create()?, asked.dry_run)).await
+}
+
+/// Makes projects be as they are said to be, all together or not at all.
+#[utoipa::path(
+    post, path = "/projects/apply", operation_id = "projects_apply", request_body = ProjectSet,
+    responses(
+        (status = 200, description = "What changed, or would change",
+         body = Document<ProjectsAnswer>),
+        (status = 400, description = "A setting is malformed", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 403, description = "Only admins may, and those of a project above",
+         body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "They would make no tree", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 412, description = "Somebody else was faster", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn apply(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    JsonBody(asked): JsonBody<ProjectSet>,
+) -> Result<Json<Document<ProjectsAnswer>>, ApiError> {
+    change(&api, &asker, asked.ask()?).await
+}
+
+/// Changes a project; what is not said stays.
+#[utoipa::path(
+    patch, path = "/projects/{name}", operation_id = "projects_edit",
+    params(
+        ("name" = String, Path, description = "Its name"),
+        ("If-Match" = Option<String>, Header, description = "Its version as it was read"),
+    ),
+    request_body = ProjectSettings,
+    responses(
+        (status = 200, description = "What changed, and what should be known",
+         body = Document<ProjectsAnswer>),
+        (status = 400, description = "A setting is malformed", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 403, description = "Only admins may, and those of a project above it",
+         body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is none", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 409, description = "It would make no tree", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 412, description = "Somebody else was faster", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn edit(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(name): Segment,
+    headers: HeaderMap,
+    JsonBody(asked): JsonBody<ProjectSettings>,
+) -> Result<Json<Document<ProjectsAnswer>>, ApiError> {
+    let version = header(&headers, "if-match").map(version_of).transpose()?.flatten();
+    change(&api, &asker, one(asked.edit(&name, version)?, asked.dry_run)).await
+}
+
+/// Deletes a project that has no jobs and nothing below it.
+#[utoipa::path(
+    delete, path = "/projects/{name}", operation_id = "projects_delete",
+    params(
+        ("name" = String, Path, description = "Its name"),
+        ("If-Match" = Option<String>, Header, description = "Its version as it was read"),
+    ),
+    responses(
+        (status = 200, description = "What changed", body = Document<ProjectsAnswer>),
+        (status = 403, description = "Only admins may, and those of a project above it",
+         body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is none", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 409, description = "It has jobs, or others below it", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 412, description = "Somebody else was faster", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn delete(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(name): Segment,
+    headers: HeaderMap,
+) -> Result<Json<Document<ProjectsAnswer>>, ApiError> {
+    let version = header(&headers, "if-match").map(version_of).transpose()?.flatten();
+    let name = ProjectName::new(name);
+    let how = ProjectChangeHow::Delete { version };
+    change(&api, &asker, one(ProjectChange { name, how }, false)).await
+}
+
+/// What every project may have and has, and who lends to whom.
+#[utoipa::path(
+    get, path = "/quota", operation_id = "quota_get",
+    responses((status = 200, description = "All projects", body = Document<QuotaOverview>))
+)]
+pub(crate) async fn quota(
+    State(api): State<Api>,
+) -> Result<Json<Document<QuotaOverview>>, ApiError> {
+    Ok(Json(Document::new(api.handle.query(overview).await?)))
+}
+
+fn one(change: ProjectChange, dry_run: bool) -> ProjectsAsk {
+    ProjectsAsk { changes: vec![change], dry_run, ..ProjectsAsk::default() }
+}
+
+async fn change(
+    api: &Api,
+    asker: &super::asker::Asker,
+    ask: ProjectsAsk,
+) -> Result<Json<Document<ProjectsAnswer>>, ApiError> {
+    let command = Command::ChangeProjects(ask);
+    match api.handle.command(asker.caller.clone(), command).await? {
+        Reply::Projects(outcome) => Ok(Json(Document::new((&*outcome).into()))),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn absent(world: &World, name: ProjectName) -> Refusal {
+    Refusal::NoSuchProject { name, projects: world.projects().keys().cloned().collect() }
+}
+
+/// Departments before what is below them, siblings by name, each with how many are above it.
+fn in_tree(projects: &Projects) -> Vec<(&Project, u32)> {
+    let children = project_tree::children(projects);
+    let tops = projects.values().rev().filter(|it| it.parent.is_none());
+    let mut next: Vec<(&Project, u32)> = tops.map(|it| (it, 0)).collect();
+    let mut found = Vec::with_capacity(projects.len());
+    while let Some((project, depth)) = next.pop() {
+        found.push((project, depth));
+        let below = children.get(&project.name).into_iter().flatten().rev();
+        next.extend(below.filter_map(|name| projects.get(name)).map(|it| (it, depth + 1)));
+    }
+    found
+}
+
+/// What is shown of each project beside itself.
+fn facts(world: &World) -> BTreeMap<ProjectName, ProjectFacts> {
+    let projects = world.projects();
+    let mut facts: BTreeMap<ProjectName, ProjectFacts> =
+        projects.keys().map(|name| (name.clone(), ProjectFacts::default())).collect();
+    for (name, children) in project_tree::children(projects) {
+        facts.entry(name).or_default().children = children;
+    }
+    for row in world.project_rows() {
+        let Some(project) = projects.get(&row.name) else { continue };
+        for above in project_tree::upwards(projects, project) {
+            let fact = facts.entry(above.name.clone()).or_default();
+            fact.n_jobs += row.n_jobs;
+            fact.held += row.held.get(&ResourceKind::Gpu);
+        }
+    }
+    for warning in project_tree::warnings(world, projects) {
+        if let Some(fact) = warning.project().and_then(|name| facts.get_mut(name)) {
+            fact.warnings.push(warning);
+        }
+    }
+    facts
+}
+
+/// What waits for room in a project: jobs, and GPUs that they ask for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waiting {
+    n_jobs: u64,
+    gpus: u64,
+}
+
+fn overview(view: &View<'_>) -> QuotaOverview {
+    let world = view.world;
+    let projects = world.projects();
+    let snapshot = Snapshot { world, now: view.now };
+    let shares = gpool_sched::project_shares(&snapshot, world.policy());
+    let shares: BTreeMap<&ProjectName, &ProjectShare> =
+        shares.iter().map(|share| (&share.project, share)).collect();
+    let facts = facts(world);
+    let waiting = waiting(world);
+    let children = project_tree::children(projects);
+    let row = |(it, depth): (&Project, u32)| {
+        let guaranteed = project_tree::guaranteed(projects, &children, it, &ResourceKind::Gpu);
+        let facts = &facts[&it.name];
+        let waiting = waiting.get(&it.name).copied().unwrap_or_default();
+        row(it, depth, guaranteed, facts, shares.get(&it.name).copied(), waiting)
+    };
+    let warnings = project_tree::warnings(world, projects);
+    QuotaOverview {
+        projects: in_tree(projects).into_iter().map(row).collect(),
+        gpus: gpus(world.capacity().get(&ResourceKind::Gpu)),
+        shared: !shares.is_empty(),
+        warnings: warnings.iter().map(project_words::warning).collect(),
+    }
+}
+
+fn gpus(milli: u64) -> f64 {
+    gpool_wire::node::cores(milli)
+}
+
+/// What waits in each project, what is below it included.
+fn waiting(world: &World) -> BTreeMap<ProjectName, Waiting> {
+    let mut waiting = BTreeMap::<ProjectName, Waiting>::new();
+    for (_, queue) in world.shapes() {
+        let n = queue.n_jobs();
+        let asked = queue.shape.fit.gpus.size().get().saturating_mul(n);
+        let projects = world.projects();
+        let Some(project) = projects.get(&queue.shape.project) else { continue };
+        for above in project_tree::upwards(projects, project) {
+            let here = waiting.entry(above.name.clone()).or_default();
+            here.n_jobs += n;
+            here.gpus = here.gpus.saturating_add(asked);
+        }
+    }
+    waiting
+}
+
+fn row(
+    it: &Project,
+    depth: u32,
+    guaranteed: Amount,
+    facts: &ProjectFacts,
+    share: Option<&ProjectShare>,
+    Waiting { n_jobs, gpus: pending }: Waiting,
+) -> QuotaRow {
+    let gpu = ResourceKind::Gpu;
+    let account = share.map(|share| share.account);
+    let held = account.map_or(facts.held, |account| account.held);
+    let on_loan = account
+        .and_then(|account| account.guaranteed.finite())
+        .map_or(0, |guaranteed| held.saturating_sub(guaranteed));
+    let lent = |all: &[Lent]| -> Vec<QuotaLoan> {
+        let loan = |it: &Lent| QuotaLoan {
+            project: it.project.as_ref().map(ToString::to_string),
+            gpus: gpus(it.amount),
+        };
+        all.iter().map(loan).collect()
+    };
+    let limit = it.quota(&gpu).limit;
+    QuotaRow {
+        project: it.name.to_string(),
+        parent: it.parent.as_ref().map(ToString::to_string),
+        depth,
+        department: !facts.children.is_empty(),
+        guaranteed: project_shown::in_thousandths(guaranteed),
+        limit: (!limit.is_unlimited()).then(|| project_shown::in_thousandths(limit)),
+        share: account.map(|account| gpus(account.share.finite().unwrap_or(held))),
+        held: gpus(held),
+        in_quota: gpus(held - on_loan),
+        on_loan: gpus(on_loan),
+        for_good: gpus(account.map_or(0, |account| account.held_for_good)),
+        borrows: share.map(|share| lent(&share.borrows)).unwrap_or_default(),
+        lends: share.map(|share| lent(&share.lends)).unwrap_or_default(),
+        n_pending: n_jobs,
+        pending: gpus(pending),
+    }
+}

@@ -1,0 +1,209 @@
+//! Reservations, maintenance windows and drains among what admins wish, and what must hold of
+//! them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gpool_model::reservation::Counted;
+use gpool_model::{
+    Attempt, Command, Consent, DeviceRef, Displace, DrainTarget, GpuRequest, JobId, Millis,
+    NewReservation, NodeName, Phase, Reply, ReservationName, ReserveAsk, ReserveEnd, ReserveWhen,
+    Timestamp, Whom,
+};
+use gpool_world::{JobRow, World};
+
+use crate::broken::Invariant;
+use crate::happening::{Happening, Kind};
+use crate::sim::{Sim, picked};
+
+/// A start, however often it is extended before the program runs.
+type Started = (JobId, Attempt, Timestamp);
+
+impl Sim {
+    /// What an admin wishes to be kept or emptied, or no longer.
+    pub(crate) fn keeping(&self, what: &Happening) -> Option<Command> {
+        Some(match what.kind {
+            Kind::Reserve => self.reserve(what)?,
+            Kind::Unreserve => {
+                let world = self.server.as_ref()?.control.world();
+                let names: Vec<&ReservationName> = world.reservations().keys().collect();
+                Command::Unreserve { names: vec![picked(&names, what.count("pick"))?.clone()] }
+            }
+            Kind::Drain => {
+                let (node, device) = self.place(what)?;
+                let hours = what.count("in").checked_sub(1);
+                Command::Drain {
+                    targets: vec![DrainTarget { node, device }],
+                    by: hours.map(|hours| self.server_clock().after(hours_long(hours))),
+                    reason: Arc::from("x"),
+                    consent: consent(what.count("then")),
+                }
+            }
+            Kind::Undrain => {
+                let (node, _) = self.place(what)?;
+                Command::Undrain { targets: vec![DrainTarget { node, device: None }] }
+            }
+            _ => return None,
+        })
+    }
+
+    fn reserve(&self, what: &Happening) -> Option<Command> {
+        let (node, device) = self.place(what)?;
+        let ask = match (what.count("gpus"), device) {
+            (0, Some(device)) => ReserveAsk::Devices { devices: vec![DeviceRef { node, device }] },
+            (0, None) => ReserveAsk::Nodes { nodes: BTreeSet::from([node]) },
+            (n, device) => {
+                let gpus = GpuRequest::parse(&(n % 3 + 1).to_string()).ok()?;
+                ReserveAsk::Counted(Counted { gpus, spread: device.is_some() })
+            }
+        };
+        let user = what.count("user") % 8;
+        let whom = match what.count("whom") % 4 {
+            0 => Whom::Nobody,
+            1 => Whom::Job { id: picked(&self.live_jobs(), what.count("user"))? },
+            _ => {
+                let uid = 1000 + u32::try_from(user).ok()?;
+                Whom::User { uid, name: Arc::from(format!("u{uid}")) }
+            }
+        };
+        let long = what.count("long");
+        let when = ReserveWhen {
+            from: Some(self.server_clock().after(hours_long(what.count("in")))),
+            end: (long > 0).then(|| ReserveEnd::After(hours_long(long))),
+            every: Some(hours_long(what.count("every"))).filter(|every| !every.is_zero()),
+        };
+        let name = Some(ReservationName::new(format!("k{}", self.askings.len())));
+        let reservation = Box::new(NewReservation { name, whom, ask, when, reason: Arc::from("") });
+        Some(Command::Reserve { reservation, consent: consent(what.count("then")) })
+    }
+
+    /// A node, and one of its devices or none.
+    fn place(&self, what: &Happening) -> Option<(NodeName, Option<String>)> {
+        let all: Vec<usize> = (0..self.machines.len()).collect();
+        let machine = &self.machines[picked(&all, what.count("node"))?];
+        let has_device = what.kind != Kind::Undrain;
+        let n = u64::try_from(machine.real.len()).ok()?;
+        // One more than there are: the whole node.
+        let device = has_device.then(|| what.count("device") % (n + 1)).filter(|at| *at < n);
+        Some((machine.node.name.clone(), device.map(|device| device.to_string())))
+    }
+
+    /// Notes what is kept until it is released, once that was answered.
+    pub(crate) fn note_kept(&mut self, command: &Command, reply: &Reply) {
+        let (Command::Reserve { .. }, Reply::Reserved(outcome)) = (command, reply) else { return };
+        let it = &outcome.reservation;
+        if it.window.until.is_none() && !matches!(it.whom, Whom::Job { .. }) {
+            self.watch.reserved.insert(it.name.clone());
+        }
+    }
+
+    /// What an admin asked to end may be gone, answered or not.
+    pub(crate) fn note_released(&mut self, command: &Command) {
+        if let Command::Unreserve { names } = command {
+            self.watch.released.extend(names.iter().cloned());
+        }
+    }
+
+    /// Whether a job may have been ended so for something that an admin keeps or empties: what it
+    /// is said to be for was asked for with that choice.
+    pub(crate) fn was_displaced(&self, by: &str) -> bool {
+        let ends = |consent: &Consent| consent.choice == Some(Displace::Cancel);
+        self.askings.iter().any(|asking| match &asking.command {
+            Command::Reserve { reservation, consent } => {
+                let name = reservation.name.as_ref();
+                ends(consent) && name.is_some_and(|name| by.ends_with(&format!(" {name})")))
+            }
+            Command::Drain { consent, .. } => ends(consent) && by.contains(" (drain of "),
+            _ => false,
+        })
+    }
+
+    /// What is kept until it is released is there.
+    pub(crate) fn check_kept(&mut self) {
+        let Some(server) = self.server.as_ref().filter(|_| !self.store.is_broken) else { return };
+        let world = server.control.world();
+        let mut reserved = self.watch.reserved.difference(&self.watch.released);
+        if let Some(name) = reserved.find(|name| !world.reservations().contains_key(*name)) {
+            let what = format!("reservation {name} is gone, and nobody released it");
+            self.blame(Invariant::Undone, what);
+        }
+    }
+}
+
+/// What starts: which attempt of which job, and since when.
+pub(crate) fn starting(world: &World) -> BTreeSet<Started> {
+    let start = |row: &JobRow| match &row.job.phase {
+        Phase::Starting { since, .. } => Some((row.job.id, row.job.attempt, *since)),
+        _ => None,
+    };
+    world.holding().filter_map(start).collect()
+}
+
+/// A job that one step made start on what is kept for somebody else after that step, or is emptied.
+/// What came to be kept in a later step is none of the job's business; moments do not tell that
+/// apart, for the clock of the next server may be behind.
+pub(crate) fn outsider(
+    world: &World,
+    now: Timestamp,
+    before: &BTreeSet<Started>,
+) -> Option<String> {
+    for (id, ..) in starting(world).difference(before) {
+        let row = world.job(*id)?;
+        for allocation in row.job.phase.allocations() {
+            // What is chosen by number may have been chosen anew since.
+            let mut fixed = world.reservations().values().filter(|it| it.what.counted.is_none());
+            let keeps = |it: &&gpool_model::Reservation| {
+                let mut slots = allocation.slots.iter();
+                it.is_active(now)
+                    && !it.whom.is_for(&row.spec)
+                    && (it.what.has_node(&allocation.node)
+                        || slots.any(|slot| it.what.has_device(&allocation.node, &slot.device)))
+            };
+            if let Some(it) = fixed.find(keeps) {
+                return Some(format!("job {id} started on what {} keeps", it.name));
+            }
+            let node = &world.node(&allocation.node)?.node;
+            let mut drains = allocation.slots.iter().filter_map(|slot| node.drain_of(&slot.device));
+            if node.drain.is_some() || drains.next().is_some() {
+                return Some(format!("job {id} started on {}, drained", node.name));
+            }
+        }
+    }
+    None
+}
+
+fn hours_long(hours: u64) -> Millis {
+    Millis::from_hours(u32::try_from(hours % 1000).unwrap_or(0))
+}
+
+fn consent(then: u64) -> Consent {
+    let choice = match then % 4 {
+        0 => None,
+        1 => Some(Displace::LetFinish),
+        2 => Some(Displace::Requeue),
+        _ => Some(Displace::Cancel),
+    };
+    Consent { dry_run: false, choice }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scenario;
+
+    #[test]
+    fn who_starts_in_a_step_after_which_the_node_is_emptied_is_an_outsider_and_nobody_else() {
+        let text = include_str!("../scenarios/drained-behind-a-start.txt");
+        let scenario: Scenario = text.parse().expect("a scenario");
+        let mut sim = Sim::new(&scenario.cluster, None);
+        scenario.happenings.iter().for_each(|what| sim.happen(what));
+        sim.take_inbox();
+        let server = sim.server.as_ref().expect("a server");
+        let (world, now) = (server.control.world(), server.life.clock());
+        let before = starting(world);
+        assert_eq!(before.len(), 1, "a job starts");
+        assert_eq!(outsider(world, now, &before), None);
+        let found = outsider(world, now, &BTreeSet::new());
+        assert_eq!(found.as_deref(), Some("job 1 started on n0, drained"));
+    }
+}

@@ -1,0 +1,184 @@
+//! What must hold of planned starts: nobody who comes after such a job in the order takes what it
+//! needs, and it is moved to later only by something that is written down.
+
+use std::collections::BTreeSet;
+
+use gpool_model::{
+    Commit, Decision, Effect, Job, JobId, Phase, PlannedStart, Policy, Record, Timestamp,
+};
+use gpool_sched::Workspace;
+use gpool_world::{Snapshot, World};
+
+use crate::broken::Invariant;
+use crate::sim::Sim;
+use crate::swarm;
+
+/// What is known of planned starts before a step.
+pub(crate) struct Before {
+    planned: Vec<PlannedStart>,
+    holding: BTreeSet<JobId>,
+}
+
+impl Before {
+    pub fn of(sim: &Sim) -> Option<Self> {
+        let control = &sim.server.as_ref()?.control;
+        let holding = control.world().holding().map(|row| row.job.id).collect();
+        Some(Self { planned: control.planned().to_vec(), holding })
+    }
+}
+
+impl Sim {
+    /// Looks at what a step did to planned starts.
+    pub(crate) fn check_planned(&mut self, before: &Before, effects: &[Effect]) {
+        let Some(server) = &self.server else { return };
+        let control = &server.control;
+        let (world, now) = (control.world(), server.life.clock());
+        let step = Step::of(world, now, &before.holding);
+        let moved = before.planned.iter().filter_map(|was| {
+            let is = control.planned().iter().find(|is| is.job == was.job && is.at > was.at)?;
+            Some((was, is))
+        });
+        let commit = effects.iter().find_map(|effect| match effect {
+            Effect::Commit(commit) => Some(commit),
+            _ => None,
+        });
+        let unexplained = moved.into_iter().find(|(was, _)| !step.explains(was.job, commit));
+        let what = match (step.delayed(), unexplained) {
+            (Some(what), _) => what,
+            (None, Some((was, is))) => {
+                format!(
+                    "job {} was to start at {} and now at {}",
+                    was.job,
+                    was.at.get(),
+                    is.at.get()
+                )
+            }
+            (None, None) => return,
+        };
+        self.blame(Invariant::Planned, what);
+    }
+}
+
+/// The state after a step, and what started in it.
+struct Step<'a> {
+    world: &'a World,
+    now: Timestamp,
+    started: Vec<JobId>,
+    /// In order, as if these had not started.
+    order: Vec<JobId>,
+}
+
+impl<'a> Step<'a> {
+    fn of(world: &'a World, now: Timestamp, held_before: &BTreeSet<JobId>) -> Self {
+        let starts = world.holding().filter(|row| {
+            let is_new = matches!(row.job.phase, Phase::Starting { .. });
+            // Elements go by their array's place in the order.
+            is_new && row.job.id.element.is_none() && !held_before.contains(&row.job.id)
+        });
+        let started: Vec<JobId> = starts.map(|row| row.job.id).collect();
+        let pending = Phase::Pending { since: now };
+        let before = with(world, now, &started, &pending);
+        let snapshot = Snapshot { world: &before, now };
+        let order = gpool_sched::in_order(&snapshot, world.policy()).collect();
+        Self { world, now, started, order }
+    }
+
+    fn place(&self, job: JobId) -> Option<usize> {
+        self.order.iter().position(|other| *other == job)
+    }
+
+    fn is_after(&self, job: JobId, other: JobId) -> bool {
+        self.place(job).zip(self.place(other)).is_some_and(|(job, other)| job > other)
+    }
+
+    /// A job with a planned start that could start earlier if nobody who comes after it had
+    /// started in this step. Who has a planned start is told by the policy that the cluster ought
+    /// to have.
+    fn delayed(&self) -> Option<String> {
+        if self.started.is_empty() {
+            return None;
+        }
+        let planned_starts = swarm::policy(None).planned_starts;
+        let policy = Policy { planned_starts, ..self.world.policy().clone() };
+        let plan = |world: &World| {
+            let snapshot = Snapshot { world, now: self.now };
+            gpool_sched::plan(&snapshot, &policy, &mut Workspace::default())
+        };
+        for is in plan(self.world).planned {
+            let job = is.job;
+            let after = self.started.iter().copied().filter(|id| self.is_after(*id, job));
+            let after: Vec<JobId> = after.collect();
+            if after.is_empty() {
+                continue;
+            }
+            let held =
+                Phase::Held { by: gpool_model::job::Holder::Admin, since: self.now, missing: None };
+            let without = plan(&with(self.world, self.now, &after, &held));
+            let planned = without.planned.iter().find(|other| other.job == job);
+            let at = match planned {
+                Some(planned) => planned.at,
+                None if without.decisions.iter().any(|it| starts(it, job)) => self.now,
+                None => continue,
+            };
+            if at < is.at {
+                return Some(format!(
+                    "job {job} could start at {} and starts at {}, because of {after:?}, which \
+                     come after it",
+                    at.get(),
+                    is.at.get()
+                ));
+            }
+        }
+        None
+    }
+
+    /// Whether something was written down in the step that may move a planned start to later, or
+    /// time has passed an end that was counted on.
+    fn explains(&self, job: JobId, commit: Option<&Commit>) -> bool {
+        let now = self.now;
+        let is_late = |row: &gpool_world::JobRow| {
+            let end = self.world.expected_end(row, Timestamp::ZERO);
+            end.is_some_and(|end| end.at <= now)
+        };
+        let changes = commit.into_iter().flat_map(|commit| &commit.records);
+        let records = changes.filter_map(|change| change.value.as_ref());
+        let is_cause = |record: &Record| match record {
+            Record::Job(it) => it.id == job || self.may_be_in_the_way(it, job),
+            Record::JobSpec(spec) => spec.id == job,
+            Record::Policy(_)
+            | Record::Project(_)
+            | Record::Node(_)
+            | Record::Reservation(_)
+            | Record::PastRuns(_) => true,
+            Record::Cluster(_) | Record::Idempotency(_) | Record::Delivery(_) => false,
+        };
+        // What is kept for somebody begins and ends with time.
+        !self.world.reservations().is_empty()
+            || self.world.holding().any(is_late)
+            || records.into_iter().any(is_cause)
+    }
+
+    /// Whether a job that changed holds something, and not since this step as one of those who come
+    /// after.
+    fn may_be_in_the_way(&self, it: &Job, job: JobId) -> bool {
+        let came_after = self.started.contains(&it.id) && self.is_after(it.id, job);
+        !came_after && !it.phase.allocations().is_empty()
+    }
+}
+
+fn starts(decision: &Decision, job: JobId) -> bool {
+    decision.started().is_some_and(|(started, _)| started == job)
+}
+
+/// The same with other phases.
+fn with(world: &World, now: Timestamp, jobs: &[JobId], phase: &Phase) -> World {
+    let mut world = world.clone();
+    for id in jobs {
+        if let Some(row) = world.job(*id) {
+            let job = Job { phase: phase.clone(), ..row.job.clone() };
+            world.put_job(job);
+        }
+    }
+    world.advance(now);
+    world
+}

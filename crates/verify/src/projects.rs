@@ -1,0 +1,276 @@
+//! What projects hold, counted anew from all jobs, and whether they may have more: never above a
+//! limit, and what can't be taken back never above what is guaranteed.
+
+use std::collections::BTreeMap;
+
+use gpool_model::reason::Bound;
+use gpool_model::{
+    AllocationState, Decision, Plan, Policy, Project, ProjectName, ResourceKind, Resources,
+    ShareBetween, TakenBack,
+};
+use gpool_world::{JobRow, Snapshot, World};
+
+use crate::arrays::row_of;
+use crate::order::started;
+use crate::tally::add;
+use crate::violation::Violation;
+
+/// What projects and those above them hold: all of it, and what can't be taken back.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Projects {
+    held: BTreeMap<ProjectName, (Resources, Resources)>,
+}
+
+/// Whether the cluster is shared between projects.
+pub(crate) fn are_shared(world: &World, policy: &Policy) -> bool {
+    let unlimited = |it: &Project| it.quotas == Project::open(it.name.clone()).quotas;
+    // Asked in each cycle, so of the counters: that they are right is asked of the whole state.
+    let rows = world.project_rows().iter().filter(|row| row.n_jobs > 0);
+    let mut others = rows.filter(|row| !world.projects().contains_key(&row.name));
+    policy.share_between == ShareBetween::Projects
+        && (world.projects().len() > 1
+            || others.next().is_some()
+            || !world.projects().values().all(unlimited))
+}
+
+impl Projects {
+    /// Counts all jobs; nothing where nothing is shared between projects.
+    pub fn of(world: &World, policy: &Policy) -> Self {
+        let mut projects = Self::default();
+        if !are_shared(world, policy) {
+            return projects;
+        }
+        for row in world.jobs().values() {
+            let held = row.job.phase.allocations().iter();
+            let held = held.filter(|it| !matches!(it.state, AllocationState::Releasing { .. }));
+            for allocation in held {
+                projects.add(world, row, &allocation.resources);
+            }
+        }
+        projects
+    }
+
+    /// The same from the counters that the world keeps, which the check of the whole state holds
+    /// against all jobs.
+    pub fn as_indexed(world: &World, policy: &Policy) -> Self {
+        let mut projects = Self::default();
+        if !are_shared(world, policy) {
+            return projects;
+        }
+        for row in world.project_rows() {
+            for name in upwards(world, &row.name) {
+                let (held, for_good) = projects.held.entry(name).or_default();
+                add(held, &row.held);
+                add(for_good, &row.held_for_good);
+            }
+        }
+        projects
+    }
+
+    /// The least that they hold at any moment of a plan: without what is taken back.
+    pub fn least(&self, snapshot: &Snapshot<'_>, plan: &Plan) -> Self {
+        let mut projects = self.clone();
+        for decision in &plan.decisions {
+            if let Decision::Evict { job, .. } = decision
+                && let Some(row) = row_of(snapshot.world, *job)
+            {
+                projects.remove(snapshot.world, row);
+            }
+        }
+        projects
+    }
+
+    /// The most that they hold at any moment: with what a plan starts, and what it keeps for those
+    /// that are to start.
+    pub fn most(&self, snapshot: &Snapshot<'_>, plan: &Plan) -> Self {
+        let mut projects = self.clone();
+        let planned = plan.planned.iter().map(|planned| planned.job);
+        let jobs = started(plan).into_iter().chain(planned);
+        for row in jobs.filter_map(|job| row_of(snapshot.world, job)) {
+            projects.add(snapshot.world, row, &asked(row));
+        }
+        projects
+    }
+
+    fn add(&mut self, world: &World, row: &JobRow, more: &Resources) {
+        for name in upwards(world, &row.spec.project) {
+            let (held, for_good) = self.held.entry(name).or_default();
+            add(held, more);
+            if !is_preemptible(row) {
+                add(for_good, more);
+            }
+        }
+    }
+
+    /// What a job holds is given up.
+    fn remove(&mut self, world: &World, row: &JobRow) {
+        let held: Vec<&Resources> =
+            row.job.phase.allocations().iter().map(|it| &it.resources).collect();
+        for name in upwards(world, &row.spec.project) {
+            let (sum, _) = self.held.entry(name).or_default();
+            for less in &held {
+                for (kind, amount) in less.iter() {
+                    sum.set(kind.clone(), sum.get(kind).saturating_sub(amount));
+                }
+            }
+        }
+    }
+
+    /// Whether a job's project holds more than it is guaranteed of something that the job holds
+    /// (SCHEDULING E 3). Where more is guaranteed than there is, nobody can say from this alone.
+    fn is_on_loan(&self, world: &World, row: &JobRow) -> bool {
+        let held = row.job.phase.allocations().iter().flat_map(|it| it.resources.iter());
+        let name = &row.spec.project;
+        held.into_iter().any(|(kind, _)| {
+            let most = most(world, name, kind, Bound::Guaranteed);
+            is_oversubscribed(world, kind)
+                || most.is_some_and(|most| self.held(name, kind, Bound::Limit) > most)
+        })
+    }
+
+    /// How much of one kind counts against a bound of a project.
+    pub fn held(&self, name: &ProjectName, kind: &ResourceKind, bound: Bound) -> u64 {
+        self.held.get(name).map_or(0, |(held, for_good)| match bound {
+            Bound::Limit => held.get(kind),
+            Bound::Guaranteed => for_good.get(kind),
+        })
+    }
+
+    /// The first bound that a job would exceed.
+    pub fn exceeded(&self, world: &World, row: &JobRow) -> Option<(ProjectName, ResourceKind)> {
+        let asked = asked(row);
+        upwards(world, &row.spec.project).into_iter().find_map(|name| {
+            let kind = asked.iter().find(|(kind, more)| {
+                let over = |bound| {
+                    let most = most(world, &name, kind, bound);
+                    most.is_some_and(|most| self.held(&name, kind, bound) + more > most)
+                };
+                over(Bound::Limit) || (!is_preemptible(row) && over(Bound::Guaranteed))
+            })?;
+            Some((name.clone(), kind.0.clone()))
+        })
+    }
+}
+
+/// What the world counts for each project is what its jobs hold.
+pub(crate) fn check_holdings(world: &World, found: &mut Vec<Violation>) {
+    let mut counted = BTreeMap::<&ProjectName, (u64, Resources, Resources)>::new();
+    for row in world.jobs().values() {
+        let (n_jobs, held, for_good) = counted.entry(&row.spec.project).or_default();
+        *n_jobs += u64::from(row.job.id.element.is_none());
+        let allocations = row.job.phase.allocations().iter();
+        for it in allocations.filter(|it| !matches!(it.state, AllocationState::Releasing { .. })) {
+            add(held, &it.resources);
+            if !is_preemptible(row) {
+                add(for_good, &it.resources);
+            }
+        }
+    }
+    for row in world.project_rows() {
+        let jobs = counted.remove(&row.name).unwrap_or_default();
+        if jobs != (row.n_jobs, row.held.clone(), row.held_for_good.clone()) {
+            found.push(Violation::WrongHoldings { project: row.name.clone() });
+        }
+    }
+    let uncounted = counted.into_keys().cloned();
+    found.extend(uncounted.map(|project| Violation::WrongHoldings { project }));
+}
+
+/// No project is given more than it may have.
+pub(crate) fn check(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    plan: &Plan,
+    mut projects: Projects,
+    found: &mut Vec<Violation>,
+) {
+    if !are_shared(snapshot.world, policy) {
+        return;
+    }
+    for decision in &plan.decisions {
+        let world = snapshot.world;
+        let job = match decision {
+            Decision::Start { job, .. } => *job,
+            Decision::Evict { job, why, .. } => {
+                let Some(row) = row_of(world, *job) else { continue };
+                if *why == TakenBack::Reclaim && !projects.is_on_loan(world, row) {
+                    found.push(Violation::OwnTakenBack { job: *job });
+                }
+                projects.remove(world, row);
+                continue;
+            }
+        };
+        let Some(row) = row_of(world, job) else { continue };
+        if let Some((project, kind)) = projects.exceeded(world, row) {
+            found.push(Violation::OverProjectQuota { job, project, kind });
+        }
+        projects.add(world, row, &asked(row));
+    }
+}
+
+fn is_preemptible(row: &JobRow) -> bool {
+    row.spec.life.preemptible == Some(true)
+}
+
+/// What a job asks for of what quotas may count.
+fn asked(row: &JobRow) -> Resources {
+    Resources::none()
+        .with_gpus(row.spec.gpus.size())
+        .with_cpus(row.spec.cpus.unwrap_or_default())
+        .with_memory(row.spec.memory.unwrap_or_default())
+        .with_tasks(1)
+}
+
+/// A project and all above it.
+pub(crate) fn upwards(world: &World, name: &ProjectName) -> Vec<ProjectName> {
+    let mut path = vec![name.clone()];
+    while let Some(parent) = path.last().and_then(|name| world.projects().get(name)?.parent.clone())
+        && !path.contains(&parent)
+    {
+        path.push(parent);
+    }
+    path
+}
+
+/// Whether more of a kind is guaranteed to some siblings than there is for them.
+pub(crate) fn is_oversubscribed(world: &World, kind: &ResourceKind) -> bool {
+    let guaranteed = |name: &ProjectName| most(world, name, kind, Bound::Guaranteed);
+    let below = |parent: Option<&ProjectName>| -> u64 {
+        let children = world.projects().values().filter(|it| it.parent.as_ref() == parent);
+        // Who is promised all there is below one who is not, is promised more than that.
+        let all = parent.map_or(0, |_| u64::MAX);
+        let sums = children.map(|it| guaranteed(&it.name).unwrap_or(all));
+        sums.fold(0, u64::saturating_add)
+    };
+    let all = world.capacity().get(kind);
+    below(None) > all
+        || world.projects().keys().any(|name| {
+            // Of a project without others below it, that is nothing.
+            below(Some(name)) > guaranteed(name).unwrap_or(all).min(all)
+        })
+}
+
+/// How much a project may have of one kind; `None` without a bound.
+pub(crate) fn most(
+    world: &World,
+    name: &ProjectName,
+    kind: &ResourceKind,
+    bound: Bound,
+) -> Option<u64> {
+    let project = world.projects().get(name)?;
+    let quota = project.quotas.get(kind);
+    let counts = world.projects().values().any(|it| it.quotas.get(kind).is_some());
+    match (bound, quota) {
+        (Bound::Limit, quota) => quota?.limit.finite(),
+        (Bound::Guaranteed, Some(quota)) if quota.guaranteed.is_some() => {
+            quota.guaranteed?.finite()
+        }
+        // Of GPUs nothing is guaranteed that is not written, to a department what its children
+        // are; of all else there is no end.
+        (Bound::Guaranteed, _) if *kind == ResourceKind::Gpu && counts => {
+            let children = world.projects().values().filter(|it| it.parent.as_ref() == Some(name));
+            children.map(|it| most(world, &it.name, kind, bound)).sum()
+        }
+        (Bound::Guaranteed, _) => None,
+    }
+}

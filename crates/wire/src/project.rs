@@ -1,0 +1,379 @@
+//! Projects as they are asked for: amounts as users write them, made valid here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpool_model::project::Members;
+use gpool_model::quota::Amount;
+use gpool_model::unit::{Bytes, MilliCpu, MilliGpu};
+use gpool_model::{
+    ParseError, ProjectChange, ProjectChangeHow, ProjectName, ProjectPatch, ProjectsAsk,
+    QuotaPatch, Refusal, ResourceKind, parse,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::amount::Written;
+use crate::check::{self, invalid};
+use crate::json::repeated;
+
+/// Most users, groups or admins that one project names.
+const NAMES_MAX: usize = 10_000;
+
+/// What is to be agreed with a project: to make one, or to change one, of which what is absent
+/// stays. An amount is a number, or text: `4`, `"0.5"`, `"20G"`, `"unlimited"`, `"none"`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"name": "vision", "gpus": 4, "limit": 8, "members": ["ana", "@lab"]}))]
+pub struct ProjectSettings {
+    /// What it is called; needed to make one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The project above it; `"none"` for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// GPUs that it is guaranteed: a number, `"unlimited"`, or `"none"` for nothing said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<Written>,
+    /// GPUs that it never exceeds: a number, or `"none"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Written>,
+    /// Its part of the GPUs that nobody claims by right, in proportion to others; 0 for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<Written>,
+    /// CPU cores that it is guaranteed; without it, as many as there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<Written>,
+    /// CPU cores that it never exceeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus_limit: Option<Written>,
+    /// Memory that it is guaranteed; without it, as much as there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem: Option<Written>,
+    /// Memory that it never exceeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mem_limit: Option<Written>,
+    /// Higher goes first among its siblings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// For how long what was started is not taken back: seconds, or text (`"30m"`, `"none"`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_runtime: Option<Written>,
+    /// Who may submit to it: users, and groups as `@group`; `["all"]` for whoever may to the
+    /// project above, and everybody at the top.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<Vec<String>>,
+    /// Users that may act on its jobs and change what is below it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admins: Option<Vec<String>>,
+    /// The time limit of jobs that ask for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_default: Option<Written>,
+    /// The longest time limit of its jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_max: Option<Written>,
+    /// Whether jobs that do not say may be taken back, and so may borrow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
+    /// How many jobs of one user may wait in it: a number, or `"none"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_pending: Option<Written>,
+    /// Answer what would change, and change nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// Projects as they are to be, all together or not at all.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"projects": {"vision": {"gpus": 4}, "nlp": {"gpus": 4, "limit": 6}}}))]
+pub struct ProjectSet {
+    /// Each by its name; what is not said of one is not agreed.
+    pub projects: BTreeMap<String, ProjectSettings>,
+    /// Delete projects that are not named, but `default`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub prune: bool,
+    /// Answer what would change, and change nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+    /// Projects and versions as a dry run said them in `seen`; refused if one is another now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<BTreeMap<String, u64>>,
+}
+
+impl ProjectSettings {
+    /// A change that makes a project.
+    ///
+    /// # Errors
+    /// The first field that is not valid.
+    pub fn create(&self) -> Result<ProjectChange, Refusal> {
+        let name = self.name.as_deref();
+        let name = name.ok_or_else(|| invalid("name", "say what it is to be called: vision"))?;
+        let how = ProjectChangeHow::Create { patch: Box::new(self.patch()?) };
+        Ok(ProjectChange { name: named("name", name)?, how })
+    }
+
+    /// A change to a project that is there.
+    ///
+    /// # Errors
+    /// The first field that is not valid.
+    pub fn edit(&self, name: &str, version: Option<u64>) -> Result<ProjectChange, Refusal> {
+        if self.name.as_deref().is_some_and(|new| new != name) {
+            return Err(invalid("name", "a project keeps its name; jobs are charged by it"));
+        }
+        let how = ProjectChangeHow::Edit { version, patch: Box::new(self.patch()?) };
+        Ok(ProjectChange { name: ProjectName::new(name), how })
+    }
+
+    /// What is said of it, each field valid by itself.
+    ///
+    /// # Errors
+    /// The first field that is not.
+    pub fn patch(&self) -> Result<ProjectPatch, Refusal> {
+        let length = |field: &str, written: &Option<Written>| -> Result<_, Refusal> {
+            let Some(written) = written else { return Ok(None) };
+            if is_word(written, "none") {
+                return Ok(Some(None));
+            }
+            let length = check::span(field, written)?;
+            Ok(Some(Some(length).filter(|length| !length.is_zero())))
+        };
+        let mut quotas = Vec::new();
+        let weight = self.weight.as_ref().map(weight).transpose()?;
+        let gpus = quota(("gpus", &self.gpus), ("limit", &self.limit), |text| {
+            parse::gpus(text).map(MilliGpu::get)
+        })?;
+        quotas.push((ResourceKind::Gpu, QuotaPatch { weight, ..gpus }));
+        let cpus = |text: &str| parse::cpus(text).map(MilliCpu::get);
+        let cpus = quota(("cpus", &self.cpus), ("cpus_limit", &self.cpus_limit), cpus)?;
+        quotas.push((ResourceKind::Cpu, cpus));
+        let mem = |text: &str| parse::bytes(text).map(Bytes::get);
+        let mem = quota(("mem", &self.mem), ("mem_limit", &self.mem_limit), mem)?;
+        quotas.push((ResourceKind::Memory, mem));
+        quotas.retain(|(_, patch)| *patch != QuotaPatch::default());
+        let parent = match self.parent.as_deref() {
+            None => None,
+            Some("" | "none") => Some(None),
+            Some(name) => Some(Some(named("parent", name)?)),
+        };
+        if self.priority.is_some_and(|priority| !(-1000..=1000).contains(&priority)) {
+            return Err(invalid("priority", "it is from -1000 to 1000"));
+        }
+        Ok(ProjectPatch {
+            parent,
+            quotas,
+            priority: self.priority,
+            min_runtime: length("min_runtime", &self.min_runtime)?,
+            members: self.members.as_deref().map(members).transpose()?,
+            admins: self.admins.as_deref().map(admins).transpose()?,
+            default_time: length("time_default", &self.time_default)?,
+            longest_time: length("time_max", &self.time_max)?,
+            preemptible: self.preemptible,
+            user_pending: self.user_pending.as_ref().map(count).transpose()?,
+        })
+    }
+}
+
+impl ProjectSet {
+    /// The changes that make it so.
+    ///
+    /// # Errors
+    /// The first field that is not valid, with the project that it is of.
+    pub fn ask(&self) -> Result<ProjectsAsk, Refusal> {
+        let change = |(name, settings): (&String, &ProjectSettings)| {
+            let of = |refusal: Refusal| match refusal {
+                Refusal::Invalid { field, why } => {
+                    Refusal::Invalid { field: format!("projects.{name}.{field}"), why }
+                }
+                other => other,
+            };
+            if settings.dry_run || settings.name.as_ref().is_some_and(|it| it != name) {
+                let why = "its name is the key, and dry_run is said of all together";
+                return Err(of(invalid("name", why)));
+            }
+            let patch = Box::new(settings.patch().map_err(of)?);
+            let how = ProjectChangeHow::Declare { patch };
+            Ok(ProjectChange { name: named("projects", name)?, how })
+        };
+        let seen = self.seen.as_ref();
+        Ok(ProjectsAsk {
+            changes: self.projects.iter().map(change).collect::<Result<_, _>>()?,
+            prune: self.prune,
+            seen: seen.map(|all| {
+                all.iter().map(|(name, version)| (ProjectName::new(name), *version)).collect()
+            }),
+            dry_run: self.dry_run,
+        })
+    }
+}
+
+fn named(field: &str, name: &str) -> Result<ProjectName, Refusal> {
+    check::project(Some(name)).map_err(|refusal| match refusal {
+        Refusal::Invalid { why, .. } => invalid(field, &why),
+        other => other,
+    })
+}
+
+fn is_word(written: &Written, word: &str) -> bool {
+    matches!(written, Written::Text(text) if text.trim().eq_ignore_ascii_case(word))
+}
+
+/// Reads one amount in the kind's own unit.
+type Read<'a> = &'a dyn Fn(&str) -> Result<u64, ParseError>;
+
+fn quota(
+    (field, guaranteed): (&str, &Option<Written>),
+    (limit_field, limit): (&str, &Option<Written>),
+    read: impl Fn(&str) -> Result<u64, ParseError>,
+) -> Result<QuotaPatch, Refusal> {
+    let guaranteed = match guaranteed {
+        None => None,
+        Some(written) if is_word(written, "none") => Some(None),
+        Some(written) if is_word(written, "unlimited") => Some(Some(Amount::UNLIMITED)),
+        Some(written) => Some(Some(amount(field, written, &read)?)),
+    };
+    let limit = match limit {
+        None => None,
+        Some(written) if is_word(written, "none") || is_word(written, "unlimited") => {
+            Some(Amount::UNLIMITED)
+        }
+        Some(written) => Some(amount(limit_field, written, &read)?),
+    };
+    Ok(QuotaPatch { guaranteed, limit, weight: None })
+}
+
+fn amount(field: &str, written: &Written, read: Read<'_>) -> Result<Amount, Refusal> {
+    // Memory as a bare number is bytes, as everywhere in the API.
+    let text = match (field.starts_with("mem"), written) {
+        (true, Written::Whole(bytes)) => format!("{bytes}B"),
+        _ => written.to_string(),
+    };
+    let large = || invalid(field, &format!("{written} is more than can be meant"));
+    let amount = read(text.trim());
+    let amount = amount.map_err(|error| {
+        let other = if field.ends_with("limit") { "or none" } else { "or unlimited, or none" };
+        invalid(field, &format!("{error}, {other}"))
+    })?;
+    Amount::of(amount).ok_or_else(large)
+}
+
+fn weight(written: &Written) -> Result<gpool_model::Weight, Refusal> {
+    let weight = parse::weight(written.to_string().trim());
+    weight.map_err(|error| invalid("weight", &error.to_string()))
+}
+
+fn count(written: &Written) -> Result<Option<u64>, Refusal> {
+    if is_word(written, "none") {
+        return Ok(None);
+    }
+    let read = written.to_string().trim().parse();
+    let why = || format!("{:?} is no number of jobs; write 100, or none", written.to_string());
+    read.map(Some).map_err(|_| invalid("user_pending", &why()))
+}
+
+fn members(words: &[String]) -> Result<Option<Members>, Refusal> {
+    if matches!(words, [word] if word == "all") {
+        return Ok(None);
+    }
+    let mut members = Members::default();
+    for word in names("members", words)? {
+        match word.strip_prefix('@') {
+            Some(group) => members.groups.insert(Arc::from(group)),
+            None => members.users.insert(Arc::from(word)),
+        };
+    }
+    Ok(Some(members))
+}
+
+fn admins(words: &[String]) -> Result<BTreeSet<Arc<str>>, Refusal> {
+    let users = names("admins", words)?;
+    if let Some(group) = users.iter().find(|word| word.starts_with('@')) {
+        return Err(invalid("admins", &format!("{group} is a group; name users")));
+    }
+    Ok(users.into_iter().map(Arc::from).collect())
+}
+
+fn names<'a>(field: &str, words: &'a [String]) -> Result<Vec<&'a str>, Refusal> {
+    if words.len() > NAMES_MAX {
+        return Err(invalid(field, &format!("more than {NAMES_MAX} names")));
+    }
+    for word in words {
+        let name = word.strip_prefix('@').unwrap_or(word);
+        let is_odd = |c: char| c.is_whitespace() || c.is_control() || c == ',' || c == '@';
+        if name.is_empty() || name.len() > 255 || name.contains(is_odd) {
+            let why = format!("{:?} is no name of a user; write ana, or @group", repeated(word));
+            return Err(invalid(field, &why));
+        }
+    }
+    Ok(words.iter().map(String::as_str).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use gpool_model::Millis;
+
+    use super::*;
+    use crate::project_shown::member_words;
+    use crate::{Project, ProjectFacts};
+
+    fn why(settings: serde_json::Value) -> String {
+        let settings = serde_json::from_value::<ProjectSettings>(settings);
+        match settings.map(|settings| settings.patch()) {
+            Ok(Err(Refusal::Invalid { field, why })) => format!("{field}: {why}"),
+            Ok(other) => panic!("it is taken: {other:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn amounts_are_read_as_users_write_them_and_nothing_is_no_bound() {
+        let settings = serde_json::json!({
+            "gpus": "0.5", "limit": "none", "weight": 0, "mem": "20G", "mem_limit": 1024,
+            "cpus": "unlimited", "time_max": "2h", "min_runtime": 60, "parent": "none",
+            "members": ["ana", "@lab"], "user_pending": "5",
+        });
+        let settings: ProjectSettings = serde_json::from_value(settings).unwrap();
+        let patch = settings.patch().unwrap();
+        let project = patch.of_blank(ProjectName::new("red"), gpool_model::Timestamp::ZERO);
+        let gpu = project.quota(&ResourceKind::Gpu);
+        assert_eq!(gpu.guaranteed, Amount::of(500));
+        assert!(gpu.limit.is_unlimited());
+        assert_eq!(gpu.weight, gpool_model::Weight::NONE);
+        let mem = project.quota(&ResourceKind::Memory);
+        assert_eq!((mem.guaranteed, mem.limit), (Amount::of(20 << 30), Amount::counted(1024)));
+        assert_eq!(project.min_runtime.reclaim, Some(Millis::from_secs(60)));
+        assert_eq!(member_words(project.members.as_ref().unwrap()), ["ana", "@lab"]);
+        let shown = Project::new(&project, &ProjectFacts::default());
+        assert_eq!(shown.gpus, Some(Written::Decimal(0.5)));
+        assert_eq!((shown.limit, shown.created_at), (None, None));
+        let zero: ProjectSettings = serde_json::from_str(r#"{"limit": 0}"#).unwrap();
+        let patch = zero.patch().unwrap();
+        assert_eq!(patch.quotas[0].1.limit, Some(Amount::NOTHING), "0 is nothing");
+    }
+
+    #[test]
+    fn what_can_not_be_meant_is_refused_with_its_place_and_what_can() {
+        for (settings, words) in [
+            (serde_json::json!({"gpus": "NaN"}), "gpus: \"NaN\" is not a number of GPUs"),
+            (serde_json::json!({"gpus": "4x"}), "(position 2: 'x')"),
+            (serde_json::json!({"gpus": -1}), "a number of at least 0"),
+            (serde_json::json!({"limit": "-1"}), "limit: \"-1\" is not a number of GPUs"),
+            (serde_json::json!({"gpus": "0.1234"}), "or unlimited, or none"),
+            (serde_json::json!({"gpus": "1e3"}), "(position 2: 'e')"),
+            (serde_json::json!({"gpus": "99999999999999"}), "more than can be meant"),
+            (serde_json::json!({"weight": "-2"}), "weight: \"-2\" is not a weight"),
+            (serde_json::json!({"weight": 2_000_000}), "a weight of at most a million"),
+            (serde_json::json!({"weight": "inf"}), "weight: \"inf\""),
+            (serde_json::json!({"mem": "20"}), "mem: \"20\" is not an amount of memory"),
+            (serde_json::json!({"tpus": 4}), "unknown field `tpus`, expected one of"),
+            (serde_json::json!({"members": ["a b"]}), "members: "),
+            (serde_json::json!({"admins": ["@lab"]}), "admins: @lab is a group"),
+            (serde_json::json!({"parent": "a b"}), "parent: "),
+            (serde_json::json!({"priority": 1001}), "priority: "),
+            (serde_json::json!({"user_pending": "x"}), "user_pending: "),
+        ] {
+            let said = why(settings);
+            assert!(said.contains(words), "{said:?} says {words:?}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What projects may have and have, and who lends to whom.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::amount::Written;
+
+/// What one project may have and has; amounts are GPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct QuotaRow {
+    /// Which.
+    pub project: String,
+    /// The project above it.
+    pub parent: Option<String>,
+    /// How many are above it.
+    pub depth: u32,
+    /// Whether others are below it, so that it takes no jobs.
+    pub department: bool,
+    /// What it is guaranteed: a number, or `"unlimited"`.
+    pub guaranteed: Written,
+    /// What it never exceeds; `null` for no limit.
+    pub limit: Option<Written>,
+    /// What it may have in this cycle, by what it asks for; `null` where nothing is shared.
+    pub share: Option<f64>,
+    /// What it holds.
+    pub held: f64,
+    /// What of that is within its guarantee.
+    pub in_quota: f64,
+    /// What of that is on loan: it is given back when its owner asks.
+    pub on_loan: f64,
+    /// What of that can't be taken back whatever happens.
+    pub for_good: f64,
+    /// From whom the loan is.
+    pub borrows: Vec<QuotaLoan>,
+    /// Who uses what it is guaranteed.
+    pub lends: Vec<QuotaLoan>,
+    /// Jobs that wait for room.
+    pub n_pending: u64,
+    /// What they ask for.
+    pub pending: f64,
+}
+
+/// So much of somebody's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct QuotaLoan {
+    /// The other project; `null` for what nobody is guaranteed.
+    pub project: Option<String>,
+    /// How many GPUs.
+    pub gpus: f64,
+}
+
+/// What the projects may have and have at a moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct QuotaOverview {
+    /// Departments before what is below them.
+    pub projects: Vec<QuotaRow>,
+    /// GPUs that there are to be held.
+    pub gpus: f64,
+    /// Whether anything is shared between projects.
+    pub shared: bool,
+    /// What should be known.
+    pub warnings: Vec<String>,
+}

@@ -1,0 +1,197 @@
+//! What each project holds, counted as jobs change, and what there is to be held.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::job::StopCause;
+use gpool_model::{
+    AllocationState, JobId, MilliGpu, Node, Phase, Project, ProjectName, Record, ResourceKind,
+    Resources,
+};
+
+use crate::world::{JobRow, World};
+
+/// A row of the table of projects that have, or had, jobs or a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProjectIx(pub usize);
+
+/// One project with what its jobs hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectRow {
+    /// Which.
+    pub name: ProjectName,
+    /// How many jobs it has that have not ended, an array as one.
+    pub n_jobs: u64,
+    /// What they hold; what is being given up is not held any more.
+    pub held: Resources,
+    /// The part of it that can't be taken back.
+    pub held_for_good: Resources,
+    /// What jobs are giving up that will want it again.
+    pub returning: Resources,
+    /// Jobs that hold something that may be taken back.
+    pub evictable: BTreeSet<JobId>,
+}
+
+/// All rows, and the totals that they share.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Holdings {
+    // Rows are never removed, so that what is indexed by them stays true.
+    rows: Vec<ProjectRow>,
+    ix_by_name: BTreeMap<ProjectName, ProjectIx>,
+    /// What nodes that take work have and may give, whoever holds it.
+    pub capacity: Resources,
+}
+
+impl World {
+    /// Adds a project or replaces what is recorded of it.
+    pub fn put_project(&mut self, project: Project) {
+        self.mark(Record::Project(Box::new(project.clone())).key());
+        self.project_ix(&project.name);
+        self.projects.insert(project.name.clone(), project);
+    }
+
+    /// Takes a project away.
+    pub fn remove_project(&mut self, name: &ProjectName) -> Option<Project> {
+        let project = self.projects.remove(name)?;
+        self.mark(Record::Project(Box::new(project.clone())).key());
+        Some(project)
+    }
+
+    /// What the jobs of each project hold, by [`ProjectIx`]. Some of them may have no record any
+    /// more.
+    #[must_use]
+    pub fn project_rows(&self) -> &[ProjectRow] {
+        &self.holdings.rows
+    }
+
+    /// What the jobs of a project hold; `None` if it never had any, or a record.
+    #[must_use]
+    pub fn project_row(&self, name: &ProjectName) -> Option<&ProjectRow> {
+        self.holdings.ix_by_name.get(name).map(|ix| &self.holdings.rows[ix.0])
+    }
+
+    /// What nodes that take work have and may give, whoever holds it.
+    #[must_use]
+    pub fn capacity(&self) -> &Resources {
+        &self.holdings.capacity
+    }
+
+    pub(crate) fn project_ix(&mut self, name: &ProjectName) -> ProjectIx {
+        if let Some(ix) = self.holdings.ix_by_name.get(name) {
+            return *ix;
+        }
+        let ix = ProjectIx(self.holdings.rows.len());
+        self.holdings.rows.push(ProjectRow {
+            name: name.clone(),
+            n_jobs: 0,
+            held: Resources::none(),
+            held_for_good: Resources::none(),
+            returning: Resources::none(),
+            evictable: BTreeSet::new(),
+        });
+        self.holdings.ix_by_name.insert(name.clone(), ix);
+        ix
+    }
+
+    pub(crate) fn count_for_project(&mut self, row: &JobRow) {
+        let ix = self.project_ix(&row.spec.project);
+        let project = &mut self.holdings.rows[ix.0];
+        project.n_jobs += u64::from(row.job.id.element.is_none());
+        for_each_held(row, |part, amount| add(project.part(part), amount));
+        if is_evictable(row) {
+            project.evictable.insert(row.job.id);
+        }
+    }
+
+    pub(crate) fn uncount_for_project(&mut self, row: &JobRow) {
+        let ix = self.project_ix(&row.spec.project);
+        let project = &mut self.holdings.rows[ix.0];
+        project.n_jobs -= u64::from(row.job.id.element.is_none());
+        for_each_held(row, |part, amount| subtract(project.part(part), amount));
+        project.evictable.remove(&row.job.id);
+    }
+
+    /// What a node adds to what there is, from now on or no more.
+    pub(crate) fn count_capacity(&mut self, node: &Node) {
+        add(&mut self.holdings.capacity, &usable(node));
+    }
+
+    pub(crate) fn uncount_capacity(&mut self, node: &Node) {
+        subtract(&mut self.holdings.capacity, &usable(node));
+    }
+}
+
+/// What an amount counts for.
+#[derive(Clone, Copy)]
+enum Part {
+    Held,
+    ForGood,
+    Returning,
+}
+
+impl ProjectRow {
+    fn part(&mut self, part: Part) -> &mut Resources {
+        match part {
+            Part::Held => &mut self.held,
+            Part::ForGood => &mut self.held_for_good,
+            Part::Returning => &mut self.returning,
+        }
+    }
+}
+
+fn for_each_held(row: &JobRow, mut count: impl FnMut(Part, &Resources)) {
+    let returns = matches!(
+        row.job.phase,
+        Phase::Stopping {
+            cause: StopCause::Requeued { hold: false, .. } | StopCause::TakenBack { .. },
+            ..
+        }
+    );
+    for allocation in row.job.phase.allocations() {
+        let leaves = matches!(allocation.state, AllocationState::Releasing { .. });
+        match (leaves, returns) {
+            (true, true) => count(Part::Returning, &allocation.resources),
+            (true, false) => {}
+            (false, _) => {
+                count(Part::Held, &allocation.resources);
+                if row.spec.life.preemptible != Some(true) {
+                    count(Part::ForGood, &allocation.resources);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a job holds something that may be taken back; what is only claimed is not held.
+fn is_evictable(row: &JobRow) -> bool {
+    let held = |state: &AllocationState| {
+        matches!(state, AllocationState::Placed | AllocationState::Running)
+    };
+    let allocations = row.job.phase.allocations();
+    row.spec.life.preemptible == Some(true)
+        && !allocations.is_empty()
+        && allocations.iter().all(|it| held(&it.state))
+}
+
+fn add(sum: &mut Resources, more: &Resources) {
+    for (kind, amount) in more.iter() {
+        sum.set(kind.clone(), sum.get(kind).saturating_add(amount));
+    }
+}
+
+fn subtract(sum: &mut Resources, less: &Resources) {
+    for (kind, amount) in less.iter() {
+        sum.set(kind.clone(), sum.get(kind).saturating_sub(amount));
+    }
+}
+
+/// What a node has that may be given to work, whoever holds it now.
+fn usable(node: &Node) -> Resources {
+    if !node.takes_work() {
+        return Resources::none();
+    }
+    let n_devices = node.devices.iter().filter(|device| node.may_give(device)).count();
+    let gpus = MilliGpu::from_devices(u32::try_from(n_devices).unwrap_or(u32::MAX));
+    let mut usable = node.capacity.clone();
+    usable.set(ResourceKind::Gpu, gpus.get());
+    usable
+}
