@@ -180,28 +180,29 @@ impl ProjectSet {
     /// # Errors
     /// The first field that is not valid, with the project that it is of.
     pub fn ask(&self) -> Result<ProjectsAsk, Refusal> {
-        let change = |(name, settings): (&String, &ProjectSettings)| {
+        let change = |(key, settings): (&String, &ProjectSettings)| {
+            // Before anything is said of it, so that what is said can be shown.
+            let name = named("projects", key)?;
             let of = |refusal: Refusal| match refusal {
                 Refusal::Invalid { field, why } => {
                     Refusal::Invalid { field: format!("projects.{name}.{field}"), why }
                 }
                 other => other,
             };
-            if settings.dry_run || settings.name.as_ref().is_some_and(|it| it != name) {
+            if settings.dry_run || settings.name.as_ref().is_some_and(|it| it != key) {
                 let why = "its name is the key, and dry_run is said of all together";
                 return Err(of(invalid("name", why)));
             }
             let patch = Box::new(settings.patch().map_err(of)?);
             let how = ProjectChangeHow::Declare { patch };
-            Ok(ProjectChange { name: named("projects", name)?, how })
+            Ok(ProjectChange { name, how })
         };
-        let seen = self.seen.as_ref();
+        let version = |(name, version): (&String, &u64)| Ok((named("seen", name)?, *version));
+        let seen = self.seen.as_ref().map(|all| all.iter().map(version).collect());
         Ok(ProjectsAsk {
             changes: self.projects.iter().map(change).collect::<Result<_, _>>()?,
             prune: self.prune,
-            seen: seen.map(|all| {
-                all.iter().map(|(name, version)| (ProjectName::new(name), *version)).collect()
-            }),
+            seen: seen.transpose()?,
             dry_run: self.dry_run,
         })
     }
