@@ -1,10 +1,11 @@
 //! Which devices there are (`--devices`, a file of simulated ones) and what simulated ones do (the
 //! control file).
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use gpool_device::{ControlError, DevicesArg, Opened, SimControl};
+use gpool_device::{ControlError, DevicesArg, NodeArg, NodeDevices, NodesArg, Opened, SimControl};
 use gpool_model::{Bytes, NodeName};
 use tempfile::TempDir;
 
@@ -26,11 +27,9 @@ pub fn check(input: &[u8]) {
 fn words(input: &[u8]) {
     let Some(text) = text(input) else { return };
     match DevicesArg::parse(text) {
-        Ok(DevicesArg::Simulated(devices)) => {
-            assert!((1..=64).contains(&devices.len()));
-            assert!(devices.iter().all(|device| !device.memory.is_zero()));
-        }
-        Ok(DevicesArg::Nvml | DevicesArg::None | DevicesArg::File(_)) => {}
+        // Whatever file is named is not there to be read.
+        Ok(DevicesArg::File(_)) => {}
+        Ok(asked) => are_sound(&asked.nodes(&NodeName::new("lab1")).expect("there is no file")),
         Err(error) => is_said(&error.to_string()),
     }
 }
@@ -38,18 +37,37 @@ fn words(input: &[u8]) {
 /// What a file says opens as devices that can be asked.
 fn file(input: &[u8]) {
     let path = written("devices.toml", input);
-    let devices = DevicesArg::File(path.clone());
-    match devices.open(&NodeName::new("lab1"), &path.with_extension("none")) {
-        Ok(Opened::Source(source)) => {
-            let outline = source.outline().expect("simulated devices answer");
-            assert!((1..=64).contains(&outline.n_devices));
-            for index in 0..outline.n_devices {
-                let device = source.describe(index).expect("simulated devices answer");
-                assert!(!device.memory.is_zero() && !device.model.is_empty());
-            }
+    match DevicesArg::File(path.clone()).nodes(&NodeName::new("lab1")) {
+        Ok(asked) => {
+            are_sound(&asked);
+            asked.nodes.iter().for_each(|node| can_be_asked(node, &path.with_extension("none")));
         }
-        Ok(Opened::Nothing { why }) => panic!("a file of devices opens as nothing: {why}"),
         Err(error) => is_said(&error.to_string()),
+    }
+}
+
+/// As many nodes and devices as may be, no two nodes of a name, and no name that leads elsewhere.
+fn are_sound(asked: &NodesArg) {
+    let nodes = &asked.nodes;
+    assert!((1..=64).contains(&nodes.len()));
+    let names: BTreeSet<&NodeName> = nodes.iter().map(|node| &node.name).collect();
+    assert_eq!(names.len(), nodes.len());
+    assert!(names.iter().all(|name| name.folder().is_some()));
+    for node in nodes {
+        assert!(node.cpus.is_none_or(|cpus| cpus.get() > 0));
+        assert!(node.memory.is_none_or(|memory| !memory.is_zero()));
+        if let NodeDevices::Simulated(devices) = &node.devices {
+            assert!((1..=64).contains(&devices.len()));
+            assert!(devices.iter().all(|device| !device.memory.is_zero()));
+        }
+    }
+}
+
+fn can_be_asked(node: &NodeArg, control: &Path) {
+    let Opened::Source(source) = node.devices.open(&node.name, control) else { return };
+    for index in 0..source.outline().expect("simulated devices answer").n_devices {
+        let device = source.describe(index).expect("simulated devices answer");
+        assert!(!device.memory.is_zero() && !device.model.is_empty());
     }
 }
 

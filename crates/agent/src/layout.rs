@@ -1,8 +1,23 @@
 //! Where the files of an agent and its tasks lie below the state directory.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use gpool_model::id::TaskId;
+use gpool_model::id::{NodeName, TaskId};
+
+/// The folders of the agents whose server keeps its state there: itself, which is that of the only
+/// node, and those of several nodes, by name.
+#[must_use]
+pub fn folders(state: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(state.join("nodes")).into_iter().flatten().flatten();
+    let is_node =
+        |name: &OsString| name.to_str().is_some_and(|name| NodeName::new(name).folder().is_some());
+    let names = entries.map(|entry| entry.file_name()).filter(is_node);
+    let mut folders: Vec<PathBuf> = names.map(|name| state.join("nodes").join(name)).collect();
+    folders.sort_unstable();
+    folders.insert(0, state.to_owned());
+    folders
+}
 
 /// The files of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +118,18 @@ pub(crate) fn claimed_task(name: &str) -> Option<TaskId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_have_folders_below_that_of_the_server() {
+        let dir = tempfile::tempdir().expect("there is room");
+        let state = dir.path();
+        assert_eq!(folders(state), [state]);
+        for name in ["n2", "n1", ".hidden"] {
+            std::fs::create_dir_all(state.join("nodes").join(name)).expect("there is room");
+        }
+        let nodes = state.join("nodes");
+        assert_eq!(folders(state), [state.to_owned(), nodes.join("n1"), nodes.join("n2")]);
+    }
 
     #[test]
     fn claims_are_named_for_their_tasks() {

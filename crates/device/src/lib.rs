@@ -17,7 +17,7 @@ pub mod unmanaged;
 mod worker;
 
 pub use cadence::{Cadence, Schedule, Wanted};
-pub use choice::{ChoiceError, DevicesArg, Opened};
+pub use choice::{ChoiceError, DevicesArg, NodeArg, NodeDevices, NodesArg, Opened};
 pub use monitor::{Monitor, Observation};
 pub use nvml::{NoDriver, NvmlSource};
 pub use share::overshoots;

@@ -5,15 +5,18 @@ use std::path::Path;
 /// `devices.toml:3:1: unknown key "modle"; did you mean "model"?`
 pub(crate) fn toml_problem(file: &Path, text: &str, error: &toml::de::Error) -> String {
     let place = match error.span() {
-        Some(span) => {
-            let before = text.get(..span.start).unwrap_or(text);
-            let line = before.matches('\n').count() + 1;
-            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-            format!("{}:{line}:{column}", file.display())
-        }
+        Some(span) => place(file, text, span.start),
         None => file.display().to_string(),
     };
     format!("{place}: {}", what(error.message()))
+}
+
+/// Where in a file that byte stands: `devices.toml:3:1`.
+pub(crate) fn place(file: &Path, text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!("{}:{line}:{column}", file.display())
 }
 
 /// Puts the parser's words about an unknown key into ours, with the nearest key that is known.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use gpool_device::{
-    Breakage, ChoiceError, DevicesArg, Inventory, Monitor, Observation, Opened, Query, SimControl,
-    SimProcess, Wanted,
+    Breakage, ChoiceError, DevicesArg, Inventory, Monitor, NodeDevices, NodesArg, Observation,
+    Opened, Query, SimControl, SimProcess, Wanted,
 };
 use gpool_model::device::{DeviceHealth, Link};
 use gpool_model::gpu::GpuRequest;
@@ -22,7 +22,8 @@ const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(200);
 
 fn open(argument: &DevicesArg, node: &str, control: &Path) -> Monitor {
-    match argument.open(&NodeName::new(node), control).unwrap() {
+    let node = NodeName::new(node);
+    match argument.nodes(&node).unwrap().nodes[0].devices.open(&node, control) {
         Opened::Source(source) => Monitor::new(source),
         Opened::Nothing { why } => panic!("{why}"),
     }
@@ -165,21 +166,103 @@ fn a_bad_file_is_refused_with_its_place_and_the_nearest_word() {
     ] {
         std::fs::write(&file, &text).unwrap();
         let argument = DevicesArg::parse(file.to_str().unwrap()).unwrap();
-        let opened = argument.open(&NodeName::new("n1"), &folder.path().join("c"));
+        let opened = argument.nodes(&NodeName::new("n1"));
         let Err(error @ ChoiceError::File { .. }) = opened else { panic!("{text}") };
         let error = error.to_string();
         assert!(error.contains(place) && error.contains(hint), "{text}\n{error}");
     }
     for path in ["./missing.toml", "/", "/dev/null/x"] {
         let argument = DevicesArg::parse(path).unwrap();
-        assert!(argument.open(&NodeName::new("n1"), &folder.path().join("c")).is_err(), "{path}");
+        assert!(argument.nodes(&NodeName::new("n1")).is_err(), "{path}");
     }
 }
 
 #[test]
 fn none_is_nothing_with_a_reason() {
-    let opened = DevicesArg::parse("none").unwrap().open(&NodeName::new("n"), Path::new("c"));
-    assert!(matches!(opened, Ok(Opened::Nothing { why }) if why.contains("none")));
+    let opened = NodeDevices::None.open(&NodeName::new("n"), Path::new("c"));
+    assert!(matches!(opened, Opened::Nothing { why } if why.contains("none")));
+}
+
+fn nodes(asked: &str) -> NodesArg {
+    DevicesArg::parse(asked).unwrap().nodes(&NodeName::new("lab")).unwrap()
+}
+
+#[test]
+fn several_nodes_alike_are_numbered_and_one_is_what_it_is_called() {
+    let several = nodes("3x(sim:2xH100-80G,1xT4-16G)");
+    let names: Vec<&str> = several.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!((names, several.are_named), (vec!["lab-1", "lab-2", "lab-3"], false));
+    for node in &several.nodes {
+        assert_eq!(node.devices, nodes("sim:2xH100-80G,1xT4-16G").nodes[0].devices);
+    }
+    assert_eq!(nodes("1x(sim:2xH100-80G)"), nodes("sim:2xH100-80G"));
+    for (text, why) in [
+        ("0x(sim:1xT4-16G)", "from 1 to 64"),
+        ("65x(sim:1xT4-16G)", "from 1 to 64"),
+        ("99999999999999999999x(sim:1xT4-16G)", "count of nodes"),
+        ("-1x(sim:1xT4-16G)", "count of nodes"),
+        ("2x(sim:1xT4)", "dash"),
+        ("2x(nvml)", "2x(sim:8xH100-80G)"),
+        ("2x(none)", "2x(sim:8xH100-80G)"),
+        ("x(sim:1xT4-16G)", "names no devices"),
+        ("2x(sim:1xT4-16G", "names no devices"),
+    ] {
+        assert!(refusal(text).contains(why), "{text}: {}", refusal(text));
+    }
+}
+
+#[test]
+fn a_file_names_nodes_with_what_each_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nodes.toml");
+    let text = "[[node]]\nname = \"a\"\ncpus = 3\nmemory = \"5G\"\n\
+                [[node.device]]\nmodel = \"T4\"\nmemory = \"16G\"\ncount = 2\n\
+                [[node.device]]\nmodel = \"L4\"\nmemory = \"24G\"\n\
+                [[node]]\nname = \"b\"\n";
+    std::fs::write(&file, text).unwrap();
+    let asked = nodes(file.to_str().unwrap());
+    let [a, b] = asked.nodes.as_slice() else { panic!("{asked:?}") };
+    assert!(asked.are_named);
+    assert_eq!((a.name.as_str(), b.name.as_str()), ("a", "b"));
+    assert_eq!((a.cpus.unwrap().get(), a.memory), (3000, Some(Bytes::from_gib(5))));
+    assert_eq!((b.cpus, b.memory, &b.devices), (None, None, &NodeDevices::None));
+    let NodeDevices::Simulated(devices) = &a.devices else { panic!("{a:?}") };
+    assert_eq!(devices.iter().map(|it| it.model.as_str()).collect::<Vec<_>>(), ["T4", "T4", "L4"]);
+}
+
+#[test]
+fn a_bad_file_of_nodes_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nodes.toml");
+    let many =
+        |n: usize| (0..n).map(|n| format!("[[node]]\nname = \"n{n}\"\n")).collect::<String>();
+    let device = "[[node.device]]\nmodel = \"T4\"\nmemory = \"16G\"\n";
+    for (text, place, hint) in [
+        ("[[node]]\nname = \"a\"\n\n[[node]]\nname = \"a\"\n".to_owned(), ":5:8:", "already"),
+        ("[[node]]\nname = \"../a\"\n".into(), ":2:8:", "for example n1"),
+        ("[[node]]\nname = \"\"\n".into(), ":2:8:", "for example n1"),
+        ("[[node]]\nname = \"7\"\n".into(), ":2:8:", "for example n1"),
+        ("[[node]]\nname = 7\n".into(), ":2:8:", "string"),
+        ("[[node]]\ncpus = 1\n".into(), ":1:1:", "name"),
+        ("[[node]]\nname = \"a\"\ncpus = 0\n".into(), ":3:8:", "from 1 to 4096"),
+        ("[[node]]\nname = \"a\"\nmemory = \"0G\"\n".into(), ":3:10:", "no use"),
+        ("[[node]]\nname = \"a\"\nmemori = \"1G\"\n".into(), ":3:1:", "\"memory\"?"),
+        (format!("[[node]]\nname = \"a\"\n{device}count = 65\n"), ":6:9:", "from 1 to 64"),
+        (format!("[[node]]\nname = \"a\"\n{device}count = 64\n{device}"), ":1:1:", "node a"),
+        (
+            "[[node]]\nname = \"a\"\n[[device]]\nmodel = \"T4\"\nmemory = \"1G\"\n".into(),
+            ":1:1:",
+            "[[node.device]]",
+        ),
+        (many(65), ":129:1:", "from 1 to 64"),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        let asked = DevicesArg::parse(file.to_str().unwrap()).unwrap();
+        let error = asked.nodes(&NodeName::new("lab")).unwrap_err().to_string();
+        assert!(error.contains(place) && error.contains(hint), "{text}\n{error}");
+    }
+    std::fs::write(&file, many(64)).unwrap();
+    assert_eq!(nodes(file.to_str().unwrap()).nodes.len(), 64);
 }
 
 #[test]

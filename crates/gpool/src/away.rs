@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gpool_agent::layout::Layout;
+use gpool_agent::layout::{self, Layout};
 use gpool_agent::survey::{self, Left, LeftIs};
 use gpool_client::socket::Surroundings;
 use gpool_client::{Client, LogQuery, Place};
@@ -75,6 +75,11 @@ pub fn look(named: Option<&str>, session: &Session) -> Found {
         let told = own.iter().filter(|left| left.api.is_some() && is_asked(left));
         folders.extend(told.map(|left| left.state_dir.clone()));
     }
+    let named: Vec<PathBuf> = folders.iter().flat_map(|folder| layout::folders(folder)).collect();
+    // Whoever can't list them sees those of the jobs of their own.
+    let own_folders = own.iter().map(|left| &left.state_dir);
+    let below = own_folders.filter(|own| folders.iter().any(|folder| own.starts_with(folder)));
+    let mut folders: Vec<PathBuf> = named.into_iter().chain(below.cloned()).collect();
     let mut seen = BTreeSet::new();
     folders.retain(|folder| seen.insert(folder.clone()));
     let mut found = Found::default();

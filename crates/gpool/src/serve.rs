@@ -1,21 +1,23 @@
-//! The server of this machine with the agent of this machine, in one process, over the protocol
-//! that they would speak between two.
+//! The server of this machine with the agents of its nodes, usually one, in one process, over the
+//! protocol that they would speak between two.
 
-use std::path::Path;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
-use gpool_agent::{Agent, AgentConfig, AgentHandle};
-use gpool_device::{DevicesArg, Ignore};
-use gpool_model::Bytes;
+use gpool_agent::{Agent, AgentConfig, AgentHandle, survey};
+use gpool_device::{Ignore, NodeArg, Opened};
+use gpool_model::{Bytes, NodeName};
 use gpool_server::http::{Account, LineAnswer, TaskLine};
 use gpool_server::{AgentLink, AgentPorts, ServerConfig, ServerInfo};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The file beside the state that says what happens to simulated devices.
+/// The file in a node's folder that says what happens to simulated devices.
 pub const CONTROL_FILE: &str = "devices.toml";
 
-/// What may be set of the agent of this machine; what is not has the agent's own default.
+/// What may be set of the agents of this machine; what is not has the agent's own default.
 #[derive(Debug, Clone, Default)]
 pub struct NodeSettings {
     /// Processes that do not count as use of a GPU.
@@ -28,28 +30,69 @@ pub struct NodeSettings {
     pub tasks_max: Option<u32>,
 }
 
-/// Runs both until the server is told to stop; what runs goes on.
+/// Where the files of a node lie: the state folder itself if it is the only one, unless it was one
+/// of several before.
+#[must_use]
+pub fn node_folder(state_dir: &Path, node: &NodeName, is_only: bool) -> PathBuf {
+    match node.folder().map(|folder| state_dir.join(folder)) {
+        Some(own) if !is_only || own.is_dir() => own,
+        _ => state_dir.to_owned(),
+    }
+}
+
+/// Runs all of them until the server is told to stop; what runs goes on. `nodes` are those of the
+/// configuration, in its order.
 ///
 /// # Errors
 /// They can't start.
 pub fn serve(
     config: &ServerConfig,
-    devices: &DevicesArg,
-    node: NodeSettings,
+    nodes: &[NodeArg],
+    settings: &NodeSettings,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     gpool_sys::memory::share_arenas();
     open_as_many_files_as_allowed();
-    let mut agent = AgentConfig::new(&config.state_dir, config.node.clone())
-        .context("can't find this program")?;
-    agent.ignore = node.ignore;
-    agent.pids_max = node.job_processes_max;
-    agent.output_limit = node.job_output_max.unwrap_or(agent.output_limit);
-    agent.tasks_max = node.tasks_max.unwrap_or(agent.tasks_max);
-    agent.api_socket = config.socket.to_str().map(str::to_owned);
-    let control = config.state_dir.join(CONTROL_FILE);
-    let start = |ports| start_agent(agent, devices, &control, ports);
+    let start = |name: &NodeName, ports| {
+        let node = nodes.iter().find(|node| node.name == *name).context("a node has no devices")?;
+        let folder = node_folder(&config.state_dir, name, nodes.len() == 1);
+        make_node_folder(&config.state_dir, &folder)?;
+        let mut agent =
+            AgentConfig::new(&folder, name.clone()).context("can't find this program")?;
+        agent.ignore = settings.ignore.clone();
+        agent.pids_max = settings.job_processes_max;
+        agent.output_limit = settings.job_output_max.unwrap_or(agent.output_limit);
+        agent.tasks_max = settings.tasks_max.unwrap_or(agent.tasks_max);
+        (agent.cpus, agent.memory) = (node.cpus, node.memory);
+        agent.api_socket = config.socket.to_str().map(str::to_owned);
+        let devices = node.devices.open(name, &folder.join(CONTROL_FILE));
+        start_agent(agent, devices, ports).with_context(|| format!("node {name} can't start"))
+    };
     gpool_server::run(config, start, ready)
+}
+
+/// Makes the folder of a node that is one of several; refuses while jobs of the one node that was
+/// here before are in its folder: their agent would not find them, and take them for lost.
+fn make_node_folder(state_dir: &Path, folder: &Path) -> anyhow::Result<()> {
+    if folder == state_dir {
+        return Ok(());
+    }
+    let left = survey::claimed(state_dir).unwrap_or_default();
+    let jobs: Vec<String> = left.iter().map(|left| left.task.job.to_string()).collect();
+    if let Some((first, rest)) = jobs.split_first() {
+        let what = match rest.len() {
+            0 => format!("job {first} was started when there was one node here"),
+            n => format!("job {first} and {n} more were started when there was one node here"),
+        };
+        let why = "start that one as before, let them end, and then start several";
+        return Err(anyhow::Error::msg(why).context(what));
+    }
+    // Jobs of other users reach their own files through it, and see no others.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o711)
+        .create(folder)
+        .with_context(|| format!("can't make the folder {}", folder.display()))
 }
 
 /// Takes the usual limit away, which is that of a program that opens a few files. Those of jobs are
@@ -62,11 +105,9 @@ fn open_as_many_files_as_allowed() {
 
 fn start_agent(
     config: AgentConfig,
-    devices: &DevicesArg,
-    control: &Path,
+    devices: Opened,
     ports: AgentPorts,
 ) -> anyhow::Result<AgentLink> {
-    let devices = devices.open(&config.node, control)?;
     let agent = Agent::start(config, devices, ports.report, ports.blob)?;
     // Shared by whoever tells it something; gone once it was stopped.
     let agent = Arc::new(Mutex::new(Some(agent)));

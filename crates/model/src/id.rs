@@ -124,6 +124,29 @@ name!(
     DeviceUuid
 );
 
+impl NodeName {
+    /// Whether it can name a folder, and a node among others wherever one is asked for: at most 63
+    /// letters, digits, dots, dashes and underscores of ASCII, the first a letter or digit, and not
+    /// a number.
+    #[must_use]
+    pub fn is_file_name(&self) -> bool {
+        let may_follow = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let name = self.as_str();
+        name.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && name.len() <= 63
+            && name.bytes().all(may_follow)
+            && !name.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
+    /// Where the files of a node lie that is one of several, below the state folder that they
+    /// share; `None` for a name that is that of no folder, which only the one node of a folder
+    /// can have.
+    #[must_use]
+    pub fn folder(&self) -> Option<String> {
+        self.is_file_name().then(|| format!("nodes/{self}"))
+    }
+}
+
 /// Which run of a job, from 1. A requeued job gets the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -258,6 +281,16 @@ as_string!(TaskId);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_has_a_folder_only_if_its_name_leads_nowhere_else() {
+        for name in ["n1", "lab1.example", "A-b_c", "3com", "a".repeat(63).as_str()] {
+            assert_eq!(NodeName::new(name).folder(), Some(format!("nodes/{name}")));
+        }
+        for name in ["", ".", "..", "a/b", "/a", "1", "-a", "a b", "ä", "a\n", &"a".repeat(64)] {
+            assert_eq!(NodeName::new(name).folder(), None, "{name:?}");
+        }
+    }
 
     #[test]
     fn job_ids_read_what_they_print() {

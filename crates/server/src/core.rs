@@ -13,8 +13,8 @@ use gpool_model::command::RequestKey;
 use gpool_model::notify::{DeliveryId, Sent};
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
-    Caller, Command, Commit, Effect, Event, Policy, Refusal, Reply, RequestId, Revision, Term,
-    Timestamp,
+    Caller, Command, Commit, Effect, Event, NodeName, Policy, Refusal, Reply, RequestId, Revision,
+    Term, Timestamp,
 };
 use gpool_store::{CommitError, Committer, Loaded, Submitter};
 use gpool_world::World;
@@ -44,8 +44,8 @@ pub(crate) enum Input {
     },
     /// Somebody asks the state.
     Query(Ask),
-    /// The agent reported.
-    Report(Report),
+    /// The agent of a node reported.
+    Report(NodeName, Report),
     /// What became of a message of the outbox that was sent.
     Delivered(DeliveryId, Sent),
     /// A commit is durable, or failed.
@@ -56,8 +56,8 @@ pub(crate) enum Input {
     Stop,
 }
 
-/// Sends orders to the agent.
-pub(crate) type SendOrder = Box<dyn Fn(Order) + Send>;
+/// Sends an order to the agent of a node.
+pub(crate) type SendOrder = Box<dyn Fn(&NodeName, Order) + Send>;
 
 /// The state machine and everything that it needs to act.
 pub(crate) struct Core {
@@ -130,8 +130,8 @@ impl Core {
         })
     }
 
-    /// Names the agent of this process.
-    pub fn set_agent(&mut self, send_order: SendOrder) {
+    /// Names the agents of this process.
+    pub fn set_agents(&mut self, send_order: SendOrder) {
         self.send_order = Some(send_order);
     }
 
@@ -254,9 +254,8 @@ impl Core {
                     }
                 }
                 Input::Delivered(id, sent) => events.push(Event::Delivered { id, sent }),
-                Input::Report(report) => {
+                Input::Report(node, report) => {
                     fail::fail_point!("server-report-heard");
-                    let node = self.shared.info.node.clone();
                     events.push(Event::Reported { node, report });
                 }
                 Input::Command { mut caller, command, reply } => {
@@ -306,10 +305,11 @@ impl Core {
                         fail::fail_point!("server-reply-after");
                     }
                 }
-                Effect::Order { order, .. } => {
+                // Each lives as long as this process does, so it is the incarnation that is meant.
+                Effect::Order { node, order, .. } => {
                     if let Some(send) = &self.send_order {
                         fail::fail_point!("server-order-before");
-                        send(order);
+                        send(&node, order);
                         fail::fail_point!("server-order-after");
                     }
                 }

@@ -53,8 +53,8 @@ impl<'a> View<'a> {
 pub struct ServerInfo {
     /// Version of this program.
     pub version: &'static str,
-    /// The node that runs in this process.
-    pub node: NodeName,
+    /// The nodes that have their agents in this process.
+    pub nodes: Vec<NodeName>,
     /// Where the state is kept.
     pub state_dir: PathBuf,
     /// Where the API listens.
@@ -81,8 +81,14 @@ pub enum StopRequest {
     EndJobs,
 }
 
-/// Asks the agent what each device did when it was last looked at.
+/// Asks an agent what each device did when it was last looked at.
 pub(crate) type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>;
+
+/// What is asked of an agent beside the state machine.
+pub(crate) struct AskAgent {
+    pub open: OpenLine,
+    pub samples: Samples,
+}
 
 pub(crate) struct Shared {
     pub info: ServerInfo,
@@ -92,15 +98,15 @@ pub(crate) struct Shared {
     /// The last of them, for whoever watches from outside.
     pub feed: Arc<Feed>,
     pub blobs: Blobs,
-    pub open_line: OnceLock<OpenLine>,
-    pub samples: OnceLock<Samples>,
-    /// What this start found; there once the agent has said what it has.
+    /// Those of this process, by their nodes.
+    pub agents: OnceLock<BTreeMap<NodeName, AskAgent>>,
+    /// What this start found; there once the agents have said what they have.
     pub account: OnceLock<Account>,
     /// By which messages are signed.
     pub keys: Arc<Keys>,
     /// Who is told of jobs that name nobody.
     pub usual_notify: Vec<NotifyRule>,
-    /// Tasks that should not have been there, as far as the agent was told to end them.
+    /// Tasks that should not have been there, as far as their agents were told to end them.
     pub unexpected: Mutex<BTreeSet<TaskId>>,
     pub stop: watch::Sender<StopRequest>,
     /// When jobs will likely start.
@@ -224,7 +230,8 @@ impl CoreHandle {
     /// The last sample of each device.
     #[must_use]
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
-        self.shared.samples.get().map(|samples| samples()).unwrap_or_default()
+        let agents = self.shared.agents.get().into_iter().flat_map(BTreeMap::values);
+        agents.flat_map(|agent| (agent.samples)()).collect()
     }
 
     /// What this start found, as far as the one who asks may see what belongs to a user.

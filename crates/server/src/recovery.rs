@@ -1,5 +1,5 @@
 //! An account of the last start: how the server before ended, and what became of the jobs that it
-//! had started. Taken from what was loaded, then held against what the agent said. Kept in memory;
+//! had started. Taken from what was loaded, then held against what the agents said. Kept in memory;
 //! it changes nothing.
 
 use std::path::Path;
@@ -21,7 +21,8 @@ pub(crate) struct Found {
     /// Jobs that had been taken off the queue, and whose they are.
     held: Vec<(JobId, Owner)>,
     n_waiting: u64,
-    boot_id: Option<String>,
+    /// The run of the kernel in which each node was heard last, if it was.
+    boot_ids: Vec<(NodeName, String)>,
     /// Whether the store came from a backup.
     pub is_restored: bool,
 }
@@ -48,7 +49,7 @@ pub(crate) struct Account {
 
 impl Found {
     /// Looks at a state as it was loaded.
-    pub fn of(world: &World, state_dir: &Path, node: &NodeName) -> Self {
+    pub fn of(world: &World, state_dir: &Path) -> Self {
         let owner = |uid, user: &str| Owner { uid, user: user.to_owned() };
         let held = world
             .holding()
@@ -59,8 +60,11 @@ impl Found {
             last_entry: last_entry(state_dir, world.cluster().last_seq),
             n_waiting: n_waiting.map(|(_, n)| n).sum(),
             held,
-            boot_id: (world.node(node).map(|row| row.node.settled_boot_id.clone()))
-                .filter(|boot_id| !boot_id.is_empty()),
+            boot_ids: world
+                .nodes_by_name()
+                .map(|(_, row)| (row.node.name.clone(), row.node.settled_boot_id.clone()))
+                .filter(|(_, boot_id)| !boot_id.is_empty())
+                .collect(),
             is_restored: false,
         }
     }
@@ -75,18 +79,23 @@ impl Found {
         }
     }
 
-    /// The account, once the agent has said what it has.
+    /// The account, once the agents have said what they have.
     pub async fn account(self, handle: &CoreHandle) -> Result<Account, Refusal> {
-        let node = handle.info().node.clone();
+        // What is said of those that are not here any more stays as it was.
+        let nodes = handle.info().nodes.clone();
         let asked: Vec<JobId> = self.held.iter().map(|(id, _)| *id).collect();
         let look = move |view: &View<'_>| {
             let phase = |id: &JobId| view.world.job(*id).map(|row| row.job.phase.clone());
-            let boot_id = view.world.node(&node).map(|row| row.node.boot_id.clone());
+            let boot_id = |name: &NodeName| Some(view.world.node(name)?.node.boot_id.clone());
+            let boot_ids: Vec<_> = nodes.iter().map(boot_id).collect();
             let n_skipped = view.world.cluster().n_skipped_jobs;
-            (asked.iter().map(phase).collect::<Vec<_>>(), boot_id, n_skipped)
+            (asked.iter().map(phase).collect::<Vec<_>>(), boot_ids, n_skipped)
         };
-        let (phases, boot_id, n_skipped_jobs) = handle.query(look).await?;
-        let was_rebooted = self.boot_id.is_some() && self.boot_id != boot_id;
+        let (phases, boot_ids, n_skipped_jobs) = handle.query(look).await?;
+        let was_rebooted = handle.info().nodes.iter().zip(boot_ids).any(|(name, boot_id)| {
+            let before = self.boot_ids.iter().find(|(known, _)| known == name);
+            before.is_some_and(|(_, before)| Some(before) != boot_id.as_ref())
+        });
         let before = self.before(was_rebooted);
         let (mut jobs, mut uids) = (Vec::new(), Vec::new());
         for ((id, owner), phase) in self.held.iter().zip(phases) {

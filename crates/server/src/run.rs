@@ -1,5 +1,5 @@
-//! A server from its start to its end: opens the store, takes over a term, starts the agent,
-//! listens, and stops without ending what runs.
+//! A server from its start to its end: opens the store, takes over a term, starts the agents of its
+//! process, listens, and stops without ending what runs.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -22,7 +22,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::core::{Core, Input, now};
 use crate::forecast::{self, Forecaster};
-use crate::handle::{CoreHandle, FindUser, ServerInfo, Shared, StopRequest};
+use crate::handle::{AskAgent, CoreHandle, FindUser, ServerInfo, Shared, StopRequest};
 use crate::http::{self, feed::Feed};
 use crate::inspect;
 use crate::limits::Limits;
@@ -36,10 +36,10 @@ pub struct ServerConfig {
     pub state_dir: PathBuf,
     /// Where the API listens.
     pub socket: PathBuf,
-    /// The name of this node.
-    pub node: NodeName,
-    /// Devices that new allocations may use from now on, by index or UUID; `None` leaves it as
-    /// it was.
+    /// The nodes that have their agents in this process, at least one, each once.
+    pub nodes: Vec<NodeName>,
+    /// Devices of each node that new allocations may use from now on, by index or UUID; `None`
+    /// leaves it as it was.
     pub allowed: Option<Vec<String>>,
     /// How whole devices are chosen from now on; `None` leaves it as it was.
     pub strategy: Option<DeviceStrategy>,
@@ -57,7 +57,7 @@ pub struct ServerConfig {
     pub give_back_memory: fn(),
 }
 
-/// What the agent of this process is given to speak to its server.
+/// What an agent of this process is given to speak to its server.
 pub struct AgentPorts {
     /// Takes a report.
     pub report: Box<dyn Fn(Report) + Send + Sync>,
@@ -68,7 +68,7 @@ pub struct AgentPorts {
 /// Reads a blob whole.
 pub type ReadBlob = Box<dyn Fn(&BlobId) -> std::io::Result<Vec<u8>> + Send + Sync>;
 
-/// What the server holds of the agent of its process.
+/// What the server holds of an agent of its process.
 pub struct AgentLink {
     /// Tells it an order.
     pub order: Box<dyn Fn(Order) + Send>,
@@ -83,7 +83,7 @@ pub struct AgentLink {
 /// Opens something towards a task.
 pub type OpenLine = Box<dyn Fn(TaskId, Opening, http::LineAnswer) + Send + Sync>;
 
-/// How long the agent may take to say what there is and what runs; a driver may hang.
+/// How long the agents may take to say what there is and what runs; a driver may hang.
 const AGENT_PATIENCE: Duration = Duration::from_secs(60);
 /// How often a start is looked at while nothing is heard of it.
 const LOOK: Duration = Duration::from_millis(100);
@@ -92,13 +92,14 @@ const BLOB_AGE_MIN: Duration = Duration::from_secs(3600);
 /// Notices that whoever waits for one may fall behind before it has to look anew.
 const NOTICES_MAX: usize = 4096;
 
-/// Runs a server until it is asked to stop. `ready` is called once it answers.
+/// Runs a server until it is asked to stop. `start_agent` is called for each node in turn, `ready`
+/// once it answers.
 ///
 /// # Errors
 /// If it can't start: the store, the socket, the agent; each says what to do.
 pub fn run(
     config: &ServerConfig,
-    start_agent: impl FnOnce(AgentPorts) -> anyhow::Result<AgentLink>,
+    mut start_agent: impl FnMut(&NodeName, AgentPorts) -> anyhow::Result<AgentLink>,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     let usual = Options::default();
@@ -111,7 +112,7 @@ pub fn run(
     let committer = Committer::spawn(store, on_done).context("can't start a thread")?;
     let info = ServerInfo {
         version: env!("CARGO_PKG_VERSION"),
-        node: config.node.clone(),
+        nodes: config.nodes.clone(),
         state_dir: config.state_dir.clone(),
         socket: config.socket.clone(),
         uid: rustix::process::geteuid().as_raw(),
@@ -126,8 +127,7 @@ pub fn run(
         notices: broadcast::Sender::new(NOTICES_MAX),
         feed: Arc::new(Feed::new(now())),
         blobs,
-        open_line: OnceLock::new(),
-        samples: OnceLock::new(),
+        agents: OnceLock::new(),
         account: OnceLock::new(),
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
@@ -142,17 +142,27 @@ pub fn run(
     fail::fail_point!("server-start-loaded");
     let fence = loaded.fence;
     drop(loaded);
-    check_name(core.world(), &config.node)?;
-    let mut found = Found::of(core.world(), &config.state_dir, &config.node);
+    check_names(core.world(), &config.nodes)?;
+    let mut found = Found::of(core.world(), &config.state_dir);
     found.is_restored = core.is_restored(fence);
     let term = core.begin(fence);
     fail::fail_point!("server-start-begun");
     tracing::info!(%term, state = %config.state_dir.display(), "took over");
-    let AgentLink { order, open, samples, stop: stop_agent } = start_agent(ports(&shared))?;
-    fail::fail_point!("server-start-agent");
-    core.set_agent(order);
-    let is_first = shared.samples.set(samples).is_ok() && shared.open_line.set(open).is_ok();
-    assert!(is_first, "one agent is started");
+    let (mut orders, mut asks, mut stops) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    for node in &config.nodes {
+        let AgentLink { order, open, samples, stop } = start_agent(node, ports(&shared, node))?;
+        fail::fail_point!("server-start-agent");
+        orders.insert(node.clone(), order);
+        asks.insert(node.clone(), AskAgent { open, samples });
+        stops.push(stop);
+    }
+    // A node that was here once has nobody who could be told anything.
+    core.set_agents(Box::new(move |node, order| {
+        if let Some(send) = orders.get(node) {
+            send(order);
+        }
+    }));
+    assert!(shared.agents.set(asks).is_ok(), "agents are started once");
     let core = std::thread::Builder::new()
         .name("core".to_owned())
         .spawn(move || core.run(&inbox))
@@ -168,7 +178,7 @@ pub fn run(
     let served = runtime.block_on(serve(config, &handle, found, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
     forecaster.save();
-    stop_agent();
+    stops.into_iter().for_each(|stop| stop());
     fail::fail_point!("server-stop-agent");
     // The last that is written down: by it the next server knows that this one was not killed.
     drop(inputs.send(Input::Stopping));
@@ -180,28 +190,40 @@ pub fn run(
     served
 }
 
-/// Refuses to be another node than the one on which the jobs of this folder run: they would be
-/// nobody's, and ended. There is one agent, that of this process.
-fn check_name(world: &World, node: &NodeName) -> anyhow::Result<()> {
+/// Refuses to be other nodes than those on which the jobs of this folder run: they would be
+/// nobody's, and ended. There are no agents but those of this process.
+fn check_names(world: &World, nodes: &[NodeName]) -> anyhow::Result<()> {
     let allocations = world.holding().flat_map(|row| row.job.phase.allocations());
-    let elsewhere: Vec<&NodeName> =
-        allocations.map(|allocation| &allocation.node).filter(|name| *name != node).collect();
+    let elsewhere = allocations.map(|allocation| &allocation.node);
+    let elsewhere: Vec<&NodeName> = elsewhere.filter(|name| !nodes.contains(name)).collect();
     let Some(name) = elsewhere.first() else { return Ok(()) };
-    let what = match elsewhere.len() {
-        1 => format!("1 job runs on node {name}, and this would be node {node}"),
-        n => format!("{n} jobs run on node {name}, and this would be node {node}"),
+    let n_there = elsewhere.iter().filter(|other| other == &name).count();
+    let run = if n_there == 1 { "1 job runs" } else { &format!("{n_there} jobs run") };
+    let (what, why) = match nodes {
+        [node] => (
+            format!("{run} on node {name}, and this would be node {node}"),
+            format!("this folder is that of {name}: gpool up --name {name} takes them over"),
+        ),
+        nodes => {
+            let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+            let names = names.join(", ");
+            (
+                format!("{run} on node {name}, and these would be nodes {names}"),
+                format!("name {name} among them too, at least until nothing runs there"),
+            )
+        }
     };
-    let why = format!("this folder is that of {name}: gpool up --name {name} takes them over");
     Err(anyhow::Error::msg(why).context(what))
 }
 
-fn ports(shared: &Arc<Shared>) -> AgentPorts {
+fn ports(shared: &Arc<Shared>, node: &NodeName) -> AgentPorts {
     let (reports, blobs) = (Mutex::new(shared.inputs.clone()), Arc::clone(shared));
+    let node = node.clone();
     AgentPorts {
         report: Box::new(move |report| {
             let reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
             // A core that has stopped hears of it from the next server's agent.
-            drop(reports.send(Input::Report(report)));
+            drop(reports.send(Input::Report(node.clone(), report)));
         }),
         blob: Box::new(move |id| {
             let id = id.0.parse().map_err(std::io::Error::other)?;
@@ -226,19 +248,20 @@ async fn serve(
     found: Found,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
-    tokio::time::timeout(AGENT_PATIENCE, node_connected(handle))
+    tokio::time::timeout(AGENT_PATIENCE, nodes_connected(handle))
         .await
-        .context("the agent did not say in time what runs on this node")??;
+        .context("an agent did not say in time what runs on its node")??;
     fail::fail_point!("server-start-connected");
     let account = found.account(handle).await.map_err(|refusal| refused(&refusal))?;
     account.log();
     assert!(handle.shared.account.set(account).is_ok(), "one start has one account");
     let admin = server_itself(handle);
     if let Some(devices) = &config.allowed {
-        let node = config.node.clone();
         let devices = Some(devices.clone()).filter(|devices| devices != &["all"]);
-        let command = Command::AllowDevices { node, devices };
-        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+        for node in config.nodes.iter().cloned() {
+            let command = Command::AllowDevices { node, devices: devices.clone() };
+            handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+        }
     }
     if let Some(strategy) = config.strategy {
         let command = Command::SetDeviceStrategy { strategy };
@@ -271,14 +294,14 @@ async fn serve(
     Ok(())
 }
 
-/// Waits until the agent has said what there is and what runs.
-async fn node_connected(handle: &CoreHandle) -> anyhow::Result<()> {
+/// Waits until each agent has said what there is and what runs.
+async fn nodes_connected(handle: &CoreHandle) -> anyhow::Result<()> {
     let mut notices = handle.notices();
     loop {
-        let node = handle.info().node.clone();
+        let nodes = handle.info().nodes.clone();
         let look = move |view: &crate::View<'_>| {
-            let is_connected = view.world.node(&node).is_some_and(|row| row.node.connected);
-            (is_connected, view.store_fault.cloned())
+            let connected = |node| view.world.node(node).is_some_and(|row| row.node.connected);
+            (nodes.iter().all(connected), view.store_fault.cloned())
         };
         match handle.query(look).await.map_err(|refusal| refused(&refusal))? {
             (true, _) => return Ok(()),

@@ -245,6 +245,9 @@ impl Group {
     }
 }
 
+/// The group below its own into which a process moves so that others beside it can have limits.
+const SUPERVISOR: &str = "gpool-supervisor";
+
 /// The folder of the group that this process is in: of version 2, or of a controller of version 1.
 fn home(mounts: &str, own: &str, controller: Option<&str>) -> Option<PathBuf> {
     let mount = mounts.lines().find_map(|line| {
@@ -265,6 +268,8 @@ fn home(mounts: &str, own: &str, controller: Option<&str>) -> Option<PathBuf> {
         };
         fits.then_some(path)
     })?;
+    // Moved there by another agent of this process, whose groups are beside that.
+    let group = group.strip_suffix(&format!("/{SUPERVISOR}")).unwrap_or(group);
     let home = Path::new(mount).join(group.trim_start_matches('/'));
     // In a container the path may be that of the host.
     if home.is_dir() { Some(home) } else { Some(PathBuf::from(mount)) }
@@ -300,7 +305,7 @@ fn hand_down(folder: &Path) {
         }
         let refused = write(&switch, &format!("+{controller}")).is_err();
         if refused && is_alone(folder) {
-            let supervisor = folder.join("gpool-supervisor");
+            let supervisor = folder.join(SUPERVISOR);
             if make(&supervisor).is_ok() && write(&supervisor.join("cgroup.procs"), "0").is_ok() {
                 let _ = write(&switch, &format!("+{controller}"));
             }
@@ -346,6 +351,10 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
         assert_eq!(home(HYBRID, own, Some("cpu")), Some("/sys/fs/cgroup/cpu,cpuacct/".into()));
         assert_eq!(home(HYBRID, own, Some("pids")), None);
         assert_eq!(home("", own, None), None);
+        // The second agent of a process, after the first has moved it.
+        let moved = "0::/system.slice/gpool-supervisor\n";
+        let unmoved = "0::/system.slice\n";
+        assert_eq!(home(HYBRID, moved, None), home(HYBRID, unmoved, None));
     }
 
     #[test]

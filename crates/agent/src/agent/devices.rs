@@ -15,6 +15,7 @@ use gpool_device::{
 use gpool_model::agent::{Report, Stamp};
 use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::{clock, proc};
 
@@ -71,7 +72,7 @@ struct Asker {
     schedule: Schedule,
     grace: UnmanagedGrace,
     ignore: Ignore,
-    tasks_max: u32,
+    capacity: Resources,
     owners: Owners,
     samples: Samples,
     inputs: InputSender,
@@ -100,7 +101,7 @@ impl Devices {
             schedule: Schedule::new(Cadence::default()),
             grace: UnmanagedGrace::new(config.unmanaged_grace),
             ignore: config.ignore.clone(),
-            tasks_max: config.tasks_max,
+            capacity: facts::capacity(config),
             owners: Arc::clone(&owners),
             samples,
             inputs,
@@ -267,7 +268,7 @@ impl Asker {
         self.reported_at = Instant::now();
         self.inputs.send(Input::Inventory(Box::new(Report::Inventory {
             stamp: Stamp::default(),
-            capacity: facts::capacity(self.tasks_max),
+            capacity: self.capacity.clone(),
             devices: self.devices.clone(),
             boot_id: proc::boot_id(),
             facts: facts::node_facts(self.from.clone()),

@@ -4,14 +4,17 @@ use gpool_model::node::NodeFacts;
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, MilliCpu};
 
-/// What can be booked beside devices.
-pub(super) fn capacity(tasks_max: u32) -> Resources {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+use super::AgentConfig;
+
+/// What can be booked beside devices: what the machine has, where nothing else was said.
+pub(super) fn capacity(config: &AgentConfig) -> Resources {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cpus = || MilliCpu::from_cores(u32::try_from(cores()).unwrap_or(u32::MAX));
+    let meminfo = || std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     Resources::none()
-        .with_cpus(MilliCpu::from_cores(u32::try_from(cores).unwrap_or(u32::MAX)))
-        .with_memory(memory(&meminfo))
-        .with_tasks(tasks_max)
+        .with_cpus(config.cpus.unwrap_or_else(cpus))
+        .with_memory(config.memory.unwrap_or_else(|| memory(&meminfo())))
+        .with_tasks(config.tasks_max)
 }
 
 fn memory(meminfo: &str) -> Bytes {
@@ -45,10 +48,19 @@ mod tests {
 
     #[test]
     fn this_machine_has_something_to_give() {
+        use gpool_model::id::NodeName;
         use gpool_model::resource::ResourceKind;
-        let capacity = capacity(512);
+
+        let mut config = AgentConfig::new("/nowhere", NodeName::new("n1")).expect("it is known");
+        let found = capacity(&config);
         for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
-            assert!(capacity.get(&kind) > 0, "{kind}");
+            assert!(found.get(&kind) > 0, "{kind}");
         }
+        config.cpus = Some(MilliCpu::from_cores(3));
+        config.memory = Some(Bytes::from_gib(5));
+        let said = capacity(&config);
+        assert_eq!(said.get(&ResourceKind::Cpu), 3000);
+        assert_eq!(said.get(&ResourceKind::Memory), Bytes::from_gib(5).get());
+        assert_eq!(said.get(&ResourceKind::Tasks), found.get(&ResourceKind::Tasks));
     }
 }

@@ -28,7 +28,7 @@ use gpool_model::attach::Opening;
 use gpool_model::device::DeviceSample;
 use gpool_model::id::{DeviceUuid, NodeName, PoolName, TaskId};
 use gpool_model::job::BlobId;
-use gpool_model::unit::{Bytes, Millis};
+use gpool_model::unit::{Bytes, MilliCpu, Millis};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{lock, pidfd, proc};
 use thiserror::Error;
@@ -68,6 +68,10 @@ pub struct AgentConfig {
     pub pids_max: Option<u32>,
     /// Most tasks at once.
     pub tasks_max: u32,
+    /// CPU cores that can be booked; `None` means those of the machine.
+    pub cpus: Option<MilliCpu>,
+    /// Host memory that can be booked; `None` means that of the machine.
+    pub memory: Option<Bytes>,
     /// Processes that do not count as use of a device.
     pub ignore: Ignore,
     /// How long a device must be clean before it is given out again.
@@ -96,6 +100,8 @@ impl AgentConfig {
             output_limit: Self::OUTPUT_LIMIT,
             pids_max: None,
             tasks_max: Self::TASKS_MAX,
+            cpus: None,
+            memory: None,
             ignore: Ignore::default(),
             unmanaged_grace: Millis::from_secs(5),
         })

@@ -19,8 +19,10 @@ fn main() -> Result<(), Failure> {
     }
     let state = PathBuf::from(first);
     let node = NodeName::new("node");
-    let devices = DevicesArg::parse(&arguments.next().unwrap_or_else(|| "none".to_owned()))?
-        .open(&node, &state.join("control"))?;
+    let devices = arguments.next().unwrap_or_else(|| "none".to_owned());
+    let asked = DevicesArg::parse(&devices)?.nodes(&node)?;
+    let asked = asked.nodes.first().ok_or("no node")?;
+    let devices = asked.devices.open(&node, &state.join("control"));
     let mut config = AgentConfig::new(&state, node)?;
     config.api_socket = Some("/run/gpool/api.sock".to_owned());
     for setting in arguments {

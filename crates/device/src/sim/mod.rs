@@ -18,7 +18,7 @@ use crate::source::{DeviceSource, Outline, RawProcess, SourceError};
 pub use control::{Breakage, ControlError, Query, SimControl, SimProcess};
 use control::{Control, State};
 pub use spec::SimDevice;
-pub(crate) use spec::{from_file, from_words};
+pub(crate) use spec::{Said, SimNode, check_n_nodes, from_file, from_words};
 
 /// How often a simulated hang looks whether it is over.
 const HANG_POLL: Duration = Duration::from_millis(20);

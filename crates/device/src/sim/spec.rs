@@ -1,18 +1,25 @@
-//! Which devices are simulated: from words (`sim:4xA100-40G,4xH100-80G`) or from a TOML file.
+//! Which devices are simulated: from words (`sim:4xA100-40G,4xH100-80G`) or from a TOML file, which
+//! may name several nodes.
 
 use std::path::Path;
 
 use gpool_model::device::Link;
+use gpool_model::id::NodeName;
 use gpool_model::parse;
-use gpool_model::unit::Bytes;
+use gpool_model::unit::{Bytes, MilliCpu};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use toml::Spanned;
 
 use crate::choice::ChoiceError;
-use crate::text::toml_problem;
+use crate::text::{place, toml_problem};
 
 /// The most devices that one node is given.
 const MAX_DEVICES: u32 = 64;
+/// The most nodes that one machine is given: each has an agent with threads of its own.
+const MAX_NODES: usize = 64;
+/// The most CPU cores that a node is given.
+const MAX_CPUS: u32 = 4096;
 
 /// One simulated device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,8 +68,24 @@ fn start(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// Reads a file of `[[device]]` tables.
-pub(crate) fn from_file(file: &Path) -> Result<Vec<SimDevice>, ChoiceError> {
+/// What a file says: devices of one node, or nodes.
+pub(crate) enum Said {
+    /// The devices of a node that has its name from elsewhere.
+    Devices(Vec<SimDevice>),
+    /// Each with its name.
+    Nodes(Vec<SimNode>),
+}
+
+/// A node as a file names it.
+pub(crate) struct SimNode {
+    pub name: NodeName,
+    pub cpus: Option<MilliCpu>,
+    pub memory: Option<Bytes>,
+    pub devices: Vec<SimDevice>,
+}
+
+/// Reads a file of `[[device]]` or of `[[node]]` tables.
+pub(crate) fn from_file(file: &Path) -> Result<Said, ChoiceError> {
     let bad = |why: String| ChoiceError::File { why };
     let bytes = std::fs::read(file)
         .map_err(|error| bad(format!("can't read {}: {error}", file.display())))?;
@@ -70,8 +93,54 @@ pub(crate) fn from_file(file: &Path) -> Result<Vec<SimDevice>, ChoiceError> {
         .map_err(|_| bad(format!("{} is not UTF-8 text", file.display())))?;
     let tables: File =
         toml::from_str(&text).map_err(|error| bad(toml_problem(file, &text, &error)))?;
+    match (tables.device.is_empty(), tables.node.as_slice()) {
+        (true, []) => {
+            Err(bad(format!("{}: it has no [[device]] and no [[node]] table", file.display())))
+        }
+        (false, []) => {
+            let devices = devices(tables.device);
+            devices.map(Said::Devices).map_err(|why| bad(format!("{}: {why}", file.display())))
+        }
+        (false, [node, ..]) => {
+            let why = "each device belongs to a node: write [[node.device]] below it, \
+                       in place of [[device]]";
+            Err(bad(format!("{}: {why}", place(file, &text, node.span().start))))
+        }
+        (true, _) => nodes(tables.node)
+            .map(Said::Nodes)
+            .map_err(|(at, why)| bad(format!("{}: {why}", place(file, &text, at)))),
+    }
+}
+
+/// The nodes of a file, or what is wrong and where.
+fn nodes(tables: Vec<Spanned<NodeTable>>) -> Result<Vec<SimNode>, (usize, String)> {
+    let mut nodes: Vec<SimNode> = Vec::new();
+    for table in tables {
+        let at = table.span().start;
+        let table = table.into_inner();
+        let name_at = table.name.span().start;
+        let name = NodeName::new(table.name.into_inner());
+        if nodes.iter().any(|node| node.name == name) {
+            return Err((name_at, format!("there is a node {:?} already", name.as_str())));
+        }
+        let devices = devices(table.device).map_err(|why| (at, format!("node {name}: {why}")))?;
+        nodes.push(SimNode { name, cpus: table.cpus, memory: table.memory, devices });
+        check_n_nodes(nodes.len()).map_err(|why| (at, why))?;
+    }
+    Ok(nodes)
+}
+
+/// That one machine is given so many nodes.
+pub(crate) fn check_n_nodes(n_nodes: usize) -> Result<(), String> {
+    match n_nodes {
+        1..=MAX_NODES => Ok(()),
+        n => Err(format!("that makes {n} nodes; one machine can have from 1 to {MAX_NODES}")),
+    }
+}
+
+fn devices(tables: Vec<Table>) -> Result<Vec<SimDevice>, String> {
     let mut devices = Vec::new();
-    for (group, table) in (0u32..).zip(tables.device) {
+    for (group, table) in (0u32..).zip(tables) {
         let device = SimDevice {
             model: table.model,
             memory: table.memory,
@@ -81,16 +150,28 @@ pub(crate) fn from_file(file: &Path) -> Result<Vec<SimDevice>, ChoiceError> {
         };
         devices.extend(std::iter::repeat_n(device, table.count));
     }
-    check_total(devices.len()).map_err(|why| bad(format!("{}: {why}", file.display())))?;
-    if devices.is_empty() {
-        return Err(bad(format!("{}: it has no [[device]] table", file.display())));
-    }
+    check_total(devices.len())?;
     Ok(devices)
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[serde(default)]
+    device: Vec<Table>,
+    #[serde(default)]
+    node: Vec<Spanned<NodeTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeTable {
+    #[serde(deserialize_with = "node_name")]
+    name: Spanned<String>,
+    #[serde(default, deserialize_with = "cpus")]
+    cpus: Option<MilliCpu>,
+    #[serde(default, deserialize_with = "node_memory")]
+    memory: Option<Bytes>,
     #[serde(default)]
     device: Vec<Table>,
 }
@@ -107,6 +188,36 @@ struct Table {
     numa: Option<u32>,
     #[serde(default, deserialize_with = "links")]
     links: Option<Link>,
+}
+
+fn node_name<'de, D: Deserializer<'de>>(from: D) -> Result<Spanned<String>, D::Error> {
+    let name = Spanned::<String>::deserialize(from)?;
+    match NodeName::new(name.get_ref()).is_file_name() {
+        true => Ok(name),
+        false => Err(D::Error::custom(format!(
+            "{:?} names no node: write at most 63 letters, digits, dots, dashes or underscores, \
+             beginning with a letter, for example n1",
+            start(name.get_ref())
+        ))),
+    }
+}
+
+fn cpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<MilliCpu>, D::Error> {
+    let cores = i64::deserialize(from)?;
+    match u32::try_from(cores) {
+        Ok(cores @ 1..=MAX_CPUS) => Ok(Some(MilliCpu::from_cores(cores))),
+        _ => Err(D::Error::custom(format!(
+            "a node has from 1 to {MAX_CPUS} CPU cores, and {cores} is written"
+        ))),
+    }
+}
+
+fn node_memory<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Bytes>, D::Error> {
+    match parse::bytes(&String::deserialize(from)?) {
+        Ok(memory) if memory.is_zero() => Err(D::Error::custom("a node without memory is no use")),
+        Ok(memory) => Ok(Some(memory)),
+        Err(error) => Err(D::Error::custom(error.to_string())),
+    }
 }
 
 fn one() -> usize {

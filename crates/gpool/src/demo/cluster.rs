@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gpool_client::Client;
-use gpool_device::{DevicesArg, Opened};
+use gpool_device::{DevicesArg, NodeDevices, Opened};
 use gpool_model::NodeName;
 use tempfile::TempDir;
 
@@ -16,6 +16,9 @@ use crate::errors;
 use gpool_wire::catalogue;
 
 use crate::failure::{Failure, Result};
+
+/// What its node is called, or what the names of several begin with.
+const NAME: &str = "demo";
 
 /// Eight devices, for machines without any.
 const SIMULATED: &str = "sim:8xH100-80G";
@@ -35,13 +38,13 @@ pub struct Devices {
 pub fn choose_devices(asked: Option<&str>) -> Result<Devices> {
     if let Some(asked) = asked {
         DevicesArg::parse(asked)
+            .and_then(|choice| choice.nodes(&NodeName::new(NAME)))
             .map_err(|error| Failure::new(catalogue::INVALID, error.to_string()))?;
         return Ok(Devices { argument: asked.to_owned(), words: format!("devices: {asked}") });
     }
-    let nvml = DevicesArg::parse("nvml")
-        .and_then(|choice| choice.open(&NodeName::new("demo"), Path::new("/nonexistent")));
+    let nvml = NodeDevices::Nvml.open(&NodeName::new(NAME), Path::new("/nonexistent"));
     let why = match nvml {
-        Ok(Opened::Source(source)) => match source.outline() {
+        Opened::Source(source) => match source.outline() {
             Ok(outline) if outline.n_devices > 0 => {
                 let words = format!("this machine's {} GPUs", outline.n_devices);
                 return Ok(Devices { argument: "nvml".to_owned(), words });
@@ -49,8 +52,7 @@ pub fn choose_devices(asked: Option<&str>) -> Result<Devices> {
             Ok(_) => "the driver lists none".to_owned(),
             Err(error) => error.to_string(),
         },
-        Ok(Opened::Nothing { why }) => why,
-        Err(error) => error.to_string(),
+        Opened::Nothing { why } => why,
     };
     let words = format!("no GPUs here ({why}), so eight simulated ones; the processes are real");
     Ok(Devices { argument: SIMULATED.to_owned(), words })
@@ -96,7 +98,8 @@ impl Cluster {
         let errors = log.try_clone().map_err(|error| io("write the server's log", &error))?;
         let own = std::env::current_exe().map_err(|error| io("find this program", &error))?;
         let server = Command::new(own)
-            .args(["up", "--foreground", "--name", "demo", "--devices", &self.devices])
+            .args(["up", "--foreground", "--devices", &self.devices])
+            .args(if self.names_nodes() { &[][..] } else { &["--name", NAME] })
             .arg("--state-dir")
             .arg(self.folder().join("state"))
             .arg("--socket")
@@ -112,6 +115,13 @@ impl Cluster {
             .map_err(|error| io("start the server", &error))?;
         self.server = Some(server);
         Ok(())
+    }
+
+    /// Whether a file names its nodes. One that has gone since is told of by the server.
+    fn names_nodes(&self) -> bool {
+        let asked = DevicesArg::parse(&self.devices);
+        let nodes = asked.and_then(|asked| asked.nodes(&NodeName::new(NAME)));
+        nodes.is_ok_and(|nodes| nodes.are_named)
     }
 
     /// Kills the server as a crash does; what runs goes on.

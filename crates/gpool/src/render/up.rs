@@ -1,6 +1,6 @@
 //! What `gpool up` says about what it started.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::device::DeviceState;
 use gpool_wire::{Gpu, Node, Status};
@@ -13,9 +13,9 @@ use super::words::count;
 pub struct Started<'a> {
     /// Of this program.
     pub version: &'a str,
-    /// Its node.
-    pub node: &'a Node,
-    /// Its devices.
+    /// Its nodes, by name; at least one.
+    pub nodes: &'a [Node],
+    /// Their devices.
     pub gpus: &'a [Gpu],
     /// What it says of itself.
     pub status: &'a Status,
@@ -28,14 +28,30 @@ pub struct Started<'a> {
 /// The page.
 #[must_use]
 pub fn text(started: &Started<'_>) -> String {
-    let Node { name, system, devices_from, .. } = started.node;
+    let (nodes, gpus) = (started.nodes, started.gpus);
+    let system = nodes.first().map_or("", |node| &node.system);
     let system = if system.is_empty() { String::new() } else { format!(" ({system})") };
-    let mut page = Page::new(&format!("gpool {} on {name}{system}", started.version));
-    match models(started.gpus).as_slice() {
-        [] => page.label("found", &format!("no GPUs: {devices_from}")),
-        models => {
+    let from: BTreeSet<&str> = nodes.iter().map(|node| node.devices_from.as_str()).collect();
+    let from = from.into_iter().collect::<Vec<_>>().join(", ");
+    let version = started.version;
+    let mut page = match nodes {
+        [node] => Page::new(&format!("gpool {version} on {}{system}", node.name)),
+        nodes => Page::new(&format!("gpool {version}, {} nodes{system}", nodes.len())),
+    };
+    match (nodes, models(gpus).as_slice()) {
+        ([_], []) => page.label("found", &format!("no GPUs: {from}")),
+        ([_], models) => {
             page.labels("found", models);
-            page.label("driver", devices_from);
+            page.label("driver", &from);
+        }
+        (nodes, _) => {
+            let of_node = |node: &Node| {
+                let here = models(gpus.iter().filter(|gpu| gpu.node == node.name));
+                let here = if here.is_empty() { "no GPUs".to_owned() } else { here.join(", ") };
+                format!("{}: {here}", node.name)
+            };
+            page.labels("nodes", &nodes.iter().map(of_node).collect::<Vec<_>>());
+            page.label("driver", &from);
         }
     }
     let who = if started.is_root { "every local user may submit" } else { "only you may enter" };
@@ -63,10 +79,10 @@ fn left_over(status: &Status) -> String {
 }
 
 /// How many of each model: `8 × NVIDIA A100-SXM4-80GB`.
-fn models(gpus: &[Gpu]) -> Vec<String> {
+fn models<'a>(gpus: impl IntoIterator<Item = &'a Gpu>) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     // One that was there in an earlier run and is gone is no find.
-    for gpu in gpus.iter().filter(|gpu| gpu.state != DeviceState::Lost) {
+    for gpu in gpus.into_iter().filter(|gpu| gpu.state != DeviceState::Lost) {
         *counts.entry(gpu.model.as_str()).or_default() += 1;
     }
     counts.into_iter().map(|(model, n)| format!("{n} × {model}")).collect()

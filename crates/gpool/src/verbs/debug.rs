@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use gpool_agent::layout;
 use gpool_client::{Client, JobsQuery};
 use gpool_server::dump;
 use gpool_store::Reader;
@@ -259,6 +260,11 @@ fn shown(jobs: &[Job]) -> Vec<Value> {
 /// What lies in the state folder, as far as whoever asks may read it.
 fn of_folder(dump: &mut Dump, folder: &Path, n_entries: u32) {
     dump.add("state", files(folder));
+    let nodes = layout::folders(folder).into_iter().skip(1).map(|node| files(&node));
+    let nodes = nodes.map(|said| said.unwrap_or_else(Value::String)).collect::<Vec<_>>();
+    if !nodes.is_empty() {
+        dump.add("nodes_state", Ok(nodes));
+    }
     let reader = || Reader::open(folder).map_err(|error| error.to_string());
     dump.add("journal", reader().and_then(|reader| dump::journal(&reader, n_entries)));
     let scenario = reader().and_then(|reader| dump::scenario(&reader));

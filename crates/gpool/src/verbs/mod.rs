@@ -53,6 +53,7 @@ pub mod simulate;
 pub mod status;
 pub mod submit;
 pub mod up;
+mod up_nodes;
 pub mod user;
 pub mod verify;
 pub mod version;

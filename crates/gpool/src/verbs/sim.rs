@@ -1,18 +1,20 @@
 //! `gpool sim`: what happens to simulated devices. It edits the control file of a server's
 //! simulated devices, which can be edited by hand as well; real devices are out of its reach.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use gpool_device::{Breakage, ControlError, Query, SimControl, SimProcess};
-use gpool_model::Bytes;
-use gpool_wire::catalogue;
+use gpool_model::{Bytes, NodeName};
+use gpool_wire::{Gpu, catalogue};
 
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::serve::CONTROL_FILE;
+use crate::serve::{CONTROL_FILE, node_folder};
 use crate::session::Session;
 
 /// Let something happen to simulated GPUs: processes, memory, faults, a driver that hangs
@@ -26,8 +28,8 @@ pub struct SimArgs {
 enum Action {
     /// Put a process on a GPU that gpool did not start
     AddProcess {
-        /// Index of the GPU
-        gpu: usize,
+        /// Index of the GPU; of one of several nodes, NODE:GPU
+        gpu: GpuArg,
         /// Process id
         #[arg(long)]
         pid: u32,
@@ -43,32 +45,32 @@ enum Action {
     },
     /// Take a process off a GPU
     RemoveProcess {
-        /// Index of the GPU
-        gpu: usize,
+        /// Index of the GPU; of one of several nodes, NODE:GPU
+        gpu: GpuArg,
         /// Process id
         #[arg(long)]
         pid: u32,
     },
     /// Use memory besides that of processes; 0B for none
     UseMemory {
-        /// Index of the GPU
-        gpu: usize,
+        /// Index of the GPU; of one of several nodes, NODE:GPU
+        gpu: GpuArg,
         /// How much
         #[arg(value_name = "SIZE", value_parser = gpool_model::parse::bytes)]
         memory: Bytes,
     },
     /// Set how busy a GPU is
     Utilize {
-        /// Index of the GPU
-        gpu: usize,
+        /// Index of the GPU; of one of several nodes, NODE:GPU
+        gpu: GpuArg,
         /// Per cent
         #[arg(value_parser = per_cent)]
         percent: u32,
     },
     /// Break a GPU
     Break {
-        /// Index of the GPU
-        gpu: usize,
+        /// Index of the GPU; of one of several nodes, NODE:GPU
+        gpu: GpuArg,
         /// It is gone from the bus, not only faulty
         #[arg(long)]
         lost: bool,
@@ -78,19 +80,55 @@ enum Action {
     },
     /// Mend a GPU
     Heal {
-        /// Index of the GPU
-        gpu: usize,
+        /// Index of the GPU; of one of several nodes, NODE:GPU
+        gpu: GpuArg,
     },
     /// Let the driver hang when asked about a GPU
     Hang {
-        /// Index of the GPU
-        gpu: usize,
+        /// Index of the GPU; of one of several nodes, NODE:GPU
+        gpu: GpuArg,
     },
     /// Let the driver answer again
     Unhang {
-        /// Index of the GPU
-        gpu: usize,
+        /// Index of the GPU; of one of several nodes, NODE:GPU
+        gpu: GpuArg,
     },
+}
+
+/// A GPU as it is named here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct GpuArg {
+    /// Its node; the only one if absent.
+    node: Option<String>,
+    index: usize,
+}
+
+impl FromStr for GpuArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (node, index) = match text.rsplit_once(':') {
+            Some((node, index)) => (Some(node.to_owned()), index),
+            None => (None, text),
+        };
+        let index = index.parse().map_err(|_| "write 0 or, with its node, n1:0".to_owned())?;
+        Ok(Self { node, index })
+    }
+}
+
+impl Action {
+    fn gpu(&self) -> &GpuArg {
+        match self {
+            Self::AddProcess { gpu, .. }
+            | Self::RemoveProcess { gpu, .. }
+            | Self::UseMemory { gpu, .. }
+            | Self::Utilize { gpu, .. }
+            | Self::Break { gpu, .. }
+            | Self::Heal { gpu }
+            | Self::Hang { gpu }
+            | Self::Unhang { gpu } => gpu,
+        }
+    }
 }
 
 /// Runs it.
@@ -101,14 +139,11 @@ pub fn run(args: SimArgs, session: &Session) -> Result {
     let client = session.client()?;
     let status = client.status()?;
     let gpus = client.gpus()?.items;
-    if !gpus.iter().any(|gpu| gpu.uuid.starts_with("GPU-sim-")) {
-        let what = "this server has no simulated GPUs";
-        return Err(
-            Failure::new(catalogue::NO_SUCH_DEVICE, what).tip("gpool up --devices sim:8xH100-80G")
-        );
-    }
-    let file = Path::new(&status.state_dir).join(CONTROL_FILE);
-    let control = SimControl::new(&file, gpus.len());
+    let node = node(&gpus, args.action.gpu())?;
+    let state_dir = Path::new(&status.state_dir);
+    let file = node_folder(state_dir, &NodeName::new(node), true).join(CONTROL_FILE);
+    let n_gpus = gpus.iter().filter(|gpu| gpu.node == node).count();
+    let control = SimControl::new(&file, n_gpus);
     act(&control, args.action).map_err(|error| refused(&error))?;
     session
         .screen
@@ -116,22 +151,49 @@ pub fn run(args: SimArgs, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
+/// The node that is meant: that which was named, or the only one with simulated devices.
+fn node<'a>(gpus: &'a [Gpu], asked: &GpuArg) -> Result<&'a str> {
+    let simulated = gpus.iter().filter(|gpu| gpu.uuid.starts_with("GPU-sim-"));
+    let nodes: BTreeSet<&str> = simulated.map(|gpu| gpu.node.as_str()).collect();
+    let there = || nodes.iter().copied().collect::<Vec<_>>().join(", ");
+    match (&asked.node, nodes.first(), nodes.len()) {
+        (_, None, _) => {
+            let what = "this server has no simulated GPUs";
+            let tip = "gpool up --devices sim:8xH100-80G";
+            Err(Failure::new(catalogue::NO_SUCH_DEVICE, what).tip(tip))
+        }
+        (Some(name), ..) => nodes.get(name.as_str()).copied().ok_or_else(|| {
+            let what = format!("there is no node {name:?} with simulated GPUs");
+            let near = gpool_wire::json::nearest(name, nodes.iter().copied());
+            let failure =
+                Failure::new(catalogue::NO_SUCH_NODE, what).why(format!("there are {}", there()));
+            near.map_or(failure.clone(), |near| failure.tip(format!("{near}:{}", asked.index)))
+        }),
+        (None, Some(only), 1) => Ok(only),
+        (None, Some(first), _) => {
+            let what = format!("GPU {} of which node? there are {}", asked.index, there());
+            let tip = format!("{first}:{}", asked.index);
+            Err(Failure::new(catalogue::INVALID, what).tip(tip))
+        }
+    }
+}
+
 fn act(control: &SimControl, action: Action) -> std::result::Result<(), ControlError> {
     match action {
         Action::AddProcess { gpu, pid, memory, name, user } => {
             let process = SimProcess { pid, memory, name, user };
-            control.add_process(gpu, process)
+            control.add_process(gpu.index, process)
         }
-        Action::RemoveProcess { gpu, pid } => control.remove_process(gpu, pid),
-        Action::UseMemory { gpu, memory } => control.use_memory(gpu, memory),
-        Action::Utilize { gpu, percent } => control.utilize(gpu, percent),
+        Action::RemoveProcess { gpu, pid } => control.remove_process(gpu.index, pid),
+        Action::UseMemory { gpu, memory } => control.use_memory(gpu.index, memory),
+        Action::Utilize { gpu, percent } => control.utilize(gpu.index, percent),
         Action::Break { gpu, lost, why } => {
             let breakage = if lost { Breakage::Lost } else { Breakage::Unhealthy };
-            control.break_device(gpu, breakage, why.as_deref())
+            control.break_device(gpu.index, breakage, why.as_deref())
         }
-        Action::Heal { gpu } => control.heal(gpu),
-        Action::Hang { gpu } => control.hang(gpu, Query::All),
-        Action::Unhang { gpu } => control.unhang(gpu),
+        Action::Heal { gpu } => control.heal(gpu.index),
+        Action::Hang { gpu } => control.hang(gpu.index, Query::All),
+        Action::Unhang { gpu } => control.unhang(gpu.index),
     }
 }
 

@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use clap::Args;
 use gpool_client::{Client, JobsQuery};
-use gpool_device::{DevicesArg, Ignore};
+use gpool_device::{Ignore, NodeArg, NodesArg};
 use gpool_model::device::DeviceState;
-use gpool_model::{Code, DeviceStrategy, NodeName};
+use gpool_model::{Code, DeviceStrategy};
 use gpool_server::{Limits, NotifySettings, ServerConfig};
 use gpool_wire::{Gpu, Job, catalogue};
 
 use super::service::{self, InstallFlags, ServiceFlags};
+use super::up_nodes;
 use super::version::VERSION;
 use crate::args::values;
 use crate::config::Config;
@@ -49,7 +50,7 @@ pub struct UpArgs {
     /// Stay, instead of going into the background
     #[arg(long)]
     foreground: bool,
-    /// Devices: nvml, none, sim:8xH100-80G, or a .toml file
+    /// Devices: nvml, none, sim:8xH100-80G, 3x(sim:8xH100-80G) for three nodes, or a .toml file
     #[arg(long, value_name = "DEVICES")]
     devices: Option<String>,
     /// GPUs that new jobs may use: 0-3, 0,2, all
@@ -67,7 +68,7 @@ pub struct UpArgs {
     /// Socket on which it answers
     #[arg(long, value_name = "SOCKET")]
     socket: Option<String>,
-    /// Name of this node; the host's if absent
+    /// Name of this node, the host's if absent; of several alike, each with its number
     #[arg(long, value_name = "NAME", value_parser = values::filled)]
     name: Option<String>,
     #[command(flatten)]
@@ -89,12 +90,16 @@ pub struct UpArgs {
     /// Only set in gpool.toml, but for the processes that are ignored
     #[arg(skip)]
     node: NodeSettings,
+    /// Whether the name is that of a flag
+    #[arg(skip)]
+    has_name: bool,
 }
 
 impl UpArgs {
     /// Takes from the settings what no flag says.
     fn or(mut self, config: Config) -> Result<Self> {
         self.notify = config.notify()?;
+        self.has_name = self.name.is_some();
         self.name = self.name.or(config.name);
         self.devices = self.devices.or(config.devices);
         self.gpus = self.gpus.or(config.gpus);
@@ -127,14 +132,13 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
     }
     let args = &args.clone().or(Config::find()?)?;
     // Read first, so that a slip of the pen is told before anything is started.
-    let devices = args.devices.as_deref().unwrap_or("nvml");
-    let devices = DevicesArg::parse(devices)
-        .map_err(|error| Failure::new(catalogue::INVALID, format!("--devices: {error}")))?;
+    let nodes = up_nodes::asked(args.devices.as_deref(), args.name.as_deref(), args.has_name)?;
+    up_nodes::refuse_gpus_of_several(&nodes, args.gpus.as_deref())?;
     let socket = own_socket(args.socket.as_deref().or(session.global.server.as_deref()))?;
     let config = ServerConfig {
         state_dir: state_dir(args.state_dir.as_deref())?,
         socket,
-        node: NodeName::new(args.name.clone().map_or_else(host_name, Ok)?),
+        nodes: nodes.nodes.iter().map(|node| node.name.clone()).collect(),
         allowed: args.gpus.as_deref().map(values::devices).transpose()?,
         strategy: args.strategy.as_deref().map(strategy).transpose()?,
         limits: args.limits,
@@ -150,10 +154,10 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
     }
     make_folders(&config)?;
     if args.foreground {
-        return serve(&config, &devices, args.node.clone(), args.tell_parent);
+        return serve(&config, &nodes.nodes, &args.node, args.tell_parent);
     }
     let log = config.state_dir.join("server.log");
-    start(args, &config, &log)?;
+    start(args, &nodes, &config, &log)?;
     if session.screen.quiet { Ok(Exit::OK) } else { say(&config, session) }
 }
 
@@ -170,17 +174,6 @@ fn strategy(text: &str) -> Result<DeviceStrategy> {
         Some(near) => failure.tip(format!("--strategy {near}")),
         None => failure.tip("--strategy sequential"),
     })
-}
-
-fn host_name() -> Result<String> {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    // The first part is what people call a machine.
-    match name.split('.').next() {
-        Some(short) if !short.is_empty() => Ok(short.to_owned()),
-        _ => {
-            Err(Failure::new(errors::USAGE, "this machine has no name").tip("gpool up --name lab1"))
-        }
-    }
 }
 
 fn refuse_a_second(socket: &Path) -> Result<()> {
@@ -251,8 +244,8 @@ fn ignored(processes: &[String]) -> Ignore {
 /// Runs the server here until it is told to stop.
 fn serve(
     config: &ServerConfig,
-    devices: &DevicesArg,
-    node: NodeSettings,
+    nodes: &[NodeArg],
+    settings: &NodeSettings,
     tell_parent: bool,
 ) -> Result {
     let parent = tell_parent.then(leave_parent).transpose().map_err(|error| {
@@ -273,7 +266,7 @@ fn serve(
             let _ = parent.write_all(READY.as_bytes());
         }
     };
-    let served = crate::serve::serve(config, devices, node, ready);
+    let served = crate::serve::serve(config, nodes, settings, ready);
     crate::systemd::stopping();
     match served {
         Ok(()) => Ok(Exit::OK),
@@ -311,7 +304,7 @@ fn leave_parent() -> std::io::Result<File> {
 }
 
 /// Starts the server in the background and waits until it answers.
-fn start(args: &UpArgs, config: &ServerConfig, log: &Path) -> Result<()> {
+fn start(args: &UpArgs, nodes: &NodesArg, config: &ServerConfig, log: &Path) -> Result<()> {
     let failed = |what: &str, error: &std::io::Error| {
         Failure::new(errors::NOT_STARTED, format!("can't {what}: {error}"))
     };
@@ -326,7 +319,9 @@ fn start(args: &UpArgs, config: &ServerConfig, log: &Path) -> Result<()> {
     let mut command = Command::new(program);
     command.args(["up", "--foreground", "--tell-parent"]);
     command.arg("--state-dir").arg(&config.state_dir).arg("--socket").arg(&config.socket);
-    command.arg("--name").arg(config.node.as_str());
+    if let (false, Some(name)) = (nodes.are_named, &args.name) {
+        command.arg("--name").arg(name);
+    }
     for (flag, value) in
         [("--devices", &args.devices), ("--gpus", &args.gpus), ("--strategy", &args.strategy)]
     {
@@ -397,11 +392,12 @@ fn from_log(ended: &str, text: &str) -> Failure {
 fn say(config: &ServerConfig, session: &Session) -> Result {
     let client = Client::at(&config.socket);
     let (status, mut gpus) = (client.status()?, client.gpus()?.items);
-    gpus.retain(|gpu| gpu.node == config.node.as_str());
-    let node = client.node(config.node.as_str())?;
+    gpus.retain(|gpu| is_here(config, &gpu.node));
+    let mut nodes = client.nodes()?.items;
+    nodes.retain(|node| is_here(config, &node.name));
     let started = Started {
         version: VERSION,
-        node: &node,
+        nodes: &nodes,
         gpus: &gpus,
         status: &status,
         recovery: in_short(&client.recovery()?, &session.view()),
@@ -414,15 +410,22 @@ fn say(config: &ServerConfig, session: &Session) -> Result {
             let name = process.name.as_deref().unwrap_or("a process");
             let user = process.user.as_deref().map(|user| format!(" (user {user})"));
             let who = format!("pid {} {name}{}", process.pid, user.unwrap_or_default());
-            let what = format!("GPU {} is in use outside gpool: {who}", gpu.index);
+            let which = match nodes.len() {
+                1 => gpu.index.to_string(),
+                _ => format!("{}:{}", gpu.node, gpu.index),
+            };
+            let what = format!("GPU {which} is in use outside gpool: {who}");
             session.screen.warn(&safe(&what));
             session.screen.note(&format!(
-                "         It will not be given to jobs until it is free. gpool gpus {}",
-                gpu.index
+                "         It will not be given to jobs until it is free. gpool gpus {which}"
             ));
         }
     }
     Ok(Exit::OK)
+}
+
+fn is_here(config: &ServerConfig, node: &str) -> bool {
+    config.nodes.iter().any(|name| name.as_str() == node)
 }
 
 /// Warns of jobs that run on devices which an earlier run had and this one has not.
@@ -437,7 +440,7 @@ fn warn_of_gone(
     let active = Some("starting,running,paused,stopping".to_owned());
     let jobs = every_job(client, &JobsQuery { state: active, ..JobsQuery::default() })?;
     let lacks = |job: &&Job| {
-        let here = job.placement.iter().filter(|placed| placed.node == config.node.as_str());
+        let here = job.placement.iter().filter(|placed| is_here(config, &placed.node));
         here.flat_map(|placed| &placed.uuids).any(|uuid| !there.contains(uuid.as_str()))
     };
     let ids: Vec<&str> = jobs.iter().filter(lacks).map(|job| job.id.as_str()).collect();

@@ -2,6 +2,7 @@
 //! was started for it is ended with it.
 
 mod gate;
+mod processes;
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -16,6 +17,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 pub use gate::Gate;
+pub use processes::{kill_9, processes_of};
 
 /// Longer than anything takes on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -340,7 +342,10 @@ impl Cluster {
             .open(self.path("server.log"))
             .unwrap();
         let mut command = self.command();
-        command.args(["up", "--foreground", "--name", "lab1"]).args(&self.flags);
+        // A file of nodes has their names in it.
+        let are_named = self.flags.iter().any(|flag| flag.ends_with("nodes.toml"));
+        command.args(["up", "--foreground"]).args(&self.flags);
+        command.args(if are_named { &[][..] } else { &["--name", "lab1"] });
         command.envs(self.variables.iter().cloned()).stdin(Stdio::null()).stdout(Stdio::null());
         self.server = Some(command.stderr(log).spawn().unwrap());
     }
@@ -439,29 +444,6 @@ impl Cluster {
             // The job's first process is the one whose parent is not the job's.
             own.iter().find_map(|pid| parent(*pid).filter(|parent| !own.contains(parent)))
         })
-    }
-}
-
-/// Processes that name a folder in their words or environment.
-pub fn processes_of(folder: &Path) -> Vec<u32> {
-    let needle = folder.as_os_str().as_encoded_bytes();
-    let has = |file: PathBuf| {
-        let bytes = std::fs::read(file).unwrap_or_default();
-        bytes.windows(needle.len()).any(|window| window == needle)
-    };
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| {
-        let proc = Path::new("/proc").join(pid.to_string());
-        has(proc.join("cmdline")) || has(proc.join("environ"))
-    })
-    .collect()
-}
-
-pub fn kill_9(pid: u32) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself meanwhile.
-        let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }
 

@@ -34,6 +34,7 @@ mod life;
 mod limits;
 mod lists;
 mod logs;
+mod nodes;
 mod notify;
 mod nvml;
 mod order;

@@ -146,7 +146,7 @@ fn what_up_says() {
     let (node, status, gpus) = (things::node(json!({})), things::status(), things::gpus());
     let started = up::Started {
         version: "0.1.0",
-        node: &node,
+        nodes: &[node],
         gpus: &gpus,
         status: &status,
         recovery: None,
@@ -250,7 +250,7 @@ fn no_name_reaches_a_terminal_raw() {
     let recovery = Some(NASTY.to_owned());
     let (gpus, is_root) = (&gpus, false);
     let started =
-        up::Started { version: "0", node: &node, gpus, status: &status, recovery, is_root };
+        up::Started { version: "0", nodes: &[node], gpus, status: &status, recovery, is_root };
     let pages = with_view(|view| {
         vec![
             job::page(&nasty_job(), None, &view),

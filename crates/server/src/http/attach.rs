@@ -12,7 +12,7 @@ use axum::http::header::{CONNECTION, UPGRADE};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Response, StatusCode};
 use gpool_model::attach::{NotOpened, Opening};
-use gpool_model::{Phase, Refusal, TaskId};
+use gpool_model::{NodeName, Phase, Refusal, TaskId};
 use gpool_wire::attach::UPGRADE as PROTOCOL;
 use gpool_wire::{AttachJob, ExecInJob, ForwardToJob, Problem, catalogue};
 use hyper::upgrade::OnUpgrade;
@@ -150,12 +150,15 @@ async fn open(
         let what = format!("{action} job {id} of user {}", owner.user);
         return Err(Refusal::NotPermitted { what }.into());
     }
-    let task = match &found.job.phase {
+    let (node, task) = match &found.job.phase {
         Phase::Ended(end) => {
             return Err(Refusal::AlreadyEnded { id, state: end.outcome.state() }.into());
         }
         Phase::Running { .. } | Phase::Stopping { .. } => {
-            TaskId { job: id, attempt: found.job.attempt, rank: 0 }
+            let task = TaskId { job: id, attempt: found.job.attempt, rank: 0 };
+            let mut allocations = found.job.phase.allocations().iter();
+            let own = allocations.find(|allocation| allocation.task == task);
+            (own.map(|allocation| allocation.node.clone()), task)
         }
         phase => {
             let (state, action) = (phase.state(), action.to_owned());
@@ -172,7 +175,10 @@ async fn open(
     // Who did what to whose job; not what was typed.
     tracing::info!(target: "audit", by = &*asker.caller.owner.user, job = %id,
         of = &*owner.user, "{action} a job");
-    let line = line_to(api, task, opening).await?;
+    let line = match node {
+        Some(node) => line_to(api, &node, task, opening).await?,
+        None => Err(NotOpened::NotRunning),
+    };
     let line = line.map_err(|why| not_opened(id, &why))?;
     let stream = StdUnixStream::from(line.socket);
     stream.set_nonblocking(true).map_err(internal)?;
@@ -185,14 +191,16 @@ async fn open(
     Ok(response)
 }
 
-/// Has the agent open a line to a task.
+/// Has the agent of a node open a line to a task.
 async fn line_to(
     api: &Api,
+    node: &NodeName,
     task: TaskId,
     opening: Opening,
 ) -> Result<Result<TaskLine, NotOpened>, ApiError> {
     let (answer, answered) = oneshot::channel();
-    let open = api.handle.shared.open_line.get().ok_or_else(|| internal("there is no agent"))?;
+    let agent = api.handle.shared.agents.get().and_then(|agents| agents.get(node));
+    let open = &agent.ok_or_else(|| internal(format!("node {node} has no agent here")))?.open;
     // Whoever asked may have gone; then the line is closed again.
     open(task, opening, Box::new(move |line| drop(answer.send(line))));
     match tokio::time::timeout(OPENING, answered).await {

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use axum::body::{Body, Bytes};
@@ -16,6 +17,7 @@ use futures_util::stream::unfold;
 use gpool_model::effect::Change;
 use gpool_model::{JobId, Notice, Phase, Refusal, Timestamp};
 use gpool_wire::{LOG_OFFSET, Problem, Time, catalogue};
+use gpool_world::NodeRow;
 use rustix::fs::{Mode, OFlags, openat};
 use serde::Deserialize;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -86,10 +88,15 @@ pub(crate) async fn get(
         return Err(Refusal::NotPermitted { what }.into());
     }
     let log = log_of(&found, &params)?;
+    let nodes = api.handle.query(|view| {
+        let folder = |(_, row): (_, &NodeRow)| row.node.name.folder();
+        view.world.nodes_by_name().filter_map(folder).collect::<Vec<_>>()
+    });
+    let logs = places(&nodes.await?, &log);
     let since = params.since.as_deref().map(since_of).transpose()?;
     let state_dir = api.handle.info().state_dir.clone();
     let job_has_ended = found.job.phase.is_ended();
-    let place = Place { state_dir, log, owner: found.spec.owner.uid };
+    let place = Place { state_dir, logs, owner: found.spec.owner.uid };
     let opened = {
         let (place, tail, offset) = (place.clone(), params.tail, params.offset);
         let open = move || open_at(&place, since, tail, offset);
@@ -152,7 +159,7 @@ pub(crate) fn since_of(text: &str) -> Result<Timestamp, Refusal> {
         .map_err(|error| Refusal::Invalid { field: "since".to_owned(), why: error.to_string() })
 }
 
-/// The file of a job's output, below the state directory. No part of it is what a user wrote.
+/// The file of a job's output, below the folder of its node. No part of it is what a user wrote.
 fn log_of(found: &Found, params: &LogParams) -> Result<PathBuf, ApiError> {
     let stream = params.stream.as_deref().unwrap_or("stdout");
     let own = match stream {
@@ -179,12 +186,20 @@ fn log_of(found: &Found, params: &LogParams) -> Result<PathBuf, ApiError> {
     Ok(PathBuf::from(format!("jobs/{}/{attempt}/{stream}", found.job.id)))
 }
 
+/// Where a run's output may lie below the state directory: it is on the node that it ran on, of
+/// which there may have been one or several at that time. Runs are numbered, so no two nodes have
+/// the same.
+fn places(nodes: &[String], log: &Path) -> Arc<[PathBuf]> {
+    let of_several = nodes.iter().map(|folder| Path::new(folder).join(log));
+    std::iter::once(log.to_owned()).chain(of_several).collect()
+}
+
 /// Where a job's output is, and whose the file has to be.
 #[derive(Clone)]
 struct Place {
     state_dir: PathBuf,
-    /// Below the state directory.
-    log: PathBuf,
+    /// Below the state directory; it is in one of them.
+    logs: Arc<[PathBuf]>,
     owner: u32,
 }
 
@@ -206,8 +221,10 @@ fn open_at(
     offset: Option<u64>,
 ) -> io::Result<Opened> {
     let Some(mut file) = open(place)? else {
-        let folder = place.log.parent().map(|it| place.state_dir.join(it).symlink_metadata());
-        let has_folder = folder.is_some_and(|about| about.is_ok_and(|about| about.is_dir()));
+        let folders = place.logs.iter().filter_map(|log| Some(place.state_dir.join(log.parent()?)));
+        let has_folder = folders
+            .map(|folder| folder.symlink_metadata())
+            .any(|about| about.is_ok_and(|about| about.is_dir()));
         return Ok(if has_folder { Opened::Unwritten } else { Opened::Missing });
     };
     let metadata = file.metadata()?;
@@ -226,11 +243,17 @@ fn open_at(
     Ok(Opened::At(file, start))
 }
 
+/// Opens the output wherever it lies.
+fn open(place: &Place) -> io::Result<Option<File>> {
+    let mut opened = place.logs.iter().map(|log| open_log(place, log));
+    opened.find(|opened| !matches!(opened, Ok(None))).unwrap_or(Ok(None))
+}
+
 /// Opens a file below a folder, through folders only: its user may have put links or pipes in
 /// their place, which are neither followed nor waited for. Nor is a second name for somebody
 /// else's file read, which where the kernel does not forbid it anybody can make.
-fn open(place: &Place) -> io::Result<Option<File>> {
-    let Place { state_dir, log, owner } = place;
+fn open_log(place: &Place, log: &Path) -> io::Result<Option<File>> {
+    let Place { state_dir, owner, .. } = place;
     let folder_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut folder: OwnedFd = rustix::fs::open(state_dir.as_path(), folder_flags, Mode::empty())?;
     let mut parts = log.iter().peekable();

@@ -167,13 +167,13 @@ fn none_ran_twice(history: &History, found: &mut Vec<String>) {
 /// From the plan that gave a device until the agent said that its job is over, nobody else is
 /// given it.
 fn no_device_twice_by_journal(history: &History, found: &mut Vec<String>) {
-    let mut held: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut held: BTreeMap<&str, (&str, u64)> = BTreeMap::new();
     let ends = ends_of(history);
     for noted in &history.journal {
         match noted {
-            Noted::Start { id, attempt, devices } => {
+            Noted::Start { id, attempt, node, devices } => {
                 for device in devices {
-                    if let Some(other) = held.insert(device, *id) {
+                    if let Some((_, other)) = held.insert(device, (node, *id)) {
                         found.push(format!("{device} was given to {id} while {other} held it"));
                     }
                 }
@@ -182,9 +182,11 @@ fn no_device_twice_by_journal(history: &History, found: &mut Vec<String>) {
                     found.push(format!("job {id} was given {devices:?}, and not {end:?}"));
                 }
             }
-            Noted::Over { id } => held.retain(|_, holder| holder != id),
+            Noted::Over { id } => held.retain(|_, (_, holder)| holder != id),
             // What was never launched is not there.
-            Noted::Has(ids) => held.retain(|_, holder| ids.contains(holder)),
+            Noted::Has { node, ids } => {
+                held.retain(|_, (of, holder)| of != node || ids.contains(holder));
+            }
         }
     }
 }

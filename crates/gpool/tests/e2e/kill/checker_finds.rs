@@ -30,7 +30,7 @@ fn names(devices: &[&str]) -> Vec<String> {
 }
 
 fn placed(id: u64, devices: &[&str]) -> Noted {
-    Noted::Start { id, attempt: 1, devices: names(devices) }
+    Noted::Start { id, attempt: 1, node: "n1".to_owned(), devices: names(devices) }
 }
 
 fn start(id: u64, at: u64, devices: &[&str]) -> Line {
@@ -64,7 +64,8 @@ fn right() -> History {
             placed(3, &["B"]),
             Noted::Over { id: 1 },
             placed(2, &["A"]),
-            Noted::Has(vec![2, 3]),
+            Noted::Has { node: "n2".to_owned(), ids: Vec::new() },
+            Noted::Has { node: "n1".to_owned(), ids: vec![2, 3] },
             Noted::Over { id: 3 },
             Noted::Over { id: 2 },
         ],

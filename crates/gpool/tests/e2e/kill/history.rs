@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use gpool_agent::layout;
 use gpool_model::agent::{Report, TaskIs, TaskReport};
 use gpool_model::event::{Event, Journaled};
 use gpool_model::record::EndedJob;
@@ -95,11 +96,11 @@ pub struct Ended {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Noted {
     /// A plan gave a job these devices.
-    Start { id: u64, attempt: u32, devices: Vec<String> },
-    /// The agent said that it is over, or that it was not launched.
+    Start { id: u64, attempt: u32, node: String, devices: Vec<String> },
+    /// Its agent said that it is over, or that it was not launched.
     Over { id: u64 },
-    /// The agent said all that it has.
-    Has(Vec<u64>),
+    /// The agent of a node said all that it has.
+    Has { node: String, ids: Vec<u64> },
 }
 
 /// What a job's program wrote.
@@ -159,8 +160,7 @@ impl History {
     /// Reads what the shepherds of jobs that were made longer have noted.
     pub fn read_claims(&mut self, state: &Path) {
         for id in self.extended.iter().map(|it| it.id) {
-            let claim = state.join(format!("jobs/{id}/1.claim"));
-            let text = std::fs::read_to_string(claim).unwrap_or_default();
+            let text = read_of_node(state, &format!("jobs/{id}/1.claim"));
             let lines = text.lines().filter_map(|line| line.split_once(' '));
             let noted = lines.filter_map(|(_, line)| {
                 let line: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -181,6 +181,12 @@ impl History {
     }
 }
 
+/// A file of a run, wherever the node lies that it ran on; empty if there is none.
+pub fn read_of_node(state: &Path, file: &str) -> String {
+    let mut folders = layout::folders(state).into_iter();
+    folders.find_map(|node| std::fs::read_to_string(node.join(file)).ok()).unwrap_or_default()
+}
+
 fn noted(entry: &Journaled) -> Vec<Noted> {
     let over = |report: &TaskReport| {
         let is_over = matches!(report.is, TaskIs::Ended(_) | TaskIs::Refused { .. });
@@ -191,9 +197,10 @@ fn noted(entry: &Journaled) -> Vec<Noted> {
         Journaled::Event(Event::Reported { report: Report::Task(report), .. }) => {
             over(report).into_iter().collect()
         }
-        Journaled::Event(Event::Reported { report: Report::Tasks { tasks, .. }, .. }) => {
+        Journaled::Event(Event::Reported { node, report: Report::Tasks { tasks, .. } }) => {
             let mut noted: Vec<_> = tasks.iter().filter_map(over).collect();
-            noted.push(Noted::Has(tasks.iter().map(|task| task.task.job.number.0).collect()));
+            let ids = tasks.iter().map(|task| task.task.job.number.0).collect();
+            noted.push(Noted::Has { node: node.to_string(), ids });
             noted
         }
         Journaled::Event(_) | Journaled::Kept { .. } => Vec::new(),
@@ -206,7 +213,8 @@ fn start(decision: &gpool_model::plan::Decision) -> Option<Noted> {
     };
     let slots = placements.iter().flat_map(|placement| &placement.slots);
     let devices = slots.map(|slot| slot.device.to_string()).collect();
-    Some(Noted::Start { id: job.number.0, attempt: attempt.0, devices })
+    let node = placements.first().map(|placement| placement.node.to_string()).unwrap_or_default();
+    Some(Noted::Start { id: job.number.0, attempt: attempt.0, node, devices })
 }
 
 fn ended(body: &[u8], state: &str) -> Ended {

@@ -20,9 +20,9 @@ use crate::harness::Cluster;
 use numbers::{KILLS, rounds, seed};
 use siege::Siege;
 
-/// Kills at random moments of one cluster.
-fn kill_at_random(seed: u64, n_gpus: usize, n_kills: u64) {
-    let mut siege = Siege::new(seed, n_gpus);
+/// Kills at random moments of one cluster, of so many nodes with so many devices each.
+fn kill_at_random(seed: u64, n_nodes: usize, n_gpus: usize, n_kills: u64) {
+    let mut siege = Siege::new(seed, n_nodes, n_gpus);
     while siege.n_kills < n_kills {
         siege.go_on(120);
         match siege.numbers.below(10) {
@@ -51,12 +51,17 @@ fn kill_at_random(seed: u64, n_gpus: usize, n_kills: u64) {
 
 #[test]
 fn killed_at_random_moments_nothing_is_lost_and_nothing_runs_twice() {
-    kill_at_random(seed(), 1, rounds(KILLS));
+    kill_at_random(seed(), 1, 1, rounds(KILLS));
 }
 
 #[test]
 fn killed_at_random_moments_several_devices_are_never_given_twice() {
-    kill_at_random(seed().wrapping_add(1), 2, rounds(KILLS));
+    kill_at_random(seed().wrapping_add(1), 1, 2, rounds(KILLS));
+}
+
+#[test]
+fn killed_at_random_moments_each_of_several_nodes_finds_its_own_again() {
+    kill_at_random(seed().wrapping_add(3), 3, 1, rounds(KILLS));
 }
 
 #[test]

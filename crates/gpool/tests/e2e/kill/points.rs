@@ -143,7 +143,7 @@ fn killed_at_every_point_nothing_is_lost_and_nothing_runs_twice() {
     if !cfg!(feature = "failpoints") {
         return skip("built without failpoints");
     }
-    let mut siege = Siege::new(seed().wrapping_add(2), 2);
+    let mut siege = Siege::new(seed().wrapping_add(2), 1, 2);
     for round in 0..rounds(KILLS).div_ceil(KILLS) {
         let mut points: Vec<&Point> =
             POINTS.iter().filter(|point| point.by != By::FirstStart).collect();

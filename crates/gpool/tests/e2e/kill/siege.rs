@@ -1,11 +1,13 @@
 //! A cluster that is killed again and again while clients use it, and what is looked at in the end.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use gpool_agent::layout;
+
 use super::checker::violations;
-use super::history::{Fate, History, Told};
+use super::history::{Fate, History, Told, read_of_node};
 use super::load::Load;
 use super::numbers::Numbers;
 use crate::harness::{Cluster, kill_9, until_so};
@@ -27,10 +29,10 @@ pub struct Siege {
 }
 
 impl Siege {
-    /// Begins one on that many simulated devices.
-    pub fn new(seed: u64, n_gpus: usize) -> Self {
+    /// Begins one on that many nodes with so many simulated devices each.
+    pub fn new(seed: u64, n_nodes: usize, n_gpus: usize) -> Self {
         let mut numbers = Numbers::new(seed);
-        let cluster = Cluster::new(&format!("sim:{n_gpus}xH100-80G"));
+        let cluster = Cluster::new(&format!("{n_nodes}x(sim:{n_gpus}xH100-80G)"));
         let endpoint = Endpoint::new(|_| Some(200));
         let load = Load::start(&cluster, n_gpus, &endpoint.url, &mut numbers);
         Self {
@@ -81,13 +83,12 @@ impl Siege {
     }
 
     fn a_shepherd(&mut self) -> Option<(u64, u32)> {
-        let claims = std::fs::read_dir(self.cluster.state().join("tasks")).ok()?.flatten();
-        let mut names: Vec<String> =
-            claims.filter_map(|claim| claim.file_name().into_string().ok()).collect();
-        names.retain(|name| !name.starts_with('.'));
-        names.sort_unstable();
-        let name = self.numbers.pick(&names)?;
-        let claim = std::fs::read_to_string(self.cluster.state().join("tasks").join(name)).ok()?;
+        let mut claims = claims(&self.cluster);
+        claims.retain(|claim| !claim.file_name().unwrap().as_encoded_bytes().starts_with(b"."));
+        claims.sort_unstable();
+        let claim = self.numbers.pick(&claims)?;
+        let name = claim.file_name()?.to_str()?;
+        let claim = std::fs::read_to_string(claim).ok()?;
         let (_, first) = claim.lines().next()?.split_once(' ')?;
         let first: serde_json::Value = serde_json::from_str(first).ok()?;
         let pid = u32::try_from(first["shepherd"].as_u64()?).ok()?;
@@ -121,8 +122,8 @@ impl Siege {
             ..History::default()
         };
         for asked in &history.asked {
-            let out = self.cluster.state().join(format!("jobs/{}/1/stdout", asked.id));
-            history.outputs.insert(asked.id, std::fs::read_to_string(out).unwrap_or_default());
+            let out = read_of_node(&self.cluster.state(), &format!("jobs/{}/1/stdout", asked.id));
+            history.outputs.insert(asked.id, out);
         }
         // What a killed server could not put away, the next one does.
         self.cluster.down(&[]);
@@ -162,15 +163,21 @@ fn drain(cluster: &Cluster, done: &[String]) {
     let client = cluster.client();
     let give_up = Instant::now() + Duration::from_secs(60);
     while !client.status().is_ok_and(|status| status.jobs.is_empty()) {
-        let claims = || std::fs::read_dir(cluster.state().join("tasks")).unwrap().flatten();
         assert!(
             Instant::now() < give_up,
             "jobs do not end: {:#?}\nclaimed: {:?}\ndone: {done:#?}",
             client.jobs(&gpool_client::JobsQuery::default()).unwrap().items,
-            claims().map(|claim| claim.file_name()).collect::<Vec<_>>(),
+            claims(cluster),
         );
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Files of tasks that were claimed and are not over, on any node.
+fn claims(cluster: &Cluster) -> Vec<PathBuf> {
+    let folders = layout::folders(&cluster.state());
+    let entries = folders.iter().filter_map(|node| std::fs::read_dir(node.join("tasks")).ok());
+    entries.flatten().flatten().map(|entry| entry.path()).collect()
 }
 
 /// Whose shepherd a process is, by its name: `gpool 12#1/0`.
@@ -224,14 +231,15 @@ fn left_behind(cluster: &Cluster) -> Vec<String> {
     };
     let mut left: Vec<String> = cluster.processes().iter().map(shown).collect();
     left.extend(users_of(&cluster.state()).iter().map(shown));
-    for folder in ["tasks", "blobs/tmp"] {
-        let entries = std::fs::read_dir(cluster.state().join(folder)).unwrap().flatten();
-        left.extend(entries.map(|entry| entry.path().display().to_string()));
+    left.extend(claims(cluster).iter().map(|claim| claim.display().to_string()));
+    let entries = std::fs::read_dir(cluster.state().join("blobs/tmp")).unwrap().flatten();
+    left.extend(entries.map(|entry| entry.path().display().to_string()));
+    for node in layout::folders(&cluster.state()) {
+        let temporary = std::fs::read_dir(&node).unwrap().flatten();
+        let temporary = temporary.map(|entry| entry.path().display().to_string());
+        left.extend(temporary.filter(|path| path.ends_with(".new")));
+        left.extend(groups_of(&node, Path::new("/sys/fs/cgroup"), 4));
     }
-    let temporary = std::fs::read_dir(cluster.state()).unwrap().flatten();
-    let temporary = temporary.map(|entry| entry.path().display().to_string());
-    left.extend(temporary.filter(|path| path.ends_with(".new")));
-    left.extend(groups_of(&cluster.state(), Path::new("/sys/fs/cgroup"), 4));
     left
 }
 

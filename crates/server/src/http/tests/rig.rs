@@ -21,9 +21,9 @@ use gpool_store::{Committer, Options, Store};
 use tokio::net::UnixListener;
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::core::{Core, Input, now};
+use crate::core::{Core, Input, SendOrder, now};
 use crate::forecast::Forecaster;
-use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
+use crate::handle::{AskAgent, CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::http::accept::{Patience, serve_as};
 use crate::http::asker::{Asker, Peer};
 use crate::http::feed::Feed;
@@ -35,8 +35,6 @@ use crate::recovery::Found;
 pub const OWNER: u32 = 1000;
 pub const ANA: u32 = 1001;
 pub const BO: u32 = 1002;
-
-type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>;
 
 pub struct Rig {
     pub folder: tempfile::TempDir,
@@ -63,7 +61,7 @@ impl Rig {
         let committer = Committer::spawn(store, on_done).unwrap();
         let info = ServerInfo {
             version: "0.0.0",
-            node: NodeName::new("lab1"),
+            nodes: vec![NodeName::new("lab1")],
             state_dir,
             socket: folder.path().join("api.sock"),
             // Of root, so that it takes jobs of every user.
@@ -78,8 +76,7 @@ impl Rig {
             notices: broadcast::Sender::new(4096),
             feed: Arc::new(Feed::new(now())),
             blobs,
-            open_line: OnceLock::new(),
-            samples: OnceLock::from(Box::new(samples) as Samples),
+            agents: OnceLock::from(BTreeMap::from([(NodeName::new("lab1"), asked())])),
             account: OnceLock::new(),
             keys: Arc::new(Keys::open(folder.path()).unwrap()),
             usual_notify: Vec::new(),
@@ -92,11 +89,11 @@ impl Rig {
         let post = Post::new(Arc::clone(&shared.keys), &settings, inputs.clone());
         let mut core =
             Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back).unwrap();
-        let found = Found::of(core.world(), &shared.info.state_dir, &shared.info.node);
-        core.set_agent(pretender(inputs.clone()));
+        let found = Found::of(core.world(), &shared.info.state_dir);
+        core.set_agents(pretender(inputs.clone()));
         core.begin(loaded.fence);
         let core = std::thread::spawn(move || core.run(&inbox));
-        inputs.send(Input::Report(inventory())).unwrap();
+        inputs.send(Input::Report(NodeName::new("lab1"), inventory())).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -216,9 +213,9 @@ pub fn request(method: &str, path: &str, body: &str) -> String {
 }
 
 /// Starts what it is told to, ends `true` at once and everything else when it is told to.
-fn pretender(inputs: mpsc::Sender<Input>) -> Box<dyn Fn(Order) + Send> {
-    Box::new(move |order| {
-        let report = |report| drop(inputs.send(Input::Report(report)));
+fn pretender(inputs: mpsc::Sender<Input>) -> SendOrder {
+    Box::new(move |node, order| {
+        let report = |report| drop(inputs.send(Input::Report(node.clone(), report)));
         let ended = |exit, stopped| {
             TaskIs::Ended(TaskEnd {
                 started_at: Some(now()),
@@ -290,6 +287,12 @@ fn device(index: u32) -> Device {
         overshoots: Vec::new(),
         tells_memory: None,
     }
+}
+
+/// Lines it opens none.
+fn asked() -> AskAgent {
+    let open = Box::new(|_, _, answer: crate::http::LineAnswer| drop(answer));
+    AskAgent { open, samples: Box::new(samples) }
 }
 
 fn samples() -> BTreeMap<DeviceUuid, DeviceSample> {

@@ -1,0 +1,62 @@
+//! Which nodes `gpool up` starts agents for, and what they are called.
+
+use gpool_device::{DevicesArg, NodesArg};
+use gpool_model::NodeName;
+use gpool_wire::catalogue;
+
+use crate::errors;
+use crate::failure::{Failure, Result};
+
+/// The nodes that are asked for by `--devices`. `name` is from the settings unless `has_name`.
+///
+/// # Errors
+/// It makes no sense, or names nodes that have names.
+pub fn asked(devices: Option<&str>, name: Option<&str>, has_name: bool) -> Result<NodesArg> {
+    let devices = devices.unwrap_or("nvml");
+    let own = NodeName::new(name.map_or_else(host_name, |name| Ok(name.to_owned()))?);
+    let asked = DevicesArg::parse(devices).and_then(|asked| asked.nodes(&own));
+    let asked = asked.map_err(|error| invalid(format!("--devices: {error}")))?;
+    if asked.are_named && has_name {
+        return Err(invalid(format!("--name: the nodes of {devices} have their names there"))
+            .tip(format!("gpool up --devices {devices}")));
+    }
+    match asked.nodes.as_slice() {
+        [first, _, ..] if !first.name.is_file_name() => Err(invalid(format!(
+            "--name: {:?} can't begin the names of several nodes",
+            own.as_str()
+        ))
+        .why("letters, digits, dots, dashes and underscores can, and a letter first")
+        .tip(format!("gpool up --devices '{devices}' --name n"))),
+        _ => Ok(asked),
+    }
+}
+
+/// Refuses a list of GPUs that does not say of which node they are.
+///
+/// # Errors
+/// There are several nodes and such a list.
+pub fn refuse_gpus_of_several(asked: &NodesArg, gpus: Option<&str>) -> Result<()> {
+    match (asked.nodes.as_slice(), gpus) {
+        ([first, _, ..], Some(gpus)) => {
+            let n_nodes = asked.nodes.len();
+            Err(invalid(format!("--gpus: it is for one node, and there are {n_nodes}"))
+                .tip(format!("gpool gpus allow --node {} {gpus}   (once they run)", first.name)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn invalid(what: String) -> Failure {
+    Failure::new(catalogue::INVALID, what)
+}
+
+fn host_name() -> Result<String> {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    // The first part is what people call a machine.
+    match name.split('.').next() {
+        Some(short) if !short.is_empty() => Ok(short.to_owned()),
+        _ => {
+            Err(Failure::new(errors::USAGE, "this machine has no name").tip("gpool up --name lab1"))
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Several nodes on one machine: each has an agent, a folder and devices of its own, and what
+//! happens to one of them happens to no other.
+
+use gpool_wire::{Became, Before};
+use serde_json::Value;
+
+use crate::harness::{Cluster, Gate, Ran, kill_9, until_so};
+use crate::recovery::{says, waits_at};
+
+/// Three nodes, told apart by the models that they have.
+const THREE: &str = r#"
+[[node]]
+name = "n1"
+cpus = 3
+memory = "5G"
+[[node.device]]
+model = "NVIDIA H100-80G"
+memory = "80G"
+count = 2
+
+[[node]]
+name = "n2"
+[[node.device]]
+model = "NVIDIA A100-40G"
+memory = "40G"
+count = 2
+
+[[node]]
+name = "n3"
+[[node.device]]
+model = "NVIDIA L40S-48G"
+memory = "48G"
+"#;
+
+/// A model that each node alone has.
+const MODELS: [(&str, &str); 3] = [("n1", "h100"), ("n2", "a100"), ("n3", "l40s")];
+
+/// A cluster of the nodes of that file, which does not run yet.
+fn unstarted(text: &str) -> Cluster {
+    let mut cluster = Cluster::unstarted(&[]);
+    let file = cluster.path("nodes.toml");
+    std::fs::write(&file, text).unwrap();
+    cluster.set_flags(&["--devices", file.to_str().unwrap()]);
+    cluster
+}
+
+fn three() -> Cluster {
+    let mut cluster = unstarted(THREE);
+    cluster.up();
+    cluster
+}
+
+/// One job for each node, which waits at the gate of that name.
+fn one_on_each(cluster: &Cluster) -> Vec<(String, Gate)> {
+    let job = |(node, model): (&str, &str)| {
+        let gate = Gate::new(cluster, node);
+        let id = cluster.sh(&["--gpus", model], &format!("echo $GPOOL_NODE; {}", waits_at(&gate)));
+        until_so("it has begun", || cluster.stdout_of(&id).ends_with("begun\n"));
+        (id, gate)
+    };
+    MODELS.map(job).into()
+}
+
+fn node_of(cluster: &Cluster, id: &str) -> String {
+    cluster.job(id).placement[0].node.clone()
+}
+
+#[test]
+fn each_job_runs_where_its_devices_are_and_knows_where() {
+    let cluster = three();
+    let listed = cluster.gpool(["nodes", "--json"]).json();
+    let of = |name: &str| -> Value {
+        let items = listed["items"].as_array().unwrap();
+        items.iter().find(|node| node["name"] == name).unwrap().clone()
+    };
+    assert_eq!(listed["items"].as_array().unwrap().len(), 3);
+    assert_eq!((&of("n1")["n_gpus"], &of("n3")["n_gpus"]), (&2.into(), &1.into()));
+    assert_eq!((&of("n1")["cpus"], &of("n1")["memory"]), (&3.0.into(), &(5u64 << 30).into()));
+    let gpus = cluster.client().gpus().unwrap().items;
+    let words = "echo $GPOOL_NODE $GPOOL_NODELIST $CUDA_VISIBLE_DEVICES $GPOOL_DIR";
+    for (node, model) in MODELS {
+        let id = cluster.sh(&["--gpus", model], words);
+        let ended = cluster.until_ended(&id);
+        assert_eq!((ended.exit_code, node_of(&cluster, &id).as_str()), (Some(0), node));
+        assert_eq!(ended.placement[0].devices, [0], "indexes are those of the node");
+        let first = gpus.iter().find(|gpu| gpu.node == node && gpu.index == 0).unwrap();
+        let folder = cluster.state().join("nodes").join(node).join("jobs").join(&id).join("1");
+        let expected = format!("{node} {node} {} {}\n", first.uuid, folder.display());
+        assert_eq!(cluster.stdout_of(&id), expected);
+        says(&cluster.gpool(["show", &id]), &[&format!("{node}: GPU 0")]);
+    }
+    // What no one node has is refused, though together they have it.
+    let ran = cluster.gpool(["submit", "--gpus", "5", "--", "true"]);
+    ran.refused(4, &["2"]);
+    let ran = cluster.gpool(["submit", "--cpus", "3", "--gpus", "h100:2", "--", "true"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    cluster.gpool(["submit", "--cpus", "4", "--gpus", "h100", "--", "true"]).refused(4, &["n1"]);
+    let metrics = cluster.client().metrics().unwrap();
+    for (node, _) in MODELS {
+        assert!(metrics.contains(&format!("node=\"{node}\"")), "{metrics}");
+    }
+}
+
+#[test]
+fn killed_with_its_agents_each_finds_its_own_jobs_again() {
+    let mut cluster = three();
+    let jobs = one_on_each(&cluster);
+    cluster.kill();
+    // Without a server they are found in the folders of their nodes.
+    let ran = cluster.gpool(["queue"]);
+    ran.refused(3, &["3 jobs go on without it; the next server takes over"]);
+    for (id, _) in &jobs {
+        let ran = cluster.gpool(["logs", id]);
+        assert_eq!((ran.code, ran.out.ends_with("begun\n")), (3, true), "{ran:?}");
+    }
+    let (ended, gate) = &jobs[1];
+    gate.open();
+    let out = cluster.state().join("nodes/n2/jobs").join(ended).join("1/stdout");
+    until_so("it is done", || std::fs::read_to_string(&out).unwrap().ends_with("done\n"));
+    cluster.up();
+    let recovery = cluster.client().recovery().unwrap();
+    assert_eq!(recovery.before, Before::Killed);
+    let became: Vec<Became> = recovery.jobs.iter().map(|job| job.became).collect();
+    // The shepherd may write its end down a moment after the output.
+    assert!(became.iter().all(|became| *became != Became::Lost), "{recovery:?}");
+    assert_eq!((became[0], became[2]), (Became::WentOn, Became::WentOn));
+    assert!(recovery.unexpected.is_empty(), "{recovery:?}");
+    assert_eq!(cluster.until_ended(ended).exit_code, Some(5));
+    // Each is reached through the agent of its node.
+    for ((id, _), (node, _)) in jobs.iter().zip(MODELS).filter(|(_, (node, _))| *node != "n2") {
+        assert_eq!(node_of(&cluster, id), node);
+        let ran = cluster.gpool(["exec", id, "--", "sh", "-c", "echo $GPOOL_NODE"]);
+        assert_eq!((ran.code, ran.out.trim()), (0, node), "{ran:?}");
+        assert_eq!(cluster.stdout_of(id), format!("{node}\nbegun\n"));
+    }
+    jobs[0].1.open();
+    assert_eq!(cluster.until_ended(&jobs[0].0).exit_code, Some(5));
+    cluster.gpool(["signal", "KILL", &jobs[2].0]).ok();
+    assert_eq!(cluster.until_ended(&jobs[2].0).signal, Some(9));
+    let claims = |node: &str| cluster.state().join("nodes").join(node).join("tasks");
+    for (node, _) in MODELS {
+        until_so("nothing is claimed", || {
+            std::fs::read_dir(claims(node)).unwrap().next().is_none()
+        });
+    }
+}
+
+#[test]
+fn what_happens_to_one_node_happens_to_no_other() {
+    let cluster = three();
+    let words = ["sim", "break", "0", "--why", "Xid 79"];
+    cluster.gpool(words).refused(2, &["of which node? there are n1, n2, n3", "n1:0"]);
+    cluster.gpool(["sim", "break", "n4:0"]).refused(6, &["no node \"n4\"", "n1, n2, n3"]);
+    cluster.gpool(["sim", "break", "n3:1"]).refused(2, &["there are 1"]);
+    cluster.gpool(["sim", "break", "n2:0", "--why", "Xid 79"]).ok();
+    cluster.gpool(["sim", "add-process", "n2:1", "--pid", "4000001", "--user", "eve"]).ok();
+    let states = || -> Vec<(String, String)> {
+        let gpus = cluster.client().gpus().unwrap().items;
+        let state = |gpu: &gpool_wire::Gpu| serde_json::json!(gpu.state).as_str().unwrap().into();
+        gpus.iter().map(|gpu| (format!("{}:{}", gpu.node, gpu.index), state(gpu))).collect()
+    };
+    let expected = [
+        ("n1:0", "free"),
+        ("n1:1", "free"),
+        ("n2:0", "unhealthy"),
+        ("n2:1", "unmanaged"),
+        ("n3:0", "free"),
+    ];
+    let expected = expected.map(|(gpu, state)| (gpu.to_owned(), state.to_owned()));
+    until_so("two of them are out of use", || states() == expected);
+    let waits = cluster.sh(&["--gpus", "a100"], "true");
+    says(&cluster.gpool(["why", &waits]), &["n2", "eve"]);
+    cluster.gpool(["drain", "n1", "--reason", "new fans"]).ok();
+    let drained = cluster.sh(&["--gpus", "h100"], "true");
+    let runs = cluster.sh(&["--gpus", "l40s"], "true");
+    assert_eq!(cluster.until_ended(&runs).exit_code, Some(0));
+    says(&cluster.gpool(["why", &drained]), &["n1", "new fans"]);
+    assert_eq!(cluster.job(&drained).state.as_str(), "pending");
+    // Where it does not matter which, it goes where there is room.
+    let any = cluster.sh(&["--gpus", "1"], "true");
+    cluster.until_ended(&any);
+    assert_eq!(node_of(&cluster, &any), "n3");
+    cluster.gpool(["undrain", "n1"]).ok();
+    cluster.until_ended(&drained);
+    cluster.gpool(["sim", "heal", "n2:0"]).ok();
+    assert_eq!(cluster.until_ended(&waits).placement[0].devices, [0]);
+    cluster.gpool(["gpus", "allow", "1"]).refused(2, &["several nodes"]);
+    cluster.gpool(["gpus", "allow", "--node", "n1", "1"]).ok();
+    let one = cluster.sh(&["--gpus", "h100"], "true");
+    assert_eq!(cluster.until_ended(&one).placement[0].devices, [1]);
+    assert_eq!(cluster.gpool(["gpus", "n1:1"]).code, 0);
+}
+
+#[test]
+fn a_shepherd_that_dies_is_missed_by_its_node_alone() {
+    let cluster = three();
+    let jobs = one_on_each(&cluster);
+    kill_9(cluster.shepherd(&jobs[1].0));
+    assert_eq!(cluster.until_ended(&jobs[1].0).state.as_str(), "lost");
+    for (id, gate) in [&jobs[0], &jobs[2]] {
+        gate.open();
+        assert_eq!(cluster.until_ended(id).exit_code, Some(5));
+    }
+    // Its node goes on.
+    let again = cluster.sh(&["--gpus", "a100"], "true");
+    assert_eq!(cluster.until_ended(&again).exit_code, Some(0));
+}
+
+#[test]
+fn up_names_its_nodes_and_down_stops_them_all() {
+    let cluster = unstarted(THREE);
+    let up = |devices: &str, flags: &[&str]| -> Ran {
+        let words = ["up", "--devices", devices];
+        cluster.gpool(words.iter().chain(flags))
+    };
+    let file = cluster.path("nodes.toml");
+    let file = file.to_str().unwrap();
+    let ran = up(file, &[]);
+    says(&ran, &[", 3 nodes", "n1: 2 × NVIDIA H100-80G", "n3: 1 × NVIDIA L40S-48G", "ready."]);
+    let gates = one_on_each(&cluster);
+    says(&cluster.gpool(["doctor"]), &["n1, n2, n3"]);
+    let dump = cluster.gpool(["debug", "dump", "-o", "-"]).json();
+    assert_eq!(dump["nodes"].as_array().unwrap().len(), 3);
+    assert_eq!(dump["nodes_state"].as_array().unwrap().len(), 3);
+    assert_eq!(dump["shepherds"].as_array().unwrap().len(), 3);
+    cluster.gpool(["down"]).ok();
+    // Each goes on, and none may be forgotten.
+    let two = THREE.split("[[node]]\nname = \"n3\"").next().unwrap();
+    let fewer = cluster.path("fewer.toml");
+    std::fs::write(&fewer, two).unwrap();
+    let ran = up(fewer.to_str().unwrap(), &[]);
+    ran.refused(1, &["1 job runs on node n3, and these would be nodes n1, n2", "name n3"]);
+    let ran = up("sim:1xH100-80G", &["--name", "lab1"]);
+    ran.refused(1, &["runs on node", "this would be node lab1"]);
+    says(&up(file, &[]), &["took over 3 running jobs"]);
+    cluster.gpool(["down", "--now"]).ok();
+    until_so("no process is left", || cluster.processes().is_empty());
+    drop(gates);
+    // With nothing to lose one may go, and a node that is left by itself keeps its folder.
+    up(fewer.to_str().unwrap(), &[]).ok();
+    let id = cluster.sh(&["--gpus", "a100"], "echo $GPOOL_DIR");
+    cluster.until_ended(&id);
+    cluster.gpool(["down"]).ok();
+    up("sim:1xA100-40G", &["--name", "n2"]).ok();
+    let alone = cluster.sh(&["--gpus", "a100"], "echo $GPOOL_DIR");
+    cluster.until_ended(&alone);
+    for id in [id, alone] {
+        assert!(cluster.stdout_of(&id).contains("nodes/n2/jobs"));
+    }
+    cluster.gpool(["down"]).ok();
+    until_so("no process is left", || cluster.processes().is_empty());
+}
+
+#[test]
+fn one_node_becomes_several_only_when_nothing_of_it_runs() {
+    let mut cluster = Cluster::new("sim:1xH100-80G");
+    let gate = Gate::new(&cluster, "gate");
+    let id = cluster.sh(&["--gpus", "1"], &waits_at(&gate));
+    until_so("it has begun", || cluster.stdout_of(&id).starts_with("begun"));
+    cluster.kill();
+    let alike = ["up", "--devices", "2x(sim:1xH100-80G)", "--name", "lab1"];
+    cluster.gpool(alike).refused(1, &["1 job runs on node lab1", "lab1-1, lab1-2"]);
+    let file = cluster.path("nodes.toml");
+    std::fs::write(&file, "[[node]]\nname = \"lab1\"\n[[node]]\nname = \"lab2\"\n").unwrap();
+    let ran = cluster.gpool(["up", "--devices", file.to_str().unwrap()]);
+    ran.refused(1, &["was started when there was one node here", "as before"]);
+    cluster.up();
+    gate.open();
+    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
+    cluster.down(&[]);
+    cluster.gpool(["up", "--devices", file.to_str().unwrap()]).ok();
+    // What it has written is still there.
+    assert_eq!(cluster.stdout_of(&id), "begun\ndone\n");
+    cluster.gpool(["down"]).ok();
+    until_so("no process is left", || cluster.processes().is_empty());
+}
+
+#[test]
+fn nodes_that_make_no_sense_are_refused_before_anything_starts() {
+    let cluster = unstarted("[[node]]\nname = \"a\"\n[[node]]\nname = \"a\"\n");
+    let file = cluster.path("nodes.toml");
+    let file = file.to_str().unwrap();
+    let up = |devices: &str, flags: &[&str]| {
+        let words = ["up", "--devices", devices];
+        cluster.gpool(words.iter().chain(flags))
+    };
+    up(file, &[]).refused(2, &["nodes.toml:4:8", "a node \"a\" already"]);
+    std::fs::write(file, "[[node]]\nname = \"../a\"\n").unwrap();
+    up(file, &[]).refused(2, &["nodes.toml:2:8", "for example n1"]);
+    std::fs::write(file, THREE).unwrap();
+    up(file, &["--name", "x"]).refused(2, &["--name", "have their names there"]);
+    up(file, &["--gpus", "0"]).refused(2, &["--gpus", "gpool gpus allow --node n1 0"]);
+    up("65x(sim:1xT4-16G)", &[]).refused(2, &["from 1 to 64"]);
+    up("2x(sim:1xT4-16G)", &["--name", "a b"]).refused(2, &["--name", "several nodes"]);
+    assert!(!cluster.state().exists(), "nothing was made");
+}
+
+#[test]
+fn several_nodes_alike_are_one_word() {
+    let cluster = Cluster::new("3x(sim:2xH100-80G)");
+    let ids: Vec<String> = (0..3).map(|_| cluster.sh(&["--gpus", "2"], "sleep 1000")).collect();
+    for id in &ids {
+        cluster.until_is(id, "running");
+    }
+    let mut nodes: Vec<String> = ids.iter().map(|id| node_of(&cluster, id)).collect();
+    nodes.sort_unstable();
+    assert_eq!(nodes, ["lab1-1", "lab1-2", "lab1-3"]);
+    let gpus = cluster.client().gpus().unwrap().items;
+    let mut uuids: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+    uuids.sort_unstable();
+    uuids.dedup();
+    assert_eq!(uuids.len(), 6, "each device is one of a kind");
+}
