@@ -1,13 +1,17 @@
 //! What lets a test decide when a job goes on.
 
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use super::{Cluster, until};
+use super::Cluster;
 
-/// A thing that a job waits for: it reads from a pipe that nobody has opened yet.
+/// A thing that jobs wait for: they read a line from a pipe.
 pub struct Gate {
     path: PathBuf,
+    /// Open in both directions: what was written is there for whoever comes to read it, even if
+    /// nobody reads at the moment.
+    pipe: File,
 }
 
 impl Gate {
@@ -15,22 +19,18 @@ impl Gate {
         let path = cluster.path(name);
         let mode = rustix::fs::Mode::from_raw_mode(0o666);
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        Self { path }
+        let pipe = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        Self { path, pipe }
     }
 
     /// A line for a shell that waits for the gate.
     pub fn line(&self) -> String {
-        // Who opened it for another may not have closed it yet; then there is nothing to read.
-        format!("until read line < {}; do :; done", self.path.display())
+        format!("read line < {}", self.path.display())
     }
 
-    /// Lets one waiting job go on.
+    /// Lets one job go on that waits, or will.
     pub fn open(&self) {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-        // Without a reader it can't be opened so.
-        let mut pipe = until("somebody waits at the gate", || options.open(&self.path).ok());
-        pipe.write_all(b"go\n").unwrap();
+        // Nothing but the end of a line, so that those who read it together can't share it.
+        (&self.pipe).write_all(b"\n").unwrap();
     }
 }
