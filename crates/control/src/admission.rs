@@ -7,7 +7,7 @@ use gpool_model::reason::Bound;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
     Amount, Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, Millis, NewJob, Project,
-    ProjectName, Quota, Refusal, ResourceKind, Resources, Share, ShareBetween,
+    ProjectName, Quota, Refusal, ResourceKind, Resources, Share,
 };
 use gpool_world::{NodeRow, World};
 
@@ -26,8 +26,10 @@ pub(crate) struct Admission<'a> {
 struct Rule {
     project: ProjectName,
     longest_time: Option<Millis>,
-    /// By kind: what one job may ask for at most, and what one that can't be taken back may.
+    /// By kind: what one job may ask for at most, and what is guaranteed.
     most: Vec<(ResourceKind, Amount, Amount)>,
+    /// Where that bounds jobs: all of them, not only those that can't be taken back.
+    lends: bool,
 }
 
 /// What of a job a project has a say in.
@@ -113,7 +115,8 @@ impl<'a> Admission<'a> {
         {
             return Err(self.not_member(caller, project));
         }
-        let is_shared = self.world.policy().share_between == ShareBetween::Projects;
+        let policy = self.world.policy();
+        let (is_shared, lends) = (policy.shares(), policy.lend);
         let rule = |it: &Project| {
             let kinds = it.quotas.iter().map(|(kind, _)| kind.clone());
             let mut kinds: Vec<ResourceKind> = kinds.chain([ResourceKind::Gpu]).collect();
@@ -122,12 +125,17 @@ impl<'a> Admission<'a> {
                 let Quota { guaranteed, limit, .. } = it.quota(&kind);
                 // What is said of a department by what is below it bounds no more than that does.
                 let silent = if it == project { Amount::NOTHING } else { Amount::UNLIMITED };
-                (kind, limit, guaranteed.unwrap_or(silent).min(limit))
+                let guaranteed = match is_shared {
+                    true => guaranteed.unwrap_or(silent).min(limit),
+                    false => Amount::UNLIMITED,
+                };
+                (kind, limit, guaranteed)
             };
             Rule {
                 project: it.name.clone(),
                 longest_time: it.jobs.longest_time,
-                most: kinds.into_iter().filter(|_| is_shared).map(most).collect(),
+                most: kinds.into_iter().map(most).collect(),
+                lends,
             }
         };
         Ok(project_tree::upwards(projects, project).map(rule).collect())
@@ -225,9 +233,12 @@ impl Rule {
                 | ResourceKind::MigProfile(_)
                 | ResourceKind::PauseMemory => 0,
             };
-            let for_good = (Bound::Guaranteed, guaranteed);
-            let bounds = [(Bound::Limit, limit)].into_iter();
-            for (bound, most) in bounds.chain((!asks.preemptible).then_some(for_good)) {
+            let guarantee = match (self.lends, asks.preemptible) {
+                (false, _) => Some((Bound::GuaranteedOnly, guaranteed)),
+                (true, false) => Some((Bound::Guaranteed, guaranteed)),
+                (true, true) => None,
+            };
+            for (bound, most) in [(Bound::Limit, limit)].into_iter().chain(guarantee) {
                 if let Some(most) = most.finite().filter(|most| asked > *most) {
                     let (project, kind) = (project(), kind.clone());
                     return Err(Refusal::AboveQuota { project, kind, bound, asked, most });
@@ -247,8 +258,8 @@ pub(crate) fn priority(
     asked: i32,
 ) -> Result<(), Refusal> {
     let most = world.policy().user_priority_max;
-    let is_own = world.policy().share_between == ShareBetween::Projects
-        && project_tree::is_admin_of(world.projects(), caller, project);
+    let is_own =
+        world.policy().shares() && project_tree::is_admin_of(world.projects(), caller, project);
     if caller.admin || is_own || asked <= most {
         return Ok(());
     }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
     Amount, Caller, JobTerms, Millis, Project, ProjectName, ProjectWarning, Refusal, ResourceKind,
-    ShareBetween,
 };
 use gpool_world::World;
 
@@ -155,7 +154,7 @@ pub fn warnings(world: &World, projects: &Projects) -> Vec<ProjectWarning> {
             }
         }
     }
-    if world.policy().share_between == ShareBetween::Projects {
+    if world.policy().shares() {
         warnings.extend(never_taken_back(projects));
     }
     warnings

@@ -168,7 +168,7 @@ impl Control {
         let was = difference.before.as_ref()?;
         let is = difference.after.as_ref()?;
         let kind = ResourceKind::Gpu;
-        let held = row.held.get(&kind);
+        let held = row.sum.held.get(&kind);
         let of = |projects: &Projects, it: &Project| {
             project_tree::guaranteed(projects, &project_tree::children(projects), it, &kind)
         };
@@ -178,7 +178,7 @@ impl Control {
             project: difference.name.clone(),
             held,
             guaranteed: guaranteed.finite().unwrap_or(held),
-            for_good: row.held_for_good.get(&kind),
+            for_good: row.sum.for_good.get(&kind),
             kind,
         })
     }

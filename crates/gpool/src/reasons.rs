@@ -86,6 +86,11 @@ pub const REASONS: &[About] = &[
         "nothing; it starts when they have left, or when their grace is over",
     ),
     about(
+        "not_reserved",
+        "Only GPUs that are reserved are given out, and too few are reserved for it and free.",
+        "an admin reserves some with gpool reserve create; gpool reserve list shows what there is",
+    ),
+    about(
         "quota_project",
         "Its project, or one above it, holds as much as it may, or as is guaranteed.",
         "gpool quota; a job with --preemptible may borrow what stands idle",

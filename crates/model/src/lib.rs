@@ -66,7 +66,7 @@ pub use notify::{Delivery, JobNews, NotifyOn, NotifyRule};
 pub use parse::ParseError;
 pub use patch::JobPatch;
 pub use plan::{Decision, Placement, Plan, PlannedStart, Shape, StartBasis, TakenBack, Wait};
-pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
+pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, QuotaRules, ShareBetween};
 pub use positions::Positions;
 pub use prediction::{Likeness, PastRuns, Prediction};
 pub use project::{JobTerms, Members, MinRuntime, Project};

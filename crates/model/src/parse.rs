@@ -206,6 +206,14 @@ pub(crate) fn decimal(text: &str, places: u32) -> Option<(u64, u64)> {
     Some((whole.parse().ok()?, scaled))
 }
 
+/// A whole number of things: `8`.
+///
+/// # Errors
+/// It is none.
+pub fn count(text: &str) -> Result<u64, ParseError> {
+    text.parse().map_err(|_| ParseError::new("a whole number", text, 0, "8"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

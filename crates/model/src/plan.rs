@@ -107,6 +107,8 @@ pub enum TakenBack {
     Reclaim,
     /// A job of its own project has a higher priority.
     Preempt,
+    /// Another fits once it is elsewhere.
+    Consolidate,
 }
 
 impl TakenBack {
@@ -116,6 +118,7 @@ impl TakenBack {
         match self {
             Self::Reclaim => "reclaim",
             Self::Preempt => "preempt",
+            Self::Consolidate => "consolidate",
         }
     }
 }

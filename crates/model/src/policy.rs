@@ -34,6 +34,58 @@ pub struct Policy {
     /// Between whom the cluster is shared.
     #[serde(default = "ShareBetween::projects")]
     pub share_between: ShareBetween,
+    /// By which rules quotas are kept, where projects have any.
+    #[serde(default, skip_serializing_if = "QuotaRules::is_fair")]
+    pub quota_rules: QuotaRules,
+    /// Whether projects may have more than they are guaranteed, of what others leave idle.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub lend: bool,
+    /// Whether devices are given only to those for whom they are reserved.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub reserved_only: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(answer: &bool) -> bool {
+    *answer
+}
+
+fn is_no(answer: &bool) -> bool {
+    !*answer
+}
+
+/// By which rules what is guaranteed, lent and taken back is decided.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum QuotaRules {
+    /// gpool's own: what is within a guarantee is never taken back.
+    #[default]
+    Fair,
+    /// Those of the KAI scheduler, to the letter.
+    Kai,
+}
+
+impl QuotaRules {
+    /// All of them with their words.
+    pub const ALL: [(&'static str, Self); 2] = [("fair", Self::Fair), ("kai", Self::Kai)];
+
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fair => "fair",
+            Self::Kai => "kai",
+        }
+    }
+
+    fn is_fair(&self) -> bool {
+        *self == Self::Fair
+    }
 }
 
 /// Between whom a cluster is shared; each has what he is guaranteed, and his part of the rest.
@@ -44,12 +96,14 @@ pub enum ShareBetween {
     Nobody,
     /// Projects.
     Projects,
+    /// Projects, and what each has between its users, equally.
+    Users,
 }
 
 impl ShareBetween {
     /// Every way with its word.
-    pub const ALL: [(&'static str, Self); 2] =
-        [("nobody", Self::Nobody), ("projects", Self::Projects)];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("nobody", Self::Nobody), ("projects", Self::Projects), ("users", Self::Users)];
 
     /// What a policy has that does not say.
     #[must_use]
@@ -63,6 +117,7 @@ impl ShareBetween {
         match self {
             Self::Nobody => "nobody",
             Self::Projects => "projects",
+            Self::Users => "users",
         }
     }
 }
@@ -118,6 +173,39 @@ impl Policy {
         Self::of("priority", vec![OrderKey::Priority, OrderKey::Age])
     }
 
+    /// The default, and what a project has is shared between its users.
+    #[must_use]
+    pub fn users() -> Self {
+        let share_between = ShareBetween::Users;
+        Self { preset: "users".to_owned(), share_between, ..Self::fair() }
+    }
+
+    /// The default without loans: a project has what it is guaranteed, and no more.
+    #[must_use]
+    pub fn fixed() -> Self {
+        Self { preset: "fixed".to_owned(), lend: false, ..Self::fair() }
+    }
+
+    /// Devices are for those for whom an admin reserved them.
+    #[must_use]
+    pub fn by_reservation() -> Self {
+        use OrderKey::{Age, Escalated, Gpus, Priority};
+        let policy = Self::of("static", vec![Priority, Escalated, Gpus, Age]);
+        Self { reserved_only: true, ..policy }
+    }
+
+    /// Quotas as the KAI scheduler keeps them.
+    #[must_use]
+    pub fn kai() -> Self {
+        let policy = Self::of("kai", vec![OrderKey::Priority, OrderKey::Age]);
+        Self {
+            share_between: ShareBetween::Projects,
+            quota_rules: QuotaRules::Kai,
+            planned_starts: PlannedStarts::AtMost(0),
+            ..policy
+        }
+    }
+
     fn of(preset: &str, order: Vec<OrderKey>) -> Self {
         Self {
             preset: preset.to_owned(),
@@ -129,7 +217,23 @@ impl Policy {
             user_extend_max: Self::extend_max(),
             user_caps: UserCaps::default(),
             share_between: ShareBetween::Nobody,
+            quota_rules: QuotaRules::Fair,
+            lend: true,
+            reserved_only: false,
         }
+    }
+
+    /// Whether projects have shares; else all jobs stand in one order, and of what is said of
+    /// projects only their limits hold.
+    #[must_use]
+    pub fn shares(&self) -> bool {
+        self.share_between != ShareBetween::Nobody
+    }
+
+    /// Whether it matters for when a job starts whose it is.
+    #[must_use]
+    pub fn tells_users_apart(&self) -> bool {
+        self.share_between == ShareBetween::Users || !self.user_caps.is_none()
     }
 
     fn extend_max() -> Millis {

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::parse;
-use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
+use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, QuotaRules, ShareBetween};
 use crate::unit::Millis;
 
 /// A setting that can't be taken.
@@ -23,10 +23,11 @@ impl PlannedStarts {
 
 impl Policy {
     /// The names of all presets.
-    pub const PRESETS: [&'static str; 4] = ["fair", "valohai", "fifo", "priority"];
+    pub const PRESETS: [&'static str; 8] =
+        ["fair", "users", "fixed", "priority", "static", "fifo", "valohai", "kai"];
 
     /// The keys of all settings.
-    pub const KEYS: [&'static str; 7] = [
+    pub const KEYS: [&'static str; 10] = [
         "order",
         "escalate_after",
         "device_strategy",
@@ -34,6 +35,9 @@ impl Policy {
         "planned_starts",
         "user_extend_max",
         "share_between",
+        "quota_rules",
+        "lend",
+        "reserved_only",
     ];
 
     /// Longest time after which jobs may escalate.
@@ -51,6 +55,10 @@ impl Policy {
             "valohai" => Self::valohai(),
             "fifo" => Self::fifo(),
             "priority" => Self::priority(),
+            "users" => Self::users(),
+            "fixed" => Self::fixed(),
+            "static" => Self::by_reservation(),
+            "kai" => Self::kai(),
             _ => {
                 let shown: String = name.chars().take(40).collect();
                 let why = format!("there is no {shown:?}; there are {}", Self::PRESETS.join(", "));
@@ -87,11 +95,7 @@ impl Policy {
                 self.escalate_after = span;
             }
             "device_strategy" => {
-                let known = DeviceStrategy::ALL.into_iter().find(|(word, _)| *word == value);
-                let all = DeviceStrategy::ALL.map(|(word, _)| word).join(", ");
-                let (_, strategy) =
-                    known.ok_or_else(|| wrong(format!("{value:?} is none of {all}")))?;
-                self.device_strategy = strategy;
+                self.device_strategy = chosen(value, &DeviceStrategy::ALL).map_err(wrong)?;
             }
             "user_priority_max" => {
                 let most = value.parse().ok().filter(|most| (-1000..=1000).contains(most));
@@ -106,12 +110,11 @@ impl Policy {
                 self.user_extend_max = span;
             }
             "share_between" => {
-                let known = ShareBetween::ALL.into_iter().find(|(word, _)| *word == value);
-                let all = ShareBetween::ALL.map(|(word, _)| word).join(", ");
-                let (_, between) =
-                    known.ok_or_else(|| wrong(format!("{value:?} is none of {all}")))?;
-                self.share_between = between;
+                self.share_between = chosen(value, &ShareBetween::ALL).map_err(wrong)?;
             }
+            "quota_rules" => self.quota_rules = chosen(value, &QuotaRules::ALL).map_err(wrong)?,
+            "lend" => self.lend = chosen(value, &YES_OR_NO).map_err(wrong)?,
+            "reserved_only" => self.reserved_only = chosen(value, &YES_OR_NO).map_err(wrong)?,
             "planned_starts" => self.planned_starts = planned_starts(value).map_err(wrong)?,
             _ => {
                 let why = format!("there is no such setting; there are {}", Self::KEYS.join(", "));
@@ -130,7 +133,8 @@ impl Policy {
 
     /// Every setting as it is written.
     #[must_use]
-    pub fn settings(&self) -> [(&'static str, String); 7] {
+    pub fn settings(&self) -> [(&'static str, String); 10] {
+        let yes_or_no = |answer| if answer { "yes" } else { "no" }.to_owned();
         let order: Vec<&str> = self.order.iter().map(|key| key.as_str()).collect();
         let strategy = DeviceStrategy::ALL.into_iter().find(|(_, it)| *it == self.device_strategy);
         let planned = match self.planned_starts {
@@ -145,8 +149,20 @@ impl Policy {
             ("planned_starts", planned),
             ("user_extend_max", exact_span(self.user_extend_max)),
             ("share_between", self.share_between.as_str().to_owned()),
+            ("quota_rules", self.quota_rules.as_str().to_owned()),
+            ("lend", yes_or_no(self.lend)),
+            ("reserved_only", yes_or_no(self.reserved_only)),
         ]
     }
+}
+
+const YES_OR_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
+
+/// What a word stands for among others.
+fn chosen<T: Copy>(value: &str, known: &[(&'static str, T)]) -> Result<T, String> {
+    let found = known.iter().find(|(word, _)| *word == value);
+    let all = || known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+    found.map(|(_, it)| *it).ok_or_else(|| format!("{value:?} is none of {}", all()))
 }
 
 fn order(value: &str) -> Result<Vec<OrderKey>, String> {
@@ -223,6 +239,10 @@ mod tests {
             ("user_priority_max", "1.5"),
             ("planned_starts", "101"),
             ("planned_starts", "-1"),
+            ("share_between", "friends"),
+            ("quota_rules", "mine"),
+            ("lend", "maybe"),
+            ("reserved_only", "1"),
             ("shape", "round"),
         ] {
             let mut policy = Policy::fair();

@@ -20,6 +20,8 @@ pub enum Bound {
     Limit,
     /// What it is guaranteed: jobs that can't be taken back never use more.
     Guaranteed,
+    /// What it is guaranteed, where nothing is lent.
+    GuaranteedOnly,
 }
 
 /// One thing that keeps a job from starting.
@@ -144,6 +146,11 @@ pub enum Reason {
         used: u64,
         /// How much there may be.
         most: u64,
+    },
+    /// Only what is reserved is given out, and of that there is too little free for it.
+    NotReserved {
+        /// How many devices such as it asks for are reserved for it now.
+        reserved: u64,
     },
     /// Its project, or one above it, has as much as it may have.
     QuotaProject {
@@ -288,6 +295,7 @@ impl Reason {
             Self::BeginTime { .. } => "begin_time",
             Self::BackoffAfterFailure { .. } => "backoff_after_failure",
             Self::QuotaUser { .. } => "quota_user",
+            Self::NotReserved { .. } => "not_reserved",
             Self::QuotaProject { .. } => "quota_project",
             Self::PreemptionGrace { .. } => "preemption_grace",
             Self::HeldByUser { .. } => "held_by_user",

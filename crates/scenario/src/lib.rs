@@ -2,7 +2,7 @@
 //! tests, bug reports and dumps talk about the scheduling core.
 //!
 //! ```text
-//! policy  escalate 24h  strategy sequential
+//! policy  preset users  escalate 24h  strategy sequential
 //! node lab1  2 x h100-80g + 2 x a100-40g  cpus 32  mem 256G  tasks 64
 //! link lab1[0,1]  nvlink 4
 //! gpu  lab1[3]  unmanaged by ana
@@ -38,6 +38,7 @@ mod generate;
 mod nodes;
 mod parse;
 mod past;
+mod policy;
 mod print;
 mod project;
 mod reason;

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use gpool_model::array::NewArray;
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, DeviceStrategy,
-    Generation, GpuRequest, Job, JobId, JobSpec, Life, MilliCpu, Millis, OrderKey, Outcome, Owner,
-    Phase, PlannedStarts, Positions, ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp,
-    Version, parse,
+    Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, Generation,
+    GpuRequest, Job, JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner, Phase, Positions,
+    ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version, parse,
 };
 
 use crate::array;
@@ -91,30 +90,6 @@ struct Options {
 impl Reader {
     fn is_full(&self) -> bool {
         self.situation.jobs.len() >= Situation::JOBS_MAX
-    }
-
-    fn policy(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
-        while let Some(word) = words.next() {
-            let policy = &mut self.situation.policy;
-            match word {
-                "order" => policy.order = words.parse("keys of the order", order_keys)?,
-                "escalate" => {
-                    policy.escalate_after = words.parse("a length of time", parse::span)?
-                }
-                "strategy" => {
-                    policy.device_strategy = words.parse("a strategy", |word| {
-                        let known = DeviceStrategy::ALL.into_iter().find(|(name, _)| *name == word);
-                        known.map(|(_, strategy)| strategy).ok_or("no such strategy")
-                    })?;
-                }
-                "planned" => {
-                    policy.planned_starts =
-                        words.parse("a number of planned starts, or all", planned_starts)?;
-                }
-                word => return Err(words.unknown(word, "order, escalate, strategy or planned")),
-            }
-        }
-        Ok(())
     }
 
     fn job(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
@@ -345,28 +320,6 @@ impl Reader {
         }
         Ok((node, positions.into_iter().collect()))
     }
-}
-
-/// `priority,age`; `id` where nothing but the job's id decides.
-fn order_keys(text: &str) -> Result<Vec<OrderKey>, String> {
-    match text {
-        "id" => Ok(Vec::new()),
-        keys => keys.split(',').map(order_key).collect(),
-    }
-}
-
-/// `2`; `all` where every job that waits for room has one.
-fn planned_starts(text: &str) -> Result<PlannedStarts, std::num::ParseIntError> {
-    match text {
-        "all" => Ok(PlannedStarts::All),
-        count => count.parse().map(PlannedStarts::AtMost),
-    }
-}
-
-fn order_key(word: &str) -> Result<OrderKey, String> {
-    let known = OrderKey::ALL.into_iter().find(|(name, _)| *name == word);
-    let all = || OrderKey::ALL.map(|(name, _)| name).join(", ");
-    known.map(|(_, key)| key).ok_or_else(|| format!("unknown key {word:?}, expected {}", all()))
 }
 
 /// Makes the allocations of a phase those of a job.

@@ -6,14 +6,15 @@ use std::fmt::{self, Write as _};
 
 use gpool_model::job::Holder;
 use gpool_model::{
-    Bytes, DependencyKind, Device, DeviceHealth, DeviceStrategy, DeviceUuid, Job, JobSpec,
-    Likeness, Link, MilliCpu, Millis, Node, Phase, PlannedStarts, Policy, ResourceKind, Timestamp,
+    Bytes, DependencyKind, Device, DeviceHealth, DeviceUuid, Job, JobSpec, Likeness, Link,
+    MilliCpu, Millis, Node, Phase, ResourceKind, Timestamp,
 };
 
 use crate::array;
 use crate::caps::caps;
 use crate::nodes::memory_of;
 use crate::past::{like, past};
+use crate::policy::policy;
 use crate::project::project;
 use crate::reserve::{drains, reservation};
 use crate::situation::{Situation, bare_spec};
@@ -43,24 +44,6 @@ impl fmt::Display for Situation {
         self.projects_by_age().into_iter().try_for_each(|it| project(f, it))?;
         self.reservations.iter().try_for_each(|it| reservation(f, self, it))?;
         self.past_of_jobs().try_for_each(|runs| past(f, runs))
-    }
-}
-
-fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result {
-    let mut keys: Vec<&str> = policy.order.iter().map(|key| key.as_str()).collect();
-    if keys.is_empty() {
-        keys.push("id");
-    }
-    let (strategy, _) = DeviceStrategy::ALL
-        .into_iter()
-        .find(|(_, strategy)| *strategy == policy.device_strategy)
-        .expect("every strategy is in the list of all");
-    let escalate = span(policy.escalate_after);
-    write!(f, "policy  order {}  escalate {escalate}  strategy {strategy}", keys.join(","))?;
-    match policy.planned_starts {
-        PlannedStarts::AtMost(1) => writeln!(f),
-        PlannedStarts::AtMost(most) => writeln!(f, "  planned {most}"),
-        PlannedStarts::All => writeln!(f, "  planned all"),
     }
 }
 

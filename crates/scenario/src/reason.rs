@@ -38,10 +38,12 @@ pub fn reason_text(reason: &Reason) -> String {
             };
             format!("{what} used {used} most {most}")
         }
+        Reason::NotReserved { reserved } => format!("reserved {reserved}"),
         Reason::QuotaProject { project, kind, bound, held, asked, most } => {
             let bound = match bound {
                 Bound::Limit => "limit",
                 Bound::Guaranteed => "guaranteed",
+                Bound::GuaranteedOnly => "guaranteed-only",
             };
             let [held, asked, most] = [held, asked, most].map(|it| amount(kind, *it));
             format!("{project} {bound} {most} {kind} held {held} asked {asked}")

@@ -11,10 +11,11 @@ use crate::ahead::Ahead;
 use crate::board::Board;
 use crate::caps::Users;
 use crate::elements::Elements;
-use crate::evict::{Evictions, Ground};
+use crate::evict::{Evictions, Ground, Lent};
 use crate::keep::{Ending, Keeps, Span, length};
 use crate::order::Head;
 use crate::place::{self, Found, Seeker};
+use crate::preempt;
 use crate::projects::Projects;
 use crate::turns::{Leaf, Turns};
 use crate::wait;
@@ -64,7 +65,7 @@ struct Cycle<'a, 'w> {
     ahead: Ahead<'a>,
     workspace: &'w mut Workspace,
     plan: Plan,
-    /// Set where the cluster is shared between projects.
+    /// Set where projects have shares, or bounds.
     projects: Option<Projects>,
     evictions: Evictions,
     elements: Elements,
@@ -84,11 +85,11 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
     workspace.failed_inside.clear();
     let projects = Projects::of(world, policy);
     let mut turns = std::mem::take(&mut workspace.turns);
-    turns.fill(world, policy, projects.as_ref());
+    turns.fill(world, policy, shared(&projects));
     let mut cycle = Cycle {
         snapshot: *snapshot,
         policy,
-        keeps: Keeps::of(snapshot, &board),
+        keeps: Keeps::of(snapshot, policy, &board),
         board,
         ahead: Ahead::new(snapshot),
         workspace,
@@ -102,11 +103,11 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
         unknown: BTreeSet::new(),
     };
     loop {
-        while let Some((leaf, head)) = turns.next(cycle.projects.as_ref()) {
+        while let Some((leaf, head)) = turns.next(shared(&cycle.projects)) {
             cycle.turn(leaf, head, &mut turns);
-            turns.settle(cycle.projects.as_ref(), leaf);
+            turns.settle(shared(&cycle.projects), leaf);
         }
-        if !turns.lend(cycle.projects.as_ref()) {
+        if !turns.lend(shared(&cycle.projects)) {
             break;
         }
     }
@@ -114,6 +115,11 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
     plan.waits = cycle.waiting.into_waits(world);
     workspace.turns = turns;
     plan
+}
+
+/// The projects, where they have shares.
+fn shared(projects: &Option<Projects>) -> Option<&Projects> {
+    projects.as_ref().filter(|projects| projects.are_shared)
 }
 
 impl<'a> Cycle<'a, '_> {
@@ -133,32 +139,41 @@ impl<'a> Cycle<'a, '_> {
             self.waiting.of_shape(head.shape_ix, &reason);
             return;
         }
-        let charge = self.projects.as_ref().map(|projects| projects.charge(shape));
-        if let (Some(projects), Some(leaf), Some(charge)) = (&self.projects, leaf, &charge) {
-            if let Some(reason) = projects.refuses(leaf, charge, shape.preemptible) {
-                self.waiting.of_shape(head.shape_ix, &reason);
-                return;
-            }
-            if !turns.is_lending && !projects.is_entitled(leaf, charge) {
-                turns.set_aside(Some(leaf), head);
+        let charged = self.projects.as_ref().map(|projects| {
+            let row = projects.leaf(world.shape(head.shape_ix));
+            (row, projects.charge(shape))
+        });
+        let mut refused = None;
+        if let (Some(projects), Some((row, charge))) = (&self.projects, &charged) {
+            refused = projects.refuses(*row, charge, shape.preemptible);
+            let is_aside = leaf.is_some() && !turns.is_lending;
+            if refused.is_none() && is_aside && !projects.is_entitled(*row, charge) {
+                turns.set_aside(leaf, head);
                 return;
             }
         }
-        let mut kept = self.consider(&head);
-        if let (Some(reason), Some(leaf), Some(charge)) = (&kept, leaf, &charge)
-            && !turns.is_lending
+        let is_refused = refused.is_some();
+        let mut kept = refused.or_else(|| self.consider(&head));
+        if let (Some(reason), Some((row, charge))) = (&kept, &charged)
             && waits_for_room(reason)
-            && self.take_back(&head, (leaf, charge), turns)
         {
-            kept = None;
+            let by_right = leaf.is_some() && !turns.is_lending && !is_refused;
+            if (by_right && self.take_back(&head, (*row, charge), turns))
+                || self.preempt(&head, (*row, charge), turns)
+            {
+                kept = None;
+            }
+        }
+        if is_refused && let Some(reason) = &kept {
+            // Nor may the rest of the shape.
+            self.waiting.of_shape(head.shape_ix, reason);
+            return;
         }
         match kept {
             None => {
                 self.users.started(world, policy, shape);
-                if let (Some(projects), Some(leaf), Some(charge)) =
-                    (&mut self.projects, leaf, &charge)
-                {
-                    projects.add(leaf, charge, shape.preemptible);
+                if let (Some(projects), Some((row, charge))) = (&mut self.projects, &charged) {
+                    projects.add(*row, charge, shape.preemptible);
                 }
                 self.waiting.started(head.shape_ix);
                 match self.elements.take(row) {
@@ -236,20 +251,67 @@ impl<'a> Cycle<'a, '_> {
         let Some((found, lent)) = self.evictions.search(ground, &seeker, (leaf, charge)) else {
             return false;
         };
+        self.start_after(row, shape, &found, (TakenBack::Reclaim, lent), turns);
+        true
+    }
+
+    /// Lets others of its project give way to a job that has a higher priority; says whether that
+    /// helped.
+    fn preempt(
+        &mut self,
+        head: &Head,
+        (leaf, charge): (crate::shares::Row, &[u64]),
+        turns: &mut Turns,
+    ) -> bool {
+        if !preempt::happens(self.policy) {
+            return false;
+        }
+        let shape = &self.snapshot.world.shape(head.shape_ix).shape;
+        let row = self.row(head);
+        let (job, attempt) = self.elements.next(row);
+        let seeker = Seeker { shape, policy: self.policy, seed: place::seed(job, attempt) };
+        let Some(projects) = &self.projects else { return false };
+        let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
+        let ground = Ground {
+            snapshot: &self.snapshot,
+            board: &self.board,
+            keeps: &self.keeps,
+            projects,
+            endings: &endings,
+        };
+        let may_have = |freed: &[u64]| {
+            let is_lent = !projects.are_shared || turns.is_lending;
+            (is_lent || projects.borrows_no_more(leaf, charge, freed))
+                && projects.refuses_after(leaf, charge, shape.preemptible, freed).is_none()
+        };
+        let found = self.evictions.preempt(ground, &seeker, (leaf, charge), &may_have);
+        let Some((found, victims)) = found else { return false };
+        self.start_after(row, shape, &found, (TakenBack::Preempt, victims), turns);
+        true
+    }
+
+    /// Starts a job on what others give up for it.
+    fn start_after(
+        &mut self,
+        row: &JobRow,
+        shape: &Shape,
+        found: &Found,
+        (why, victims): (TakenBack, Vec<Lent>),
+        turns: &mut Turns,
+    ) {
+        let (beneficiary, _) = self.elements.next(row);
         let mut after = Vec::new();
-        for it in lent {
+        for it in victims {
             let attempt =
                 self.snapshot.world.job(it.job).map_or(Attempt::FIRST, |row| row.job.attempt);
             after.push(u32::try_from(self.plan.decisions.len()).unwrap_or(u32::MAX));
-            let (why, beneficiary) = (TakenBack::Reclaim, job);
             self.plan.decisions.push(Decision::Evict { job: it.job, attempt, why, beneficiary });
             if let Some(projects) = &mut self.projects {
                 projects.remove(it.leaf, &it.amounts);
             }
-            turns.settle(self.projects.as_ref(), Some(it.leaf));
+            turns.settle(shared(&self.projects), Some(it.leaf));
         }
-        self.start(row, shape, &found, after);
-        true
+        self.start(row, shape, found, after);
     }
 
     fn start(&mut self, row: &JobRow, shape: &Shape, found: &Found, after: Vec<u32>) {
@@ -274,7 +336,7 @@ impl<'a> Cycle<'a, '_> {
             return false;
         }
         let queue = self.snapshot.world.shape(head.shape_ix);
-        let (shape, project_ix) = (&queue.shape, queue.project_ix);
+        let shape = &queue.shape;
         let by_priority = self.policy.order.contains(&OrderKey::Priority);
         let is_top = self.tops.insert(if by_priority { shape.priority } else { 0 });
         let by_right = head.is_escalated || self.policy.planned_starts == PlannedStarts::All;
@@ -288,7 +350,7 @@ impl<'a> Cycle<'a, '_> {
                 // What it is to have counts for its user, or others of his would take it.
                 self.users.started(self.snapshot.world, self.policy, shape);
                 if let Some(projects) = &mut self.projects {
-                    let row = projects.row(project_ix);
+                    let row = projects.leaf(queue);
                     let charge = projects.charge(shape);
                     projects.add(row, &charge, shape.preemptible);
                 }
@@ -343,7 +405,8 @@ pub(crate) fn reason(
     let otherwise = place::place(board, seeker, &|_| Some(Vec::new()));
     let kept = otherwise.and_then(|found| {
         let node = (found.board_ix, &board.nodes[found.board_ix]);
-        keeps.reason(node, seeker.shape, snapshot.now)
+        let not_reserved = keeps.not_reserved(board, seeker.shape);
+        not_reserved.or_else(|| keeps.reason(node, seeker.shape, snapshot.now))
     });
     kept.unwrap_or_else(|| wait::reason(board, &seeker.shape.fit))
 }

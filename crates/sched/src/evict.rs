@@ -9,7 +9,7 @@ use gpool_model::{
     AllocationState, Bytes, JobId, Millis, Phase, Project, ProjectName, ResourceKind, Timestamp,
 };
 use gpool_node::seating::{Seat, seat};
-use gpool_world::{JobRow, Snapshot};
+use gpool_world::{JobRow, ProjectIx, Snapshot};
 
 use crate::board::{Board, NodeBoard};
 use crate::keep::{Ending, Keeps, Span, length};
@@ -23,31 +23,33 @@ use crate::usable::unusable;
 #[derive(Debug, Clone)]
 pub(crate) struct Lent {
     pub job: JobId,
-    /// Who holds it.
+    /// Who is charged for it.
     pub leaf: Row,
+    /// His project.
+    project: Row,
     /// What it counts for.
     pub amounts: Amounts,
     /// Parts of devices of its node, by position, with how much of their memory.
     devices: Vec<(usize, Bytes)>,
     room: Room,
-    order: GoesFirst,
+    pub order: GoesFirst,
 }
 
 /// Who goes first: whose project is furthest over its share, then the lower priority, then what
 /// loses least work, then the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct GoesFirst {
+pub(crate) struct GoesFirst {
     saturation: Reverse<Saturation>,
-    priority: i32,
+    pub priority: i32,
     /// Thousandths of a device times milliseconds since it was started.
     lost: u64,
-    started_at: Reverse<Timestamp>,
+    pub started_at: Reverse<Timestamp>,
     job: Reverse<JobId>,
 }
 
 /// What making room on a node would cost; the least is chosen.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Cost {
+pub(crate) struct Cost {
     /// More than twice of what is asked for would go.
     is_wasteful: bool,
     /// Of who is furthest from being over its share.
@@ -62,9 +64,11 @@ struct Cost {
 /// What may be taken back in a cycle, worked out when it is first asked for.
 pub(crate) struct Evictions {
     lent: Option<BTreeMap<usize, Vec<Lent>>>,
-    gone: BTreeSet<JobId>,
+    /// Of each project, what may go for others of it that have a higher priority.
+    pub(crate) own: BTreeMap<Option<Row>, BTreeMap<usize, Vec<Lent>>>,
+    pub(crate) gone: BTreeSet<JobId>,
     /// Devices that are claimed already: node and position.
-    claimed: BTreeSet<(usize, usize)>,
+    pub(crate) claimed: BTreeSet<(usize, usize)>,
     rules: Reclaim,
 }
 
@@ -82,6 +86,7 @@ impl Default for Evictions {
     fn default() -> Self {
         Self {
             lent: None,
+            own: BTreeMap::new(),
             gone: BTreeSet::new(),
             claimed: BTreeSet::new(),
             rules: Reclaim::new(Rules::Fair, Multiplier::ONE),
@@ -100,7 +105,9 @@ impl Evictions {
     ) -> Option<(Found, Vec<Lent>)> {
         let Projects { tree, ledger, .. } = ground.projects;
         let preemptible = seeker.shape.preemptible;
-        let reclaimer = Reclaimer { project: leaf, unit, preemptible };
+        // What users of one project have is theirs; projects take back.
+        let project = ground.projects.project(leaf);
+        let reclaimer = Reclaimer { project, unit, preemptible };
         self.rules.gate(ledger, &reclaimer).ok()?;
         let lent = self.lent.get_or_insert_with(|| lent(&ground));
         if lent.is_empty() {
@@ -108,7 +115,7 @@ impl Evictions {
         }
         let mut options: Vec<(Cost, Found, Vec<Lent>)> = Vec::new();
         for (board_ix, all) in lent {
-            let may_go = |it: &&Lent| it.leaf != leaf && !self.gone.contains(&it.job);
+            let may_go = |it: &&Lent| it.project != project && !self.gone.contains(&it.job);
             let mut all: Vec<&Lent> = all.iter().filter(may_go).collect();
             let node = &ground.board.nodes[*board_ix];
             if !node.row.node.takes_work() {
@@ -119,7 +126,7 @@ impl Evictions {
             // What may not go after all is left out, and the rest tried again.
             while let Some(victims) = site.least(&all) {
                 let given = victims.iter();
-                let given = given.map(|it| Victim { project: it.leaf, piece: &it.amounts });
+                let given = given.map(|it| Victim { project: it.project, piece: &it.amounts });
                 let given: Vec<Victim<'_>> = given.collect();
                 match self.rules.check(tree, ledger, &reclaimer, &given) {
                     Ok(()) => {
@@ -145,7 +152,7 @@ impl Evictions {
     }
 }
 
-fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], board_ix: usize) -> Cost {
+pub(crate) fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], board_ix: usize) -> Cost {
     let gpus_at = projects.position(&ResourceKind::Gpu);
     let gpus: u64 = victims.iter().map(|it| it.amounts[gpus_at]).sum();
     let orders = || victims.iter().map(|it| it.order);
@@ -161,7 +168,7 @@ fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], board_ix: usize) -
 }
 
 /// One node on which room is to be made.
-struct Site<'a, 'b> {
+pub(crate) struct Site<'a, 'b> {
     node: &'b NodeBoard<'a>,
     seeker: &'b Seeker<'b>,
     /// Devices that are kept for others, or claimed already.
@@ -171,7 +178,7 @@ struct Site<'a, 'b> {
 }
 
 impl<'a, 'b> Site<'a, 'b> {
-    fn new(
+    pub(crate) fn new(
         ground: Ground<'a, 'b>,
         board_ix: usize,
         seeker: &'b Seeker<'b>,
@@ -194,7 +201,7 @@ impl<'a, 'b> Site<'a, 'b> {
 
     /// The least of those that has to go, in the order in which they go; `None` if all of them are
     /// not enough, or nobody has to.
-    fn least<'l>(&self, all: &[&'l Lent]) -> Option<Vec<&'l Lent>> {
+    pub(crate) fn least<'l>(&self, all: &[&'l Lent]) -> Option<Vec<&'l Lent>> {
         let mut chosen: Vec<&Lent> = Vec::new();
         if self.devices(&chosen).is_some() {
             return None;
@@ -215,7 +222,7 @@ impl<'a, 'b> Site<'a, 'b> {
     }
 
     /// The devices that the job would get once these have left; `None` if it still does not fit.
-    fn devices(&self, gone: &[&Lent]) -> Option<Vec<usize>> {
+    pub(crate) fn devices(&self, gone: &[&Lent]) -> Option<Vec<usize>> {
         let fit = &self.seeker.shape.fit;
         let room = gone.iter().fold(self.node.free, |room, it| room.more(it.room));
         if Room::needed(fit).first_short(room).is_some() {
@@ -271,22 +278,23 @@ fn lent(ground: &Ground<'_, '_>) -> BTreeMap<usize, Vec<Lent>> {
     let projects = ground.projects;
     let mut lent = BTreeMap::<usize, Vec<Lent>>::new();
     let (mut kept, mut marks) = (Vec::new(), Vec::new());
-    for (project, leaf) in world.project_rows().iter().zip(projects.rows()) {
-        let over = projects.over_own(*leaf);
+    for (ix, (project, of)) in world.project_rows().iter().zip(projects.rows()).enumerate() {
+        let over = projects.over_own(*of);
         let (Some(saturation), false) = (over, project.evictable.is_empty()) else { continue };
         let mut rows: Vec<&JobRow> =
             project.evictable.iter().filter_map(|id| world.job(*id)).collect();
         // In the order in which they are kept: what can't go, then higher priorities, then age.
         rows.sort_by_key(|row| (Reverse(row.job.priority), row.spec.submitted_at, row.job.id));
-        let for_good = projects.amounts(&project.held_for_good);
+        let for_good = projects.amounts(&project.sum.for_good);
         let pieces: Vec<Amounts> = rows.iter().map(|row| amounts_of(projects, row)).collect();
         let all = std::iter::once(&for_good[..]).chain(pieces.iter().map(|piece| &piece[..]));
-        let guaranteed: Vec<_> = projects.guaranteed(*leaf);
+        let guaranteed: Vec<_> = projects.guaranteed(*of);
         mark_loans(&guaranteed, all, &mut kept, &mut marks);
         let safe_for = min_runtime(ground, &project.name);
         let on_loan = rows.into_iter().zip(pieces).zip(&marks[1..]).filter(|(_, lent)| **lent);
         for ((row, amounts), _) in on_loan {
-            let Some((board_ix, piece)) = piece(ground, row, *leaf, amounts, saturation) else {
+            let leaf = projects.leaf_of(ProjectIx(ix), row.spec.owner.uid);
+            let Some((board_ix, piece)) = piece(ground, row, leaf, amounts, saturation) else {
                 continue;
             };
             let Reverse(started_at) = piece.order.started_at;
@@ -299,7 +307,7 @@ fn lent(ground: &Ground<'_, '_>) -> BTreeMap<usize, Vec<Lent>> {
     lent
 }
 
-fn amounts_of(projects: &Projects, row: &JobRow) -> Amounts {
+pub(crate) fn amounts_of(projects: &Projects, row: &JobRow) -> Amounts {
     let allocations = row.job.phase.allocations().iter();
     let mut sum = vec![0; projects.n_kinds()];
     for allocation in allocations {
@@ -311,7 +319,7 @@ fn amounts_of(projects: &Projects, row: &JobRow) -> Amounts {
 }
 
 /// A job as what may go; `None` if it is on several nodes.
-fn piece(
+pub(crate) fn piece(
     ground: &Ground<'_, '_>,
     row: &JobRow,
     leaf: Row,
@@ -343,7 +351,9 @@ fn piece(
         job: Reverse(row.job.id),
     };
     let (job, room) = (row.job.id, Room::booked(&allocation.resources));
-    Some((board_ix, Lent { job, leaf, amounts, devices: devices.collect(), room, order }))
+    let project = ground.projects.project(leaf);
+    let devices = devices.collect();
+    Some((board_ix, Lent { job, leaf, project, amounts, devices, room, order }))
 }
 
 /// For how long what a project started is safe from others: as it or the first above it says.

@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{Bytes, GpuRequest, JobId, Millis, Reason, Reservation, Shape, Timestamp};
+use gpool_model::{
+    Bytes, GpuRequest, JobId, Millis, Policy, Reason, Reservation, Shape, Timestamp,
+};
 use gpool_world::{ExpectedEnd, Snapshot};
 
 use crate::board::{Board, NodeBoard};
@@ -154,13 +156,16 @@ pub(crate) struct Keeps<'a> {
     by_node: BTreeMap<usize, Vec<Keep<'a>>>,
     /// By reservation: who it admits is asked of each shape.
     reservations: Vec<&'a Reservation>,
+    /// Devices are for those for whom they are reserved.
+    reserved_only: bool,
     now: Timestamp,
 }
 
 impl<'a> Keeps<'a> {
     /// The reservations that are not over.
-    pub fn of(snapshot: &Snapshot<'a>, board: &Board<'a>) -> Self {
-        let mut keeps = Self { now: snapshot.now, ..Self::default() };
+    pub fn of(snapshot: &Snapshot<'a>, policy: &Policy, board: &Board<'a>) -> Self {
+        let reserved_only = policy.reserved_only;
+        let mut keeps = Self { now: snapshot.now, reserved_only, ..Self::default() };
         for by in snapshot.world.reservations().values() {
             if by.is_over(snapshot.now) {
                 continue;
@@ -189,7 +194,43 @@ impl<'a> Keeps<'a> {
     }
 
     pub fn has(&self, board_ix: usize) -> bool {
-        self.by_node.contains_key(&board_ix)
+        self.reserved_only || self.by_node.contains_key(&board_ix)
+    }
+
+    /// The devices of a node, by position, that are reserved for work of a shape at a moment.
+    fn own(
+        &self,
+        (board_ix, node): (usize, &NodeBoard<'_>),
+        shape: &Shape,
+        at: Timestamp,
+    ) -> BTreeSet<usize> {
+        let here = self.by_node.get(&board_ix).into_iter().flatten();
+        let own = here.filter_map(|keep| match keep {
+            Keep::Reserved { by, devices } => {
+                let window = by.occurrence(at)?;
+                let is_own = !by.is_maintenance() && window.from <= at && by.whom.admits(shape);
+                let all = || (0..node.row.node.devices.len()).collect();
+                is_own.then(|| devices.clone().unwrap_or_else(all))
+            }
+            Keep::Start { .. } => None,
+        });
+        own.flatten().collect()
+    }
+
+    /// Why a job waits where only what is reserved is given out: how much that is.
+    pub fn not_reserved(&self, board: &Board<'_>, shape: &Shape) -> Option<Reason> {
+        if !self.reserved_only || shape.fit.gpus.is_none() {
+            return None;
+        }
+        let asked = |node: &NodeBoard<'_>, ix: &usize| {
+            shape.fit.gpus.rank_of(&node.row.node.devices[*ix]).is_some()
+        };
+        let nodes = board.nodes.iter().enumerate().map(|(board_ix, node)| {
+            let own = self.own((board_ix, node), shape, self.now);
+            own.into_iter().filter(|ix| asked(node, ix)).count()
+        });
+        let reserved = u64::try_from(nodes.sum::<usize>()).unwrap_or(u64::MAX);
+        Some(Reason::NotReserved { reserved })
     }
 
     /// Which reservations admit work of a shape, by position: what one shape can use of what is
@@ -227,6 +268,10 @@ impl<'a> Keeps<'a> {
                 Keep::Reserved { devices: Some(devices), .. } => kept.extend(devices),
                 Keep::Start { uses, room, .. } => starts.push(Start { uses, room, of: conflict }),
             }
+        }
+        if self.reserved_only {
+            let own = self.own((board_ix, node), shape, span.from);
+            kept.extend((0..node.row.node.devices.len()).filter(|ix| !own.contains(ix)));
         }
         if !starts.is_empty() {
             kept.extend(kept_by_starts(node, shape, span, &starts, &endings())?);

@@ -12,6 +12,7 @@
 
 mod ahead;
 mod board;
+mod by_kai;
 mod caps;
 mod cycle;
 mod elements;
@@ -22,6 +23,7 @@ mod keep;
 mod order;
 mod overview;
 mod place;
+mod preempt;
 mod projects;
 mod room;
 pub mod shares;
@@ -30,7 +32,7 @@ mod usable;
 mod wait;
 mod waiting;
 
-use gpool_model::{JobId, Placement, Plan, Policy, Reason, Shape};
+use gpool_model::{JobId, Placement, Plan, Policy, QuotaRules, Reason, Shape};
 use gpool_world::Snapshot;
 
 use board::Board;
@@ -44,7 +46,10 @@ pub use usable::{Unusable, unusable};
 
 /// Decides what starts now, when those start that have a planned start, and why the rest waits.
 pub fn plan(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace) -> Plan {
-    cycle::run(snapshot, policy, workspace)
+    match policy.quota_rules {
+        QuotaRules::Fair => cycle::run(snapshot, policy, workspace),
+        QuotaRules::Kai => by_kai::run(snapshot, policy),
+    }
 }
 
 /// The pending jobs in the order in which they are considered.
@@ -73,7 +78,7 @@ pub fn would_place(
     shape: &Shape,
 ) -> Result<Placement, Reason> {
     let board = Board::new(snapshot.world);
-    let keeps = Keeps::of(snapshot, &board);
+    let keeps = Keeps::of(snapshot, policy, &board);
     let seeker = Seeker { shape, policy, seed: 0 };
     match cycle::place_among(snapshot, &board, &keeps, &seeker, &|_| Vec::new()) {
         Some(found) => Ok(found.placement(snapshot.world)),

@@ -33,20 +33,18 @@ pub struct Lent {
 /// them. Empty where nothing is shared between projects.
 #[must_use]
 pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectShare> {
-    let Some(projects) = Projects::of(snapshot.world, policy) else { return Vec::new() };
+    let projects = Projects::of(snapshot.world, policy).filter(|projects| projects.are_shared);
+    let Some(projects) = projects else { return Vec::new() };
     let gpu = projects.position(&ResourceKind::Gpu);
     let account = |row: Row| *projects.ledger.account(row, gpu);
-    let mut shares: Vec<ProjectShare> = projects
-        .tree
-        .rows()
-        .map(|row| ProjectShare {
-            project: projects.name(row).clone(),
-            account: account(row),
-            borrows: Vec::new(),
-            lends: Vec::new(),
-        })
-        .collect();
-    let leaves: Vec<Row> = projects.tree.rows().filter(|row| projects.tree.is_leaf(*row)).collect();
+    let share = |row: Row| ProjectShare {
+        project: projects.name(row).clone(),
+        account: account(row),
+        borrows: Vec::new(),
+        lends: Vec::new(),
+    };
+    let mut shares: Vec<ProjectShare> = projects.tree.rows().map(share).collect();
+    let leaves: Vec<Row> = projects.leaves().collect();
     let safe = |row: &Row| account(*row).guaranteed;
     // What nobody is guaranteed is lent first.
     let promised = leaves.iter().map(safe).fold(Amount::NOTHING, Amount::plus);
@@ -75,5 +73,6 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
             shares[lender.ix()].lends.push(Lent { project: Some(to), amount });
         }
     }
-    shares
+    let of_projects = projects.tree.rows().zip(shares).filter(|(row, _)| !projects.is_user(*row));
+    of_projects.map(|(_, share)| share).collect()
 }

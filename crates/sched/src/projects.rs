@@ -6,38 +6,59 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    Amount, MilliGpu, Policy, Project, ProjectName, Quota, Reason, ResourceKind, Resources, Shape,
-    ShareBetween,
+    Amount, MilliGpu, Policy, Project, ProjectName, Quota, Quotas, Reason, ResourceKind, Resources,
+    Shape, ShareBetween,
 };
-use gpool_world::{ProjectIx, World};
+use gpool_world::{Holding, ProjectIx, ShapeQueue, World};
 
+use crate::preempt;
 use crate::shares::{
     Account, Ask, Buffers, Division, Feedback, Ledger, Member, Method, Row, Rules, Tree,
 };
 
-/// The projects of a cluster that shares between them.
+/// The projects of a cluster that shares between them, or limits what they may have.
 #[derive(Debug, Clone)]
 pub(crate) struct Projects {
     pub tree: Tree,
     pub ledger: Ledger,
+    /// Whether they have shares; else only their limits hold.
+    pub are_shared: bool,
+    /// Whether they may have more than they are guaranteed.
+    lends: bool,
     /// What is counted, in the order of the ledger's columns.
     kinds: Vec<ResourceKind>,
     /// How much of each kind there is.
     totals: Vec<u64>,
     /// By [`ProjectIx`].
     rows: Vec<Row>,
-    /// By row.
+    /// By row, of a user that of his project.
     names: Vec<ProjectName>,
+    /// Where what projects have is shared between their users: the row of each.
+    users: BTreeMap<(ProjectIx, u32), Row>,
+    /// By row: whether it is a user's.
+    is_user: Vec<bool>,
+}
+
+/// Who has a row of the tree.
+struct Holder {
+    /// As a project has it; of a user without guarantee and bound.
+    project: Project,
+    user: Option<(ProjectIx, u32)>,
 }
 
 /// Amounts of what is counted, by kind.
 pub(crate) type Amounts = Vec<u64>;
 
 impl Projects {
-    /// What the projects hold and may have. `None` where nothing is shared between projects: the
-    /// policy does not, or there is but one, which has no bounds.
+    /// What the projects hold and may have. `None` where nobody has shares or bounds: the policy
+    /// says so, or there is but one project, which has none; and nothing may be preempted.
     pub fn of(world: &World, policy: &Policy) -> Option<Self> {
-        if policy.share_between == ShareBetween::Nobody {
+        let are_shared = policy.shares();
+        let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| !it.limit.is_unlimited());
+        // Whoever has to give way is charged for no more, so that must be known.
+        let preempts = preempt::happens(policy)
+            && world.project_rows().iter().any(|row| !row.evictable.is_empty());
+        if !are_shared && !preempts && !world.projects().values().any(is_limited) {
             return None;
         }
         // Who has jobs left and no record any more has everything unlimited, as a project has that
@@ -48,53 +69,84 @@ impl Projects {
             let open = || Project::open(row.name.clone());
             members.entry(&row.name).or_insert_with(open);
         }
-        if members.len() == 1 && members.values().all(Project::is_open) {
+        let between_users = policy.share_between == ShareBetween::Users;
+        let are_shared = are_shared
+            && (between_users || members.len() > 1 || !members.values().all(Project::is_open));
+        if !are_shared && !preempts && !members.values().any(is_limited) {
             return None;
         }
-        let members: Vec<Project> = members.into_values().collect();
-        let tree = tree(&members)?;
-        let quotas = members.iter().flat_map(|it| it.quotas.iter().map(|(kind, _)| kind.clone()));
-        let kinds: BTreeSet<ResourceKind> = quotas.chain([ResourceKind::Gpu]).collect();
+        let holder = |project| Holder { project, user: None };
+        let mut holders: Vec<Holder> = members.into_values().map(holder).collect();
+        let n_projects = holders.len();
+        if between_users {
+            holders.extend(users(world));
+        }
+        let tree = tree(&holders, n_projects)?;
+        let quotas = holders.iter().flat_map(|it| it.project.quotas.iter());
+        let kinds: BTreeSet<ResourceKind> =
+            quotas.map(|(kind, _)| kind.clone()).chain([ResourceKind::Gpu]).collect();
         let kinds: Vec<ResourceKind> = kinds.into_iter().collect();
-        let mut names = vec![ProjectName::new("default"); members.len()];
-        for (member, it) in members.iter().enumerate() {
-            names[tree.row(member).ix()] = it.name.clone();
+        let mut names = vec![ProjectName::new("default"); holders.len()];
+        let mut users = BTreeMap::new();
+        let mut is_user = vec![false; holders.len()];
+        for (member, it) in holders.iter().enumerate() {
+            let row = tree.row(member);
+            names[row.ix()] = it.project.name.clone();
+            is_user[row.ix()] = it.user.is_some();
+            users.extend(it.user.map(|user| (user, row)));
         }
         let row_of = |name: &ProjectName| {
-            let at = members.binary_search_by(|it| it.name.cmp(name));
+            let at = holders[..n_projects].binary_search_by(|it| it.project.name.cmp(name));
             tree.row(at.unwrap_or(0))
         };
         let rows: Vec<Row> = world.project_rows().iter().map(|row| row_of(&row.name)).collect();
         let totals = kinds.iter().map(|kind| world.capacity().get(kind)).collect();
         let ledger = Ledger::new(&tree, kinds.len());
-        let mut projects = Self { tree, ledger, kinds, totals, rows, names };
+        let lends = policy.lend;
+        let mut projects =
+            Self { tree, ledger, are_shared, lends, kinds, totals, rows, names, users, is_user };
         projects.count(world);
-        projects.divide(world, &members);
+        projects.divide(world, &holders);
         Some(projects)
+    }
+
+    /// What is held by whom, of the leaves of the tree.
+    fn holdings<'a>(
+        &'a self,
+        world: &'a World,
+    ) -> impl Iterator<Item = (Row, &'a Holding)> + use<'a> {
+        let between_users = !self.users.is_empty();
+        let all = world.project_rows().iter().enumerate();
+        all.flat_map(move |(ix, it)| {
+            let whole = (!between_users).then_some((self.rows[ix], &it.sum));
+            let of_user = move |(uid, held): (&u32, &'a Holding)| {
+                Some((*self.users.get(&(ProjectIx(ix), *uid))?, held))
+            };
+            whole.into_iter().chain(it.by_user.iter().filter_map(of_user))
+        })
     }
 
     /// What is held, taken over from the world.
     fn count(&mut self, world: &World) {
-        for (row, held) in self.rows.iter().zip(world.project_rows()) {
-            if held.held == Resources::none() {
-                continue;
-            }
-            let amount = |of: &Resources, kind| of.get(kind);
-            let for_good: Amounts =
-                self.kinds.iter().map(|kind| amount(&held.held_for_good, kind)).collect();
-            let all = self.kinds.iter().map(|kind| amount(&held.held, kind));
+        let mut counted = Vec::new();
+        for (row, it) in self.holdings(world).filter(|(_, it)| it.held != Resources::none()) {
+            let for_good = self.amounts(&it.for_good);
+            let all = self.amounts(&it.held).into_iter();
             let lent: Amounts = all.zip(&for_good).map(|(all, good)| all - good).collect();
-            self.ledger.add(&self.tree, *row, &for_good, false);
-            self.ledger.add(&self.tree, *row, &lent, true);
+            counted.push((row, for_good, lent));
+        }
+        for (row, for_good, lent) in counted {
+            self.ledger.add(&self.tree, row, &for_good, false);
+            self.ledger.add(&self.tree, row, &lent, true);
         }
     }
 
-    fn divide(&mut self, world: &World, members: &[Project]) {
+    fn divide(&mut self, world: &World, holders: &[Holder]) {
         let mut asks = vec![vec![Ask::default(); self.kinds.len()]; self.tree.len()];
-        for (row, held) in self.rows.iter().zip(world.project_rows()) {
+        for (row, it) in self.holdings(world) {
             for (at, kind) in self.kinds.iter().enumerate() {
                 let ask = &mut asks[row.ix()][at];
-                ask.requested += held.held.get(kind) + held.returning.get(kind);
+                ask.requested += it.held.get(kind) + it.returning.get(kind);
                 // What is held in parts stays of use in parts.
                 let part = ask.requested % MilliGpu::DEVICE.get();
                 if *kind == ResourceKind::Gpu && part > 0 {
@@ -103,8 +155,7 @@ impl Projects {
             }
         }
         for (_, queue) in world.shapes() {
-            let ProjectIx(project_ix) = queue.project_ix;
-            let row = self.rows[project_ix];
+            let row = self.leaf(queue);
             for (at, amount) in self.charge(&queue.shape).into_iter().enumerate() {
                 let ask = &mut asks[row.ix()][at];
                 ask.requested = ask.requested.saturating_add(amount.saturating_mul(queue.n_jobs()));
@@ -117,7 +168,7 @@ impl Projects {
         }
         let mut buffers = Buffers::default();
         for (at, kind) in self.kinds.iter().enumerate() {
-            let quotas: Vec<Quota> = members.iter().map(|it| it.quota(kind)).collect();
+            let quotas: Vec<Quota> = holders.iter().map(|it| it.project.quota(kind)).collect();
             let step = if *kind == ResourceKind::Gpu { MilliGpu::DEVICE.get() } else { 1 };
             let method = Method { rules: Rules::Fair, step, feedback: Feedback::NONE };
             let mut division = Division::new(method, &self.tree, &quotas, self.totals[at]);
@@ -129,9 +180,35 @@ impl Projects {
         }
     }
 
-    /// Who is charged for jobs of a shape.
-    pub fn row(&self, project_ix: ProjectIx) -> Row {
-        self.rows[project_ix.0]
+    /// Who is charged for the jobs of a shape.
+    pub fn leaf(&self, queue: &ShapeQueue) -> Row {
+        let user = queue.shape.uid.and_then(|uid| self.users.get(&(queue.project_ix, uid)));
+        user.copied().unwrap_or(self.rows[queue.project_ix.0])
+    }
+
+    /// Who is charged for a job of a project, by whose it is.
+    pub fn leaf_of(&self, project_ix: ProjectIx, uid: u32) -> Row {
+        self.users.get(&(project_ix, uid)).copied().unwrap_or(self.rows[project_ix.0])
+    }
+
+    /// The project of which a row is, or whose user.
+    pub fn project(&self, row: Row) -> Row {
+        let parent = self.tree.parent(row).filter(|_| self.is_user[row.ix()]);
+        parent.unwrap_or(row)
+    }
+
+    /// The projects that take jobs.
+    pub fn leaves(&self) -> impl Iterator<Item = Row> + '_ {
+        let projects = self.tree.rows().filter(|row| !self.is_user[row.ix()]);
+        projects.filter(|row| {
+            let mut below = self.tree.children(Some(*row));
+            below.next().is_none_or(|first| self.is_user[first])
+        })
+    }
+
+    /// Whether a row is a user's.
+    pub fn is_user(&self, row: Row) -> bool {
+        self.is_user[row.ix()]
     }
 
     /// What one job of a shape counts for.
@@ -151,14 +228,32 @@ impl Projects {
     }
 
     /// Why a job may not start whatever is free: a limit of its project, or of one above it; or it
-    /// could never be taken back, and would be more than is guaranteed (SCHEDULING A7).
+    /// could never be taken back, or nothing is lent, and would be more than is guaranteed
+    /// (SCHEDULING A7).
     pub fn refuses(&self, leaf: Row, amounts: &[u64], preemptible: bool) -> Option<Reason> {
-        for row in self.tree.upwards(leaf) {
+        self.refuses_after(leaf, amounts, preemptible, &[])
+    }
+
+    /// The same once others of the project, which could be taken back, have given up so much.
+    pub fn refuses_after(
+        &self,
+        leaf: Row,
+        amounts: &[u64],
+        preemptible: bool,
+        freed: &[u64],
+    ) -> Option<Reason> {
+        for row in self.tree.upwards(self.project(leaf)) {
             for (at, asked) in amounts.iter().enumerate().filter(|(_, asked)| **asked > 0) {
                 let account = self.ledger.account(row, at);
-                let guaranteed = (Bound::Guaranteed, account.held_for_good, account.guaranteed);
-                let bounds = [(Bound::Limit, account.held, account.limit)];
-                let more = (!preemptible).then_some(guaranteed);
+                let all_held = account.held - freed.get(at).copied().unwrap_or(0).min(account.held);
+                let bounds = [(Bound::Limit, all_held, account.limit)];
+                let guarantee = match (self.lends, preemptible) {
+                    _ if !self.are_shared => None,
+                    (false, _) => Some((Bound::GuaranteedOnly, all_held)),
+                    (true, false) => Some((Bound::Guaranteed, account.held_for_good)),
+                    (true, true) => None,
+                };
+                let more = guarantee.map(|(bound, held)| (bound, held, account.guaranteed));
                 for (bound, held, most) in bounds.into_iter().chain(more) {
                     if let Some(most) = most.finite().filter(|most| held + asked > *most) {
                         let project = self.names[row.ix()].clone();
@@ -243,6 +338,14 @@ impl Projects {
         })
     }
 
+    /// Whether a project has no more on loan than before once others of it have given up so much.
+    pub fn borrows_no_more(&self, leaf: Row, amounts: &[u64], freed: &[u64]) -> bool {
+        amounts.iter().zip(freed).enumerate().all(|(at, (asked, freed))| {
+            let account = self.ledger.account(self.project(leaf), at);
+            asked <= freed || account.own().allows((account.held + asked).saturating_sub(*freed))
+        })
+    }
+
     /// Something starts, or is to.
     pub fn add(&mut self, leaf: Row, amounts: &[u64], preemptible: bool) {
         self.ledger.add(&self.tree, leaf, amounts, preemptible);
@@ -259,17 +362,39 @@ impl Projects {
     }
 }
 
-/// The tree of the projects, which are sorted by name. `None` if they make none, which no command
-/// brings about.
-fn tree(members: &[Project]) -> Option<Tree> {
-    let position = |name: &ProjectName| members.binary_search_by(|it| it.name.cmp(name)).ok();
-    let member = |it: &Project| Member {
-        parent: it.parent.as_ref().and_then(position),
-        priority: it.priority,
-        created: it.created_at.get(),
-        id: it.name.clone(),
+/// The users who have, or want, anything of a project.
+fn users(world: &World) -> impl Iterator<Item = Holder> {
+    let held = world.project_rows().iter().enumerate();
+    let held = held.flat_map(|(ix, it)| it.by_user.keys().map(move |uid| (ProjectIx(ix), *uid)));
+    let wanted = world.shapes().filter_map(|(_, it)| Some((it.project_ix, it.shape.uid?)));
+    let all: BTreeSet<(ProjectIx, u32)> = held.chain(wanted).collect();
+    all.into_iter().map(|(ix, uid)| {
+        let name = world.project_rows()[ix.0].name.clone();
+        let project = Project { quotas: Quotas::default(), ..Project::open(name) };
+        Holder { project, user: Some((ix, uid)) }
+    })
+}
+
+/// The tree of the projects, which come first and are sorted by name, and their users. `None` if
+/// they make none, which no command brings about.
+fn tree(holders: &[Holder], n_projects: usize) -> Option<Tree> {
+    let position = |name: &ProjectName| {
+        holders[..n_projects].binary_search_by(|it| it.project.name.cmp(name)).ok()
     };
-    Tree::new(&members.iter().map(member).collect::<Vec<_>>()).ok()
+    let member = |it: &Holder| {
+        let project = &it.project;
+        let parent = match it.user {
+            Some(_) => Some(&project.name),
+            None => project.parent.as_ref(),
+        };
+        Member {
+            parent: parent.and_then(position),
+            priority: project.priority,
+            created: project.created_at.get(),
+            id: (project.name.clone(), it.user.map(|(_, uid)| uid)),
+        }
+    };
+    Tree::new(&holders.iter().map(member).collect::<Vec<_>>()).ok()
 }
 
 /// How a project compares with its siblings: who has guarantees left goes first, then
@@ -288,6 +413,11 @@ pub(crate) struct Standing {
 pub(crate) struct Saturation {
     held: u64,
     own: u64,
+}
+
+impl Saturation {
+    /// Where it makes no difference.
+    pub const EQUAL: Self = Self { held: 0, own: 1 };
 }
 
 impl Ord for Saturation {

@@ -33,7 +33,7 @@ fn ix(leaf: Leaf) -> usize {
 }
 
 impl Turns {
-    /// Begins anew with the first job of every shape.
+    /// Begins anew with the first job of every shape. `projects` are those that have shares.
     pub fn fill(&mut self, world: &World, policy: &Policy, projects: Option<&Projects>) {
         let n_rows = projects.map_or(1, |projects| projects.tree.len());
         self.heads.iter_mut().for_each(Heads::clear);
@@ -41,7 +41,7 @@ impl Turns {
         self.aside.clear();
         self.is_lending = false;
         for (shape_ix, queue) in world.shapes() {
-            let row = projects.map(|projects| projects.row(queue.project_ix));
+            let row = projects.map(|projects| projects.leaf(queue));
             self.heads[ix(row)].add(world, policy, shape_ix);
         }
         self.order(projects);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::{JobId, JobNumber, Millis, Node, NodeName, OrderKey, Plan, Policy, Shape, Whom};
+use gpool_model::{
+    JobId, JobNumber, Millis, Node, NodeName, OrderKey, Plan, Policy, Shape, ShareBetween, Whom,
+};
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::State;
@@ -98,6 +100,7 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
     let uid = row.spec.owner.uid;
     let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
     let is_told = !world.policy().user_caps.is_none()
+        || world.policy().share_between == ShareBetween::Users
         || world.reservations().values().any(|it| is_for(&it.whom));
     let is_reserved = world.reservations().values().any(|it| it.whom == own);
     Shape {

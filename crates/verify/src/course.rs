@@ -201,6 +201,10 @@ pub(crate) fn reserved(
     shape: &Shape,
     when: Stretch,
 ) -> bool {
+    let own = |device| is_reserved_for(snapshot, node, device, shape, when.from);
+    if snapshot.world.policy().reserved_only && device.is_some_and(|device| !own(device)) {
+        return true;
+    }
     snapshot.world.reservations().values().any(|it| {
         let covers = match device {
             None => it.what.has_node(&node.name),
@@ -213,6 +217,21 @@ pub(crate) fn reserved(
             let window = it.occurrence(if is_planned { snapshot.now } else { when.from });
             window.is_some_and(|window| when.until.is_none_or(|until| window.from < until))
         }
+    })
+}
+
+/// Whether a device is reserved for work of a shape at a moment.
+pub(crate) fn is_reserved_for(
+    snapshot: &Snapshot<'_>,
+    node: &Node,
+    device: &Device,
+    shape: &Shape,
+    at: Timestamp,
+) -> bool {
+    snapshot.world.reservations().values().any(|it| {
+        let is_on = it.what.has_device(&node.name, &device.uuid)
+            || (it.what.has_node(&node.name) && !it.is_maintenance());
+        is_on && it.whom.admits(shape) && it.occurrence(at).is_some_and(|it| it.from <= at)
     })
 }
 

@@ -6,7 +6,10 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
-use gpool_model::{Decision, JobId, OrderKey, Phase, Plan, Policy, ProjectName, Timestamp};
+use gpool_model::{
+    Decision, JobId, OrderKey, Phase, Plan, Policy, ProjectName, QuotaRules, ShareBetween,
+    Timestamp,
+};
 use gpool_world::{JobRow, Snapshot};
 
 use crate::State;
@@ -77,11 +80,17 @@ pub(crate) fn check_decisions(
     plan: &Plan,
     found: &mut Vec<Violation>,
 ) {
-    let mut last_by_fit = BTreeMap::<(Fit, &ProjectName), &JobRow>::new();
+    // By the rules of `kai` what is free is given out before anything is taken back.
+    if policy.quota_rules == QuotaRules::Kai {
+        return;
+    }
+    let mut last_by_fit = BTreeMap::<(Fit, &ProjectName, Option<u32>), &JobRow>::new();
+    let user =
+        |row: &JobRow| (policy.share_between == ShareBetween::Users).then_some(row.spec.owner.uid);
     for decision in &plan.decisions {
         let Some((job, _)) = decision.started() else { continue };
         let Some(row) = row_of(snapshot.world, job) else { continue };
-        if let Some(before) = last_by_fit.insert((fit_of(row), &row.spec.project), row)
+        if let Some(before) = last_by_fit.insert((fit_of(row), &row.spec.project, user(row)), row)
             && compare(snapshot, policy, before, row) == Ordering::Greater
         {
             found.push(Violation::OutOfOrder { started: before.job.id, passed: job });

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
     Decision, JobId, Node, NodeName, OrderKey, Phase, Plan, PlannedStart, PlannedStarts, Policy,
-    Reason, Shape, Timestamp,
+    Reason, Shape, ShareBetween, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot};
 
@@ -13,7 +13,7 @@ use crate::arrays::{Running, left, row_of};
 use crate::conserve::shape_of;
 use crate::course::{Course, reservation_ends, reserved, started, stretch};
 use crate::order::{compare, is_escalated, pending};
-use crate::projects::are_shared;
+use crate::projects::{are_bounded, are_shared};
 use crate::tally::unusable;
 use crate::users::Users;
 use crate::violation::Violation;
@@ -115,8 +115,8 @@ pub(crate) fn check_all(
     users: &Users,
     found: &mut Vec<Violation>,
 ) {
-    // Whose turn it is between projects is not told anew.
-    if are_shared(snapshot.world, policy) {
+    // Whose turn it is between projects is not told anew, nor what they may have.
+    if are_bounded(snapshot.world, policy) {
         return;
     }
     let expected = expected(snapshot, policy, plan, users.clone());
@@ -249,8 +249,10 @@ pub(crate) fn comes_after(
 ) -> bool {
     let other = row_of(snapshot.world, other);
     other.is_some_and(|other| {
-        // Between projects the order changes with what they hold.
-        let is_apart = row.spec.project != other.spec.project;
+        // Between projects, and their users, the order changes with what they hold.
+        let is_apart = row.spec.project != other.spec.project
+            || policy.share_between == ShareBetween::Users
+                && row.spec.owner.uid != other.spec.owner.uid;
         (is_apart && are_shared(snapshot.world, policy))
             || compare(snapshot, policy, row, other) == Ordering::Greater
     })

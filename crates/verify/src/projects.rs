@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    AllocationState, Decision, Plan, Policy, Project, ProjectName, ResourceKind, Resources,
-    ShareBetween, TakenBack,
+    AllocationState, Decision, JobId, Plan, Policy, Project, ProjectName, QuotaRules, ResourceKind,
+    Resources, ShareBetween, TakenBack,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
@@ -19,6 +19,14 @@ use crate::violation::Violation;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Projects {
     held: BTreeMap<ProjectName, (Resources, Resources)>,
+    /// Beside its limit, what bounds a project's jobs that can be taken back, and those that can't.
+    bounds: (Option<Bound>, Option<Bound>),
+}
+
+/// Whether projects may have so much and no more: they have shares, or limits.
+pub(crate) fn are_bounded(world: &World, policy: &Policy) -> bool {
+    let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| it.limit.finite().is_some());
+    are_shared(world, policy) || world.projects().values().any(is_limited)
 }
 
 /// Whether the cluster is shared between projects.
@@ -27,17 +35,23 @@ pub(crate) fn are_shared(world: &World, policy: &Policy) -> bool {
     // Asked in each cycle, so of the counters: that they are right is asked of the whole state.
     let rows = world.project_rows().iter().filter(|row| row.n_jobs > 0);
     let mut others = rows.filter(|row| !world.projects().contains_key(&row.name));
-    policy.share_between == ShareBetween::Projects
-        && (world.projects().len() > 1
-            || others.next().is_some()
-            || !world.projects().values().all(unlimited))
+    policy.share_between == ShareBetween::Users
+        || policy.share_between == ShareBetween::Projects
+            && (world.projects().len() > 1
+                || others.next().is_some()
+                || !world.projects().values().all(unlimited))
 }
 
 impl Projects {
     /// Counts all jobs; nothing where nothing is shared between projects.
     pub fn of(world: &World, policy: &Policy) -> Self {
-        let mut projects = Self::default();
-        if !are_shared(world, policy) {
+        let bounds = match (are_shared(world, policy), policy.lend) {
+            (false, _) => (None, None),
+            (true, true) => (None, Some(Bound::Guaranteed)),
+            (true, false) => (Some(Bound::GuaranteedOnly), Some(Bound::GuaranteedOnly)),
+        };
+        let mut projects = Self { bounds, ..Self::default() };
+        if !are_bounded(world, policy) {
             return projects;
         }
         for row in world.jobs().values() {
@@ -53,15 +67,20 @@ impl Projects {
     /// The same from the counters that the world keeps, which the check of the whole state holds
     /// against all jobs.
     pub fn as_indexed(world: &World, policy: &Policy) -> Self {
-        let mut projects = Self::default();
-        if !are_shared(world, policy) {
+        let bounds = match (are_shared(world, policy), policy.lend) {
+            (false, _) => (None, None),
+            (true, true) => (None, Some(Bound::Guaranteed)),
+            (true, false) => (Some(Bound::GuaranteedOnly), Some(Bound::GuaranteedOnly)),
+        };
+        let mut projects = Self { bounds, ..Self::default() };
+        if !are_bounded(world, policy) {
             return projects;
         }
         for row in world.project_rows() {
             for name in upwards(world, &row.name) {
                 let (held, for_good) = projects.held.entry(name).or_default();
-                add(held, &row.held);
-                add(for_good, &row.held_for_good);
+                add(held, &row.sum.held);
+                add(for_good, &row.sum.for_good);
             }
         }
         projects
@@ -131,7 +150,7 @@ impl Projects {
     /// How much of one kind counts against a bound of a project.
     pub fn held(&self, name: &ProjectName, kind: &ResourceKind, bound: Bound) -> u64 {
         self.held.get(name).map_or(0, |(held, for_good)| match bound {
-            Bound::Limit => held.get(kind),
+            Bound::Limit | Bound::GuaranteedOnly => held.get(kind),
             Bound::Guaranteed => for_good.get(kind),
         })
     }
@@ -139,13 +158,15 @@ impl Projects {
     /// The first bound that a job would exceed.
     pub fn exceeded(&self, world: &World, row: &JobRow) -> Option<(ProjectName, ResourceKind)> {
         let asked = asked(row);
+        let (for_lent, for_good) = self.bounds;
+        let other = if is_preemptible(row) { for_lent } else { for_good };
         upwards(world, &row.spec.project).into_iter().find_map(|name| {
             let kind = asked.iter().find(|(kind, more)| {
                 let over = |bound| {
                     let most = most(world, &name, kind, bound);
                     most.is_some_and(|most| self.held(&name, kind, bound) + more > most)
                 };
-                over(Bound::Limit) || (!is_preemptible(row) && over(Bound::Guaranteed))
+                over(Bound::Limit) || other.is_some_and(over)
             })?;
             Some((name.clone(), kind.0.clone()))
         })
@@ -168,7 +189,7 @@ pub(crate) fn check_holdings(world: &World, found: &mut Vec<Violation>) {
     }
     for row in world.project_rows() {
         let jobs = counted.remove(&row.name).unwrap_or_default();
-        if jobs != (row.n_jobs, row.held.clone(), row.held_for_good.clone()) {
+        if jobs != (row.n_jobs, row.sum.held.clone(), row.sum.for_good.clone()) {
             found.push(Violation::WrongHoldings { project: row.name.clone() });
         }
     }
@@ -184,16 +205,20 @@ pub(crate) fn check(
     mut projects: Projects,
     found: &mut Vec<Violation>,
 ) {
-    if !are_shared(snapshot.world, policy) {
-        return;
-    }
+    let is_bounded = are_bounded(snapshot.world, policy);
     for decision in &plan.decisions {
         let world = snapshot.world;
         let job = match decision {
+            Decision::Start { .. } if !is_bounded => continue,
             Decision::Start { job, .. } => *job,
-            Decision::Evict { job, why, .. } => {
+            Decision::Evict { job, why, beneficiary, .. } => {
                 let Some(row) = row_of(world, *job) else { continue };
-                if *why == TakenBack::Reclaim && !projects.is_on_loan(world, row) {
+                if *why == TakenBack::Preempt && !gives_way(world, policy, row, *beneficiary) {
+                    let what = "it has no lower priority than another of its project";
+                    found.push(Violation::WrongEviction { job: *job, what });
+                }
+                let is_kept = *why == TakenBack::Reclaim && policy.quota_rules == QuotaRules::Fair;
+                if is_kept && !projects.is_on_loan(world, row) {
                     found.push(Violation::OwnTakenBack { job: *job });
                 }
                 projects.remove(world, row);
@@ -206,6 +231,14 @@ pub(crate) fn check(
         }
         projects.add(world, row, &asked(row));
     }
+}
+
+/// Whether a job gives way to another for its priority.
+fn gives_way(world: &World, policy: &Policy, row: &JobRow, other: JobId) -> bool {
+    row_of(world, other).is_some_and(|other| {
+        let is_of_one = row.spec.project == other.spec.project || !policy.shares();
+        is_of_one && row.job.priority < other.job.priority
+    })
 }
 
 fn is_preemptible(row: &JobRow) -> bool {
@@ -262,15 +295,13 @@ pub(crate) fn most(
     let counts = world.projects().values().any(|it| it.quotas.get(kind).is_some());
     match (bound, quota) {
         (Bound::Limit, quota) => quota?.limit.finite(),
-        (Bound::Guaranteed, Some(quota)) if quota.guaranteed.is_some() => {
-            quota.guaranteed?.finite()
-        }
+        (_, Some(quota)) if quota.guaranteed.is_some() => quota.guaranteed?.finite(),
         // Of GPUs nothing is guaranteed that is not written, to a department what its children
         // are; of all else there is no end.
-        (Bound::Guaranteed, _) if *kind == ResourceKind::Gpu && counts => {
+        (_, _) if *kind == ResourceKind::Gpu && counts => {
             let children = world.projects().values().filter(|it| it.parent.as_ref() == Some(name));
             children.map(|it| most(world, &it.name, kind, bound)).sum()
         }
-        (Bound::Guaranteed, _) => None,
+        (_, _) => None,
     }
 }

@@ -5,14 +5,14 @@ use gpool_model::plan::Fit;
 use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::{
-    NodeName, Plan, PlannedStart, Policy, Reason, ReservationName, ResourceKind, Wait,
+    Device, Node, NodeName, Plan, PlannedStart, Policy, Reason, ReservationName, ResourceKind, Wait,
 };
 use gpool_world::{JobRow, Snapshot};
 
 use crate::State;
 use crate::arrays::Running;
 use crate::conserve::shape_of;
-use crate::course::stretch;
+use crate::course::{is_reserved_for, stretch};
 use crate::order::pending;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
@@ -64,13 +64,16 @@ pub(crate) fn check(
                         && between(*used, held(users_before), held(users_after))
                 })
             }
+            Reason::NotReserved { reserved } => {
+                policy.reserved_only && *reserved == n_reserved(snapshot, wait)
+            }
             Reason::QuotaProject { project, kind, bound, held, asked, most } => {
                 let now = |projects: &Projects| projects.held(project, kind, *bound);
                 let world = snapshot.world;
                 let bounds = projects::most(world, project, kind, *bound);
                 // Where more is guaranteed than there is, less of it can be kept.
                 let is_bound = bounds == Some(*most)
-                    || (*bound == Bound::Guaranteed
+                    || (*bound != Bound::Limit
                         && bounds.is_none_or(|bound| *most < bound)
                         && projects::is_oversubscribed(world, kind));
                 is_bound
@@ -85,6 +88,17 @@ pub(crate) fn check(
             found.push(Violation::ReasonUntrue { shape, reason });
         }
     }
+}
+
+/// How many devices such as work of a shape asks for are reserved for it now.
+fn n_reserved(snapshot: &Snapshot<'_>, wait: &Wait) -> u64 {
+    let nodes = snapshot.world.nodes_by_name();
+    let devices = nodes.flat_map(|(_, row)| row.node.devices.iter().map(|it| (&row.node, it)));
+    let asked = devices.filter(|(_, device)| wait.shape.fit.gpus.rank_of(device).is_some());
+    let is_own = |(node, device): &(&Node, &Device)| {
+        is_reserved_for(snapshot, node, device, &wait.shape, snapshot.now)
+    };
+    asked.filter(is_own).count() as u64
 }
 
 fn has_room(before: &Tally<'_>, node: &NodeName, wait: &Wait) -> bool {
@@ -229,6 +243,7 @@ impl Moment<'_> {
             }
             // What is said of single jobs, or beside the decisive reason, is no reason of a shape.
             Reason::QuotaProject { .. }
+            | Reason::NotReserved { .. }
             | Reason::PreemptionGrace { .. }
             | Reason::AheadInOrder { .. }
             | Reason::WouldDelay { .. }

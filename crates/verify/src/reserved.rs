@@ -1,21 +1,28 @@
 //! Whether a plan starts somebody on what is reserved for others, now or before he has left.
 
 use gpool_model::{JobSpec, Millis, Placement, Plan, Reservation, Timestamp};
-use gpool_world::Snapshot;
+use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::row_of;
+use crate::conserve::shape_of;
+use crate::course::is_reserved_for;
 use crate::violation::Violation;
 
 /// Nobody is started on what a reservation keeps for others while he would run.
 pub(crate) fn check(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violation>) {
     let reservations = snapshot.world.reservations();
-    if reservations.is_empty() {
+    let reserved_only = snapshot.world.policy().reserved_only;
+    if reservations.is_empty() && !reserved_only {
         return;
     }
     for decision in &plan.decisions {
         let Some((job, placements)) = decision.started() else { continue };
         let Some(row) = row_of(snapshot.world, job) else { continue };
         for placement in placements {
+            if reserved_only && !is_given(snapshot, row, placement) {
+                let node = placement.node.clone();
+                found.push(Violation::NotReserved { job, node });
+            }
             let keeps = |it: &&Reservation| {
                 !it.whom.is_for(&row.spec)
                     && is_on(it, placement)
@@ -29,6 +36,17 @@ pub(crate) fn check(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violat
             }));
         }
     }
+}
+
+/// Whether every device of a placement is reserved for the job.
+fn is_given(snapshot: &Snapshot<'_>, row: &JobRow, placement: &Placement) -> bool {
+    let shape = shape_of(snapshot.world, row);
+    let Some(node) = snapshot.world.node(&placement.node) else { return false };
+    placement.slots.iter().all(|slot| {
+        let mut devices = node.node.devices.iter();
+        let device = devices.find(|device| device.uuid == slot.device);
+        device.is_some_and(|it| is_reserved_for(snapshot, &node.node, it, &shape, snapshot.now))
+    })
 }
 
 /// Whether it has the node, or one of the devices.

@@ -322,6 +322,14 @@ pub enum Violation {
         /// By which reservation.
         reservation: gpool_model::ReservationName,
     },
+    /// A job is started on what nobody reserved for it, where nothing else is given out.
+    #[error("job {job} is started on node {node}, of which not all it gets is reserved for it")]
+    NotReserved {
+        /// Which.
+        job: JobId,
+        /// Which node.
+        node: NodeName,
+    },
     /// A job waits although a node has room for it.
     #[error("job {job} waits although it fits node {node}")]
     FitsAndWaits {

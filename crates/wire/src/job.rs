@@ -442,6 +442,9 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::TakenBack { why: TakenBack::Preempt, beneficiary } => {
             format!("it made room for job {beneficiary}, which has a higher priority")
         }
+        EndCause::TakenBack { why: TakenBack::Consolidate, beneficiary } => {
+            format!("it was moved so that job {beneficiary} fits")
+        }
         EndCause::TooManyFailed { most } => {
             format!("more than {most} elements of its array failed")
         }

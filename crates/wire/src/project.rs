@@ -53,12 +53,20 @@ pub struct ProjectSettings {
     /// Memory that it never exceeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_limit: Option<Written>,
+    /// How many of its jobs run at once, each task of one counted: a number, or `"none"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jobs_limit: Option<Written>,
     /// Higher goes first among its siblings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// For how long what was started is not taken back: seconds, or text (`"30m"`, `"none"`).
+    /// For how long what was started is not taken back for other projects: seconds, or text
+    /// (`"30m"`, `"none"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_runtime: Option<Written>,
+    /// For how long what was started is not taken back for jobs of its own that have a higher
+    /// priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_runtime_own: Option<Written>,
     /// Who may submit to it: users, and groups as `@group`; `["all"]` for whoever may to the
     /// project above, and everybody at the top.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,6 +158,8 @@ impl ProjectSettings {
         let mem = |text: &str| parse::bytes(text).map(Bytes::get);
         let mem = quota(("mem", &self.mem), ("mem_limit", &self.mem_limit), mem)?;
         quotas.push((ResourceKind::Memory, mem));
+        let jobs = quota(("jobs", &None), ("jobs_limit", &self.jobs_limit), parse::count)?;
+        quotas.push((ResourceKind::Tasks, jobs));
         quotas.retain(|(_, patch)| *patch != QuotaPatch::default());
         let parent = match self.parent.as_deref() {
             None => None,
@@ -164,6 +174,7 @@ impl ProjectSettings {
             quotas,
             priority: self.priority,
             min_runtime: length("min_runtime", &self.min_runtime)?,
+            min_runtime_own: length("min_runtime_own", &self.min_runtime_own)?,
             members: self.members.as_deref().map(members).transpose()?,
             admins: self.admins.as_deref().map(admins).transpose()?,
             default_time: length("time_default", &self.time_default)?,

@@ -36,10 +36,14 @@ pub struct Project {
     pub mem: Option<Written>,
     /// Bytes of memory that it never exceeds.
     pub mem_limit: Option<Written>,
+    /// How many of its jobs run at once, each task of one counted; `null` for no limit.
+    pub jobs_limit: Option<u64>,
     /// Higher goes first among its siblings.
     pub priority: i32,
     /// Seconds for which what was started is not taken back; `null` asks the project above.
     pub min_runtime_s: Option<f64>,
+    /// The same for jobs of its own that have a higher priority.
+    pub min_runtime_own_s: Option<f64>,
     /// Who may submit to it; `null` for whoever may to the project above, or everybody.
     pub members: Option<Vec<String>>,
     /// Users that may act on its jobs and change what is below it.
@@ -103,8 +107,10 @@ impl Project {
             cpus_limit: limit(cpu.limit).map(milli),
             mem: mem.guaranteed.map(bytes),
             mem_limit: limit(mem.limit).map(bytes),
+            jobs_limit: quota(ResourceKind::Tasks).limit.finite(),
             priority: it.priority,
             min_runtime_s: seconds(it.min_runtime.reclaim),
+            min_runtime_own_s: seconds(it.min_runtime.preempt),
             members: it.members.as_ref().map(member_words),
             admins: it.admins.iter().map(ToString::to_string).collect(),
             time_default_s: seconds(it.jobs.default_time),
@@ -230,8 +236,13 @@ fn settings(it: &gpool_model::Project) -> Vec<(&'static str, String)> {
         ("cpus_limit", limit(cpu.limit, milli(cpu.limit))),
         ("mem", mem.guaranteed.map_or_else(none, bytes)),
         ("mem_limit", limit(mem.limit, bytes(mem.limit))),
+        (
+            "jobs_limit",
+            quota(ResourceKind::Tasks).limit.finite().map_or_else(none, |most| most.to_string()),
+        ),
         ("priority", it.priority.to_string()),
         ("min_runtime", length(it.min_runtime.reclaim)),
+        ("min_runtime_own", length(it.min_runtime.preempt)),
         (
             "members",
             it.members.as_ref().map_or_else(|| "all".to_owned(), |it| list(member_words(it))),

@@ -78,6 +78,11 @@ pub(crate) fn what(refusal: &Refusal) -> Option<String> {
              is guaranteed",
             amount_words(kind, *asked)
         ),
+        Refusal::AboveQuota { project, kind, bound: Bound::GuaranteedOnly, asked, .. } => format!(
+            "this could never run: {} are more than project {project} is guaranteed, and nothing \
+             is lent here",
+            amount_words(kind, *asked)
+        ),
         Refusal::TimeTooLong { project, asked, .. } => {
             format!("a time limit of {asked} is longer than project {project} allows")
         }
@@ -144,7 +149,7 @@ pub(crate) fn because(problem: Problem, refusal: &Refusal) -> Problem {
                 Bound::Limit => {
                     format!("the limit of {project} is {}", amount_words(kind, *most))
                 }
-                Bound::Guaranteed => {
+                Bound::Guaranteed | Bound::GuaranteedOnly => {
                     format!("{project} is guaranteed {}", amount_words(kind, *most))
                 }
             }),
@@ -185,7 +190,7 @@ pub(crate) fn because(problem: Problem, refusal: &Refusal) -> Problem {
                 Bound::Limit => {
                     format!("the limit of {parent} is {}", amount_words(kind, *most))
                 }
-                Bound::Guaranteed => format!(
+                Bound::Guaranteed | Bound::GuaranteedOnly => format!(
                     "{parent} is guaranteed {}, for all below it together",
                     amount_words(kind, *most)
                 ),
@@ -197,7 +202,7 @@ pub(crate) fn because(problem: Problem, refusal: &Refusal) -> Problem {
 
 fn above_quota(problem: Problem, bound: Bound) -> Problem {
     let problem = match bound {
-        Bound::Limit => problem.try_this("less, or another --project"),
+        Bound::Limit | Bound::GuaranteedOnly => problem.try_this("less, or another --project"),
         Bound::Guaranteed => problem.try_this(
             "--preemptible   (it may borrow what is idle, and is put back when its owner asks)",
         ),

@@ -108,6 +108,7 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             ("used", cap_amount(*what, *used)),
             ("most", cap_amount(*what, *most)),
         ],
+        R::NotReserved { reserved } => vec![("reserved", json!(reserved))],
         R::QuotaProject { project, kind, bound, held, asked, most } => vec![
             ("project", json!(project)),
             ("kind", json!(kind_word(kind))),
@@ -221,6 +222,13 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             crate::node::cores(*used),
             crate::node::cores(*most)
         ),
+        R::NotReserved { reserved: 0 } => "no such GPUs are reserved for it, and only those that \
+                                          are reserved are given out here"
+            .to_owned(),
+        R::NotReserved { reserved } => format!(
+            "too little is free of the {reserved} GPUs that are reserved for it, and only those \
+             that are reserved are given out here"
+        ),
         R::QuotaProject { project, kind, bound, held, asked, most } => {
             let [held, asked, most] = [held, asked, most].map(|it| amount_words(kind, *it));
             match bound {
@@ -230,6 +238,10 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
                          {asked} more"
                     )
                 }
+                Bound::GuaranteedOnly => format!(
+                    "project {project} holds {held} of the {most} that it is guaranteed, nothing \
+                     is lent here, and this asks for {asked} more"
+                ),
                 Bound::Guaranteed => {
                     let are = if asked == "1 GPU" { "is" } else { "are" };
                     format!(

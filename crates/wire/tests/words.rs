@@ -378,6 +378,27 @@ fn reasons() -> Vec<(Reason, &'static str)> {
              GPUs of 2 GPUs; with --preemptible it may borrow",
         ),
         (
+            Reason::QuotaProject {
+                project: red(),
+                kind: ResourceKind::Gpu,
+                bound: Bound::GuaranteedOnly,
+                held: 2000,
+                asked: 1000,
+                most: 2000,
+            },
+            "project red holds 2 GPUs of the 2 GPUs that it is guaranteed, nothing is lent here, \
+             and this asks for 1 GPU more",
+        ),
+        (
+            Reason::NotReserved { reserved: 0 },
+            "no such GPUs are reserved for it, and only those that are reserved are given out here",
+        ),
+        (
+            Reason::NotReserved { reserved: 2 },
+            "too little is free of the 2 GPUs that are reserved for it, and only those that are \
+             reserved are given out here",
+        ),
+        (
             Reason::PreemptionGrace { job, n_jobs: 1, until: None },
             "its place is decided; job 7 leaves it first",
         ),

@@ -33,7 +33,8 @@ impl World {
     pub fn put_policy(&mut self, policy: Policy) {
         self.mark(Record::Policy(Box::new(policy.clone())).key());
         let asks = |policy: &Policy| {
-            (policy.order.contains(&OrderKey::Predicted), policy.user_caps.is_none())
+            let users = policy.tells_users_apart();
+            (policy.order.contains(&OrderKey::Predicted), users)
         };
         let is_other = asks(&self.policy) != asks(&policy);
         self.policy = policy;

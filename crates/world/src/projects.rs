@@ -21,14 +21,23 @@ pub struct ProjectRow {
     pub name: ProjectName,
     /// How many jobs it has that have not ended, an array as one.
     pub n_jobs: u64,
-    /// What they hold; what is being given up is not held any more.
-    pub held: Resources,
-    /// The part of it that can't be taken back.
-    pub held_for_good: Resources,
-    /// What jobs are giving up that will want it again.
-    pub returning: Resources,
+    /// What they hold, all together.
+    pub sum: Holding,
+    /// The same by user id, of those who hold anything.
+    pub by_user: BTreeMap<u32, Holding>,
     /// Jobs that hold something that may be taken back.
     pub evictable: BTreeSet<JobId>,
+}
+
+/// What jobs hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Holding {
+    /// All of it; what is being given up is not held any more.
+    pub held: Resources,
+    /// The part of it that can't be taken back.
+    pub for_good: Resources,
+    /// What is being given up and will be wanted again.
+    pub returning: Resources,
 }
 
 /// All rows, and the totals that they share.
@@ -83,9 +92,8 @@ impl World {
         self.holdings.rows.push(ProjectRow {
             name: name.clone(),
             n_jobs: 0,
-            held: Resources::none(),
-            held_for_good: Resources::none(),
-            returning: Resources::none(),
+            sum: Holding::default(),
+            by_user: BTreeMap::new(),
             evictable: BTreeSet::new(),
         });
         self.holdings.ix_by_name.insert(name.clone(), ix);
@@ -96,7 +104,11 @@ impl World {
         let ix = self.project_ix(&row.spec.project);
         let project = &mut self.holdings.rows[ix.0];
         project.n_jobs += u64::from(row.job.id.element.is_none());
-        for_each_held(row, |part, amount| add(project.part(part), amount));
+        for_each_held(row, |part, amount| {
+            add(project.sum.part(part), amount);
+            let user = project.by_user.entry(row.spec.owner.uid).or_default();
+            add(user.part(part), amount);
+        });
         if is_evictable(row) {
             project.evictable.insert(row.job.id);
         }
@@ -106,7 +118,16 @@ impl World {
         let ix = self.project_ix(&row.spec.project);
         let project = &mut self.holdings.rows[ix.0];
         project.n_jobs -= u64::from(row.job.id.element.is_none());
-        for_each_held(row, |part, amount| subtract(project.part(part), amount));
+        let uid = row.spec.owner.uid;
+        for_each_held(row, |part, amount| {
+            subtract(project.sum.part(part), amount);
+            if let Some(user) = project.by_user.get_mut(&uid) {
+                subtract(user.part(part), amount);
+            }
+        });
+        if project.by_user.get(&uid).is_some_and(Holding::is_nothing) {
+            project.by_user.remove(&uid);
+        }
         project.evictable.remove(&row.job.id);
     }
 
@@ -128,13 +149,17 @@ enum Part {
     Returning,
 }
 
-impl ProjectRow {
+impl Holding {
     fn part(&mut self, part: Part) -> &mut Resources {
         match part {
             Part::Held => &mut self.held,
-            Part::ForGood => &mut self.held_for_good,
+            Part::ForGood => &mut self.for_good,
             Part::Returning => &mut self.returning,
         }
+    }
+
+    fn is_nothing(&self) -> bool {
+        [&self.held, &self.for_good, &self.returning].iter().all(|it| **it == Resources::none())
     }
 }
 

@@ -94,8 +94,8 @@ impl World {
     /// A user, where users are told apart ([`gpool_model::Shape::uid`]).
     pub(crate) fn told_apart(&self, uid: u32) -> Option<u32> {
         let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
-        let is_capped = !self.policy.user_caps.is_none();
-        let is_told = is_capped || self.reservations.values().any(|it| is_for(&it.whom));
+        let is_told = self.policy.tells_users_apart()
+            || self.reservations.values().any(|it| is_for(&it.whom));
         is_told.then_some(uid)
     }
 

@@ -121,6 +121,7 @@ pub fn page(it: &Project, view: &View<'_>) -> String {
     };
     let mem = beside(&in_words(&it.mem), &in_words(&it.mem_limit));
     page.label_if("memory", mem.as_deref());
+    page.label_if("at once", it.jobs_limit.map(|most| format!("{most} jobs at most")).as_deref());
     if it.priority != 0 {
         page.label("priority", &it.priority.to_string());
     }

@@ -122,12 +122,18 @@ struct SettingFlags {
     /// Memory that it never exceeds
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     mem_limit: Option<String>,
+    /// How many of its jobs run at once, each task of one counted
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    jobs_limit: Option<String>,
     /// Not to be had yet: a guarantee counts GPUs of all models
     #[arg(long, value_name = "MODEL=N", hide = true)]
     gpus_of: Option<String>,
-    /// For how long what was started is not taken back, or none
+    /// For how long what was started is not taken back for other projects, or none
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     min_runtime: Option<String>,
+    /// The same for jobs of its own that have a higher priority
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    min_runtime_own: Option<String>,
     /// Who may submit to it: ana,bo,@group; all for whoever may to the project above
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     members: Option<Vec<String>>,
@@ -177,8 +183,10 @@ impl SettingFlags {
             cpus_limit: written(&self.cpus_limit),
             mem: written(&self.mem),
             mem_limit: written(&self.mem_limit),
+            jobs_limit: written(&self.jobs_limit),
             priority: self.priority,
             min_runtime: written(&self.min_runtime),
+            min_runtime_own: written(&self.min_runtime_own),
             members: names(&self.members),
             admins: names(&self.admins),
             time_default: written(&self.time_default),

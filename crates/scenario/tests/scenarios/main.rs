@@ -2,6 +2,7 @@
 //! user would ask or expect.
 
 mod arrays;
+mod by_kai;
 mod devices;
 mod drained;
 mod moments;
@@ -9,6 +10,8 @@ mod nodes;
 mod order;
 mod overview;
 mod planned;
+mod preempt;
+mod presets;
 mod projects;
 mod reading;
 mod reclaim;

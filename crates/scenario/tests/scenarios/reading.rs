@@ -23,14 +23,18 @@ fn unknown_words_are_refused_with_line_and_column() {
         ),
         (
             "policy sort age",
-            "1:8 unknown word \"sort\", expected order, escalate, strategy or planned",
+            "1:8 unknown word \"sort\", expected preset, order, escalate, strategy, planned, \
+             share, rules, lend-nothing or reserved-only",
         ),
         (
             "policy order age,size",
             "1:14 \"age,size\" is not keys of the order: unknown key \"size\", expected priority, \
              escalated, predicted, gpus, age",
         ),
-        ("policy strategy best", "1:17 \"best\" is not a strategy: no such strategy"),
+        (
+            "policy strategy best",
+            "1:17 \"best\" is not a strategy: expected sequential, random, pack, spread",
+        ),
         ("node a  2 h100", "1:11 expected x and a model: 2 x h100-80g"),
         (
             "node a  cpus many",

@@ -236,7 +236,7 @@ fn facts(world: &World) -> BTreeMap<ProjectName, ProjectFacts> {
         for above in project_tree::upwards(projects, project) {
             let fact = facts.entry(above.name.clone()).or_default();
             fact.n_jobs += row.n_jobs;
-            fact.held += row.held.get(&ResourceKind::Gpu);
+            fact.held += row.sum.held.get(&ResourceKind::Gpu);
         }
     }
     for warning in project_tree::warnings(world, projects) {

@@ -154,6 +154,7 @@ const REASONS: &[(&str, &str)] = &[
     ("node_drained", "NodeDown"),
     ("agent_unreachable", "NodeDown"),
     ("quota_user", "AssocMaxJobsLimit"),
+    ("not_reserved", "Reservation"),
     ("quota_project", "AssocGrpGRES"),
     ("preemption_grace", "Resources"),
     ("group_parallel_limit", "JobArrayTaskLimit"),

@@ -1,0 +1,106 @@
+//! The line of a scenario that says how is decided, read and written:
+//! `policy  preset fair  order priority,age  escalate 24h  strategy pack  planned 2  share users`.
+
+use std::fmt;
+
+use gpool_model::{
+    DeviceStrategy, OrderKey, PlannedStarts, Policy, QuotaRules, ShareBetween, parse,
+};
+
+use crate::parse::Reader;
+use crate::print::span;
+use crate::words::{ScenarioError, Words};
+
+const WORDS: &str = "preset, order, escalate, strategy, planned, share, rules, lend-nothing or \
+                     reserved-only";
+
+impl Reader {
+    /// Reads what follows the word `policy`; a preset replaces what stands before it.
+    pub fn policy(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let policy = &mut self.situation.policy;
+        while let Some(word) = words.next() {
+            match word {
+                "preset" => *policy = words.parse("a preset", Policy::from_preset)?,
+                "order" => policy.order = words.parse("keys of the order", order_keys)?,
+                "escalate" => {
+                    policy.escalate_after = words.parse("a length of time", parse::span)?
+                }
+                "strategy" => {
+                    let strategy = |word: &str| known(word, &DeviceStrategy::ALL);
+                    policy.device_strategy = words.parse("a strategy", strategy)?;
+                }
+                "planned" => {
+                    policy.planned_starts =
+                        words.parse("a number of planned starts, or all", planned_starts)?;
+                }
+                "share" => {
+                    let between = |word: &str| known(word, &ShareBetween::ALL);
+                    policy.share_between = words.parse("who shares", between)?;
+                }
+                "rules" => {
+                    let rules = |word: &str| known(word, &QuotaRules::ALL);
+                    policy.quota_rules = words.parse("rules of quotas", rules)?;
+                }
+                "lend-nothing" => policy.lend = false,
+                "reserved-only" => policy.reserved_only = true,
+                word => return Err(words.unknown(word, WORDS)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a word stands for among others.
+fn known<T: Copy>(word: &str, all: &[(&'static str, T)]) -> Result<T, String> {
+    let found = all.iter().find(|(name, _)| *name == word);
+    let names = || all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    found.map(|(_, it)| *it).ok_or_else(|| format!("expected {}", names()))
+}
+
+/// `priority,age`; `id` where nothing but the job's id decides.
+fn order_keys(text: &str) -> Result<Vec<OrderKey>, String> {
+    match text {
+        "id" => Ok(Vec::new()),
+        keys => keys.split(',').map(order_key).collect(),
+    }
+}
+
+/// `2`; `all` where every job that waits for room has one.
+fn planned_starts(text: &str) -> Result<PlannedStarts, std::num::ParseIntError> {
+    match text {
+        "all" => Ok(PlannedStarts::All),
+        count => count.parse().map(PlannedStarts::AtMost),
+    }
+}
+
+fn order_key(word: &str) -> Result<OrderKey, String> {
+    known(word, &OrderKey::ALL).map_err(|expected| format!("unknown key {word:?}, {expected}"))
+}
+
+/// The line of a policy.
+pub(crate) fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result {
+    let mut keys: Vec<&str> = policy.order.iter().map(|key| key.as_str()).collect();
+    if keys.is_empty() {
+        keys.push("id");
+    }
+    let (strategy, _) = DeviceStrategy::ALL
+        .into_iter()
+        .find(|(_, strategy)| *strategy == policy.device_strategy)
+        .expect("every strategy is in the list of all");
+    let escalate = span(policy.escalate_after);
+    write!(f, "policy  order {}  escalate {escalate}  strategy {strategy}", keys.join(","))?;
+    match policy.planned_starts {
+        PlannedStarts::AtMost(1) => {}
+        PlannedStarts::AtMost(most) => write!(f, "  planned {most}")?,
+        PlannedStarts::All => f.write_str("  planned all")?,
+    }
+    if policy.share_between != ShareBetween::Projects {
+        write!(f, "  share {}", policy.share_between.as_str())?;
+    }
+    if policy.quota_rules != QuotaRules::Fair {
+        write!(f, "  rules {}", policy.quota_rules.as_str())?;
+    }
+    f.write_str(if policy.lend { "" } else { "  lend-nothing" })?;
+    f.write_str(if policy.reserved_only { "  reserved-only" } else { "" })?;
+    writeln!(f)
+}

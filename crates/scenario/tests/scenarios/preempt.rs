@@ -1,0 +1,177 @@
+//! A job goes before others of its project that run and matter less.
+
+use gpool_scenario::answer;
+use insta::assert_snapshot;
+
+#[test]
+fn what_matters_less_and_may_be_taken_back_gives_way() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 2h  preemptible  priority -5
+        job  a  1  pending
+    "), @"
+    evict r preempt for a
+    claim a lab1[0]
+    ");
+}
+
+#[test]
+fn what_may_not_be_taken_back_stays_whatever_its_priority() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 2h  priority -5
+        job  a  1  pending
+    "), @"wait  a gpus_not_free need 1 free 0");
+}
+
+#[test]
+fn of_equals_nobody_gives_way() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 2h  preemptible
+        job  a  1  pending
+    "), @"wait  a gpus_not_free need 1 free 0");
+}
+
+#[test]
+fn the_least_important_gives_way_first() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        job  r  1  running lab1[0] 1h  preemptible  priority -2
+        job  s  1  running lab1[1] 3h  preemptible  priority -5
+        job  a  1  pending
+    "), @"
+    evict s preempt for a
+    claim a lab1[1]
+    ");
+}
+
+#[test]
+fn of_equals_the_one_goes_that_loses_least() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        job  r  1  running lab1[0] 3h  preemptible  priority -5
+        job  s  1  running lab1[1] 1h  preemptible  priority -5
+        job  a  1  pending
+    "), @"
+    evict s preempt for a
+    claim a lab1[1]
+    ");
+}
+
+#[test]
+fn several_give_way_to_a_larger_one_on_one_node() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        node lab2  2 x h100
+        job  r  1  running lab1[0] 3h  preemptible  priority -5
+        job  s  1  running lab2[0] 1h  preemptible  priority -5
+        job  t  1  running lab2[1] 1h  preemptible  priority -5
+        job  u  1  running lab1[1] 1h
+        job  a  2  pending
+    "), @"
+    evict t preempt for a
+    evict s preempt for a
+    claim a lab2[0,1]
+    ");
+}
+
+#[test]
+fn priorities_do_not_reach_into_other_projects() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        project red   gpus 1
+        project blue  gpus 1
+        job  r  1  running lab1[0] 2h  project red   preemptible  priority -5
+        job  b  1  running lab1[1] 2h  project blue  preemptible
+        job  c  1  pending  project blue  preemptible  priority 5
+    "), @"
+    evict b preempt for c
+    claim c lab1[1]
+    ");
+}
+
+#[test]
+fn a_project_at_its_limit_lets_its_own_give_way() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        project red  gpus 1  limit 1
+        job  r  1  running lab1[0] 2h  project red  preemptible  priority -5
+        job  a  1  pending  project red
+    "), @"
+    evict r preempt for a
+    claim a lab1[0]
+    ");
+}
+
+#[test]
+fn what_began_a_short_while_ago_is_left_alone() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        project red  gpus 1  preempt-after 3h
+        job  r  1  running lab1[0] 2h  project red  preemptible  priority -5
+        job  a  1  pending  project red
+    "), @"wait  a gpus_not_free need 1 free 0");
+}
+
+#[test]
+fn nothing_gives_way_where_something_is_free() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        job  r  1  running lab1[0] 2h  preemptible  priority -5
+        job  a  1  pending
+    "), @"start a lab1[1]");
+}
+
+#[test]
+fn an_order_without_priority_preempts_nobody() {
+    assert_snapshot!(answer("
+        policy preset fifo
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 2h  preemptible  priority -5
+        job  a  1  pending
+    "), @"wait  a gpus_not_free need 1 free 0");
+}
+
+#[test]
+fn by_priority_alone_all_jobs_are_of_one_project() {
+    assert_snapshot!(answer("
+        policy preset priority
+        node lab1  1 x h100
+        project red
+        project blue
+        job  r  1  running lab1[0] 2h  project red  preemptible  priority -5
+        job  a  1  pending  project blue
+    "), @"
+    evict r preempt for a
+    claim a lab1[0]
+    ");
+}
+
+#[test]
+fn what_is_preempted_makes_no_room_for_a_third() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        job  r  2  running lab1[0,1] 2h  preemptible  priority -5
+        job  a  1  pending
+        job  b  1  pending  priority -5
+    "), @"
+    evict r preempt for a
+    claim a lab1[0]
+    wait  b gpus_not_free need 1 free 0
+    ");
+}
+
+#[test]
+fn shares_give_way_to_a_whole_gpu() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        job  r  0.5  running lab1[0] 2h  preemptible  priority -5
+        job  s  0.5  running lab1[0] 2h  preemptible  priority -5
+        job  a  1    pending
+    "), @"
+    evict s preempt for a
+    evict r preempt for a
+    claim a lab1[0]
+    ");
+}

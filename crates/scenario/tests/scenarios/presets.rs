@@ -1,0 +1,195 @@
+//! The presets that share otherwise than the default: between users, without loans, by reservation
+//! alone, or not at all.
+
+use gpool_scenario::answer;
+use insta::assert_snapshot;
+
+#[test]
+fn between_users_whoever_has_least_is_next() {
+    assert_snapshot!(answer("
+        policy preset users
+        node lab1  4 x h100
+        job  r  1      running lab1[0] 2h  uid 1001
+        job  a  1 x 3  pending 3h  uid 1001
+        job  b  1 x 2  pending 2h  uid 1002
+        job  c  1      pending 1h  uid 1003
+    "), @"
+    start b1 lab1[1]
+    start c lab1[2]
+    start a1 lab1[3]
+    wait  a2 ×2 gpus_not_free need 1 free 0
+    wait  b2 gpus_not_free need 1 free 0
+    ");
+}
+
+#[test]
+fn what_no_other_user_wants_is_for_him_who_wants_more() {
+    assert_snapshot!(answer("
+        policy preset users
+        node lab1  4 x h100
+        job  a  1 x 5  pending 3h  uid 1001
+        job  b  1      pending 2h  uid 1002
+    "), @"
+    start a1 lab1[0]
+    start b lab1[1]
+    start a2 lab1[2]
+    start a3 lab1[3]
+    wait  a4 ×2 gpus_not_free need 1 free 0
+    ");
+}
+
+#[test]
+fn users_share_what_their_own_project_has() {
+    assert_snapshot!(answer("
+        policy preset users
+        node lab1  4 x h100
+        project red   gpus 2
+        project blue  gpus 2
+        job  a  1 x 3  pending 3h  uid 1001  project red
+        job  b  1 x 3  pending 2h  uid 1002  project red
+        job  c  1 x 3  pending 1h  uid 1003  project blue
+    "), @"
+    start a1 lab1[0]
+    start c1 lab1[1]
+    start b1 lab1[2]
+    start c2 lab1[3]
+    wait  a2 ×2 quota_project red guaranteed 2 GPUs held 2 asked 1
+    wait  b2 ×2 quota_project red guaranteed 2 GPUs held 2 asked 1
+    wait  c3 quota_project blue guaranteed 2 GPUs held 2 asked 1
+    ");
+}
+
+#[test]
+fn between_users_of_one_project_nothing_is_taken_back() {
+    assert_snapshot!(answer("
+        policy preset users
+        node lab1  2 x h100
+        job  a  1  running lab1[0] 2h  uid 1001  preemptible
+        job  b  1  running lab1[1] 1h  uid 1001  preemptible
+        job  c  1  pending 1h  uid 1002
+    "), @"wait  c gpus_not_free need 1 free 0");
+}
+
+#[test]
+fn between_projects_it_is_whoever_used_it() {
+    assert_snapshot!(answer("
+        policy preset users
+        node lab1  2 x h100
+        project red   gpus 1
+        project blue  gpus 1
+        job  a  1  running lab1[0] 2h  uid 1001  project red  preemptible
+        job  b  1  running lab1[1] 1h  uid 1002  project red  preemptible
+        job  c  1  pending 1h  uid 1003  project blue
+    "), @"
+    evict b reclaim for c
+    claim c lab1[1]
+    ");
+}
+
+#[test]
+fn with_fixed_quotas_nobody_has_more_than_is_his() {
+    assert_snapshot!(answer("
+        policy preset fixed
+        node lab1  4 x h100
+        project red   gpus 2
+        project blue  gpus 2
+        job  a  1 x 3  pending  project red  preemptible
+    "), @"
+    start a1 lab1[0]
+    start a2 lab1[1]
+    wait  a3 quota_project red guaranteed-only 2 GPUs held 2 asked 1
+    ");
+}
+
+#[test]
+fn a_fixed_quota_counts_what_can_be_taken_back_too() {
+    assert_snapshot!(answer("
+        policy preset fixed
+        node lab1  4 x h100
+        project red   gpus 2
+        project blue  gpus 2
+        job  r  1  running lab1[0] 1h  project red  preemptible
+        job  s  1  running lab1[1] 1h  project red  preemptible
+        job  a  1  pending  project red
+        job  b  2  pending  project blue
+    "), @"
+    start b lab1[2,3]
+    wait  a quota_project red guaranteed-only 2 GPUs held 2 asked 1
+    ");
+}
+
+#[test]
+fn by_reservation_only_what_is_reserved_is_given_out() {
+    assert_snapshot!(answer("
+        policy preset static
+        node lab1  4 x h100
+        job  a  1 x 2  pending  uid 1001
+        job  b  1      pending  uid 1002
+        job  c  0      pending  uid 1002
+        reserve r1  lab1[2]  for uid 1001  begun 1h
+    "), @"
+    start c lab1
+    start a1 lab1[2]
+    wait  a2 not_reserved reserved 1
+    wait  b not_reserved reserved 0
+    ");
+}
+
+#[test]
+fn a_reservation_that_has_not_begun_gives_nothing_yet() {
+    assert_snapshot!(answer("
+        policy preset static
+        node lab1  2 x h100
+        job  a  1  pending  uid 1001
+        reserve r1  lab1  for uid 1001  in 1h  long 4h
+    "), @"wait  a not_reserved reserved 0");
+}
+
+#[test]
+fn shares_of_a_gpu_need_a_reservation_as_well() {
+    assert_snapshot!(answer("
+        policy preset static
+        node lab1  2 x h100
+        job  a  0.5      pending  project red
+        job  b  0.5 x 2  pending  project blue
+        reserve r1  lab1[1]  for project red  begun 1h
+    "), @"
+    start a lab1[1]
+    wait  b1 ×2 not_reserved reserved 0
+    ");
+}
+
+#[test]
+fn a_team_has_no_more_gpus_than_its_limit_in_one_queue_for_all() {
+    assert_snapshot!(answer("
+        policy preset valohai
+        node lab1  4 x h100
+        project red   limit 2
+        project blue
+        job  r  1      running lab1[0] 1h  project red
+        job  a  1 x 2  pending 3h  project red
+        job  b  2      pending 2h  project blue
+    "), @"
+    start a1 lab1[1]
+    start b lab1[2,3]
+    wait  a2 quota_project red limit 2 GPUs held 2 asked 1
+    ");
+}
+
+#[test]
+fn a_limit_holds_for_all_below_a_department_in_one_queue() {
+    assert_snapshot!(answer("
+        policy preset fifo
+        node lab1  4 x h100
+        project lab   limit 2
+        project red   in lab
+        project blue  in lab
+        job  a  1  pending 3h  project red
+        job  b  2  pending 2h  project blue
+        job  c  1  pending 1h  project blue
+    "), @"
+    start a lab1[0]
+    start c lab1[1]
+    wait  b quota_project lab limit 2 GPUs held 1 asked 2
+    ");
+}

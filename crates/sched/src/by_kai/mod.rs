@@ -1,0 +1,28 @@
+//! Cycles by the rules of preset `kai`: the state of the cluster is written down as a
+//! [`crate::kai::Situation`], and what comes of it is read back as a plan.
+//!
+//! A plan can say less than an outcome. What moves is taken back, and finds its new place in a
+//! later cycle; and a claim is made only on what somebody leaves in the same plan.
+
+mod decide;
+mod sketch;
+
+use gpool_model::{Plan, Policy};
+use gpool_world::Snapshot;
+
+use crate::board::Board;
+use crate::kai;
+
+use decide::Decider;
+use sketch::Sketch;
+
+/// The jobs of each project that a cycle looks at; those behind them wait their turn.
+pub(crate) const DEPTH: usize = 500;
+
+/// Decides what starts now and what is taken back for it.
+pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy) -> Plan {
+    let board = Board::new(snapshot.world);
+    let sketch = Sketch::of(snapshot, policy, &board);
+    let outcome = kai::cycle(&sketch.situation, &kai::Settings::default());
+    Decider::new(snapshot, policy, board, sketch).plan(&outcome)
+}
