@@ -3,6 +3,7 @@
 use gpool_scenario::{Situation, answer};
 use insta::assert_snapshot;
 
+/// How do I keep my array from taking the whole machine?
 #[test]
 fn no_more_elements_run_at_once_than_the_array_allows() {
     assert_snapshot!(answer("
@@ -15,6 +16,7 @@ fn no_more_elements_run_at_once_than_the_array_allows() {
     ");
 }
 
+/// Which element of my array starts next?
 #[test]
 fn elements_start_in_the_order_of_their_indexes_where_others_ended() {
     assert_snapshot!(answer("
@@ -27,6 +29,7 @@ fn elements_start_in_the_order_of_their_indexes_where_others_ended() {
     ");
 }
 
+/// Can the elements of one array wait for those of another, one by one?
 #[test]
 fn an_element_starts_when_its_like_has_ended() {
     assert_snapshot!(answer("
@@ -40,6 +43,7 @@ fn an_element_starts_when_its_like_has_ended() {
     ");
 }
 
+/// Does a large array hold up small jobs that came before it?
 #[test]
 fn a_large_array_leaves_its_turn_to_small_jobs_that_came_before() {
     assert_snapshot!(answer("
@@ -54,6 +58,7 @@ fn a_large_array_leaves_its_turn_to_small_jobs_that_came_before() {
     ");
 }
 
+/// My array comes after another job: do all its elements wait?
 #[test]
 fn what_an_array_waits_for_all_its_elements_wait_for() {
     assert_snapshot!(answer("
@@ -64,6 +69,7 @@ fn what_an_array_waits_for_all_its_elements_wait_for() {
     "), @"start c lab1[1]");
 }
 
+/// What becomes of an array of which I cancelled some elements?
 #[test]
 fn cancelled_elements_leave_those_that_run_and_those_that_wait() {
     assert_snapshot!(answer("

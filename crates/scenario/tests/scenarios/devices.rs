@@ -3,6 +3,7 @@
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
+/// Which GPU of an empty machine do I get?
 #[test]
 fn the_lowest_free_index_is_given_first() {
     assert_snapshot!(answer("
@@ -16,6 +17,7 @@ fn the_lowest_free_index_is_given_first() {
     ");
 }
 
+/// I asked for two GPUs, and 0 and 2 are free: do I wait for neighbours?
 #[test]
 fn several_devices_need_not_be_neighbours() {
     assert_snapshot!(answer("
@@ -25,6 +27,7 @@ fn several_devices_need_not_be_neighbours() {
     "), @"start b lab1[0,2,3]");
 }
 
+/// Do my two GPUs have NVLink between them?
 #[test]
 fn linked_devices_are_given_together() {
     assert_snapshot!(answer("
@@ -49,6 +52,7 @@ fn nvlink_is_better_than_a_switch_and_a_switch_than_numa() {
     ");
 }
 
+/// Which four of eight GPUs do I get when links differ?
 #[test]
 fn four_devices_of_one_island_are_better_than_two_and_two() {
     assert_snapshot!(answer("
@@ -87,6 +91,7 @@ fn of_equally_linked_pairs_the_lower_one_is_given() {
     ");
 }
 
+/// How must I write the model of the GPU that I want?
 #[test]
 fn a_model_is_found_by_its_words() {
     assert_snapshot!(answer("
@@ -101,6 +106,7 @@ fn a_model_is_found_by_its_words() {
     ");
 }
 
+/// I would take an H100 or else an A100: which do I get?
 #[test]
 fn models_are_taken_in_the_order_of_preference() {
     assert_snapshot!(answer("
@@ -113,6 +119,7 @@ fn models_are_taken_in_the_order_of_preference() {
     ");
 }
 
+/// Can I get one GPU of each of the models that I listed?
 #[test]
 fn models_are_never_mixed_when_they_are_listed() {
     assert_snapshot!(answer("
@@ -122,6 +129,7 @@ fn models_are_never_mixed_when_they_are_listed() {
     "), @"wait  b gpus_not_free_together need 2 free 1 on lab1");
 }
 
+/// I said no model: are my two GPUs alike?
 #[test]
 fn without_a_model_two_alike_are_better_than_two_that_differ() {
     assert_snapshot!(answer("
@@ -139,6 +147,7 @@ fn without_a_model_two_that_differ_are_better_than_none() {
     "), @"start b lab1[0,2]");
 }
 
+/// I need at least 40 GB of GPU memory: which GPUs count?
 #[test]
 fn least_memory_passes_over_small_devices() {
     assert_snapshot!(answer("
@@ -151,6 +160,7 @@ fn least_memory_passes_over_small_devices() {
     ");
 }
 
+/// Somebody runs something on a GPU without gpool: is my job put on top of it?
 #[test]
 fn devices_that_others_use_are_left_alone() {
     assert_snapshot!(answer("
@@ -164,6 +174,7 @@ fn devices_that_others_use_are_left_alone() {
     ");
 }
 
+/// A GPU reports faults: does my job still land on it?
 #[test]
 fn faulty_lost_and_silent_devices_are_left_alone() {
     assert_snapshot!(answer("
@@ -178,6 +189,7 @@ fn faulty_lost_and_silent_devices_are_left_alone() {
     ");
 }
 
+/// May an admin keep single GPUs out of use?
 #[test]
 fn only_allowed_devices_are_given() {
     assert_snapshot!(answer("
@@ -190,6 +202,7 @@ fn only_allowed_devices_are_given() {
     ");
 }
 
+/// An admin forbids the GPU that my job runs on: is my job ended?
 #[test]
 fn a_job_keeps_a_device_that_was_forbidden_later() {
     assert_snapshot!(answer("
@@ -200,6 +213,7 @@ fn a_job_keeps_a_device_that_was_forbidden_later() {
     "), @"wait  b gpus_not_free need 1 free 0");
 }
 
+/// Does a GPU in MIG mode count as a whole one?
 #[test]
 fn devices_in_mig_mode_are_not_given_whole() {
     assert_snapshot!(answer("
@@ -237,6 +251,7 @@ fn random_gives_another_attempt_its_own_draw() {
     "), @"start a#2 lab1[5]");
 }
 
+/// What does the strategy pack do?
 #[test]
 fn pack_stays_beside_what_is_busy() {
     assert_snapshot!(answer("
@@ -252,6 +267,7 @@ fn pack_stays_beside_what_is_busy() {
     ");
 }
 
+/// What does the strategy spread do?
 #[test]
 fn spread_keeps_away_from_what_is_busy() {
     assert_snapshot!(answer("

@@ -3,6 +3,7 @@
 use gpool_scenario::{Situation, answer};
 use insta::assert_snapshot;
 
+/// One GPU is drained: may I use the others of that node?
 #[test]
 fn a_drained_device_gets_nothing_and_the_others_go_on() {
     assert_snapshot!(answer("
@@ -24,6 +25,7 @@ fn what_a_drained_device_keeps_waiting_says_so() {
     "), @"wait  a node_drained lab1[1]");
 }
 
+/// Do jobs without GPUs still start on a drained node?
 #[test]
 fn a_drained_node_gets_no_job_without_gpus_either() {
     assert_snapshot!(answer("
@@ -51,6 +53,7 @@ fn work_goes_where_nothing_is_drained() {
     ");
 }
 
+/// My node is drained: does my running job stay?
 #[test]
 fn what_runs_on_a_drained_node_stays() {
     assert_snapshot!(answer("

@@ -3,6 +3,7 @@
 use gpool_scenario::{Situation, answer, reasons};
 use insta::assert_snapshot;
 
+/// My job is to begin tonight: does it keep others out until then?
 #[test]
 fn a_job_that_begins_later_is_no_hindrance_to_others() {
     assert_snapshot!(answer("
@@ -44,6 +45,7 @@ fn who_waits_for_a_begin_and_another_job_waits_for_both() {
     ");
 }
 
+/// I am at my cap of GPUs: do the jobs of others behind mine go on?
 #[test]
 fn a_user_gets_as_many_gpus_as_the_cap_says_and_others_go_on() {
     assert_snapshot!(answer("
@@ -59,6 +61,7 @@ fn a_user_gets_as_many_gpus_as_the_cap_says_and_others_go_on() {
     ");
 }
 
+/// Does what I hold already count for my cap?
 #[test]
 fn what_a_user_holds_already_counts() {
     assert_snapshot!(answer("

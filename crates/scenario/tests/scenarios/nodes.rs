@@ -3,6 +3,7 @@
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
+/// Why did my one-GPU job go to the fuller node?
 #[test]
 fn small_jobs_fill_the_fuller_node_so_that_large_ones_find_a_whole_one() {
     assert_snapshot!(answer("
@@ -29,6 +30,7 @@ fn equal_nodes_are_taken_by_name() {
     ");
 }
 
+/// Two nodes have one free GPU each: does a job of two GPUs start?
 #[test]
 fn devices_of_two_nodes_are_not_given_to_one_task() {
     assert_snapshot!(answer("
@@ -40,6 +42,7 @@ fn devices_of_two_nodes_are_not_given_to_one_task() {
     "), @"wait  c gpus_not_free_together need 2 free 1 on lab1");
 }
 
+/// A node does not answer: is work still sent there?
 #[test]
 fn a_node_whose_agent_is_away_gets_nothing() {
     assert_snapshot!(answer("
@@ -94,6 +97,7 @@ fn a_full_node_is_passed_over() {
     "), @"start b lab2[0]");
 }
 
+/// Is a model that I prefer worth an emptier node?
 #[test]
 fn the_preferred_model_is_worth_an_emptier_node() {
     assert_snapshot!(answer("

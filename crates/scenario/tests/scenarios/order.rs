@@ -18,6 +18,7 @@ fn nothing_to_do_is_an_empty_plan() {
     "), @"");
 }
 
+/// Why did a smaller job start before mine, which is older?
 #[test]
 fn small_jobs_go_first() {
     assert_snapshot!(answer("
@@ -30,6 +31,7 @@ fn small_jobs_go_first() {
     ");
 }
 
+/// Two jobs ask for the same: which goes first?
 #[test]
 fn among_equals_the_older_goes_first() {
     assert_snapshot!(answer("
@@ -54,6 +56,7 @@ fn among_equals_of_one_age_the_lower_id_goes_first() {
     ");
 }
 
+/// Can small jobs push ahead of my large one for ever?
 #[test]
 fn a_job_that_waited_a_day_goes_before_smaller_ones() {
     assert_snapshot!(answer("
@@ -78,6 +81,7 @@ fn a_minute_less_than_a_day_is_not_a_day() {
     ");
 }
 
+/// Two jobs have waited for more than a day: which goes first?
 #[test]
 fn among_escalated_jobs_the_oldest_goes_first_whatever_its_size() {
     assert_snapshot!(answer("
@@ -90,6 +94,7 @@ fn among_escalated_jobs_the_oldest_goes_first_whatever_its_size() {
     ");
 }
 
+/// Do I lose the time that I waited when my job is held for a while?
 #[test]
 fn waits_before_and_after_a_hold_count_together_for_escalation() {
     assert_snapshot!(answer("
@@ -102,6 +107,7 @@ fn waits_before_and_after_a_hold_count_together_for_escalation() {
     ");
 }
 
+/// Does time that my job was held count as waiting?
 #[test]
 fn time_spent_held_does_not_count_for_escalation() {
     assert_snapshot!(answer("
@@ -114,6 +120,7 @@ fn time_spent_held_does_not_count_for_escalation() {
     ");
 }
 
+/// May long waits count sooner than after a day?
 #[test]
 fn escalation_comes_as_soon_as_the_policy_says() {
     assert_snapshot!(answer("
@@ -127,6 +134,7 @@ fn escalation_comes_as_soon_as_the_policy_says() {
     ");
 }
 
+/// What does a higher priority do?
 #[test]
 fn priority_goes_before_size_age_and_escalation() {
     assert_snapshot!(answer("
@@ -140,6 +148,7 @@ fn priority_goes_before_size_age_and_escalation() {
     ");
 }
 
+/// How do I let everybody else go first?
 #[test]
 fn a_negative_priority_goes_last() {
     assert_snapshot!(answer("
@@ -152,6 +161,7 @@ fn a_negative_priority_goes_last() {
     ");
 }
 
+/// A job with a higher priority can not start yet: does mine wait although it fits?
 #[test]
 fn priority_does_not_close_the_queue_for_what_still_fits() {
     assert_snapshot!(answer("
@@ -165,6 +175,7 @@ fn priority_does_not_close_the_queue_for_what_still_fits() {
     ");
 }
 
+/// May jobs simply go as they came?
 #[test]
 fn fifo_takes_jobs_as_they_came() {
     assert_snapshot!(answer("
@@ -178,6 +189,7 @@ fn fifo_takes_jobs_as_they_came() {
     ");
 }
 
+/// May priority and age alone decide?
 #[test]
 fn the_priority_preset_knows_no_size() {
     assert_snapshot!(answer("
@@ -191,6 +203,7 @@ fn the_priority_preset_knows_no_size() {
     ");
 }
 
+/// What decides in preset valohai?
 #[test]
 fn the_valohai_preset_knows_no_priority() {
     assert_snapshot!(answer("
@@ -217,6 +230,7 @@ fn an_order_without_keys_is_that_of_age() {
     ");
 }
 
+/// All GPUs are taken: does a job without GPUs start?
 #[test]
 fn jobs_without_gpus_start_at_once() {
     assert_snapshot!(answer("
@@ -230,6 +244,7 @@ fn jobs_without_gpus_start_at_once() {
     ");
 }
 
+/// My job is held: does it keep anything?
 #[test]
 fn held_jobs_are_not_considered() {
     assert_snapshot!(answer("
@@ -240,6 +255,7 @@ fn held_jobs_are_not_considered() {
     "), @"start b lab1[0]");
 }
 
+/// My job comes after another: when may it start?
 #[test]
 fn a_job_waits_for_those_it_comes_after() {
     assert_snapshot!(answer("
@@ -250,6 +266,7 @@ fn a_job_waits_for_those_it_comes_after() {
     "), @"start other lab1[1]");
 }
 
+/// I cancelled a job: is its GPU free at once?
 #[test]
 fn what_is_being_stopped_is_not_free_yet() {
     assert_snapshot!(answer("

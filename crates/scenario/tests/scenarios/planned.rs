@@ -3,6 +3,7 @@
 use gpool_scenario::{answer, reasons};
 use insta::assert_snapshot;
 
+/// Nothing is free: when do I start, and where?
 #[test]
 fn who_must_wait_has_a_time_and_place() {
     assert_snapshot!(answer("
@@ -15,6 +16,7 @@ fn who_must_wait_has_a_time_and_place() {
     ");
 }
 
+/// May a short job go before one that waits for more GPUs?
 #[test]
 fn a_short_job_goes_before_it() {
     assert_snapshot!(answer("
@@ -29,6 +31,7 @@ fn a_short_job_goes_before_it() {
     ");
 }
 
+/// Two GPUs are free, and my job needs one: why does it wait?
 #[test]
 fn a_job_that_takes_longer_than_that_waits() {
     assert_snapshot!(answer("
@@ -57,6 +60,7 @@ fn a_job_that_takes_just_as_long_is_too_long_by_its_grace() {
     ");
 }
 
+/// Why should I give a time limit?
 #[test]
 fn a_job_without_a_limit_may_take_for_ever() {
     assert_snapshot!(answer("
@@ -86,6 +90,7 @@ fn another_node_is_not_in_the_way() {
     ");
 }
 
+/// A job waits for other GPUs than mine needs: do I wait too?
 #[test]
 fn other_devices_of_the_node_are_not_in_the_way() {
     assert_snapshot!(answer("
@@ -128,6 +133,7 @@ fn who_runs_without_a_limit_and_like_nobody_before_may_run_for_ever() {
     ");
 }
 
+/// A job has no time limit: when is it taken to end?
 #[test]
 fn who_runs_without_a_limit_ends_as_like_jobs_did() {
     assert_snapshot!(answer("
@@ -158,6 +164,7 @@ fn who_has_run_longer_than_like_jobs_runs_as_long_again() {
     ");
 }
 
+/// A job is past its time limit: when is it taken to end?
 #[test]
 fn who_is_past_its_limit_ends_soon() {
     assert_snapshot!(answer("
@@ -185,6 +192,7 @@ fn the_first_end_that_makes_room_counts() {
     ");
 }
 
+/// How many jobs have a planned start at once?
 #[test]
 fn one_has_a_planned_start_unless_the_policy_says_more() {
     assert_snapshot!(answer("
@@ -232,6 +240,7 @@ fn only_escalated_jobs_and_the_first_of_each_priority_have_one() {
     ");
 }
 
+/// Can every waiting job have a planned start?
 #[test]
 fn conservative_backfill_plans_for_all() {
     assert_snapshot!(answer("
@@ -250,6 +259,7 @@ fn conservative_backfill_plans_for_all() {
     ");
 }
 
+/// Can planned starts be switched off?
 #[test]
 fn nobody_has_one_where_the_policy_says_so() {
     assert_snapshot!(answer("
@@ -264,6 +274,7 @@ fn nobody_has_one_where_the_policy_says_so() {
     ");
 }
 
+/// Are cores kept for a planned start as well?
 #[test]
 fn cores_are_kept_as_devices_are() {
     assert_snapshot!(answer("
@@ -328,6 +339,7 @@ fn what_is_missing_altogether_has_no_planned_start() {
     ");
 }
 
+/// A reservation begins in an hour: what may still start there?
 #[test]
 fn a_reservation_to_come_keeps_long_jobs_out() {
     assert_snapshot!(answer("
@@ -343,6 +355,7 @@ fn a_reservation_to_come_keeps_long_jobs_out() {
     ");
 }
 
+/// Maintenance begins tonight: who may still start?
 #[test]
 fn a_maintenance_window_keeps_everybody_out() {
     assert_snapshot!(answer("
@@ -357,6 +370,7 @@ fn a_maintenance_window_keeps_everybody_out() {
     ");
 }
 
+/// Can jobs that are known to be short go first?
 #[test]
 fn the_shorter_job_goes_first_where_the_order_says_predicted() {
     assert_snapshot!(answer("

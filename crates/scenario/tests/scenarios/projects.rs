@@ -3,6 +3,7 @@
 use gpool_scenario::{answer, reasons};
 use insta::assert_snapshot;
 
+/// Two projects want the same GPUs: who goes first?
 #[test]
 fn two_projects_take_turns() {
     assert_snapshot!(answer("
@@ -21,6 +22,7 @@ fn two_projects_take_turns() {
     ");
 }
 
+/// My project is at its quota, and GPUs are idle: may I use them?
 #[test]
 fn what_nobody_else_wants_is_lent() {
     assert_snapshot!(answer("
@@ -36,6 +38,7 @@ fn what_nobody_else_wants_is_lent() {
     ");
 }
 
+/// GPUs are idle, and my job waits for quota: what can I do?
 #[test]
 fn what_can_not_be_taken_back_is_not_lent() {
     assert_snapshot!(answer("
@@ -49,6 +52,7 @@ fn what_can_not_be_taken_back_is_not_lent() {
     ");
 }
 
+/// What does the limit of a project do?
 #[test]
 fn a_limit_holds_whatever_is_free() {
     assert_snapshot!(answer("
@@ -62,6 +66,7 @@ fn a_limit_holds_whatever_is_free() {
     ");
 }
 
+/// Does the limit of a department count for the projects below it?
 #[test]
 fn the_limit_of_a_department_holds_for_all_below_it() {
     assert_snapshot!(answer("
@@ -80,6 +85,7 @@ fn the_limit_of_a_department_holds_for_all_below_it() {
     ");
 }
 
+/// Who goes first, an older borrower or a newer job within its quota?
 #[test]
 fn the_entitled_come_before_borrowers_that_are_older() {
     assert_snapshot!(answer("
@@ -95,6 +101,7 @@ fn the_entitled_come_before_borrowers_that_are_older() {
     ");
 }
 
+/// How is divided what nobody is guaranteed?
 #[test]
 fn what_is_left_over_goes_by_weight() {
     assert_snapshot!(answer("
@@ -117,6 +124,7 @@ fn what_is_left_over_goes_by_weight() {
     ");
 }
 
+/// What does weight 0 mean?
 #[test]
 fn who_has_no_weight_borrows_only_what_nobody_with_one_wants() {
     assert_snapshot!(answer("
@@ -133,6 +141,7 @@ fn who_has_no_weight_borrows_only_what_nobody_with_one_wants() {
     ");
 }
 
+/// What does the priority of a project do?
 #[test]
 fn a_higher_priority_takes_all_it_can_of_what_is_left_over() {
     assert_snapshot!(answer("
@@ -151,6 +160,7 @@ fn a_higher_priority_takes_all_it_can_of_what_is_left_over() {
     ");
 }
 
+/// More is guaranteed than there is: who gets what?
 #[test]
 fn more_is_guaranteed_than_there_is() {
     assert_snapshot!(answer("
@@ -169,6 +179,7 @@ fn more_is_guaranteed_than_there_is() {
     ");
 }
 
+/// Do shares of GPUs count for quotas?
 #[test]
 fn half_devices_are_shared_in_halves() {
     assert_snapshot!(answer("
@@ -185,6 +196,7 @@ fn half_devices_are_shared_in_halves() {
     ");
 }
 
+/// Do quotas change the order of jobs inside my project?
 #[test]
 fn within_a_project_the_order_of_jobs_is_what_it_was() {
     assert_snapshot!(answer("
@@ -203,6 +215,7 @@ fn within_a_project_the_order_of_jobs_is_what_it_was() {
     ");
 }
 
+/// Can cores be guaranteed?
 #[test]
 fn cores_are_guaranteed_and_counted_where_a_project_says_so() {
     assert_snapshot!(answer("
@@ -217,6 +230,7 @@ fn cores_are_guaranteed_and_counted_where_a_project_says_so() {
     ");
 }
 
+/// Do I have to make projects?
 #[test]
 fn without_projects_nothing_is_different() {
     assert_snapshot!(answer("

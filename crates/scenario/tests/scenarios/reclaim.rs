@@ -3,6 +3,7 @@
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
+/// My quota is lent to others: how do I get it back?
 #[test]
 fn a_project_under_its_guarantee_gets_what_others_borrowed() {
     assert_snapshot!(answer("
@@ -18,6 +19,7 @@ fn a_project_under_its_guarantee_gets_what_others_borrowed() {
     ");
 }
 
+/// Can I lose what my project is guaranteed?
 #[test]
 fn what_is_within_the_guarantee_stays() {
     assert_snapshot!(answer("
@@ -30,6 +32,7 @@ fn what_is_within_the_guarantee_stays() {
     "), @"wait  b gpus_not_free need 1 free 0");
 }
 
+/// Can a job be ended for others that never agreed to it?
 #[test]
 fn what_can_not_be_taken_back_stays() {
     assert_snapshot!(answer("
@@ -42,6 +45,7 @@ fn what_can_not_be_taken_back_stays() {
     "), @"wait  b gpus_not_free need 1 free 0");
 }
 
+/// May a project take back more than its share?
 #[test]
 fn a_job_that_would_go_over_its_share_takes_nothing() {
     assert_snapshot!(answer("
@@ -54,6 +58,7 @@ fn a_job_that_would_go_over_its_share_takes_nothing() {
     "), @"wait  b gpus_not_free need 4 free 0");
 }
 
+/// Which of the jobs of a borrower goes first?
 #[test]
 fn lower_priorities_go_before_newer_jobs() {
     assert_snapshot!(answer("
@@ -70,6 +75,7 @@ fn lower_priorities_go_before_newer_jobs() {
     ");
 }
 
+/// Of equal jobs, whose work is lost when something is taken back?
 #[test]
 fn who_loses_least_goes_first() {
     assert_snapshot!(answer("
@@ -86,6 +92,7 @@ fn who_loses_least_goes_first() {
     ");
 }
 
+/// Two projects borrow: which of them gives back?
 #[test]
 fn who_is_furthest_over_its_share_gives_first() {
     assert_snapshot!(answer("
@@ -106,6 +113,7 @@ fn who_is_furthest_over_its_share_gives_first() {
     ");
 }
 
+/// One GPU is needed: is a job of eight ended for it?
 #[test]
 fn a_small_job_does_not_cost_a_large_one_where_a_small_one_would_do() {
     assert_snapshot!(answer("
@@ -122,6 +130,7 @@ fn a_small_job_does_not_cost_a_large_one_where_a_small_one_would_do() {
     ");
 }
 
+/// How many jobs are taken back for a large one?
 #[test]
 fn several_small_jobs_go_for_a_large_one_and_no_more_than_must() {
     assert_snapshot!(answer("
@@ -141,6 +150,7 @@ fn several_small_jobs_go_for_a_large_one_and_no_more_than_must() {
     ");
 }
 
+/// A job is ending anyhow: is another one taken back meanwhile?
 #[test]
 fn what_leaves_anyhow_is_waited_for() {
     assert_snapshot!(answer("
@@ -158,6 +168,7 @@ fn what_leaves_anyhow_is_waited_for() {
     ");
 }
 
+/// Is a job safe that has just started?
 #[test]
 fn what_was_just_started_is_safe_for_as_long_as_its_project_says() {
     assert_snapshot!(answer("
@@ -173,6 +184,7 @@ fn what_was_just_started_is_safe_for_as_long_as_its_project_says() {
     ");
 }
 
+/// I borrowed all that is left over, and another project comes: do I keep it all?
 #[test]
 fn what_is_left_over_is_divided_anew_when_another_wants_it() {
     assert_snapshot!(answer("
@@ -193,6 +205,7 @@ fn what_is_left_over_is_divided_anew_when_another_wants_it() {
     ");
 }
 
+/// Are shares of GPUs taken back as well?
 #[test]
 fn shares_of_devices_go_as_whole_ones_do() {
     assert_snapshot!(answer("
@@ -208,6 +221,7 @@ fn shares_of_devices_go_as_whole_ones_do() {
     ");
 }
 
+/// Cores are short, and not GPUs: is anything taken back?
 #[test]
 fn nothing_is_taken_for_what_is_short_beside_devices_alone() {
     assert_snapshot!(answer("
@@ -219,6 +233,7 @@ fn nothing_is_taken_for_what_is_short_beside_devices_alone() {
     "), @"wait  b cpu_or_mem_short CPU cores need 4 free 0 on lab1");
 }
 
+/// Does a department answer for what its projects borrow?
 #[test]
 fn between_departments_the_excess_of_the_whole_counts() {
     assert_snapshot!(answer("

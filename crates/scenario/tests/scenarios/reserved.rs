@@ -3,6 +3,7 @@
 use gpool_scenario::{Situation, answer};
 use insta::assert_snapshot;
 
+/// A GPU is reserved for somebody: may I use it while it is idle?
 #[test]
 fn what_is_kept_for_a_user_goes_to_no_other() {
     assert_snapshot!(answer("
@@ -15,6 +16,7 @@ fn what_is_kept_for_a_user_goes_to_no_other() {
     ");
 }
 
+/// I have a reservation: am I bound to it?
 #[test]
 fn whom_it_is_for_gets_it_and_any_other_as_well() {
     assert_snapshot!(answer("
@@ -28,6 +30,7 @@ fn whom_it_is_for_gets_it_and_any_other_as_well() {
     ");
 }
 
+/// A reservation is for my project: may all of us use it?
 #[test]
 fn what_is_kept_for_a_project_is_for_all_its_users() {
     assert_snapshot!(answer("
@@ -56,6 +59,7 @@ fn what_is_kept_for_one_job_is_not_for_others_of_its_user() {
     ");
 }
 
+/// A node is reserved: do jobs without GPUs start there?
 #[test]
 fn a_whole_node_is_kept_from_work_without_gpus_too() {
     assert_snapshot!(answer("
@@ -78,6 +82,7 @@ fn single_devices_leave_work_without_gpus_alone() {
     "), @"start a lab1");
 }
 
+/// What starts on a GPU before its reservation begins?
 #[test]
 fn before_it_begins_only_what_is_sure_to_end_starts() {
     assert_snapshot!(answer("
@@ -139,6 +144,7 @@ fn a_window_that_is_over_keeps_nothing() {
     "), @"start a lab1[0]");
 }
 
+/// Is a weekly reservation kept free before its next time?
 #[test]
 fn one_that_recurs_is_kept_before_its_next_time() {
     assert_snapshot!(answer("
@@ -166,6 +172,7 @@ fn work_goes_to_nodes_that_nobody_keeps() {
     ");
 }
 
+/// A reservation begins where my job runs: does it stay?
 #[test]
 fn what_runs_when_a_reservation_begins_stays() {
     assert_snapshot!(answer("

@@ -3,6 +3,7 @@
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
+/// GPUs are free: why does my job wait for cores?
 #[test]
 fn cores_run_out_before_devices() {
     assert_snapshot!(answer("
@@ -28,6 +29,7 @@ fn memory_runs_out_before_devices() {
     ");
 }
 
+/// I asked for no cores: do I get any?
 #[test]
 fn who_asks_for_no_cores_books_none() {
     assert_snapshot!(answer("
@@ -85,6 +87,7 @@ fn a_machine_without_gpus_runs_what_needs_none() {
     ");
 }
 
+/// I asked for more GPUs than there are: what happens?
 #[test]
 fn more_devices_than_the_machine_has_never_fit() {
     assert_snapshot!(answer("
@@ -101,6 +104,7 @@ fn more_memory_than_any_device_has_never_fits() {
     "), @"wait  a gpu_memory_too_small need 100 GiB largest 80 GiB");
 }
 
+/// I asked for a model that is not there: what happens?
 #[test]
 fn a_model_that_is_not_there_never_fits() {
     assert_snapshot!(answer("

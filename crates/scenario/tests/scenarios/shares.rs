@@ -3,6 +3,7 @@
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
+/// Two jobs ask for half a GPU: do they share one?
 #[test]
 fn two_halves_share_one_device_and_the_other_stays_whole() {
     assert_snapshot!(answer("
@@ -16,6 +17,7 @@ fn two_halves_share_one_device_and_the_other_stays_whole() {
     ");
 }
 
+/// I have a whole GPU: may a share be put beside me?
 #[test]
 fn shares_do_not_go_beside_who_has_a_whole_device() {
     assert_snapshot!(answer("
@@ -43,6 +45,7 @@ fn a_whole_device_is_not_where_a_share_is() {
     ");
 }
 
+/// On which GPU does a share go?
 #[test]
 fn the_fullest_device_that_has_room_is_taken() {
     assert_snapshot!(answer("
@@ -57,6 +60,7 @@ fn the_fullest_device_that_has_room_is_taken() {
     ");
 }
 
+/// Do three equal thirds fit one GPU?
 #[test]
 fn equal_thirds_by_memory_fill_a_device() {
     assert_snapshot!(answer("
@@ -70,6 +74,7 @@ fn equal_thirds_by_memory_fill_a_device() {
     ");
 }
 
+/// Can a share by memory and one by part be on one GPU?
 #[test]
 fn memory_and_parts_share_a_device_by_its_memory() {
     assert_snapshot!(answer("
@@ -83,6 +88,7 @@ fn memory_and_parts_share_a_device_by_its_memory() {
     ");
 }
 
+/// Can I have a part of each of two GPUs?
 #[test]
 fn a_part_of_each_of_two_devices() {
     assert_snapshot!(answer("
