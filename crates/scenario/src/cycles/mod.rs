@@ -2,11 +2,15 @@
 //! what is done, and what is expected of it. The format is that of a public collection, so that
 //! it can be played; own scenarios are written in lines of text like all others here.
 
+pub mod beside;
 mod build;
+mod fair;
 pub mod file;
 mod play;
 
+pub use beside::{Beside, Explanation, beside};
 pub use build::{CaseError, Ready, build};
+pub use fair::Missing;
 pub use file::{File, Scenario};
 pub use play::{Verdict, play};
 

@@ -302,7 +302,7 @@ impl Status {
 }
 
 /// A place where others will find it in the next cycle.
-fn placement(after: &PlacementAfter, cycle: usize) -> Placement {
+pub(super) fn placement(after: &PlacementAfter, cycle: usize) -> Placement {
     let name = |device: &SharedAfter| match device {
         SharedAfter::Named(name) => name.clone(),
         SharedAfter::Fresh(number) => format!("cycle {cycle}, {number}"),

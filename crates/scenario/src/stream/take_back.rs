@@ -9,7 +9,7 @@ use gpool_world::JobRow;
 use super::Cluster;
 
 impl Cluster {
-    /// Who is on the devices of a place.
+    /// Who is on the devices of a place and leaves: who shares one of them stays.
     pub(super) fn holders(&self, placement: &gpool_model::Placement) -> Vec<TaskId> {
         let Some(row) = self.world.node(&placement.node) else { return Vec::new() };
         let of_slot = |slot: &gpool_model::Slot| {
@@ -17,7 +17,12 @@ impl Cluster {
             let ix = devices.position(|device| device.uuid == slot.device);
             ix.map_or(&[][..], |ix| &row.devices[ix].holders)
         };
-        let holders: BTreeSet<TaskId> = placement.slots.iter().flat_map(of_slot).copied().collect();
+        let leaves = |task: &TaskId| {
+            let row = self.world.job(task.job);
+            row.is_some_and(|row| matches!(row.job.phase, Phase::Stopping { .. }))
+        };
+        let holders = placement.slots.iter().flat_map(of_slot).copied();
+        let holders: BTreeSet<TaskId> = holders.filter(leaves).collect();
         holders.into_iter().collect()
     }
 

@@ -1,9 +1,11 @@
 //! The public scenarios. They are not ours to keep, so where they are absent these tests say so
 //! and pass.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use gpool_scenario::cycles::{Scenario, build, play, read};
+use gpool_scenario::cycles::beside::told;
+use gpool_scenario::cycles::{Beside, Scenario, beside, build, play, read};
 use gpool_sched::kai::cycle;
 
 use crate::random::{Dice, by_name};
@@ -53,6 +55,38 @@ fn table(file: &str) -> (usize, usize) {
 fn public_scenarios() {
     let (all, failed) = table("kai_public.json");
     assert!(failed * 50 <= all, "{failed} of {all} fail");
+}
+
+/// Plays them by preset `fair` and prints what differs; gives back how many came to what.
+fn by_fair(file: &str) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    for scenario in scenarios(file) {
+        let (word, why) = match beside(&scenario).unwrap() {
+            Beside::Same => ("same", Vec::new()),
+            Beside::Differs(reasons) => ("differs", told(&reasons)),
+            Beside::NotPlayed(missing) => ("not played", vec![missing.to_string()]),
+            Beside::Fault(faults) => ("wrong", faults),
+        };
+        *counts.entry(word).or_default() += 1;
+        for line in why {
+            println!("{word}: {} ({}): {line}", scenario.id, scenario.name);
+        }
+    }
+    println!("{file} by fair: {counts:?}");
+    counts
+}
+
+#[test]
+fn by_fair_each_case_comes_out_the_same_or_says_why_not() {
+    for file in ["kai_public.json", "own_rule_scenarios.json"] {
+        let counts = by_fair(file);
+        assert_eq!(counts.get("wrong"), None, "{file}: {counts:?}");
+        if counts.is_empty() {
+            return;
+        }
+        let count = |word| counts.get(word).copied().unwrap_or(0);
+        assert!(count("same") >= count("differs"), "{file}: {counts:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,444 @@
+//! A case by the rules of preset `fair`, played by the scheduler that runs jobs, beside the same
+//! case by those of `kai`: who runs in the end, and why that is not the same where it is not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use gpool_model::job::JobState;
+use gpool_model::{Phase, ProjectName};
+use gpool_sched::kai::{self, Stage, TaskState};
+use gpool_world::Snapshot;
+
+use super::build::{CaseError, build};
+use super::fair::{self, Missing};
+use super::file::Scenario;
+use crate::situation::Situation;
+use crate::stream::Cluster;
+
+/// What became of a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beside {
+    /// By both rules the same jobs run on the same nodes.
+    Same,
+    /// Not the same, each difference for one of these reasons.
+    Differs(BTreeMap<String, Explanation>),
+    /// Not the same, and nobody knows why; or a promise is broken. Either is a fault.
+    Fault(Vec<String>),
+    /// It uses what there is not.
+    NotPlayed(Missing),
+}
+
+/// Why a job fares otherwise by `fair` than by `kai`: lines of SCHEDULING §A′, §B and §E.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Explanation {
+    /// It has the same, elsewhere: places are chosen by other rules.
+    Elsewhere,
+    /// By `kai` it gets what another holds within its guarantee.
+    WithinGuarantee,
+    /// Guarantees exceed what there is, and count in part.
+    ScaledGuarantees,
+    /// By `kai` running jobs are moved for it.
+    NothingMoved,
+    /// A job of its own project goes first that asks for fewer GPUs.
+    SmallerFirst,
+    /// Projects are ranked without their next job.
+    WithoutNextJob,
+    /// Others are taken back: who is furthest over its share, and lost least.
+    OtherVictims,
+    /// What `kai` gave up is found: every legal victim is looked at.
+    LegalVictimFound,
+    /// The room is kept for one that goes before it and has a planned start.
+    KeptForPlanned,
+    /// It is not preemptible, and so is never lent anything.
+    NeverLent,
+    /// What is taken back must bring its beneficiary no more than its share.
+    ShareKept,
+    /// Nothing is taken back for cores or memory alone.
+    DevicesAlone,
+}
+
+impl Explanation {
+    /// All, as they are told.
+    pub const ALL: [Self; 12] = [
+        Self::Elsewhere,
+        Self::WithinGuarantee,
+        Self::ScaledGuarantees,
+        Self::NothingMoved,
+        Self::SmallerFirst,
+        Self::WithoutNextJob,
+        Self::OtherVictims,
+        Self::LegalVictimFound,
+        Self::KeptForPlanned,
+        Self::NeverLent,
+        Self::ShareKept,
+        Self::DevicesAlone,
+    ];
+
+    /// In words, with the line of the rules.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Elsewhere => "the same on another node (B, placement)",
+            Self::WithinGuarantee => "another holds it within its guarantee (E3)",
+            Self::ScaledGuarantees => "more is guaranteed than there is, and counts in part (A′4)",
+            Self::NothingMoved => "nothing is moved that has not agreed to it (A′6)",
+            Self::SmallerFirst => "fewer GPUs go first inside a project (B)",
+            Self::WithoutNextJob => "projects are ranked without their next job (A′9)",
+            Self::OtherVictims => "furthest over its share and least lost goes (A′2)",
+            Self::LegalVictimFound => "every legal victim is looked at (A′2)",
+            Self::KeptForPlanned => "the room is kept for a planned start (A′3)",
+            Self::NeverLent => "what can't be taken back is lent nothing (A7)",
+            Self::DevicesAlone => "nothing is taken back for cores or memory alone (A′2)",
+            Self::ShareKept => "nobody takes back more than its share (E4)",
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}
+
+/// Cycles after which things have settled, or never do.
+const CYCLES: usize = 12;
+
+/// Plays a case by both rules, whole cycles until nothing changes.
+///
+/// # Errors
+/// What of it is not understood.
+pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
+    let ready = build(scenario)?;
+    let usual = kai::Settings { stages: Stage::CYCLE.to_vec(), ..ready.settings.clone() };
+    if scenario.config.is_some() {
+        return Ok(Beside::NotPlayed(Missing::Switches));
+    }
+    let lines = match fair::lines(&ready.situation, &usual) {
+        Ok(lines) => lines,
+        Err(missing) => return Ok(Beside::NotPlayed(missing)),
+    };
+    let situation = match Situation::parse(&lines) {
+        Ok(situation) => situation,
+        Err(error) => return Ok(Beside::Fault(vec![format!("its lines: {error}")])),
+    };
+    let snapshot = situation.world();
+    let faults = gpool_verify::check(&Snapshot { world: &snapshot, now: situation.now });
+    if !faults.is_empty() {
+        return Ok(Beside::NotPlayed(Missing::Overbooked));
+    }
+    let (by_kai, moves) = settle_kai(&ready.situation, &usual);
+    let mut cluster = Cluster::of(&situation);
+    if let Err(faults) = settle_fair(&mut cluster) {
+        return Ok(Beside::Fault(faults));
+    }
+    let case = Case {
+        began: running_kai(&ready.situation),
+        kai: running_kai(&by_kai),
+        fair: running_fair(&cluster),
+        moves,
+        cluster: &cluster,
+        situation: &ready.situation,
+    };
+    Ok(case.judge())
+}
+
+/// The lines in which a case is played by `fair`.
+///
+/// # Errors
+/// What of it is not understood.
+pub fn lines(scenario: &Scenario) -> Result<Result<String, Missing>, CaseError> {
+    let ready = build(scenario)?;
+    Ok(fair::lines(&ready.situation, &ready.settings))
+}
+
+/// Who runs where, by name.
+type Running = BTreeMap<String, String>;
+
+fn running_kai(situation: &kai::Situation) -> Running {
+    let jobs = situation.jobs.iter();
+    let tasks = jobs.filter_map(|job| Some((job, job.tasks.first()?)));
+    let runs = tasks.filter_map(|(job, task)| match task.state {
+        TaskState::Running | TaskState::Bound => {
+            Some((job.name.clone(), task.placement.as_ref()?.node.clone()))
+        }
+        _ => None,
+    });
+    runs.collect()
+}
+
+fn running_fair(cluster: &Cluster) -> Running {
+    let rows = cluster.snapshot().world.holding();
+    let runs = rows.filter(|row| row.job.phase.state() == JobState::Running);
+    let place = |row: &gpool_world::JobRow| {
+        let held = row.job.phase.allocations().first()?;
+        Some((row.spec.name.to_string(), held.node.to_string()))
+    };
+    runs.filter_map(place).collect()
+}
+
+/// The end by `kai`, and whether anything was moved on the way.
+fn settle_kai(situation: &kai::Situation, settings: &kai::Settings) -> (kai::Situation, bool) {
+    let mut situation = situation.clone();
+    let mut moves = false;
+    for number in 0..CYCLES {
+        let before = running_kai(&situation);
+        let outcome = kai::cycle(&situation, settings);
+        moves |= outcome.decisions.iter().any(|it| matches!(it.what, kai::Change::Move { .. }));
+        let mut changed = false;
+        for (row, job) in situation.jobs.iter_mut().enumerate() {
+            for (column, task) in job.tasks.iter_mut().enumerate() {
+                let after = &outcome.tasks[row][column];
+                match after.state {
+                    TaskState::Releasing | TaskState::Pipelined => {
+                        changed |= task.state != TaskState::Pending;
+                        (task.state, task.placement) = (TaskState::Pending, None);
+                    }
+                    TaskState::Bound => {
+                        changed = true;
+                        task.state = TaskState::Running;
+                        let placement = after.placement.as_ref();
+                        task.placement = placement.map(|it| super::play::placement(it, number));
+                        job.last_start = Some(situation.now);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if !changed && before == running_kai(&situation) {
+            break;
+        }
+    }
+    (situation, moves)
+}
+
+/// Cycles until nothing changes, each plan judged.
+fn settle_fair(cluster: &mut Cluster) -> Result<(), Vec<String>> {
+    for _ in 0..CYCLES {
+        let plan = cluster.plan();
+        let snapshot = cluster.snapshot();
+        let policy = snapshot.world.policy();
+        let mut faults = gpool_verify::verify_fully(&snapshot, policy, &plan);
+        faults.extend(gpool_verify::verify(&snapshot, policy, &plan));
+        if !faults.is_empty() {
+            return Err(faults.iter().map(ToString::to_string).collect());
+        }
+        let made = cluster.cycle();
+        let n_left = cluster.finish_leaving();
+        let found = gpool_verify::check(&cluster.snapshot());
+        if !found.is_empty() {
+            return Err(found.iter().map(ToString::to_string).collect());
+        }
+        if made.decisions.is_empty() && n_left == 0 {
+            return Ok(());
+        }
+    }
+    Err(vec![format!("it has not settled after {CYCLES} cycles (E5)")])
+}
+
+/// A case that was played by both.
+struct Case<'c> {
+    began: Running,
+    kai: Running,
+    fair: Running,
+    /// Whether `kai` moved anything.
+    moves: bool,
+    cluster: &'c Cluster,
+    situation: &'c kai::Situation,
+}
+
+impl Case<'_> {
+    fn judge(&self) -> Beside {
+        let mut reasons = BTreeMap::new();
+        let mut faults = Vec::new();
+        for job in &self.situation.jobs {
+            let (kai, fair) = (self.kai.get(&job.name), self.fair.get(&job.name));
+            let reason = match (kai, fair) {
+                (None, None) => continue,
+                (Some(kai), Some(fair)) if kai == fair => continue,
+                (Some(_), Some(_)) => Some(Explanation::Elsewhere),
+                (Some(_), None) => self.why_not(job),
+                (None, Some(_)) => self.why_so(job),
+            };
+            match reason {
+                Some(reason) => drop(reasons.insert(job.name.clone(), reason)),
+                None => faults.push(format!(
+                    "{}: {} by kai, {} by fair, and nobody knows why",
+                    job.name,
+                    kai.map_or("waits", |_| "runs"),
+                    fair.map_or("waits", |_| "runs"),
+                )),
+            }
+        }
+        match (faults.is_empty(), reasons.is_empty()) {
+            (false, _) => Beside::Fault(faults),
+            (true, true) => Beside::Same,
+            (true, false) => Beside::Differs(reasons),
+        }
+    }
+
+    /// Those that run by one rule and not by the other, and ran when it began or not.
+    fn others(&self, of: &Running, not_of: &Running, began: bool) -> Vec<&kai::Job> {
+        let jobs = self.situation.jobs.iter();
+        let is_one = |job: &&kai::Job| {
+            of.contains_key(&job.name)
+                && !not_of.contains_key(&job.name)
+                && self.began.contains_key(&job.name) == began
+        };
+        jobs.filter(is_one).collect()
+    }
+
+    /// Why a job that runs by `kai` does not by `fair`.
+    fn why_not(&self, job: &kai::Job) -> Option<Explanation> {
+        if self.began.contains_key(&job.name) {
+            // It was taken back here, and another there, or nobody.
+            let spared = self.others(&self.fair, &self.kai, true);
+            let started = self.others(&self.fair, &self.kai, false);
+            return match (spared.is_empty(), started.is_empty()) {
+                (false, _) => Some(Explanation::OtherVictims),
+                (true, false) if self.is_oversubscribed() => Some(Explanation::ScaledGuarantees),
+                (true, false) if self.was_over(job) => Some(Explanation::LegalVictimFound),
+                (true, false) => self.same_project_first(job, &started),
+                (true, true) => None,
+            };
+        }
+        if size(job) == 0 {
+            return Some(Explanation::DevicesAlone);
+        }
+        let spared = self.others(&self.fair, &self.kai, true);
+        if !spared.is_empty() {
+            if self.is_oversubscribed() {
+                return Some(Explanation::ScaledGuarantees);
+            }
+            return match spared.iter().any(|it| self.is_within(&it.project)) {
+                true => Some(Explanation::WithinGuarantee),
+                false => Some(Explanation::ShareKept),
+            };
+        }
+        if self.is_oversubscribed() && !job.preemptible {
+            return Some(Explanation::ScaledGuarantees);
+        }
+        if self.moves {
+            return Some(Explanation::NothingMoved);
+        }
+        let started = self.others(&self.fair, &self.kai, false);
+        self.same_project_first(job, &started).or_else(|| {
+            let is_lent = job.preemptible || self.is_within(&job.project);
+            (!is_lent).then_some(Explanation::NeverLent).or_else(|| self.is_kept(job))
+        })
+    }
+
+    /// Others start in its place, and why these.
+    fn same_project_first(&self, job: &kai::Job, started: &[&kai::Job]) -> Option<Explanation> {
+        let smaller = |it: &&&kai::Job| {
+            it.project == job.project && it.priority >= job.priority && size(it) < size(job)
+        };
+        if started.iter().any(|it| smaller(&it)) {
+            return Some(Explanation::SmallerFirst);
+        }
+        let other = started.iter().any(|it| it.project != job.project);
+        other.then_some(Explanation::WithoutNextJob)
+    }
+
+    /// Why a job that waits by `kai` runs by `fair`: it is in the place of one that does not.
+    fn why_so(&self, job: &kai::Job) -> Option<Explanation> {
+        if self.began.contains_key(&job.name) {
+            // It was spared: what would have had it does without.
+            let gone = self.others(&self.kai, &self.fair, true);
+            let without = self.others(&self.kai, &self.fair, false);
+            if !gone.is_empty() {
+                return Some(Explanation::OtherVictims);
+            }
+            if without.is_empty() {
+                return Some(Explanation::ShareKept);
+            }
+            if self.is_oversubscribed() {
+                return Some(Explanation::ScaledGuarantees);
+            }
+            return Some(match self.is_within(&job.project) {
+                true => Explanation::WithinGuarantee,
+                false => Explanation::ShareKept,
+            });
+        }
+        let without = self.others(&self.kai, &self.fair, false);
+        if without.iter().any(|it| size(it) == 0) {
+            return Some(Explanation::DevicesAlone);
+        }
+        if let Some(reason) = without.iter().find_map(|it| self.same_project_first(it, &[job])) {
+            return Some(reason);
+        }
+        let gone = self.others(&self.kai, &self.fair, true);
+        if !gone.is_empty() && self.is_oversubscribed() {
+            return Some(Explanation::ScaledGuarantees);
+        }
+        if gone.iter().any(|it| self.was_over(it)) {
+            return Some(Explanation::LegalVictimFound);
+        }
+        None
+    }
+
+    /// Whether a project holds in the end no more than it is guaranteed.
+    fn is_within(&self, project: &str) -> bool {
+        let snapshot = self.cluster.snapshot();
+        let shares = gpool_sched::project_shares(&snapshot, snapshot.world.policy());
+        let name = ProjectName::new(project);
+        let share = shares.iter().find(|share| share.project == name);
+        share.is_some_and(|share| {
+            let guaranteed = share.account.guaranteed.finite();
+            guaranteed.is_none_or(|guaranteed| share.account.held <= guaranteed)
+        })
+    }
+
+    /// Whether a job's project held more than it is guaranteed when it began.
+    fn was_over(&self, job: &kai::Job) -> bool {
+        let own = self.situation.projects.iter().find(|it| it.name == job.project);
+        let Some(guaranteed) = own.and_then(|it| it.gpu.guaranteed) else { return false };
+        let jobs = self.situation.jobs.iter();
+        let own = jobs.filter(|it| it.project == job.project && self.began.contains_key(&it.name));
+        own.map(size).sum::<i64>() > guaranteed
+    }
+
+    /// Whether more is guaranteed than there is.
+    fn is_oversubscribed(&self) -> bool {
+        let leaves = self.situation.projects.iter().filter(|it| {
+            !self.situation.projects.iter().any(|other| other.parent.as_ref() == Some(&it.name))
+        });
+        let promised: i64 = leaves.filter_map(|it| it.gpu.guaranteed).sum();
+        let devices = self.situation.nodes.iter().flat_map(|node| &node.devices);
+        promised > devices.map(|devices| devices.count * 1000).sum()
+    }
+
+    /// Whether the room is kept for one with a planned start.
+    fn is_kept(&self, job: &kai::Job) -> Option<Explanation> {
+        let snapshot = self.cluster.snapshot();
+        let mut explainer = gpool_sched::Explainer::new(snapshot, snapshot.world.policy());
+        let mut rows = snapshot.world.jobs().values();
+        let row = rows.find(|row| row.spec.name.as_ref() == job.name)?;
+        if !matches!(row.job.phase, Phase::Pending { .. }) {
+            return None;
+        }
+        let reasons = explainer.fully(row);
+        let kept = reasons.iter().any(|reason| reason.code().contains("planned"));
+        kept.then_some(Explanation::KeptForPlanned)
+    }
+}
+
+/// Thousandths of GPUs.
+fn size(job: &kai::Job) -> i64 {
+    let of = |task: &kai::Task| match &task.request.gpu {
+        kai::GpuAsk::Whole(count) => count * 1000,
+        kai::GpuAsk::Share { milli, devices } => milli * devices,
+        _ => 0,
+    };
+    job.tasks.iter().map(of).sum()
+}
+
+/// Names of the cases' jobs that differ, to be told.
+#[must_use]
+pub fn told(reasons: &BTreeMap<String, Explanation>) -> Vec<String> {
+    let distinct: BTreeSet<Explanation> = reasons.values().copied().collect();
+    let line = |reason: Explanation| {
+        let jobs = reasons.iter().filter(|(_, it)| **it == reason).map(|(job, _)| job.as_str());
+        format!("{reason}: {}", jobs.collect::<Vec<_>>().join(", "))
+    };
+    distinct.into_iter().map(line).collect()
+}
