@@ -96,6 +96,7 @@ const MAY_REACH_BEHIND: &[&str] = &[
     "verbs/debug.rs",
     "verbs/doctor.rs",
     "verbs/backup.rs",
+    "verbs/replay.rs",
     "verbs/restore.rs",
     "verbs/verify.rs",
     "verbs/sim.rs",

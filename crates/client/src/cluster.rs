@@ -2,7 +2,8 @@
 
 use gpool_wire::{
     AllowDevices, Document, ForecastState, Gpu, List, Node, Notification, NotifySecret, PolicyInfo,
-    PolicyPatch, Recovery, Shutdown, Status, UserCapsPatch, UserLimits, Version,
+    PolicyPatch, Recovery, Shutdown, SimulateAsk, Simulation, Status, UserCapsPatch, UserLimits,
+    Version,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -58,6 +59,23 @@ impl Client {
     /// See [`Error`].
     pub fn recovery(&self) -> Result<Recovery, Error> {
         self.ask::<Document<_>>(&Call::get("/recovery")).map(|answer| answer.body)
+    }
+
+    /// What would come of changes, none of which is made.
+    ///
+    /// # Errors
+    /// [`Error::Problem`] if one is not understood, or would be refused; see [`Error`].
+    pub fn simulate(&self, ask: &SimulateAsk) -> Result<Simulation, Error> {
+        let call = Call::post("/simulate").json(ask);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// The present state with the plan that is made from it, as `gpool replay` takes it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn dump(&self) -> Result<String, Error> {
+        self.text(&Call::get("/dump"))
     }
 
     /// Messages about jobs that are still to be sent, or were given up not long ago.

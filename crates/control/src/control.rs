@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpool_model::effect::{Change, Commit};
 use gpool_model::event::Journaled;
 use gpool_model::{
-    Caller, Command, Effect, Event, Job, JobId, JobNumber, JournalEntry, Node, Notice, Phase,
+    Caller, Command, Effect, Event, Job, JobId, JobNumber, JournalEntry, Node, Notice, Phase, Plan,
     PlannedStart, Policy, Refusal, Reply, RequestId, Revision, Seq, TaskId, Term, Timestamp,
 };
 use gpool_sched::Workspace;
@@ -29,6 +29,9 @@ pub struct Control {
     journal: Vec<JournalEntry>,
     pub(crate) sessions: Sessions,
     pub(crate) couriers: Couriers,
+    /// Grows with what an agent says that decides later what becomes of jobs: who it is, and of
+    /// which tasks it spoke before its first answer. It is journaled although no record changes.
+    pub(crate) n_learnt: u64,
     /// Nothing more is started.
     pub(crate) is_stopping: bool,
     /// What the last cycle planned, and what of it stands in the journal.
@@ -39,6 +42,8 @@ pub struct Control {
     /// Ends of which not all has been settled that follows.
     pub(crate) gone: Vec<Gone>,
     pub(crate) is_settling: bool,
+    /// What is done to each plan before it is verified, to see what becomes of a wrong one.
+    pub(crate) distort: Option<fn(&mut Plan)>,
     /// Effects of the present step that wait for its commit.
     effects: Vec<Effect>,
     /// Effects of earlier steps, with the revision that must be durable first.
@@ -64,6 +69,16 @@ impl Control {
         Self { now, durable: Revision(u64::MAX), ..Self::over(world) }
     }
 
+    /// Takes over a world within the life of a server, whose agents have said what they have.
+    pub(crate) fn remembering(world: World) -> Self {
+        Self::over(world)
+    }
+
+    /// Nothing waits for its commit from now on.
+    pub(crate) fn believe_all_durable(&mut self) {
+        self.durable = Revision(u64::MAX);
+    }
+
     fn over(world: World) -> Self {
         Self {
             durable: world.revision(),
@@ -74,12 +89,14 @@ impl Control {
             now: Timestamp::ZERO,
             journal: Vec::new(),
             sessions: Sessions::default(),
+            n_learnt: 0,
             is_stopping: false,
             planned: Vec::new(),
             planned_told: Vec::new(),
             strays: BTreeSet::new(),
             gone: Vec::new(),
             is_settling: false,
+            distort: None,
             effects: Vec::new(),
             waiting: VecDeque::new(),
         }
@@ -91,6 +108,12 @@ impl Control {
         let mut control = Self::new(World::new(policy));
         control.durable = Revision(0);
         control
+    }
+
+    /// Makes every plan from now on another one before it is verified: a check that has never
+    /// refused anything may not be able to.
+    pub fn distort_plans(&mut self, distort: fn(&mut Plan)) {
+        self.distort = Some(distort);
     }
 
     /// The state, changes included that are not durable yet.
@@ -177,7 +200,7 @@ impl Control {
     }
 
     fn take(&mut self, event: Event) {
-        let before = self.world.n_changes();
+        let before = (self.world.n_changes(), self.n_learnt);
         self.seq = self.world.cluster().last_seq.next();
         match event.clone() {
             Event::ServerStarted { term, n_skipped_jobs } => {
@@ -193,7 +216,7 @@ impl Control {
         }
         // It changes no record, and what is decided after it depends on it.
         let is_decisive = matches!(event, Event::ServerStopping);
-        if is_decisive || self.world.n_changes() != before {
+        if is_decisive || (self.world.n_changes(), self.n_learnt) != before {
             self.note(Journaled::Event(event));
         }
     }
@@ -241,6 +264,15 @@ impl Control {
         let nodes = self.world.nodes().iter().map(|row| row.node.clone());
         for node in nodes.collect::<Vec<_>>() {
             self.world.put_node(Node { settled_boot_id: String::new(), ..node });
+        }
+    }
+
+    /// Does what somebody asks for and decides nothing yet; the answer comes at once.
+    pub(crate) fn try_out(&mut self, caller: &Caller, command: Command) -> Result<Reply, Refusal> {
+        self.requested(RequestId(0), caller, command);
+        match self.effects.pop() {
+            Some(Effect::Reply { reply, .. }) => reply,
+            _ => Ok(Reply::Done),
         }
     }
 
@@ -328,6 +360,10 @@ impl Control {
     /// Hands out the commit of this step and every effect whose commit is durable.
     fn flush(&mut self) -> Vec<Effect> {
         let mut out = Vec::new();
+        if self.world.is_changed() && self.journal.is_empty() {
+            self.seq = self.world.cluster().last_seq.next();
+            self.note(Journaled::Event(Event::TimerFired));
+        }
         if let Some((revision, records, ended)) = self.world.take_changes() {
             let journal = std::mem::take(&mut self.journal);
             let term = self.world.cluster().term;

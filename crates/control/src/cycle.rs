@@ -13,6 +13,9 @@ use gpool_world::Snapshot;
 
 use crate::control::Control;
 
+/// What is said of a plan that was never finished.
+pub const PANICKED: &str = "the scheduler panicked";
+
 /// Planned starts that moved by no more are not told anew.
 const TOLD_STEP: Millis = Millis::from_mins(1);
 
@@ -84,18 +87,22 @@ impl Control {
         let snapshot = Snapshot { world: &self.world, now: self.now };
         let policy = self.world.policy();
         let workspace = &mut self.workspace;
+        let distort = self.distort;
         let made = catch_unwind(AssertUnwindSafe(|| {
-            let plan = gpool_sched::plan(&snapshot, policy, workspace);
+            let mut plan = gpool_sched::plan(&snapshot, policy, workspace);
+            distort.iter().for_each(|distort| distort(&mut plan));
             let violations = gpool_verify::verify(&snapshot, policy, &plan);
             (plan, violations)
         }));
-        let violations = match made {
+        let (plan, violations) = match made {
             Ok((plan, violations)) if violations.is_empty() => return Some(plan),
-            Ok((_, violations)) => violations.iter().map(ToString::to_string).collect(),
-            Err(_) => vec!["the scheduler panicked".to_owned()],
+            Ok((plan, violations)) => {
+                (Some(Box::new(plan)), violations.iter().map(ToString::to_string).collect())
+            }
+            Err(_) => (None, vec![PANICKED.to_owned()]),
         };
         self.workspace = Workspace::default();
-        self.effect(Effect::Alert { violations });
+        self.effect(Effect::Alert { now: self.now, plan, violations });
         None
     }
 

@@ -25,6 +25,7 @@ mod outbox;
 mod policy;
 pub mod project_tree;
 mod projects;
+pub mod replay;
 mod reports;
 mod reserve;
 mod sessions;
@@ -33,3 +34,4 @@ mod submit;
 mod upkeep;
 
 pub use control::Control;
+pub use cycle::PANICKED;

@@ -83,6 +83,7 @@ impl Control {
         }
         session.stamp = Some(stamp);
         session.patience = Sessions::REPEAT;
+        self.n_learnt += u64::from(is_new);
         Some(is_new)
     }
 
@@ -90,7 +91,7 @@ impl Control {
     pub(crate) fn note_spoken_of(&mut self, node: &NodeName, task: TaskId) {
         let is_awaited = self.world.node(node).is_some_and(|row| !row.node.connected);
         if let Some(session) = self.sessions.by_node.get_mut(node).filter(|_| is_awaited) {
-            session.spoken_of.insert(task);
+            self.n_learnt += u64::from(session.spoken_of.insert(task));
         }
     }
 

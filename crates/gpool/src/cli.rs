@@ -8,9 +8,9 @@ use crate::session::Session;
 use crate::verbs::{
     attach, backup, bench, cancel, completion, debug, demo, doctor, down, drain, edit, events,
     exec, extend, forward, gpus, help, history, hold, import, init, install_shims, logs, man,
-    nodes, note, notify, policy, prio, project, queue, quota, release, report, requeue, reserve,
-    restore, retry, run, shell, shim, show, signal, sim, simulate, status, submit, up, user,
-    verify, version, wait, why,
+    nodes, note, notify, policy, prio, project, queue, quota, release, replay, report, requeue,
+    reserve, restore, retry, run, shell, shim, show, signal, sim, simulate, status, submit, up,
+    user, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -129,6 +129,8 @@ pub enum Verb {
     Bench(bench::BenchArgs),
     /// Let something happen to simulated GPUs: processes, memory, faults, a driver that hangs
     Sim(sim::SimArgs),
+    /// Make decisions again from a dump or a journal, and compare
+    Replay(replay::ReplayArgs),
     /// Help to find faults of gpool itself
     Debug(debug::DebugArgs),
     /// Explain an error (GP0412), a command or a topic
@@ -137,7 +139,7 @@ pub enum Verb {
     Init(init::InitArgs),
     /// Write manual pages into a folder
     Man(man::ManArgs),
-    /// Try what the scheduler decides.
+    /// Say what would come of changes, and make none of them
     Simulate(simulate::SimulateArgs),
     /// Take over what another scheduler has
     Import(import::ImportArgs),
@@ -202,6 +204,7 @@ impl Verb {
             Self::Backup(args) => backup::run(&args, session),
             Self::Restore(args) => restore::run(&args, session),
             Self::Verify(args) => verify::run(&args, session),
+            Self::Replay(args) => replay::run(&args, session),
             Self::Debug(args) => debug::run(args, session),
             Self::Help(args) => help::run(&args, session),
             Self::Init(args) => init::run(args, session),

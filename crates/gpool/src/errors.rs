@@ -93,6 +93,9 @@ own! {
     NO_SCENARIOS = 255, EXIT_USAGE, "the cases can't be played",
         "gpool simulate scenarios reads files of JSON with a list \"scenarios\": each has an id, an action (allocate, consolidation, reclaim, preempt, stalegangeviction, or cycle for all of them until nothing changes), nodes, queues, jobs with their tasks, and what is expected of jobs, tasks and nodes afterwards. The message says where a file is otherwise. A case that is not understood counts as failed, and the others are played.";
     /// See the catalogue.
+    NO_DUMP = 256, EXIT_USAGE, "the dump can't be replayed",
+        "gpool replay takes a file that gpool debug dump made, or that a server left in the folder alerts of its state when a plan broke an invariant, or a state folder or a backup with its journal. The message says what is wrong with this one. What another version made is replayed by that version: another one may decide otherwise, and rightly.";
+    /// See the catalogue.
     BAD_CONFIG = 229, EXIT_USAGE, "the settings can't be used",
         "gpool up takes settings from the file that GPOOL_CONFIG names, else from ~/.config/gpool/gpool.toml, or /etc/gpool/gpool.toml as root. gpool help settings lists its keys, and gpool init writes a file with all of them; flags go before them. A key that is none is refused rather than ignored.";
     /// See the catalogue.

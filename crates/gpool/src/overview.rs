@@ -28,7 +28,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Administer",
         &[
             "project", "quota", "drain", "undrain", "reserve", "maint", "policy", "user", "backup",
-            "restore", "verify", "simulate", "bench", "sim", "debug",
+            "restore", "verify", "simulate", "bench", "sim", "debug", "replay",
         ],
     ),
     ("Help", &["help", "man", "completion", "shim"]),

@@ -12,6 +12,7 @@ use crate::id::{
 };
 use crate::job::JobState;
 use crate::notify::Delivery;
+use crate::plan::Plan;
 use crate::record::{EndedJob, JournalEntry, RecordChange};
 use crate::refusal::Refusal;
 use crate::unit::Timestamp;
@@ -43,6 +44,10 @@ pub enum Effect {
     Publish(Notice),
     /// A plan broke an invariant and was not applied: keep the case, tell the admins.
     Alert {
+        /// The moment that it was made for.
+        now: Timestamp,
+        /// The plan; `None` if the scheduler panicked.
+        plan: Option<Box<Plan>>,
         /// What was violated, a line each.
         violations: Vec<String>,
     },

@@ -4,31 +4,24 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-use gpool_world::World;
+use crate::case::Case;
 
-use crate::core::now;
-
-/// Writes the state that a bad plan was made from, one file a revision. What it holds is
-/// everybody's, and so for nobody else to read.
-pub(crate) fn dump(folder: &Path, world: &World, violations: &[String]) -> std::io::Result<()> {
+/// Writes the case of a bad plan, one file a revision. What it holds is everybody's, and so for
+/// nobody else to read.
+pub(crate) fn dump(folder: &Path, case: &Case) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let path = folder.join(format!("{}.json", world.revision()));
-    let case = serde_json::json!({
-        "revision": world.revision(),
-        "now": now(),
-        "violations": violations,
-        "records": world.records(),
-    });
+    let path = folder.join(format!("{}.json", case.revision));
     let mut options = std::fs::File::options();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(&serde_json::to_vec(&case)?)
+    file.write_all(&case.file())
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt;
 
-    use gpool_model::{Policy, Revision};
+    use gpool_model::{Policy, Revision, Timestamp};
+    use gpool_world::World;
 
     use super::*;
 
@@ -36,7 +29,9 @@ mod tests {
     fn the_state_of_a_bad_plan_is_kept_where_only_its_owner_reads_it() {
         let dir = tempfile::tempdir().expect("there is room");
         let folder = dir.path().join("alerts");
-        dump(&folder, &World::new(Policy::fair()), &["bad".to_owned()]).expect("there is room");
+        let world = World::new(Policy::fair());
+        let case = Case::refused(&world, Timestamp::ZERO, None, vec!["bad".to_owned()]);
+        dump(&folder, &case).expect("there is room");
         let mode = |path: &Path| path.metadata().expect("it was made").mode() & 0o777;
         let file = folder.join(format!("{}.json", Revision(0)));
         assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));

@@ -15,10 +15,12 @@
 //!
 //! `tests/kept.rs` holds this against what the first layout wrote.
 
+use gpool_model::event::Journaled;
 use gpool_model::record::{EndedJob, Record, RecordKind};
-use gpool_model::{Commit, Job, JobSpec};
+use gpool_model::{Commit, Event, Job, JobSpec, Policy, Revision};
 use gpool_store as store;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// Why a stored body could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -29,17 +31,53 @@ pub struct DecodeError {
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
+/// What the journal says beside each entry, so that a replay can begin and go on.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Beside {
+    /// The commit that the entry belongs to; entries of one commit were decided on together.
+    /// `None` in a journal from before this was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
+    /// The gpool that started, where the entry tells of a start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The policy that the cluster began with, in its first entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+}
+
+impl Beside {
+    /// An entry and this as one object.
+    fn with(&self, entry: &Journaled) -> Vec<u8> {
+        let (mut body, entry) = (json(self), json(entry));
+        // Both are objects, and this one always has a member.
+        body.pop();
+        body.push(b',');
+        body.extend_from_slice(&entry[1..]);
+        body
+    }
+}
+
 /// A commit of the state machine as rows of the store.
 pub fn encode(commit: Commit) -> store::Commit {
+    let policy = commit.records.iter().filter(|_| commit.revision == Revision(1));
+    let policy: Option<Policy> = policy.into_iter().find_map(|change| match &change.value {
+        Some(Record::Policy(policy)) => Some((**policy).clone()),
+        _ => None,
+    });
     let records = commit.records.into_iter().map(|change| store::RecordChange {
         kind: change.key.kind.as_str().to_owned(),
         key: change.key.key,
         value: change.value.as_ref().map(json),
     });
-    let journal = commit.journal.iter().map(|entry| store::JournalEntry {
-        seq: entry.seq,
-        time: entry.time,
-        body: json(&entry.entry),
+    let journal = commit.journal.iter().enumerate().map(|(nth, entry)| {
+        let starts = matches!(entry.entry, Journaled::Event(Event::ServerStarted { .. }));
+        let beside = Beside {
+            revision: Some(commit.revision),
+            version: starts.then(|| env!("CARGO_PKG_VERSION").to_owned()),
+            policy: policy.clone().filter(|_| nth == 0),
+        };
+        store::JournalEntry { seq: entry.seq, time: entry.time, body: beside.with(&entry.entry) }
     });
     let (elements, jobs): (Vec<_>, Vec<_>) =
         commit.ended.iter().partition(|ended| ended.job.id.element.is_some());

@@ -13,14 +13,15 @@ use gpool_model::command::RequestKey;
 use gpool_model::notify::{DeliveryId, Sent};
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
-    Caller, Command, Commit, Effect, Event, NodeName, Policy, Refusal, Reply, RequestId, Revision,
-    Term, Timestamp,
+    Caller, Command, Commit, Effect, Event, NodeName, Plan, Policy, Refusal, Reply, RequestId,
+    Revision, Term, Timestamp,
 };
 use gpool_store::{CommitError, Committer, Loaded, Submitter};
 use gpool_world::World;
 use tokio::sync::oneshot;
 
 use crate::alert::dump;
+use crate::case::Case;
 use crate::codec;
 use crate::handle::{Shared, View, internal};
 use crate::inspect::world_of;
@@ -107,10 +108,11 @@ impl Core {
         policy: Policy,
         give_back_memory: fn(),
     ) -> anyhow::Result<Self> {
-        let control = match loaded.records.is_empty() {
+        let mut control = match loaded.records.is_empty() {
             true => Control::create(policy),
             false => Control::new(world_of(loaded).map_err(anyhow::Error::msg)?),
         };
+        make_plans_wrong(&mut control);
         let encoder = Encoder::spawn(committer.submitter(), shared.inputs.clone())?;
         Ok(Self {
             control,
@@ -319,7 +321,9 @@ impl Core {
                     self.shared.feed.keep(notice.clone());
                     drop(self.shared.notices.send(notice));
                 }
-                Effect::Alert { violations } => self.alert(&violations),
+                Effect::Alert { now, plan, violations } => {
+                    self.alert(now, plan.map(|plan| *plan), violations);
+                }
             }
         }
         self.note_unexpected();
@@ -395,14 +399,25 @@ impl Core {
     }
 
     /// Keeps the case of a plan that was not applied, and says so.
-    fn alert(&mut self, violations: &[String]) {
+    fn alert(&mut self, now: Timestamp, plan: Option<Plan>, violations: Vec<String>) {
         self.n_alerts += 1;
         tracing::error!(?violations, "a plan broke an invariant and was not applied");
         let folder = self.shared.info.state_dir.join("alerts");
-        if let Err(error) = dump(&folder, self.control.world(), violations) {
+        let case = Case::refused(self.control.world(), now, plan, violations);
+        if let Err(error) = dump(&folder, &case) {
             tracing::error!(%error, folder = %folder.display(), "the case could not be kept");
         }
     }
+}
+
+/// Where a test asks for it, every plan starts its first job twice.
+fn make_plans_wrong(control: &mut Control) {
+    let point = "server-plan-wrong";
+    // Without failpoints nothing else names them.
+    let _ = (&control, point);
+    fail::fail_point!(point, |_| {
+        control.distort_plans(|plan| plan.decisions.extend(plan.decisions.first().cloned()));
+    });
 }
 
 fn refusal_of(error: &CommitError) -> Refusal {

@@ -15,6 +15,8 @@ use gpool_wire::Time;
 use gpool_wire::job::cause_word;
 use gpool_world::Snapshot;
 
+use crate::case::Case;
+use crate::codec;
 use crate::core::now;
 use crate::inspect::world_of;
 
@@ -48,6 +50,17 @@ pub fn scenario(reader: &Reader) -> Result<String, String> {
     let now = now();
     world.advance(now);
     Ok(Situation::of(&Snapshot { world: &world, now }).to_string())
+}
+
+/// The present state with the plan that is made from it, as a file of its own.
+///
+/// # Errors
+/// The store can't be read, or its records contradict each other.
+pub fn case(reader: &Reader) -> Result<Case, String> {
+    let loaded = reader.load().map_err(|error| error.to_string())?;
+    let records = loaded.records.iter().map(codec::decode).collect::<Result<Vec<_>, _>>();
+    let records = records.map_err(|error| error.to_string())?;
+    Case::of(loaded.revision, records, now()).map_err(|error| error.to_string())
 }
 
 fn line(entry: &JournalEntry) -> String {
@@ -128,9 +141,7 @@ fn of_command(command: &Command) -> String {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
             format!("end reservations {}", some(&names))
         }
-        Command::Drain { targets, reason, .. } => {
-            format!("drain {}: {reason}", some(&targets_of(targets)))
-        }
+        Command::Drain { targets, .. } => format!("drain {}", some(&targets_of(targets))),
         Command::Undrain { targets } => format!("undrain {}", some(&targets_of(targets))),
         Command::SetUserCaps { user, caps } => {
             format!("caps of {}: {caps:?}", user.as_deref().unwrap_or("all users"))

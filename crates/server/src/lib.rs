@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod alert;
+pub mod case;
 pub mod codec;
 mod core;
 pub mod dump;
@@ -14,8 +15,10 @@ pub mod handle;
 pub mod http;
 pub mod inspect;
 mod limits;
+mod otherwise;
 mod post;
 mod recovery;
+pub mod replay;
 mod run;
 
 pub use handle::{CoreHandle, ServerInfo, StopRequest, View};

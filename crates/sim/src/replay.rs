@@ -1,6 +1,7 @@
 //! One life of a state machine: what was put into it and what came out, to do it again.
 
 use gpool_control::Control;
+use gpool_control::replay::Replay;
 use gpool_model::{Effect, Event, Record, Revision, Timestamp};
 use gpool_world::World;
 
@@ -45,6 +46,27 @@ impl Life {
         effects
     }
 
+    /// What was journaled is enough to do all of it again.
+    fn replay_journal(&self, bug: Option<Bug>) -> Result<(), String> {
+        let mut replay = match self.records.is_empty() {
+            true => Replay::create(swarm::policy(bug)),
+            false => {
+                let world = World::load(self.revision, self.records.iter().cloned());
+                Replay::within(world.expect("these records were loaded before"), [])
+            }
+        };
+        for effect in self.outputs.iter().flatten() {
+            let Effect::Commit(commit) = effect else { continue };
+            let made = replay.commit(commit.revision, &commit.journal);
+            let made =
+                made.map_err(|differs| format!("the journal leads elsewhere: {differs:?}"))?;
+            if made != *commit {
+                return Err(format!("from the journal {made:?} comes, and it was {commit:?}"));
+            }
+        }
+        Ok(())
+    }
+
     fn begin(&self, bug: Option<Bug>) -> Control {
         if self.records.is_empty() {
             return Control::create(swarm::policy(bug));
@@ -73,6 +95,9 @@ impl Sim {
         }
         if control.world().records() != server.control.world().records() {
             self.blame(Invariant::Replay, "the same steps left other records".to_owned());
+        }
+        if let Err(what) = life.replay_journal(self.bug) {
+            self.blame(Invariant::Replay, what);
         }
     }
 }

@@ -314,7 +314,7 @@ impl Sim {
                     }
                 }
             }
-            Effect::Alert { violations } => self.blame(Invariant::Alert, violations.join("; ")),
+            Effect::Alert { violations, .. } => self.blame(Invariant::Alert, violations.join("; ")),
         }
     }
 

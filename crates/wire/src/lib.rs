@@ -45,6 +45,7 @@ pub mod reservation;
 pub mod reserve;
 pub mod schema;
 pub mod signal;
+pub mod simulate;
 pub mod status;
 pub mod time;
 mod touched;
@@ -79,6 +80,9 @@ pub use recovery::{Became, Before, RecoveredJob, Recovery};
 pub use report::{Hint, Report, Totals};
 pub use reservation::{Affected, DrainAnswer, Reservation, ReserveAnswer};
 pub use reserve::{DrainRequest, ReserveRequest, UndrainRequest};
+pub use simulate::{
+    SimulateAsk, SimulatedFate, SimulatedJob, SimulatedProject, SimulatedShare, Simulation,
+};
 pub use status::{PolicyInfo, StartChange, Status, Version};
 pub use time::Time;
 pub use user::{UserCapsPatch, UserLimits};

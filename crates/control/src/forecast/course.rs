@@ -25,11 +25,22 @@ pub(super) struct Bounds {
     pub n_starts: usize,
 }
 
+/// When jobs that run go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// When they are expected to end, and after their grace if they are told to.
+    InTime,
+    /// At once if they are told to, and never else: what would come of the present moment.
+    IfTold,
+}
+
 /// How things went.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     /// When each job started that had not.
     pub starts: BTreeMap<JobId, Start>,
+    /// When each job was first told to leave.
+    pub stops: BTreeMap<JobId, Timestamp>,
     /// When each job ended.
     pub ends: BTreeMap<JobId, Timestamp>,
     /// As far as things were followed.
@@ -87,27 +98,35 @@ impl Course {
     }
 }
 
-struct Runner<'a> {
+pub(super) struct Runner<'a> {
     part: &'a Part,
     pace: Pace,
-    control: Control,
-    newcomers: BTreeMap<JobId, Length>,
+    leaving: Leaving,
+    pub control: Control,
+    pub newcomers: BTreeMap<JobId, Length>,
     due: BTreeSet<(Timestamp, JobId)>,
+    due_of: BTreeMap<JobId, Timestamp>,
     basis: Option<Basis>,
     /// Who had each device last, of those that have ended on the way.
     last_on: BTreeMap<DeviceUuid, JobId>,
     ended_last: Vec<JobId>,
-    course: Course,
+    pub course: Course,
 }
 
 impl<'a> Runner<'a> {
     fn new(part: &'a Part, pace: Pace) -> Self {
+        Self::leaving(part, pace, Leaving::InTime)
+    }
+
+    pub fn leaving(part: &'a Part, pace: Pace, leaving: Leaving) -> Self {
         let mut runner = Self {
             part,
             pace,
+            leaving,
             control: Control::imagined(part.world(), part.now),
             newcomers: BTreeMap::new(),
             due: BTreeSet::new(),
+            due_of: BTreeMap::new(),
             basis: None,
             last_on: BTreeMap::new(),
             ended_last: Vec::new(),
@@ -121,7 +140,12 @@ impl<'a> Runner<'a> {
     }
 
     fn run(mut self, bounds: &Bounds) -> Course {
-        let horizon = self.part.now.after(HORIZON);
+        self.follow(bounds, self.part.now.after(HORIZON));
+        self.course
+    }
+
+    /// Follows what happens until then, or until as much has happened as was asked for.
+    pub fn follow(&mut self, bounds: &Bounds, horizon: Timestamp) {
         let mut now = self.part.now;
         for _ in 0..Course::STEPS_MAX {
             self.step(now);
@@ -129,24 +153,24 @@ impl<'a> Runner<'a> {
             let is_enough = self.course.starts.len() >= bounds.n_starts;
             self.course.reach = now;
             if self.course.is_broken || is_there || is_enough {
-                return self.course;
+                return;
             }
             let due = self.due.first().map(|(at, _)| *at);
-            let next = due.into_iter().chain(self.control.next_timer()).min();
+            let timer = self.control.next_timer().filter(|_| self.leaving == Leaving::InTime);
+            let next = due.into_iter().chain(timer).min();
             match next {
                 None => {
                     self.course.is_whole = true;
-                    return self.course;
+                    return;
                 }
                 Some(at) if at > horizon => {
                     self.course.reach = horizon;
-                    return self.course;
+                    return;
                 }
                 // Time always passes, so that what is due at once does not keep us here.
                 Some(at) => now = at.max(Timestamp::new(now.get().saturating_add(1))),
             }
         }
-        self.course
     }
 
     fn step(&mut self, now: Timestamp) {
@@ -154,6 +178,7 @@ impl<'a> Runner<'a> {
         self.ended_last.clear();
         while let Some(&(at, id)) = self.due.first().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, id));
+            self.due_of.remove(&id);
             self.end(id, now);
         }
         for effect in self.control.step(now, [Event::TimerFired]) {
@@ -162,6 +187,10 @@ impl<'a> Runner<'a> {
                     change: Change::JobState { job, state: JobState::Starting, .. },
                     ..
                 }) => self.start(job, now),
+                Effect::Publish(Notice {
+                    change: Change::JobState { job, state: JobState::Stopping, .. },
+                    ..
+                }) => self.stop(job, now),
                 Effect::Alert { .. } => self.course.is_broken = true,
                 Effect::Commit(_)
                 | Effect::Reply { .. }
@@ -195,7 +224,33 @@ impl<'a> Runner<'a> {
         for task in self.tasks(id) {
             self.control.task_started(task, now);
         }
-        self.due.insert((now.after(self.length(id).at(self.pace)), id));
+        let told = |row: &gpool_world::JobRow| matches!(row.job.phase, Phase::Stopping { .. });
+        match self.leaving {
+            Leaving::InTime => self.end_at(id, now.after(self.length(id).at(self.pace))),
+            Leaving::IfTold if self.control.world().job(id).is_some_and(told) => {
+                self.end_at(id, now);
+            }
+            Leaving::IfTold => {}
+        }
+    }
+
+    fn end_at(&mut self, id: JobId, at: Timestamp) {
+        if let Some(before) = self.due_of.insert(id, at) {
+            self.due.remove(&(before, id));
+        }
+        self.due.insert((at, id));
+    }
+
+    /// A job that is told to leave is gone when its grace is over, if not before.
+    fn stop(&mut self, id: JobId, now: Timestamp) {
+        let Some(row) = self.control.world().job(id) else { return };
+        self.course.stops.entry(id).or_insert(now);
+        let leaves = match self.leaving {
+            Leaving::InTime => now.after(Length::of(row, None, now).at(self.pace)),
+            Leaving::IfTold => now,
+        };
+        let due = self.due_of.get(&id).copied();
+        self.end_at(id, due.map_or(leaves, |due| due.min(leaves)));
     }
 
     fn end(&mut self, id: JobId, now: Timestamp) {

@@ -10,6 +10,7 @@ mod course;
 mod estimate;
 mod learnt;
 mod length;
+mod outlook;
 mod part;
 mod whatif;
 
@@ -17,6 +18,7 @@ pub use compare::{Moved, middle_starts, moved};
 pub use estimate::{Delay, Estimate, Forecast, FreedBy, Imagined, estimate, forecast, imagine};
 pub use learnt::{Bucket, Learnt, Told};
 pub use length::{Length, Pace, Source};
+pub use outlook::{Fate, Otherwise, Outlook, outlook};
 pub use part::Part;
 pub use whatif::{Tried, Whose, alternatives};
 

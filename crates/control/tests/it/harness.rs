@@ -110,7 +110,7 @@ impl Harness {
                 Effect::Order { order, .. } => self.orders.push(order),
                 Effect::Deliver(delivery) => self.sent.push(*delivery),
                 Effect::Publish(_) => {}
-                Effect::Alert { violations } => self.alerts.extend(violations),
+                Effect::Alert { violations, .. } => self.alerts.extend(violations),
             }
         }
         assert!(self.alerts.is_empty(), "{:?}", self.alerts);

@@ -73,7 +73,8 @@ enum Action {
     #[command(
         after_help = "In it: versions, the machine, what doctor says, settings, the server with \
         its nodes, GPUs and queue, the last entries of the journal, the state as a scenario, \
-        metrics, the end of the server's log, and what runs without a server. Not in it: \
+        metrics, the end of the server's log, what runs without a server, and the state with its \
+        plan, which gpool replay makes again. Not in it: \
         environments, scripts, commands, output, notes, names of jobs. Users, machines, paths \
         and programs on GPUs are named: look through it before you send it."
     )]
@@ -83,10 +84,13 @@ enum Action {
 #[derive(Debug, Clone, Args)]
 struct DumpArgs {
     /// The file to make, for you alone; - is standard output
+    #[arg(value_name = "FILE", conflicts_with = "output")]
+    file: Option<PathBuf>,
+    /// The same
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// State folder of the server
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, alias = "state", value_name = "FOLDER")]
     state_dir: Option<String>,
     /// How many of the last entries of the journal to take
     #[arg(long, value_name = "N", default_value_t = 200)]
@@ -102,9 +106,9 @@ pub fn run(args: DebugArgs, session: &Session) -> Result {
     let Action::Dump(args) = args.action;
     // Made first: what can't be written need not be gathered.
     let made = clock::now();
-    let to = match &args.output {
+    let to = match args.file.as_ref().or(args.output.as_ref()) {
         Some(path) if path == Path::new("-") => None,
-        Some(path) => Some(path.clone()),
+        Some(path) => Some(path.to_owned()),
         None => {
             let name = made.to_string().replace([':', '-'], "");
             let name = name.split('.').next().unwrap_or("now").replace('T', "-");
@@ -113,7 +117,7 @@ pub fn run(args: DebugArgs, session: &Session) -> Result {
     };
     let file = to.as_deref().map(create).transpose()?;
     let dump = gather(&args, session);
-    let text = serde_json::to_string_pretty(&dump.document(made)).unwrap_or_default();
+    let text = dump.text(made);
     let text = safe_json(&text);
     let (Some(mut file), Some(path)) = (file, to) else {
         session.screen.data(&format!("{text}\n"))?;
@@ -123,7 +127,8 @@ pub fn run(args: DebugArgs, session: &Session) -> Result {
         .and_then(|()| file.write_all(b"\n"))
         .map_err(|error| not_made(&path, &error))?;
     session.screen.data(&format!("{}\n", path.display()))?;
-    let names: Vec<&str> = dump.parts.keys().map(String::as_str).collect();
+    let case = dump.case.as_ref().map(|_| "case");
+    let names: Vec<&str> = dump.parts.keys().map(String::as_str).chain(case).collect();
     session.screen.note(&format!("in it: {}", names.join(", ")));
     for (part, why) in &dump.missing {
         session.screen.note(&format!("not in it: {part}: {}", why.as_str().unwrap_or_default()));
@@ -149,6 +154,8 @@ fn not_made(path: &Path, error: &std::io::Error) -> Failure {
 /// What was gathered, and what could not be.
 #[derive(Default)]
 struct Dump {
+    /// The state with its plan, checksum included: the members of an object, without its braces.
+    case: Option<String>,
     parts: Map<String, Value>,
     missing: Map<String, Value>,
 }
@@ -158,6 +165,34 @@ impl Dump {
         match part.and_then(|part| serde_json::to_value(part).map_err(|e| e.to_string())) {
             Ok(value) => drop(self.parts.insert(name.to_owned(), value)),
             Err(why) => drop(self.missing.insert(name.to_owned(), Value::String(why))),
+        }
+    }
+
+    /// As one document. The state is written on lines of its own, since it may be large.
+    fn text(&self, made: gpool_wire::Time) -> String {
+        let mut text = serde_json::to_string_pretty(&self.document(made)).unwrap_or_default();
+        if let Some(case) = &self.case {
+            text.truncate(text.trim_end().trim_end_matches('}').trim_end().len());
+            text.push_str(",\n  ");
+            text.push_str(case);
+            text.push_str("\n}");
+        }
+        text
+    }
+
+    /// Takes the state from a file of its own: all that stands after the words for what it is.
+    fn add_case(&mut self, file: std::result::Result<String, String>) {
+        let members = file.and_then(|file| {
+            let from = file.find("\"checksum\"").ok_or_else(|| "it is none".to_owned())?;
+            let to = file.trim_end().strip_suffix('}').map_or(file.len(), str::len);
+            Ok(file[from..to].to_owned())
+        });
+        match members {
+            Ok(members) => {
+                self.missing.remove("case");
+                self.case = Some(members);
+            }
+            Err(why) => drop(self.missing.insert("case".to_owned(), Value::String(why))),
         }
     }
 
@@ -244,6 +279,7 @@ fn of_server(dump: &mut Dump, client: &Client) {
     let state = Some("failed,timed_out,lost".to_owned());
     let ended_badly = JobsQuery { state, limit: Some(JOBS_MAX / 10), ..JobsQuery::default() };
     dump.add("ended_badly", client.jobs(&ended_badly).map(|it| shown(&it.items)).map_err(said));
+    dump.add_case(client.dump().map_err(said));
     let metrics = client.metrics().map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
     dump.add("metrics", metrics.map_err(said));
 }
@@ -267,6 +303,11 @@ fn of_folder(dump: &mut Dump, folder: &Path, n_entries: u32) {
     }
     let reader = || Reader::open(folder).map_err(|error| error.to_string());
     dump.add("journal", reader().and_then(|reader| dump::journal(&reader, n_entries)));
+    if dump.case.is_none() {
+        let case = reader().and_then(|reader| dump::case(&reader));
+        let text = case.map(|case| String::from_utf8_lossy(&case.file()).into_owned());
+        dump.add_case(text);
+    }
     let scenario = reader().and_then(|reader| dump::scenario(&reader));
     dump.add("scenario", scenario.map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()));
     dump.add("server_log", last_lines(&folder.join("server.log")));

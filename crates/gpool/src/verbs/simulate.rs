@@ -1,12 +1,14 @@
-//! `gpool simulate`: what the scheduler does in situations that are written down, without a server.
+//! `gpool simulate`: what would come of changes on the live cluster, and what the scheduler does in
+//! situations that are written down, without a server.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use gpool_scenario::cycles::{self, Scenario};
+use gpool_scenario::cycles::{self, Beside, Scenario};
 use serde_json::json;
 
+use super::simulate_if::SupposeArgs;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -17,11 +19,28 @@ use crate::session::Session;
 /// Differences of one case that are shown to people.
 const SHOWN: usize = 3;
 
-/// Try what the scheduler decides, without a server
+const AFTER_HELP: &str = "What can be supposed:
+  project red guaranteed=8     settings of a project, as project edit has them
+  drain n3, undrain n3         nodes, or GPUs: n3:0
+  add 2 nodes x 8 h100         nodes like those that there are
+  policy preset=fifo           settings of the policy
+  cancel 7, hold 7, release 7  jobs
+  priority 7 10                a job's priority
+  submit gpus=2 n=4            jobs, with the keys of the API: project, time
+
+Examples:
+  gpool simulate
+  gpool simulate --if 'project red guaranteed=8' --if 'drain n3'
+  gpool simulate --for 2h --if 'add 2 nodes x 8 h100' -o json";
+
+/// Say what would come of changes, and make none of them
 #[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 pub struct SimulateArgs {
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
+    #[command(flatten)]
+    suppose: SupposeArgs,
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -30,14 +49,16 @@ enum What {
     Scenarios(ScenariosArgs),
 }
 
-/// A line for each case, then how many passed and failed; the exit code is 1 if one failed.
+/// A line for each case, then how many passed and failed; the exit code is 1 if one failed. By fair
+/// the same cases are played by the scheduler that runs jobs, and each that comes out otherwise
+/// says why.
 #[derive(Debug, Clone, Args)]
 struct ScenariosArgs {
     /// Files of cases, in JSON
     #[arg(value_name = "FILE", required = true, value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
     /// Whose rules decide
-    #[arg(long, value_name = "PRESET", default_value = "kai", value_parser = ["kai"])]
+    #[arg(long, value_name = "PRESET", default_value = "kai", value_parser = ["kai", "fair"])]
     policy: String,
 }
 
@@ -53,7 +74,12 @@ struct Played {
 /// # Errors
 /// A file can't be read, or is none of cases.
 pub fn run(args: &SimulateArgs, session: &Session) -> Result {
-    let What::Scenarios(args) = &args.what;
+    let Some(What::Scenarios(args)) = &args.what else {
+        return super::simulate_if::run(&args.suppose, session);
+    };
+    if args.policy == "fair" {
+        return by_fair(args, session);
+    }
     let mut played = Vec::new();
     for path in &args.files {
         played.extend(read(path)?.iter().map(play));
@@ -94,6 +120,47 @@ pub fn run(args: &SimulateArgs, session: &Session) -> Result {
     let _ = writeln!(text, "{n_passed} passed, {n_failed} failed");
     session.screen.data(&text)?;
     Ok(exit)
+}
+
+/// What the scheduler that runs jobs makes of the cases; the exit code is 1 if it breaks a promise,
+/// or one comes out otherwise than by kai and nobody knows why.
+fn by_fair(args: &ScenariosArgs, session: &Session) -> Result {
+    let (mut n_same, mut n_differ, mut n_not, mut n_faults) = (0u32, 0u32, 0u32, 0u32);
+    let (mut text, mut items) = (String::new(), Vec::new());
+    for scenario in args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?.concat() {
+        let (word, why, n) = match cycles::beside(&scenario) {
+            Ok(Beside::Same) => ("same", Vec::new(), &mut n_same),
+            Ok(Beside::Differs(reasons)) => {
+                ("differs", cycles::beside::told(&reasons), &mut n_differ)
+            }
+            Ok(Beside::NotPlayed(missing)) => ("not played", vec![missing.to_string()], &mut n_not),
+            Ok(Beside::Fault(faults)) => ("fault", faults, &mut n_faults),
+            Err(error) => ("fault", vec![error.to_string()], &mut n_faults),
+        };
+        *n += 1;
+        let _ = writeln!(text, "{word:10}  {}", safe(&scenario.id));
+        for line in why.iter().take(SHOWN) {
+            let _ = writeln!(text, "            {}", safe(line));
+        }
+        items.push(json!({
+            "id": scenario.id, "name": scenario.name, "is": word.replace(' ', "_"), "why": why,
+        }));
+    }
+    if session.global.json {
+        let document = json!({
+            "policy": args.policy, "items": items, "same": n_same, "differ": n_differ,
+            "not_played": n_not, "faults": n_faults,
+        });
+        session.screen.data(&json::one(document))?;
+    } else {
+        let _ = write!(text, "{n_same} same, {n_differ} differ and say why, {n_not} not played");
+        let _ = match n_faults {
+            0 => writeln!(text),
+            n => writeln!(text, ", {n} wrong"),
+        };
+        session.screen.data(&text)?;
+    }
+    Ok(if n_faults == 0 { Exit::OK } else { Exit::FAILED })
 }
 
 fn read(path: &Path) -> Result<Vec<Scenario>> {

@@ -52,6 +52,8 @@ fn a_dump_has_what_a_report_needs_and_nothing_that_users_wrote() {
         "journal",
         "scenario",
         "shepherds",
+        "case",
+        "checksum",
     ] {
         assert!(!live[part].is_null(), "{part}: {}", live["missing"]);
     }

@@ -38,6 +38,7 @@ fn body_of(route: &Route, job: &str) -> Value {
         ("PATCH", _) => json!({"note": "n"}),
         (_, "jobs" | "bulk") => json!({"command": ["true"], "directory": "/"}),
         (_, "allow") => json!({"devices": ["all"]}),
+        (_, "simulate") => json!({"for": "1m"}),
         (_, "shutdown") => json!({"now": false}),
         (_, "attach") => json!({}),
         (_, "exec") => json!({"command": ["true"]}),

@@ -9,6 +9,7 @@ mod bulk;
 mod cluster;
 mod context;
 mod course;
+mod dump;
 mod elements;
 mod events;
 mod extract;
@@ -32,6 +33,7 @@ mod projects;
 mod recovery;
 mod reservations;
 pub mod routes;
+mod simulate;
 mod submit;
 #[cfg(test)]
 mod tests;
@@ -148,6 +150,8 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(cluster::version))
         .routes(routes!(cluster::status))
         .routes(routes!(recovery::get))
+        .routes(routes!(simulate::simulate))
+        .routes(routes!(dump::get))
         .routes(routes!(cluster::shutdown));
     OpenApiRouter::with_openapi(Document::openapi())
         .nest(gpool_wire::API_PREFIX, api)

@@ -89,6 +89,8 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/version", Role::Everybody),
     route("GET", "/api/v1/status", Role::Everybody),
     route("GET", "/api/v1/recovery", Role::Everybody),
+    route("POST", "/api/v1/simulate", Role::Admin),
+    route("GET", "/api/v1/dump", Role::Admin),
     route("POST", "/api/v1/shutdown", Role::Admin),
     route("GET", "/healthz", Role::Everybody),
     route("GET", "/readyz", Role::Everybody),

@@ -71,6 +71,7 @@ fn body_of(method: &str, path: &str) -> &'static str {
         (_, "attach") => "{}",
         (_, "exec") => r#"{"command":["true"]}"#,
         (_, "forward") => r#"{"port":80}"#,
+        (_, "simulate") => r#"{"for":"1m"}"#,
         (_, "shutdown") => r#"{"now":false}"#,
         (_, "signal") if path.contains("{id}") => r#"{"signal":"USR1"}"#,
         (_, "signal") => r#"{"signal":"USR1","jobs":["1"]}"#,

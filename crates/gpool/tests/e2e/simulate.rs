@@ -1,0 +1,108 @@
+//! `gpool simulate`: what would come of changes is said, and nothing is changed.
+
+use serde_json::Value;
+
+use crate::harness::Cluster;
+
+/// Red has all four GPUs, two of them lent by blue; a job of red waits.
+fn lent() -> (Cluster, Vec<String>, String) {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
+    cluster.gpool(["project", "create", "red", "--gpus", "2"]).ok();
+    cluster.gpool(["project", "create", "blue", "--gpus", "2"]).ok();
+    let flags = ["--project", "red", "--gpus", "1", "--preemptible", "--time", "1h"];
+    let runs: Vec<String> = (0..4).map(|_| cluster.sh(&flags, "sleep 1000")).collect();
+    for id in &runs {
+        cluster.until_is(id, "running");
+    }
+    let waits = cluster.sh(&flags, "true");
+    (cluster, runs, waits)
+}
+
+fn simulate(cluster: &Cluster, words: &[&str]) -> Value {
+    cluster.gpool([&["simulate", "-o", "json"], words].concat()).json()
+}
+
+fn what<'v>(made: &'v Value, id: &str) -> &'v str {
+    let jobs = made["jobs"].as_array().unwrap();
+    let job = jobs.iter().find(|job| job["id"] == id);
+    job.map_or("", |job| job["what"].as_str().unwrap())
+}
+
+fn project<'v>(made: &'v Value, name: &str) -> &'v Value {
+    let projects = made["projects"].as_array().unwrap();
+    projects.iter().find(|it| it["project"] == name).unwrap()
+}
+
+/// Everything that a change would touch.
+fn state_of(cluster: &Cluster) -> String {
+    let read = |words: &[&str]| cluster.gpool(words.iter().copied()).ok();
+    let reads = [
+        read(&["queue", "--json"]),
+        read(&["nodes", "--json"]),
+        read(&["policy", "show", "--json"]),
+        read(&["project", "list", "--json"]),
+    ];
+    // Times go on meanwhile.
+    reads
+        .concat()
+        .lines()
+        .filter(|line| !line.contains("_s\"") && !line.contains("_at\""))
+        .collect()
+}
+
+#[test]
+fn what_would_come_of_changes_is_said_and_nothing_is_changed() {
+    let (cluster, runs, waits) = lent();
+    let before = state_of(&cluster);
+    let made = simulate(&cluster, &[]);
+    assert_eq!(what(&made, &waits), "waits", "{made}");
+    assert_eq!(made["n_touched"], 1, "{made}");
+    let made = simulate(&cluster, &["--if", "cancel 1"]);
+    assert_eq!((what(&made, "1"), what(&made, &waits)), ("stopped", "starts"), "{made}");
+    // An owner who comes gets its GPU back from whoever lost least.
+    let made = simulate(&cluster, &["--if", "submit gpus=2 project=blue"]);
+    let taken = runs.iter().filter(|id| what(&made, id) == "taken_back").count();
+    assert_eq!(taken, 2, "{made}");
+    assert_eq!(what(&made, "6"), "starts", "{made}");
+    let (red, blue) = (project(&made, "red"), project(&made, "blue"));
+    assert_eq!((&red["before"]["held"], &red["after"]["held"]), (&4.0.into(), &2.0.into()));
+    assert_eq!((&blue["before"]["held"], &blue["after"]["held"]), (&0.0.into(), &2.0.into()));
+    let made = simulate(&cluster, &["--if", "project red guaranteed=3"]);
+    assert_eq!(project(&made, "red")["after"]["guaranteed"], 2.4, "{made}");
+    let made = simulate(&cluster, &["--if", "add 1 node x 1 h100"]);
+    assert_eq!(what(&made, &waits), "starts", "{made}");
+    let made = simulate(&cluster, &["--if", "add 1 node x 1 h100", "--if", "hold 5"]);
+    assert_eq!(what(&made, &waits), "held", "{made}");
+    // As it would go on, until half an hour has passed and all have likely ended.
+    let made = simulate(&cluster, &["--for", "90m"]);
+    assert_eq!(what(&made, &waits), "starts", "{made}");
+    let made = simulate(&cluster, &["--for", "1m", "--if", "policy preset=fifo"]);
+    assert!(made["until"].is_string(), "{made}");
+    assert_eq!(state_of(&cluster), before, "nothing was done");
+    let table = cluster.gpool(["simulate", "--if", "cancel 1"]).ok();
+    assert!(table.contains("BEFORE") && table.contains("not at once") || table.contains("starts"));
+    assert!(table.contains("red") && table.contains("HOLDS"), "{table}");
+}
+
+#[test]
+fn what_is_not_understood_or_would_be_refused_is_and_says_what_there_is() {
+    let (cluster, _, _) = lent();
+    let refused = |change: &str, code: i32, words: &[&str]| {
+        cluster.gpool(["simulate", "--if", change]).refused(code, words);
+    };
+    refused("projct red gpus=1", 2, &["project, drain, undrain", "did you mean"]);
+    refused("project rde gpus=1", 6, &["GP0602"]);
+    refused("project red guaranted=1", 2, &["guarant"]);
+    refused("drain n9", 6, &["n9"]);
+    refused("add 2 nodes x 8 z9", 2, &["no GPU here is", "H100"]);
+    refused("policy preset=ffo", 2, &["ffo"]);
+    refused("cancel 99", 6, &["99"]);
+    refused("submit gpus=2 projct=red", 2, &["projct"]);
+    refused("", 2, &["nothing is said"]);
+    // All or nothing, in order.
+    let both = ["simulate", "--if", "cancel 1", "--if", "cancel 99"];
+    cluster.gpool(both).refused(6, &["99"]);
+    cluster.gpool(["simulate", "--for", "9d"]).refused(2, &["48h"]);
+    cluster.gpool(["simulate", "--for", "soon"]).refused(2, &["for"]);
+}

@@ -1,0 +1,421 @@
+//! One decision with everything that it was made from, to be made again elsewhere: records, moment
+//! and plan, under a checksum. Environments and scripts are in no record; what else users wrote is
+//! left out before the plan is made, so that it can be given to others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gpool_control::PANICKED;
+use gpool_model::Policy;
+use gpool_model::record::ClusterRecord;
+use gpool_model::{
+    Decision, Job, JobSpec, Node, PastRuns, Plan, Project, Record, Reservation, Revision, Timestamp,
+};
+use gpool_sched::Workspace;
+use gpool_world::{Snapshot, World};
+use serde::{Deserialize, Serialize};
+
+/// The version that cases are made by, and can be replayed with.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// One decision with everything that it was made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Case {
+    /// The moment.
+    pub now: Timestamp,
+    /// The last commit before it.
+    pub revision: Revision,
+    /// What the plan broke, a line each; empty of one that may be applied.
+    pub violations: Vec<String>,
+    /// The plan; `None` if the scheduler panicked.
+    pub plan: Option<Plan>,
+    /// The state, the policy included.
+    records: Vec<Kept>,
+}
+
+/// A record with the word for its kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "value", rename_all = "snake_case")]
+enum Kept {
+    Cluster(ClusterRecord),
+    Policy(Box<Policy>),
+    Project(Box<Project>),
+    Node(Box<Node>),
+    JobSpec(Arc<JobSpec>),
+    Job(Box<Job>),
+    Reservation(Box<Reservation>),
+    PastRuns(PastRuns),
+}
+
+/// A case as it is written down.
+#[derive(Serialize)]
+struct Written<'c> {
+    #[serde(rename = "apiVersion")]
+    api_version: &'static str,
+    kind: &'static str,
+    gpool: &'static str,
+    checksum: String,
+    case: &'c Case,
+}
+
+/// What is asked of a file first.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    gpool: String,
+}
+
+#[derive(Deserialize)]
+struct Read {
+    #[serde(default)]
+    checksum: String,
+    case: Option<Case>,
+}
+
+/// Why a file can't be replayed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CaseError {
+    /// It is of another program, or of nobody.
+    #[error("it is no dump of gpool")]
+    NoDump,
+    /// It ends in the middle.
+    #[error("it ends in the middle: not all of it was written or copied")]
+    Truncated,
+    /// Its checksum is not that of what it holds.
+    #[error("it is not what was written: its checksum differs")]
+    Damaged,
+    /// Another gpool decides otherwise.
+    #[error("it was made by gpool {made_by}, and this is {VERSION}")]
+    OtherVersion {
+        /// By which it was made.
+        made_by: String,
+    },
+    /// It was made where there was no state, or nobody might read it.
+    #[error("it holds no state: it was made where no store was found, or by who may not read it")]
+    NoCase,
+    /// What it holds is no state.
+    #[error("its state contradicts itself: {0}")]
+    Contradicts(String),
+}
+
+impl Case {
+    /// The case of a state at a moment, planned anew.
+    ///
+    /// # Errors
+    /// If the records contradict each other.
+    pub fn of(revision: Revision, records: Vec<Record>, now: Timestamp) -> Result<Self, CaseError> {
+        let mut case = Self {
+            now,
+            revision,
+            violations: Vec::new(),
+            plan: None,
+            records: without_words(records),
+        };
+        let made = case.decide()?;
+        (case.plan, case.violations) = (made.plan, made.violations);
+        Ok(case)
+    }
+
+    /// The case of a plan that was not applied.
+    #[must_use]
+    pub fn refused(
+        world: &World,
+        now: Timestamp,
+        plan: Option<Plan>,
+        violations: Vec<String>,
+    ) -> Self {
+        let revision = plan.as_ref().map_or(world.revision(), |plan| plan.basis);
+        Self { now, revision, violations, plan, records: without_words(world.records()) }
+    }
+
+    /// How many records it holds.
+    #[must_use]
+    pub fn n_records(&self) -> usize {
+        self.records.len()
+    }
+
+    /// How many jobs it holds that have not ended.
+    #[must_use]
+    pub fn n_jobs(&self) -> usize {
+        self.records.iter().filter(|record| matches!(record, Kept::Job(_))).count()
+    }
+
+    /// The state as a world, advanced to the moment.
+    ///
+    /// # Errors
+    /// If the records contradict each other.
+    pub fn world(&self) -> Result<World, CaseError> {
+        let records = self.records.iter().cloned().map(Record::from);
+        let mut world = World::load(self.revision, records)
+            .map_err(|error| CaseError::Contradicts(error.to_string()))?;
+        world.advance(self.now);
+        Ok(world)
+    }
+
+    /// Makes the plan from the state, and looks at it.
+    ///
+    /// # Errors
+    /// If the records contradict each other.
+    pub fn decide(&self) -> Result<Made, CaseError> {
+        let world = self.world()?;
+        let snapshot = Snapshot { world: &world, now: self.now };
+        let plan = || gpool_sched::plan(&snapshot, world.policy(), &mut Workspace::default());
+        Ok(match std::panic::catch_unwind(std::panic::AssertUnwindSafe(plan)) {
+            Ok(plan) => {
+                let violations = gpool_verify::verify(&snapshot, world.policy(), &plan);
+                let violations = violations.iter().map(ToString::to_string).collect();
+                Made { plan: Some(plan), violations }
+            }
+            Err(_) => Made { plan: None, violations: vec![PANICKED.to_owned()] },
+        })
+    }
+
+    /// What the recorded plan breaks in the recorded state.
+    ///
+    /// # Errors
+    /// If the records contradict each other.
+    pub fn judge(&self) -> Result<Vec<String>, CaseError> {
+        let Some(plan) = &self.plan else { return Ok(vec![PANICKED.to_owned()]) };
+        let world = self.world()?;
+        let snapshot = Snapshot { world: &world, now: self.now };
+        let violations = gpool_verify::verify(&snapshot, world.policy(), plan);
+        Ok(violations.iter().map(ToString::to_string).collect())
+    }
+
+    /// As it is written into a file of its own.
+    #[must_use]
+    pub fn file(&self) -> Vec<u8> {
+        json(&Written {
+            api_version: gpool_wire::API_VERSION,
+            kind: "dump",
+            gpool: VERSION,
+            checksum: self.checksum(),
+            case: self,
+        })
+    }
+
+    /// Reads it from a file, alone or within a dump.
+    ///
+    /// # Errors
+    /// Why it can't be replayed here.
+    pub fn read(text: &[u8]) -> Result<Self, CaseError> {
+        let refused = |error: serde_json::Error| match error.is_eof() {
+            true if text.trim_ascii_start().starts_with(b"{") => CaseError::Truncated,
+            false if says_dump(text) => CaseError::Damaged,
+            _ => CaseError::NoDump,
+        };
+        let head: Head = serde_json::from_slice(text).map_err(refused)?;
+        if head.kind != "dump" || head.gpool.is_empty() {
+            return Err(CaseError::NoDump);
+        }
+        if head.gpool != VERSION {
+            return Err(CaseError::OtherVersion { made_by: head.gpool });
+        }
+        let read: Read = serde_json::from_slice(text).map_err(|_| CaseError::Damaged)?;
+        let case = read.case.ok_or(CaseError::NoCase)?;
+        if case.checksum() != read.checksum {
+            return Err(CaseError::Damaged);
+        }
+        Ok(case)
+    }
+
+    /// Of everything that it holds.
+    #[must_use]
+    pub fn checksum(&self) -> String {
+        blake3::hash(&json(self)).to_hex().to_string()
+    }
+}
+
+/// Whether a text that can't be read says that it is a dump.
+fn says_dump(text: &[u8]) -> bool {
+    let words: [&[u8]; 2] = [b"\"kind\": \"dump\"", b"\"kind\":\"dump\""];
+    words.iter().any(|word| text.windows(word.len()).any(|part| part == *word))
+}
+
+/// A plan that was made again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The plan; `None` if the scheduler panicked.
+    pub plan: Option<Plan>,
+    /// What it breaks.
+    pub violations: Vec<String>,
+}
+
+/// The first thing in which a plan differs from another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// What it is: `decision 3`.
+    pub what: String,
+    /// As it was recorded, as JSON; `None` if it has none there.
+    pub recorded: Option<String>,
+    /// As it is made now.
+    pub made: Option<String>,
+}
+
+/// The first thing in which the plan that is made differs from the recorded one; `None` if they
+/// are the same byte for byte.
+#[must_use]
+pub fn difference(recorded: &Plan, made: &Plan) -> Option<Difference> {
+    let texts = |list: &[Decision]| list.iter().map(text).collect::<Vec<_>>();
+    let parts = [
+        ("basis", vec![text(&recorded.basis)], vec![text(&made.basis)]),
+        ("decision", texts(&recorded.decisions), texts(&made.decisions)),
+        (
+            "planned start",
+            recorded.planned.iter().map(text).collect(),
+            made.planned.iter().map(text).collect(),
+        ),
+        ("wait", recorded.waits.iter().map(text).collect(), made.waits.iter().map(text).collect()),
+    ];
+    parts.into_iter().find_map(|(what, was, is)| {
+        let (nth, was, is) = gpool_control::replay::first_other(&was, &is)?;
+        let what = format!("{what} {}", nth + 1);
+        Some(Difference { what, recorded: was.cloned(), made: is.cloned() })
+    })
+}
+
+/// As JSON on one line.
+fn text(value: &impl Serialize) -> String {
+    String::from_utf8(json(value)).unwrap_or_default()
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("the model has string keys and no failing serializers")
+}
+
+impl From<Kept> for Record {
+    fn from(kept: Kept) -> Self {
+        match kept {
+            Kept::Cluster(it) => Self::Cluster(it),
+            Kept::Policy(it) => Self::Policy(it),
+            Kept::Project(it) => Self::Project(it),
+            Kept::Node(it) => Self::Node(it),
+            Kept::JobSpec(it) => Self::JobSpec(it),
+            Kept::Job(it) => Self::Job(it),
+            Kept::Reservation(it) => Self::Reservation(it),
+            Kept::PastRuns(it) => Self::PastRuns(it),
+        }
+    }
+}
+
+/// The same without what users wrote, as far as it decides nothing: commands, names, notes, paths,
+/// messages to others, and keys.
+fn without_words(records: Vec<Record>) -> Vec<Kept> {
+    let mut names = Names::default();
+    records.into_iter().filter_map(|record| names.kept(record)).collect()
+}
+
+/// Names that stand for those of jobs: alike where those are alike.
+#[derive(Default)]
+struct Names {
+    by_stem: BTreeMap<String, Arc<str>>,
+}
+
+impl Names {
+    fn kept(&mut self, record: Record) -> Option<Kept> {
+        Some(match record {
+            Record::Cluster(it) => Kept::Cluster(it),
+            Record::Policy(it) => Kept::Policy(it),
+            Record::Project(it) => Kept::Project(it),
+            Record::Node(mut it) => {
+                let drains = it.drain.iter_mut().chain(it.device_drains.values_mut());
+                drains.for_each(|drain| drain.reason = Arc::from(""));
+                Kept::Node(it)
+            }
+            Record::JobSpec(mut it) => {
+                let stem = gpool_model::Likeness::of(&it).stem;
+                let spec = Arc::make_mut(&mut it);
+                spec.name = self.name(&stem);
+                spec.command = Vec::new();
+                spec.directory = "/".to_owned();
+                (spec.stdin, spec.stdout, spec.stderr) = (None, None, None);
+                spec.activate = Vec::new();
+                Kept::JobSpec(it)
+            }
+            Record::Job(mut it) => {
+                it.note = None;
+                it.notify = Vec::new();
+                it.course.past = Vec::new();
+                Kept::Job(it)
+            }
+            Record::Reservation(mut it) => {
+                it.reason = Arc::from("");
+                Kept::Reservation(it)
+            }
+            Record::PastRuns(mut it) => {
+                it.like.stem = self.name(&it.like.stem).to_string();
+                Kept::PastRuns(it)
+            }
+            // Nothing is decided by them.
+            Record::Idempotency(_) | Record::Delivery(_) => return None,
+        })
+    }
+
+    /// Letters alone: digits tell jobs apart that are alike.
+    fn name(&mut self, stem: &str) -> Arc<str> {
+        let mut number = self.by_stem.len();
+        let name = self.by_stem.entry(stem.to_owned()).or_insert_with(|| {
+            let mut letters = String::from("job-");
+            loop {
+                letters.push(char::from(b'a' + u8::try_from(number % 26).unwrap_or(0)));
+                number /= 26;
+                if number == 0 {
+                    break Arc::from(letters);
+                }
+            }
+        });
+        Arc::clone(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case() -> Case {
+        let world = World::new(Policy::fair());
+        Case::of(Revision(0), world.records(), Timestamp::new(5)).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_makes_the_same_plan() {
+        let case = case();
+        let read = Case::read(&case.file()).unwrap();
+        assert_eq!(read, case);
+        let made = read.decide().unwrap();
+        assert_eq!(difference(read.plan.as_ref().unwrap(), made.plan.as_ref().unwrap()), None);
+        assert_eq!(read.judge().unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_cut_or_changed_or_of_others_is_refused() {
+        let file = case().file();
+        assert_eq!(Case::read(&file[..file.len() / 2]), Err(CaseError::Truncated));
+        let text = String::from_utf8(file).unwrap();
+        let other = text.replace("\"now\":5", "\"now\":6");
+        assert_eq!(Case::read(other.as_bytes()), Err(CaseError::Damaged));
+        let made_by = "0.0.1".to_owned();
+        let older = text.replace(&format!("\"gpool\":\"{VERSION}\""), "\"gpool\":\"0.0.1\"");
+        assert_eq!(Case::read(older.as_bytes()), Err(CaseError::OtherVersion { made_by }));
+        for text in ["", "x", "{}", "[1]", "{\"kind\":\"job\"}", "\u{0}"] {
+            assert_eq!(Case::read(text.as_bytes()), Err(CaseError::NoDump), "{text:?}");
+        }
+        let empty = format!("{{\"kind\":\"dump\",\"gpool\":\"{VERSION}\"}}");
+        assert_eq!(Case::read(empty.as_bytes()), Err(CaseError::NoCase));
+    }
+
+    #[test]
+    fn every_byte_counts() {
+        let file = case().file();
+        for at in 0..file.len() {
+            let mut other = file.clone();
+            other[at] ^= 1;
+            // What stands before the case only says what it is.
+            if let Ok(read) = Case::read(&other) {
+                assert_eq!(read, case(), "byte {at}");
+            }
+        }
+    }
+}

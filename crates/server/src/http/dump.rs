@@ -1,0 +1,34 @@
+//! The present state with its plan, for a replay elsewhere.
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use gpool_wire::Problem;
+
+use super::Api;
+use super::extract::ApiError;
+use crate::case::Case;
+use crate::handle::internal;
+
+/// The present state with the plan that is made from it, as `gpool replay` takes it. Without what
+/// users wrote: commands, names, notes, paths.
+#[utoipa::path(
+    get, path = "/dump", operation_id = "dump",
+    responses(
+        (status = 200, description = "The state, the plan, and a checksum of both",
+         body = Object, content_type = "application/json"),
+        (status = 403, description = "Only admins may", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn get(State(api): State<Api>) -> Result<Response, ApiError> {
+    let asked = api.handle.query(|view| {
+        let revision = view.world.revision();
+        (revision, view.world.records(), view.now)
+    });
+    let (revision, records, now) = asked.await?;
+    let work = move || Case::of(revision, records, now).map(|case| case.file());
+    let made = tokio::task::spawn_blocking(work).await.map_err(internal)?;
+    let file = made.map_err(internal)?;
+    Ok(([(CONTENT_TYPE, "application/json")], file).into_response())
+}

@@ -1,0 +1,385 @@
+//! What somebody supposes to be otherwise, in words: `project red guaranteed=8`, `drain n3`. Each
+//! becomes what would be asked of the server, so that it is refused where that would be.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gpool_control::forecast::Otherwise;
+use gpool_model::gpu::short_model;
+use gpool_model::node::NodeFacts;
+use gpool_model::{
+    Bytes, Command, Consent, Device, DeviceHealth, DeviceUuid, Displace, DrainTarget, JobId,
+    JobPatch, NewJob, Node, NodeName, PoolName, ProjectsAsk, Refusal, Resources, parse,
+};
+use gpool_wire::{JobCreate, Problem, ProjectSettings, json};
+use serde_json::{Map, Value};
+
+/// The most that is supposed at once.
+const MOST: usize = 64;
+/// Nodes that are added at once, and devices of each.
+const NODES_MAX: u32 = 10_000;
+const DEVICES_MAX: u32 = 64;
+/// Jobs that are submitted at once.
+const JOBS_MAX: u64 = 10_000;
+
+/// What can be supposed, each with an example.
+pub const FORMS: [(&str, &str); 10] = [
+    ("project", "project red guaranteed=8"),
+    ("drain", "drain n3"),
+    ("undrain", "undrain n3"),
+    ("add", "add 2 nodes x 8 h100"),
+    ("policy", "policy preset=fifo"),
+    ("cancel", "cancel 7 8"),
+    ("hold", "hold 7"),
+    ("release", "release 7"),
+    ("priority", "priority 7 10"),
+    ("submit", "submit gpus=2 project=red time=1h"),
+];
+
+/// One thing that is supposed, understood as far as it can be without the cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Supposed {
+    /// Somebody asks for it.
+    Asked(Command),
+    /// So many jobs of a kind.
+    Submit {
+        /// One of them.
+        job: Box<JobCreate>,
+        /// How many.
+        n_jobs: u64,
+    },
+    /// So many nodes with so many devices of a model each.
+    Nodes {
+        /// How many nodes.
+        n_nodes: u32,
+        /// How many devices each has; 0 of a model that is not said.
+        n_devices: u32,
+        /// The model as it was written.
+        model: String,
+    },
+}
+
+/// Reads all of them.
+///
+/// # Errors
+/// The first that is not understood, and what can be.
+pub fn read(texts: &[String]) -> Result<Vec<Supposed>, Refusal> {
+    if texts.len() > MOST {
+        return Err(invalid(format!("{} are too many; {MOST} are the most", texts.len())));
+    }
+    texts.iter().map(|text| one(text)).collect()
+}
+
+fn one(text: &str) -> Result<Supposed, Refusal> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let Some((verb, rest)) = words.split_first() else {
+        return Err(invalid(format!("nothing is said; {}", forms())));
+    };
+    match *verb {
+        "project" => project(text, rest),
+        "drain" => targets(text, rest).map(|targets| {
+            let consent = Consent { dry_run: false, choice: Some(Displace::LetFinish) };
+            let reason = Arc::from("supposed");
+            Supposed::Asked(Command::Drain { targets, by: None, reason, consent })
+        }),
+        "undrain" => {
+            targets(text, rest).map(|targets| Supposed::Asked(Command::Undrain { targets }))
+        }
+        "add" => nodes(text, rest),
+        "policy" => policy(text, rest),
+        "cancel" => jobs(text, rest).map(|jobs| Supposed::Asked(Command::Cancel { jobs })),
+        "hold" => jobs(text, rest).map(|jobs| Supposed::Asked(Command::Hold { jobs })),
+        "release" => {
+            jobs(text, rest).map(|jobs| Supposed::Asked(Command::Release { jobs, at: None }))
+        }
+        "priority" => priority(text, rest),
+        "submit" => submit(rest),
+        other => {
+            let known = FORMS.map(|(verb, _)| verb);
+            let near = json::nearest(other, known).map(example);
+            let near = near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+            Err(invalid(format!("{other:?} can't be supposed: {}{near}", forms())))
+        }
+    }
+}
+
+fn forms() -> String {
+    format!("there are {}", FORMS.map(|(verb, _)| verb).join(", "))
+}
+
+fn example(verb: &str) -> &'static str {
+    FORMS.iter().find(|(known, _)| *known == verb).map_or("", |(_, example)| example)
+}
+
+fn invalid(why: String) -> Refusal {
+    Refusal::Invalid { field: "if".to_owned(), why }
+}
+
+/// It begins as it should, and goes on otherwise.
+fn malformed(text: &str, verb: &str) -> Refusal {
+    let shown: String = text.chars().take(80).collect();
+    invalid(format!("{shown:?} is not understood; write it as in \"{}\"", example(verb)))
+}
+
+/// `KEY=VALUE` words; numbers and yes or no as JSON has them.
+fn pairs(text: &str, verb: &str, words: &[&str]) -> Result<Vec<(String, String)>, Refusal> {
+    let pair = |word: &&str| {
+        let (key, value) = word.split_once('=').ok_or_else(|| malformed(text, verb))?;
+        Ok((key.replace('-', "_"), value.to_owned()))
+    };
+    words.iter().map(pair).collect()
+}
+
+fn value(text: &str) -> Value {
+    match text {
+        "yes" | "true" => Value::Bool(true),
+        "no" | "false" => Value::Bool(false),
+        _ => text.parse::<i64>().map_or_else(|_| Value::String(text.to_owned()), Value::from),
+    }
+}
+
+fn object(pairs: Vec<(String, String)>) -> Map<String, Value> {
+    pairs.into_iter().map(|(key, text)| (key, value(&text))).collect()
+}
+
+fn project(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
+    let (name, words) = words.split_first().ok_or_else(|| malformed(text, "project"))?;
+    if words.is_empty() {
+        return Err(malformed(text, "project"));
+    }
+    let mut settings = object(pairs(text, "project", words)?);
+    if let Some(guaranteed) = settings.remove("guaranteed") {
+        settings.insert("gpus".to_owned(), guaranteed);
+    }
+    let settings: ProjectSettings = read_as(settings)?;
+    let changes = vec![settings.edit(name, None)?];
+    Ok(Supposed::Asked(Command::ChangeProjects(ProjectsAsk { changes, ..ProjectsAsk::default() })))
+}
+
+fn read_as<T: serde::de::DeserializeOwned>(members: Map<String, Value>) -> Result<T, Refusal> {
+    let read = json::read(Value::Object(members).to_string().as_bytes());
+    read.map_err(|problem: Problem| {
+        let said = [vec![problem.detail], problem.why, problem.tries].concat();
+        invalid(said.join("; "))
+    })
+}
+
+fn targets(text: &str, words: &[&str]) -> Result<Vec<DrainTarget>, Refusal> {
+    let target = |word: &&str| match word.split_once(':') {
+        Some((node, device)) => {
+            DrainTarget { node: NodeName::new(node), device: Some(device.to_owned()) }
+        }
+        None => DrainTarget { node: NodeName::new(*word), device: None },
+    };
+    match words {
+        [] => Err(malformed(text, "drain")),
+        words => Ok(words.iter().map(target).collect()),
+    }
+}
+
+fn jobs(text: &str, words: &[&str]) -> Result<Vec<JobId>, Refusal> {
+    let verb = text.split_whitespace().next().unwrap_or_default();
+    let ids: Result<Vec<JobId>, _> = words.iter().map(|word| word.parse()).collect();
+    ids.ok().filter(|ids| !ids.is_empty()).ok_or_else(|| malformed(text, verb))
+}
+
+fn priority(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
+    let [job, priority] = words else { return Err(malformed(text, "priority")) };
+    let (Ok(job), Ok(priority)) = (job.parse(), priority.parse()) else {
+        return Err(malformed(text, "priority"));
+    };
+    let patch = JobPatch { priority: Some(priority), ..JobPatch::default() };
+    Ok(Supposed::Asked(Command::Edit { job, version: None, patch, ends: Vec::new() }))
+}
+
+fn policy(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
+    let mut set = pairs(text, "policy", words)?;
+    if set.is_empty() {
+        return Err(malformed(text, "policy"));
+    }
+    let preset = set.iter().position(|(key, _)| key == "preset").map(|at| set.remove(at).1);
+    Ok(Supposed::Asked(Command::SetPolicy { preset, set, dry_run: false }))
+}
+
+/// `add 2 nodes x 8 h100`.
+fn nodes(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
+    let [n_nodes, "node" | "nodes", "x", n_devices, model] = words else {
+        return Err(malformed(text, "add"));
+    };
+    let count = |word: &str, most: u32| match word.parse::<u32>() {
+        Ok(count) if (1..=most).contains(&count) => Ok(count),
+        _ => Err(invalid(format!("{word:?} is no count from 1 to {most}"))),
+    };
+    let n_nodes = count(n_nodes, NODES_MAX)?;
+    let n_devices = count(n_devices, DEVICES_MAX)?;
+    Ok(Supposed::Nodes { n_nodes, n_devices, model: (*model).to_owned() })
+}
+
+/// `submit gpus=2 n=4`: the fields of a job, and how many of them.
+fn submit(words: &[&str]) -> Result<Supposed, Refusal> {
+    let mut fields = object(pairs("submit", "submit", words)?);
+    let n_jobs = match fields.remove("n") {
+        None => 1,
+        Some(n) => match n.as_u64() {
+            Some(n @ 1..=JOBS_MAX) => n,
+            _ => return Err(invalid(format!("n={n} is no count from 1 to {JOBS_MAX}"))),
+        },
+    };
+    // As it is asked for by words, what JSON has as text.
+    for key in ["gpus", "gpu_share", "name", "project"] {
+        if let Some(Value::Number(number)) = fields.get(key) {
+            let text = number.to_string();
+            fields.insert(key.to_owned(), Value::String(text));
+        }
+    }
+    fields.insert("command".to_owned(), Value::from(vec!["true"]));
+    fields.insert("directory".to_owned(), Value::from("/"));
+    Ok(Supposed::Submit { job: Box::new(read_as(fields)?), n_jobs })
+}
+
+/// What is asked of the state machine for them, in order. `nodes` are those that there are, and
+/// `new_job` reads a job as its submitter's.
+///
+/// # Errors
+/// The first that makes no sense in this cluster.
+pub fn resolve(
+    all: Vec<Supposed>,
+    nodes: &[Node],
+    new_job: impl Fn(&JobCreate) -> Result<Vec<NewJob>, Refusal>,
+) -> Result<Vec<(usize, Otherwise)>, Refusal> {
+    let mut otherwise = Vec::new();
+    let mut n_added = 0;
+    for (nth, supposed) in all.into_iter().enumerate() {
+        match supposed {
+            Supposed::Asked(command) => otherwise.push((nth, Otherwise::Asked(command))),
+            Supposed::Submit { job, n_jobs } => {
+                let one = new_job(&job)?;
+                let jobs = (0..n_jobs).flat_map(|_| one.clone()).collect();
+                let (ends, array_ends) = (Vec::new(), Vec::new());
+                let submit = Command::Submit { jobs, key: None, ends, array_ends, dry_run: false };
+                otherwise.push((nth, Otherwise::Asked(submit)));
+            }
+            Supposed::Nodes { n_nodes, n_devices, model } => {
+                for _ in 0..n_nodes {
+                    n_added += 1;
+                    let node = added(nodes, n_added, n_devices, &model)?;
+                    otherwise.push((nth, Otherwise::Node(Box::new(node))));
+                }
+            }
+        }
+    }
+    Ok(otherwise)
+}
+
+/// A node with devices like those that there are, and the cores and memory of the largest node.
+fn added(nodes: &[Node], nth: u32, n_devices: u32, model: &str) -> Result<Node, Refusal> {
+    let devices = || nodes.iter().flat_map(|node| &node.devices);
+    let request = gpool_model::GpuRequest::parse(&format!("{model}:1")).ok();
+    let is_asked = |device: &&Device| {
+        request
+            .as_ref()
+            .is_some_and(|request| !request.models.is_empty() && request.rank_of(device).is_some())
+    };
+    let (model, memory) = match devices().find(is_asked) {
+        Some(like) => (like.model.clone(), like.memory),
+        None => (model.to_owned(), memory_of(model).ok_or_else(|| unknown(model, nodes))?),
+    };
+    let name = (nth..).map(|nth| NodeName::new(format!("added-{nth}")));
+    let name = name.clone().find(|name| nodes.iter().all(|node| node.name != *name));
+    let device = |index: u32| Device {
+        index,
+        uuid: DeviceUuid::new(format!("GPU-added-{nth}-{index}")),
+        model: model.clone(),
+        memory,
+        pci_bus: String::new(),
+        minor: None,
+        numa: None,
+        links: BTreeMap::new(),
+        mig: None,
+        health: DeviceHealth::Healthy,
+        unmanaged: Vec::new(),
+        strays: Vec::new(),
+        overshoots: Vec::new(),
+        tells_memory: None,
+    };
+    let largest = nodes.iter().max_by_key(|node| {
+        let kinds = [gpool_model::ResourceKind::Cpu, gpool_model::ResourceKind::Memory];
+        (kinds.map(|kind| node.capacity.get(&kind)), node.name.clone())
+    });
+    Ok(Node {
+        name: name.unwrap_or_else(|| NodeName::new("added")),
+        pool: largest.map_or_else(|| PoolName::new("default"), |node| node.pool.clone()),
+        capacity: largest.map_or_else(Resources::none, |node| node.capacity.clone()),
+        devices: (0..n_devices).map(device).collect(),
+        allowed: None,
+        drain: None,
+        device_drains: BTreeMap::new(),
+        boot_id: String::new(),
+        settled_boot_id: String::new(),
+        connected: true,
+        facts: NodeFacts::default(),
+    })
+}
+
+/// `h100-80G` says it.
+fn memory_of(model: &str) -> Option<Bytes> {
+    let (_, memory) = model.rsplit_once('-')?;
+    memory.ends_with(['G', 'g']).then(|| parse::bytes(memory).ok()).flatten()
+}
+
+fn unknown(model: &str, nodes: &[Node]) -> Refusal {
+    let devices = nodes.iter().flat_map(|node| &node.devices);
+    let mut known: Vec<String> = devices.map(|device| short_model(&device.model)).collect();
+    known.sort();
+    known.dedup();
+    let known = match known.is_empty() {
+        true => "no GPU is there".to_owned(),
+        false => format!("there are {}", known.join(", ")),
+    };
+    let shown: String = model.chars().take(40).collect();
+    invalid(format!("no GPU here is {shown:?}: {known}; of another say its memory: {shown}-80G"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(text: &str) -> String {
+        match read(&[text.to_owned()]) {
+            Err(Refusal::Invalid { why, .. }) => why,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_example_is_understood() {
+        for (verb, example) in FORMS {
+            let read = read(&[example.to_owned()]);
+            assert!(read.is_ok(), "{verb}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_none_is_refused_with_what_there_is_and_the_nearest() {
+        let said = why("projct red gpus=1");
+        assert!(said.contains("there are project, drain"), "{said}");
+        assert!(said.contains("did you mean \"project red guaranteed=8\"?"), "{said}");
+        for text in ["", "  ", "explode", "drain", "cancel x", "priority 7", "add 2 nodes"] {
+            assert!(!why(text).is_empty(), "{text}");
+        }
+        assert!(why("add 0 nodes x 8 h100").contains("no count from 1 to"));
+        assert!(why("submit n=0").contains("no count"));
+        let read = read(&["project red guaranted=8".to_owned()]);
+        assert!(format!("{read:?}").contains("guarant") || read.is_err(), "{read:?}");
+    }
+
+    #[test]
+    fn added_nodes_have_devices_like_those_there_are_or_say_their_memory() {
+        let like = added(&[], 1, 2, "h100-80G").unwrap();
+        assert_eq!((like.devices.len(), like.devices[0].memory), (2, Bytes::from_gib(80)));
+        assert!(added(&[], 1, 2, "h100").is_err());
+        let more = added(std::slice::from_ref(&like), 1, 1, "h100").unwrap();
+        assert_eq!(more.devices[0].memory, Bytes::from_gib(80));
+        assert_ne!(more.name, like.name);
+    }
+}
