@@ -21,8 +21,6 @@ pub(crate) struct Surroundings<'a> {
     pub folder: &'a Path,
     /// The socket of the API.
     pub api: Option<&'a str>,
-    /// The pool of the node.
-    pub pool: &'a str,
     /// Memory of the smallest of its devices.
     pub gpu_memory: Option<Bytes>,
     /// What it is given as an element of an array.
@@ -91,7 +89,7 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
         ("GPOOL_ATTEMPT", allocation.task.attempt.to_string().into()),
         ("GPOOL_USER", spec.owner.user.as_bytes().to_vec()),
         ("GPOOL_PROJECT", spec.project.as_str().into()),
-        ("GPOOL_POOL", surroundings.pool.into()),
+        ("GPOOL_POOL", order.pool.as_str().into()),
         ("GPOOL_NODE", node.into()),
         ("GPOOL_NODELIST", node.into()),
         ("GPOOL_NUM_NODES", "1".into()),
@@ -192,7 +190,7 @@ pub(crate) mod tests {
 
     use gpool_model::allocation::{Allocation, AllocationState, Slot, SlotPart};
     use gpool_model::gpu::GpuRequest;
-    use gpool_model::id::{DeviceUuid, Generation, NodeName, ProjectName, TaskId, Term};
+    use gpool_model::id::{DeviceUuid, Generation, NodeName, PoolName, ProjectName, TaskId, Term};
     use gpool_model::job::{BlobId, JobSpec, Owner};
     use gpool_model::resource::Resources;
     use gpool_model::unit::{MilliCpu, Millis};
@@ -208,6 +206,7 @@ pub(crate) mod tests {
             owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
             name: Arc::from("a/b"),
             project: ProjectName::new("default"),
+            pool: None,
             command: vec!["true".to_owned()],
             script: None,
             context: BlobId(Arc::from("c")),
@@ -242,7 +241,8 @@ pub(crate) mod tests {
             resources: Resources::none(),
             state: AllocationState::Placed,
         };
-        TaskOrder { term: Term(1), generation: Generation(1), spec: Arc::new(spec), allocation }
+        let (term, generation, spec) = (Term(1), Generation(1), Arc::new(spec));
+        TaskOrder { term, generation, spec, allocation, pool: PoolName::usual() }
     }
 
     fn made(order: &TaskOrder, inherited: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -260,7 +260,6 @@ pub(crate) mod tests {
             switched_to: Some(&account),
             folder: Path::new("/s/jobs/7/1"),
             api: Some("/run/gpool/api.sock"),
-            pool: "default",
             gpu_memory: Some(Bytes::from_gib(80)),
             element: None,
             now: Timestamp::ZERO,

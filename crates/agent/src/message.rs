@@ -26,8 +26,6 @@ pub(crate) struct Launch {
     pub output_limit: Bytes,
     /// The socket of the API, for the job's environment.
     pub api: Option<String>,
-    /// The pool of the node, for the job's environment.
-    pub pool: String,
     /// Memory of the smallest of its devices.
     pub gpu_memory: Option<Bytes>,
     /// Set for an element of an array.

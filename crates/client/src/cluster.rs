@@ -1,9 +1,9 @@
 //! The server, its devices and nodes: one method for each route.
 
 use gpool_wire::{
-    AllowDevices, Document, ForecastState, Gpu, List, Node, Notification, NotifySecret, PolicyInfo,
-    PolicyPatch, Recovery, Shutdown, SimulateAsk, Simulation, Status, UserCapsPatch, UserLimits,
-    Version,
+    AllowDevices, Document, ForecastState, Gpu, List, MoveNodes, Node, Notification, NotifySecret,
+    PolicyInfo, PolicyPatch, Pool, Recovery, Shutdown, SimulateAsk, Simulation, Status,
+    UserCapsPatch, UserLimits, Version,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -125,6 +125,22 @@ impl Client {
     /// See [`Error`].
     pub fn allow_gpus(&self, allow: &AllowDevices) -> Result<List<Gpu>, Error> {
         self.ask(&Call::post("/gpus/allow").json(allow))
+    }
+
+    /// The pools that nodes are in, by name.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn pools(&self) -> Result<List<Pool>, Error> {
+        self.ask(&Call::get("/pools"))
+    }
+
+    /// Puts nodes into a pool; answers with all pools.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn move_nodes(&self, asked: &MoveNodes) -> Result<List<Pool>, Error> {
+        self.ask(&Call::post("/pools/move").json(asked))
     }
 
     /// How the scheduler decides.

@@ -1,13 +1,14 @@
 //! Whether a job could ever run, and what could instead. Nothing here looks at what is free.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::gpu::short_model;
+use gpool_model::plan::Fit;
 use gpool_model::reason::Bound;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Amount, Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, Millis, NewJob, Project,
-    ProjectName, Quota, Refusal, ResourceKind, Resources, Share,
+    Amount, Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, Millis, NewJob, PoolName,
+    Project, ProjectName, Quota, Refusal, ResourceKind, Resources, Share,
 };
 use gpool_world::{NodeRow, World};
 
@@ -17,7 +18,7 @@ use crate::projects::absent;
 /// Admission of many jobs: what has been asked before is not worked out again.
 pub(crate) struct Admission<'a> {
     world: &'a World,
-    by_resources: BTreeMap<(GpuRequest, Resources), Result<(), Refusal>>,
+    by_fit: BTreeMap<Fit, Result<(), Refusal>>,
     by_project: BTreeMap<ProjectName, Result<Vec<Rule>, Refusal>>,
 }
 
@@ -44,7 +45,7 @@ struct Asks<'a> {
 
 impl<'a> Admission<'a> {
     pub fn new(world: &'a World) -> Self {
-        Self { world, by_resources: BTreeMap::new(), by_project: BTreeMap::new() }
+        Self { world, by_fit: BTreeMap::new(), by_project: BTreeMap::new() }
     }
 
     /// Whether a job is acceptable by itself: who is charged, its priority, and whether some node
@@ -63,7 +64,12 @@ impl<'a> Admission<'a> {
         if job.allow_unsatisfiable {
             return Ok(());
         }
-        self.fits(&job.gpus, job.cpus, job.memory)
+        self.fits(Fit {
+            gpus: job.gpus.clone(),
+            cpus: job.cpus.unwrap_or_default(),
+            memory: job.memory.unwrap_or_default(),
+            pool: job.pool.clone(),
+        })
     }
 
     /// The same of a job that is there and is to ask for something else; `mover` is who puts it
@@ -81,7 +87,12 @@ impl<'a> Admission<'a> {
         if spec.allow_unsatisfiable {
             return Ok(());
         }
-        self.fits(&spec.gpus, spec.cpus, spec.memory)
+        self.fits(Fit {
+            gpus: spec.gpus.clone(),
+            cpus: spec.cpus.unwrap_or_default(),
+            memory: spec.memory.unwrap_or_default(),
+            pool: spec.pool.clone(),
+        })
     }
 
     /// Whether the project takes the job: from that caller, for so long, so much.
@@ -160,55 +171,61 @@ impl<'a> Admission<'a> {
         }
     }
 
-    fn fits(
-        &mut self,
-        gpus: &GpuRequest,
-        cpus: Option<MilliCpu>,
-        memory: Option<Bytes>,
-    ) -> Result<(), Refusal> {
-        let beside = Resources::none()
-            .with_cpus(cpus.unwrap_or_default())
-            .with_memory(memory.unwrap_or_default());
-        let key = (gpus.clone(), beside);
-        if let Some(known) = self.by_resources.get(&key) {
+    fn fits(&mut self, fit: Fit) -> Result<(), Refusal> {
+        if let Some(known) = self.by_fit.get(&fit) {
             return known.clone();
         }
-        let answer = self.satisfiable(&key.0, &key.1);
-        self.by_resources.insert(key, answer.clone());
+        let answer = self.satisfiable(&fit);
+        self.by_fit.insert(fit, answer.clone());
         answer
     }
 
-    fn satisfiable(&self, gpus: &GpuRequest, beside: &Resources) -> Result<(), Refusal> {
-        let nodes: Vec<&NodeRow> = self.world.nodes_by_name().map(|(_, row)| row).collect();
-        // Mostly the first node answers; to look at all of a large cluster takes a while.
-        let holds = |row: &&NodeRow| {
-            beside.first_short(&row.node.capacity).is_none()
-                && most_of(row, gpus) >= gpus.n_devices()
-        };
-        if nodes.iter().any(holds) {
-            return Ok(());
+    /// Whether a node of the pool that is asked for could ever hold it; in any, if none is.
+    fn satisfiable(&self, fit: &Fit) -> Result<(), Refusal> {
+        let all = self.world.nodes_by_name().map(|(_, row)| row);
+        let nodes: Vec<&NodeRow> = all.filter(|row| fit.may_be_on(&row.node)).collect();
+        let Some(pool) = &fit.pool else { return satisfiable_on(&nodes, fit) };
+        if nodes.is_empty() {
+            let pools = self.world.nodes().iter().map(|row| row.node.pool.clone());
+            let pools: BTreeSet<PoolName> = pools.collect();
+            let pools = pools.into_iter().collect();
+            return Err(Refusal::NoSuchPool { name: pool.clone(), pools });
         }
-        let with_gpus: Vec<&NodeRow> =
-            nodes.iter().copied().filter(|row| most_of(row, gpus) >= gpus.n_devices()).collect();
-        if with_gpus.is_empty() && !gpus.is_none() {
-            return Err(impossible_gpus(&nodes, gpus));
-        }
-        let short = |row: &&NodeRow| beside.first_short(&row.node.capacity);
-        let Some(kind) = with_gpus.iter().find_map(short) else {
-            // No node has reported yet: only what asks for nothing can be taken.
-            return Ok(());
-        };
-        let of_kind = |row: &&&NodeRow| row.node.capacity.get(&kind);
-        // Nodes that have enough of it lack something else.
-        let lacking = with_gpus.iter().rev().filter(|row| of_kind(row) < beside.get(&kind));
-        let most = lacking.max_by_key(of_kind);
-        Err(Refusal::ImpossibleResource {
-            asked: beside.get(&kind),
-            largest: most.map_or(0, |row| of_kind(&row)),
-            node: most.map(|row| row.node.name.clone()),
-            kind,
-        })
+        satisfiable_on(&nodes, fit)
+            .map_err(|refusal| Refusal::InPool { pool: pool.clone(), refusal: Box::new(refusal) })
     }
+}
+
+fn satisfiable_on(nodes: &[&NodeRow], fit: &Fit) -> Result<(), Refusal> {
+    let gpus = &fit.gpus;
+    let beside = Resources::none().with_cpus(fit.cpus).with_memory(fit.memory);
+    // Mostly the first node answers; to look at all of a large cluster takes a while.
+    let holds = |row: &&NodeRow| {
+        beside.first_short(&row.node.capacity).is_none() && most_of(row, gpus) >= gpus.n_devices()
+    };
+    if nodes.iter().any(holds) {
+        return Ok(());
+    }
+    let with_gpus: Vec<&NodeRow> =
+        nodes.iter().copied().filter(|row| most_of(row, gpus) >= gpus.n_devices()).collect();
+    if with_gpus.is_empty() && !gpus.is_none() {
+        return Err(impossible_gpus(nodes, gpus));
+    }
+    let short = |row: &&NodeRow| beside.first_short(&row.node.capacity);
+    let Some(kind) = with_gpus.iter().find_map(short) else {
+        // No node has reported yet: only what asks for nothing can be taken.
+        return Ok(());
+    };
+    let of_kind = |row: &&&NodeRow| row.node.capacity.get(&kind);
+    // Nodes that have enough of it lack something else.
+    let lacking = with_gpus.iter().rev().filter(|row| of_kind(row) < beside.get(&kind));
+    let most = lacking.max_by_key(of_kind);
+    Err(Refusal::ImpossibleResource {
+        asked: beside.get(&kind),
+        largest: most.map_or(0, |row| of_kind(&row)),
+        node: most.map(|row| row.node.name.clone()),
+        kind,
+    })
 }
 
 impl Rule {

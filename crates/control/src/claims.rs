@@ -96,7 +96,8 @@ impl Control {
             let term = self.world.cluster().term;
             let spec = std::sync::Arc::clone(&spec);
             let node = allocation.node.clone();
-            let order = TaskOrder { term, generation, spec, allocation };
+            let pool = self.pool_of(&node);
+            let order = TaskOrder { term, generation, spec, allocation, pool };
             self.order(&node, Order::Run(Box::new(order)));
         }
     }

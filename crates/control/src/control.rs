@@ -315,6 +315,7 @@ impl Control {
             Command::Undrain { targets } => self.undrain(caller, &targets),
             Command::SetUserCaps { user, caps } => self.set_user_caps(caller, user, caps),
             Command::ChangeProjects(ask) => self.change_projects(caller, &ask),
+            Command::MoveNodes { nodes, pool } => self.move_nodes(caller, &nodes, &pool),
             Command::SetDeviceStrategy { strategy } => self.set_strategy(caller, strategy),
         };
         self.reply(request, reply);

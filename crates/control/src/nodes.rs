@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use gpool_model::agent::Stamp;
 use gpool_model::effect::Change;
+use gpool_model::id::is_plain_name;
 use gpool_model::node::NodeFacts;
 use gpool_model::{
     Caller, Device, DeviceStrategy, DeviceUuid, Node, NodeName, PoolName, Refusal, Reply, Resources,
@@ -27,7 +28,7 @@ impl Control {
         let before = self.world.node(name).map(|row| &row.node);
         let node = Node {
             name: name.clone(),
-            pool: before.map_or_else(|| PoolName::new("default"), |node| node.pool.clone()),
+            pool: before.map_or_else(PoolName::usual, |node| node.pool.clone()),
             capacity,
             devices,
             allowed: before.and_then(|node| node.allowed.clone()),
@@ -80,6 +81,41 @@ impl Control {
             let node = Node { allowed, ..row.node.clone() };
             self.world.put_node(node);
             self.publish(Change::NodeChanged { node: name.clone() });
+        }
+        Ok(Reply::Done)
+    }
+
+    /// The pool that a node is in.
+    pub(crate) fn pool_of(&self, name: &NodeName) -> PoolName {
+        self.world.node(name).map_or_else(PoolName::usual, |row| row.node.pool.clone())
+    }
+
+    /// What runs there stays, and what waits for the pool that a node leaves waits on.
+    pub(crate) fn move_nodes(
+        &mut self,
+        caller: &Caller,
+        names: &[NodeName],
+        pool: &PoolName,
+    ) -> Result<Reply, Refusal> {
+        admin(caller, || format!("put nodes into pool {pool}"))?;
+        if !is_plain_name(pool.as_str()) {
+            let why = format!(
+                "{:?} can't name a pool; write letters, digits, dots, dashes or underscores, \
+                 beginning with a letter: batch",
+                pool.as_str().chars().take(80).collect::<String>()
+            );
+            return Err(Refusal::Invalid { field: "pool".to_owned(), why });
+        }
+        let absent = names.iter().find(|name| self.world.node(name).is_none());
+        if let Some(name) = absent {
+            return Err(Refusal::NoSuchNode { name: name.clone() });
+        }
+        for name in names {
+            let row = self.world.node(name).expect("it was found just now");
+            if row.node.pool != *pool {
+                self.world.put_node(Node { pool: pool.clone(), ..row.node.clone() });
+                self.publish(Change::NodeChanged { node: name.clone() });
+            }
         }
         Ok(Reply::Done)
     }

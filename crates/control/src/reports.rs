@@ -94,7 +94,8 @@ impl Control {
         match &row.job.phase {
             Phase::Starting { .. } if heard.is_none_or(|heard| heard < generation) => {
                 let spec = std::sync::Arc::clone(&row.spec);
-                let order = TaskOrder { term, generation, spec, allocation: allocation.clone() };
+                let (allocation, pool) = (allocation.clone(), self.pool_of(node));
+                let order = TaskOrder { term, generation, spec, allocation, pool };
                 self.order(node, Order::Run(Box::new(order)));
             }
             Phase::Running { .. } if heard.is_some_and(|heard| heard < generation) => {

@@ -202,6 +202,7 @@ impl Control {
             owner: caller.owner.clone(),
             name: new.name,
             project: new.project,
+            pool: new.pool,
             command: new.command,
             script: new.script,
             context: new.context,

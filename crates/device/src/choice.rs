@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpool_model::id::NodeName;
+use gpool_model::id::{NodeName, PoolName};
 use gpool_model::unit::{Bytes, MilliCpu};
 use thiserror::Error;
 
@@ -45,6 +45,8 @@ pub enum NodeDevices {
 pub struct NodeArg {
     /// What it is called.
     pub name: NodeName,
+    /// The pool it is in from now on; `None` leaves it in the one that it is in.
+    pub pool: Option<PoolName>,
     /// CPU cores that can be booked; `None` means those of the machine.
     pub cpus: Option<MilliCpu>,
     /// Host memory that can be booked; `None` means that of the machine.
@@ -121,6 +123,7 @@ impl DevicesArg {
     /// ```toml
     /// [[node]]
     /// name = "n1"
+    /// pool = "batch"          # the one it is in already if absent, at first "default"
     /// cpus = 64               # the machine's if absent
     /// memory = "512G"         # the machine's if absent
     /// [[node.device]]         # as above; none for a node without GPUs
@@ -153,7 +156,8 @@ impl DevicesArg {
     /// # Errors
     /// If a file can't be read or makes no sense.
     pub fn nodes(&self, own: &NodeName) -> Result<NodesArg, ChoiceError> {
-        let plain = |name: NodeName, devices| NodeArg { name, cpus: None, memory: None, devices };
+        let (pool, cpus, memory) = (None, None, None);
+        let plain = |name, devices| NodeArg { name, pool: pool.clone(), cpus, memory, devices };
         let unnamed = |nodes| NodesArg { nodes, are_named: false };
         Ok(match self {
             Self::Of(devices) => unnamed(vec![plain(own.clone(), devices.clone())]),
@@ -172,6 +176,7 @@ impl DevicesArg {
                 Said::Nodes(nodes) => {
                     let node = |it: sim::SimNode| NodeArg {
                         name: it.name,
+                        pool: it.pool,
                         cpus: it.cpus,
                         memory: it.memory,
                         devices: match it.devices.is_empty() {

@@ -8,9 +8,9 @@ use crate::session::Session;
 use crate::verbs::{
     attach, backup, bench, cancel, completion, debug, demo, doctor, down, drain, edit, events,
     exec, extend, forward, gpus, help, history, hold, import, init, install_shims, logs, man,
-    nodes, note, notify, policy, prio, project, queue, quota, release, replay, report, requeue,
-    reserve, restore, retry, run, shell, shim, show, signal, sim, simulate, status, submit, up,
-    user, verify, version, wait, why,
+    nodes, note, notify, policy, pool, prio, project, queue, quota, release, replay, report,
+    requeue, reserve, restore, retry, run, shell, shim, show, signal, sim, simulate, status,
+    submit, up, user, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -99,6 +99,8 @@ pub enum Verb {
     Nodes(nodes::NodesArgs),
     /// Show or change how the scheduler decides
     Policy(policy::PolicyArgs),
+    /// List pools of nodes, or put nodes into one
+    Pool(pool::PoolArgs),
     /// Show or change projects and their quotas
     Project(project::ProjectArgs),
     /// Show what projects may have and have, and who lends to whom
@@ -190,6 +192,7 @@ impl Verb {
             Self::Gpus(args) => gpus::run(args, session),
             Self::Notify(args) => notify::run(&args, session),
             Self::Policy(args) => policy::run(args, session),
+            Self::Pool(args) => pool::run(args, session),
             Self::User(args) => user::run(&args, session),
             Self::Nodes(args) => nodes::run(&args, session),
             Self::Project(args) => project::run(args, session),

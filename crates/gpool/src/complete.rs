@@ -78,6 +78,7 @@ fn values(name: &str) -> Option<fn(&OsStr) -> Vec<CompletionCandidate>> {
     Some(match name {
         "JOB" | "JOBS" => jobs,
         "PROJECT" => projects,
+        "POOL" => pools,
         "USER" => |start| known(start, |jobs, _| jobs.iter().map(|it| &it.user).cloned().collect()),
         "NODE" | "NODES" => nodes,
         "GPUS" => gpus,
@@ -95,6 +96,14 @@ fn projects(start: &OsStr) -> Vec<CompletionCandidate> {
         let guaranteed = it.gpus.map(|gpus| format!("{gpus} GPUs guaranteed"));
         word_of(&it.name, &guaranteed.unwrap_or_default())
     };
+    all.into_iter().flatten().filter(fits).map(word).collect()
+}
+
+fn pools(start: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(start) = start.to_str() else { return Vec::new() };
+    let all = client().and_then(|client| client.pools().ok()).map(|list| list.items);
+    let fits = |it: &gpool_wire::Pool| it.name.starts_with(start);
+    let word = |it: gpool_wire::Pool| word_of(&it.name, &it.nodes.join(" "));
     all.into_iter().flatten().filter(fits).map(word).collect()
 }
 

@@ -27,8 +27,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Administer",
         &[
-            "project", "quota", "drain", "undrain", "reserve", "maint", "policy", "user", "backup",
-            "restore", "verify", "simulate", "bench", "sim", "debug", "replay",
+            "project", "quota", "pool", "drain", "undrain", "reserve", "maint", "policy", "user",
+            "backup", "restore", "verify", "simulate", "bench", "sim", "debug", "replay",
         ],
     ),
     ("Help", &["help", "man", "completion", "shim"]),

@@ -76,6 +76,11 @@ pub const REASONS: &[About] = &[
     ),
     about("node_drained", "The node takes no new work.", "gpool nodes shows until when and why"),
     about(
+        "only_in_pool",
+        "It was submitted for one pool of nodes (--pool), so others are not looked at.",
+        "gpool pool shows which nodes are in it; without --pool it may run on any",
+    ),
+    about(
         "path_or_image_missing",
         "A folder or file that it needs is not there.",
         "make it, or submit again with another",

@@ -114,6 +114,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         grace: written(flags.grace),
         priority: flags.priority,
         project: flags.project,
+        pool: flags.pool,
         directory: Some(directory),
         activate: software.activate,
         setup: software.setup,

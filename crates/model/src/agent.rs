@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::Allocation;
 use crate::device::Device;
-use crate::id::{DeviceUuid, Generation, Incarnation, RequestId, Round, TaskId, Term};
+use crate::id::{DeviceUuid, Generation, Incarnation, PoolName, RequestId, Round, TaskId, Term};
 use crate::job::{EndCause, ExitStatus, JobSpec, Usage};
 use crate::node::NodeFacts;
 use crate::resource::Resources;
@@ -87,6 +87,9 @@ pub struct TaskOrder {
     pub spec: Arc<JobSpec>,
     /// What the task holds.
     pub allocation: Allocation,
+    /// The pool that its node is in.
+    #[serde(default = "PoolName::usual")]
+    pub pool: PoolName,
 }
 
 impl TaskOrder {

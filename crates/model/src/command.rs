@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::array::{ArrayEnds, NewArray};
 use crate::compat::Compat;
 use crate::gpu::GpuRequest;
-use crate::id::{JobId, JobNumber, NodeName, ProjectName, ReservationName};
+use crate::id::{JobId, JobNumber, NodeName, PoolName, ProjectName, ReservationName};
 use crate::job::{BlobId, Dependency, Job, JobSpec, JobState, Outcome, Owner};
 use crate::launch::{Activation, WindowSize};
 use crate::life::Life;
@@ -125,6 +125,13 @@ pub enum Command {
         /// Indexes or UUIDs; `None` means all.
         devices: Option<Vec<String>>,
     },
+    /// Put nodes into a pool; what runs there stays.
+    MoveNodes {
+        /// Which.
+        nodes: Vec<NodeName>,
+        /// Where to; one that no node was in is begun by it.
+        pool: PoolName,
+    },
     /// Change how the scheduler decides from now on.
     SetPolicy {
         /// Begin with this preset, parameters included, rather than with what there is.
@@ -205,6 +212,9 @@ pub struct NewJob {
     pub name: Arc<str>,
     /// See [`crate::job::JobSpec::project`].
     pub project: ProjectName,
+    /// See [`crate::job::JobSpec::pool`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolName>,
     /// See [`crate::job::JobSpec::command`].
     pub command: Vec<String>,
     /// See [`crate::job::JobSpec::script`].
@@ -271,6 +281,7 @@ impl NewJob {
         Self {
             name: spec.name.clone(),
             project: spec.project.clone(),
+            pool: spec.pool.clone(),
             command: spec.command.clone(),
             script: spec.script.clone(),
             context: spec.context.clone(),

@@ -124,18 +124,31 @@ name!(
     DeviceUuid
 );
 
+/// Whether a name means nothing else wherever it stands: at most 63 letters, digits, dots, dashes
+/// and underscores of ASCII, the first a letter or digit, and not a number.
+#[must_use]
+pub fn is_plain_name(name: &str) -> bool {
+    let may_follow = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.len() <= 63
+        && name.bytes().all(may_follow)
+        && !name.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl PoolName {
+    /// The pool of nodes of which nothing else was said.
+    #[must_use]
+    pub fn usual() -> Self {
+        Self::new("default")
+    }
+}
+
 impl NodeName {
-    /// Whether it can name a folder, and a node among others wherever one is asked for: at most 63
-    /// letters, digits, dots, dashes and underscores of ASCII, the first a letter or digit, and not
-    /// a number.
+    /// Whether it can name a folder, and a node among others wherever one is asked for: see
+    /// [`is_plain_name`].
     #[must_use]
     pub fn is_file_name(&self) -> bool {
-        let may_follow = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        let name = self.as_str();
-        name.starts_with(|first: char| first.is_ascii_alphanumeric())
-            && name.len() <= 63
-            && name.bytes().all(may_follow)
-            && !name.bytes().all(|byte| byte.is_ascii_digit())
+        is_plain_name(self.as_str())
     }
 
     /// Where the files of a node lie that is one of several, below the state folder that they

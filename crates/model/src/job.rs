@@ -10,7 +10,7 @@ use crate::array::{ArraySpec, ArrayState};
 use crate::compat::Compat;
 pub use crate::end::{EndCause, ExitStatus, JobEnd, Outcome, Usage};
 use crate::gpu::GpuRequest;
-use crate::id::{Attempt, Generation, JobId, ProjectName, Version};
+use crate::id::{Attempt, Generation, JobId, PoolName, ProjectName, Version};
 use crate::launch::{Activation, Missing, WindowSize};
 use crate::life::{Course, Life};
 use crate::notify::NotifyRule;
@@ -46,6 +46,9 @@ pub struct JobSpec {
     pub name: Arc<str>,
     /// Who is charged.
     pub project: ProjectName,
+    /// The pool in which it must run; `None` means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolName>,
     /// Program and arguments; with a script, what follows the script's name.
     pub command: Vec<String>,
     /// The script as it was when submitted, run in place of a program.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocation::Slot;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, JobId, JobNumber, NodeName, PoolName, ProjectName, Revision};
+use crate::node::Node;
 use crate::reason::Reason;
 use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
 
@@ -141,6 +142,17 @@ pub struct Fit {
     pub cpus: MilliCpu,
     /// Host memory of one task.
     pub memory: Bytes,
+    /// The pool that its node must be in; `None` means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolName>,
+}
+
+impl Fit {
+    /// Whether a node is one of those that it may be on, whatever that has.
+    #[must_use]
+    pub fn may_be_on(&self, node: &Node) -> bool {
+        self.pool.as_ref().is_none_or(|pool| *pool == node.pool)
+    }
 }
 
 /// What the scheduler needs to know of a job beside its age: jobs of one shape differ only in
@@ -156,8 +168,6 @@ pub struct Shape {
     /// The job itself, if something is reserved for it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_as: Option<JobId>,
-    /// Where it must run; `None` means anywhere.
-    pub pool: Option<PoolName>,
     /// Higher goes first.
     pub priority: i32,
     /// Whether it may be taken back.

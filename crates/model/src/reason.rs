@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
-use crate::id::{Attempt, DeviceUuid, JobId, NodeName, ProjectName, ReservationName};
+use crate::id::{Attempt, DeviceUuid, JobId, NodeName, PoolName, ProjectName, ReservationName};
 use crate::job::{DependencyKind, JobState};
 use crate::policy::UserCap;
 use crate::resource::ResourceKind;
@@ -268,6 +268,13 @@ pub enum Reason {
         /// Why, as the admin wrote.
         reason: Arc<str>,
     },
+    /// It may only run in one pool of nodes.
+    OnlyInPool {
+        /// Which.
+        pool: PoolName,
+        /// How many nodes are in it.
+        n_nodes: u32,
+    },
     /// A node that could run it has no agent that answers.
     AgentUnreachable {
         /// Which node.
@@ -307,6 +314,7 @@ impl Reason {
             Self::ReservedForOther { .. } => "reserved_for_other",
             Self::MaintenanceSoon { .. } => "maintenance_soon",
             Self::NodeDrained { .. } => "node_drained",
+            Self::OnlyInPool { .. } => "only_in_pool",
             Self::AgentUnreachable { .. } => "agent_unreachable",
         }
     }

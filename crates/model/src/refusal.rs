@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
-use crate::id::{JobId, NodeName, ProjectName, ReservationName};
+use crate::id::{JobId, NodeName, PoolName, ProjectName, ReservationName};
 use crate::job::JobState;
 use crate::reason::Bound;
 use crate::reservation::Whom;
@@ -133,6 +133,20 @@ pub enum Refusal {
         name: ProjectName,
         /// Those that there are.
         projects: Vec<ProjectName>,
+    },
+    /// No node is in a pool of that name.
+    NoSuchPool {
+        /// Which.
+        name: PoolName,
+        /// Those that there are.
+        pools: Vec<PoolName>,
+    },
+    /// It was asked for in one pool, and that is refused for its nodes; others may do.
+    InPool {
+        /// Which.
+        pool: PoolName,
+        /// Why.
+        refusal: Box<Refusal>,
     },
     /// A department takes no jobs.
     DepartmentTakesNoJobs {
@@ -405,6 +419,8 @@ impl Refusal {
             Self::NoSuchProject { .. } => 602,
             Self::NoSuchNode { .. } => 603,
             Self::NoSuchDevice { .. } => 604,
+            Self::NoSuchPool { .. } => 606,
+            Self::InPool { refusal, .. } => return refusal.code(),
             Self::NoSuchReservation { .. } => 621,
             Self::AlreadyEnded { .. } => 701,
             Self::WrongState { .. } => 702,

@@ -9,7 +9,8 @@ use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::allocation::{Allocation, AllocationState};
 use gpool_model::gpu::GpuRequest;
 use gpool_model::id::{
-    Attempt, DeviceUuid, Generation, JobId, NodeName, ProjectName, RequestId, Round, TaskId, Term,
+    Attempt, DeviceUuid, Generation, JobId, NodeName, PoolName, ProjectName, RequestId, Round,
+    TaskId, Term,
 };
 use gpool_model::job::{BlobId, ExitStatus, JobSpec, Owner, Usage};
 use gpool_model::resource::Resources;
@@ -32,6 +33,7 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
         owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
         name: Arc::from("a"),
         project: ProjectName::new("default"),
+        pool: None,
         command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("c")),
@@ -62,7 +64,8 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
         state: AllocationState::Placed,
     };
     let (term, generation) = (Term(term), Generation(generation));
-    Order::Run(Box::new(TaskOrder { term, generation, spec: Arc::new(spec), allocation }))
+    let (spec, pool) = (Arc::new(spec), PoolName::usual());
+    Order::Run(Box::new(TaskOrder { term, generation, spec, allocation, pool }))
 }
 
 fn stop(term: u64, number: u64, generation: u64) -> Order {

@@ -25,7 +25,7 @@ impl Reader {
         }
         let mut node = Node {
             name: NodeName::new(name),
-            pool: PoolName::new("default"),
+            pool: PoolName::usual(),
             capacity: Resources::none(),
             devices: Vec::new(),
             allowed: None,
@@ -43,6 +43,7 @@ impl Reader {
                 "cpus" => cpus = words.parse("a number of cores", parse::cpus)?,
                 "mem" => memory = words.parse("an amount of memory", parse::bytes)?,
                 "tasks" => tasks = words.parse("a number of tasks", u32::from_str)?,
+                "pool" => node.pool = PoolName::new(words.need("a pool")?),
                 "unreachable" => node.connected = false,
                 "+" if !node.devices.is_empty() => {
                     let count = words.parse("a number of devices", u32::from_str)?;
@@ -52,7 +53,7 @@ impl Reader {
                     devices(&mut node, count.parse().unwrap_or(0), words)?;
                 }
                 word => {
-                    let known = "devices (2 x h100-80g), cpus, mem, tasks or unreachable";
+                    let known = "devices (2 x h100-80g), cpus, mem, tasks, pool or unreachable";
                     return Err(words.unknown(word, known));
                 }
             }

@@ -8,8 +8,8 @@ use gpool_model::array::NewArray;
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, Generation,
-    GpuRequest, Job, JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner, Phase, Positions,
-    ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version, parse,
+    GpuRequest, Job, JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner, Phase, PoolName,
+    Positions, ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version, parse,
 };
 
 use crate::array;
@@ -79,6 +79,7 @@ struct Options {
     after: Vec<Dependency>,
     owner: Option<Owner>,
     project: Option<ProjectName>,
+    pool: Option<PoolName>,
     begin: Option<Millis>,
     deadline: Option<Millis>,
     like: Option<String>,
@@ -132,6 +133,7 @@ impl Reader {
                 life: Life { begin, deadline, ..spec.life },
                 owner: options.owner.clone().unwrap_or(spec.owner),
                 project: options.project.clone().unwrap_or(spec.project),
+                pool: options.pool.clone(),
                 name: options.like.as_deref().map_or(spec.name, Arc::from),
                 ..spec
             };
@@ -232,6 +234,7 @@ impl Reader {
             after: Vec::new(),
             owner: None,
             project: None,
+            pool: None,
             begin: None,
             deadline: None,
             like: None,
@@ -259,6 +262,7 @@ impl Reader {
                 "ended" => options.ended = words.parse("elements by state", array::ended)?,
                 "like" => options.like = Some(words.need("a name")?.to_owned()),
                 "preemptible" => options.preemptible = Some(true),
+                "pool" => options.pool = Some(PoolName::new(words.need("a pool")?)),
                 "project" => options.project = Some(ProjectName::new(words.need("a project")?)),
                 "id" => {
                     let id = words.parse("a job number", u64::from_str)?;
@@ -274,7 +278,8 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, preemptible, begin, deadline, like, array, ended or id";
+                         uid, project, pool, preemptible, begin, deadline, like, array, ended or \
+                         id";
                     return Err(words.unknown(word, known));
                 }
             }

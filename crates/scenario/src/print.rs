@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 use gpool_model::job::Holder;
 use gpool_model::{
     Bytes, DependencyKind, Device, DeviceHealth, DeviceUuid, Job, JobSpec, Likeness, Link,
-    MilliCpu, Millis, Node, Phase, ResourceKind, Timestamp,
+    MilliCpu, Millis, Node, Phase, PoolName, ResourceKind, Timestamp,
 };
 
 use crate::array;
@@ -73,6 +73,9 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
     }
     if tasks != u64::from(Situation::TASKS) {
         write!(f, "  tasks {tasks}")?;
+    }
+    if node.pool != PoolName::usual() {
+        write!(f, "  pool {}", node.pool)?;
     }
     writeln!(f, "{}", if node.connected { "" } else { "  unreachable" })?;
     links(f, node)?;
@@ -205,6 +208,9 @@ fn job(
     like(f, &Likeness::of(spec))?;
     if spec.project != bare.project {
         write!(f, "  project {}", spec.project)?;
+    }
+    if let Some(pool) = &spec.pool {
+        write!(f, "  pool {pool}")?;
     }
     if spec.life.preemptible == Some(true) {
         f.write_str("  preemptible")?;

@@ -63,6 +63,7 @@ pub fn reason_text(reason: &Reason) -> String {
         Reason::MaintenanceSoon { reservation, node, .. } => format!("{reservation} on {node}"),
         Reason::NodeDrained { node, index: Some(index), .. } => format!("{node}[{index}]"),
         Reason::NodeDrained { node, index: None, .. } => node.to_string(),
+        Reason::OnlyInPool { pool, n_nodes } => format!("{pool} nodes {n_nodes}"),
         Reason::AgentUnreachable { node } => node.to_string(),
     };
     format!("{} {rest}", reason.code()).trim_end().to_owned()

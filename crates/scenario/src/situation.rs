@@ -112,6 +112,7 @@ pub(crate) fn bare_spec(
         owner: Owner { uid: OWN_UID, gid: OWN_UID, user: Arc::from("ana") },
         name: Arc::from(name),
         project: ProjectName::new("default"),
+        pool: None,
         command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("none")),

@@ -114,7 +114,11 @@ impl<'a> Ahead<'a> {
     ) -> Option<(PlannedStart, usize, Keep<'a>)> {
         let seed = place::seed(job, attempt);
         let ask = Ask { shape, policy, seed };
-        let kept = keeps.nodes().filter(|ix| board.nodes[*ix].row.node.takes_work());
+        let may_be_on = |ix: &usize| {
+            let node = &board.nodes[*ix].row.node;
+            node.takes_work() && shape.fit.may_be_on(node)
+        };
+        let kept = keeps.nodes().filter(may_be_on);
         let kept = kept.filter_map(|board_ix| self.earliest_on(board, keeps, board_ix, ask));
         let best = kept.min_by_key(Place::key);
         let found = self.earliest_elsewhere(board, keeps, ask, best.as_ref().map(Place::key));
@@ -213,7 +217,10 @@ impl<'a> Ahead<'a> {
             }
             touched.sort_unstable();
             touched.dedup();
-            let open = |ix: &usize| board.nodes[*ix].row.node.takes_work() && !keeps.has(*ix);
+            let open = |ix: &usize| {
+                let node = &board.nodes[*ix].row.node;
+                node.takes_work() && ask.shape.fit.may_be_on(node) && !keeps.has(*ix)
+            };
             let places = touched.into_iter().filter(open).filter_map(|board_ix| {
                 let (given, endings) = &back[&board_ix];
                 let free = board.nodes[board_ix].free.more(given.room);

@@ -19,8 +19,6 @@ pub(crate) struct Board<'a> {
     by_free: Vec<Vec<usize>>,
     /// One device of each kind that is free somewhere: all of a kind answer a request alike.
     kinds: Vec<&'a Device>,
-    /// The first node that takes work.
-    pub first_open: Option<usize>,
     /// Positions by [`NodeIx`].
     by_ix: Vec<usize>,
 }
@@ -56,13 +54,11 @@ impl<'a> Board<'a> {
             nodes: Vec::with_capacity(world.nodes().len()),
             by_free: vec![Vec::new()],
             kinds: Vec::new(),
-            first_open: None,
             by_ix: vec![0; world.nodes().len()],
         };
         for (board_ix, (ix, row)) in world.nodes_by_name().enumerate() {
             let node = board.node(ix, row);
             if row.node.takes_work() {
-                board.first_open.get_or_insert(board_ix);
                 board.list(node.n_free).push(board_ix);
             }
             board.by_ix[ix.0] = board_ix;

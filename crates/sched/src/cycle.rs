@@ -373,6 +373,7 @@ fn waits_for_room(reason: &Reason) -> bool {
             | Reason::GpuMemoryTooSmall { .. }
             | Reason::AgentUnreachable { .. }
             | Reason::NodeDrained { .. }
+            | Reason::OnlyInPool { .. }
     )
 }
 

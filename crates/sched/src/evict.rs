@@ -118,7 +118,7 @@ impl Evictions {
             let may_go = |it: &&Lent| it.project != project && !self.gone.contains(&it.job);
             let mut all: Vec<&Lent> = all.iter().filter(may_go).collect();
             let node = &ground.board.nodes[*board_ix];
-            if !node.row.node.takes_work() {
+            if !node.row.node.takes_work() || !seeker.shape.fit.may_be_on(&node.row.node) {
                 continue;
             }
             let site = Site::new(ground, *board_ix, seeker, &self.claimed);

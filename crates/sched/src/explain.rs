@@ -4,7 +4,9 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::Holder;
-use gpool_model::{Allocation, AllocationState, DeviceHealth, JobId, Phase, Policy, Reason, Shape};
+use gpool_model::{
+    Allocation, AllocationState, DeviceHealth, JobId, Node, Phase, Policy, Reason, Shape,
+};
 use gpool_world::{JobRow, NodeRow, Snapshot};
 
 use crate::board::Board;
@@ -99,6 +101,7 @@ impl<'a> Explainer<'a> {
                     reasons.push(reason);
                 }
             }
+            reasons.extend(self.only_in_pool(row).filter(|it| !reasons.contains(it)));
             reasons.extend(self.unusable_devices(row));
             reasons.extend(self.ahead(row));
         }
@@ -116,11 +119,21 @@ impl<'a> Explainer<'a> {
         self.by_shape().get(shape).cloned()
     }
 
+    /// That nodes are left out which it might otherwise use.
+    fn only_in_pool(&self, row: &JobRow) -> Option<Reason> {
+        let pool = row.spec.pool.as_ref()?;
+        let nodes = self.snapshot.world.nodes();
+        let here = nodes.iter().filter(|node| node.node.pool == *pool).count();
+        let n_nodes = u32::try_from(here).unwrap_or(u32::MAX);
+        (here < nodes.len()).then(|| Reason::OnlyInPool { pool: pool.clone(), n_nodes })
+    }
+
     fn unreachable_nodes(&self, row: &JobRow) -> Vec<Reason> {
         let gpus = &row.spec.gpus;
         let board = Board::new(self.snapshot.world);
         let nodes = board.nodes.iter().filter(|node| !node.row.node.connected);
         nodes
+            .filter(|node| is_of(&node.row.node, row))
             .filter(|node| wait::most_of_a_kind(node, gpus) >= gpus.n_devices())
             .map(|node| Reason::AgentUnreachable { node: node.name().clone() })
             .take(Self::DEVICES_MAX)
@@ -132,6 +145,7 @@ impl<'a> Explainer<'a> {
             return Vec::new();
         }
         let nodes = self.snapshot.world.nodes_by_name();
+        let nodes = nodes.filter(|(_, node)| is_of(&node.node, row));
         let devices = nodes.flat_map(|(_, node)| {
             (0..node.node.devices.len()).map(move |device_ix| (node, device_ix))
         });
@@ -170,6 +184,11 @@ impl<'a> Explainer<'a> {
         }
         last.map(|rank| Reason::AheadInOrder { job: rank.job(), n_ahead })
     }
+}
+
+/// Whether a node is in the pool that a job asks for, if it asks for one.
+fn is_of(node: &Node, row: &JobRow) -> bool {
+    row.spec.pool.as_ref().is_none_or(|pool| *pool == node.pool)
 }
 
 fn unusable_reason(row: &NodeRow, device_ix: usize) -> Option<Reason> {

@@ -85,7 +85,9 @@ fn node_for_whole(
     let n_devices = usize::try_from(seeker.shape.fit.gpus.n_devices()).ok()?;
     board.with_free(n_devices).find_map(|board_ix| {
         let node = &board.nodes[board_ix];
-        if needs.first_short(node.free).is_some() || node.n_free_of(answers, Some(rank)) < n_devices
+        if !seeker.shape.fit.may_be_on(&node.row.node)
+            || needs.first_short(node.free).is_some()
+            || node.n_free_of(answers, Some(rank)) < n_devices
         {
             return None;
         }
@@ -106,7 +108,10 @@ fn node_for_shares(
     let n_devices = usize::try_from(gpus.n_devices()).ok()?;
     let opened = |board_ix: usize| {
         let node = &board.nodes[board_ix];
-        if !node.takes_shares() || needs.first_short(node.free).is_some() {
+        if !seeker.shape.fit.may_be_on(&node.row.node)
+            || !node.takes_shares()
+            || needs.first_short(node.free).is_some()
+        {
             return None;
         }
         let kept = kept(board_ix)?;

@@ -37,7 +37,8 @@ impl Evictions {
             let may_go = |it: &&Lent| it.order.priority < priority && !self.gone.contains(&it.job);
             let all: Vec<&Lent> = all.iter().filter(may_go).collect();
             let node = &ground.board.nodes[*board_ix];
-            if all.is_empty() || !node.row.node.takes_work() {
+            let may_be_on = seeker.shape.fit.may_be_on(&node.row.node);
+            if all.is_empty() || !node.row.node.takes_work() || !may_be_on {
                 continue;
             }
             let site = Site::new(ground, *board_ix, seeker, &self.claimed);

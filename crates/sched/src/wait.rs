@@ -23,18 +23,22 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
         let node = &board.nodes[board_ix];
         (0..answers.n_ranks).map(|rank| node.n_free_of(&answers, Some(rank))).max().unwrap_or(0)
     };
+    let is_here = |board_ix: &usize| fit.may_be_on(&board.nodes[*board_ix].row.node);
+    let here = |n_least| board.with_free(n_least).filter(is_here);
     let mut with_gpus: Vec<usize> =
-        board.with_free(n_devices).filter(|board_ix| most_free(*board_ix) >= n_devices).collect();
+        here(n_devices).filter(|board_ix| most_free(*board_ix) >= n_devices).collect();
     if !with_gpus.is_empty() {
         with_gpus.sort_unstable();
         let nodes: Vec<&NodeBoard<'_>> = with_gpus.into_iter().map(|ix| &board.nodes[ix]).collect();
         return short_beside(&nodes, fit);
     }
     // Elsewhere nothing is free. The first of equals in the order of names.
-    let some_free = || board.with_free(1);
+    let some_free = || here(1);
     let total: usize = some_free().map(|ix| board.nodes[ix].n_free_of(&answers, None)).sum();
     let most = some_free().map(|ix| (most_free(ix), Reverse(ix))).max();
-    let none = (0, Reverse(board.first_open.unwrap_or(0)));
+    let is_open =
+        |node: &NodeBoard<'_>| node.row.node.takes_work() && fit.may_be_on(&node.row.node);
+    let none = (0, Reverse(board.nodes.iter().position(is_open).unwrap_or(0)));
     let (most, Reverse(at)) = most.filter(|(most, _)| *most > 0).unwrap_or(none);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     if count(total) >= need {
@@ -53,7 +57,8 @@ fn share_not_free(board: &Board<'_>, fit: &Fit, share: Share) -> Reason {
         let counts = (0..n_ranks).map(|rank| node.n_with_room(&fit.gpus, share, Some(rank), &[]));
         counts.max().unwrap_or(0)
     };
-    let open = || board.nodes.iter().filter(|node| node.row.node.takes_work());
+    let takes = |node: &&NodeBoard<'_>| node.row.node.takes_work() && fit.may_be_on(&node.row.node);
+    let open = || board.nodes.iter().filter(takes);
     let need = fit.gpus.n_devices();
     let n_devices = usize::try_from(need).unwrap_or(usize::MAX);
     let enough: Vec<&NodeBoard<'_>> = open().filter(|node| with_room(node) >= n_devices).collect();
@@ -80,13 +85,16 @@ fn share_not_free(board: &Board<'_>, fit: &Fit, share: Share) -> Reason {
 /// keeps those that have them, or that there are none.
 fn nowhere(board: &Board<'_>, fit: &Fit) -> Option<Reason> {
     let need = fit.gpus.n_devices();
+    let all = || board.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
     let open = |node: &&NodeBoard<'_>| node.row.node.takes_work();
-    if board.nodes.iter().filter(open).any(|node| most_undrained(node, &fit.gpus) >= need) {
+    if all().filter(open).any(|node| most_undrained(node, &fit.gpus) >= need) {
         return None;
     }
+    if let (Some(pool), None) = (&fit.pool, all().next()) {
+        return Some(Reason::OnlyInPool { pool: pool.clone(), n_nodes: 0 });
+    }
     let has_kind = |node: &&NodeBoard<'_>| most_of_a_kind(node, &fit.gpus) >= need;
-    let (here, away): (Vec<_>, Vec<_>) =
-        board.nodes.iter().partition(|node| node.row.node.connected);
+    let (here, away): (Vec<_>, Vec<_>) = all().partition(|node| node.row.node.connected);
     if let Some(node) = here.iter().find(|node| has_kind(node)) {
         return drained(node, &fit.gpus);
     }

@@ -160,6 +160,10 @@ fn of_command(command: &Command) -> String {
             let dry = if ask.dry_run { ", tried" } else { "" };
             format!("projects: {}{dry}", some(&words))
         }
+        Command::MoveNodes { nodes, pool } => {
+            let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            format!("{} into pool {pool}", some(&names))
+        }
         Command::SetDeviceStrategy { strategy } => format!("device strategy {strategy:?}"),
     }
 }

@@ -13,7 +13,7 @@ use gpool_model::attach::Opening;
 use gpool_model::device::DeviceSample;
 use gpool_model::job::{BlobId, Owner};
 use gpool_model::{
-    Caller, Command, DeviceStrategy, DeviceUuid, JobId, NodeName, Policy, Refusal, TaskId,
+    Caller, Command, DeviceStrategy, DeviceUuid, JobId, NodeName, Policy, PoolName, Refusal, TaskId,
 };
 use gpool_store::{Committer, Loaded, Options, Store};
 use gpool_world::World;
@@ -38,6 +38,8 @@ pub struct ServerConfig {
     pub socket: PathBuf,
     /// The nodes that have their agents in this process, at least one, each once.
     pub nodes: Vec<NodeName>,
+    /// The pools in which some of them are from now on; the others stay where they are.
+    pub pools: Vec<(NodeName, PoolName)>,
     /// Devices of each node that new allocations may use from now on, by index or UUID; `None`
     /// leaves it as it was.
     pub allowed: Option<Vec<String>>,
@@ -256,6 +258,10 @@ async fn serve(
     account.log();
     assert!(handle.shared.account.set(account).is_ok(), "one start has one account");
     let admin = server_itself(handle);
+    for (node, pool) in config.pools.iter().cloned() {
+        let command = Command::MoveNodes { nodes: vec![node], pool };
+        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+    }
     if let Some(devices) = &config.allowed {
         let devices = Some(devices.clone()).filter(|devices| devices != &["all"]);
         for node in config.nodes.iter().cloned() {

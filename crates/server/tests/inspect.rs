@@ -18,6 +18,7 @@ fn held_job() -> NewJob {
         retry_of: None,
         name: Arc::from("job"),
         project: ProjectName::new("default"),
+        pool: None,
         command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("context")),

@@ -364,6 +364,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
     NewJob {
         name: Arc::from("job"),
         project: ProjectName::new("default"),
+        pool: None,
         command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("none")),

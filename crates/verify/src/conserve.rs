@@ -107,7 +107,6 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
         project: row.spec.project.clone(),
         uid: is_told.then_some(uid),
         reserved_as: is_reserved.then_some(whole),
-        pool: None,
         priority: row.job.priority,
         preemptible: row.spec.life.preemptible == Some(true),
         takes: row.spec.time_limit.map(|limit| {

@@ -11,7 +11,7 @@ use gpool_model::{
 use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::row_of;
-use crate::tally::{add, unusable};
+use crate::tally::{add, is_of, unusable};
 
 /// A stretch of time; without an end it is for ever.
 #[derive(Debug, Clone, Copy)]
@@ -173,6 +173,7 @@ impl<'a> Course<'a> {
         wanted = wanted.with_memory(shape.fit.memory);
         if !node.connected
             || node.drain.is_some()
+            || !is_of(node, shape.fit.pool.as_ref())
             || reserved(snapshot, node, None, shape, when)
             || self.short_of(node, &wanted, when).is_some()
         {

@@ -9,7 +9,7 @@ use gpool_model::{
 use gpool_world::Snapshot;
 
 use crate::arrays::{Running, attempt_of, row_of};
-use crate::tally::{Holding, NodeTally, Tally, add, unusable};
+use crate::tally::{Holding, NodeTally, Tally, add, is_of, unusable};
 use crate::users::Users;
 use crate::violation::Violation;
 
@@ -168,6 +168,9 @@ fn check_placement(
     }
     if node.node.drain.is_some() {
         found.push(Violation::NodeDrained { job, node: placement.node.clone() });
+    }
+    if !is_of(node.node, spec.pool.as_ref()) {
+        found.push(Violation::WrongPool { job, node: placement.node.clone() });
     }
     check_devices(spec, (task, is_claim), placement, node, found);
     let resources = spec.resources(&placement.slots);

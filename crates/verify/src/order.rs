@@ -23,6 +23,7 @@ pub(crate) fn fit_of(row: &JobRow) -> Fit {
         gpus: row.spec.gpus.clone(),
         cpus: row.spec.cpus.unwrap_or_default(),
         memory: row.spec.memory.unwrap_or_default(),
+        pool: row.spec.pool.clone(),
     }
 }
 

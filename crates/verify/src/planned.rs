@@ -222,6 +222,7 @@ fn waits_for_room(reason: &Reason) -> bool {
         Reason::GpuModelMissing { .. }
             | Reason::GpuMemoryTooSmall { .. }
             | Reason::AgentUnreachable { .. }
+            | Reason::OnlyInPool { .. }
             | Reason::NodeDrained { .. }
     )
 }

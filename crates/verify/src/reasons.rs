@@ -16,7 +16,7 @@ use crate::course::{is_reserved_for, stretch};
 use crate::order::pending;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
-use crate::tally::{NodeTally, Tally};
+use crate::tally::{NodeTally, Tally, is_of};
 use crate::users::{self, Users};
 use crate::violation::Violation;
 
@@ -149,11 +149,12 @@ struct Moment<'a> {
 impl Moment<'_> {
     fn is_true(&self, reason: &Reason) -> bool {
         let asked = self.fit.gpus.n_devices();
-        let mut connected = self.before.nodes.values().filter(|node| node.node.connected);
+        let may_use = |node: &&NodeTally<'_>| node.node.connected && self.is_here(node);
+        let mut connected = self.before.nodes.values().filter(may_use);
         match reason {
             Reason::GpusNotFree { need, free } => {
                 let total = |tally: &Tally<'_>| -> u32 {
-                    let nodes = tally.nodes.values().filter(|node| node.node.connected);
+                    let nodes = tally.nodes.values().filter(may_use);
                     nodes.map(|node| node.n_free(&self.fit.gpus)).sum()
                 };
                 *need == asked
@@ -174,7 +175,7 @@ impl Moment<'_> {
                     node.most_of_a_kind(gpus, |device| node.has(device, gpus))
                 };
                 let room = |tally: &Tally<'_>| {
-                    let nodes = tally.nodes.values().filter(|node| node.node.connected);
+                    let nodes = tally.nodes.values().filter(may_use);
                     let rooms = nodes.flat_map(|node| {
                         let devices = node.node.devices.iter();
                         let of_kind = devices.filter(|device| gpus.rank_of(device).is_some());
@@ -220,9 +221,14 @@ impl Moment<'_> {
             Reason::AgentUnreachable { node } => {
                 let nobody_answers = connected.next().is_none();
                 let has_kind = self.before.nodes.get(node).is_some_and(|node| {
-                    !node.node.connected && asked <= node.most_of_a_kind(&self.fit.gpus, |_| true)
+                    let most = node.most_of_a_kind(&self.fit.gpus, |_| true);
+                    !node.node.connected && self.is_here(node) && asked <= most
                 });
                 nobody_answers || has_kind
+            }
+            Reason::OnlyInPool { pool, n_nodes } => {
+                let nobody = !self.before.nodes.values().any(|node| self.is_here(node));
+                self.fit.pool.as_ref() == Some(pool) && *n_nodes == 0 && nobody
             }
             Reason::NodeDrained { node, index, by, reason } => {
                 let nobody_else = connected.all(|node| !self.has_undrained(node));
@@ -236,7 +242,7 @@ impl Moment<'_> {
                         }
                     };
                     drain.is_some_and(|drain| drain.by == *by && drain.reason == *reason)
-                        && node.node.connected
+                        && may_use(&node)
                         && asked <= node.most_of_a_kind(&self.fit.gpus, |_| true)
                 });
                 nobody_else && is_so
@@ -274,10 +280,17 @@ impl Moment<'_> {
         node.drain.is_none() && self.fit.gpus.n_devices() <= most
     }
 
+    /// Whether a node is one of those that it may use.
+    fn is_here(&self, tally: &NodeTally<'_>) -> bool {
+        is_of(tally.node, self.fit.pool.as_ref())
+    }
+
     /// Whether something holds of a connected node before and after the plan.
     fn at(&self, name: &NodeName, holds: impl Fn(&NodeTally<'_>, &NodeTally<'_>) -> bool) -> bool {
         match (self.before.nodes.get(name), self.after.nodes.get(name)) {
-            (Some(before), Some(after)) => before.node.connected && holds(before, after),
+            (Some(before), Some(after)) => {
+                before.node.connected && self.is_here(before) && holds(before, after)
+            }
             _ => false,
         }
     }

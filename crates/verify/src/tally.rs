@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::plan::Fit;
 use gpool_model::{
     Allocation, AllocationState, Bytes, Device, DeviceHealth, DeviceUuid, GpuRequest, JobId, Node,
-    NodeName, ResourceKind, Resources, SlotPart, TaskId,
+    NodeName, PoolName, ResourceKind, Resources, SlotPart, TaskId,
 };
 use gpool_world::{JobRow, NodeRow, World};
 
@@ -161,10 +161,19 @@ impl NodeTally<'_> {
         let need = fit.gpus.n_devices();
         self.node.connected
             && self.node.drain.is_none()
+            && is_of(self.node, fit.pool.as_ref())
             && fit.cpus.get() <= self.free(&ResourceKind::Cpu)
             && fit.memory.get() <= self.free(&ResourceKind::Memory)
             && 1 <= self.free(&ResourceKind::Tasks)
             && need <= self.most_of_a_kind(&fit.gpus, |device| self.has(device, &fit.gpus))
+    }
+}
+
+/// Whether a node is in the pool that was asked for, if one was.
+pub(crate) fn is_of(node: &Node, pool: Option<&PoolName>) -> bool {
+    match pool {
+        Some(pool) => node.pool == *pool,
+        None => true,
     }
 }
 

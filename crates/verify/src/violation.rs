@@ -52,6 +52,14 @@ pub enum Violation {
         /// What it is instead.
         state: JobState,
     },
+    /// A task is placed on a node that is not in the pool that its job asked for.
+    #[error("job {job} is started on {node}, which is not in its pool")]
+    WrongPool {
+        /// Which.
+        job: JobId,
+        /// Where.
+        node: NodeName,
+    },
     /// A job is started although its user has as much as he may have.
     #[error("job {job} is started, and user {uid} has all that he may have")]
     OverQuota {

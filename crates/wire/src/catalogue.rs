@@ -197,6 +197,9 @@ catalogue! {
     NO_SUCH_LOG = 605, EXIT_NO_SUCH, 404, "the job has no such log",
         "The job wrote to a file of its own (--stdout, --stderr), or its log was removed. `gpool \
          show ID` names the files.";
+    NO_SUCH_POOL = 606, EXIT_NO_SUCH, 404, "there is no such pool",
+        "No node is in a pool of that name. Without --pool a job may run on any node. `gpool pool` \
+         lists the pools, `gpool pool move NODE POOL` begins one.";
     NO_SUCH_RESERVATION = 621, EXIT_NO_SUCH, 404, "there is no such reservation",
         "No reservation or maintenance window has that name; one that is over is gone. `gpool \
          reserve list` shows all there are.";

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gpool_model::array::{ArrayValues, ValuesRef};
 use gpool_model::command::NewJob;
-use gpool_model::id::ProjectName;
+use gpool_model::id::{PoolName, ProjectName, is_plain_name};
 use gpool_model::job::{BlobId, Dependency, DependencyKind};
 use gpool_model::notify::NotifyRule;
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
@@ -151,6 +151,7 @@ impl JobCreate {
         let job = NewJob {
             name: Arc::from(name),
             project: project(self.project.as_deref())?,
+            pool: self.pool.as_deref().map(pool).transpose()?,
             command: self.command.clone(),
             script: None,
             context: BlobId(Arc::from("")),
@@ -372,6 +373,18 @@ pub(crate) fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
         return Err(invalid("project", why));
     }
     Ok(ProjectName::new(name))
+}
+
+/// Checks the name of a pool.
+///
+/// # Errors
+/// [`Refusal::Invalid`] if nothing could be called so.
+pub fn pool(name: &str) -> Result<PoolName, Refusal> {
+    if !is_plain_name(name) {
+        let why = "a pool's name has letters, digits, '.', '_' and '-', a letter first: batch";
+        return Err(invalid("pool", why));
+    }
+    Ok(PoolName::new(name))
 }
 
 pub(crate) fn cpus(written: &Written) -> Result<MilliCpu, Refusal> {

@@ -54,6 +54,9 @@ pub struct JobCreate {
     /// Who is charged. Absent: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
+    /// The pool of nodes in which it must run. Absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
     /// Where it runs, an absolute path. Absent: the caller's home, as the server knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,

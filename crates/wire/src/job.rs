@@ -156,6 +156,9 @@ pub struct Job {
     /// The ended job that it runs anew, or elements of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
+    /// The pool in which it must run; absent if any does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
     /// Whose variables it finds beside gpool's: `slurm`, `gflow`, `valohai`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<String>,
@@ -317,6 +320,7 @@ impl Job {
             array: array_shown(spec, job, shown),
             element: element_shown(spec, job),
             retry_of: spec.retry_of.map(|job| job.to_string()),
+            pool: spec.pool.as_ref().map(ToString::to_string),
             compat: spec.compat.iter().map(|compat| compat.as_str().to_owned()).collect(),
         };
         if let Some(array) = &this.array

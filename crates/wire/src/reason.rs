@@ -154,6 +154,9 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             ("by", json!(by.map(Time))),
             ("reason", json!(reason)),
         ],
+        R::OnlyInPool { pool, n_nodes } => {
+            vec![("pool", json!(pool)), ("n_nodes", json!(n_nodes))]
+        }
         R::AgentUnreachable { node } => vec![("node", json!(node))],
     };
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -290,6 +293,11 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             let what = index.map_or_else(|| node.to_string(), |gpu| format!("GPU {gpu} of {node}"));
             let by = by.map(|by| format!(" by {}", Time(by).short())).unwrap_or_default();
             format!("{what} is drained{by}: {reason}")
+        }
+        R::OnlyInPool { pool, n_nodes: 0 } => format!("no node is in pool {pool}"),
+        R::OnlyInPool { pool, n_nodes } => {
+            let nodes = if *n_nodes == 1 { "node" } else { "nodes" };
+            format!("only nodes of pool {pool}: {n_nodes} {nodes}")
         }
         R::AgentUnreachable { node } => format!("the agent of {node} does not answer"),
     }

@@ -4,8 +4,9 @@ use gpool_model::gpu::GpuRequest;
 use gpool_model::refusal::LargestFit;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
-use gpool_model::{NodeName, Refusal};
+use gpool_model::{NodeName, PoolName, Refusal};
 
+use crate::json::nearest;
 use crate::problem::Problem;
 use crate::project_words;
 use crate::reason::{amount_words, gpus, models_words, request_words};
@@ -94,6 +95,11 @@ impl From<&Refusal> for Problem {
             }
             // Which one it is, is said by whoever knows how they were written.
             Refusal::OfJob { refusal, .. } => Self::from(&**refusal),
+            Refusal::NoSuchPool { name, pools } => no_such_pool(problem, name, pools),
+            Refusal::InPool { pool, refusal } => {
+                let why = format!("only nodes of pool {pool} count: --pool {pool} was asked for");
+                Self::from(&**refusal).because(why)
+            }
             Refusal::KeyReused { .. } => problem.try_this("a new key for a new request"),
             Refusal::StorageFull { why } => problem
                 .because(why.clone())
@@ -192,7 +198,8 @@ fn what(refusal: &Refusal) -> String {
         Refusal::DependencyNeverMet { job, state } => {
             format!("this would wait for ever: job {job} has ended already: {state}")
         }
-        Refusal::OfJob { refusal, .. } => what(refusal),
+        Refusal::OfJob { refusal, .. } | Refusal::InPool { refusal, .. } => what(refusal),
+        Refusal::NoSuchPool { name, .. } => format!("there is no pool {:?}", name.as_str()),
         Refusal::KeyReused { key } => {
             format!("the idempotency key {key:?} belongs to another request")
         }
@@ -214,6 +221,15 @@ fn what(refusal: &Refusal) -> String {
         | Refusal::TooManyProjects { .. }
         | Refusal::ProjectConflict { .. }
         | Refusal::AboveParent { .. } => project_words::what(refusal).unwrap_or_default(),
+    }
+}
+
+fn no_such_pool(problem: Problem, name: &PoolName, pools: &[PoolName]) -> Problem {
+    let names: Vec<&str> = pools.iter().map(PoolName::as_str).collect();
+    let problem = problem.because(format!("nodes are in: {}", names.join(", ")));
+    match nearest(name.as_str(), names.iter().copied()).or(names.first().copied()) {
+        Some(near) => problem.try_this(format!("--pool {near}")),
+        None => problem.try_this("gpool nodes"),
     }
 }
 

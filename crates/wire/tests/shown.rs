@@ -24,6 +24,7 @@ fn spec() -> JobSpec {
         owner: Owner { uid: 1000, gid: 1000, user: "ana".into() },
         name: "train".into(),
         project: ProjectName::new("default"),
+        pool: None,
         command: vec!["python".to_owned(), "x.py".to_owned()],
         script: None,
         context: BlobId("c0ffee".into()),

@@ -12,7 +12,7 @@ use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Affected, Bytes, DependencyKind, DeviceUuid, JobId, Millis, NodeName, ProjectName,
+    Affected, Bytes, DependencyKind, DeviceUuid, JobId, Millis, NodeName, PoolName, ProjectName,
     ProjectWarning, Reason, Refusal, ReservationName, ResourceKind, Timestamp, Whom,
 };
 use gpool_wire::catalogue::{self, CATALOGUE};
@@ -106,6 +106,7 @@ fn refusals() -> Vec<Refusal> {
             most: 4000,
         },
         Refusal::NoSuchNode { name: lab7() },
+        Refusal::NoSuchPool { name: PoolName::new("bach"), pools: vec![PoolName::new("batch")] },
         Refusal::NoSuchDevice { device: text("9"), node: lab7(), n_devices: 8 },
         Refusal::NoSuchReservation { name: r1(), names: vec![r1()] },
         Refusal::ReservationExists { name: r1() },
@@ -163,6 +164,9 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::ProjectConflict { .. }
             | Refusal::AboveParent { .. }
             | Refusal::NoSuchNode { .. }
+            | Refusal::NoSuchPool { .. }
+            // One of the others, for the nodes of one pool.
+            | Refusal::InPool { .. }
             | Refusal::NoSuchDevice { .. }
             | Refusal::NoSuchReservation { .. }
             | Refusal::ReservationExists { .. }
@@ -310,6 +314,7 @@ fn a_problem_of_a_newer_server_has_an_exit_code() {
 }
 
 fn reasons() -> Vec<(Reason, &'static str)> {
+    let batch = || PoolName::new("batch");
     let (node, index, device) = (lab7(), 3, DeviceUuid::new("GPU-3"));
     let (job, since) = (JobId::single(7), Timestamp::new(0));
     vec![
@@ -469,6 +474,8 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             },
             "lab7 is drained by Thu 01 Jan 00:00 UTC: new PSU",
         ),
+        (Reason::OnlyInPool { pool: batch(), n_nodes: 0 }, "no node is in pool batch"),
+        (Reason::OnlyInPool { pool: batch(), n_nodes: 2 }, "only nodes of pool batch: 2 nodes"),
         (Reason::AgentUnreachable { node }, "the agent of lab7 does not answer"),
     ]
 }

@@ -168,7 +168,6 @@ impl World {
             project: spec.project.clone(),
             uid: self.told_apart(spec.owner.uid),
             reserved_as: self.reserved_as(JobId { element: None, ..row.job.id }),
-            pool: None,
             priority: row.job.priority,
             preemptible: spec.life.preemptible == Some(true),
             takes: Shape::takes(spec.time_limit, spec.grace),
@@ -177,6 +176,7 @@ impl World {
                 gpus: spec.gpus.clone(),
                 cpus: spec.cpus.unwrap_or_default(),
                 memory: spec.memory.unwrap_or_default(),
+                pool: spec.pool.clone(),
             },
         }
     }
@@ -188,7 +188,6 @@ impl World {
             project: new.project.clone(),
             uid: self.told_apart(uid),
             reserved_as: None,
-            pool: None,
             priority: new.priority,
             preemptible: new.life.preemptible == Some(true),
             takes: Shape::takes(new.time_limit, new.grace),
@@ -197,6 +196,7 @@ impl World {
                 gpus: new.gpus.clone(),
                 cpus: new.cpus.unwrap_or_default(),
                 memory: new.memory.unwrap_or_default(),
+                pool: new.pool.clone(),
             },
         }
     }

@@ -40,7 +40,6 @@ impl Runner {
             pids_max: Some(config.pids_max.unwrap_or(AgentConfig::PIDS_MAX)),
             output_limit: config.output_limit,
             api: config.api_socket.clone(),
-            pool: config.pool.to_string(),
             gpu_memory: memory.min(),
             element: self.element(order)?,
             context_bytes: context.len(),

@@ -26,7 +26,7 @@ use gpool_device::{Ignore, Opened};
 use gpool_model::agent::{Order, Report};
 use gpool_model::attach::Opening;
 use gpool_model::device::DeviceSample;
-use gpool_model::id::{DeviceUuid, NodeName, PoolName, TaskId};
+use gpool_model::id::{DeviceUuid, NodeName, TaskId};
 use gpool_model::job::BlobId;
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
 use gpool_sys::cgroup::Site;
@@ -54,8 +54,6 @@ pub struct AgentConfig {
     pub state_dir: PathBuf,
     /// The node's name.
     pub node: NodeName,
-    /// The node's pool.
-    pub pool: PoolName,
     /// The program that forks shepherds if its first argument is [`crate::nursery::ARGUMENT`].
     pub shepherd_exe: PathBuf,
     /// The socket of the API, for the environment of jobs.
@@ -94,7 +92,6 @@ impl AgentConfig {
         Ok(Self {
             state_dir: state_dir.into(),
             node,
-            pool: PoolName::new("default"),
             shepherd_exe: std::env::current_exe()?,
             api_socket: None,
             output_limit: Self::OUTPUT_LIMIT,

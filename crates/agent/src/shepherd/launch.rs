@@ -75,7 +75,6 @@ impl Shepherd {
             switched_to: switched_to.as_ref(),
             folder: &folder,
             api: self.launch.api.as_deref(),
-            pool: &self.launch.pool,
             gpu_memory: self.launch.gpu_memory,
             element: self.launch.element.as_ref(),
             now: now(),

@@ -12,7 +12,7 @@ use gpool_model::agent::{LaunchContext, Order, Report, TaskEnd, TaskIs, TaskOrde
 use gpool_model::allocation::{Allocation, AllocationState, Slot, SlotPart};
 use gpool_model::device::Device;
 use gpool_model::gpu::GpuRequest;
-use gpool_model::id::{Attempt, Generation, JobId, NodeName, ProjectName, TaskId, Term};
+use gpool_model::id::{Attempt, Generation, JobId, NodeName, PoolName, ProjectName, TaskId, Term};
 use gpool_model::job::{BlobId, EndCause, ExitStatus, JobSpec, Owner};
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Millis, Timestamp};
@@ -264,6 +264,7 @@ pub fn job(number: u64, command: &[&str]) -> JobSpec {
         },
         name: Arc::from("test"),
         project: ProjectName::new("default"),
+        pool: None,
         command: command.iter().map(|word| (*word).to_owned()).collect(),
         script: None,
         context: BlobId(Arc::from("context")),
@@ -309,6 +310,7 @@ pub fn order(job: &JobSpec, devices: &[&Device]) -> TaskOrder {
             resources: Resources::none(),
             state: AllocationState::Placed,
         },
+        pool: PoolName::usual(),
     }
 }
 

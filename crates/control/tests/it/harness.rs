@@ -286,6 +286,7 @@ pub fn job(gpus: &str) -> NewJob {
         retry_of: None,
         name: Arc::from("job"),
         project: ProjectName::new("default"),
+        pool: None,
         command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("context")),

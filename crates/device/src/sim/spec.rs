@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use gpool_model::device::Link;
-use gpool_model::id::NodeName;
+use gpool_model::id::{NodeName, PoolName, is_plain_name};
 use gpool_model::parse;
 use gpool_model::unit::{Bytes, MilliCpu};
 use serde::de::Error as _;
@@ -79,6 +79,7 @@ pub(crate) enum Said {
 /// A node as a file names it.
 pub(crate) struct SimNode {
     pub name: NodeName,
+    pub pool: Option<PoolName>,
     pub cpus: Option<MilliCpu>,
     pub memory: Option<Bytes>,
     pub devices: Vec<SimDevice>,
@@ -124,7 +125,8 @@ fn nodes(tables: Vec<Spanned<NodeTable>>) -> Result<Vec<SimNode>, (usize, String
             return Err((name_at, format!("there is a node {:?} already", name.as_str())));
         }
         let devices = devices(table.device).map_err(|why| (at, format!("node {name}: {why}")))?;
-        nodes.push(SimNode { name, cpus: table.cpus, memory: table.memory, devices });
+        let NodeTable { pool, cpus, memory, .. } = table;
+        nodes.push(SimNode { name, pool, cpus, memory, devices });
         check_n_nodes(nodes.len()).map_err(|why| (at, why))?;
     }
     Ok(nodes)
@@ -168,6 +170,8 @@ struct File {
 struct NodeTable {
     #[serde(deserialize_with = "node_name")]
     name: Spanned<String>,
+    #[serde(default, deserialize_with = "pool")]
+    pool: Option<PoolName>,
     #[serde(default, deserialize_with = "cpus")]
     cpus: Option<MilliCpu>,
     #[serde(default, deserialize_with = "node_memory")]
@@ -198,6 +202,18 @@ fn node_name<'de, D: Deserializer<'de>>(from: D) -> Result<Spanned<String>, D::E
             "{:?} names no node: write at most 63 letters, digits, dots, dashes or underscores, \
              beginning with a letter, for example n1",
             start(name.get_ref())
+        ))),
+    }
+}
+
+fn pool<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PoolName>, D::Error> {
+    let name = String::deserialize(from)?;
+    match is_plain_name(&name) {
+        true => Ok(Some(PoolName::new(name))),
+        false => Err(D::Error::custom(format!(
+            "{:?} names no pool: write at most 63 letters, digits, dots, dashes or underscores, \
+             beginning with a letter, for example batch",
+            start(&name)
         ))),
     }
 }

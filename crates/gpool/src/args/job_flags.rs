@@ -46,6 +46,9 @@ pub struct JobFlags {
     /// Who is charged
     #[arg(short, long, value_name = "PROJECT", value_parser = values::filled)]
     pub project: Option<String>,
+    /// Only on nodes of that pool
+    #[arg(long, value_name = "POOL", value_parser = values::filled)]
+    pub pool: Option<String>,
     /// Higher goes first, -1000 to 1000
     #[arg(long, visible_alias = "prio", value_name = "N", value_parser = values::priority)]
     #[arg(allow_hyphen_values = true)]
@@ -99,7 +102,8 @@ pub struct JobFlags {
     /// Give it the variables of slurm, gflow or valohai too
     #[arg(long, value_name = "WHICH", value_delimiter = ',', value_parser = values::compat)]
     pub compat: Vec<String>,
-    /// Lower a priority above your right and leave out a project that there is not, with a warning
+    /// Lower a priority above your right and leave out a project or pool that there is not, with
+    /// a warning
     #[arg(long)]
     pub lenient: bool,
     /// Refuse a script with flags that are ignored, contradict others or stand in a wrong place
@@ -124,6 +128,7 @@ impl JobFlags {
             time: self.time.or(other.time),
             name: self.name.or(other.name),
             project: self.project.or(other.project),
+            pool: self.pool.or(other.pool),
             priority: self.priority.or(other.priority),
             after: joined(other.after, self.after),
             life: self.life.or(other.life),

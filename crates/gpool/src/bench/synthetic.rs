@@ -216,6 +216,7 @@ pub fn job(kind: u32) -> NewJob {
         retry_of: None,
         name: Arc::from("train"),
         project: ProjectName::new("default"),
+        pool: None,
         command: vec!["python".to_owned(), "train.py".to_owned(), format!("--run={kind}")],
         script: None,
         context: BlobId(Arc::from("none")),

@@ -16,6 +16,7 @@ pub mod list;
 pub mod nodes;
 pub mod notifications;
 pub mod page;
+pub mod pools;
 pub mod projects;
 pub mod recovery;
 pub mod report;

@@ -88,6 +88,7 @@ pub fn wants(job: &Job) -> String {
     let mut parts = vec![gpus(&job.gpus)];
     parts.extend(job.cpus.map(cores));
     parts.extend(job.mem.map(|bytes| Bytes::new(bytes).to_string()));
+    parts.extend(job.pool.as_ref().map(|pool| format!("pool {pool}")));
     parts.push(limit(job).map_or("no time limit".to_owned(), |limit| format!("limit {limit}")));
     parts.join(" · ")
 }

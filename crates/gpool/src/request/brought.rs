@@ -28,7 +28,8 @@ pub fn of_brought_script(
     told.join(directives.told, "");
     let own = line.or(variables).or(directives.own);
     // Leniency goes with what it was given for.
-    directives.foreign.lenient &= own.priority.is_none() && own.project.is_none();
+    directives.foreign.lenient &=
+        own.priority.is_none() && own.project.is_none() && own.pool.is_none();
     let flags = own.or(directives.foreign);
     let mut request = of_brought(flags, &told, output)?;
     request.job.script = Some(script.written());
@@ -77,6 +78,11 @@ pub(super) fn yield_where_wanted(request: &mut Request, client: &Client) {
             && let Some(project) = request.job.project.take()
         {
             let what = format!("there is no project {project:?}; it goes into the default one");
+            request.warnings.push(what);
+        } else if is(catalogue::NO_SUCH_POOL)
+            && let Some(pool) = request.job.pool.take()
+        {
+            let what = format!("there is no pool {pool:?}; it may run on any node");
             request.warnings.push(what);
         } else {
             return;

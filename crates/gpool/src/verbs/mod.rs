@@ -32,6 +32,7 @@ pub mod nodes;
 pub mod note;
 pub mod notify;
 pub mod policy;
+pub mod pool;
 pub mod prio;
 pub mod project;
 pub mod queue;

@@ -139,6 +139,9 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         state_dir: state_dir(args.state_dir.as_deref())?,
         socket,
         nodes: nodes.nodes.iter().map(|node| node.name.clone()).collect(),
+        pools: (nodes.nodes.iter())
+            .filter_map(|node| Some((node.name.clone(), node.pool.clone()?)))
+            .collect(),
         allowed: args.gpus.as_deref().map(values::devices).transpose()?,
         strategy: args.strategy.as_deref().map(strategy).transpose()?,
         limits: args.limits,

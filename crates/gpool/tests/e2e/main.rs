@@ -39,6 +39,7 @@ mod notify;
 mod nvml;
 mod order;
 mod policy;
+mod pools;
 mod projects;
 mod recovery;
 mod replay;

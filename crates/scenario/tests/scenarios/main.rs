@@ -10,6 +10,7 @@ mod nodes;
 mod order;
 mod overview;
 mod planned;
+mod pools;
 mod preempt;
 mod presets;
 mod projects;

@@ -18,8 +18,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         ),
         (
             "node a  1 x h100\nnode b  fast",
-            "2:9 unknown word \"fast\", expected devices (2 x h100-80g), cpus, mem, tasks or \
-             unreachable",
+            "2:9 unknown word \"fast\", expected devices (2 x h100-80g), cpus, mem, tasks, \
+             pool or unreachable",
         ),
         (
             "policy sort age",
@@ -67,8 +67,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "job a 1 pending  nice 5",
             "1:18 unknown word \"nice\", expected priority, cpus, mem, limit, after, waited, \
-             submitted, attempt, uid, project, preemptible, begin, deadline, like, array, ended or \
-             id",
+             submitted, attempt, uid, project, pool, preemptible, begin, deadline, like, array, \
+             ended or id",
         ),
         ("job a 1 pending  after b", "1:24 no job b stands above"),
         ("job a 1 pending\njob a 1 pending", "2:9 job a stands here twice"),
@@ -101,14 +101,14 @@ gpu lab1[1]  unmanaged by bob
 gpu lab1[1]  forbidden
 gpu lab1[2]  unhealthy
 gpu lab1[3]  mig
-node lab2  cpus 1  unreachable
+node lab2  cpus 1  pool batch  unreachable
 job j1  1  starting lab1[0]
 job j2  h100:1  running lab1[1] 2h  priority 5  cpus 0.5  mem 20G  limit 1h
 job j3  0  stopping lab2 5m
 job j4  40G..:2  pending 10m  waited 5m  submitted 1h  attempt 2
 job j7  1  waiting 1s  after j1,fail:j2,end:j4  id 7
 job j8  1  held by admin 3d
-job j9  1  waiting  begin 3h
+job j9  1  waiting  begin 3h  pool batch
 ";
     let situation = Situation::parse(text).expect("every word is known");
     assert_eq!(situation.to_string(), text);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
     Allocation, AllocationState, Amount, Attempt, GpuAmount, GpuRequest, JobId, JobSpec, Phase,
-    Policy, Project, ProjectName, Quota, Resources, Share, Timestamp,
+    Policy, PoolName, Project, ProjectName, Quota, Resources, Share, Timestamp,
 };
 use gpool_model::{Device, ResourceKind};
 use gpool_world::{JobRow, ProjectIx, ShapeIx, Snapshot, World};
@@ -72,8 +72,8 @@ struct Maker<'a, 'b> {
     lists: Vec<Vec<List>>,
     /// Kinds of devices that may be given out, with one of each.
     open: BTreeMap<String, &'a Device>,
-    /// By request: its row among the sites.
-    sites: BTreeMap<GpuRequest, usize>,
+    /// By request and pool: its row among the sites.
+    sites: BTreeMap<(GpuRequest, Option<PoolName>), usize>,
     sketch: Sketch<'a>,
 }
 
@@ -122,6 +122,9 @@ impl<'a, 'b> Maker<'a, 'b> {
             Phase::Running { started_at, .. } => Some(*started_at),
             _ => None,
         };
+        // Where it may go if it is moved.
+        let site = row.spec.pool.is_some().then(|| self.site(&row.spec));
+        tasks.iter_mut().for_each(|task| task.site = site);
         let min = count(tasks.len());
         let mut job = job(&row.spec, row.job.id, row.job.priority, min);
         job.last_start = last_start.map(|at| signed(at.get()));
@@ -232,7 +235,7 @@ impl<'a, 'b> Maker<'a, 'b> {
             state: TaskState::Pending,
             placement: None,
             request: Request { gpu: ask(&row.spec.gpus, n_devices), cpu, memory },
-            site: Some(self.site(&row.spec.gpus)),
+            site: Some(self.site(&row.spec)),
             priority: None,
             created: signed(row.spec.submitted_at.get()),
             nominated: None,
@@ -241,11 +244,16 @@ impl<'a, 'b> Maker<'a, 'b> {
     }
 
     /// Where such work may go.
-    fn site(&mut self, gpus: &GpuRequest) -> usize {
-        if let Some(row) = self.sites.get(gpus) {
+    fn site(&mut self, spec: &JobSpec) -> usize {
+        let (gpus, pool) = (&spec.gpus, &spec.pool);
+        let key = (gpus.clone(), pool.clone());
+        if let Some(row) = self.sites.get(&key) {
             return *row;
         }
-        let nodes = self.board.nodes.iter().filter(|node| node.row.node.takes_work());
+        let nodes = self.board.nodes.iter().filter(|node| {
+            let node = &node.row.node;
+            node.takes_work() && pool.as_ref().is_none_or(|pool| *pool == node.pool)
+        });
         let fits = |(_, device): &(&String, &&Device)| gpus.rank_of(device).is_some();
         let kinds = self.open.iter().filter(fits).map(|(kind, _)| kind.clone()).collect();
         let row = self.sketch.situation.sites.len();
@@ -253,7 +261,7 @@ impl<'a, 'b> Maker<'a, 'b> {
             nodes: Some(nodes.map(|node| node.name().to_string()).collect()),
             kinds: (!gpus.is_none()).then_some(kinds),
         });
-        self.sites.insert(gpus.clone(), row);
+        self.sites.insert(key, row);
         row
     }
 

@@ -28,6 +28,7 @@ mod logs;
 mod metrics;
 mod notify;
 mod policy;
+mod pools;
 mod process;
 mod projects;
 mod recovery;
@@ -130,6 +131,8 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(attach::forward))
         .routes(routes!(cluster::gpus))
         .routes(routes!(cluster::allow))
+        .routes(routes!(pools::pools))
+        .routes(routes!(pools::move_nodes))
         .routes(routes!(cluster::nodes))
         .routes(routes!(cluster::node))
         .routes(routes!(reservations::drain_many))

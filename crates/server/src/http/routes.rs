@@ -63,6 +63,8 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/gpus/allow", Role::Admin),
     route("GET", "/api/v1/nodes", Role::Everybody),
     route("GET", "/api/v1/nodes/{name}", Role::Everybody),
+    route("GET", "/api/v1/pools", Role::Everybody),
+    route("POST", "/api/v1/pools/move", Role::Admin),
     route("POST", "/api/v1/nodes/drain", Role::Admin),
     route("POST", "/api/v1/nodes/undrain", Role::Admin),
     route("POST", "/api/v1/nodes/{name}/drain", Role::Admin),

@@ -32,12 +32,13 @@ fn device(view: &View<'_>, node: &NodeRow, device_ix: usize, spec: &JobSpec) -> 
     let row = holder.and_then(|job| view.world.job(job));
     let user = row.map(|row| row.spec.owner.user.to_string());
     let stranger = || device.unmanaged.first().and_then(|process| process.user.clone());
+    let is_here = spec.pool.as_ref().is_none_or(|pool| *pool == node.node.pool);
     let length = row.map(|row| Length::of(row, view.world.prediction(&row.spec), view.now));
     WhyDevice {
         index: device.index,
         model: gpool_model::gpu::short_model(&device.model),
         state: state_of(device, node.node.gives(&device.uuid), holder.is_some()),
-        matches: !spec.gpus.is_none() && spec.gpus.rank_of(device).is_some(),
+        matches: is_here && !spec.gpus.is_none() && spec.gpus.rank_of(device).is_some(),
         job: holder.map(|job| job.to_string()),
         user: user.or_else(stranger),
         until: length.map(|length| Time(view.now.after(length.at(Pace::Late)))),

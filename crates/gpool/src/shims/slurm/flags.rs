@@ -50,7 +50,7 @@ pub static JOB: &[Flag] = &[
     row("ntasks", 'n', Value, Approximated, "1 is what there is; more is refused"),
     row("ntasks-per-node", '\0', Value, Approximated, "1 is what there is; more is refused"),
     row("output", 'o', Value, Covered, "--stdout, and --stderr where there is no --error"),
-    row("partition", 'p', Value, Ignored, "there is one pool of nodes"),
+    row("partition", 'p', Value, Approximated, "--pool, if there is one of that name"),
     row("priority", '\0', Value, Ignored, "--nice, or --priority of gpool, say it"),
     row("qos", 'q', Value, Ignored, "--project and --priority say what a job may have"),
     row("no-requeue", '\0', Nothing, Covered, "jobs are not queued again unless they ask"),

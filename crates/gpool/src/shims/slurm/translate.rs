@@ -64,6 +64,10 @@ fn single(flag: &Given, all: &mut Translated) -> Result<()> {
     let value = flag.value.as_str();
     match flag.flag.long {
         "account" => all.leniently("project", value, flag),
+        // Of several, whichever is free first; here a job names one.
+        "partition" => {
+            all.leniently("pool", value.split(',').next().unwrap_or(value), flag);
+        }
         "array" => {
             all.flag("array", value, flag);
             all.is_array = true;

@@ -1,0 +1,71 @@
+//! `gpool pool`: which nodes are together, and putting nodes elsewhere.
+
+use clap::{Args, Subcommand};
+use gpool_wire::MoveNodes;
+
+use super::list::{Listing, show};
+use crate::args::list::ListFlags;
+use crate::args::values;
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::render::json;
+use crate::render::list::select;
+use crate::render::pools::POOLS;
+use crate::render::words::count;
+use crate::session::Session;
+
+/// List pools of nodes, or put nodes into one
+#[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct PoolArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    list: ListFlags,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Action {
+    /// List pools
+    List(ListFlags),
+    /// Put nodes into a pool, which is begun by it; what runs there stays
+    Move {
+        /// Nodes
+        #[arg(required = true, value_name = "NODES", value_parser = values::filled)]
+        nodes: Vec<String>,
+        /// Where to
+        #[arg(required = true, value_name = "POOL", value_parser = values::filled)]
+        pool: String,
+    },
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The server can't be asked or refuses.
+pub fn run(args: PoolArgs, session: &Session) -> Result {
+    match args.action {
+        None => list(&args.list, session),
+        Some(Action::List(flags)) => list(&flags, session),
+        Some(Action::Move { nodes, pool }) => {
+            let asked = MoveNodes { nodes, pool };
+            let answer = session.client()?.move_nodes(&asked)?;
+            if session.global.json {
+                session.screen.data(&json::list(&answer.items))?;
+            } else {
+                let names = asked.nodes.join(", ");
+                session.screen.note(&format!("pool {}: {names}; what runs stays", asked.pool));
+            }
+            Ok(Exit::OK)
+        }
+    }
+}
+
+fn list(flags: &ListFlags, session: &Session) -> Result {
+    let client = session.client()?;
+    show(&POOLS, flags, session, || {
+        let rows = select(&POOLS, client.pools()?.items, flags)?;
+        let footer = count(u64::try_from(rows.len()).unwrap_or(u64::MAX), "pool");
+        Ok(Listing { rows, footer })
+    })
+}

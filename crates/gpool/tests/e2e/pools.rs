@@ -1,0 +1,145 @@
+//! Pools: nodes that are together, and jobs that are sent to them.
+
+use crate::harness::{Cluster, until_so};
+use crate::recovery::says;
+
+const NODES: &str = r#"
+[[node]]
+name = "n1"
+pool = "batch"
+[[node.device]]
+model = "NVIDIA H100-80G"
+memory = "80G"
+count = 2
+
+[[node]]
+name = "n2"
+[[node.device]]
+model = "NVIDIA H100-80G"
+memory = "80G"
+count = 4
+
+[[node]]
+name = "n3"
+pool = "batch"
+"#;
+
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::unstarted(&[]);
+    let file = cluster.path("nodes.toml");
+    std::fs::write(&file, NODES).unwrap();
+    cluster.set_flags(&["--devices", file.to_str().unwrap()]);
+    cluster.up();
+    cluster
+}
+
+fn node_of(cluster: &Cluster, id: &str) -> String {
+    cluster.job(id).placement[0].node.clone()
+}
+
+/// The nodes of each pool.
+fn pools(cluster: &Cluster) -> Vec<(String, Vec<String>)> {
+    let pools = cluster.client().pools().unwrap().items;
+    pools.into_iter().map(|pool| (pool.name, pool.nodes)).collect()
+}
+
+fn names(pools: &[(&str, &[&str])]) -> Vec<(String, Vec<String>)> {
+    let owned = |nodes: &[&str]| nodes.iter().map(|node| (*node).to_owned()).collect();
+    pools.iter().map(|(name, nodes)| ((*name).to_owned(), owned(nodes))).collect()
+}
+
+#[test]
+fn a_job_runs_in_its_pool_or_is_refused_at_once() {
+    let cluster = cluster();
+    assert_eq!(pools(&cluster), names(&[("batch", &["n1", "n3"]), ("default", &["n2"])]));
+    says(&cluster.gpool(["pool"]), &["batch", "2 of 2", "n1 n3", "4 of 4"]);
+    says(&cluster.gpool(["nodes"]), &["batch", "default"]);
+    let words = "echo $GPOOL_NODE $GPOOL_POOL";
+    for (pool, node) in [("batch", "n1"), ("default", "n2")] {
+        let id = cluster.sh(&["--gpus", "1", "--pool", pool], words);
+        assert_eq!(cluster.until_ended(&id).pool.as_deref(), Some(pool));
+        assert_eq!(cluster.stdout_of(&id), format!("{node} {pool}\n"));
+        says(&cluster.gpool(["show", &id]), &[&format!("pool {pool}")]);
+    }
+    let refused = |words: &[&str], code: i32, why: &[&str]| {
+        let words: Vec<&str> = ["submit"].iter().chain(words).copied().collect();
+        cluster.gpool(words.iter().chain(&["--", "true"])).refused(code, why);
+    };
+    refused(&["--pool", "bach"], 6, &["no pool \"bach\"", "batch, default", "--pool batch"]);
+    refused(&["--pool", "a b"], 2, &["pool", "letters"]);
+    // The other pool has as many.
+    let why = ["only nodes of pool batch", "--pool batch"];
+    refused(&["--pool", "batch", "--gpus", "3"], 4, &why);
+    // A script says it, the environment says it, and the command line has the last word.
+    let script = cluster.work().join("job.sh");
+    let text = format!("#!/bin/sh\n# GPOOL --pool batch\n#SBATCH --mem=1G\n{words}\n");
+    std::fs::write(&script, text).unwrap();
+    let script = script.to_str().unwrap();
+    let of_script = cluster.submit([script]);
+    let of_flag = cluster.submit(["--pool", "default", "--gpus", "1", script]);
+    std::fs::write(cluster.work().join("other.sh"), "#!/bin/sh\n#SBATCH -p batch\ntrue\n").unwrap();
+    let of_slurm = cluster.submit(["other.sh"]);
+    std::fs::write(cluster.work().join("gone.sh"), "#!/bin/sh\n#SBATCH -p gone\ntrue\n").unwrap();
+    let ran = cluster.gpool(["submit", "gone.sh"]);
+    says(&ran, &["there is no pool \"gone\"; it may run on any node"]);
+    let mut command = cluster.command();
+    command.env("GPOOL_SUBMIT_POOL", "batch").args(["submit", "--", "true"]);
+    let of_variable = crate::harness::Running::start(&mut command, None).end().ok();
+    for (id, pool) in [
+        (of_script.as_str(), "batch"),
+        (&of_flag, "default"),
+        (&of_slurm, "batch"),
+        (of_variable.trim(), "batch"),
+    ] {
+        assert_eq!(cluster.until_ended(id).pool.as_deref(), Some(pool));
+    }
+}
+
+#[test]
+fn a_job_waits_for_its_pool_although_others_have_room() {
+    let cluster = cluster();
+    let first = cluster.sh(&["--gpus", "2", "--pool", "batch"], "sleep 1000");
+    cluster.until_is(&first, "running");
+    let waits = cluster.sh(&["--gpus", "1", "--pool", "batch"], "echo $GPOOL_NODE $GPOOL_POOL");
+    let any = cluster.sh(&["--gpus", "1"], "true");
+    assert_eq!(cluster.until_ended(&any).exit_code, Some(0));
+    assert_eq!(
+        (node_of(&cluster, &any).as_str(), cluster.job(&waits).state.as_str()),
+        ("n2", "pending")
+    );
+    let why = cluster.gpool(["why", &waits]);
+    says(&why, &["1 GPU needed, 0 free", "only nodes of pool batch: 2 nodes"]);
+    // A node with room comes to it.
+    cluster.gpool(["pool", "move", "n2", "batch"]).ok();
+    assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
+    assert_eq!(cluster.stdout_of(&waits), "n2 batch\n");
+    assert_eq!(pools(&cluster), names(&[("batch", &["n1", "n2", "n3"])]));
+}
+
+#[test]
+fn nodes_are_moved_while_jobs_run_and_stay_moved() {
+    let mut cluster = cluster();
+    let runs = cluster.sh(&["--gpus", "4", "--pool", "default"], "sleep 1000");
+    cluster.until_is(&runs, "running");
+    cluster.gpool(["pool", "move", "n2", "n9", "night"]).refused(6, &["n9"]);
+    cluster.gpool(["pool", "move", "n2", "a/b"]).refused(2, &["pool"]);
+    assert_eq!(pools(&cluster), names(&[("batch", &["n1", "n3"]), ("default", &["n2"])]));
+    cluster.gpool(["pool", "move", "n2", "n3", "night"]).ok();
+    let moved = names(&[("batch", &["n1"]), ("night", &["n2", "n3"])]);
+    assert_eq!(pools(&cluster), moved);
+    assert_eq!(cluster.job(&runs).state.as_str(), "running");
+    // Whoever was sent to a pool that no node is in any more waits, and is told why.
+    let empty = cluster.gpool(["submit", "--pool", "default", "--", "true"]);
+    empty.refused(6, &["no pool", "batch, night"]);
+    let words = ["--pool", "default", "--allow-unsatisfiable", "--gpus", "1"];
+    let waits = cluster.sh(&words, "true");
+    says(&cluster.gpool(["why", &waits]), &["no node is in pool default"]);
+    cluster.kill();
+    cluster.up();
+    // What the file says of n1 and n3 holds at each start; of n2 it says nothing.
+    assert_eq!(pools(&cluster), names(&[("batch", &["n1", "n3"]), ("night", &["n2"])]));
+    assert_eq!(cluster.job(&runs).state.as_str(), "running");
+    cluster.gpool(["cancel", &runs]).ok();
+    cluster.gpool(["pool", "move", "n2", "default"]).ok();
+    until_so("it runs", || cluster.job(&waits).state.is_end());
+}
