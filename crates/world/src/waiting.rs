@@ -72,7 +72,6 @@ impl World {
             self.timers.remove(&(at, job));
             due.push(job);
         }
-        self.timers_until = self.timers_until.max(now);
         due
     }
 
@@ -82,7 +81,8 @@ impl World {
     }
 
     pub(crate) fn set_timers(&mut self, row: &JobRow) {
-        for at in moments(row).into_iter().flatten().filter(|at| *at > self.timers_until) {
+        // Also one that is past: whether anybody looked since it came must not matter.
+        for at in moments(row).into_iter().flatten() {
             self.timers.insert((at, row.job.id));
         }
     }

@@ -86,9 +86,8 @@ pub struct World {
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
     /// What each user has that has not ended.
     pub(crate) users: BTreeMap<u32, UserRow>,
-    /// When something becomes of jobs by itself, after `timers_until`.
+    /// When something becomes of jobs by itself; what has been taken as due is not among it.
     pub(crate) timers: BTreeSet<(Timestamp, JobId)>,
-    pub(crate) timers_until: Timestamp,
     /// Ends of the jobs that left memory last, for dependencies on them.
     pub(crate) recent_ends: BTreeMap<JobId, Outcome>,
     /// Of the arrays among them, each element's.
@@ -139,7 +138,6 @@ impl World {
             n_by_state: BTreeMap::new(),
             users: BTreeMap::new(),
             timers: BTreeSet::new(),
-            timers_until: Timestamp::ZERO,
             recent_ends: BTreeMap::new(),
             recent_arrays: BTreeMap::new(),
             recent_order: std::collections::VecDeque::new(),
