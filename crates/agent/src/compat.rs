@@ -4,6 +4,8 @@
 use gpool_model::Compat;
 use gpool_model::agent::TaskOrder;
 
+use crate::environment::Place;
+
 /// A variable by name.
 type Variable = (&'static str, Vec<u8>);
 
@@ -35,6 +37,13 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         Some(element) => format!("{number}_{element}"),
     };
     let node = allocation.node.as_str();
+    let place = Place::of(order);
+    let (n_nodes, n_tasks) = (place.nodes.len().to_string(), place.n_tasks.to_string());
+    let nodes = place.nodes.join(",");
+    let each = match (spec.gang.tasks_per_node, place.nodes.len()) {
+        (each, 1) => each.to_string(),
+        (each, n_nodes) => format!("{each}(x{n_nodes})"),
+    };
     let restarts = allocation.task.attempt.0.saturating_sub(1).to_string();
     let indexes: Vec<String> = allocation.slots.iter().map(|slot| slot.index.to_string()).collect();
     let mut all: Vec<Variable> = vec![
@@ -44,17 +53,17 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         ("SLURM_JOB_USER", spec.owner.user.as_bytes().to_vec()),
         ("SLURM_JOB_UID", spec.owner.uid.to_string().into()),
         ("SLURM_JOB_ACCOUNT", spec.project.as_str().into()),
-        ("SLURM_JOB_NODELIST", node.into()),
-        ("SLURM_NODELIST", node.into()),
+        ("SLURM_JOB_NODELIST", nodes.clone().into()),
+        ("SLURM_NODELIST", nodes.into()),
         ("SLURMD_NODENAME", node.into()),
-        ("SLURM_JOB_NUM_NODES", "1".into()),
-        ("SLURM_NNODES", "1".into()),
-        ("SLURM_NTASKS", "1".into()),
-        ("SLURM_NPROCS", "1".into()),
-        ("SLURM_TASKS_PER_NODE", "1".into()),
-        ("SLURM_NODEID", "0".into()),
-        ("SLURM_PROCID", "0".into()),
-        ("SLURM_LOCALID", "0".into()),
+        ("SLURM_JOB_NUM_NODES", n_nodes.clone().into()),
+        ("SLURM_NNODES", n_nodes.into()),
+        ("SLURM_NTASKS", n_tasks.clone().into()),
+        ("SLURM_NPROCS", n_tasks.into()),
+        ("SLURM_TASKS_PER_NODE", each.into()),
+        ("SLURM_NODEID", place.node_rank.to_string().into()),
+        ("SLURM_PROCID", allocation.task.rank.to_string().into()),
+        ("SLURM_LOCALID", place.local_rank.to_string().into()),
         ("SLURM_GPUS_ON_NODE", indexes.len().to_string().into()),
         ("SLURM_RESTART_COUNT", restarts.into()),
         ("SLURM_SUBMIT_DIR", spec.directory.clone().into()),
@@ -117,7 +126,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::environment::tests::order;
+    use crate::environment::tests::{member, order};
 
     fn of(compat: Compat, task: &str) -> Vec<String> {
         let mut order = order(task);
@@ -143,6 +152,24 @@ mod tests {
             assert!(all.iter().any(|one| one == expected), "{expected} in {all:?}");
         }
         assert!(!all.iter().any(|one| one.starts_with("SLURM_ARRAY")), "{all:?}");
+    }
+
+    #[test]
+    fn slurm_scripts_find_the_other_tasks() {
+        let all = variables(Compat::Slurm, &member()).into_iter();
+        let text = |value: Vec<u8>| String::from_utf8(value).expect("text");
+        let all: Vec<String> = all.map(|(name, value)| format!("{name}={}", text(value))).collect();
+        for expected in [
+            "SLURM_JOB_NODELIST=lab0,lab1",
+            "SLURM_NNODES=2",
+            "SLURM_NTASKS=4",
+            "SLURM_TASKS_PER_NODE=2(x2)",
+            "SLURM_NODEID=1",
+            "SLURM_PROCID=3",
+            "SLURM_LOCALID=1",
+        ] {
+            assert!(all.iter().any(|one| one == expected), "{expected} in {all:?}");
+        }
     }
 
     #[test]

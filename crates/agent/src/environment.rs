@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use gpool_model::Gang;
 use gpool_model::agent::TaskOrder;
 use gpool_model::unit::{Bytes, Timestamp};
 use gpool_sys::user::Account;
@@ -83,6 +84,7 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     let uuids: Vec<&str> = slots.iter().map(|slot| slot.device.as_str()).collect();
     let uuids = uuids.join(",");
     let node = allocation.node.as_str();
+    let place = Place::of(order);
     let mut ours: Vec<(&str, Vec<u8>)> = vec![
         ("GPOOL_JOB_ID", allocation.task.job.to_string().into()),
         ("GPOOL_JOB_NAME", spec.name.as_bytes().to_vec()),
@@ -91,9 +93,12 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
         ("GPOOL_PROJECT", spec.project.as_str().into()),
         ("GPOOL_POOL", order.pool.as_str().into()),
         ("GPOOL_NODE", node.into()),
-        ("GPOOL_NODELIST", node.into()),
-        ("GPOOL_NUM_NODES", "1".into()),
-        ("GPOOL_NODE_RANK", allocation.task.rank.to_string().into()),
+        ("GPOOL_NODELIST", place.nodes.join(",").into()),
+        ("GPOOL_NUM_NODES", place.nodes.len().to_string().into()),
+        ("GPOOL_NODE_RANK", place.node_rank.to_string().into()),
+        ("GPOOL_RANK", allocation.task.rank.to_string().into()),
+        ("GPOOL_LOCAL_RANK", place.local_rank.to_string().into()),
+        ("GPOOL_NUM_TASKS", place.n_tasks.to_string().into()),
         ("GPOOL_GPUS", slots.len().to_string().into()),
         ("GPOOL_GPU_UUIDS", uuids.clone().into()),
         ("GPOOL_DIR", surroundings.folder.as_os_str().as_encoded_bytes().to_vec()),
@@ -105,6 +110,9 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
             if uuids.is_empty() { "void".into() } else { uuids.into_bytes() },
         ),
     ];
+    if place.n_tasks > 1 {
+        ours.extend(place.rendezvous(order));
+    }
     if let Some(element) = allocation.task.job.element {
         ours.push(("GPOOL_ARRAY_ID", allocation.task.job.number.to_string().into()));
         ours.push(("GPOOL_ARRAY_INDEX", element.to_string().into()));
@@ -140,13 +148,56 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     ours
 }
 
+/// Where a task is among those of its job.
+pub(crate) struct Place<'a> {
+    /// Each node once, in the order of ranks.
+    pub nodes: Vec<&'a str>,
+    /// The position of its own.
+    pub node_rank: usize,
+    /// Which it is of those on its node.
+    pub local_rank: usize,
+    pub n_tasks: usize,
+}
+
+impl<'a> Place<'a> {
+    pub fn of(order: &'a TaskOrder) -> Self {
+        let own = order.allocation.node.as_str();
+        if order.nodes.is_empty() {
+            return Self { nodes: vec![own], node_rank: 0, local_rank: 0, n_tasks: 1 };
+        }
+        let mut nodes: Vec<&str> = order.nodes.iter().map(|node| node.as_str()).collect();
+        let before = &nodes[..nodes.len().min(order.task().rank as usize)];
+        let local_rank = before.iter().filter(|node| **node == own).count();
+        let n_tasks = nodes.len();
+        nodes.dedup();
+        let node_rank = nodes.iter().position(|node| *node == own).unwrap_or(0);
+        Self { nodes, node_rank, local_rank, n_tasks }
+    }
+
+    /// How the tasks of a job find each other, by the names that PyTorch reads.
+    fn rendezvous(&self, order: &TaskOrder) -> Vec<(&'static str, Vec<u8>)> {
+        let task = order.task();
+        // A single node need not be known by its name.
+        let address = if self.nodes.len() == 1 { "127.0.0.1" } else { self.nodes[0] };
+        let text = |number: usize| number.to_string().into_bytes();
+        vec![
+            ("MASTER_ADDR", address.into()),
+            ("MASTER_PORT", Gang::port(task.job, task.attempt).to_string().into()),
+            ("WORLD_SIZE", text(self.n_tasks)),
+            ("RANK", task.rank.to_string().into()),
+            ("LOCAL_RANK", text(self.local_rank)),
+            ("NODE_RANK", text(self.node_rank)),
+        ]
+    }
+}
+
 fn rfc3339(at: Timestamp) -> Option<String> {
     let at = jiff::Timestamp::from_millisecond(i64::try_from(at.get()).ok()?).ok()?;
     Some(format!("{at:.0}"))
 }
 
 /// A path with `%j` (job), `%A` and `%a` (array and element), `%x` (name), `%u` (user), `%N`
-/// (node) and `%%` filled in. Anything else stays as it is.
+/// (node), `%t` (rank of the task) and `%%` filled in. Anything else stays as it is.
 pub(crate) fn fill_in(path: &str, order: &TaskOrder) -> String {
     let (spec, id) = (&order.spec, order.task().job);
     let mut filled = String::with_capacity(path.len());
@@ -164,6 +215,7 @@ pub(crate) fn fill_in(path: &str, order: &TaskOrder) -> String {
             Some('a') => filled.push_str(&id.element.unwrap_or(0).to_string()),
             Some('x') => filled.push_str(&part(&spec.name)),
             Some('u') => filled.push_str(&part(&spec.owner.user)),
+            Some('t') => filled.push_str(&order.task().rank.to_string()),
             Some('N') => filled.push_str(&part(order.allocation.node.as_str())),
             Some('%') => filled.push('%'),
             Some(other) => filled.extend(['%', other]),
@@ -173,15 +225,25 @@ pub(crate) fn fill_in(path: &str, order: &TaskOrder) -> String {
     filled
 }
 
-/// A file for output: each element of an array has one of its own, so where the path does not say
-/// which element it is, its index comes after it.
+/// A file for output: each element of an array has one of its own, and each task of a gang but the
+/// first, so where the path does not say which it is, its index or rank comes after it.
 pub(crate) fn output_file(path: &str, order: &TaskOrder) -> String {
-    let filled = fill_in(path, order);
-    let says = ["%a", "%j"].iter().any(|pattern| path.replace("%%", "").contains(pattern));
-    match order.task().job.element {
-        Some(element) if !says && !path.starts_with("/dev/") => format!("{filled}.{element}"),
-        _ => filled,
+    let mut filled = fill_in(path, order);
+    if path.starts_with("/dev/") {
+        return filled;
     }
+    let says = |pattern: &str| path.replace("%%", "").contains(pattern);
+    if let Some(element) = order.task().job.element
+        && !says("%a")
+        && !says("%j")
+    {
+        filled.push_str(&format!(".{element}"));
+    }
+    let by_node = says("%N") && order.spec.gang.tasks_per_node == 1;
+    if order.task().rank > 0 && !says("%t") && !by_node {
+        filled.push_str(&format!(".{}", order.task().rank));
+    }
+    filled
 }
 
 #[cfg(test)]
@@ -202,6 +264,7 @@ pub(crate) mod tests {
         let spec = JobSpec {
             array: None,
             retry_of: None,
+            gang: gpool_model::Gang::SINGLE,
             id: task.job,
             owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
             name: Arc::from("a/b"),
@@ -241,8 +304,14 @@ pub(crate) mod tests {
             resources: Resources::none(),
             state: AllocationState::Placed,
         };
-        let (term, generation, spec) = (Term(1), Generation(1), Arc::new(spec));
-        TaskOrder { term, generation, spec, allocation, pool: PoolName::usual() }
+        TaskOrder {
+            term: Term(1),
+            generation: Generation(1),
+            spec: Arc::new(spec),
+            allocation,
+            pool: PoolName::usual(),
+            nodes: Vec::new(),
+        }
     }
 
     fn made(order: &TaskOrder, inherited: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -319,6 +388,50 @@ pub(crate) mod tests {
         assert_eq!(made["NVIDIA_VISIBLE_DEVICES"], "void");
         assert_eq!(made["OMP_NUM_THREADS"], "9", "set by the caller");
         assert_eq!((&*made["GPOOL_ARRAY_ID"], &*made["GPOOL_ARRAY_INDEX"]), ("7", "4"));
+    }
+
+    /// The second of two tasks on the second of two nodes.
+    pub(crate) fn member() -> TaskOrder {
+        let mut order = order("7#2/3");
+        let spec = Arc::make_mut(&mut order.spec);
+        spec.gang = Gang::new(2, 2).expect("a gang");
+        order.nodes = ["lab0", "lab0", "lab1", "lab1"].map(NodeName::new).to_vec();
+        order
+    }
+
+    #[test]
+    fn a_task_of_a_gang_finds_the_others() {
+        let made = made(&member(), &[]);
+        for (name, value) in [
+            ("GPOOL_NODELIST", "lab0,lab1"),
+            ("GPOOL_NUM_NODES", "2"),
+            ("GPOOL_NODE_RANK", "1"),
+            ("GPOOL_RANK", "3"),
+            ("GPOOL_LOCAL_RANK", "1"),
+            ("GPOOL_NUM_TASKS", "4"),
+            ("MASTER_ADDR", "lab0"),
+            ("MASTER_PORT", "20219"),
+            ("WORLD_SIZE", "4"),
+            ("RANK", "3"),
+            ("LOCAL_RANK", "1"),
+            ("NODE_RANK", "1"),
+        ] {
+            assert_eq!(made.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        let single = super::tests::made(&order("7#1/0"), &[]);
+        assert!(!single.contains_key("MASTER_ADDR"), "alone");
+        assert_eq!((&*single["GPOOL_RANK"], &*single["GPOOL_NUM_TASKS"]), ("0", "1"));
+    }
+
+    #[test]
+    fn each_task_of_a_gang_writes_to_a_file_of_its_own() {
+        let member = member();
+        for (path, file) in
+            [("o", "o.3"), ("o-%t", "o-3"), ("o-%N", "o-lab1.3"), ("/dev/null", "/dev/null")]
+        {
+            assert_eq!(output_file(path, &member), file, "{path}");
+        }
+        assert_eq!(output_file("o", &order("7#1/0")), "o", "the first");
     }
 
     #[test]

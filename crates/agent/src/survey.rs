@@ -117,7 +117,8 @@ fn left_of(pid: u32, started: u64, uid: u32) -> Option<Left> {
     let folder = PathBuf::from(variable(&environment, "GPOOL_DIR=")?);
     let attempt: u32 = variable(&environment, "GPOOL_ATTEMPT=")?.parse().ok()?;
     let job = variable(&environment, "GPOOL_JOB_ID=")?;
-    let task: TaskId = format!("{job}#{attempt}/0").parse().ok()?;
+    let rank = variable(&environment, "GPOOL_RANK=").unwrap_or_else(|| "0".to_owned());
+    let task: TaskId = format!("{job}#{attempt}/{rank}").parse().ok()?;
     let state_dir = folder.ancestors().nth(3)?.to_owned();
     // What the folder says and what the variables say is one thing, or somebody made it up.
     if Layout::new(&state_dir).attempt(task) != folder {

@@ -44,6 +44,8 @@ pub struct LogQuery {
     pub tail: Option<u64>,
     /// Of which run; `None` for the last.
     pub attempt: Option<u32>,
+    /// Of which task, by its rank; `None` for the first.
+    pub rank: Option<u32>,
 }
 
 impl LogQuery {
@@ -54,6 +56,7 @@ impl LogQuery {
             .query_if("since", self.since.as_ref())
             .query_if("tail", self.tail)
             .query_if("attempt", self.attempt)
+            .query_if("rank", self.rank)
     }
 }
 

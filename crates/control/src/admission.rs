@@ -34,10 +34,8 @@ struct Rule {
 }
 
 /// What of a job a project has a say in.
-struct Asks<'a> {
-    gpus: &'a GpuRequest,
-    cpus: Option<MilliCpu>,
-    memory: Option<Bytes>,
+struct Asks {
+    fit: Fit,
     time_limit: Option<Millis>,
     preemptible: bool,
     allow_unsatisfiable: bool,
@@ -52,9 +50,13 @@ impl<'a> Admission<'a> {
     /// could ever hold it.
     pub fn admit(&mut self, caller: &Caller, job: &NewJob) -> Result<(), Refusal> {
         let asks = Asks {
-            gpus: &job.gpus,
-            cpus: job.cpus,
-            memory: job.memory,
+            fit: Fit {
+                gpus: job.gpus.clone(),
+                cpus: job.cpus.unwrap_or_default(),
+                memory: job.memory.unwrap_or_default(),
+                pool: job.pool.clone(),
+                gang: job.gang,
+            },
             time_limit: job.time_limit,
             preemptible: job.life.preemptible == Some(true),
             allow_unsatisfiable: job.allow_unsatisfiable,
@@ -64,21 +66,20 @@ impl<'a> Admission<'a> {
         if job.allow_unsatisfiable {
             return Ok(());
         }
-        self.fits(Fit {
-            gpus: job.gpus.clone(),
-            cpus: job.cpus.unwrap_or_default(),
-            memory: job.memory.unwrap_or_default(),
-            pool: job.pool.clone(),
-        })
+        self.fits(asks.fit)
     }
 
     /// The same of a job that is there and is to ask for something else; `mover` is who puts it
     /// into another project.
     pub fn admit_spec(&mut self, mover: Option<&Caller>, spec: &JobSpec) -> Result<(), Refusal> {
         let asks = Asks {
-            gpus: &spec.gpus,
-            cpus: spec.cpus,
-            memory: spec.memory,
+            fit: Fit {
+                gpus: spec.gpus.clone(),
+                cpus: spec.cpus.unwrap_or_default(),
+                memory: spec.memory.unwrap_or_default(),
+                pool: spec.pool.clone(),
+                gang: spec.gang,
+            },
             time_limit: spec.time_limit,
             preemptible: spec.life.preemptible == Some(true),
             allow_unsatisfiable: spec.allow_unsatisfiable,
@@ -87,12 +88,7 @@ impl<'a> Admission<'a> {
         if spec.allow_unsatisfiable {
             return Ok(());
         }
-        self.fits(Fit {
-            gpus: spec.gpus.clone(),
-            cpus: spec.cpus.unwrap_or_default(),
-            memory: spec.memory.unwrap_or_default(),
-            pool: spec.pool.clone(),
-        })
+        self.fits(asks.fit)
     }
 
     /// Whether the project takes the job: from that caller, for so long, so much.
@@ -100,7 +96,7 @@ impl<'a> Admission<'a> {
         &mut self,
         caller: Option<&Caller>,
         name: &ProjectName,
-        asks: &Asks<'_>,
+        asks: &Asks,
     ) -> Result<(), Refusal> {
         if !self.by_project.contains_key(name) {
             let rules = self.rules(caller, name);
@@ -180,7 +176,7 @@ impl<'a> Admission<'a> {
         answer
     }
 
-    /// Whether a node of the pool that is asked for could ever hold it; in any, if none is.
+    /// Whether nodes of the pool that is asked for could ever hold it; in any, if none is.
     fn satisfiable(&self, fit: &Fit) -> Result<(), Refusal> {
         let all = self.world.nodes_by_name().map(|(_, row)| row);
         let nodes: Vec<&NodeRow> = all.filter(|row| fit.may_be_on(&row.node)).collect();
@@ -197,14 +193,22 @@ impl<'a> Admission<'a> {
 }
 
 fn satisfiable_on(nodes: &[&NodeRow], fit: &Fit) -> Result<(), Refusal> {
-    let gpus = &fit.gpus;
-    let beside = Resources::none().with_cpus(fit.cpus).with_memory(fit.memory);
+    let gpus = &*fit.gpus_on_node();
+    let beside = &beside(fit);
     // Mostly the first node answers; to look at all of a large cluster takes a while.
     let holds = |row: &&NodeRow| {
         beside.first_short(&row.node.capacity).is_none() && most_of(row, gpus) >= gpus.n_devices()
     };
+    let n_nodes = usize::try_from(fit.gang.nodes).unwrap_or(usize::MAX);
+    if nodes.iter().filter(|row| holds(row)).take(n_nodes).count() == n_nodes {
+        // All of them with devices of one model.
+        return match fit.gpus.models.len() < 2 || n_able(fit, nodes) >= n_nodes {
+            true => Ok(()),
+            false => Err(too_few_nodes(fit, nodes)),
+        };
+    }
     if nodes.iter().any(holds) {
-        return Ok(());
+        return Err(too_few_nodes(fit, nodes));
     }
     let with_gpus: Vec<&NodeRow> =
         nodes.iter().copied().filter(|row| most_of(row, gpus) >= gpus.n_devices()).collect();
@@ -228,8 +232,43 @@ fn satisfiable_on(nodes: &[&NodeRow], fit: &Fit) -> Result<(), Refusal> {
     })
 }
 
+/// What all tasks of a job that one node gets ask for beside devices.
+fn beside(fit: &Fit) -> Resources {
+    let n_tasks = u64::from(fit.gang.tasks_per_node);
+    Resources::none()
+        .with_cpus(fit.cpus.checked_mul(n_tasks).unwrap_or(MilliCpu::MAX))
+        .with_memory(fit.memory.checked_mul(n_tasks).unwrap_or(Bytes::MAX))
+}
+
+/// How many nodes could hold all tasks of a job that one node gets, with devices of one model of
+/// its request; of the model of which most could.
+fn n_able(fit: &Fit, nodes: &[&NodeRow]) -> usize {
+    let (need, beside) = (fit.n_devices_on_node(), beside(fit));
+    let of_rank = |rank: usize| {
+        let holds = |row: &&&NodeRow| {
+            let devices = usable_ever(row).filter(|it| fit.gpus.rank_of(it) == Some(rank));
+            beside.first_short(&row.node.capacity).is_none()
+                && u32::try_from(devices.count()).is_ok_and(|n_devices| n_devices >= need)
+        };
+        nodes.iter().filter(holds).count()
+    };
+    (0..fit.gpus.models.len().max(1)).map(of_rank).max().unwrap_or(0)
+}
+
+/// The refusal of a job that needs more nodes than could hold a part of it.
+fn too_few_nodes(fit: &Fit, nodes: &[&NodeRow]) -> Refusal {
+    let able = u32::try_from(n_able(fit, nodes)).unwrap_or(u32::MAX);
+    // With as many nodes as there are of it, the largest part of the request that still fits.
+    let fits = |count: &u32| {
+        let less = Fit { gpus: fit.gpus.of_count(*count), ..fit.clone() };
+        u32::try_from(n_able(&less, nodes)).is_ok_and(|n_nodes| n_nodes >= fit.gang.nodes)
+    };
+    let largest = (1..fit.gpus.n_devices()).rev().find(fits);
+    Refusal::TooFewNodes { asked: fit.gpus.clone(), gang: fit.gang, able, largest }
+}
+
 impl Rule {
-    fn check(&self, asks: &Asks<'_>) -> Result<(), Refusal> {
+    fn check(&self, asks: &Asks) -> Result<(), Refusal> {
         let project = || self.project.clone();
         if let (Some(most), Some(asked)) = (self.longest_time, asks.time_limit)
             && asked > most
@@ -240,11 +279,12 @@ impl Rule {
             return Ok(());
         }
         for (kind, limit, guaranteed) in &self.most {
+            let n_tasks = u64::from(asks.fit.gang.n_tasks());
             let asked = match kind {
-                ResourceKind::Gpu => asks.gpus.size().get(),
-                ResourceKind::Cpu => asks.cpus.unwrap_or_default().get(),
-                ResourceKind::Memory => asks.memory.unwrap_or_default().get(),
-                ResourceKind::Tasks => 1,
+                ResourceKind::Gpu => asks.fit.gpus_together().get(),
+                ResourceKind::Cpu => asks.fit.cpus.get().saturating_mul(n_tasks),
+                ResourceKind::Memory => asks.fit.memory.get().saturating_mul(n_tasks),
+                ResourceKind::Tasks => n_tasks,
                 ResourceKind::GpuModel(_)
                 | ResourceKind::GpuMemory
                 | ResourceKind::MigProfile(_)

@@ -67,6 +67,9 @@ impl Control {
             Phase::Stopping { cause: StopCause::TakenBack { why, beneficiary }, .. } => {
                 return Some(Again::TakenBack { why: *why, beneficiary: *beneficiary });
             }
+            Phase::Stopping { cause: StopCause::TaskRefused { rank }, .. } => {
+                return Some(Again::TaskRefused { rank: *rank });
+            }
             _ => {}
         }
         let (course, life) = (&row.job.course, &row.spec.life);
@@ -107,8 +110,15 @@ impl Control {
                 course.n_retries += 1;
             }
             (Again::NodeFailed, _) => course.n_node_failures += 1,
-            (Again::Retry | Again::Requeued { .. } | Again::TakenBack { .. }, _) => {}
+            (
+                Again::Retry
+                | Again::Requeued { .. }
+                | Again::TakenBack { .. }
+                | Again::TaskRefused { .. },
+                _,
+            ) => {}
         }
+        course.tasks.clear();
         course.remember(PastAttempt {
             attempt: job.attempt,
             outcome: end.outcome,

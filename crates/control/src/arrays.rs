@@ -301,5 +301,7 @@ pub(crate) fn end_cause(cause: &StopCause) -> EndCause {
         StopCause::TakenBack { why, beneficiary } => {
             EndCause::TakenBack { why: *why, beneficiary: *beneficiary }
         }
+        StopCause::TaskFailed { rank } => EndCause::TaskFailed { rank: *rank },
+        StopCause::TaskRefused { rank } => EndCause::TaskRefused { rank: *rank },
     }
 }

@@ -3,10 +3,12 @@
 //! them to leave; when they have left, the job is started like any other.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use gpool_model::agent::{Order, TaskOrder};
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{Allocation, AllocationState, JobId, Phase, Placement, TakenBack, TaskId};
+use gpool_world::JobRow;
 
 use crate::arrays::end_cause;
 use crate::control::Control;
@@ -73,7 +75,9 @@ impl Control {
     pub(crate) fn give_up_claim(&mut self, id: JobId, cause: &StopCause) {
         let hold = match cause {
             StopCause::Requeued { hold, .. } => *hold,
-            StopCause::TakenBack { .. } => false,
+            StopCause::TakenBack { .. }
+            | StopCause::TaskFailed { .. }
+            | StopCause::TaskRefused { .. } => false,
             StopCause::Cancelled { .. } | StopCause::TooManyFailed { .. } => {
                 return self.end_unstarted(id, end_cause(cause), self.now);
             }
@@ -90,15 +94,26 @@ impl Control {
 
     /// Tells the nodes of a job to run its tasks.
     pub(crate) fn order_start(&mut self, id: JobId, allocations: Vec<Allocation>) {
-        let row = self.world.job(id).expect("only jobs that are there are started");
-        let (spec, generation) = (std::sync::Arc::clone(&row.spec), row.job.generation);
         for allocation in allocations {
-            let term = self.world.cluster().term;
-            let spec = std::sync::Arc::clone(&spec);
-            let node = allocation.node.clone();
-            let pool = self.pool_of(&node);
-            let order = TaskOrder { term, generation, spec, allocation, pool };
-            self.order(&node, Order::Run(Box::new(order)));
+            let row = self.world.job(id).expect("only jobs that are there are started");
+            let order = Box::new(self.task_order(row, &allocation));
+            self.order(&allocation.node, Order::Run(order));
+        }
+    }
+
+    /// What a node is told of a task that it is to run.
+    pub(crate) fn task_order(&self, row: &JobRow, allocation: &Allocation) -> TaskOrder {
+        let nodes = match row.job.phase.allocations() {
+            [_] => Vec::new(),
+            all => all.iter().map(|it| it.node.clone()).collect(),
+        };
+        TaskOrder {
+            term: self.world.cluster().term,
+            generation: row.job.generation,
+            spec: Arc::clone(&row.spec),
+            allocation: allocation.clone(),
+            pool: self.pool_of(&allocation.node),
+            nodes,
         }
     }
 }

@@ -10,6 +10,7 @@ use gpool_model::{
 use crate::arrays::end_cause;
 use crate::claims::is_claim;
 use crate::control::Control;
+use crate::gang::has_ended;
 use crate::project_tree;
 use crate::settle::Gone;
 
@@ -41,6 +42,7 @@ impl Control {
         }
         let grace = row.spec.grace;
         let mut job = row.job.clone();
+        let first = job.course.tasks.iter().filter_map(|course| course.started_at).min();
         let (allocations, started_at) = match job.phase {
             Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. } => {
                 return self.end_unstarted(id, end_cause(&cause), self.now);
@@ -49,15 +51,19 @@ impl Control {
             Phase::Starting { allocations, .. } if is_claim(&allocations) => {
                 return self.give_up_claim(id, &cause);
             }
-            Phase::Starting { allocations, .. } => (allocations, None),
+            Phase::Starting { allocations, .. } => (allocations, first),
             Phase::Running { allocations, started_at } => (allocations, Some(started_at)),
             // Who cancels has the last word before who puts back.
             Phase::Stopping {
-                cause: StopCause::Requeued { .. } | StopCause::TakenBack { .. },
+                cause:
+                    StopCause::Requeued { .. }
+                    | StopCause::TakenBack { .. }
+                    | StopCause::TaskFailed { .. }
+                    | StopCause::TaskRefused { .. },
                 allocations,
                 started_at,
                 since,
-            } if !matches!(cause, StopCause::Requeued { .. } | StopCause::TakenBack { .. }) => {
+            } if is_final(&cause) => {
                 job.phase = Phase::Stopping { allocations, started_at, cause, since };
                 return self.put_job(job);
             }
@@ -70,17 +76,14 @@ impl Control {
         };
         let allocations: Vec<Allocation> = allocations.into_iter().map(release).collect();
         let generation = job.generation;
-        job.phase = Phase::Stopping {
-            allocations: allocations.clone(),
-            started_at,
-            cause,
-            since: self.now,
-        };
-        self.put_job(job);
+        job.phase = Phase::Stopping { allocations, started_at, cause, since: self.now };
+        self.put_job(job.clone());
         let term = self.world.cluster().term;
-        for Allocation { task, node, .. } in allocations {
+        let goes_on = |it: &&Allocation| !has_ended(&job, it.task);
+        for Allocation { task, node, .. } in job.phase.allocations().iter().filter(goes_on) {
+            let task = *task;
             let order = Order::Stop { term, task, generation, grace };
-            self.order(&node, order);
+            self.order(node, order);
         }
     }
 
@@ -178,8 +181,10 @@ impl Control {
         self.check_states(&running, "signal", |state| state == JobState::Running)?;
         let term = self.world.cluster().term;
         for id in &running {
-            let allocations = self.world.job(*id).map(|row| row.job.phase.allocations().to_vec());
-            for Allocation { task, node, .. } in allocations.iter().flatten() {
+            let Some(job) = self.world.job(*id).map(|row| row.job.clone()) else { continue };
+            let allocations = job.phase.allocations().iter();
+            for Allocation { task, node, .. } in allocations.filter(|it| !has_ended(&job, it.task))
+            {
                 let order = Order::Signal { term, task: *task, signal, request };
                 self.order_once(node, order);
             }
@@ -287,5 +292,16 @@ impl Control {
             None => self.world.recent_end(*id).map_or(JobState::Cancelled, Outcome::state),
         };
         Reply::Jobs(jobs.iter().map(|id| (*id, state(id))).collect())
+    }
+}
+
+/// Whether who stops a job for that has the last word before what would run it again.
+fn is_final(cause: &StopCause) -> bool {
+    match cause {
+        StopCause::Cancelled { .. } | StopCause::TooManyFailed { .. } => true,
+        StopCause::Requeued { .. }
+        | StopCause::TakenBack { .. }
+        | StopCause::TaskFailed { .. }
+        | StopCause::TaskRefused { .. } => false,
     }
 }

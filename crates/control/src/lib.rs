@@ -18,6 +18,7 @@ mod drain;
 mod edit;
 mod extend;
 pub mod forecast;
+mod gang;
 mod jobs;
 mod moments;
 mod nodes;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
 use gpool_model::job::{EndCause, ExitStatus, Holder, Usage};
 use gpool_model::{
     Allocation, AllocationState, Generation, JobEnd, Millis, Missing, NodeName, Outcome, Phase,
@@ -13,6 +13,7 @@ use gpool_model::{
 use crate::arrays::end_cause;
 use crate::claims::is_claim;
 use crate::control::Control;
+use crate::gang::{has_ended, is_gang, started_at};
 
 impl Control {
     /// Grace of tasks that nobody knows.
@@ -54,10 +55,13 @@ impl Control {
         };
         // A shepherd of an earlier agent may have claimed its task after this was said.
         let spoken_of = self.take_spoken_of(node);
+        // Of a task that has ended nothing more is to be heard, though its gang goes on.
         let here: Vec<TaskId> = (self.world.holding())
-            .flat_map(|row| row.job.phase.allocations())
-            .filter(|allocation| allocation.node == *node)
-            .map(|allocation| allocation.task)
+            .flat_map(|row| row.job.phase.allocations().iter().map(move |it| (&row.job, it)))
+            .filter(|(job, allocation)| {
+                allocation.node == *node && !has_ended(job, allocation.task)
+            })
+            .map(|(_, allocation)| allocation.task)
             .collect();
         let reported: BTreeMap<TaskId, Generation> =
             tasks.iter().map(|report| (report.task, report.generation)).collect();
@@ -86,21 +90,23 @@ impl Control {
         let Some(allocation) = row.job.phase.allocations().iter().find(holds) else {
             return;
         };
-        if is_claim(row.job.phase.allocations()) {
+        if is_claim(row.job.phase.allocations()) || has_ended(&row.job, task) {
             return;
         }
         let term = self.world.cluster().term;
         let generation = row.job.generation;
+        let has_started = started_at(&row.job, task).is_some();
         match &row.job.phase {
-            Phase::Starting { .. } if heard.is_none_or(|heard| heard < generation) => {
-                let spec = std::sync::Arc::clone(&row.spec);
-                let (allocation, pool) = (allocation.clone(), self.pool_of(node));
-                let order = TaskOrder { term, generation, spec, allocation, pool };
-                self.order(node, Order::Run(Box::new(order)));
-            }
-            Phase::Running { .. } if heard.is_some_and(|heard| heard < generation) => {
+            Phase::Starting { .. } | Phase::Running { .. }
+                if has_started && heard.is_some_and(|heard| heard < generation) =>
+            {
                 let limit = row.spec.time_limit;
                 self.order(node, Order::Limit { term, task, generation, limit });
+            }
+            Phase::Starting { .. } if has_started => {}
+            Phase::Starting { .. } if heard.is_none_or(|heard| heard < generation) => {
+                let order = Box::new(self.task_order(row, allocation));
+                self.order(node, Order::Run(order));
             }
             Phase::Stopping { .. } => {
                 // All of it: whoever ends the task counts from when it was told first, by a clock
@@ -130,13 +136,16 @@ impl Control {
             stopped: false,
             usage: Usage::default(),
         };
+        let started_at = started_at(&row.job, task);
         let end = match &row.job.phase {
-            Phase::Starting { .. } if lost_to.is_some() => vanished(None),
-            Phase::Running { started_at, .. } => vanished(Some(*started_at)),
-            Phase::Stopping { started_at: None, .. } if lost_to.is_some() => {
+            Phase::Starting { .. } if lost_to.is_some() || started_at.is_some() => {
+                vanished(started_at)
+            }
+            Phase::Running { .. } => vanished(started_at),
+            Phase::Stopping { .. } if lost_to.is_some() && started_at.is_none() => {
                 TaskEnd { stopped: true, cause: None, ..vanished(None) }
             }
-            Phase::Stopping { started_at, .. } if lost_to.is_some() => vanished(*started_at),
+            Phase::Stopping { .. } if lost_to.is_some() => vanished(started_at),
             // What an earlier agent was about to launch may not have been claimed yet: the order
             // to end it keeps it from that, and then it has ended.
             Phase::Starting { .. } | Phase::Stopping { .. } => {
@@ -207,6 +216,9 @@ impl Control {
 
     pub(crate) fn task_started(&mut self, task: TaskId, at: Timestamp) {
         let mut job = self.job(task.job);
+        if is_gang(&job) {
+            return self.member_started(task, at);
+        }
         let running =
             |allocation: Allocation| Allocation { state: AllocationState::Running, ..allocation };
         job.phase = match job.phase {
@@ -225,15 +237,14 @@ impl Control {
 
     pub(crate) fn task_ended(&mut self, task: TaskId, end: &TaskEnd) {
         let job = self.job(task.job);
+        if is_gang(&job) {
+            return self.member_ended(task, end);
+        }
         if let Some(EndCause::PathMissing { path }) = &end.cause {
             return self.path_missing(task, path.clone(), end);
         }
         let (outcome, cause) = judge(end, &job.phase);
-        let started_at = match &job.phase {
-            Phase::Running { started_at, .. } => Some(*started_at),
-            Phase::Stopping { started_at, .. } => *started_at,
-            _ => None,
-        };
+        let started_at = started_at(&job, task);
         let was_stopped = end.stopped;
         let end = JobEnd {
             outcome,
@@ -269,6 +280,9 @@ impl Control {
     /// the queue, in the same attempt, since nothing was launched.
     fn refused(&mut self, task: TaskId) {
         let mut job = self.job(task.job);
+        if is_gang(&job) {
+            return self.member_refused(task);
+        }
         match job.phase {
             Phase::Starting { .. } => {
                 job.generation = job.generation.next();
@@ -292,7 +306,7 @@ impl Control {
 }
 
 /// What a job's end is called, and what stands behind it.
-fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>) {
+pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>) {
     if let Some(cause) = &end.cause {
         let outcome = match cause {
             EndCause::TimeLimit | EndCause::Deadline => Some(Outcome::TimedOut),
@@ -303,7 +317,9 @@ fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>) {
             EndCause::Cancelled { .. }
             | EndCause::DependencyFailed { .. }
             | EndCause::TooManyFailed { .. }
-            | EndCause::TakenBack { .. } => None,
+            | EndCause::TakenBack { .. }
+            | EndCause::TaskFailed { .. }
+            | EndCause::TaskRefused { .. } => None,
         };
         if let Some(outcome) = outcome {
             return (outcome, Some(cause.clone()));

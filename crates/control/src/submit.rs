@@ -217,6 +217,7 @@ impl Control {
             gpus_written: new.gpus_written,
             cpus: new.cpus,
             memory: new.memory,
+            gang: new.gang,
             time_limit: new.time_limit,
             grace: new.grace,
             after: new.after,
@@ -258,17 +259,14 @@ impl Control {
             let who = (JobId::single(number), Attempt::FIRST);
             let now = self.now;
             reasons.extend(self.world.waits_for(who, &job.after, &job.life, &course, now));
+            let shape = self.world.shape_of_new(job, caller.owner.uid);
             let (caps, held) = self.caps_and_held(caller);
-            if let Some((what, used, most)) = caps.exceeded(held, job.gpus.size()) {
+            if let Some((what, used, most)) = caps.exceeded(held, shape.fit.gpus_together()) {
                 reasons.push(Reason::QuotaUser { what, used, most });
             }
-            let place = gpool_sched::would_place(
-                &snapshot,
-                self.world.policy(),
-                &self.world.shape_of_new(job, caller.owner.uid),
-            );
+            let place = gpool_sched::would_place(&snapshot, self.world.policy(), &shape);
             let placements = match place {
-                Ok(placement) if reasons.is_empty() => vec![placement],
+                Ok(placements) if reasons.is_empty() => placements,
                 Ok(_) => Vec::new(),
                 Err(reason) => {
                     reasons.push(reason);

@@ -56,6 +56,11 @@ pub const REASONS: &[About] = &[
         "The driver reports a fault of the GPU; it is given to nobody.",
         "gpool gpus shows the fault; an admin looks at the machine",
     ),
+    about(
+        "nodes_not_free",
+        "Fewer nodes have room at once than a job of several nodes needs.",
+        "ask for fewer nodes, or less on each",
+    ),
     about("gpus_not_free", "Fewer GPUs are free than are asked.", "gpool why shows who has them"),
     about(
         "gpus_not_free_together",

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::Allocation;
 use crate::device::Device;
-use crate::id::{DeviceUuid, Generation, Incarnation, PoolName, RequestId, Round, TaskId, Term};
+use crate::id::{
+    DeviceUuid, Generation, Incarnation, NodeName, PoolName, RequestId, Round, TaskId, Term,
+};
 use crate::job::{EndCause, ExitStatus, JobSpec, Usage};
 use crate::node::NodeFacts;
 use crate::resource::Resources;
@@ -90,6 +92,9 @@ pub struct TaskOrder {
     /// The pool that its node is in.
     #[serde(default = "PoolName::usual")]
     pub pool: PoolName,
+    /// Where the tasks of its gang are, by rank; empty for a job of one task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeName>,
 }
 
 impl TaskOrder {

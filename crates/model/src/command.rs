@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::array::{ArrayEnds, NewArray};
 use crate::compat::Compat;
+use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, JobNumber, NodeName, PoolName, ProjectName, ReservationName};
 use crate::job::{BlobId, Dependency, Job, JobSpec, JobState, Outcome, Owner};
@@ -244,6 +245,9 @@ pub struct NewJob {
     pub cpus: Option<MilliCpu>,
     /// See [`crate::job::JobSpec::memory`].
     pub memory: Option<Bytes>,
+    /// See [`crate::job::JobSpec::gang`].
+    #[serde(default, skip_serializing_if = "Gang::is_single")]
+    pub gang: Gang,
     /// See [`crate::job::JobSpec::time_limit`].
     pub time_limit: Option<Millis>,
     /// See [`crate::job::JobSpec::grace`].
@@ -296,6 +300,7 @@ impl NewJob {
             gpus_written: spec.gpus_written.clone(),
             cpus: spec.cpus,
             memory: spec.memory,
+            gang: spec.gang,
             time_limit: spec.time_limit,
             grace: spec.grace,
             after: Vec::new(),

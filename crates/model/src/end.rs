@@ -18,7 +18,8 @@ pub struct JobEnd {
     /// What stands behind the word, where the exit status does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<EndCause>,
-    /// How its first task exited; `None` if it never ran or nobody saw.
+    /// How it exited, a gang as the task did that failed first; `None` if it never ran or nobody
+    /// saw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitStatus>,
     /// When its first task started, if it did.
@@ -104,6 +105,16 @@ pub enum EndCause {
         why: TakenBack,
         /// For which job.
         beneficiary: JobId,
+    },
+    /// A task of its gang ended and had not succeeded.
+    TaskFailed {
+        /// Which.
+        rank: u32,
+    },
+    /// A task of its gang was not launched, because others use its devices.
+    TaskRefused {
+        /// Which.
+        rank: u32,
     },
     /// The machine was restarted while it ran.
     Rebooted,

@@ -179,6 +179,16 @@ impl GpuRequest {
         }
     }
 
+    /// The same of another number of devices.
+    #[must_use]
+    pub fn of_count(&self, count: u32) -> Self {
+        let amount = match self.amount {
+            GpuAmount::Whole(_) => GpuAmount::Whole(count),
+            GpuAmount::Shared { share, .. } => GpuAmount::Shared { count, share },
+        };
+        Self { amount, ..self.clone() }
+    }
+
     /// What it asks of each device, if it is not the whole.
     #[must_use]
     pub fn share(&self) -> Option<Share> {

@@ -9,6 +9,7 @@ use crate::allocation::{Allocation, Slot};
 use crate::array::{ArraySpec, ArrayState};
 use crate::compat::Compat;
 pub use crate::end::{EndCause, ExitStatus, JobEnd, Outcome, Usage};
+use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, PoolName, ProjectName, Version};
 use crate::launch::{Activation, Missing, WindowSize};
@@ -86,6 +87,9 @@ pub struct JobSpec {
     /// Host memory of each task; `None` books none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
+    /// How many tasks it has.
+    #[serde(default, skip_serializing_if = "Gang::is_single")]
+    pub gang: Gang,
     /// After which time it is ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Millis>,
@@ -130,6 +134,13 @@ impl JobSpec {
             .with_cpus(self.cpus.unwrap_or_default())
             .with_memory(self.memory.unwrap_or_default())
             .with_tasks(1)
+    }
+
+    /// How large its GPU requests are together, for the order of jobs and for what users may have.
+    #[must_use]
+    pub fn gpus_together(&self) -> MilliGpu {
+        let n_tasks = u64::from(self.gang.n_tasks());
+        self.gpus.size().checked_mul(n_tasks).unwrap_or(MilliGpu::MAX)
     }
 
     /// Every job that it waits for, in whatever way.
@@ -416,5 +427,15 @@ pub enum StopCause {
         why: TakenBack,
         /// For which job.
         beneficiary: JobId,
+    },
+    /// A task of its gang ended and had not succeeded: the others end with it.
+    TaskFailed {
+        /// Which.
+        rank: u32,
+    },
+    /// A task of its gang was not launched, because others use its devices: all of it is run again.
+    TaskRefused {
+        /// Which.
+        rank: u32,
     },
 }

@@ -16,6 +16,7 @@ pub mod effect;
 pub mod end;
 pub mod eta;
 pub mod event;
+pub mod gang;
 pub mod gpu;
 pub mod id;
 pub mod indexes;
@@ -52,6 +53,7 @@ pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Link};
 pub use effect::{Commit, Effect, Notice};
 pub use eta::{Basis, Eta, WhatIf};
 pub use event::Event;
+pub use gang::Gang;
 pub use gpu::{GpuAmount, GpuRequest, ModelPattern};
 pub use id::{
     Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::TaskEnd;
 use crate::id::{Attempt, JobId};
 use crate::job::{Dependency, EndCause, ExitStatus, JobState, Outcome};
 use crate::plan::TakenBack;
@@ -192,6 +193,22 @@ pub struct Course {
     /// By how much its user made its time limit longer while it ran.
     #[serde(skip_serializing_if = "is_nothing")]
     pub extended: Millis,
+    /// What came of each task of a gang in this attempt, by rank. Empty for a job of one task, of
+    /// which its phase says it, and for a gang that holds nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskCourse>,
+}
+
+/// What came of one task of a gang.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskCourse {
+    /// When it started, if it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// How it ended, if it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<TaskEnd>,
 }
 
 impl Course {
@@ -277,6 +294,11 @@ pub enum Again {
         why: TakenBack,
         /// For which job.
         beneficiary: JobId,
+    },
+    /// A task of its gang was not launched, because others use its devices.
+    TaskRefused {
+        /// Which.
+        rank: u32,
     },
 }
 

@@ -1,14 +1,17 @@
 //! What the scheduler answers: a delta that leaves nothing to choose. Plans carry content, never
 //! row numbers, so that they mean the same in another process.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Slot;
+use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, JobId, JobNumber, NodeName, PoolName, ProjectName, Revision};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
+use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
 
 /// The answer to one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -133,7 +136,7 @@ pub struct Placement {
     pub slots: Vec<Slot>,
 }
 
-/// What a node is asked by one task of a job: two jobs with equal fits fit the same nodes.
+/// What nodes are asked by a job: two jobs with equal fits fit the same nodes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fit {
     /// GPUs of one task.
@@ -142,9 +145,12 @@ pub struct Fit {
     pub cpus: MilliCpu,
     /// Host memory of one task.
     pub memory: Bytes,
-    /// The pool that its node must be in; `None` means any.
+    /// The pool that its nodes must be in; `None` means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolName>,
+    /// How many tasks, and on how many nodes.
+    #[serde(default, skip_serializing_if = "Gang::is_single")]
+    pub gang: Gang,
 }
 
 impl Fit {
@@ -152,6 +158,28 @@ impl Fit {
     #[must_use]
     pub fn may_be_on(&self, node: &Node) -> bool {
         self.pool.as_ref().is_none_or(|pool| *pool == node.pool)
+    }
+
+    /// How many devices a node is asked for by all tasks that it gets.
+    #[must_use]
+    pub fn n_devices_on_node(&self) -> u32 {
+        self.gpus.n_devices().saturating_mul(self.gang.tasks_per_node)
+    }
+
+    /// The devices that a node is asked for by all tasks that it gets, each task's its own.
+    #[must_use]
+    pub fn gpus_on_node(&self) -> Cow<'_, GpuRequest> {
+        match self.gang.tasks_per_node {
+            1 => Cow::Borrowed(&self.gpus),
+            _ => Cow::Owned(self.gpus.of_count(self.n_devices_on_node())),
+        }
+    }
+
+    /// How large the requests of all tasks are together.
+    #[must_use]
+    pub fn gpus_together(&self) -> MilliGpu {
+        let n_tasks = u64::from(self.gang.n_tasks());
+        self.gpus.size().checked_mul(n_tasks).unwrap_or(MilliGpu::MAX)
     }
 }
 
@@ -179,7 +207,7 @@ pub struct Shape {
     /// for that and like jobs have run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Millis>,
-    /// What each of its tasks asks of a node.
+    /// What it asks of nodes.
     pub fit: Fit,
 }
 

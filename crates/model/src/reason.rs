@@ -44,6 +44,15 @@ pub enum Reason {
         /// That node.
         node: NodeName,
     },
+    /// Too few nodes have room at once for what it asks of each.
+    NodesNotFree {
+        /// Nodes asked.
+        need: u32,
+        /// Nodes that have room.
+        free: u32,
+        /// Nodes that would have it if nothing ran there.
+        able: u32,
+    },
     /// Too few devices of one node have room for such a share beside the shares that are there.
     GpuShareNotFree {
         /// Devices asked.
@@ -289,6 +298,7 @@ impl Reason {
         match self {
             Self::GpusNotFree { .. } => "gpus_not_free",
             Self::GpusNotFreeTogether { .. } => "gpus_not_free_together",
+            Self::NodesNotFree { .. } => "nodes_not_free",
             Self::GpuShareNotFree { .. } => "gpu_share_not_free",
             Self::GpuModelMissing { .. } => "gpu_model_missing",
             Self::GpuMemoryTooSmall { .. } => "gpu_memory_too_small",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, NodeName, PoolName, ProjectName, ReservationName};
 use crate::job::JobState;
@@ -74,6 +75,17 @@ pub enum Refusal {
         largest: u64,
         /// That node.
         node: Option<NodeName>,
+    },
+    /// Too few nodes could ever hold their part of a job of several nodes.
+    TooFewNodes {
+        /// What was asked for each task.
+        asked: GpuRequest,
+        /// How many tasks, on how many nodes.
+        gang: Gang,
+        /// How many nodes could hold their part of it.
+        able: u32,
+        /// The most GPUs for each task with which as many nodes as were asked for could.
+        largest: Option<u32>,
     },
     /// The caller may not do this.
     NotPermitted {
@@ -406,6 +418,7 @@ impl Refusal {
             Self::NoGpus { .. } => 413,
             Self::ImpossibleResource { .. } => 414,
             Self::AboveQuota { .. } => 415,
+            Self::TooFewNodes { .. } => 416,
             Self::NotPermitted { .. } => 501,
             Self::PriorityTooHigh { .. } => 502,
             Self::CannotRunAs { .. } => 504,

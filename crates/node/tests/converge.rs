@@ -29,6 +29,7 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
     let spec = JobSpec {
         array: None,
         retry_of: None,
+        gang: gpool_model::Gang::SINGLE,
         id,
         owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
         name: Arc::from("a"),
@@ -64,8 +65,8 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
         state: AllocationState::Placed,
     };
     let (term, generation) = (Term(term), Generation(generation));
-    let (spec, pool) = (Arc::new(spec), PoolName::usual());
-    Order::Run(Box::new(TaskOrder { term, generation, spec, allocation, pool }))
+    let (spec, pool, nodes) = (Arc::new(spec), PoolName::usual(), Vec::new());
+    Order::Run(Box::new(TaskOrder { term, generation, spec, allocation, pool, nodes }))
 }
 
 fn stop(term: u64, number: u64, generation: u64) -> Order {

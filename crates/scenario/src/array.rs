@@ -6,8 +6,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use gpool_model::array::{ArraySpec, NewArray};
-use gpool_model::{ArrayState, DependencyKind, Indexes, Job, JobId, JobSpec, Outcome, Positions};
+use gpool_model::{
+    ArrayState, Course, DependencyKind, Indexes, Job, JobId, JobSpec, Outcome, Positions,
+};
 
+use crate::gang::courses;
 use crate::parse::{Reader, held_by};
 use crate::words::{ScenarioError, Words};
 
@@ -76,9 +79,10 @@ impl Reader {
         let of = of.ok_or_else(|| words.error(format!("no job {name} stands above")))?;
         let index = words.parse("an index", u32::from_str)?;
         let state = words.need("the state of the element")?;
-        let (phase, _) = self.phase(state, words)?;
-        let jobs = &mut self.situation.jobs;
+        let jobs = &self.situation.jobs;
         let at = jobs.iter().position(|(_, job)| job.id == of).expect("its name was given");
+        let (phase, _) = self.phase(state, jobs[at].0.gang.n_tasks(), words)?;
+        let jobs = &mut self.situation.jobs;
         let (spec, whole) = &mut jobs[at];
         let position = spec.array.as_ref().and_then(|array| array.indexes.position(index));
         let array = whole.array.as_mut().zip(position);
@@ -91,7 +95,8 @@ impl Reader {
         let own = JobSpec { id, ..JobSpec::clone(spec) };
         let phase = held_by(phase, &own, attempt, &self.situation.nodes);
         let (spec, whole) = &self.situation.jobs[at];
-        let job = Job { id, attempt, array: None, phase, ..whole.clone() };
+        let course = Course { tasks: courses(&phase), ..whole.course.clone() };
+        let job = Job { id, attempt, array: None, course, phase, ..whole.clone() };
         let element = (Arc::clone(spec), job);
         self.situation.jobs.push(element);
         crate::parse::end(words)

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use gpool_model::{
-    Bytes, DependencyKind, DeviceStrategy, GpuRequest, MilliCpu, Millis, OrderKey, Outcome,
+    Bytes, DependencyKind, DeviceStrategy, Gang, GpuRequest, MilliCpu, Millis, OrderKey, Outcome,
     PlannedStarts,
 };
 use proptest::collection::vec;
@@ -238,6 +238,17 @@ fn device_change() -> impl Strategy<Value = DeviceChange> {
     ]
 }
 
+/// Mostly one task; from the high end of a number whose low end says who is charged.
+fn gang(number: u32) -> Gang {
+    let (nodes, each) = match number >> 28 {
+        13 => (2, 1),
+        14 => (3, 1),
+        15 => (1 + (number >> 27 & 1), 2),
+        _ => (1, 1),
+    };
+    Gang::new(nodes, each).expect("a few tasks")
+}
+
 fn job() -> impl Strategy<Value = JobSeed> {
     let often = prop::sample::select(
         &["1", "2", "1", "4", "0", "3", "0.5", "0.25", "h100:1", "a100:2"][..],
@@ -283,6 +294,7 @@ fn job() -> impl Strategy<Value = JobSeed> {
                 behind: Millis::new(behind),
                 is_held,
                 after,
+                gang: gang(charged.0),
                 project: charged.0,
                 is_preemptible: charged.1,
             }

@@ -10,6 +10,7 @@
 //! job  b  h100:1  pending 10m  priority 5  cpus 4  mem 20G  limit 1h
 //! job  c  1 x 3   pending
 //! job  d  1       waiting  after a
+//! job  h  2 nodes 2 each 1  pending
 //! job  e  1       held by admin
 //! job  f  1       waiting  begin 3h  deadline 8h  limit 1h
 //! job  g  1       pending  array 0-9%2  ended failed:0/succeeded:2
@@ -33,6 +34,7 @@ mod answer;
 mod array;
 mod caps;
 pub mod cycles;
+mod gang;
 #[cfg(feature = "generate")]
 mod generate;
 mod nodes;

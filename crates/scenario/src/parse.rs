@@ -7,12 +7,13 @@ use std::sync::Arc;
 use gpool_model::array::NewArray;
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, Generation,
+    Allocation, AllocationState, Attempt, Bytes, Course, Dependency, DependencyKind, Generation,
     GpuRequest, Job, JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner, Phase, PoolName,
     Positions, ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version, parse,
 };
 
 use crate::array;
+use crate::gang::{courses, gang};
 use crate::situation::{Situation, bare_spec};
 use crate::words::{ScenarioError, Words};
 
@@ -96,12 +97,13 @@ impl Reader {
     fn job(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let name = words.need("the name of the job")?;
         let gpus = words.parse("a number of GPUs", GpuRequest::parse)?;
+        let gang = gang(words)?;
         let n_jobs = match words.take("x") {
             true => Some(words.parse("a number of jobs", u32::from_str)?),
             false => None,
         };
         let state = words.need("the state of the job")?;
-        let (phase, age) = self.phase(state, words)?;
+        let (phase, age) = self.phase(state, gang.n_tasks(), words)?;
         let options = self.options(words)?;
         for number in 1..=n_jobs.unwrap_or(1) {
             let name = match n_jobs {
@@ -119,6 +121,7 @@ impl Reader {
             let spec = JobSpec {
                 cpus: options.cpus,
                 memory: options.memory,
+                gang,
                 time_limit: options.limit,
                 after: options.after.clone(),
                 life: gpool_model::Life {
@@ -140,6 +143,8 @@ impl Reader {
             let array = options.array.as_ref();
             let spec = JobSpec { array: array.map(|array| Box::new(array.spec.clone())), ..spec };
             let array = array.map(|new| Box::new(self.array_state(new, &spec, &options.ended)));
+            let phase = held_by(phase.clone(), &spec, options.attempt, &self.situation.nodes);
+            let course = Course { tasks: courses(&phase), ..Course::default() };
             let job = Job {
                 id,
                 version: Version(1),
@@ -148,20 +153,21 @@ impl Reader {
                 attempt: options.attempt,
                 generation: Generation(1),
                 waited: options.waited,
-                course: gpool_model::Course::default(),
+                course,
                 array,
                 notify: Vec::new(),
-                phase: held_by(phase.clone(), &spec, options.attempt, &self.situation.nodes),
+                phase,
             };
             self.situation.jobs.push((Arc::new(spec), job));
         }
         Ok(())
     }
 
-    /// Where the job is in its life, and for how long.
+    /// Where a job of so many tasks is in its life, and for how long.
     pub(crate) fn phase(
         &self,
         state: &str,
+        n_tasks: u32,
         words: &mut Words<'_>,
     ) -> Result<(Phase, Millis), ScenarioError> {
         let now = self.situation.now;
@@ -174,7 +180,10 @@ impl Reader {
             false => Holder::User,
         };
         let allocations = match state {
-            "starting" | "running" | "stopping" => vec![self.allocation(words)?],
+            "starting" | "running" | "stopping" => {
+                let allocations = (0..n_tasks).map(|_| self.allocation(words));
+                allocations.collect::<Result<Vec<_>, _>>()?
+            }
             _ => Vec::new(),
         };
         let age = match words.peek() {
@@ -345,8 +354,8 @@ pub(crate) fn held_by(
     | Phase::Running { allocations, .. }
     | Phase::Stopping { allocations, .. } = &mut phase
     {
-        for allocation in allocations {
-            allocation.task = TaskId { job: spec.id, attempt, rank: 0 };
+        for (rank, allocation) in (0..).zip(allocations) {
+            allocation.task = TaskId { job: spec.id, attempt, rank };
             for slot in &mut allocation.slots {
                 let mut devices = nodes.iter().flat_map(|node| &node.devices);
                 let device = devices.find(|device| device.uuid == slot.device);

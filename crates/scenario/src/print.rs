@@ -12,6 +12,7 @@ use gpool_model::{
 
 use crate::array;
 use crate::caps::caps;
+use crate::gang::gang_text;
 use crate::nodes::memory_of;
 use crate::past::{like, past};
 use crate::policy::policy;
@@ -149,7 +150,10 @@ fn job(
     let age = |since: Timestamp| situation.now.since(since);
     let state = job.phase.state();
     match job.id.element {
-        None => write!(f, "job j{}  {}  {state}", spec.id.number, spec.gpus)?,
+        None => {
+            let gang = gang_text(spec.gang);
+            write!(f, "job j{}  {}{gang}  {state}", spec.id.number, spec.gpus)?;
+        }
         Some(index) => write!(f, "element j{} {index}  {state}", spec.id.number)?,
     }
     for allocation in job.phase.allocations() {

@@ -125,6 +125,7 @@ pub(crate) fn bare_spec(
         setup: None,
         array: None,
         retry_of: None,
+        gang: gpool_model::Gang::SINGLE,
         gpus: gpus.clone(),
         gpus_written: Arc::from(gpus.to_string()),
         cpus: None,

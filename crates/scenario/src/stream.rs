@@ -11,13 +11,14 @@ use gpool_model::device::Mig;
 use gpool_model::job::{EndCause, Holder, JobEnd, StopCause, Usage};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Decision, Dependency, DependencyKind,
-    DeviceHealth, DeviceProcess, DeviceStrategy, Displace, Drain, Generation, GpuRequest, Job,
-    JobId, JobNumber, JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, ProjectName, TaskId,
-    Timestamp, Version,
+    DeviceHealth, DeviceProcess, DeviceStrategy, Displace, Drain, Gang, Generation, GpuRequest,
+    Job, JobId, JobNumber, JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, ProjectName,
+    TaskId, Timestamp, Version,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
 
+use crate::gang::{courses, gang_text};
 use crate::reserve_step::ReserveSeed;
 use crate::situation::{Situation, bare_spec};
 
@@ -116,6 +117,8 @@ pub struct JobSeed {
     pub cpus: Option<MilliCpu>,
     /// Host memory.
     pub memory: Option<Bytes>,
+    /// How many tasks.
+    pub gang: Gang,
     /// Time limit.
     pub limit: Option<Millis>,
     /// Priority.
@@ -135,7 +138,7 @@ pub struct JobSeed {
 impl fmt::Debug for JobSeed {
     /// In one line, without what is not asked for.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.gpus)?;
+        write!(f, "{}{}", self.gpus, gang_text(self.gang))?;
         if let Some(cpus) = self.cpus {
             write!(f, " cpus {cpus}")?;
         }
@@ -208,7 +211,7 @@ impl Cluster {
                 let is_held = |row: &JobRow| matches!(row.job.phase, Phase::Held { .. });
                 if let Some(mut job) = self.pick(*pick, is_held) {
                     job.phase = self.ready(job.id);
-                    self.world.put_job(job);
+                    self.put(job);
                 }
             }
             Step::Requeue(pick) => {
@@ -216,7 +219,7 @@ impl Cluster {
                 if let Some(mut job) = self.pick(*pick, holds) {
                     job.attempt = job.attempt.next();
                     job.phase = Phase::Pending { since: self.now };
-                    self.world.put_job(job);
+                    self.put(job);
                 }
             }
             Step::Device(node, device, change) => self.device(*node, *device, *change),
@@ -255,7 +258,7 @@ impl Cluster {
             let row = self.world.job(id).filter(waits);
             if let Some(mut job) = row.map(|row| row.job.clone()) {
                 job.phase = self.ready(id);
-                self.world.put_job(job);
+                self.put(job);
             }
         }
     }
@@ -298,7 +301,7 @@ impl Cluster {
                 true => Phase::Running { allocations, started_at: self.now },
                 false => Phase::Starting { allocations, since: self.now },
             };
-            self.world.put_job(job);
+            self.put(job);
         }
         plan
     }
@@ -321,6 +324,7 @@ impl Cluster {
         let spec = JobSpec {
             cpus: seed.cpus,
             memory: seed.memory,
+            gang: seed.gang,
             time_limit: seed.limit,
             after: after.into_iter().collect(),
             project: self.leaf(seed.project),
@@ -366,7 +370,7 @@ impl Cluster {
         if let Phase::Stopping { cause: StopCause::TakenBack { .. }, .. } = job.phase {
             job.attempt = job.attempt.next();
             job.phase = self.ready(job.id);
-            self.world.put_job(job);
+            self.put(job);
             return;
         }
         let allocations = job.phase.allocations().to_vec();
@@ -387,7 +391,7 @@ impl Cluster {
         }));
         let id = job.id;
         let dependents: Vec<JobId> = self.world.dependents(id).collect();
-        self.world.put_job(job);
+        self.put(job);
         for dependent in dependents {
             let Some(row) = self.world.job(dependent) else { continue };
             let mut job = row.job.clone();
@@ -395,7 +399,7 @@ impl Cluster {
             if row.spec.after.iter().all(is_met) {
                 if matches!(job.phase, Phase::Waiting { .. }) {
                     job.phase = self.ready(dependent);
-                    self.world.put_job(job);
+                    self.put(job);
                 }
             } else {
                 self.end(job, Outcome::Cancelled);
@@ -421,7 +425,7 @@ impl Cluster {
             cause: StopCause::Cancelled { by: Arc::from("ana") },
             since: self.now,
         };
-        self.world.put_job(job);
+        self.put(job);
     }
 
     fn hold(&mut self, number: u32) {
@@ -430,7 +434,7 @@ impl Cluster {
         let Some(mut job) = self.pick(number, may_start) else { return };
         self.add_wait(&mut job);
         job.phase = Phase::Held { by: Holder::User, since: self.now, missing: None };
-        self.world.put_job(job);
+        self.put(job);
     }
 
     fn device(&mut self, node: u32, device: u32, change: DeviceChange) {
@@ -449,6 +453,12 @@ impl Cluster {
             false => Phase::Waiting { since: self.now },
             true => Phase::Pending { since: self.now },
         }
+    }
+
+    /// Replaces what has become of a job; the tasks of a gang go the same way, all of them.
+    fn put(&mut self, mut job: Job) {
+        job.course.tasks = courses(&job.phase);
+        self.world.put_job(job);
     }
 
     fn add_wait(&self, job: &mut Job) {

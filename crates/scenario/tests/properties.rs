@@ -239,6 +239,7 @@ fn random_streams_meet_every_reason() {
         "gpus_not_free_together",
         "maintenance_soon",
         "node_drained",
+        "nodes_not_free",
         "quota_project",
         "reserved_for_other",
         "would_delay",

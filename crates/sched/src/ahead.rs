@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Attempt, Bytes, JobId, Millis, Placement, PlannedStart, Policy, Shape, Slot, SlotPart,
-    StartBasis, Timestamp,
+    Attempt, Bytes, JobId, Millis, PlannedStart, Policy, Shape, Slot, SlotPart, StartBasis,
+    Timestamp,
 };
 use gpool_node::seating::{Seat, seat};
 use gpool_world::{ExpectedEnd, ExpectedEnds, JobRow, Snapshot, World};
@@ -19,21 +19,21 @@ use crate::usable::unusable;
 
 /// What is given back when. Ends are looked at as far as they are asked for, each once in a cycle.
 pub(crate) struct Ahead<'a> {
-    snapshot: Snapshot<'a>,
+    pub(crate) snapshot: Snapshot<'a>,
     coming: ExpectedEnds<'a>,
     /// Of what held something when the cycle began, the earliest first.
     seen: Vec<Ending>,
     /// Of what was started in this cycle.
-    started: Vec<Ending>,
+    pub(crate) started: Vec<Ending>,
 }
 
-/// When and where a job can run.
-struct Place {
-    at: Timestamp,
-    rank: usize,
-    board_ix: usize,
-    devices: Vec<usize>,
-    basis: StartBasis,
+/// When and where on one node a job can run.
+pub(crate) struct Place {
+    pub at: Timestamp,
+    pub rank: usize,
+    pub board_ix: usize,
+    pub devices: Vec<usize>,
+    pub basis: StartBasis,
 }
 
 impl Place {
@@ -46,23 +46,32 @@ impl Place {
 
 /// A job that is looked for a place for.
 #[derive(Clone, Copy)]
-struct Ask<'a> {
-    shape: &'a Shape,
-    policy: &'a Policy,
-    seed: u64,
+pub(crate) struct Ask<'a> {
+    pub shape: &'a Shape,
+    pub policy: &'a Policy,
+    pub seed: u64,
+    /// The model of its request, by position, of which its devices must be; `None` is any.
+    pub rank: Option<usize>,
 }
 
 impl Ask<'_> {
-    fn length(&self) -> Option<Millis> {
+    pub fn length(&self) -> Option<Millis> {
         length(self.shape)
     }
 }
 
 /// What was given back on one node up to some moment.
 #[derive(Default)]
-struct GivenBack {
-    uses: Vec<Use>,
-    room: Room,
+pub(crate) struct GivenBack {
+    pub uses: Vec<Use>,
+    pub room: Room,
+}
+
+impl GivenBack {
+    pub fn add(&mut self, ending: &Ending) {
+        self.uses.extend(&ending.uses);
+        self.room = self.room.more(ending.room);
+    }
 }
 
 impl<'a> Ahead<'a> {
@@ -92,14 +101,16 @@ impl<'a> Ahead<'a> {
     /// All that is given back on one node, ever, the earliest first.
     pub fn on_node(&self, board: &Board<'_>, board_ix: usize) -> Vec<Ending> {
         let Snapshot { world, now } = self.snapshot;
-        let here = board.nodes[board_ix].row.here.iter();
-        let ends = here.filter_map(|task| world.expected_end(world.job(task.job)?, now));
+        // A job with several tasks here stands in `here` with each of them, one after the other.
+        let mut jobs: Vec<JobId> =
+            board.nodes[board_ix].row.here.iter().map(|task| task.job).collect();
+        jobs.dedup();
+        let rows = jobs.into_iter().filter_map(|job| world.job(job));
+        let ends = rows.filter_map(|row| world.expected_end(row, now));
         let endings = ends.flat_map(|end| endings(world, board, end));
         let mut endings: Vec<Ending> = endings.filter(|it| it.board_ix == board_ix).collect();
         endings.extend(self.started.iter().filter(|it| it.board_ix == board_ix).cloned());
         endings.sort_by_key(|ending| ending.end);
-        // A job with several tasks here stands in `here` with each of them.
-        endings.dedup_by(|one, other| one.end == other.end && one.uses == other.uses);
         endings
     }
 
@@ -111,33 +122,38 @@ impl<'a> Ahead<'a> {
         shape: &Shape,
         (job, attempt): (JobId, Attempt),
         policy: &Policy,
-    ) -> Option<(PlannedStart, usize, Keep<'a>)> {
+    ) -> Option<(PlannedStart, Vec<(usize, Keep<'a>)>)> {
         let seed = place::seed(job, attempt);
-        let ask = Ask { shape, policy, seed };
-        let may_be_on = |ix: &usize| {
-            let node = &board.nodes[*ix].row.node;
-            node.takes_work() && shape.fit.may_be_on(node)
+        let ask = Ask { shape, policy, seed, rank: None };
+        let places = match place::n_nodes(&shape.fit) {
+            1 => vec![self.earliest(board, keeps, ask)?],
+            _ => self.earliest_together(board, keeps, ask)?,
         };
-        let kept = keeps.nodes().filter(may_be_on);
+        let at = places.first()?.at;
+        let basis = places.iter().map(|place| place.basis).max()?;
+        let span = Span::new(at, ask.length());
+        let (gpus, room) = (&shape.fit.gpus, Room::needed(&shape.fit));
+        let kept = places.iter().map(|place| {
+            let on = &board.nodes[place.board_ix];
+            let uses = place.devices.iter().map(|ix| Use::of(gpus, on, *ix)).collect();
+            (place.board_ix, Keep::Start { job, uses, room, span })
+        });
+        let kept = kept.collect();
+        let found = places.into_iter().map(|Place { board_ix, devices, .. }| {
+            Found::new(board_ix, board.nodes[board_ix].ix, devices, gpus.share())
+        });
+        let found: Vec<Found> = found.collect();
+        let placements = place::placements(&found, &shape.fit, self.snapshot.world);
+        Some((PlannedStart { job, at, placements, basis }, kept))
+    }
+
+    /// The earliest start on one node.
+    fn earliest(&mut self, board: &Board<'a>, keeps: &Keeps<'a>, ask: Ask<'_>) -> Option<Place> {
+        let kept = keeps.nodes().filter(|ix| board.nodes[*ix].takes(&ask.shape.fit));
         let kept = kept.filter_map(|board_ix| self.earliest_on(board, keeps, board_ix, ask));
         let best = kept.min_by_key(Place::key);
         let found = self.earliest_elsewhere(board, keeps, ask, best.as_ref().map(Place::key));
-        let place = found.or(best)?;
-        let node = &board.nodes[place.board_ix].row.node;
-        let share = shape.fit.gpus.share();
-        let slots = place.devices.iter().map(|ix| {
-            let device = &node.devices[*ix];
-            let part = share.map_or(SlotPart::Whole, |share| share.slot_of(device.memory));
-            Slot { index: device.index, device: device.uuid.clone(), part }
-        });
-        let placement = Placement { node: node.name.clone(), slots: slots.collect() };
-        let planned =
-            PlannedStart { job, at: place.at, placements: vec![placement], basis: place.basis };
-        let span = Span::new(place.at, ask.length());
-        let on = &board.nodes[place.board_ix];
-        let uses = place.devices.iter().map(|ix| Use::of(&shape.fit.gpus, on, *ix)).collect();
-        let room = Room::needed(&shape.fit);
-        Some((planned, place.board_ix, Keep::Start { job, uses, room, span }))
+        found.or(best)
     }
 
     /// On a node where something is kept: every moment at which more becomes free is tried.
@@ -149,7 +165,6 @@ impl<'a> Ahead<'a> {
         ask: Ask<'_>,
     ) -> Option<Place> {
         let now = self.snapshot.now;
-        let node = &board.nodes[board_ix];
         let endings = self.on_node(board, board_ix);
         let mut moments: Vec<Timestamp> = endings.iter().map(|ending| ending.end.at).collect();
         moments.push(now);
@@ -161,22 +176,31 @@ impl<'a> Ahead<'a> {
             moments.sort_unstable();
             moments.dedup();
         }
-        moments.into_iter().find_map(|at| {
-            let ended = endings.iter().take_while(|ending| ending.end.at <= at);
-            let mut back = GivenBack::default();
-            for ending in ended.clone() {
-                back.uses.extend(&ending.uses);
-                back.room = back.room.more(ending.room);
-            }
-            if Room::needed(&ask.shape.fit).first_short(node.free.more(back.room)).is_some() {
-                return None;
-            }
-            let span = Span::new(at, ask.length());
-            let kept = keeps.kept((board_ix, node), ask.shape, span, &|| endings.clone())?;
-            let (rank, devices) = seats_then(board, board_ix, ask, &back.uses, &kept)?;
-            let basis = basis(ended, &devices, at > now);
-            Some(Place { at, rank, board_ix, devices, basis })
-        })
+        moments.into_iter().find_map(|at| self.on_kept(board, keeps, board_ix, ask, &endings, at))
+    }
+
+    /// The place on a node where something is kept, at a moment. `endings` are those of the node.
+    pub(crate) fn on_kept(
+        &self,
+        board: &Board<'a>,
+        keeps: &Keeps<'a>,
+        board_ix: usize,
+        ask: Ask<'_>,
+        endings: &[Ending],
+        at: Timestamp,
+    ) -> Option<Place> {
+        let node = &board.nodes[board_ix];
+        let ended = endings.iter().take_while(|ending| ending.end.at <= at);
+        let mut back = GivenBack::default();
+        ended.clone().for_each(|ending| back.add(ending));
+        if Room::needed(&ask.shape.fit).first_short(node.free.more(back.room)).is_some() {
+            return None;
+        }
+        let span = Span::new(at, ask.length());
+        let kept = keeps.kept((board_ix, node), ask.shape, span, &|| endings.to_vec())?;
+        let (rank, devices) = seats_then(board, board_ix, ask, &back.uses, &kept)?;
+        let basis = basis(ended, &devices, at > self.snapshot.now);
+        Some(Place { at, rank, board_ix, devices, basis })
     }
 
     /// On the other nodes: ends are gone through in order until a job fits, or until `before`.
@@ -203,8 +227,7 @@ impl<'a> Ahead<'a> {
             let mut touched = Vec::new();
             let mut give_back = |ending: Ending| {
                 let (given, endings) = back.entry(ending.board_ix).or_default();
-                given.uses.extend(&ending.uses);
-                given.room = given.room.more(ending.room);
+                given.add(&ending);
                 touched.push(ending.board_ix);
                 endings.push(ending);
             };
@@ -238,7 +261,7 @@ impl<'a> Ahead<'a> {
     }
 
     /// What is given back as the so-manieth.
-    fn seen(&mut self, board: &Board<'_>, at: usize) -> Option<&Ending> {
+    pub(crate) fn seen(&mut self, board: &Board<'_>, at: usize) -> Option<&Ending> {
         while self.seen.len() <= at {
             let end = self.coming.next()?;
             self.seen.extend(endings(self.snapshot.world, board, end));
@@ -270,7 +293,7 @@ fn endings<'b>(
 /// Which devices of a node a job would get, those free now and those given back by then, without
 /// those that are kept; and which model of its request they are. What will be busy then, and with
 /// how much, is not known, so all that can be had count alike.
-fn seats_then(
+pub(crate) fn seats_then(
     board: &Board<'_>,
     board_ix: usize,
     ask: Ask<'_>,
@@ -278,8 +301,8 @@ fn seats_then(
     kept: &[usize],
 ) -> Option<(usize, Vec<usize>)> {
     let node = &board.nodes[board_ix];
-    let gpus = &ask.shape.fit.gpus;
-    let n_devices = usize::try_from(gpus.n_devices()).ok()?;
+    let gpus = &ask.shape.fit.gpus_on_node();
+    let n_devices = place::n_devices_on_node(&ask.shape.fit);
     if gpus.share().is_none() && node.n_free + back.len() < n_devices {
         return None;
     }
@@ -289,13 +312,16 @@ fn seats_then(
             && unusable(node.row, ix).is_none()
     };
     let devices = node.row.node.devices.iter().enumerate();
-    let seats: Vec<Seat<'_>> = devices
+    let mut seats: Vec<Seat<'_>> = devices
         .map(|(ix, device)| {
             let is_free = is_free(ix);
             let room = if is_free { device.memory } else { Bytes::ZERO };
             Seat { device, is_free, is_busy: false, room }
         })
         .collect();
+    if let Some(rank) = ask.rank {
+        place::only_of_rank(&mut seats, gpus, rank);
+    }
     let chosen = seat(&seats, gpus, ask.policy.device_strategy, ask.seed)?;
     let rank = chosen.first().and_then(|ix| gpus.rank_of(&node.row.node.devices[*ix]));
     Some((rank.unwrap_or(0), chosen))
@@ -303,7 +329,7 @@ fn seats_then(
 
 /// Whether a start rests on predictions: one of those whose devices it gets, or, where it gets
 /// none that is not free already, one of those who make room.
-fn basis<'b>(
+pub(crate) fn basis<'b>(
     ended: impl Iterator<Item = &'b Ending> + Clone,
     devices: &[usize],
     waits: bool,

@@ -142,6 +142,11 @@ impl NodeBoard<'_> {
         &self.row.node.name
     }
 
+    /// Whether work of that fit may start here at all, whatever is free.
+    pub fn takes(&self, fit: &Fit) -> bool {
+        self.row.node.takes_work() && fit.may_be_on(&self.row.node)
+    }
+
     /// Whether a device may be given out whole, now.
     pub fn is_free(&self, device_ix: usize) -> bool {
         self.is_free.get(device_ix).copied().unwrap_or(false)

@@ -24,7 +24,7 @@ impl Users {
             return None;
         }
         let (caps, held) = *self.get(world, shape.uid?);
-        quota(caps, held, shape.fit.gpus.size())
+        quota(caps, held, shape.fit.gpus_together())
     }
 
     /// A job of that shape starts.
@@ -32,7 +32,7 @@ impl Users {
         let Some(uid) = shape.uid.filter(|_| !policy.user_caps.is_none()) else { return };
         let (_, held) = self.get(world, uid);
         held.jobs += 1;
-        held.gpus = held.gpus.saturating_add(shape.fit.gpus.size());
+        held.gpus = held.gpus.saturating_add(shape.fit.gpus_together());
     }
 }
 

@@ -223,7 +223,7 @@ impl<'a> Cycle<'a, '_> {
         Some(reason)
     }
 
-    fn place(&self, seeker: &Seeker<'_>) -> Option<Found> {
+    fn place(&self, seeker: &Seeker<'_>) -> Option<Vec<Found>> {
         let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
         place_among(&self.snapshot, &self.board, &self.keeps, seeker, &endings)
     }
@@ -295,7 +295,7 @@ impl<'a> Cycle<'a, '_> {
         &mut self,
         row: &JobRow,
         shape: &Shape,
-        found: &Found,
+        found: &[Found],
         (why, victims): (TakenBack, Vec<Lent>),
         turns: &mut Turns,
     ) {
@@ -314,12 +314,14 @@ impl<'a> Cycle<'a, '_> {
         self.start(row, shape, found, after);
     }
 
-    fn start(&mut self, row: &JobRow, shape: &Shape, found: &Found, after: Vec<u32>) {
+    fn start(&mut self, row: &JobRow, shape: &Shape, found: &[Found], after: Vec<u32>) {
         let (job, attempt) = self.elements.next(row);
-        let placements = vec![found.placement(self.snapshot.world)];
+        let placements = place::placements(found, &shape.fit, self.snapshot.world);
         self.plan.decisions.push(Decision::Start { job, attempt, placements, after });
-        self.board.book(found, &shape.fit);
-        self.ahead.start(&self.board, (job, row), &shape.fit, found);
+        for found in found {
+            self.board.book(found, &shape.fit);
+            self.ahead.start(&self.board, (job, row), &shape.fit, found);
+        }
     }
 
     /// Keeps the earliest time and place for a job that waits, if it is its turn to have them kept.
@@ -345,7 +347,7 @@ impl<'a> Cycle<'a, '_> {
         }
         let next = self.elements.next(self.row(head));
         match self.ahead.plan(&self.board, &self.keeps, shape, next, self.policy) {
-            Some((planned, board_ix, keep)) => {
+            Some((planned, kept)) => {
                 self.plan.planned.push(planned);
                 // What it is to have counts for its user, or others of his would take it.
                 self.users.started(self.snapshot.world, self.policy, shape);
@@ -354,7 +356,7 @@ impl<'a> Cycle<'a, '_> {
                     let charge = projects.charge(shape);
                     projects.add(row, &charge, shape.preemptible);
                 }
-                self.keeps.add(board_ix, keep);
+                kept.into_iter().for_each(|(board_ix, keep)| self.keeps.add(board_ix, keep));
                 by_right
             }
             None => {
@@ -367,6 +369,9 @@ impl<'a> Cycle<'a, '_> {
 
 /// Whether what a job waits for may come by itself, when others end.
 fn waits_for_room(reason: &Reason) -> bool {
+    if let Reason::NodesNotFree { need, able, .. } = reason {
+        return able >= need;
+    }
     !matches!(
         reason,
         Reason::GpuModelMissing { .. }
@@ -377,14 +382,15 @@ fn waits_for_room(reason: &Reason) -> bool {
     )
 }
 
-/// The best place that a job can have at once. `endings` says what is given back on a node.
+/// The best places that the tasks of a job can have at once. `endings` says what is given back on
+/// a node.
 pub(crate) fn place_among<'a>(
     snapshot: &Snapshot<'a>,
     board: &Board<'a>,
     keeps: &Keeps<'a>,
     seeker: &Seeker<'_>,
     endings: &dyn Fn(usize) -> Vec<Ending>,
-) -> Option<Found> {
+) -> Option<Vec<Found>> {
     let span = Span::new(snapshot.now, length(seeker.shape));
     place::place(board, seeker, &|board_ix| {
         if !keeps.has(board_ix) {
@@ -405,9 +411,13 @@ pub(crate) fn reason(
 ) -> Reason {
     let otherwise = place::place(board, seeker, &|_| Some(Vec::new()));
     let kept = otherwise.and_then(|found| {
-        let node = (found.board_ix, &board.nodes[found.board_ix]);
         let not_reserved = keeps.not_reserved(board, seeker.shape);
-        not_reserved.or_else(|| keeps.reason(node, seeker.shape, snapshot.now))
+        not_reserved.or_else(|| {
+            found.iter().find_map(|found| {
+                let node = (found.board_ix, &board.nodes[found.board_ix]);
+                keeps.reason(node, seeker.shape, snapshot.now)
+            })
+        })
     });
     kept.unwrap_or_else(|| wait::reason(board, &seeker.shape.fit))
 }

@@ -1,6 +1,7 @@
 //! Taking back what is on loan, for work that its project is entitled to (SCHEDULING A10 as A′ 2
-//! has it): of everything that may go, the least that makes room on one node, from who is furthest
-//! over its share. What is freed is claimed at once by whom it is freed for.
+//! has it): of everything that may go, the least that makes room on one node after the other, as
+//! many as the work needs, from who is furthest over its share. What is freed is claimed at once by
+//! whom it is freed for.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ use gpool_world::{JobRow, ProjectIx, Snapshot};
 
 use crate::board::{Board, NodeBoard};
 use crate::keep::{Ending, Keeps, Span, length};
-use crate::place::{Found, Seeker};
+use crate::place::{self, Found, Seeker};
 use crate::projects::{Amounts, Projects, Saturation};
 use crate::room::Room;
 use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Rules, Victim, mark_loans};
@@ -29,10 +30,17 @@ pub(crate) struct Lent {
     project: Row,
     /// What it counts for.
     pub amounts: Amounts,
-    /// Parts of devices of its node, by position, with how much of their memory.
+    /// What it holds of each node, by position on the board.
+    pub held: BTreeMap<usize, HeldOn>,
+    pub order: GoesFirst,
+}
+
+/// What a job holds on one node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HeldOn {
+    /// Parts of devices, by position, with how much of their memory.
     devices: Vec<(usize, Bytes)>,
     room: Room,
-    pub order: GoesFirst,
 }
 
 /// Who goes first: whose project is furthest over its share, then the lower priority, then what
@@ -94,6 +102,22 @@ impl Default for Evictions {
     }
 }
 
+/// Whether so many may go together; of those that may not one is named, if it may help to leave it
+/// out.
+pub(crate) type Judge<'j> = dyn FnMut(&[&Lent]) -> Result<(), Option<JobId>> + 'j;
+
+/// What is looked for, and among whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Search<'s, 'a, 'b> {
+    pub ground: Ground<'a, 'b>,
+    pub seeker: &'b Seeker<'b>,
+    /// What it would be charged, by kind.
+    pub unit: &'s [u64],
+    /// By position of the node on the board, who goes first first.
+    pub all: &'s BTreeMap<usize, Vec<Lent>>,
+    pub may_go: &'s dyn Fn(&Lent) -> bool,
+}
+
 impl Evictions {
     /// Whose work goes so that a job of that leaf can start, and where that is then; `None` if
     /// nothing may be taken back that would help.
@@ -102,53 +126,149 @@ impl Evictions {
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
         (leaf, unit): (Row, &[u64]),
-    ) -> Option<(Found, Vec<Lent>)> {
-        let Projects { tree, ledger, .. } = ground.projects;
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let preemptible = seeker.shape.preemptible;
         // What users of one project have is theirs; projects take back.
         let project = ground.projects.project(leaf);
         let reclaimer = Reclaimer { project, unit, preemptible };
+        let Projects { tree, ledger, .. } = ground.projects;
         self.rules.gate(ledger, &reclaimer).ok()?;
-        let lent = self.lent.get_or_insert_with(|| lent(&ground));
-        if lent.is_empty() {
+        let lent = self.lent.take().unwrap_or_else(|| lent(&ground));
+        let unused = Reclaim::new(Rules::Fair, Multiplier::ONE);
+        let mut rules = std::mem::replace(&mut self.rules, unused);
+        let mut judge = |given: &[&Lent]| {
+            let pieces = given.iter();
+            let victims: Vec<Victim<'_>> =
+                pieces.map(|it| Victim { project: it.project, piece: &it.amounts }).collect();
+            rules.check(tree, ledger, &reclaimer, &victims).map_err(|denied| match denied {
+                Denied::Own { victim } | Denied::TakenBack { victim } => Some(given[victim].job),
+                _ => None,
+            })
+        };
+        let may_go = |it: &Lent| it.project != project;
+        let search = Search { ground, seeker, unit, all: &lent, may_go: &may_go };
+        let found = self.nodes(search, &mut judge);
+        self.lent = Some(lent);
+        self.rules = rules;
+        found.map(|found| self.go(found))
+    }
+
+    /// Those go, and their devices are claimed.
+    pub(crate) fn go(
+        &mut self,
+        (found, victims): (Vec<Found>, Vec<Lent>),
+    ) -> (Vec<Found>, Vec<Lent>) {
+        self.gone.extend(victims.iter().map(|it| it.job));
+        for found in &found {
+            self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
+        }
+        (found, victims)
+    }
+
+    /// The nodes that a job gets, and whose work goes for it there; where there are several, all
+    /// with devices of one model.
+    pub(crate) fn nodes(
+        &self,
+        search: Search<'_, '_, '_>,
+        judge: &mut Judge<'_>,
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        if search.all.is_empty() {
             return None;
         }
-        let mut options: Vec<(Cost, Found, Vec<Lent>)> = Vec::new();
-        for (board_ix, all) in lent {
-            let may_go = |it: &&Lent| it.project != project && !self.gone.contains(&it.job);
-            let mut all: Vec<&Lent> = all.iter().filter(may_go).collect();
-            let node = &ground.board.nodes[*board_ix];
-            if !node.row.node.takes_work() || !seeker.shape.fit.may_be_on(&node.row.node) {
-                continue;
-            }
-            let site = Site::new(ground, *board_ix, seeker, &self.claimed);
-            let Some(site) = site else { continue };
-            // What may not go after all is left out, and the rest tried again.
-            while let Some(victims) = site.least(&all) {
-                let given = victims.iter();
-                let given = given.map(|it| Victim { project: it.project, piece: &it.amounts });
-                let given: Vec<Victim<'_>> = given.collect();
-                match self.rules.check(tree, ledger, &reclaimer, &given) {
-                    Ok(()) => {
-                        let Some(devices) = site.devices(&victims) else { break };
-                        let share = seeker.shape.fit.gpus.share();
-                        let found = Found::new(*board_ix, node.ix, devices, share);
-                        let cost = cost(ground.projects, &victims, unit, *board_ix);
-                        options.push((cost, found, victims.into_iter().cloned().collect()));
-                        break;
-                    }
-                    Err(Denied::Own { victim } | Denied::TakenBack { victim }) => {
-                        let job = victims[victim].job;
-                        all.retain(|it| it.job != job);
-                    }
-                    Err(_) => break,
-                }
+        let fit = &search.seeker.shape.fit;
+        let ranks = match place::n_nodes(fit) {
+            1 => vec![None],
+            _ => (0..fit.gpus.models.len().max(1)).map(Some).collect(),
+        };
+        ranks.into_iter().find_map(|rank| self.nodes_of(search, rank, judge))
+    }
+
+    /// The same with devices of one model of the request, or of any. Nodes are taken one after the
+    /// other, the cheapest first; who goes for one of them may make another one cheaper.
+    fn nodes_of(
+        &self,
+        search: Search<'_, '_, '_>,
+        rank: Option<usize>,
+        judge: &mut Judge<'_>,
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        let n_nodes = place::n_nodes(&search.seeker.shape.fit);
+        let mut found: Vec<Found> = Vec::new();
+        let mut victims: Vec<Lent> = Vec::new();
+        if n_nodes > 1 {
+            found = self.without_more(search, rank, &victims, &found, n_nodes);
+            // It waits for those who leave by themselves.
+            if found.len() == n_nodes {
+                return None;
             }
         }
-        let (_, found, victims) = options.into_iter().min_by(|one, other| one.0.cmp(&other.0))?;
-        self.gone.extend(victims.iter().map(|it| it.job));
-        self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
+        while found.len() < n_nodes {
+            let mut options: Vec<(Cost, Found, Vec<Lent>)> = Vec::new();
+            for (board_ix, all) in search.all {
+                if found.iter().all(|found| found.board_ix != *board_ix) {
+                    let (ground, seeker) = (search.ground, search.seeker);
+                    let site = Site::new(ground, *board_ix, seeker, rank, &self.claimed);
+                    let option =
+                        site.and_then(|site| self.option(search, &site, all, &victims, judge));
+                    options.extend(option);
+                }
+            }
+            let best = options.into_iter().min_by(|one, other| one.0.cmp(&other.0));
+            let (_, next, more) = best?;
+            found.push(next);
+            victims.extend(more);
+            let n_more = n_nodes - found.len();
+            let others = self.without_more(search, rank, &victims, &found, n_more);
+            found.extend(others);
+        }
+        found.sort_by_key(|found| found.board_ix);
         Some((found, victims))
+    }
+
+    /// Nodes on which nobody has to go but those who go already, or leave by themselves; at most so
+    /// many, the lowest names.
+    fn without_more(
+        &self,
+        Search { ground, seeker, .. }: Search<'_, '_, '_>,
+        rank: Option<usize>,
+        victims: &[Lent],
+        found: &[Found],
+        n_most: usize,
+    ) -> Vec<Found> {
+        let gone: Vec<&Lent> = victims.iter().collect();
+        let others = (0..ground.board.nodes.len())
+            .filter(|ix| found.iter().all(|found| found.board_ix != *ix));
+        let sites = others.filter_map(|ix| Site::new(ground, ix, seeker, rank, &self.claimed));
+        sites.filter_map(|site| site.found(&gone)).take(n_most).collect()
+    }
+
+    /// Who else goes so that a job finds room on one node, beside those who go already.
+    fn option(
+        &self,
+        search: Search<'_, '_, '_>,
+        site: &Site<'_, '_>,
+        all: &[Lent],
+        victims: &[Lent],
+        judge: &mut Judge<'_>,
+    ) -> Option<(Cost, Found, Vec<Lent>)> {
+        let goes = |it: &Lent| victims.iter().any(|victim| victim.job == it.job);
+        let may_go = |it: &&Lent| (search.may_go)(it) && !self.gone.contains(&it.job) && !goes(it);
+        let mut all: Vec<&Lent> = all.iter().filter(may_go).collect();
+        // What may not go after all is left out, and the rest tried again.
+        while let Some(more) = site.least(victims, &all) {
+            let gone: Vec<&Lent> = victims.iter().chain(more.iter().copied()).collect();
+            match judge(&gone) {
+                Ok(()) => {
+                    let found = site.found(&gone)?;
+                    let cost = cost(search.ground.projects, &more, search.unit, found.board_ix);
+                    return Some((cost, found, more.into_iter().cloned().collect()));
+                }
+                Err(Some(job)) if more.iter().any(|it| it.job == job) => {
+                    all.retain(|it| it.job != job);
+                }
+                Err(_) => return None,
+            }
+        }
+        None
     }
 }
 
@@ -169,8 +289,10 @@ pub(crate) fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], board_i
 
 /// One node on which room is to be made.
 pub(crate) struct Site<'a, 'b> {
+    board_ix: usize,
     node: &'b NodeBoard<'a>,
     seeker: &'b Seeker<'b>,
+    rank: Option<usize>,
     /// Devices that are kept for others, or claimed already.
     closed: BTreeSet<usize>,
     /// How many are leaving each device already, with how much of its memory.
@@ -178,13 +300,18 @@ pub(crate) struct Site<'a, 'b> {
 }
 
 impl<'a, 'b> Site<'a, 'b> {
+    /// `None` if the node takes no work, or has no room for it that is not kept.
     pub(crate) fn new(
         ground: Ground<'a, 'b>,
         board_ix: usize,
         seeker: &'b Seeker<'b>,
+        rank: Option<usize>,
         claimed: &BTreeSet<(usize, usize)>,
     ) -> Option<Self> {
         let node = &ground.board.nodes[board_ix];
+        if !node.takes(&seeker.shape.fit) {
+            return None;
+        }
         let span = Span::new(ground.snapshot.now, length(seeker.shape));
         let kept = match ground.keeps.has(board_ix) {
             false => Vec::new(),
@@ -196,40 +323,52 @@ impl<'a, 'b> Site<'a, 'b> {
         let claimed = claimed.range((board_ix, 0)..=(board_ix, usize::MAX)).map(|(_, ix)| *ix);
         let closed = kept.into_iter().chain(claimed).collect();
         let leaving = leaving(ground.snapshot, node);
-        Some(Self { node, seeker, closed, leaving })
+        Some(Self { board_ix, node, seeker, rank, closed, leaving })
     }
 
-    /// The least of those that has to go, in the order in which they go; `None` if all of them are
-    /// not enough, or nobody has to.
-    pub(crate) fn least<'l>(&self, all: &[&'l Lent]) -> Option<Vec<&'l Lent>> {
+    /// The least of those that has to go beside `victims`, in the order in which they go; `None`
+    /// if all of them are not enough, or nobody has to.
+    fn least<'l>(&self, victims: &[Lent], all: &[&'l Lent]) -> Option<Vec<&'l Lent>> {
+        let fits = |chosen: &[&Lent]| {
+            let gone: Vec<&Lent> = victims.iter().chain(chosen.iter().copied()).collect();
+            self.devices(&gone).is_some()
+        };
         let mut chosen: Vec<&Lent> = Vec::new();
-        if self.devices(&chosen).is_some() {
+        if fits(&chosen) {
             return None;
         }
         let mut left = all.iter();
-        while self.devices(&chosen).is_none() {
+        while !fits(&chosen) {
             chosen.push(*left.next()?);
         }
         // The last one was needed. Of the others, who would go last stays first.
         for at in (0..chosen.len().saturating_sub(1)).rev() {
             let mut fewer = chosen.clone();
             fewer.remove(at);
-            if self.devices(&fewer).is_some() {
+            if fits(&fewer) {
                 chosen = fewer;
             }
         }
         Some(chosen)
     }
 
+    /// What the job would get of the node once these have left; `None` if it still does not fit.
+    pub(crate) fn found(&self, gone: &[&Lent]) -> Option<Found> {
+        let devices = self.devices(gone)?;
+        let share = self.seeker.shape.fit.gpus.share();
+        Some(Found::new(self.board_ix, self.node.ix, devices, share))
+    }
+
     /// The devices that the job would get once these have left; `None` if it still does not fit.
     pub(crate) fn devices(&self, gone: &[&Lent]) -> Option<Vec<usize>> {
         let fit = &self.seeker.shape.fit;
-        let room = gone.iter().fold(self.node.free, |room, it| room.more(it.room));
+        let here = || gone.iter().filter_map(|it| it.held.get(&self.board_ix));
+        let room = here().fold(self.node.free, |room, it| room.more(it.room));
         if Room::needed(fit).first_short(room).is_some() {
             return None;
         }
         let mut freed = self.leaving.clone();
-        for (ix, memory) in gone.iter().flat_map(|it| &it.devices) {
+        for (ix, memory) in here().flat_map(|it| &it.devices) {
             let (n, sum) = freed.entry(*ix).or_default();
             *n += 1;
             *sum += i128::from(memory.get());
@@ -247,8 +386,12 @@ impl<'a, 'b> Site<'a, 'b> {
             };
             Seat { device, is_free, is_busy: !is_free && self.node.is_busy(ix), room }
         });
-        let seats: Vec<Seat<'_>> = seats.collect();
-        seat(&seats, &fit.gpus, self.seeker.policy.device_strategy, self.seeker.seed)
+        let mut seats: Vec<Seat<'_>> = seats.collect();
+        if let Some(rank) = self.rank {
+            place::only_of_rank(&mut seats, &fit.gpus, rank);
+        }
+        let gpus = fit.gpus_on_node();
+        seat(&seats, &gpus, self.seeker.policy.device_strategy, self.seeker.seed)
     }
 }
 
@@ -294,12 +437,12 @@ fn lent(ground: &Ground<'_, '_>) -> BTreeMap<usize, Vec<Lent>> {
         let on_loan = rows.into_iter().zip(pieces).zip(&marks[1..]).filter(|(_, lent)| **lent);
         for ((row, amounts), _) in on_loan {
             let leaf = projects.leaf_of(ProjectIx(ix), row.spec.owner.uid);
-            let Some((board_ix, piece)) = piece(ground, row, leaf, amounts, saturation) else {
-                continue;
-            };
+            let Some(piece) = piece(ground, row, leaf, amounts, saturation) else { continue };
             let Reverse(started_at) = piece.order.started_at;
             if started_at.after(safe_for) <= now {
-                lent.entry(board_ix).or_default().push(piece);
+                for board_ix in piece.held.keys() {
+                    lent.entry(*board_ix).or_default().push(piece.clone());
+                }
             }
         }
     }
@@ -318,31 +461,37 @@ pub(crate) fn amounts_of(projects: &Projects, row: &JobRow) -> Amounts {
     sum
 }
 
-/// A job as what may go; `None` if it is on several nodes.
+/// A job as what may go: all of it, wherever its tasks are.
 pub(crate) fn piece(
     ground: &Ground<'_, '_>,
     row: &JobRow,
     leaf: Row,
     amounts: Amounts,
     saturation: Saturation,
-) -> Option<(usize, Lent)> {
+) -> Option<Lent> {
     let Snapshot { world, now } = *ground.snapshot;
-    let [allocation] = row.job.phase.allocations() else { return None };
     let started_at = match &row.job.phase {
         Phase::Starting { since, .. } => *since,
         Phase::Running { started_at, .. } => *started_at,
         _ => return None,
     };
-    if matches!(allocation.state, AllocationState::Claimed { .. }) {
-        return None;
+    let mut held = BTreeMap::<usize, HeldOn>::new();
+    let mut gpus = 0;
+    for allocation in row.job.phase.allocations() {
+        if matches!(allocation.state, AllocationState::Claimed { .. }) {
+            return None;
+        }
+        let board_ix = ground.board.position(world, &allocation.node)?;
+        let all = &ground.board.nodes[board_ix].row.node.devices;
+        let devices = allocation.slots.iter().filter_map(|slot| {
+            let ix = all.iter().position(|device| device.uuid == slot.device)?;
+            Some((ix, slot.part.memory_of(all[ix].memory)))
+        });
+        let here = held.entry(board_ix).or_default();
+        here.devices.extend(devices);
+        here.room = here.room.more(Room::booked(&allocation.resources));
+        gpus += allocation.resources.get(&ResourceKind::Gpu);
     }
-    let board_ix = ground.board.position(world, &allocation.node)?;
-    let all = &ground.board.nodes[board_ix].row.node.devices;
-    let devices = allocation.slots.iter().filter_map(|slot| {
-        let ix = all.iter().position(|device| device.uuid == slot.device)?;
-        Some((ix, slot.part.memory_of(all[ix].memory)))
-    });
-    let gpus = allocation.resources.get(&ResourceKind::Gpu);
     let order = GoesFirst {
         saturation: Reverse(saturation),
         priority: row.job.priority,
@@ -350,10 +499,8 @@ pub(crate) fn piece(
         started_at: Reverse(started_at),
         job: Reverse(row.job.id),
     };
-    let (job, room) = (row.job.id, Room::booked(&allocation.resources));
     let project = ground.projects.project(leaf);
-    let devices = devices.collect();
-    Some((board_ix, Lent { job, leaf, project, amounts, devices, room, order }))
+    Some(Lent { job: row.job.id, leaf, project, amounts, held, order })
 }
 
 /// For how long what a project started is safe from others: as it or the first above it says.

@@ -110,7 +110,7 @@ impl<'a> Explainer<'a> {
 
     fn no_place(&self, row: &JobRow) -> Option<Reason> {
         let world = self.snapshot.world;
-        let (uid, gpus) = (row.spec.owner.uid, row.spec.gpus.size());
+        let (uid, gpus) = (row.spec.owner.uid, row.spec.gpus_together());
         if let Some(reason) = quota(world.caps_of(uid), world.held_by(uid), gpus) {
             return Some(reason);
         }
@@ -130,11 +130,12 @@ impl<'a> Explainer<'a> {
 
     fn unreachable_nodes(&self, row: &JobRow) -> Vec<Reason> {
         let gpus = &row.spec.gpus;
+        let n_devices = gpus.n_devices().saturating_mul(row.spec.gang.tasks_per_node);
         let board = Board::new(self.snapshot.world);
         let nodes = board.nodes.iter().filter(|node| !node.row.node.connected);
         nodes
             .filter(|node| is_of(&node.row.node, row))
-            .filter(|node| wait::most_of_a_kind(node, gpus) >= gpus.n_devices())
+            .filter(|node| wait::most_of_a_kind(node, gpus) >= n_devices)
             .map(|node| Reason::AgentUnreachable { node: node.name().clone() })
             .take(Self::DEVICES_MAX)
             .collect()

@@ -27,6 +27,7 @@ mod preempt;
 mod projects;
 mod room;
 pub mod shares;
+mod together;
 mod turns;
 mod usable;
 mod wait;
@@ -67,8 +68,8 @@ pub fn in_order<'a>(
     })
 }
 
-/// Where a job of that shape would go if it were next; `Err` says why it would wait. Pending jobs
-/// are not considered.
+/// Where the tasks of a job of that shape would go if it were next, by rank; `Err` says why it
+/// would wait. Pending jobs are not considered.
 ///
 /// # Errors
 /// The reason for waiting.
@@ -76,12 +77,12 @@ pub fn would_place(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     shape: &Shape,
-) -> Result<Placement, Reason> {
+) -> Result<Vec<Placement>, Reason> {
     let board = Board::new(snapshot.world);
     let keeps = Keeps::of(snapshot, policy, &board);
     let seeker = Seeker { shape, policy, seed: 0 };
     match cycle::place_among(snapshot, &board, &keeps, &seeker, &|_| Vec::new()) {
-        Some(found) => Ok(found.placement(snapshot.world)),
+        Some(found) => Ok(place::placements(&found, &shape.fit, snapshot.world)),
         None => Err(cycle::reason(snapshot, &board, &keeps, &seeker)),
     }
 }

@@ -43,7 +43,7 @@ impl Rank {
                 // Among escalated jobs the oldest goes first, whatever its size.
                 OrderKey::Gpus | OrderKey::Predicted if by_age_alone => 0,
                 OrderKey::Predicted => gpu_time(shape),
-                OrderKey::Gpus => shape.fit.gpus.size().get(),
+                OrderKey::Gpus => shape.fit.gpus_together().get(),
                 OrderKey::Age => submitted_at.get(),
             };
         }
@@ -59,7 +59,7 @@ impl Rank {
 /// GPUs its time counts as if it had one.
 fn gpu_time(shape: &Shape) -> u64 {
     let length = shape.predicted.or(shape.takes).map_or(u64::MAX, Millis::get);
-    length.saturating_mul(shape.fit.gpus.size().get().max(1))
+    length.saturating_mul(shape.fit.gpus_together().get().max(1))
 }
 
 /// The first job of each shape that was not considered yet, fresh and escalated apart.

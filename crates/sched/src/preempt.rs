@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use gpool_model::{Millis, OrderKey, Policy, Project};
 use gpool_world::{ProjectIx, Snapshot};
 
-use crate::evict::{Cost, Evictions, Ground, Lent, Site, amounts_of, cost, piece};
-use crate::place::{Found, Seeker};
+use crate::evict::{Cost, Evictions, Ground, Lent, Search, Site, amounts_of, cost, piece};
+use crate::place::{self, Found, Seeker};
 use crate::projects::{Amounts, Saturation};
 use crate::shares::Row;
 
@@ -27,66 +27,75 @@ impl Evictions {
         seeker: &Seeker<'_>,
         (leaf, unit): (Row, &[u64]),
         may_have: &dyn Fn(&[u64]) -> bool,
-    ) -> Option<(Found, Vec<Lent>)> {
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let projects = ground.projects;
         let project = projects.are_shared.then(|| projects.project(leaf));
-        let own = self.own.entry(project).or_insert_with(|| of_project(ground, project));
+        let own = self.own.remove(&project).unwrap_or_else(|| of_project(ground, project));
+        let priority = seeker.shape.priority;
+        let may_go = |it: &Lent| it.order.priority < priority && !self.gone.contains(&it.job);
+        let search = Search { ground, seeker, unit, all: &own, may_go: &may_go };
+        let found = match place::n_nodes(&seeker.shape.fit) {
+            1 => self.on_one_node(search, may_have),
+            _ => self.nodes(search, &mut |gone| match may_have(&sum(gone, unit.len())) {
+                true => Ok(()),
+                false => Err(None),
+            }),
+        };
+        self.own.insert(project, own);
+        found.map(|found| self.go(found))
+    }
+
+    /// Where others may have to go although there is room, since the project has all it may have.
+    fn on_one_node(
+        &self,
+        search: Search<'_, '_, '_>,
+        may_have: &dyn Fn(&[u64]) -> bool,
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        let Search { ground, seeker, unit, all, may_go } = search;
         let mut best: Option<(Cost, Found, Vec<Lent>)> = None;
-        for (board_ix, all) in own {
-            let priority = seeker.shape.priority;
-            let may_go = |it: &&Lent| it.order.priority < priority && !self.gone.contains(&it.job);
-            let all: Vec<&Lent> = all.iter().filter(may_go).collect();
-            let node = &ground.board.nodes[*board_ix];
-            let may_be_on = seeker.shape.fit.may_be_on(&node.row.node);
-            if all.is_empty() || !node.row.node.takes_work() || !may_be_on {
-                continue;
-            }
-            let site = Site::new(ground, *board_ix, seeker, &self.claimed);
-            let Some(site) = site else { continue };
+        for (board_ix, all) in all {
+            let all: Vec<&Lent> = all.iter().filter(|it| may_go(it)).collect();
+            let site = Site::new(ground, *board_ix, seeker, None, &self.claimed);
+            let Some(site) = site.filter(|_| !all.is_empty()) else { continue };
             let found = |gone: &[&Lent]| {
-                let devices = site.devices(gone)?;
-                may_have(&sum(gone, unit.len())).then_some(devices)
+                let found = site.found(gone)?;
+                may_have(&sum(gone, unit.len())).then_some(found)
             };
-            let Some((victims, devices)) = least(&all, &found) else { continue };
-            let cost = cost(projects, &victims, unit, *board_ix);
+            let Some((victims, found)) = least(&all, &found) else { continue };
+            let cost = cost(ground.projects, &victims, unit, *board_ix);
             if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-                let share = seeker.shape.fit.gpus.share();
-                let found = Found::new(*board_ix, node.ix, devices, share);
                 best = Some((cost, found, victims.into_iter().cloned().collect()));
             }
         }
-        let (_, found, victims) = best?;
-        self.gone.extend(victims.iter().map(|it| it.job));
-        self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
-        Some((found, victims))
+        best.map(|(_, found, victims)| (vec![found], victims))
     }
 }
 
-/// The least of those that has to go, in the order in which they go, and the devices that are had
-/// then; `None` if all of them are not enough.
+/// The least of those that has to go, in the order in which they go, and the place that is had then;
+/// `None` if all of them are not enough.
 fn least<'l>(
     all: &[&'l Lent],
-    found: &dyn Fn(&[&Lent]) -> Option<Vec<usize>>,
-) -> Option<(Vec<&'l Lent>, Vec<usize>)> {
+    found: &dyn Fn(&[&Lent]) -> Option<Found>,
+) -> Option<(Vec<&'l Lent>, Found)> {
     let mut chosen = Vec::new();
-    let mut devices = None;
+    let mut place = None;
     for it in all {
         chosen.push(*it);
-        devices = found(&chosen);
-        if devices.is_some() {
+        place = found(&chosen);
+        if place.is_some() {
             break;
         }
     }
-    let mut devices = devices?;
+    let mut place = place?;
     // The last one was needed. Of the others, who would go last stays first.
     for at in (0..chosen.len() - 1).rev() {
         let mut fewer = chosen.clone();
         fewer.remove(at);
         if let Some(other) = found(&fewer) {
-            (chosen, devices) = (fewer, other);
+            (chosen, place) = (fewer, other);
         }
     }
-    Some((chosen, devices))
+    Some((chosen, place))
 }
 
 fn sum(victims: &[&Lent], n_kinds: usize) -> Amounts {
@@ -114,10 +123,12 @@ fn of_project(ground: Ground<'_, '_>, project: Option<Row>) -> BTreeMap<usize, V
             let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
             let amounts = amounts_of(projects, job);
             let piece = piece(&ground, job, leaf, amounts, Saturation::EQUAL);
-            let Some((board_ix, piece)) = piece else { continue };
+            let Some(piece) = piece else { continue };
             let Reverse(started_at) = piece.order.started_at;
             if started_at.after(safe_for) <= now {
-                own.entry(board_ix).or_default().push(piece);
+                for board_ix in piece.held.keys() {
+                    own.entry(*board_ix).or_default().push(piece.clone());
+                }
             }
         }
     }

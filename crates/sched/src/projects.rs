@@ -224,7 +224,8 @@ impl Projects {
             | ResourceKind::MigProfile(_)
             | ResourceKind::PauseMemory => 0,
         };
-        self.kinds.iter().map(amount).collect()
+        let n_tasks = u64::from(fit.gang.n_tasks());
+        self.kinds.iter().map(|kind| amount(kind).saturating_mul(n_tasks)).collect()
     }
 
     /// Why a job may not start whatever is free: a limit of its project, or of one above it; or it

@@ -19,10 +19,16 @@ impl Room {
         Self { cpus: amount(row.cpu), memory: amount(row.memory), tasks: amount(row.tasks) }
     }
 
-    /// What one task of that fit books.
+    /// What there is of it, whoever has it now.
+    pub fn of_capacity(row: &NodeRow) -> Self {
+        Self::booked(&row.node.capacity)
+    }
+
+    /// What all tasks of that fit book that one node gets.
     pub fn needed(fit: &Fit) -> Self {
-        let amount = |of: u64| i64::try_from(of).unwrap_or(i64::MAX);
-        Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks: 1 }
+        let n_tasks = i64::from(fit.gang.tasks_per_node);
+        let amount = |of: u64| i64::try_from(of).unwrap_or(i64::MAX).saturating_mul(n_tasks);
+        Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks: n_tasks }
     }
 
     /// What an allocation books.

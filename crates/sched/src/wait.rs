@@ -6,17 +6,21 @@ use gpool_model::plan::Fit;
 use gpool_model::{Device, Drain, GpuRequest, NodeName, Reason, Share};
 
 use crate::board::{Board, NodeBoard};
+use crate::place;
 use crate::room::Room;
 
-/// Why one task of that fit can't be placed on the board as it is.
+/// Why the tasks of that fit can't be placed on the board as it is.
 pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
+    if fit.gang.nodes > 1 {
+        return nodes_not_free(board, fit);
+    }
     if let Some(reason) = nowhere(board, fit) {
         return reason;
     }
     if let Some(share) = fit.gpus.share() {
         return share_not_free(board, fit, share);
     }
-    let need = fit.gpus.n_devices();
+    let need = fit.n_devices_on_node();
     let answers = board.answers(&fit.gpus);
     let n_devices = usize::try_from(need).unwrap_or(usize::MAX);
     let most_free = |board_ix: usize| {
@@ -36,9 +40,8 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
     let some_free = || here(1);
     let total: usize = some_free().map(|ix| board.nodes[ix].n_free_of(&answers, None)).sum();
     let most = some_free().map(|ix| (most_free(ix), Reverse(ix))).max();
-    let is_open =
-        |node: &NodeBoard<'_>| node.row.node.takes_work() && fit.may_be_on(&node.row.node);
-    let none = (0, Reverse(board.nodes.iter().position(is_open).unwrap_or(0)));
+    let first = board.nodes.iter().position(|node| node.takes(fit));
+    let none = (0, Reverse(first.unwrap_or(0)));
     let (most, Reverse(at)) = most.filter(|(most, _)| *most > 0).unwrap_or(none);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     if count(total) >= need {
@@ -49,6 +52,60 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
     }
 }
 
+/// Why a job finds no room on as many nodes as it needs: what keeps nodes that could hold a part of
+/// it, where the others are too few, or how many of them have room now.
+fn nodes_not_free(board: &Board<'_>, fit: &Fit) -> Reason {
+    let need = fit.n_devices_on_node();
+    let n_ranks = fit.gpus.models.len().max(1);
+    let most = |has: &dyn Fn(&NodeBoard<'_>, usize) -> bool| {
+        let open = || board.nodes.iter().filter(|node| node.takes(fit));
+        (0..n_ranks).map(|rank| open().filter(|node| has(node, rank)).count()).max().unwrap_or(0)
+    };
+    let able = most(&|node, rank| {
+        let undrained = |device: &Device| node.row.node.drain_of(&device.uuid).is_none();
+        let has_room = Room::needed(fit).first_short(Room::of_capacity(node.row)).is_none();
+        has_room && counts_that(node, &fit.gpus, undrained)[rank] >= need
+    });
+    let open = board.nodes.iter().filter(|node| node.takes(fit));
+    let n_with_devices = open.filter(|node| most_undrained(node, &fit.gpus) >= need).count();
+    if n_with_devices < place::n_nodes(fit)
+        && let Some(reason) = kept_from_gang(board, fit)
+    {
+        return reason;
+    }
+    let answers = board.answers(&fit.gpus);
+    let n_devices = place::n_devices_on_node(fit);
+    let free = most(&|node, rank| {
+        let has_room = Room::needed(fit).first_short(node.free).is_none();
+        has_room
+            && n_devices
+                <= match fit.gpus.share() {
+                    None => node.n_free_of(&answers, Some(rank)),
+                    Some(share) => node.n_with_room(&fit.gpus, share, Some(rank), &[]),
+                }
+    });
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Reason::NodesNotFree { need: fit.gang.nodes, free: count(free), able: count(able) }
+}
+
+/// A node that has the devices for a part of a gang and takes no work: one that is drained, or one
+/// whose agent does not answer.
+fn kept_from_gang(board: &Board<'_>, fit: &Fit) -> Option<Reason> {
+    let need = fit.n_devices_on_node();
+    let has_kind = |node: &&NodeBoard<'_>| most_of_a_kind(node, &fit.gpus) >= need;
+    let in_pool = board.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
+    let (here, away): (Vec<_>, Vec<_>) = in_pool.partition(|node| node.row.node.connected);
+    let is_drained = |node: &&NodeBoard<'_>| {
+        !node.row.node.takes_work() || most_undrained(node, &fit.gpus) < need
+    };
+    let drained_node = here.iter().copied().filter(has_kind).find(is_drained);
+    if let Some(reason) = drained_node.and_then(|node| drained(node, &fit.gpus)) {
+        return Some(reason);
+    }
+    let away = away.into_iter().find(|node| here.is_empty() || has_kind(node));
+    away.map(|node| Reason::AgentUnreachable { node: node.name().clone() })
+}
+
 /// Why a share finds no room: on the node where most devices have room for it, the first of equals
 /// in the order of names.
 fn share_not_free(board: &Board<'_>, fit: &Fit, share: Share) -> Reason {
@@ -57,9 +114,8 @@ fn share_not_free(board: &Board<'_>, fit: &Fit, share: Share) -> Reason {
         let counts = (0..n_ranks).map(|rank| node.n_with_room(&fit.gpus, share, Some(rank), &[]));
         counts.max().unwrap_or(0)
     };
-    let takes = |node: &&NodeBoard<'_>| node.row.node.takes_work() && fit.may_be_on(&node.row.node);
-    let open = || board.nodes.iter().filter(takes);
-    let need = fit.gpus.n_devices();
+    let open = || board.nodes.iter().filter(|node| node.takes(fit));
+    let need = fit.n_devices_on_node();
     let n_devices = usize::try_from(need).unwrap_or(usize::MAX);
     let enough: Vec<&NodeBoard<'_>> = open().filter(|node| with_room(node) >= n_devices).collect();
     if !enough.is_empty() {
@@ -84,7 +140,7 @@ fn share_not_free(board: &Board<'_>, fit: &Fit, share: Share) -> Reason {
 /// Set where no node that takes work has as many devices of one kind, whoever holds them: what
 /// keeps those that have them, or that there are none.
 fn nowhere(board: &Board<'_>, fit: &Fit) -> Option<Reason> {
-    let need = fit.gpus.n_devices();
+    let need = fit.n_devices_on_node();
     let all = || board.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
     let open = |node: &&NodeBoard<'_>| node.row.node.takes_work();
     if all().filter(open).any(|node| most_undrained(node, &fit.gpus) >= need) {
@@ -147,12 +203,21 @@ fn most_undrained(node: &NodeBoard<'_>, gpus: &GpuRequest) -> u32 {
 }
 
 fn most_that(node: &NodeBoard<'_>, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> u32 {
+    counts_that(node, gpus, test).into_iter().max().unwrap_or(0)
+}
+
+/// How many devices of a node pass, by model of the request.
+fn counts_that(
+    node: &NodeBoard<'_>,
+    gpus: &GpuRequest,
+    test: impl Fn(&Device) -> bool,
+) -> Vec<u32> {
     let mut counts = vec![0; gpus.models.len().max(1)];
     let devices = node.row.node.devices.iter().filter(|device| test(device));
     for rank in devices.filter_map(|device| gpus.rank_of(device)) {
         counts[rank] += 1;
     }
-    counts.into_iter().max().unwrap_or(0)
+    counts
 }
 
 /// What is short on nodes that have the devices free: the first kind that is short on one of

@@ -16,6 +16,7 @@ fn held_job() -> NewJob {
     NewJob {
         array: None,
         retry_of: None,
+        gang: gpool_model::Gang::SINGLE,
         name: Arc::from("job"),
         project: ProjectName::new("default"),
         pool: None,

@@ -156,9 +156,40 @@ impl Sim {
             // What became of its elements is compared where they are kept.
             return;
         }
-        let task = TaskId { job: ended.id(), attempt: ended.job.attempt, rank: 0 };
-        if let Err(why) = self.is_true(task, ended, end) {
-            let what = format!("{task} {why}, said to be {:?} ({:?})", end.outcome, end.cause);
+        let of_rank = |rank| TaskId { job: ended.id(), attempt: ended.job.attempt, rank };
+        let tasks = &ended.job.course.tasks;
+        if tasks.is_empty() {
+            let task = of_rank(0);
+            if let Err(why) = self.is_true(task, ended, end) {
+                let what = format!("{task} {why}, said to be {:?} ({:?})", end.outcome, end.cause);
+                self.blame(Invariant::EndUntrue, what);
+            }
+            return;
+        }
+        // What is said of each task of a gang is what happened, and its own end is that of one.
+        let mut whys = Vec::new();
+        let mut is_one = false;
+        for (rank, course) in (0..).zip(tasks) {
+            let Some(of_task) = &course.end else {
+                whys.push(format!("{} has not ended", of_rank(rank)));
+                continue;
+            };
+            let run = self.watch.runs.get(&of_rank(rank));
+            let real = run.and_then(|run| run.ended).map(|(_, exit)| exit);
+            if of_task.exit.is_some() && of_task.exit != real {
+                whys.push(format!("{} exited with {real:?}", of_rank(rank)));
+            }
+            if run.is_some() && real.is_none() {
+                whys.push(format!("{} runs", of_rank(rank)));
+            }
+            is_one |= of_task.exit == end.exit;
+        }
+        let all_well = || tasks.iter().flat_map(|it| &it.end).all(|it| it.exit == end.exit);
+        if !is_one || (end.outcome == Outcome::Succeeded && !all_well()) {
+            whys.push(format!("no task of job {} ended so", ended.id()));
+        }
+        if let Some(why) = whys.into_iter().next() {
+            let what = format!("{why}, said to be {:?} ({:?})", end.outcome, end.cause);
             self.blame(Invariant::EndUntrue, what);
         }
     }

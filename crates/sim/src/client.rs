@@ -9,7 +9,7 @@ use gpool_model::job::{BlobId, DependencyKind, Owner};
 use gpool_model::life::{Life, Retry, RetryOn};
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Bytes, Caller, Command, Dependency, DeviceStrategy, Event, GpuRequest, Indexes, JobId,
+    Bytes, Caller, Command, Dependency, DeviceStrategy, Event, Gang, GpuRequest, Indexes, JobId,
     JobNumber, JobPatch, LimitChange, MilliCpu, MilliGpu, Millis, NewJob, Outcome, Phase,
     ProjectName, Refusal, Reply, RequestId, Share, Timestamp, Version,
 };
@@ -384,6 +384,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         after: after.into_iter().collect(),
         array: new_array(what),
         retry_of: None,
+        gang: Gang::new(small("nodes").max(1), small("each").max(1)).unwrap_or_default(),
         priority: priority(what),
         note: None,
         notify: crate::post::rules(what.count("user")),

@@ -10,6 +10,8 @@ use crate::swarm::Swarm;
 #[derive(Debug)]
 pub struct Generator {
     rng: Rng,
+    /// By itself, so that what else is drawn of a seed stays as it is.
+    gangs: Rng,
     swarm: Swarm,
 }
 
@@ -17,7 +19,11 @@ impl Generator {
     /// The happenings of a seed, after what its swarm took.
     #[must_use]
     pub fn new(swarm: &Swarm) -> Self {
-        Self { rng: Rng::new(swarm.seed ^ 0x6770_6f6f_6c00_0000), swarm: swarm.clone() }
+        Self {
+            rng: Rng::new(swarm.seed ^ 0x6770_6f6f_6c00_0000),
+            gangs: Rng::new(swarm.seed ^ 0x6761_6e67_7300_0000),
+            swarm: swarm.clone(),
+        }
     }
 
     /// What happens next.
@@ -220,7 +226,16 @@ impl Generator {
         Happening::new(kind, &numbers)
     }
 
+    /// On how many nodes, and how many tasks on each; nothing for one task.
+    fn gang(&mut self) -> [i64; 2] {
+        match self.gangs.percent(self.swarm.gangs) {
+            true => [signed(self.gangs.between(1, 3)), signed(self.gangs.between(1, 2))],
+            false => [0, 0],
+        }
+    }
+
     fn submission(&mut self) -> Vec<i64> {
+        let [nodes, each] = self.gang();
         let gpus = signed(self.rng.below(self.swarm.gpus_most + 1));
         let share =
             if self.rng.percent(20) { self.rng.one_of(&[125, 250, 333, 500, 750]) } else { 0 };
@@ -258,6 +273,8 @@ impl Generator {
             array,
             if array > 0 { signed(self.rng.below(4)) } else { 0 },
             if array > 0 { signed(self.rng.below(3)) } else { 0 },
+            nodes,
+            each,
         ]
     }
 

@@ -360,7 +360,11 @@ impl Sim {
             (_, Some(job)) => {
                 let here = job.phase.allocations().iter();
                 let still = here.filter(|it| it.task == task && it.node == *node);
-                job.generation == generation && still.count() > 0
+                // A gang holds what a task had that has ended.
+                let course =
+                    usize::try_from(task.rank).ok().and_then(|ix| job.course.tasks.get(ix));
+                let has_ended = course.is_some_and(|course| course.end.is_some());
+                job.generation == generation && still.count() > 0 && !has_ended
             }
         };
         if is_early {

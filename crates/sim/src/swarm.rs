@@ -62,6 +62,8 @@ pub struct Swarm {
     pub jobs_most: u64,
     /// How many of a hundred submissions are of arrays.
     pub arrays: u64,
+    /// How many of a hundred submissions are of jobs of several tasks.
+    pub gangs: u64,
     /// The most jobs that live at once before users wait.
     pub live_most: u64,
     /// In how many of a hundred cases not the oldest message is picked.
@@ -110,6 +112,8 @@ impl Swarm {
             gpus_most: rng.one_of(&[0, 1, 2, 4, 8]),
             jobs_most: rng.one_of(&[1, 1, 2, 6]),
             arrays: rng.one_of(&[0, 0, 15, 40]),
+            // By itself, so that what else is drawn of a seed stays as it is.
+            gangs: Rng::new(seed ^ 0x6761_6e67).one_of(&[0, 0, 0, 30]),
             live_most: rng.one_of(&[3, 10, 10, 30]),
             disorder: rng.one_of(&[0, 5, 30, 80]),
             pass_most: rng.one_of(&[100, 5_000, 60_000, 3_600_000]),

@@ -111,6 +111,17 @@ pub fn started_with(pid: u32, variable: &[u8]) -> bool {
     environment.split(|byte| *byte == 0).any(|entry| entry == variable)
 }
 
+/// What a process had as the value of a variable when it was started; `None` without it, or where
+/// its environment may not be read.
+#[must_use]
+pub fn variable_at_start(pid: u32, name: &str) -> Option<Vec<u8>> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut entries = environment.split(|byte| *byte == 0);
+    let value = entries
+        .find_map(|entry| entry.strip_prefix(name.as_bytes()).and_then(|it| it.strip_prefix(b"=")));
+    value.map(<[u8]>::to_vec)
+}
+
 /// How many threads this process has.
 ///
 /// # Errors
@@ -152,6 +163,8 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(!started_with(child.id(), b"MARK="));
+        assert_eq!(variable_at_start(child.id(), "MARK"), Some(b"x".to_vec()));
+        assert_eq!(variable_at_start(child.id(), "MAR"), None);
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(stat(child.id()), None);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpool_model::{
-    JobId, JobNumber, Millis, Node, NodeName, OrderKey, Plan, Policy, Shape, ShareBetween, Whom,
+    JobId, JobNumber, Millis, NodeName, OrderKey, Plan, Policy, Shape, ShareBetween, Whom,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
@@ -54,9 +54,7 @@ pub(crate) fn check_nothing_fits(
         let key = (shape_of(world, row), n_before);
         let node = room.entry(key).or_insert_with_key(|(shape, n_before)| {
             let when = course::stretch(shape, snapshot.now);
-            let mut nodes = world.nodes_by_name().map(|(_, row)| &row.node);
-            let fits = |node: &&Node| courses[*n_before].has_place(snapshot, node, shape, when);
-            nodes.find(fits).map(|node| node.name.clone())
+            courses[*n_before].has_places(snapshot, shape, when).cloned()
         });
         if let Some(node) = node {
             found.push(Violation::FitsAndWaits { job: row.job.id, node: node.clone() });

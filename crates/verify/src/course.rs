@@ -4,9 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_model::plan::Fit;
 use gpool_model::{
-    AllocationState, Device, GpuRequest, JobId, JobSpec, Node, NodeName, Phase, Placement,
-    ResourceKind, Resources, Shape, Slot, SlotPart, Timestamp,
+    AllocationState, Bytes, Device, GpuRequest, JobId, JobSpec, MilliCpu, Node, NodeName, Phase,
+    Placement, ResourceKind, Resources, Shape, Slot, SlotPart, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot};
 
@@ -161,16 +162,34 @@ impl<'a> Course<'a> {
             .find(|kind| wanted.get(kind) > 0 && moments.iter().any(|at| is_short(kind, *at)))
     }
 
-    /// Whether work of a shape has a place on a node for a time, whatever devices it gets.
-    pub fn has_place(
+    /// The first of as many nodes as work of a shape asks for that have a place for it for a time,
+    /// all with devices of one model of its request, whatever devices those are.
+    pub fn has_places<'n>(
+        &self,
+        snapshot: &Snapshot<'n>,
+        shape: &Shape,
+        when: Stretch,
+    ) -> Option<&'n NodeName> {
+        let n_nodes = usize::try_from(shape.fit.gang.nodes).unwrap_or(usize::MAX);
+        (0..shape.fit.gpus.models.len().max(1)).find_map(|rank| {
+            let nodes = snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
+            let fits = |node: &&Node| self.has_place(snapshot, node, shape, rank, when);
+            let fitting: Vec<&Node> = nodes.filter(fits).take(n_nodes).collect();
+            (fitting.len() == n_nodes).then(|| &fitting[0].name)
+        })
+    }
+
+    /// Whether all tasks of a shape that one node gets have a place there for a time, with devices
+    /// of one model of their request.
+    fn has_place(
         &self,
         snapshot: &Snapshot<'_>,
         node: &Node,
         shape: &Shape,
+        rank: usize,
         when: Stretch,
     ) -> bool {
-        let mut wanted = Resources::none().with_cpus(shape.fit.cpus).with_tasks(1);
-        wanted = wanted.with_memory(shape.fit.memory);
+        let wanted = on_node(&shape.fit);
         if !node.connected
             || node.drain.is_some()
             || !is_of(node, shape.fit.pool.as_ref())
@@ -180,18 +199,30 @@ impl<'a> Course<'a> {
             return false;
         }
         let gpus = &shape.fit.gpus;
-        let mut by_rank = BTreeMap::<usize, u32>::new();
-        for device in &node.devices {
-            if let Some(rank) = gpus.rank_of(device)
+        let has_room = |device: &&Device| {
+            gpus.rank_of(device) == Some(rank)
                 && unusable(node, device).is_none()
                 && !reserved(snapshot, node, Some(device), shape, when)
                 && self.has_device(node, device, gpus, when)
-            {
-                *by_rank.entry(rank).or_default() += 1;
-            }
-        }
-        gpus.n_devices() <= by_rank.into_values().max().unwrap_or(0)
+        };
+        let n_devices = node.devices.iter().filter(has_room).count();
+        u64::try_from(n_devices).is_ok_and(|n_devices| devices_on_node(&shape.fit) <= n_devices)
     }
+}
+
+/// What one node is asked for beside devices, by all tasks that it gets.
+pub(crate) fn on_node(fit: &Fit) -> Resources {
+    let n_tasks = u64::from(fit.gang.tasks_per_node);
+    let times = |amount: u64| amount.saturating_mul(n_tasks);
+    Resources::none()
+        .with_cpus(MilliCpu::new(times(fit.cpus.get())))
+        .with_memory(Bytes::new(times(fit.memory.get())))
+        .with_tasks(fit.gang.tasks_per_node)
+}
+
+/// How many devices one node is asked for, by all tasks that it gets.
+pub(crate) fn devices_on_node(fit: &Fit) -> u64 {
+    u64::from(fit.gpus.n_devices()) * u64::from(fit.gang.tasks_per_node)
 }
 
 /// Whether a node, or a device of it, is kept from work of a shape at any time of a stretch.

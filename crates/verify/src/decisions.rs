@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use gpool_model::{
-    Attempt, Bytes, Decision, Device, DeviceUuid, GpuRequest, JobId, JobSpec, MilliGpu, NodeName,
-    Phase, Placement, Plan, Policy, ResourceKind, Share, SlotPart, TaskId,
+    Attempt, Bytes, Decision, Device, DeviceUuid, Gang, GpuRequest, JobId, JobSpec, MilliGpu,
+    NodeName, Phase, Placement, Plan, Policy, ResourceKind, Share, SlotPart, TaskId,
 };
 use gpool_world::Snapshot;
 
@@ -13,8 +13,23 @@ use crate::tally::{Holding, NodeTally, Tally, add, is_of, unusable};
 use crate::users::Users;
 use crate::violation::Violation;
 
-/// How many tasks a job has; gangs come with several.
-pub(crate) const N_TASKS: usize = 1;
+/// How many tasks a job has.
+pub(crate) fn n_tasks(spec: &JobSpec) -> usize {
+    let Gang { nodes, tasks_per_node, .. } = spec.gang;
+    usize::try_from(u64::from(nodes) * u64::from(tasks_per_node)).unwrap_or(usize::MAX)
+}
+
+/// Whether tasks are on as many different nodes as they should be, as many on each, those of one
+/// node one after the other.
+pub(crate) fn is_spread<'a>(gang: Gang, nodes: impl Iterator<Item = &'a NodeName>) -> bool {
+    let nodes: Vec<&NodeName> = nodes.collect();
+    let groups: Vec<&[&NodeName]> = nodes.chunk_by(|one, next| one == next).collect();
+    let distinct: BTreeSet<&NodeName> = nodes.iter().copied().collect();
+    let is_full = |group: &&[&NodeName]| u32::try_from(group.len()) == Ok(gang.tasks_per_node);
+    u32::try_from(distinct.len()) == Ok(gang.nodes)
+        && groups.len() == distinct.len()
+        && groups.iter().all(is_full)
+}
 
 /// Checks every decision in turn and books it, so that the next one meets what this one took.
 pub(crate) fn check(
@@ -68,16 +83,31 @@ pub(crate) fn check(
         if attempt != next {
             found.push(Violation::WrongAttempt { job, plan: attempt, next });
         }
-        if placements.len() != N_TASKS {
-            let (places, tasks) = (placements.len(), N_TASKS);
+        let (places, tasks) = (placements.len(), n_tasks(&row.spec));
+        if places != tasks {
             found.push(Violation::WrongNumberOfTasks { job, places, tasks });
+        } else if !is_spread(row.spec.gang, placements.iter().map(|it| &it.node)) {
+            found.push(Violation::WrongSpread { job });
         }
+        let mut ranks = BTreeSet::new();
         for (rank, placement) in placements.iter().enumerate() {
             let rank = u32::try_from(rank).unwrap_or(u32::MAX);
             let task = TaskId { job, attempt, rank };
             check_placement(&row.spec, (task, is_claim), placement, tally, found);
+            ranks.extend(ranks_of(&row.spec.gpus, placement, tally));
+        }
+        if ranks.len() > 1 {
+            found.push(Violation::MixedKinds { job });
         }
     }
+}
+
+/// Which models of its request the devices of a place are.
+fn ranks_of(gpus: &GpuRequest, placement: &Placement, tally: &Tally<'_>) -> BTreeSet<usize> {
+    let node = tally.nodes.get(&placement.node).map(|tally| tally.node);
+    let device = |uuid: &DeviceUuid| node?.devices.iter().find(|device| device.uuid == *uuid);
+    let slots = placement.slots.iter();
+    slots.filter_map(|slot| gpus.rank_of(device(&slot.device)?)).collect()
 }
 
 /// What a plan takes back.
@@ -147,7 +177,7 @@ pub(crate) fn check_quotas(
         if users.is_capped(policy, row) {
             found.push(Violation::OverQuota { job, uid: row.spec.owner.uid });
         }
-        users.add(row.spec.owner.uid, row.spec.gpus.size().get());
+        users.add(row.spec.owner.uid, row.spec.gpus_together().get());
     }
 }
 
@@ -204,7 +234,6 @@ fn check_devices(
     if !placement.slots.is_sorted_by(|one, next| one.index < next.index) {
         found.push(Violation::SlotsOutOfOrder { job, node: placement.node.clone() });
     }
-    let mut ranks = BTreeSet::new();
     for slot in &placement.slots {
         let uuid = slot.device.clone();
         let Some(device) = node.node.devices.iter().find(|device| device.uuid == uuid) else {
@@ -216,9 +245,8 @@ fn check_devices(
             let (given, index) = (slot.index, device.index);
             found.push(Violation::WrongIndex { job, device: uuid.clone(), given, index });
         }
-        match spec.gpus.rank_of(device) {
-            Some(rank) => drop(ranks.insert(rank)),
-            None => found.push(Violation::WrongKind { job, device: uuid.clone() }),
+        if spec.gpus.rank_of(device).is_none() {
+            found.push(Violation::WrongKind { job, device: uuid.clone() });
         }
         if let Some(why) = unusable(node.node, device) {
             found.push(Violation::DeviceUnusable { job, device: uuid.clone(), why });
@@ -244,9 +272,6 @@ fn check_devices(
                 check_shared(&placement.node, &uuid, memory, &together, found);
             }
         }
-    }
-    if ranks.len() > 1 {
-        found.push(Violation::MixedKinds { job });
     }
 }
 

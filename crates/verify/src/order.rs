@@ -17,13 +17,14 @@ use crate::arrays::{Running, left, row_of};
 use crate::conserve::shape_of;
 use crate::violation::Violation;
 
-/// What a job asks of a node.
+/// What a job asks of nodes.
 pub(crate) fn fit_of(row: &JobRow) -> Fit {
     Fit {
         gpus: row.spec.gpus.clone(),
         cpus: row.spec.cpus.unwrap_or_default(),
         memory: row.spec.memory.unwrap_or_default(),
         pool: row.spec.pool.clone(),
+        gang: row.spec.gang,
     }
 }
 
@@ -42,7 +43,7 @@ fn gpu_time(snapshot: &Snapshot<'_>, row: &JobRow) -> u64 {
     let shape = shape_of(snapshot.world, row);
     let length = shape.predicted.or(shape.takes);
     let length = length.map_or(u64::MAX, gpool_model::Millis::get);
-    length.saturating_mul(row.spec.gpus.size().get().max(1))
+    length.saturating_mul(row.spec.gpus_together().get().max(1))
 }
 
 /// Which of two pending jobs the policy puts first.
@@ -63,7 +64,7 @@ pub(crate) fn compare(
             }
             OrderKey::Gpus | OrderKey::Predicted if both_escalated => Ordering::Equal,
             OrderKey::Predicted => gpu_time(snapshot, one).cmp(&gpu_time(snapshot, other)),
-            OrderKey::Gpus => one.spec.gpus.size().cmp(&other.spec.gpus.size()),
+            OrderKey::Gpus => one.spec.gpus_together().cmp(&other.spec.gpus_together()),
             OrderKey::Age => one.spec.submitted_at.cmp(&other.spec.submitted_at),
         };
         if by_key != Ordering::Equal {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
-    Decision, JobId, Node, NodeName, OrderKey, Phase, Plan, PlannedStart, PlannedStarts, Policy,
+    Decision, JobId, Node, NodeName, OrderKey, Phase, Placement, Plan, PlannedStarts, Policy,
     Reason, Shape, ShareBetween, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot};
@@ -12,6 +12,7 @@ use gpool_world::{JobRow, Snapshot};
 use crate::arrays::{Running, left, row_of};
 use crate::conserve::shape_of;
 use crate::course::{Course, reservation_ends, reserved, started, stretch};
+use crate::decisions::{is_spread, n_tasks};
 use crate::order::{compare, is_escalated, pending};
 use crate::projects::{are_bounded, are_shared};
 use crate::tally::unusable;
@@ -53,9 +54,16 @@ pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<V
             continue;
         };
         let shape = shape_of(world, row);
+        let (places, tasks) = (planned.placements.len(), n_tasks(&row.spec));
+        if places != tasks {
+            found.push(Violation::WrongNumberOfTasks { job, places, tasks });
+        } else if !is_spread(row.spec.gang, planned.placements.iter().map(|it| &it.node)) {
+            found.push(Violation::WrongSpread { job });
+        }
         for placement in &planned.placements {
             let node = world.node(&placement.node).map(|row| &row.node);
-            if !node.is_some_and(|node| is_free(snapshot, &course, node, planned, row, &shape)) {
+            let place = (planned.at, placement);
+            if !node.is_some_and(|node| is_free(snapshot, &course, node, place, row, &shape)) {
                 let (at, node) = (planned.at, placement.node.clone());
                 found.push(Violation::PlannedNotFree { job, at, node });
             }
@@ -80,12 +88,11 @@ fn is_free(
     snapshot: &Snapshot<'_>,
     course: &Course<'_>,
     node: &Node,
-    planned: &PlannedStart,
+    (at, placement): (Timestamp, &Placement),
     row: &JobRow,
     shape: &Shape,
 ) -> bool {
-    let when = stretch(shape, planned.at);
-    let [placement] = &planned.placements[..] else { return false };
+    let when = stretch(shape, at);
     let device =
         |uuid: &gpool_model::DeviceUuid| node.devices.iter().find(|device| device.uuid == *uuid);
     let devices: Option<Vec<_>> = placement.slots.iter().map(|slot| device(&slot.device)).collect();
@@ -170,7 +177,7 @@ fn expected(
         for id in own {
             if let Some(placements) = starts.get(&id) {
                 add_started(snapshot, &mut course, id, placements);
-                users.add(row.spec.owner.uid, row.spec.gpus.size().get());
+                users.add(row.spec.owner.uid, row.spec.gpus_together().get());
             }
         }
         if !left.contains(&row.job.id)
@@ -208,7 +215,7 @@ fn expected(
             course.add(placement, &row.spec, stretch(&shape, at));
         }
         expected.push((own.map_or(id, |it| it.job), at));
-        users.add(row.spec.owner.uid, row.spec.gpus.size().get());
+        users.add(row.spec.owner.uid, row.spec.gpus_together().get());
         if own.is_none() {
             break;
         }
@@ -217,6 +224,9 @@ fn expected(
 }
 
 fn waits_for_room(reason: &Reason) -> bool {
+    if let Reason::NodesNotFree { need, able, .. } = reason {
+        return able >= need;
+    }
     !matches!(
         reason,
         Reason::GpuModelMissing { .. }
@@ -234,10 +244,9 @@ fn earliest(snapshot: &Snapshot<'_>, course: &Course<'_>, shape: &Shape) -> Opti
         let more: Vec<_> = moments.iter().flat_map(|at| reservation_ends(snapshot, *at)).collect();
         moments.extend(more);
     }
-    let nodes: Vec<&Node> = snapshot.world.nodes().iter().map(|row| &row.node).collect();
     moments.into_iter().find(|at| {
         let when = stretch(shape, *at);
-        nodes.iter().any(|node| course.has_place(snapshot, node, shape, when))
+        course.has_places(snapshot, shape, when).is_some()
     })
 }
 

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    AllocationState, Decision, JobId, Plan, Policy, Project, ProjectName, QuotaRules, ResourceKind,
-    Resources, ShareBetween, TakenBack,
+    AllocationState, Bytes, Decision, JobId, MilliCpu, Plan, Policy, Project, ProjectName,
+    QuotaRules, ResourceKind, Resources, ShareBetween, TakenBack,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
+use crate::decisions::n_tasks;
 use crate::order::started;
 use crate::tally::add;
 use crate::violation::Violation;
@@ -247,11 +248,13 @@ fn is_preemptible(row: &JobRow) -> bool {
 
 /// What a job asks for of what quotas may count.
 fn asked(row: &JobRow) -> Resources {
+    let n_tasks = u32::try_from(n_tasks(&row.spec)).unwrap_or(u32::MAX);
+    let times = |amount: u64| amount.saturating_mul(u64::from(n_tasks));
     Resources::none()
-        .with_gpus(row.spec.gpus.size())
-        .with_cpus(row.spec.cpus.unwrap_or_default())
-        .with_memory(row.spec.memory.unwrap_or_default())
-        .with_tasks(1)
+        .with_gpus(row.spec.gpus_together())
+        .with_cpus(MilliCpu::new(times(row.spec.cpus.unwrap_or_default().get())))
+        .with_memory(Bytes::new(times(row.spec.memory.unwrap_or_default().get())))
+        .with_tasks(n_tasks)
 }
 
 /// A project and all above it.

@@ -12,7 +12,7 @@ use gpool_world::{JobRow, Snapshot};
 use crate::State;
 use crate::arrays::Running;
 use crate::conserve::shape_of;
-use crate::course::{is_reserved_for, stretch};
+use crate::course::{devices_on_node, is_reserved_for, on_node, stretch};
 use crate::order::pending;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
@@ -50,7 +50,7 @@ pub(crate) fn check(
                 is_kept(snapshot, wait, reservation, true) && has_room(before, node, wait)
             }
             Reason::QuotaUser { what, used, most } => {
-                let gpus = wait.shape.fit.gpus.size().get();
+                let gpus = wait.shape.fit.gpus_together().get();
                 let more = if *what == UserCap::RunningJobs { 1 } else { gpus };
                 wait.shape.uid.is_some_and(|uid| {
                     let held = |users: &Users| users.held(uid, *what);
@@ -148,7 +148,7 @@ struct Moment<'a> {
 
 impl Moment<'_> {
     fn is_true(&self, reason: &Reason) -> bool {
-        let asked = self.fit.gpus.n_devices();
+        let asked = u32::try_from(devices_on_node(self.fit)).unwrap_or(u32::MAX);
         let may_use = |node: &&NodeTally<'_>| node.node.connected && self.is_here(node);
         let mut connected = self.before.nodes.values().filter(may_use);
         match reason {
@@ -168,6 +168,21 @@ impl Moment<'_> {
                 *need == asked
                     && free < need
                     && self.at(node, |before, after| between(*free, most(after), most(before)))
+            }
+            Reason::NodesNotFree { need, free, able } => {
+                let with_room = |tally: &Tally<'_>| {
+                    self.most_nodes(tally, |node, device| node.has(device, &self.fit.gpus), true)
+                };
+                let could = self.most_nodes(
+                    self.before,
+                    |node, device| node.node.drain_of(&device.uuid).is_none(),
+                    false,
+                );
+                *need == self.fit.gang.nodes
+                    && *need > 1
+                    && free < need
+                    && *able == could
+                    && between(*free, with_room(self.after), with_room(self.before))
             }
             Reason::GpuShareNotFree { need, share, free, node, largest } => {
                 let gpus = &self.fit.gpus;
@@ -203,9 +218,9 @@ impl Moment<'_> {
             }
             Reason::CpuOrMemShort { kind, need, free, node } => {
                 let needed = match kind {
-                    ResourceKind::Cpu => self.fit.cpus.get(),
-                    ResourceKind::Memory => self.fit.memory.get(),
-                    ResourceKind::Tasks => 1,
+                    ResourceKind::Cpu | ResourceKind::Memory | ResourceKind::Tasks => {
+                        on_node(self.fit).get(kind)
+                    }
                     ResourceKind::Gpu
                     | ResourceKind::GpuModel(_)
                     | ResourceKind::GpuMemory
@@ -231,7 +246,8 @@ impl Moment<'_> {
                 self.fit.pool.as_ref() == Some(pool) && *n_nodes == 0 && nobody
             }
             Reason::NodeDrained { node, index, by, reason } => {
-                let nobody_else = connected.all(|node| !self.has_undrained(node));
+                let n_others = connected.filter(|node| self.has_undrained(node)).count();
+                let nobody_else = u32::try_from(n_others).is_ok_and(|n| n < self.fit.gang.nodes);
                 let is_so = self.before.nodes.get(node).is_some_and(|node| {
                     let drain = match index {
                         None => node.node.drain.as_ref(),
@@ -277,7 +293,39 @@ impl Moment<'_> {
         let most = tally.most_of_a_kind(&self.fit.gpus, |device| {
             !node.device_drains.contains_key(&device.uuid)
         });
-        node.drain.is_none() && self.fit.gpus.n_devices() <= most
+        node.drain.is_none() && devices_on_node(self.fit) <= u64::from(most)
+    }
+
+    /// How many nodes that take work have as many devices that pass, of one model of the request,
+    /// and the room beside them: what is free, or all there is.
+    fn most_nodes(
+        &self,
+        tally: &Tally<'_>,
+        passes: impl Fn(&NodeTally<'_>, &Device) -> bool,
+        is_free: bool,
+    ) -> u32 {
+        let gpus = &self.fit.gpus;
+        let has_room = |node: &NodeTally<'_>| {
+            on_node(self.fit).iter().all(|(kind, amount)| match is_free {
+                true => amount <= node.free(kind),
+                false => amount <= node.node.capacity.get(kind),
+            })
+        };
+        let counts = (0..gpus.models.len().max(1)).map(|rank| {
+            let has_devices = |node: &NodeTally<'_>| {
+                let of_rank = |device: &&Device| gpus.rank_of(device) == Some(rank);
+                let devices = node.node.devices.iter().filter(of_rank);
+                devices_on_node(self.fit)
+                    <= devices.filter(|device| passes(node, device)).count() as u64
+            };
+            let nodes = tally.nodes.values();
+            let takes = |node: &&NodeTally<'_>| {
+                node.node.connected && node.node.drain.is_none() && self.is_here(node)
+            };
+            let open = nodes.filter(takes);
+            open.filter(|node| has_room(node) && has_devices(node)).count()
+        });
+        u32::try_from(counts.max().unwrap_or(0)).unwrap_or(u32::MAX)
     }
 
     /// Whether a node is one of those that it may use.

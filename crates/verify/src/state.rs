@@ -11,7 +11,7 @@ use gpool_world::{DeviceLedger, Free, JobRow, NodeRow, Snapshot, World};
 
 use crate::arrays::{check_row, weight};
 use crate::conserve::shape_of;
-use crate::decisions::{N_TASKS, check_shared};
+use crate::decisions::{check_shared, is_spread, n_tasks};
 use crate::order::is_escalated;
 use crate::projects::check_holdings;
 use crate::tally::{Holding, NodeTally, Tally};
@@ -69,9 +69,11 @@ fn check_job(snapshot: &Snapshot<'_>, id: JobId, row: &JobRow, found: &mut Vec<V
             if job.generation < Generation(1) {
                 found.push(Violation::NotCounted { job: id });
             }
-            if allocations.len() != N_TASKS {
-                let (places, tasks) = (allocations.len(), N_TASKS);
+            let (places, tasks) = (allocations.len(), n_tasks(&row.spec));
+            if places != tasks {
                 found.push(Violation::WrongNumberOfTasks { job: id, places, tasks });
+            } else if !is_spread(row.spec.gang, allocations.iter().map(|it| &it.node)) {
+                found.push(Violation::WrongSpread { job: id });
             }
             for (rank, allocation) in allocations.iter().enumerate() {
                 check_allocation(world, row, rank, allocation, found);
@@ -80,6 +82,26 @@ fn check_job(snapshot: &Snapshot<'_>, id: JobId, row: &JobRow, found: &mut Vec<V
     }
     if job.attempt < Attempt::FIRST {
         found.push(Violation::NotCounted { job: id });
+    }
+    check_task_courses(row, found);
+}
+
+/// Of a gang that runs every task has started, and of one that holds anything some task has not
+/// ended. Of all else nothing is kept.
+fn check_task_courses(row: &JobRow, found: &mut Vec<Violation>) {
+    let tasks = &row.job.course.tasks;
+    let (all, held) = (n_tasks(&row.spec), row.job.phase.allocations());
+    let is_counted = tasks.is_empty() || (all > 1 && tasks.len() == all && !held.is_empty());
+    let has_begun =
+        |ix: usize| tasks.get(ix).is_some_and(|it| it.started_at.is_some() || it.end.is_some());
+    let fits = match &row.job.phase {
+        Phase::Running { .. } if all > 1 => (0..all).all(has_begun),
+        Phase::Starting { .. } => !(0..all).all(has_begun),
+        _ => true,
+    };
+    let is_over = !tasks.is_empty() && tasks.iter().all(|it| it.end.is_some());
+    if !is_counted || !fits || is_over {
+        found.push(Violation::WrongTaskCourses { job: row.job.id });
     }
 }
 
@@ -135,7 +157,11 @@ fn check_allocation(
         let node = allocation.node.clone();
         found.push(Violation::SlotsOutOfOrder { job: id, node });
     }
-    if !is_held_as(&row.job.phase, &allocation.state) {
+    let begun = row.job.course.tasks.get(rank).is_some_and(|it| it.started_at.is_some());
+    let is_first = begun
+        && matches!(row.job.phase, Phase::Starting { .. })
+        && allocation.state == AllocationState::Running;
+    if !is_first && !is_held_as(&row.job.phase, &allocation.state) {
         let state = row.job.phase.state();
         found.push(Violation::WrongAllocationState { job: id, state });
     }
@@ -371,7 +397,7 @@ fn check_users(world: &World, found: &mut Vec<Violation>) {
         *n_jobs += n;
         *n_waiting += if is_holding { 0 } else { n };
         *n_holding += u64::from(is_holding);
-        *gpus += if is_holding { row.spec.gpus.size().get() } else { 0 };
+        *gpus += if is_holding { row.spec.gpus_together().get() } else { 0 };
     }
     expected.retain(|_, (n_jobs, ..)| *n_jobs > 0);
     for (uid, counted) in expected {

@@ -11,6 +11,7 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, NodeRow, World};
 
+use crate::course::{devices_on_node, on_node};
 use crate::violation::Unusable;
 
 /// What tasks hold on the nodes that were asked for.
@@ -156,16 +157,15 @@ impl NodeTally<'_> {
         u32::try_from(free.count()).unwrap_or(u32::MAX)
     }
 
-    /// Whether one task of that fit finds room at once.
+    /// Whether all tasks of that fit that one node gets find room at once.
     pub fn has_room(&self, fit: &Fit) -> bool {
-        let need = fit.gpus.n_devices();
+        let need = devices_on_node(fit);
+        let most = self.most_of_a_kind(&fit.gpus, |device| self.has(device, &fit.gpus));
         self.node.connected
             && self.node.drain.is_none()
             && is_of(self.node, fit.pool.as_ref())
-            && fit.cpus.get() <= self.free(&ResourceKind::Cpu)
-            && fit.memory.get() <= self.free(&ResourceKind::Memory)
-            && 1 <= self.free(&ResourceKind::Tasks)
-            && need <= self.most_of_a_kind(&fit.gpus, |device| self.has(device, &fit.gpus))
+            && on_node(fit).iter().all(|(kind, amount)| amount <= self.free(kind))
+            && need <= u64::from(most)
     }
 }
 

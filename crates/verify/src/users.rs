@@ -23,7 +23,7 @@ impl Users {
             return users;
         }
         for row in world.jobs().values().filter(|row| !row.job.phase.allocations().is_empty()) {
-            users.add(row.spec.owner.uid, row.spec.gpus.size().get());
+            users.add(row.spec.owner.uid, row.spec.gpus_together().get());
         }
         users
     }
@@ -34,7 +34,7 @@ impl Users {
         let planned = plan.planned.iter().map(|planned| planned.job);
         let jobs = started(plan).into_iter().chain(planned);
         for row in jobs.filter_map(|job| row_of(snapshot.world, job)) {
-            users.add(row.spec.owner.uid, row.spec.gpus.size().get());
+            users.add(row.spec.owner.uid, row.spec.gpus_together().get());
         }
         users
     }
@@ -58,7 +58,7 @@ impl Users {
     /// Whether a job of that user would be more than he may have.
     pub fn is_capped(&self, policy: &Policy, row: &JobRow) -> bool {
         let owner = &row.spec.owner;
-        let gpus = row.spec.gpus.size().get();
+        let gpus = row.spec.gpus_together().get();
         [(UserCap::RunningJobs, 1), (UserCap::Gpus, gpus)].into_iter().any(|(what, more)| {
             let most = most(policy, &owner.user, what);
             more > 0 && most.is_some_and(|most| self.held(owner.uid, what) + more > most)

@@ -120,6 +120,18 @@ pub enum Violation {
         /// Of the job.
         next: Attempt,
     },
+    /// The tasks of a job are not on as many different nodes as it asked for, as many on each.
+    #[error("the tasks of job {job} are not spread over nodes as it asked")]
+    WrongSpread {
+        /// Which.
+        job: JobId,
+    },
+    /// What is kept of the tasks of a job does not fit its phase.
+    #[error("job {job} has other courses of its tasks than its phase says")]
+    WrongTaskCourses {
+        /// Which.
+        job: JobId,
+    },
     /// A job has more or fewer places than tasks.
     #[error("job {job} has {places} places for {tasks} tasks")]
     WrongNumberOfTasks {

@@ -148,6 +148,11 @@ catalogue! {
          --preemptible it may borrow what stands idle, and is put back when its owner asks for it. \
          `gpool quota` shows what is guaranteed. --allow-unsatisfiable queues it until the quota \
          is another.";
+    TOO_FEW_NODES = 416, EXIT_IMPOSSIBLE, 422, "too few nodes could ever run this",
+        "The job asks for tasks on several different nodes at once, and fewer nodes than that are \
+         large enough for their part of it. The message says how many are, and the largest part \
+         that would fit as many as were asked for. All tasks get GPUs of one model of the \
+         request. --allow-unsatisfiable queues it until more nodes come.";
     NOT_PERMITTED = 501, EXIT_NOT_PERMITTED, 403, "not permitted",
         "You may see and change your own jobs. Other users' jobs, and settings of the cluster, \
          are for admins: root, and the user whose server it is. You are known by the user that \

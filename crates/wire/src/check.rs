@@ -17,6 +17,7 @@ use gpool_model::{Refusal, parse};
 use crate::amount::Written;
 use crate::course;
 use crate::create::{JobCreate, ScriptText};
+use crate::gang;
 use crate::json::repeated;
 use crate::launch;
 use crate::notify;
@@ -168,6 +169,7 @@ impl JobCreate {
             memory: self.mem.as_ref().map(memory).transpose()?.filter(|bytes| !bytes.is_zero()),
             time_limit: limit,
             grace: self.grace.as_ref().map_or(Ok(GRACE_DEFAULT), grace)?,
+            gang: gang::gang(self)?,
             array,
             retry_of: None,
             after: dependencies("after", &self.after)?,

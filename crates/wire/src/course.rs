@@ -268,7 +268,7 @@ pub struct Attempted {
     /// When it ended.
     pub ended_at: Time,
     /// Why the job was run again: `retry`, `node_failed`, `requeued`,
-    /// `taken_back`.
+    /// `taken_back`, `task_refused`.
     pub again: String,
 }
 
@@ -279,12 +279,14 @@ impl From<&PastAttempt> for Attempted {
             Again::NodeFailed => "node_failed",
             Again::Requeued { .. } => "requeued",
             Again::TakenBack { .. } => "taken_back",
+            Again::TaskRefused { .. } => "task_refused",
         };
         // For whom it went is said where nothing else stands behind its end.
         let cause = past.cause.clone().or(match &past.again {
             Again::TakenBack { why, beneficiary } => {
                 Some(EndCause::TakenBack { why: *why, beneficiary: *beneficiary })
             }
+            Again::TaskRefused { rank } => Some(EndCause::TaskRefused { rank: *rank }),
             Again::Retry | Again::NodeFailed | Again::Requeued { .. } => None,
         });
         Self {

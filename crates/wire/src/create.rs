@@ -41,6 +41,13 @@ pub struct JobCreate {
     /// Host memory: a number of bytes, or text with a unit (`"20G"`). Absent: none is booked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mem: Option<Written>,
+    /// On how many different nodes its tasks run, all at once; GPUs, cores and memory are those of
+    /// each task. Absent: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Written>,
+    /// How many tasks run on each of them. Absent: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks_per_node: Option<u32>,
     /// Time limit: a number of seconds, or text (`"1h30m"`, `"2-00:00:00"`; a bare number in
     /// text is minutes). Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]

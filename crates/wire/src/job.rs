@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use crate::array::{ArrayShown, ElementShown};
 use crate::course::{Attempted, RetryAsked, warning_text};
 use crate::eta::Eta;
+use crate::gang::GangShown;
 use crate::launch::Activate;
 use crate::node::cores;
 use crate::notify;
@@ -153,6 +154,9 @@ pub struct Job {
     /// Of an element of an array: what it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element: Option<ElementShown>,
+    /// The tasks of a job that has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gang: Option<GangShown>,
     /// The ended job that it runs anew, or elements of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
@@ -252,6 +256,14 @@ impl Job {
                 let cause = EndCause::TooManyFailed { most: *most };
                 (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
             }
+            (None, Phase::Stopping { cause: StopCause::TaskFailed { rank }, .. }) => {
+                let cause = EndCause::TaskFailed { rank: *rank };
+                (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
+            }
+            (None, Phase::Stopping { cause: StopCause::TaskRefused { rank }, .. }) => {
+                let cause = EndCause::TaskRefused { rank: *rank };
+                (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
+            }
             (None, _) => (None, None),
         };
         let until = started_at.or(ended.map(|end| end.ended_at)).unwrap_or(now);
@@ -319,6 +331,7 @@ impl Job {
             waited_s: seconds(until.since(spec.submitted_at)),
             array: array_shown(spec, job, shown),
             element: element_shown(spec, job),
+            gang: GangShown::of(spec, job),
             retry_of: spec.retry_of.map(|job| job.to_string()),
             pool: spec.pool.as_ref().map(ToString::to_string),
             compat: spec.compat.iter().map(|compat| compat.as_str().to_owned()).collect(),
@@ -421,6 +434,8 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
         EndCause::DependencyFailed { .. } => "dependency_failed",
         EndCause::TooManyFailed { .. } => "too_many_failed",
         EndCause::TakenBack { .. } => "taken_back",
+        EndCause::TaskFailed { .. } => "task_failed",
+        EndCause::TaskRefused { .. } => "task_refused",
         EndCause::Rebooted => "rebooted",
         EndCause::ShepherdLost => "shepherd_lost",
         EndCause::Vanished => "vanished",
@@ -451,6 +466,12 @@ pub fn cause_words(cause: &EndCause) -> String {
         }
         EndCause::TooManyFailed { most } => {
             format!("more than {most} elements of its array failed")
+        }
+        EndCause::TaskFailed { rank } => {
+            format!("its task {rank} failed first, and the others were ended with it")
+        }
+        EndCause::TaskRefused { rank } => {
+            format!("others use GPUs of its task {rank}, so all of it starts again")
         }
         EndCause::Rebooted => "the machine was restarted while it ran".to_owned(),
         EndCause::ShepherdLost => {

@@ -155,6 +155,7 @@ pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
         notify: Vec::new(),
         hold: false,
         retry_of: None,
+        gang: gpool_model::Gang::SINGLE,
         ..job.clone()
     })
 }

@@ -68,6 +68,9 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
         R::GpusNotFreeTogether { need, free, node } => {
             vec![("need", json!(need)), ("free", json!(free)), ("node", json!(node))]
         }
+        R::NodesNotFree { need, free, able } => {
+            vec![("need", json!(need)), ("free", json!(free)), ("able", json!(able))]
+        }
         R::GpuShareNotFree { need, share, free, node, largest } => vec![
             ("need", json!(need)),
             ("share", json!(share.to_string())),
@@ -170,6 +173,12 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
         R::GpusNotFree { need, free } => format!("{need} {} needed, {free} free", gpus(*need)),
         R::GpusNotFreeTogether { need, free, node } => {
             format!("{need} {} needed together; {node} has {free} free", gpus(*need))
+        }
+        R::NodesNotFree { need, able, .. } if able < need => {
+            format!("{need} nodes needed at once, and {able} could ever hold a part of it")
+        }
+        R::NodesNotFree { need, free, able } => {
+            format!("{need} nodes needed at once; {free} of {able} that could hold it have room")
         }
         R::GpuShareNotFree { need: 1, share, largest, .. } => {
             format!("{} needed; at most {largest} of one are free", share_words(*share))

@@ -4,7 +4,7 @@ use gpool_model::gpu::GpuRequest;
 use gpool_model::refusal::LargestFit;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
-use gpool_model::{NodeName, PoolName, Refusal};
+use gpool_model::{Gang, NodeName, PoolName, Refusal};
 
 use crate::json::nearest;
 use crate::problem::Problem;
@@ -26,6 +26,9 @@ impl From<&Refusal> for Problem {
             }
             Refusal::ImpossibleResource { kind, largest, node, .. } => {
                 impossible_resource(problem, kind, *largest, node.as_ref())
+            }
+            Refusal::TooFewNodes { asked, gang, able, largest } => {
+                too_few_nodes(problem, asked, *gang, *able, *largest)
             }
             Refusal::NotPermitted { .. } => problem
                 .because("only a job's owner and admins may: root, and the server's own user"),
@@ -130,6 +133,41 @@ impl From<Refusal> for Problem {
     }
 }
 
+/// What a job asks of several nodes.
+fn gang_words(asked: &GpuRequest, gang: Gang) -> String {
+    let each = match asked.is_none() {
+        true => String::new(),
+        false => format!(" with {}", request_words(asked)),
+    };
+    match gang.tasks_per_node {
+        1 => format!("{} nodes{each}", gang.nodes),
+        n => format!("{n} tasks on each of {} nodes, each task{each}", gang.nodes),
+    }
+}
+
+fn too_few_nodes(
+    problem: Problem,
+    asked: &GpuRequest,
+    gang: Gang,
+    able: u32,
+    largest: Option<u32>,
+) -> Problem {
+    let could = if able == 1 { "node could" } else { "nodes could" };
+    let problem = problem.because(format!("{able} {could} hold its part of it"));
+    let problem = match (able, gang.tasks_per_node) {
+        (0, _) => problem,
+        (_, 1) => problem.try_this(format!("--nodes {able} --gpus '{asked}'")),
+        (_, n) => problem.try_this(format!("--nodes {able} --tasks-per-node {n} --gpus '{asked}'")),
+    };
+    match largest {
+        None => problem,
+        Some(largest) => {
+            let less = asked.of_count(largest);
+            problem.try_this(format!("--nodes {} --gpus '{less}'", gang.nodes))
+        }
+    }
+}
+
 /// The one line that says what was refused.
 fn what(refusal: &Refusal) -> String {
     match refusal {
@@ -143,6 +181,9 @@ fn what(refusal: &Refusal) -> String {
         }
         Refusal::ImpossibleResource { kind, asked, .. } => {
             format!("no node could ever run this: {} on one node", amount_words(kind, *asked))
+        }
+        Refusal::TooFewNodes { asked, gang, .. } => {
+            format!("too few nodes could ever run this: {}", gang_words(asked, *gang))
         }
         Refusal::NotPermitted { what } => format!("you may not {what}"),
         Refusal::CannotRunAs { user, .. } => format!("this server can't run jobs of {user}"),

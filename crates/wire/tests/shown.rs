@@ -20,6 +20,7 @@ fn spec() -> JobSpec {
     JobSpec {
         array: None,
         retry_of: None,
+        gang: gpool_model::Gang::SINGLE,
         id: JobId::single(7),
         owner: Owner { uid: 1000, gid: 1000, user: "ana".into() },
         name: "train".into(),

@@ -78,6 +78,12 @@ fn refusals() -> Vec<Refusal> {
             members: vec![text("bo"), text("@lab")],
             open: vec![ProjectName::new("nlp")],
         },
+        Refusal::TooFewNodes {
+            asked: GpuRequest::parse("h100:8").unwrap(),
+            gang: gpool_model::Gang::new(4, 1).unwrap(),
+            able: 2,
+            largest: Some(4),
+        },
         Refusal::AboveQuota {
             project: red(),
             kind: ResourceKind::Gpu,
@@ -154,6 +160,7 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::DepartmentTakesNoJobs { .. }
             | Refusal::NotMember { .. }
             | Refusal::AboveQuota { .. }
+            | Refusal::TooFewNodes { .. }
             | Refusal::TimeTooLong { .. }
             | Refusal::ProjectExists { .. }
             | Refusal::ProjectHasJobs { .. }

@@ -177,6 +177,7 @@ impl World {
                 cpus: spec.cpus.unwrap_or_default(),
                 memory: spec.memory.unwrap_or_default(),
                 pool: spec.pool.clone(),
+                gang: spec.gang,
             },
         }
     }
@@ -197,6 +198,7 @@ impl World {
                 cpus: new.cpus.unwrap_or_default(),
                 memory: new.memory.unwrap_or_default(),
                 pool: new.pool.clone(),
+                gang: new.gang,
             },
         }
     }

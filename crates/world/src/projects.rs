@@ -167,7 +167,9 @@ fn for_each_held(row: &JobRow, mut count: impl FnMut(Part, &Resources)) {
     let returns = matches!(
         row.job.phase,
         Phase::Stopping {
-            cause: StopCause::Requeued { hold: false, .. } | StopCause::TakenBack { .. },
+            cause: StopCause::Requeued { hold: false, .. }
+                | StopCause::TakenBack { .. }
+                | StopCause::TaskRefused { .. },
             ..
         }
     );

@@ -106,8 +106,10 @@ impl World {
     }
 }
 
-/// What a job that holds something asked of devices; of how much of a device the memory is that a
-/// share asks for, depends on the device, and is not asked here.
+/// What the tasks of a job that hold something asked of devices; of how much of a device the
+/// memory is that a share asks for, depends on the device, and is not asked here.
 fn held(row: &JobRow) -> Option<MilliGpu> {
-    (!row.job.phase.allocations().is_empty()).then(|| row.spec.gpus.size())
+    let n_tasks = row.job.phase.allocations().len();
+    let together = || row.spec.gpus.size().checked_mul(n_tasks as u64).unwrap_or(MilliGpu::MAX);
+    (n_tasks > 0).then(together)
 }

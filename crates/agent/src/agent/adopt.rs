@@ -111,11 +111,14 @@ fn end_leftovers(layout: &Layout, record: &Record) {
         group.wait_until_empty(Duration::from_secs(1));
     }
     let mark = mark(&layout.attempt(task));
+    let rank = task.rank.to_string();
     let me = std::process::id();
     let is_left = |pid: u32| {
         // What started before the claim can't be of it.
         proc::stat(pid).is_some_and(|stat| stat.started >= record.claimant.shepherd_started)
             && proc::started_with(pid, &mark)
+            // Another task of its gang has the same folder. Who does not say is the first.
+            && proc::variable_at_start(pid, "GPOOL_RANK").is_none_or(|it| it == rank.as_bytes())
     };
     // Each round ends those that the one before had time to start.
     for _ in 0..10 {

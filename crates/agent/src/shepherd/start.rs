@@ -125,7 +125,7 @@ impl Program {
             stdin: named(&spec.stdin),
             stdout: output(&spec.stdout),
             stderr: output(&spec.stderr),
-            begin_anew: task.attempt == Attempt::FIRST && task.rank == 0,
+            begin_anew: task.attempt == Attempt::FIRST,
             activate: spec.activate.clone(),
         })
     }

@@ -256,6 +256,7 @@ pub fn job(number: u64, command: &[&str]) -> JobSpec {
     JobSpec {
         array: None,
         retry_of: None,
+        gang: gpool_model::Gang::SINGLE,
         id: JobId::single(number),
         owner: Owner {
             uid: rustix::process::geteuid().as_raw(),
@@ -311,6 +312,7 @@ pub fn order(job: &JobSpec, devices: &[&Device]) -> TaskOrder {
             state: AllocationState::Placed,
         },
         pool: PoolName::usual(),
+        nodes: Vec::new(),
     }
 }
 

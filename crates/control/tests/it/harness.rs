@@ -284,6 +284,7 @@ pub fn job(gpus: &str) -> NewJob {
     NewJob {
         array: None,
         retry_of: None,
+        gang: gpool_model::Gang::SINGLE,
         name: Arc::from("job"),
         project: ProjectName::new("default"),
         pool: None,

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod durable;
+mod gangs;
 mod harness;
 mod jobs;
 mod life;

@@ -214,6 +214,7 @@ pub fn job(kind: u32) -> NewJob {
     NewJob {
         array: None,
         retry_of: None,
+        gang: gpool_model::Gang::SINGLE,
         name: Arc::from("train"),
         project: ProjectName::new("default"),
         pool: None,

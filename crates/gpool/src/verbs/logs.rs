@@ -32,6 +32,9 @@ pub struct LogsArgs {
     /// Standard error instead of standard output
     #[arg(long)]
     stderr: bool,
+    /// Only of one task, by its rank, where the job has several
+    #[arg(long, value_name = "RANK")]
+    rank: Option<u32>,
     /// State folder to look into while no server answers
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
@@ -51,7 +54,14 @@ pub fn run(args: &LogsArgs, session: &Session) -> Result {
         .transpose()
         .map_err(|why| Failure::new(catalogue::INVALID, format!("--since: {why}")))?;
     let stream = if args.stderr { LogStream::Stderr } else { LogStream::Stdout };
-    let query = LogQuery { stream, follow: args.follow, since, tail: args.tail, attempt: None };
+    let query = LogQuery {
+        stream,
+        follow: args.follow,
+        since,
+        tail: args.tail,
+        attempt: None,
+        rank: args.rank,
+    };
     match session.client().and_then(|client| Ok(client.ready().map(|()| client)?)) {
         Ok(client) => {
             let client = if args.follow { session.patient(client) } else { client };

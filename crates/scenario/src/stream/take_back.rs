@@ -40,7 +40,7 @@ impl Cluster {
         }
         let cause = StopCause::TakenBack { why, beneficiary };
         job.phase = Phase::Stopping { allocations, started_at, cause, since: self.now };
-        self.world.put_job(job);
+        self.put(job);
     }
 
     /// Lets all leave whose devices were taken back; says how many they were.
@@ -78,7 +78,7 @@ impl Cluster {
                 allocation.state = AllocationState::Running;
             }
             job.phase = Phase::Running { allocations, started_at: self.now };
-            self.world.put_job(job);
+            self.put(job);
         }
     }
 }

@@ -5,6 +5,7 @@ mod arrays;
 mod by_kai;
 mod devices;
 mod drained;
+mod gangs;
 mod moments;
 mod nodes;
 mod order;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::reason::Bound;
 use gpool_model::{
     AllocationState, Attempt, Bytes, Decision, JobId, Phase, Plan, Policy, ProjectName, Reason,
-    ResourceKind, TakenBack,
+    ResourceKind, Shape, TakenBack,
 };
 use gpool_node::seating::{Seat, seat};
 use gpool_world::{JobRow, ShapeIx, Snapshot};
@@ -39,13 +39,17 @@ pub(super) struct Decider<'a, 'b> {
 }
 
 /// One that is to start.
-#[derive(Clone, Copy)]
+#[derive(Default)]
 struct Start<'o> {
     at: usize,
-    to: &'o PlacementAfter,
+    /// On each of its nodes.
+    to: Vec<&'o PlacementAfter>,
     /// Others have to leave first.
     is_claim: bool,
 }
+
+/// A place, and which of its devices begin to be shared, as what.
+type OnNode = (Found, Vec<((usize, usize, usize), usize)>);
 
 impl<'a, 'b> Decider<'a, 'b> {
     pub fn new(
@@ -71,32 +75,37 @@ impl<'a, 'b> Decider<'a, 'b> {
 
     pub fn plan(mut self, outcome: &Outcome) -> Plan {
         let mut victims = BTreeMap::<usize, BTreeMap<usize, Stage>>::new();
-        let mut starts = Vec::new();
+        let mut starts = BTreeMap::<usize, Start<'_>>::new();
         for decision in &outcome.decisions {
             let at = decision.job;
             match &decision.what {
-                Change::Bind(to) => starts.push(Start { at, to, is_claim: false }),
-                Change::Claim(to) => starts.push(Start { at, to, is_claim: true }),
+                Change::Bind(to) | Change::Claim(to) => {
+                    let start = starts.entry(at).or_default();
+                    start.at = at;
+                    start.to.push(to);
+                    start.is_claim |= matches!(decision.what, Change::Claim(_));
+                }
                 Change::Evict { stage, for_job } | Change::Move { stage, for_job, .. } => {
                     victims.entry(*for_job).or_default().insert(at, *stage);
                 }
             }
         }
         let jobs = &self.sketch.situation.jobs;
+        let mut starts: Vec<Start<'_>> = starts.into_values().collect();
         starts.sort_by_key(|it| {
             let job = &jobs[it.at];
             (it.is_claim, -job.priority, job.created, job.name.clone())
         });
         for start in starts {
             let own = victims.get(&start.at).cloned().unwrap_or_default();
-            self.start(start, &own);
+            self.start(&start, &own);
         }
         self.waits(outcome);
         self.plan
     }
 
     /// Starts a job, and takes back for it what goes for it; nothing happens if it finds no place.
-    fn start(&mut self, start: Start<'_>, victims: &BTreeMap<usize, Stage>) {
+    fn start(&mut self, start: &Start<'_>, victims: &BTreeMap<usize, Stage>) {
         let Source::Waits { job, attempt, shape_ix, .. } = self.sketch.jobs[start.at] else {
             return;
         };
@@ -111,7 +120,7 @@ impl<'a, 'b> Decider<'a, 'b> {
         gone.iter().for_each(|(row, _)| self.free(row, |_| true));
         let shape = &self.snapshot.world.shape(shape_ix).shape;
         let is_claim = start.is_claim || !gone.is_empty();
-        let found = self.find(&start, shape, (job, attempt), is_claim);
+        let found = self.find(start, shape, (job, attempt), is_claim);
         let Some((found, fresh)) = found else {
             (self.freed, self.room) = before;
             return;
@@ -128,7 +137,9 @@ impl<'a, 'b> Decider<'a, 'b> {
             self.plan.decisions.push(Decision::Evict { job: id, attempt, why, beneficiary: job });
         }
         if is_claim {
-            after.extend(self.leaves_before(&found, &after));
+            for found in &found {
+                after.extend(self.leaves_before(found, &after));
+            }
             if after.is_empty() {
                 // Whom it waits for has been leaving since before; when they have left it starts.
                 (self.freed, self.room) = before;
@@ -137,11 +148,13 @@ impl<'a, 'b> Decider<'a, 'b> {
             after.sort_unstable();
         }
         self.fresh.extend(fresh);
-        let placements = vec![found.placement(self.snapshot.world)];
+        let placements = place::placements(&found, &shape.fit, self.snapshot.world);
         self.plan.decisions.push(Decision::Start { job, attempt, placements, after });
-        self.board.book(&found, &shape.fit);
-        if let Some(room) = self.room.get_mut(&found.board_ix).filter(|_| is_claim) {
-            *room = room.less(Room::needed(&shape.fit));
+        for found in &found {
+            self.board.book(found, &shape.fit);
+            if let Some(room) = self.room.get_mut(&found.board_ix).filter(|_| is_claim) {
+                *room = room.less(Room::needed(&shape.fit));
+            }
         }
         self.started.insert(start.at);
         self.sketch.waiting.started(shape_ix);
@@ -166,20 +179,45 @@ impl<'a, 'b> Decider<'a, 'b> {
         positions.filter(|at| !known.contains(at)).collect()
     }
 
-    /// Devices of the node that an outcome names, and which of them begin to be shared.
-    #[allow(clippy::type_complexity, reason = "read once, by the caller")]
+    /// Devices of the nodes that an outcome names. It knows no tasks that must be on different
+    /// nodes: where it put two on one, others are looked for.
     fn find(
         &self,
         start: &Start<'_>,
-        shape: &gpool_model::Shape,
+        shape: &Shape,
         (job, attempt): (JobId, Attempt),
         is_claim: bool,
-    ) -> Option<(Found, Vec<((usize, usize, usize), usize)>)> {
+    ) -> Option<(Vec<Found>, Vec<((usize, usize, usize), usize)>)> {
+        let nodes: BTreeSet<&str> = start.to.iter().map(|to| to.node.as_str()).collect();
+        if nodes.len() < start.to.len() || start.to.len() != place::n_nodes(&shape.fit) {
+            let seed = place::seed(job, attempt);
+            let seeker = Seeker { shape, policy: self.policy, seed };
+            let found = place::place(&self.board, &seeker, &|_| Some(Vec::new()));
+            return Some((found.filter(|_| !is_claim)?, Vec::new()));
+        }
+        let (mut all, mut fresh) = (Vec::new(), Vec::new());
+        for to in &start.to {
+            let (found, more) = self.find_on(to, shape, (job, attempt), is_claim)?;
+            all.push(found);
+            fresh.extend(more);
+        }
+        all.sort_by_key(|found: &Found| found.board_ix);
+        Some((all, fresh))
+    }
+
+    /// Devices of the node that an outcome names.
+    fn find_on(
+        &self,
+        to: &PlacementAfter,
+        shape: &Shape,
+        (job, attempt): (JobId, Attempt),
+        is_claim: bool,
+    ) -> Option<OnNode> {
         let world = self.snapshot.world;
         let nodes = &self.sketch.situation.nodes;
-        let row = nodes.iter().position(|node| node.name == start.to.node)?;
+        let row = nodes.iter().position(|node| node.name == to.node)?;
         let (board_ix, lists) = &self.sketch.nodes[row];
-        let (board_ix, list) = (*board_ix, start.to.devices);
+        let (board_ix, list) = (*board_ix, to.devices);
         let node = &self.board.nodes[board_ix];
         let room = match self.room.get(&board_ix).filter(|_| is_claim) {
             Some(room) => node.free.more(*room),
@@ -190,7 +228,7 @@ impl<'a, 'b> Decider<'a, 'b> {
         }
         let mut named = BTreeSet::new();
         let mut unnamed = Vec::new();
-        for shared in &start.to.shared {
+        for shared in &to.shared {
             match shared {
                 SharedAfter::Named(uuid) => {
                     let devices = &node.row.node.devices;
@@ -229,7 +267,8 @@ impl<'a, 'b> Decider<'a, 'b> {
             })
             .collect();
         let seed = place::seed(job, attempt);
-        let devices = seat(&seats, &shape.fit.gpus, self.policy.device_strategy, seed)?;
+        let gpus = shape.fit.gpus_on_node();
+        let devices = seat(&seats, &gpus, self.policy.device_strategy, seed)?;
         let new = devices.iter().copied().filter(|ix| !named.contains(ix));
         let fresh = unnamed.iter().map(|number| (board_ix, list, *number)).zip(new).collect();
         let node_ix = world.node_ix(&node.row.node.name)?;

@@ -223,23 +223,34 @@ impl<'a, 'b> Maker<'a, 'b> {
     }
 
     fn waits(&mut self, row: &'a JobRow, (id, attempt): (JobId, Attempt), shape_ix: ShapeIx) {
+        let gang = row.spec.gang;
+        let n_tasks = i64::from(gang.tasks_per_node);
         let beside = Resources::none()
             .with_cpus(row.spec.cpus.unwrap_or_default())
             .with_memory(row.spec.memory.unwrap_or_default());
         let (cpu, memory) = beside_devices(&beside);
-        let n_devices = usize::try_from(row.spec.gpus.n_devices()).unwrap_or(usize::MAX);
-        let mut job = job(&row.spec, id, row.job.priority, 1);
-        job.tasks = vec![Task {
-            name: format!("{:06}", 0),
+        let fit = &self.snapshot.world.shape(shape_ix).shape.fit;
+        let n_devices = usize::try_from(fit.n_devices_on_node()).unwrap_or(usize::MAX);
+        let mut job = job(&row.spec, id, row.job.priority, i64::from(gang.nodes));
+        let request = Request {
+            gpu: ask(&row.spec.gpus, n_devices),
+            cpu: cpu.saturating_mul(n_tasks),
+            memory: memory.saturating_mul(n_tasks),
+        };
+        let site = Some(self.site(&row.spec));
+        // What a node gets is one task here.
+        let task = |number: u32| Task {
+            name: format!("{number:06}"),
             set: SET.to_owned(),
             state: TaskState::Pending,
             placement: None,
-            request: Request { gpu: ask(&row.spec.gpus, n_devices), cpu, memory },
-            site: Some(self.site(&row.spec)),
+            request: request.clone(),
+            site,
             priority: None,
             created: signed(row.spec.submitted_at.get()),
             nominated: None,
-        }];
+        };
+        job.tasks = (0..gang.nodes).map(task).collect();
         self.push(job, Source::Waits { job: id, attempt, row, shape_ix });
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct LogParams {
     pub offset: Option<u64>,
     /// Of which run; the last unless said.
     pub attempt: Option<u32>,
+    /// Of which task, by its rank; the first unless said.
+    pub rank: Option<u32>,
 }
 
 /// Reads what a job has written, as bytes. The header `gpool-log-offset` says with which byte the
@@ -183,7 +185,17 @@ fn log_of(found: &Found, params: &LogParams) -> Result<PathBuf, ApiError> {
         let newest = format!("its newest is {}#{}", found.job.id, found.job.attempt.0);
         return Err(Problem::new(catalogue::NO_SUCH_LOG, what).because(newest).into());
     }
-    Ok(PathBuf::from(format!("jobs/{}/{attempt}/{stream}", found.job.id)))
+    let n_tasks = found.spec.gang.n_tasks();
+    let file = match params.rank.unwrap_or(0) {
+        0 => stream.to_owned(),
+        rank if rank < n_tasks => format!("{stream}-{rank}"),
+        rank => {
+            let what = format!("job {} has no task {rank}", found.job.id);
+            let there = format!("it has {n_tasks}, counted from 0");
+            return Err(Problem::new(catalogue::NO_SUCH_LOG, what).because(there).into());
+        }
+    };
+    Ok(PathBuf::from(format!("jobs/{}/{attempt}/{file}", found.job.id)))
 }
 
 /// Where a run's output may lie below the state directory: it is on the node that it ran on, of

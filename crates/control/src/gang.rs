@@ -1,0 +1,202 @@
+//! Jobs of several tasks. A gang runs when all of its tasks have started. When one of them fails,
+//! the others end with it; when one is not launched, all go back to the queue. It has ended when
+//! all of them have.
+
+use gpool_model::agent::TaskEnd;
+use gpool_model::job::{EndCause, ExitStatus, Holder, StopCause, Usage};
+use gpool_model::life::TaskCourse;
+use gpool_model::{
+    Allocation, AllocationState, Job, JobEnd, Missing, Outcome, Phase, TaskId, Timestamp,
+};
+
+use crate::control::Control;
+use crate::reports::judge;
+
+/// What came of one task, where that is kept beside the phase of its job.
+pub(crate) fn course_of(job: &Job, task: TaskId) -> Option<&TaskCourse> {
+    job.course.tasks.get(usize::try_from(task.rank).ok()?)
+}
+
+/// Whether a task has ended although its job has not.
+pub(crate) fn has_ended(job: &Job, task: TaskId) -> bool {
+    course_of(job, task).is_some_and(|course| course.end.is_some())
+}
+
+/// When a task started, if it has.
+pub(crate) fn started_at(job: &Job, task: TaskId) -> Option<Timestamp> {
+    if is_gang(job) {
+        return course_of(job, task)?.started_at;
+    }
+    match &job.phase {
+        Phase::Running { started_at, .. } => Some(*started_at),
+        Phase::Stopping { started_at, .. } => *started_at,
+        _ => None,
+    }
+}
+
+/// Whether a job that holds something has several tasks.
+pub(crate) fn is_gang(job: &Job) -> bool {
+    job.phase.allocations().len() > 1
+}
+
+fn succeeded(end: &TaskEnd) -> bool {
+    end.exit == Some(ExitStatus::Code(0)) && end.cause.is_none()
+}
+
+fn course_mut(job: &mut Job, task: TaskId) -> Option<&mut TaskCourse> {
+    let n_tasks = job.phase.allocations().len();
+    job.course.tasks.resize(n_tasks, TaskCourse::default());
+    job.course.tasks.get_mut(usize::try_from(task.rank).ok()?)
+}
+
+/// Brings the phase of a gang in line with what came of its tasks.
+fn come_along(job: &mut Job) {
+    let tasks = &job.course.tasks;
+    let has_begun = |course: &TaskCourse| course.started_at.is_some() || course.end.is_some();
+    let all_begun = !tasks.is_empty() && tasks.iter().all(has_begun);
+    let first = tasks.iter().filter_map(|course| course.started_at).min();
+    match &mut job.phase {
+        Phase::Starting { allocations, since } => {
+            for (allocation, course) in allocations.iter_mut().zip(tasks) {
+                if course.started_at.is_some() {
+                    allocation.state = AllocationState::Running;
+                }
+            }
+            if all_begun {
+                let running = |it: Allocation| Allocation { state: AllocationState::Running, ..it };
+                let allocations = std::mem::take(allocations).into_iter().map(running).collect();
+                let started_at = first.unwrap_or(*since);
+                job.phase = Phase::Running { allocations, started_at };
+            }
+        }
+        Phase::Stopping { started_at, .. } => *started_at = first,
+        _ => {}
+    }
+}
+
+impl Control {
+    /// A task of a gang has started.
+    pub(crate) fn member_started(&mut self, task: TaskId, at: Timestamp) {
+        let mut job = self.job(task.job);
+        let Some(course) = course_mut(&mut job, task) else { return };
+        if course.started_at.is_some() || course.end.is_some() {
+            return;
+        }
+        course.started_at = Some(at);
+        come_along(&mut job);
+        self.put_job(job);
+    }
+
+    /// A task of a gang has ended. The first that has not succeeded takes the others with it.
+    pub(crate) fn member_ended(&mut self, task: TaskId, end: &TaskEnd) {
+        self.member_gone(task, end, StopCause::TaskFailed { rank: task.rank });
+    }
+
+    /// A task of a gang was not launched: the others may have been, so the next run of the job is
+    /// another attempt.
+    pub(crate) fn member_refused(&mut self, task: TaskId) {
+        let end = TaskEnd {
+            started_at: None,
+            ended_at: self.now,
+            exit: None,
+            cause: None,
+            stopped: true,
+            usage: Usage::default(),
+        };
+        self.member_gone(task, &end, StopCause::TaskRefused { rank: task.rank });
+    }
+
+    fn member_gone(&mut self, task: TaskId, end: &TaskEnd, cause: StopCause) {
+        let mut job = self.job(task.job);
+        let id = job.id;
+        let Some(course) = course_mut(&mut job, task).filter(|course| course.end.is_none()) else {
+            return;
+        };
+        course.started_at = course.started_at.or(end.started_at);
+        course.end = Some(end.clone());
+        if job.course.tasks.iter().all(|course| course.end.is_some()) {
+            // The others had ended by themselves.
+            let is_stopping = matches!(job.phase, Phase::Stopping { .. });
+            if matches!(cause, StopCause::TaskRefused { .. }) && !is_stopping {
+                self.put_job(job);
+                self.stop(id, cause);
+                job = self.job(id);
+            }
+            return self.gang_ended(&job);
+        }
+        let is_stopping = matches!(job.phase, Phase::Stopping { .. });
+        come_along(&mut job);
+        self.put_job(job);
+        if !is_stopping && !succeeded(end) {
+            self.stop(id, cause);
+        }
+    }
+
+    /// All tasks have ended: so has the attempt, as the one did that decides.
+    fn gang_ended(&mut self, job: &Job) {
+        let tasks = &job.course.tasks;
+        let ends: Vec<&TaskEnd> = tasks.iter().filter_map(|course| course.end.as_ref()).collect();
+        let first = |test: &dyn Fn(&TaskEnd) -> bool| ends.iter().position(|end| test(end));
+        let stopped = || first(&|end| end.stopped);
+        let decisive = match &job.phase {
+            Phase::Stopping { cause: StopCause::TaskFailed { rank }, .. }
+            | Phase::Stopping { cause: StopCause::TaskRefused { rank }, .. } => {
+                usize::try_from(*rank).ok()
+            }
+            Phase::Stopping { .. } => stopped().or(first(&|end| !succeeded(end))),
+            _ => first(&|end| !succeeded(end)),
+        };
+        let decisive = decisive.unwrap_or(0);
+        let end = ends[decisive];
+        let (outcome, mut cause) = judge(end, &job.phase);
+        let rank = u32::try_from(decisive).unwrap_or(u32::MAX);
+        if let Some(EndCause::PathMissing { path }) = &end.cause
+            && !end.stopped
+            && !is_ended_by_somebody(&job.phase)
+        {
+            return self.hold_for_path(job, decisive, path.clone());
+        }
+        if cause.is_none() && outcome != Outcome::Succeeded {
+            cause = Some(EndCause::TaskFailed { rank });
+        }
+        let sum = |sum: Usage, end: &&TaskEnd| Usage {
+            cpu_user: sum.cpu_user.saturating_add(end.usage.cpu_user),
+            cpu_system: sum.cpu_system.saturating_add(end.usage.cpu_system),
+            memory_peak: sum.memory_peak.max(end.usage.memory_peak),
+        };
+        let whole = JobEnd {
+            outcome,
+            cause,
+            exit: end.exit,
+            started_at: tasks.iter().filter_map(|course| course.started_at).min(),
+            ended_at: ends.iter().map(|end| end.ended_at).max().unwrap_or(self.now),
+            usage: ends.iter().fold(Usage::default(), sum),
+            allocations: job.phase.allocations().to_vec(),
+        };
+        let was_stopped = end.stopped;
+        // What came of the tasks is said of a gang that has ended, too.
+        self.put_job(job.clone());
+        self.attempt_ended(job.id, whole, was_stopped);
+    }
+
+    /// Something that a task needs was not there, and its program was not started: the job is held
+    /// until somebody has put it there.
+    fn hold_for_path(&mut self, job: &Job, rank: usize, path: String) {
+        let mut job = job.clone();
+        let node = job.phase.allocations()[rank].node.clone();
+        job.attempt = job.attempt.next();
+        job.generation = job.generation.next();
+        job.course.tasks.clear();
+        let missing = Some(Missing { node, path });
+        job.phase = Phase::Held { by: Holder::User, since: self.now, missing };
+        self.put_job(job);
+    }
+}
+
+/// Whether what stops a gang is not one of its own tasks.
+fn is_ended_by_somebody(phase: &Phase) -> bool {
+    match phase {
+        Phase::Stopping { cause, .. } => !matches!(cause, StopCause::TaskFailed { .. }),
+        _ => false,
+    }
+}

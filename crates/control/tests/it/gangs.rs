@@ -1,0 +1,269 @@
+//! Jobs of several tasks: they start together, run when all have started, and end together.
+
+use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
+use gpool_model::job::{EndCause, ExitStatus, JobState};
+use gpool_model::life::{Again, Life, Retry};
+use gpool_model::*;
+
+use crate::harness::{Harness, ana, end, job, tasks};
+
+/// Two tasks on the node, one device each.
+fn pair() -> NewJob {
+    NewJob { gang: Gang::new(1, 2).expect("two tasks"), ..job("1") }
+}
+
+fn task(harness: &Harness, id: JobId, rank: u32) -> TaskReport {
+    let row = harness.control.world().job(id).expect("it is live");
+    let task = TaskId { job: id, attempt: row.job.attempt, rank };
+    TaskReport { task, generation: row.job.generation, is: TaskIs::Launching }
+}
+
+fn say(harness: &mut Harness, id: JobId, rank: u32, is: TaskIs) {
+    let report = TaskReport { is, ..task(harness, id, rank) };
+    harness.report(Report::Task(report));
+}
+
+fn started(harness: &mut Harness, id: JobId, rank: u32) {
+    let started_at = harness.now;
+    say(harness, id, rank, TaskIs::Running { pid: 4000 + rank, started_at });
+}
+
+fn exited(harness: &mut Harness, id: JobId, rank: u32, code: i32) {
+    let end = end(harness.now, Some(ExitStatus::Code(code)), false);
+    say(harness, id, rank, TaskIs::Ended(end));
+}
+
+fn stopped(harness: &mut Harness, id: JobId, rank: u32) {
+    let end = end(harness.now, Some(ExitStatus::Signal(15)), true);
+    say(harness, id, rank, TaskIs::Ended(end));
+}
+
+fn running(harness: &mut Harness) -> JobId {
+    let id = harness.add(pair());
+    started(harness, id, 0);
+    started(harness, id, 1);
+    harness.orders.clear();
+    id
+}
+
+fn n_stops(orders: &[Order]) -> Vec<u32> {
+    let stop = |order: &Order| match order {
+        Order::Stop { task, .. } => Some(task.rank),
+        _ => None,
+    };
+    orders.iter().filter_map(stop).collect()
+}
+
+fn violations(harness: &Harness) -> Vec<gpool_verify::Violation> {
+    let snapshot = gpool_world::Snapshot { world: harness.control.world(), now: harness.now };
+    gpool_verify::check(&snapshot)
+}
+
+#[test]
+fn all_tasks_are_ordered_at_once_and_the_job_runs_when_all_have_started() {
+    let mut harness = Harness::new(4);
+    let id = harness.add(pair());
+    let runs: Vec<(u32, Vec<NodeName>)> = harness
+        .take_orders()
+        .into_iter()
+        .filter_map(|order| match order {
+            Order::Run(run) => Some((run.task().rank, run.nodes)),
+            _ => None,
+        })
+        .collect();
+    let nodes = vec![NodeName::new("lab1"); 2];
+    assert_eq!(runs, [(0, nodes.clone()), (1, nodes)]);
+    started(&mut harness, id, 1);
+    assert_eq!(harness.state(id), JobState::Starting);
+    assert_eq!(violations(&harness), []);
+    harness.now = harness.now.after(Millis::from_secs(1));
+    started(&mut harness, id, 0);
+    assert_eq!(harness.state(id), JobState::Running);
+    let row = harness.control.world().job(id).expect("it runs");
+    let Phase::Running { started_at, .. } = &row.job.phase else { panic!("it runs") };
+    assert_eq!(harness.now.since(*started_at), Millis::from_secs(1), "as the first of them");
+    assert_eq!(violations(&harness), []);
+}
+
+#[test]
+fn it_has_succeeded_when_all_have_and_holds_its_place_until_then() {
+    let mut harness = Harness::new(2);
+    let id = running(&mut harness);
+    let next = harness.add(job("1"));
+    exited(&mut harness, id, 0, 0);
+    assert_eq!(harness.state(id), JobState::Running);
+    assert_eq!(harness.state(next), JobState::Pending, "all of it is held");
+    assert!(matches!(harness.take_orders()[..], [Order::Acknowledge { .. }]));
+    // Said again, it is acknowledged again and changes nothing.
+    exited(&mut harness, id, 0, 3);
+    assert_eq!(harness.state(id), JobState::Running);
+    assert_eq!(violations(&harness), []);
+    exited(&mut harness, id, 1, 0);
+    assert_eq!(harness.state(id), JobState::Succeeded);
+    assert_eq!(harness.state(next), JobState::Starting);
+}
+
+#[test]
+fn the_first_that_fails_takes_the_others_with_it_and_says_how_it_ended() {
+    let mut harness = Harness::new(2);
+    let id = running(&mut harness);
+    exited(&mut harness, id, 1, 3);
+    assert_eq!(harness.state(id), JobState::Stopping);
+    assert_eq!(n_stops(&harness.take_orders()), [0], "whoever has ended is not told");
+    assert_eq!(violations(&harness), []);
+    stopped(&mut harness, id, 0);
+    let end = harness.end_of(id);
+    assert_eq!((end.outcome, end.exit), (Outcome::Failed, Some(ExitStatus::Code(3))));
+    assert_eq!(end.cause, Some(EndCause::TaskFailed { rank: 1 }));
+}
+
+#[test]
+fn who_cancels_a_gang_that_fails_has_the_last_word() {
+    let mut harness = Harness::new(2);
+    let retry = Retry { most: 1, on: [].into(), exits: [].into(), backoff: Millis::ZERO };
+    let life = Life { retry: Some(retry), ..Life::default() };
+    let id = harness.add(NewJob { life, ..pair() });
+    started(&mut harness, id, 0);
+    exited(&mut harness, id, 1, 3);
+    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("it may");
+    stopped(&mut harness, id, 0);
+    assert_eq!(harness.end_of(id).outcome, Outcome::Cancelled);
+}
+
+#[test]
+fn a_gang_that_fails_is_retried_as_a_whole() {
+    let mut harness = Harness::new(2);
+    let retry = Retry { most: 1, on: [].into(), exits: [].into(), backoff: Millis::ZERO };
+    let life = Life { retry: Some(retry), ..Life::default() };
+    let id = harness.add(NewJob { life, ..pair() });
+    started(&mut harness, id, 0);
+    started(&mut harness, id, 1);
+    exited(&mut harness, id, 0, 1);
+    stopped(&mut harness, id, 1);
+    assert_eq!(harness.state(id), JobState::Starting);
+    let row = harness.control.world().job(id).expect("it starts again");
+    assert_eq!(row.job.attempt, Attempt(2));
+    assert_eq!(row.job.course.tasks, [], "nothing has come of it yet");
+}
+
+#[test]
+fn a_task_whose_device_is_taken_pulls_the_whole_gang_back() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(pair());
+    started(&mut harness, id, 0);
+    harness.orders.clear();
+    say(&mut harness, id, 1, TaskIs::Refused { devices: vec![DeviceUuid::new("GPU-1")] });
+    assert_eq!(harness.state(id), JobState::Stopping);
+    assert_eq!(n_stops(&harness.orders), [0]);
+    assert_eq!(violations(&harness), []);
+    stopped(&mut harness, id, 0);
+    let row = harness.control.world().job(id).expect("it goes on");
+    assert_eq!(row.job.attempt, Attempt(2));
+    assert_eq!(row.job.course.past[0].again, Again::TaskRefused { rank: 1 });
+    assert_eq!(row.job.course.n_retries, 0);
+}
+
+#[test]
+fn a_gang_of_which_nothing_was_launched_goes_back_at_once() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(pair());
+    for rank in [0, 1] {
+        say(&mut harness, id, rank, TaskIs::Refused { devices: Vec::new() });
+    }
+    let row = harness.control.world().job(id).expect("it goes on");
+    assert_eq!(row.job.attempt, Attempt(2));
+    assert_eq!(harness.state(id), JobState::Starting, "on what is free");
+}
+
+#[test]
+fn a_path_that_is_missing_holds_the_gang() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(pair());
+    let missing = TaskEnd {
+        started_at: None,
+        cause: Some(EndCause::PathMissing { path: "/data".to_owned() }),
+        ..end(harness.now, None, false)
+    };
+    say(&mut harness, id, 1, TaskIs::Ended(missing.clone()));
+    say(&mut harness, id, 0, TaskIs::Ended(missing));
+    assert_eq!(harness.state(id), JobState::Held);
+    assert_eq!(violations(&harness), []);
+}
+
+#[test]
+fn cancel_requeue_and_signal_reach_every_task_that_has_not_ended() {
+    let mut harness = Harness::new(2);
+    let id = running(&mut harness);
+    harness.command(&ana(), Command::Signal { jobs: vec![id], signal: 10 }).expect("it may");
+    let signals = harness.take_orders();
+    assert_eq!(signals.len(), 2, "{signals:?}");
+    harness.command(&ana(), Command::Requeue { jobs: vec![id], hold: true }).expect("it may");
+    assert_eq!(n_stops(&harness.take_orders()), [0, 1]);
+    stopped(&mut harness, id, 1);
+    assert_eq!(harness.state(id), JobState::Stopping);
+    stopped(&mut harness, id, 0);
+    assert_eq!(harness.state(id), JobState::Held);
+    harness.command(&ana(), Command::Release { jobs: vec![id], at: None }).expect("it may");
+    started(&mut harness, id, 0);
+    started(&mut harness, id, 1);
+    exited(&mut harness, id, 0, 0);
+    harness.orders.clear();
+    harness.command(&ana(), Command::Signal { jobs: vec![id], signal: 10 }).expect("it may");
+    assert_eq!(harness.take_orders().len(), 1);
+    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("it may");
+    assert_eq!(n_stops(&harness.take_orders()), [1]);
+    stopped(&mut harness, id, 1);
+    assert_eq!(harness.end_of(id).outcome, Outcome::Cancelled);
+}
+
+#[test]
+fn after_a_restart_each_task_is_asked_for_and_one_that_is_gone_is_lost() {
+    let mut harness = Harness::new(2);
+    let id = running(&mut harness);
+    exited(&mut harness, id, 0, 0);
+    let found = TaskReport {
+        is: TaskIs::Running { pid: 1, started_at: harness.now },
+        ..task(&harness, id, 1)
+    };
+    harness.restart();
+    harness.report(crate::harness::inventory(2));
+    let term = harness.term();
+    harness.report(tasks(term, vec![found]));
+    assert_eq!(harness.state(id), JobState::Running, "who has ended need not be known");
+    harness.restart();
+    harness.report(crate::harness::inventory(2));
+    let term = harness.term();
+    harness.report(tasks(term, vec![]));
+    let end = harness.end_of(id);
+    assert_eq!((end.outcome, &end.cause), (Outcome::Lost, &Some(EndCause::Vanished)));
+}
+
+#[test]
+fn a_task_that_started_is_never_ordered_again_though_its_gang_has_not() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(pair());
+    started(&mut harness, id, 0);
+    let waits = task(&harness, id, 1);
+    harness.restart();
+    harness.report(crate::harness::inventory(2));
+    let term = harness.term();
+    harness.orders.clear();
+    harness.report(tasks(term, vec![waits]));
+    assert_eq!(harness.state(id), JobState::Stopping, "one is lost, so the other ends");
+    let mut stops = n_stops(&harness.orders);
+    stops.dedup();
+    assert_eq!(stops, [1], "an order to stop may be said twice");
+}
+
+#[test]
+fn a_gang_that_no_nodes_could_ever_hold_is_refused_with_what_would_fit() {
+    let mut harness = Harness::new(2);
+    let two = NewJob { gang: Gang::new(2, 1).expect("two nodes"), ..job("1") };
+    let refused = harness.submit(&ana(), vec![two.clone()]).expect_err("there is one node");
+    let Refusal::TooFewNodes { able, largest, .. } = refused else { panic!("{refused:?}") };
+    assert_eq!((able, largest), (1, None));
+    let three = NewJob { gang: Gang::new(1, 3).expect("three tasks"), ..job("1") };
+    let refused = harness.submit(&ana(), vec![three]).expect_err("it has two devices");
+    assert!(matches!(refused, Refusal::ImpossibleGpus { .. }), "{refused:?}");
+    harness.add(NewJob { allow_unsatisfiable: true, ..two });
+}

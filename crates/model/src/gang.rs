@@ -1,0 +1,95 @@
+//! How many tasks a job has and how they are spread over nodes. A job of several tasks is a gang:
+//! all of them start together, or none.
+
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{Attempt, JobId};
+
+/// How many tasks a job has. Each of the nodes that it runs on has as many of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Gang {
+    /// On how many different nodes it starts, at least 1.
+    pub nodes: u32,
+    /// On how many it may grow while it runs, at least as many.
+    pub nodes_most: u32,
+    /// How many tasks each node gets, at least 1.
+    pub tasks_per_node: u32,
+}
+
+impl Gang {
+    /// A job of one task.
+    pub const SINGLE: Self = Self { nodes: 1, nodes_most: 1, tasks_per_node: 1 };
+    /// Below those that systems give out by themselves.
+    pub const PORTS: RangeInclusive<u16> = 20_000..=29_999;
+    /// No job has more tasks.
+    pub const TASKS_MAX: u32 = 16_384;
+
+    /// So many tasks on each of so many nodes; `None` for no task, or more than
+    /// [`Gang::TASKS_MAX`].
+    #[must_use]
+    pub fn new(nodes: u32, tasks_per_node: u32) -> Option<Self> {
+        let n_tasks = nodes.checked_mul(tasks_per_node)?;
+        (1..=Self::TASKS_MAX).contains(&n_tasks).then_some(Self {
+            nodes,
+            nodes_most: nodes,
+            tasks_per_node,
+        })
+    }
+
+    /// The port on which the tasks of one run of a job may find each other: the same for all of
+    /// them and whenever it is asked for, within [`Gang::PORTS`]. Nobody keeps it free.
+    #[must_use]
+    pub fn port(job: JobId, attempt: Attempt) -> u16 {
+        let (first, last) = (u64::from(*Self::PORTS.start()), u64::from(*Self::PORTS.end()));
+        let element = job.element.map_or(0, |element| u64::from(element) + 1);
+        let mixed = job.number.0.wrapping_mul(31).wrapping_add(element.wrapping_mul(7));
+        let offset = mixed.wrapping_add(u64::from(attempt.0)) % (last - first + 1);
+        u16::try_from(first + offset).unwrap_or(*Self::PORTS.start())
+    }
+
+    /// How many tasks start together.
+    #[must_use]
+    pub fn n_tasks(self) -> u32 {
+        self.nodes.saturating_mul(self.tasks_per_node)
+    }
+
+    /// Whether it is one task by itself.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        *self == Self::SINGLE
+    }
+}
+
+impl Default for Gang {
+    fn default() -> Self {
+        Self::SINGLE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_port_of_its_own_among_its_neighbours() {
+        let port = |number, attempt| Gang::port(JobId::single(number), Attempt(attempt));
+        assert_eq!(port(7, 1), port(7, 1));
+        let ports: std::collections::BTreeSet<u16> =
+            (1..200).flat_map(|number| [port(number, 1), port(number, 2)]).collect();
+        assert_eq!(ports.len(), 398);
+        assert!(ports.iter().all(|port| Gang::PORTS.contains(port)));
+        assert!(Gang::PORTS.contains(&port(u64::MAX, u32::MAX)));
+    }
+
+    #[test]
+    fn a_gang_has_a_task_and_not_too_many() {
+        assert_eq!(Gang::new(1, 1), Some(Gang::SINGLE));
+        assert_eq!(Gang::new(3, 2).map(Gang::n_tasks), Some(6));
+        assert_eq!(Gang::new(0, 1), None);
+        assert_eq!(Gang::new(1, 0), None);
+        assert_eq!(Gang::new(16_384, 2), None);
+        assert_eq!(Gang::new(u32::MAX, u32::MAX), None);
+    }
+}

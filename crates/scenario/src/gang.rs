@@ -1,0 +1,45 @@
+//! Jobs of several tasks: `2 nodes 3 each 2` behind a job's name asks for two GPUs for each of two
+//! tasks on each of three nodes. What such a job holds is told task by task.
+
+use gpool_model::life::TaskCourse;
+use gpool_model::{Gang, Phase};
+
+use crate::words::{ScenarioError, Words};
+
+/// Reads `nodes 3 each 2`, or nothing.
+pub(crate) fn gang(words: &mut Words<'_>) -> Result<Gang, ScenarioError> {
+    let count = |word: &str| word.parse::<u32>();
+    let nodes = match words.take("nodes") {
+        true => words.parse("a number of nodes", count)?,
+        false => 1,
+    };
+    let each = match words.take("each") {
+        true => words.parse("a number of tasks", count)?,
+        false => 1,
+    };
+    Gang::new(nodes, each)
+        .ok_or_else(|| words.error(format!("a gang has 1 to {} tasks", Gang::TASKS_MAX)))
+}
+
+/// What is written of it.
+pub(crate) fn gang_text(gang: Gang) -> String {
+    let nodes = if gang.nodes == 1 { String::new() } else { format!(" nodes {}", gang.nodes) };
+    match gang.tasks_per_node {
+        1 => nodes,
+        each => format!("{nodes} each {each}"),
+    }
+}
+
+/// What came of the tasks of a job in that phase, if all have gone the same way.
+pub(crate) fn courses(phase: &Phase) -> Vec<TaskCourse> {
+    let started_at = match phase {
+        Phase::Running { started_at, .. } => Some(*started_at),
+        Phase::Stopping { started_at, .. } => *started_at,
+        _ => None,
+    };
+    let n_tasks = phase.allocations().len();
+    match started_at {
+        Some(_) if n_tasks > 1 => vec![TaskCourse { started_at, end: None }; n_tasks],
+        _ => Vec::new(),
+    }
+}

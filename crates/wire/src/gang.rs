@@ -1,0 +1,152 @@
+//! Jobs of several tasks: how many are asked for, and what came of each.
+
+use gpool_model::agent::TaskEnd;
+use gpool_model::job::ExitStatus;
+use gpool_model::life::TaskCourse;
+use gpool_model::{Allocation, Gang, JobSpec, Phase, Refusal};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::amount::Written;
+use crate::create::JobCreate;
+use crate::job::cause_word;
+use crate::time::Time;
+
+/// The tasks of a job that has several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GangShown {
+    /// On how many different nodes they run.
+    pub nodes: u32,
+    /// How many run on each of them.
+    pub tasks_per_node: u32,
+    /// Each of them, by rank; empty while none has a place.
+    pub tasks: Vec<TaskShown>,
+}
+
+/// One task of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TaskShown {
+    /// Which, from 0.
+    pub rank: u32,
+    /// Where it runs or ran.
+    pub node: String,
+    /// How it is: `starting`, `running`, `succeeded`, `failed`, or `stopped` by gpool.
+    pub state: String,
+    /// When it started.
+    pub started_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+    /// Its exit code, or 128 + the signal that ended it.
+    pub exit_code: Option<i32>,
+    /// What stands behind its end, in a word.
+    pub cause: Option<String>,
+}
+
+impl GangShown {
+    /// What is shown of a job; `None` for one of a single task.
+    #[must_use]
+    pub fn of(spec: &JobSpec, job: &gpool_model::Job) -> Option<Self> {
+        let Gang { nodes, tasks_per_node, .. } = spec.gang;
+        let held = match &job.phase {
+            Phase::Ended(end) => &end.allocations[..],
+            phase => phase.allocations(),
+        };
+        let courses = job.course.tasks.iter().map(Some).chain(std::iter::repeat(None));
+        let tasks = held.iter().zip(courses).map(|(held, course)| TaskShown::new(held, course));
+        let tasks = tasks.collect();
+        (!spec.gang.is_single()).then_some(Self { nodes, tasks_per_node, tasks })
+    }
+}
+
+impl TaskShown {
+    fn new(held: &Allocation, course: Option<&TaskCourse>) -> Self {
+        let end = course.and_then(|course| course.end.as_ref());
+        let started_at = course.and_then(|course| course.started_at);
+        let state = match (end, started_at) {
+            (Some(TaskEnd { stopped: true, .. }), _) => "stopped",
+            (Some(TaskEnd { exit: Some(ExitStatus::Code(0)), cause: None, .. }), _) => "succeeded",
+            (Some(_), _) => "failed",
+            (None, Some(_)) => "running",
+            (None, None) => "starting",
+        };
+        Self {
+            rank: held.task.rank,
+            node: held.node.to_string(),
+            state: state.to_owned(),
+            started_at: started_at.map(Time),
+            ended_at: end.map(|end| Time(end.ended_at)),
+            exit_code: end.and_then(|end| end.exit).map(ExitStatus::shell_code),
+            cause: end.and_then(|end| end.cause.as_ref()).map(|it| cause_word(it).to_owned()),
+        }
+    }
+}
+
+/// How many tasks a job asks for.
+///
+/// # Errors
+/// [`Refusal::Invalid`] for none, more than there may be, or a number that may change.
+pub(crate) fn gang(create: &JobCreate) -> Result<Gang, Refusal> {
+    let nodes = create.nodes.as_ref().map_or(Ok(1), n_nodes)?;
+    let each = create.tasks_per_node.unwrap_or(1);
+    Gang::new(nodes, each).ok_or_else(|| {
+        let why = format!("a job has 1 to {} tasks in all: \"nodes\": 2", Gang::TASKS_MAX);
+        let field = if each == 0 || nodes == 1 { "tasks_per_node" } else { "nodes" };
+        Refusal::Invalid { field: field.to_owned(), why }
+    })
+}
+
+/// How many nodes are asked for.
+///
+/// # Errors
+/// [`Refusal::Invalid`] for what is no number.
+pub fn n_nodes(written: &Written) -> Result<u32, Refusal> {
+    let invalid = |why: String| Refusal::Invalid { field: "nodes".to_owned(), why };
+    let text = written.to_string();
+    if let Ok(nodes) = text.parse() {
+        return Ok(nodes);
+    }
+    if let Some((least, most)) = text.split_once('-')
+        && let (Ok(least), Ok(most)) = (least.parse::<u32>(), most.parse::<u32>())
+    {
+        if least == most {
+            return Ok(least);
+        }
+        return Err(invalid(format!(
+            "a number of nodes that may change while the job runs is not built yet; ask for a \
+             fixed one: {least}"
+        )));
+    }
+    Err(invalid(format!("{text:?} is no number of nodes, such as 2")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(nodes: Option<&str>, each: Option<u32>) -> Result<Gang, String> {
+        let nodes = nodes.map(Written::from);
+        let create = JobCreate { nodes, tasks_per_node: each, ..JobCreate::default() };
+        gang(&create).map_err(|refusal| match refusal {
+            Refusal::Invalid { field, why } => format!("{field}: {why}"),
+            other => format!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn nodes_and_tasks_are_numbers_from_one() {
+        assert_eq!(asked(None, None), Ok(Gang::SINGLE));
+        assert_eq!(asked(Some("2"), Some(4)).map(Gang::n_tasks), Ok(8));
+        assert_eq!(asked(Some("2-2"), None).map(Gang::n_tasks), Ok(2), "as Slurm writes it");
+        for (nodes, each, why) in [
+            (Some("0"), None, "nodes: a job has 1 to 16384 tasks"),
+            (None, Some(0), "tasks_per_node: a job has 1 to"),
+            (Some("20000"), None, "nodes: a job has 1 to"),
+            (Some("2-4"), None, "ask for a fixed one: 2"),
+            (Some("two"), None, "\"two\" is no number of nodes"),
+            (Some("-1"), None, "\"-1\" is no number of nodes"),
+        ] {
+            let refused = asked(nodes, each).expect_err("refused");
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+}
