@@ -108,6 +108,8 @@ fn request(flags: JobFlags) -> Result<Request> {
         gpus: flags.gpus.map_or_else(|| gpus_of_variable(&flags.env), |gpus| Ok(Some(gpus)))?,
         gpu_share: flags.gpu_share,
         gpu_memory: written(flags.gpu_memory),
+        nodes: written(flags.nodes),
+        tasks_per_node: flags.tasks_per_node,
         cpus: written(flags.cpus),
         mem: written(flags.mem),
         time: written(flags.time),

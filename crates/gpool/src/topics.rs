@@ -238,6 +238,19 @@ say different things the later is taken, and said. What has no effect is named o
 makes that an error. gpool help slurm and gpool help gflow say what their flags become.",
     },
     Topic {
+        name: "gangs",
+        about: "jobs of several tasks on one node or many",
+        text: "
+gpool submit --nodes 2 --gpus 8 train.sh       a task on each of two nodes, 8 GPUs each
+--tasks-per-node 4                             so many on each node, each with its own GPUs
+
+All tasks start together or none does, and each runs the whole command. When one fails the others
+are ended. A task finds GPOOL_RANK, GPOOL_NUM_TASKS, GPOOL_NODE_RANK, GPOOL_NODELIST, and
+MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, NODE_RANK as PyTorch reads them.
+
+gpool logs 17 --rank 1     what the second task has written; %t in a file's name is the rank",
+    },
+    Topic {
         name: "slurm",
         about: "Slurm's commands and #SBATCH lines",
         text: "
@@ -250,10 +263,11 @@ scancel 17         also 17_4, 17_[1-3], --me, -n NAME, -t PENDING, -s USR1
 sacct -j 17 -X -P  since midnight, or -S and -E
 srun -G1 CMD       a job in front; inside a job it runs CMD there
 
-A job is one process on one node: --nodes and --ntasks above 1 are refused. Jobs from scripts with
-#SBATCH lines find SLURM_JOB_ID and its like; others with --compat slurm. The id of an element of
-an array is 17_4 there. An account that is no project here, and a priority above your right, are
-left out with a warning. A blank makes '# SBATCH' a comment, as in Slurm.",
+With --nodes or --ntasks-per-node above 1 every task runs the whole script, where Slurm runs it
+once (gpool help gangs). Jobs from scripts with #SBATCH lines find SLURM_JOB_ID and its like; others
+with --compat slurm. The id of an element of an array is 17_4 there. An account that is no project
+here, and a priority above your right, are left out with a warning. A blank makes '# SBATCH' a
+comment, as in Slurm.",
     },
     Topic {
         name: "gflow",

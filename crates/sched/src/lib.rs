@@ -27,6 +27,7 @@ mod preempt;
 mod projects;
 mod room;
 pub mod shares;
+mod site;
 mod together;
 mod turns;
 mod usable;

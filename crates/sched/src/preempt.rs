@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use gpool_model::{Millis, OrderKey, Policy, Project};
 use gpool_world::{ProjectIx, Snapshot};
 
-use crate::evict::{Cost, Evictions, Ground, Lent, Search, Site, amounts_of, cost, piece};
+use crate::evict::{Cost, Evictions, Ground, Lent, Search, amounts_of, cost, piece};
 use crate::place::{self, Found, Seeker};
 use crate::projects::{Amounts, Saturation};
 use crate::shares::Row;
+use crate::site::Site;
 
 /// Whether jobs go before others that run because of their priority.
 pub(crate) fn happens(policy: &Policy) -> bool {
@@ -71,8 +72,8 @@ impl Evictions {
     }
 }
 
-/// The least of those that has to go, in the order in which they go, and the place that is had then;
-/// `None` if all of them are not enough.
+/// The least of those that has to go, in the order in which they go, and the place that is had
+/// then; `None` if all of them are not enough.
 fn least<'l>(
     all: &[&'l Lent],
     found: &dyn Fn(&[&Lent]) -> Option<Found>,

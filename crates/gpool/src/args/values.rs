@@ -48,6 +48,30 @@ pub fn gpu_memory(text: &str) -> Result<String, String> {
     }
 }
 
+/// A number of nodes, kept as written.
+///
+/// # Errors
+/// It is none.
+pub fn nodes(text: &str) -> Result<String, String> {
+    match gpool_wire::gang::n_nodes(&text.into()) {
+        Ok(0) => Err("a job runs on at least one node: --nodes 1".to_owned()),
+        Ok(_) => Ok(text.to_owned()),
+        Err(Refusal::Invalid { why, .. }) => Err(why),
+        Err(refusal) => Err(Problem::from(refusal).detail),
+    }
+}
+
+/// How many tasks each node gets.
+///
+/// # Errors
+/// It is no number of at least 1.
+pub fn tasks_per_node(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(n @ 1..) => Ok(n),
+        _ => Err(format!("{text:?} is no number of tasks, such as 1")),
+    }
+}
+
 /// A number of CPU cores, kept as written.
 ///
 /// # Errors

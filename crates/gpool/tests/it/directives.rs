@@ -141,8 +141,8 @@ fn what_is_ignored_contradicts_or_comes_too_late_is_said_once() {
 #[test]
 fn what_can_not_be_is_refused_with_its_line() {
     refused("#SBATCH --gpu-s 2", &["there is no flag --gpu-s"]);
-    refused("#SBATCH --nodes=2", &["one process on one node", "--gpus-per-node"]);
-    refused("#SBATCH --ntasks-per-node=4", &["torchrun --nproc-per-node"]);
+    refused("#SBATCH --nodes=2-4", &["a number of nodes that may change", "--nodes 2"]);
+    refused("#SBATCH --ntasks=2", &["does not say on which nodes", "--ntasks-per-node 2"]);
     refused("#SBATCH -n x", &["--ntasks"]);
     refused("#SBATCH -t tomorrow", &["--time", "1:30:00"]);
     refused("#SBATCH --mem=4X", &["--mem=16G"]);

@@ -48,8 +48,8 @@ struct Start<'o> {
     is_claim: bool,
 }
 
-/// A place, and which of its devices begin to be shared, as what.
-type OnNode = (Found, Vec<((usize, usize, usize), usize)>);
+/// Devices that begin to be shared: as which of a list of a node.
+type Fresh = Vec<((usize, usize, usize), usize)>;
 
 impl<'a, 'b> Decider<'a, 'b> {
     pub fn new(
@@ -187,7 +187,7 @@ impl<'a, 'b> Decider<'a, 'b> {
         shape: &Shape,
         (job, attempt): (JobId, Attempt),
         is_claim: bool,
-    ) -> Option<(Vec<Found>, Vec<((usize, usize, usize), usize)>)> {
+    ) -> Option<(Vec<Found>, Fresh)> {
         let nodes: BTreeSet<&str> = start.to.iter().map(|to| to.node.as_str()).collect();
         if nodes.len() < start.to.len() || start.to.len() != place::n_nodes(&shape.fit) {
             let seed = place::seed(job, attempt);
@@ -212,7 +212,7 @@ impl<'a, 'b> Decider<'a, 'b> {
         shape: &Shape,
         (job, attempt): (JobId, Attempt),
         is_claim: bool,
-    ) -> Option<OnNode> {
+    ) -> Option<(Found, Fresh)> {
         let world = self.snapshot.world;
         let nodes = &self.sketch.situation.nodes;
         let row = nodes.iter().position(|node| node.name == to.node)?;

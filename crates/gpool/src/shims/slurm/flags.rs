@@ -5,8 +5,8 @@ use crate::shims::flag::Standing::{Approximated, Covered, Ignored, Instead};
 use crate::shims::flag::Takes::{Maybe, Nothing, Value};
 use crate::shims::flag::{Flag, Spoken, row};
 
-const NO_STEPS: &str = "a job is one process on one node; torchrun --nproc-per-node starts more";
-const ONE_NODE: &str = "a job runs on one node; leave it out";
+const NO_STEPS: &str = "a task is one process; torchrun --nproc-per-node starts more";
+const ONE_NODE: &str = "nodes are chosen by gpool; leave it out";
 const NO_NEED: &str = "it changes nothing here";
 const NOT_CHOSEN: &str = "nodes are chosen by gpool";
 const TOPOLOGY: &str = "cores are booked by number only";
@@ -32,9 +32,9 @@ pub static JOB: &[Flag] = &[
     row("exclude", 'x', Value, Ignored, NOT_CHOSEN),
     row("exclusive", '\0', Maybe, Ignored, "GPUs are never shared unasked; nodes may be"),
     row("export", '\0', Value, Approximated, "-e, and --clean-env for NONE and for lists"),
-    row("gpus", 'G', Value, Covered, "--gpus"),
-    row("gpus-per-node", '\0', Value, Covered, "--gpus"),
-    row("gpus-per-task", '\0', Value, Covered, "--gpus, as a job is one task"),
+    row("gpus", 'G', Value, Covered, "--gpus, of all tasks together"),
+    row("gpus-per-node", '\0', Value, Covered, "--gpus, of a node's tasks together"),
+    row("gpus-per-task", '\0', Value, Covered, "--gpus"),
     row("gres", '\0', Value, Approximated, "--gpus for gpu[:MODEL][:N]; others are named"),
     row("hold", 'H', Nothing, Covered, "--hold"),
     row("input", 'i', Value, Covered, "--stdin"),
@@ -46,9 +46,9 @@ pub static JOB: &[Flag] = &[
     row("mem-per-gpu", '\0', Value, Covered, "--mem, times the GPUs: host memory, with a warning"),
     row("nice", '\0', Maybe, Approximated, "--priority -N, from -1000 to 1000"),
     row("nodelist", 'w', Value, Ignored, NOT_CHOSEN),
-    row("nodes", 'N', Value, Approximated, "1 is what there is; more is refused"),
-    row("ntasks", 'n', Value, Approximated, "1 is what there is; more is refused"),
-    row("ntasks-per-node", '\0', Value, Approximated, "1 is what there is; more is refused"),
+    row("nodes", 'N', Value, Approximated, "--nodes; the script runs on each, not on the first"),
+    row("ntasks", 'n', Value, Approximated, "--tasks-per-node, with --nodes; else 1"),
+    row("ntasks-per-node", '\0', Value, Approximated, "--tasks-per-node; each runs the script"),
     row("output", 'o', Value, Covered, "--stdout, and --stderr where there is no --error"),
     row("partition", 'p', Value, Approximated, "--pool, if there is one of that name"),
     row("priority", '\0', Value, Ignored, "--nice, or --priority of gpool, say it"),

@@ -12,14 +12,15 @@ const GPUS: [&str; 4] = ["gpus", "gpus-per-node", "gpus-per-task", "gres"];
 /// Translates them.
 ///
 /// # Errors
-/// A value is not understood, or asks for what one process on one node is not.
+/// A value is not understood, or asks for what a job can't be.
 pub fn translate(given: &[Given]) -> Result<Translated> {
     let mut all = Translated::of(given);
     for flag in given {
         single(flag, &mut all)?;
     }
     let last = |long: &str| given.iter().rev().find(|given| given.flag.long == long);
-    let n_gpus = gpus(given, &mut all)?;
+    let spread = spread(given, &mut all)?;
+    let n_gpus = gpus(given, spread, &mut all)?;
     let per_gpu = |given: &Given, n: u64| match n_gpus {
         Some(n_gpus) => Ok(n.saturating_mul(n_gpus)),
         None => Err(invalid(given, "counts for each GPU, and no GPU is asked for").tip("--gpus 1")),
@@ -46,7 +47,8 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
         );
     }
     if let Some(flag) = last("mem") {
-        memory(flag, values::mebibytes(flag)?, &mut all);
+        // Of a node there, of a task here.
+        memory(flag, values::mebibytes(flag)?.div_ceil(spread.each), &mut all);
     }
     Ok(all)
 }
@@ -90,7 +92,6 @@ fn single(flag: &Given, all: &mut Translated) -> Result<()> {
         }
         "job-name" => all.flag("name", value, flag),
         "nice" => all.leniently("priority", &values::priority(flag)?.to_string(), flag),
-        "nodes" | "ntasks" | "ntasks-per-node" => one(flag)?,
         "output" => {
             let path = values::path(flag, &mut all.warnings);
             all.flag("stdout", &path, flag);
@@ -111,8 +112,70 @@ fn single(flag: &Given, all: &mut Translated) -> Result<()> {
     Ok(())
 }
 
-/// How many GPUs are asked for, if any are.
-fn gpus(given: &[Given], all: &mut Translated) -> Result<Option<u64>> {
+/// On how many nodes, and how many tasks on each.
+#[derive(Clone, Copy)]
+struct Spread {
+    nodes: u64,
+    each: u64,
+}
+
+fn spread(given: &[Given], all: &mut Translated) -> Result<Spread> {
+    let last = |long: &str| given.iter().rev().find(|given| given.flag.long == long);
+    let mut spread = Spread { nodes: 1, each: 1 };
+    if let Some(flag) = last("nodes") {
+        let (least, most) = values::range(flag)?;
+        if least != most {
+            let failure = invalid(flag, "is a number of nodes that may change");
+            return Err(failure.tip(format!("--nodes {}", least.max(1))));
+        }
+        spread.nodes = values::count(&Given { value: least.to_string(), ..flag.clone() })?;
+        if spread.nodes > 1 {
+            all.flag("nodes", &spread.nodes.to_string(), flag);
+        }
+    }
+    let count_of = |long: &str| -> Result<Option<(&Given, u64)>> {
+        last(long).map(|flag| Ok((flag, values::count(flag)?))).transpose()
+    };
+    let (per_node, total) = (count_of("ntasks-per-node")?, count_of("ntasks")?);
+    let each = match (per_node, total) {
+        (Some((flag, each)), Some((_, total))) if total == each.saturating_mul(spread.nodes) => {
+            Some((flag, each))
+        }
+        (Some((_, each)), Some((flag, _))) => {
+            let failure = invalid(flag, "is not what the nodes have together");
+            return Err(failure.tip(format!("--ntasks {}", each.saturating_mul(spread.nodes))));
+        }
+        (Some(per_node), None) => Some(per_node),
+        (None, Some((flag, total))) if last("nodes").is_some() => {
+            if !total.is_multiple_of(spread.nodes) {
+                let failure = invalid(flag, "can't be spread evenly over the nodes");
+                return Err(failure.tip("--ntasks-per-node 2"));
+            }
+            Some((flag, total / spread.nodes))
+        }
+        (None, Some((flag, total))) if total > 1 => {
+            let failure = invalid(flag, "does not say on which nodes the tasks run");
+            return Err(failure
+                .tip(format!("--nodes 1 --ntasks-per-node {total}"))
+                .tip("--ntasks 1, and in the script: torchrun --nproc-per-node N …")
+                .tip("--ntasks 1 --cpus-per-task N, if N cores are meant"));
+        }
+        (None, _) => None,
+    };
+    if let Some((flag, each)) = each.filter(|(_, each)| *each > 1) {
+        spread.each = each;
+        all.flag("tasks-per-node", &each.to_string(), flag);
+        let script = "every task runs the whole script here, where Slurm runs it once".to_owned();
+        all.remarks.push(script);
+    } else if spread.nodes > 1 {
+        let script = "the script runs on each node here, where Slurm runs it on the first";
+        all.remarks.push(script.to_owned());
+    }
+    Ok(spread)
+}
+
+/// How many GPUs are asked for each task, if any are.
+fn gpus(given: &[Given], spread: Spread, all: &mut Translated) -> Result<Option<u64>> {
     let mut asked: Option<(String, u64, &Given)> = None;
     for flag in given.iter().filter(|given| GPUS.contains(&given.flag.long)) {
         let read = match flag.flag.long {
@@ -131,26 +194,22 @@ fn gpus(given: &[Given], all: &mut Translated) -> Result<Option<u64>> {
         asked = Some((text, n, flag));
     }
     let Some((text, n, flag)) = asked else { return Ok(None) };
+    let n_tasks = match flag.flag.long {
+        "gpus-per-task" => 1,
+        "gpus" => spread.nodes.saturating_mul(spread.each),
+        _ => spread.each,
+    };
+    if !n.is_multiple_of(n_tasks) {
+        return Err(invalid(flag, "can't be spread evenly over the tasks")
+            .tip("--gpus-per-task 1, for each of them"));
+    }
+    let n = n / n_tasks;
+    let text = match text.rsplit_once(':') {
+        Some((model, _)) => format!("{model}:{n}"),
+        None => n.to_string(),
+    };
     all.flag("gpus", &text, flag);
     Ok((n > 0).then_some(n))
-}
-
-/// One node and one task are what a job is.
-fn one(flag: &Given) -> Result<()> {
-    if let Ok((first, last)) = values::range(flag)
-        && first <= 1
-        && last >= 1
-    {
-        return Ok(());
-    }
-    values::range(flag)?;
-    let failure = invalid(flag, "is more than a job has: it is one process on one node");
-    Err(match flag.flag.long {
-        "nodes" => failure.tip("--nodes 1 --gpus-per-node N, for N GPUs of one node"),
-        _ => failure
-            .tip("--ntasks 1, and in the script: torchrun --nproc-per-node N …")
-            .tip("--ntasks 1 --cpus-per-task N, if N cores are meant"),
-    })
 }
 
 /// `ALL`, `NONE`, or names with and without values.

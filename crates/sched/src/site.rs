@@ -1,0 +1,142 @@
+//! A node on which room is to be made for work: who would have to go, and what it would get.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::{Bytes, Phase};
+use gpool_node::seating::{Seat, seat};
+use gpool_world::Snapshot;
+
+use crate::board::NodeBoard;
+use crate::evict::{Ground, Lent};
+use crate::keep::{Span, length};
+use crate::place::{self, Found, Seeker};
+use crate::room::Room;
+use crate::usable::unusable;
+
+/// One node on which room is to be made.
+pub(crate) struct Site<'a, 'b> {
+    board_ix: usize,
+    node: &'b NodeBoard<'a>,
+    seeker: &'b Seeker<'b>,
+    rank: Option<usize>,
+    /// Devices that are kept for others, or claimed already.
+    closed: BTreeSet<usize>,
+    /// How many are leaving each device already, with how much of its memory.
+    leaving: BTreeMap<usize, (usize, i128)>,
+}
+
+impl<'a, 'b> Site<'a, 'b> {
+    /// `None` if the node takes no work, or has no room for it that is not kept.
+    pub(crate) fn new(
+        ground: Ground<'a, 'b>,
+        board_ix: usize,
+        seeker: &'b Seeker<'b>,
+        rank: Option<usize>,
+        claimed: &BTreeSet<(usize, usize)>,
+    ) -> Option<Self> {
+        let node = &ground.board.nodes[board_ix];
+        if !node.takes(&seeker.shape.fit) {
+            return None;
+        }
+        let span = Span::new(ground.snapshot.now, length(seeker.shape));
+        let kept = match ground.keeps.has(board_ix) {
+            false => Vec::new(),
+            true => {
+                let endings = || (ground.endings)(board_ix);
+                ground.keeps.kept((board_ix, node), seeker.shape, span, &endings)?
+            }
+        };
+        let claimed = claimed.range((board_ix, 0)..=(board_ix, usize::MAX)).map(|(_, ix)| *ix);
+        let closed = kept.into_iter().chain(claimed).collect();
+        let leaving = leaving(ground.snapshot, node);
+        Some(Self { board_ix, node, seeker, rank, closed, leaving })
+    }
+
+    /// The least of those that has to go beside `victims`, in the order in which they go; `None`
+    /// if all of them are not enough, or nobody has to.
+    pub(crate) fn least<'l>(&self, victims: &[Lent], all: &[&'l Lent]) -> Option<Vec<&'l Lent>> {
+        let fits = |chosen: &[&Lent]| {
+            let gone: Vec<&Lent> = victims.iter().chain(chosen.iter().copied()).collect();
+            self.devices(&gone).is_some()
+        };
+        let mut chosen: Vec<&Lent> = Vec::new();
+        if fits(&chosen) {
+            return None;
+        }
+        let mut left = all.iter();
+        while !fits(&chosen) {
+            chosen.push(*left.next()?);
+        }
+        // The last one was needed. Of the others, who would go last stays first.
+        for at in (0..chosen.len().saturating_sub(1)).rev() {
+            let mut fewer = chosen.clone();
+            fewer.remove(at);
+            if fits(&fewer) {
+                chosen = fewer;
+            }
+        }
+        Some(chosen)
+    }
+
+    /// What the job would get of the node once these have left; `None` if it still does not fit.
+    pub(crate) fn found(&self, gone: &[&Lent]) -> Option<Found> {
+        let devices = self.devices(gone)?;
+        let share = self.seeker.shape.fit.gpus.share();
+        Some(Found::new(self.board_ix, self.node.ix, devices, share))
+    }
+
+    /// The devices that the job would get once these have left; `None` if it still does not fit.
+    pub(crate) fn devices(&self, gone: &[&Lent]) -> Option<Vec<usize>> {
+        let fit = &self.seeker.shape.fit;
+        let here = || gone.iter().filter_map(|it| it.held.get(&self.board_ix));
+        let room = here().fold(self.node.free, |room, it| room.more(it.room));
+        if Room::needed(fit).first_short(room).is_some() {
+            return None;
+        }
+        let mut freed = self.leaving.clone();
+        for (ix, memory) in here().flat_map(|it| &it.devices) {
+            let (n, sum) = freed.entry(*ix).or_default();
+            *n += 1;
+            *sum += i128::from(memory.get());
+        }
+        let devices = self.node.row.node.devices.iter().enumerate();
+        let seats = devices.map(|(ix, device)| {
+            let open = !self.closed.contains(&ix) && unusable(self.node.row, ix).is_none();
+            let (n_freed, memory) = freed.get(&ix).copied().unwrap_or_default();
+            let is_free = open && self.node.n_holders(ix) <= n_freed;
+            let left = self.node.memory_left(ix) + memory;
+            let shares = self.node.row.is_whole(ix) || self.node.row.is_shared(ix) || is_free;
+            let room = match open && shares {
+                true => Bytes::new(u64::try_from(left.max(0)).unwrap_or(0)),
+                false => Bytes::ZERO,
+            };
+            Seat { device, is_free, is_busy: !is_free && self.node.is_busy(ix), room }
+        });
+        let mut seats: Vec<Seat<'_>> = seats.collect();
+        if let Some(rank) = self.rank {
+            place::only_of_rank(&mut seats, &fit.gpus, rank);
+        }
+        let gpus = fit.gpus_on_node();
+        seat(&seats, &gpus, self.seeker.policy.device_strategy, self.seeker.seed)
+    }
+}
+
+/// Who leaves the devices of a node without being told again: whoever fits once they have left
+/// waits for them.
+fn leaving(snapshot: &Snapshot<'_>, node: &NodeBoard<'_>) -> BTreeMap<usize, (usize, i128)> {
+    let mut leaving = BTreeMap::<usize, (usize, i128)>::new();
+    let all = &node.row.node.devices;
+    let rows = node.row.here.iter().filter_map(|task| Some((task, snapshot.world.job(task.job)?)));
+    for (task, row) in rows.filter(|(_, row)| matches!(row.job.phase, Phase::Stopping { .. })) {
+        let own = row.job.phase.allocations().iter().filter(|it| it.task == *task);
+        for slot in own.flat_map(|it| &it.slots) {
+            let Some(ix) = all.iter().position(|device| device.uuid == slot.device) else {
+                continue;
+            };
+            let (n, sum) = leaving.entry(ix).or_default();
+            *n += 1;
+            *sum += i128::from(slot.part.memory_of(all[ix].memory).get());
+        }
+    }
+    leaving
+}
