@@ -25,6 +25,7 @@ mod disk;
 mod dump;
 mod faults;
 mod forecast;
+mod gangs;
 mod harness;
 mod http;
 mod import;

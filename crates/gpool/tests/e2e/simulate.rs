@@ -35,20 +35,32 @@ fn project<'v>(made: &'v Value, name: &str) -> &'v Value {
 }
 
 /// Everything that a change would touch.
-fn state_of(cluster: &Cluster) -> String {
-    let read = |words: &[&str]| cluster.gpool(words.iter().copied()).ok();
-    let reads = [
-        read(&["queue", "--json"]),
-        read(&["nodes", "--json"]),
-        read(&["policy", "show", "--json"]),
-        read(&["project", "list", "--json"]),
+fn state_of(cluster: &Cluster) -> Vec<Value> {
+    let asked: [&[&str]; 4] = [
+        &["queue", "--json"],
+        &["nodes", "--json"],
+        &["policy", "show", "--json"],
+        &["project", "list", "--json"],
     ];
-    // Times go on meanwhile.
-    reads
-        .concat()
-        .lines()
-        .filter(|line| !line.contains("_s\"") && !line.contains("_at\""))
-        .collect()
+    let read = |words: &[&str]| {
+        let text = cluster.gpool(words.iter().copied()).ok();
+        let mut value: Value = serde_json::from_str(&text).unwrap();
+        without_times(&mut value);
+        value
+    };
+    asked.map(read).to_vec()
+}
+
+/// Times go on, and starts are foretold, meanwhile.
+fn without_times(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|key, _| !key.ends_with("_s") && !key.ends_with("_at") && key != "eta");
+            fields.values_mut().for_each(without_times);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_times),
+        _ => {}
+    }
 }
 
 #[test]
