@@ -342,7 +342,8 @@ mod tests {
         let settings = serde_json::json!({
             "gpus": "0.5", "limit": "none", "weight": 0, "mem": "20G", "mem_limit": 1024,
             "cpus": "unlimited", "time_max": "2h", "min_runtime": 60, "parent": "none",
-            "members": ["ana", "@lab"], "user_pending": "5",
+            "members": ["ana", "@lab"], "user_pending": "5", "jobs_limit": 3,
+            "min_runtime_own": "5m",
         });
         let settings: ProjectSettings = serde_json::from_value(settings).unwrap();
         let patch = settings.patch().unwrap();
@@ -354,10 +355,13 @@ mod tests {
         let mem = project.quota(&ResourceKind::Memory);
         assert_eq!((mem.guaranteed, mem.limit), (Amount::of(20 << 30), Amount::counted(1024)));
         assert_eq!(project.min_runtime.reclaim, Some(Millis::from_secs(60)));
+        assert_eq!(project.min_runtime.preempt, Some(Millis::from_mins(5)));
+        assert_eq!(project.quota(&ResourceKind::Tasks).limit, Amount::counted(3));
         assert_eq!(member_words(project.members.as_ref().unwrap()), ["ana", "@lab"]);
         let shown = Project::new(&project, &ProjectFacts::default());
         assert_eq!(shown.gpus, Some(Written::Decimal(0.5)));
         assert_eq!((shown.limit, shown.created_at), (None, None));
+        assert_eq!((shown.jobs_limit, shown.min_runtime_own_s), (Some(3), Some(300.0)));
         let zero: ProjectSettings = serde_json::from_str(r#"{"limit": 0}"#).unwrap();
         let patch = zero.patch().unwrap();
         assert_eq!(patch.quotas[0].1.limit, Some(Amount::NOTHING), "0 is nothing");
