@@ -24,6 +24,11 @@ impl Reader {
                 "gpus" => gpus.guaranteed = Some(words.parse("a number of GPUs", amount)?),
                 "limit" => gpus.limit = words.parse("a number of GPUs", amount)?,
                 "weight" => gpus.weight = words.parse("a weight", weight)?,
+                "jobs" => {
+                    let most = words.parse("a number of jobs", parse::count)?;
+                    let limit = Amount::counted(most);
+                    project.quotas.set(ResourceKind::Tasks, Quota { limit, ..Quota::default() });
+                }
                 "cpus" => cpus = Some(words.parse("a number of cores", amount)?),
                 "priority" => project.priority = words.parse("a priority", i32::from_str)?,
                 "reclaim-after" => {
@@ -35,8 +40,8 @@ impl Reader {
                     project.min_runtime.preempt = Some(span);
                 }
                 word => {
-                    let known = "in, gpus, limit, weight, cpus, priority, reclaim-after or \
-                         preempt-after";
+                    let known = "in, gpus, limit, jobs, weight, cpus, priority, reclaim-after \
+                         or preempt-after";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -100,6 +105,10 @@ pub(crate) fn project(f: &mut fmt::Formatter<'_>, project: &Project) -> fmt::Res
     }
     if quota.weight != Weight::ONE {
         write!(f, "  weight {}", number(quota.weight.thousandths().into()))?;
+    }
+    let jobs = project.quotas.get(&ResourceKind::Tasks).and_then(|quota| quota.limit.finite());
+    if let Some(most) = jobs {
+        write!(f, "  jobs {most}")?;
     }
     let cpus = project.quotas.get(&ResourceKind::Cpu).and_then(|quota| quota.guaranteed);
     if let Some(cpus) = cpus {

@@ -193,3 +193,19 @@ fn a_limit_holds_for_all_below_a_department_in_one_queue() {
     wait  b quota_project lab limit 2 GPUs held 1 asked 2
     ");
 }
+
+#[test]
+fn a_team_runs_no_more_jobs_at_once_than_its_limit() {
+    assert_snapshot!(answer("
+        policy preset valohai
+        node lab1  4 x h100
+        project red  jobs 2
+        job  r  1      running lab1[0] 1h  project red
+        job  a  1 x 2  pending 3h  project red
+        job  b  1      pending 2h
+    "), @"
+    start a1 lab1[1]
+    start b lab1[2]
+    wait  a2 quota_project red limit 2 tasks at once held 2 asked 1
+    ");
+}
