@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpool_wire::{API_PREFIX, Problem, catalogue, json};
+use gpool_wire::{API_PREFIX, Problem, catalogue, json, repeated};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Method, Request, Response};
@@ -360,7 +360,7 @@ fn understand<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
 
 /// Whatever answered chose the words that the error repeats.
 pub(crate) fn bad_answer(error: &dyn std::fmt::Display) -> Error {
-    Error::BadAnswer { why: json::repeated(&error.to_string()) }
+    Error::BadAnswer { why: repeated(&error.to_string()) }
 }
 
 /// What an error while reading a body means.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use gpool_model::said::{REPEATED_MAX, repeated, unknown_name};
+
 /// `devices.toml:3:1: unknown key "modle"; did you mean "model"?`
 pub(crate) fn toml_problem(file: &Path, text: &str, error: &toml::de::Error) -> String {
     let place = match error.span() {
@@ -21,13 +23,15 @@ pub(crate) fn place(file: &Path, text: &str, at: usize) -> String {
 
 /// Puts the parser's words about an unknown key into ours, with the nearest key that is known.
 fn what(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match (message.starts_with("unknown "), quoted.as_slice()) {
-        (true, [unknown, known @ ..]) if !known.is_empty() => match nearest(unknown, known) {
-            Some(near) => format!("unknown word {unknown:?}; did you mean {near:?}?"),
-            None => format!("unknown word {unknown:?}; known are {}", known.join(", ")),
-        },
-        _ => message.lines().collect::<Vec<_>>().join(", "),
+    match unknown_name(message) {
+        Some((unknown, known)) => {
+            let start: String = unknown.chars().take(REPEATED_MAX).collect();
+            match nearest(&start, &known) {
+                Some(near) => format!("unknown word {start:?}; did you mean {near:?}?"),
+                None => format!("unknown word {start:?}; known are {}", known.join(", ")),
+            }
+        }
+        None => repeated(&message.lines().collect::<Vec<_>>().join(", ")),
     }
 }
 

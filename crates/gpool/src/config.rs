@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use gpool_model::Bytes;
+use gpool_model::said::{repeated, unknown_name};
 use gpool_server::{Allowed, NotifySettings};
 use serde::{Deserialize, Deserializer};
 
@@ -105,9 +106,8 @@ impl Config {
             let at = error.span().map_or(0, |span| span.start);
             let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
             let said = error.message().lines().next().unwrap_or_default();
-            let unknown =
-                said.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
-            let Some((key, _)) = unknown else {
+            let Some((key, _)) = unknown_name(said) else {
+                let said = repeated(said);
                 return Failure::new(errors::BAD_CONFIG, format!("{shown}:{line}: {said}"))
                     .tip("gpool help GP0229");
             };

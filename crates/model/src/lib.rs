@@ -42,6 +42,7 @@ pub mod refusal;
 pub mod reservation;
 pub mod reserve;
 pub mod resource;
+pub mod said;
 pub mod share;
 pub mod unit;
 

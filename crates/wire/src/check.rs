@@ -11,6 +11,7 @@ use gpool_model::command::NewJob;
 use gpool_model::id::{PoolName, ProjectName, is_plain_name};
 use gpool_model::job::{BlobId, Dependency, DependencyKind};
 use gpool_model::notify::NotifyRule;
+use gpool_model::said::{is_unprintable, repeated};
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
 use gpool_model::{Refusal, parse};
 
@@ -18,7 +19,6 @@ use crate::amount::Written;
 use crate::course;
 use crate::create::{JobCreate, ScriptText};
 use crate::gang;
-use crate::json::repeated;
 use crate::launch;
 use crate::notify;
 
@@ -257,12 +257,6 @@ fn limit(field: &str, n_found: usize, most: usize, unit: &str) -> Result<(), Ref
         return Ok(());
     }
     Err(invalid(field, &format!("it has {n_found} {unit}, and {most} are the most")))
-}
-
-/// Control characters, and those that turn the direction of the text around them.
-pub(crate) fn is_unprintable(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn plain_line(field: &str, text: &str, most: usize) -> Result<(), Refusal> {

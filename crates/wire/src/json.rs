@@ -1,9 +1,9 @@
 //! Reading JSON from outside, with refusals that a person can act on.
 
+use gpool_model::said::{REPEATED_MAX, repeated, unknown_name};
 use serde::de::DeserializeOwned;
 
 use crate::catalogue;
-use crate::check::is_unprintable;
 use crate::misfit;
 use crate::problem::Problem;
 
@@ -26,7 +26,7 @@ fn refuse<T: DeserializeOwned>(error: &serde_json::Error, bytes: &[u8]) -> Probl
             Problem::new(catalogue::BAD_JSON, format!("this is not JSON: {}{at}", repeated(what)))
         }
         Category::Data => match unknown_name(what) {
-            Some((found, known)) => unknown(&found, &known, &at),
+            Some((found, known)) => unknown(found, &known, &at),
             None => misfit::problem(&path::<T>(bytes), what),
         },
     }
@@ -45,48 +45,20 @@ fn path<T: DeserializeOwned>(bytes: &[u8]) -> String {
 #[must_use]
 pub fn refuse_data(what: &str, at: &str) -> Problem {
     match unknown_name(what) {
-        Some((found, known)) => unknown(&found, &known, at),
+        Some((found, known)) => unknown(found, &known, at),
         None => Problem::new(catalogue::INVALID, format!("{}{at}", repeated(what))),
     }
 }
 
-/// Most characters of what is wrong that a message repeats.
-const REPEATED: usize = 200;
-
-/// As much of a text from outside as a message repeats, with what a terminal would obey written
-/// out.
-#[must_use]
-pub fn repeated(text: &str) -> String {
-    let mut shown = String::new();
-    for c in text.chars().take(REPEATED) {
-        match is_unprintable(c) {
-            true => shown.extend(c.escape_debug()),
-            false => shown.push(c),
-        }
-    }
-    if text.chars().nth(REPEATED).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
-fn unknown(found: &str, known: &[String], at: &str) -> Problem {
-    let start: String = found.chars().take(REPEATED).collect();
+fn unknown(found: &str, known: &[&str], at: &str) -> Problem {
+    let start: String = found.chars().take(REPEATED_MAX).collect();
     let problem =
         Problem::new(catalogue::UNKNOWN_FIELD, format!("there is no field {start:?}{at}"))
             .because(format!("the fields are {}", known.join(", ")));
-    match nearest(found, known.iter().map(String::as_str)) {
+    match nearest(found, known.iter().copied()) {
         Some(name) => problem.try_this(format!("{name:?} is the nearest")),
         None => problem,
     }
-}
-
-/// The unknown name and the known ones, out of serde's words for it.
-fn unknown_name(message: &str) -> Option<(String, Vec<String>)> {
-    let rest = message.strip_prefix("unknown field `")?;
-    let (found, rest) = rest.split_once("`, expected ")?;
-    let known = rest.split('`').skip(1).step_by(2).map(str::to_owned);
-    Some((found.to_owned(), known.collect()))
 }
 
 /// Most bytes of a word for which a known one is looked for.

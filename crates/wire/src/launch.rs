@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
+use gpool_model::said::is_unprintable;
 use gpool_model::{Activation, GpuRequest, NewJob, Refusal, WindowSize};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-
-use crate::check::is_unprintable;
 
 /// Bytes of a path, as the kernel counts them.
 const PATH_MAX: usize = 4095;

@@ -54,6 +54,8 @@ mod touched;
 pub mod user;
 pub mod why;
 
+pub use gpool_model::said::repeated;
+
 pub use action::{
     AllowDevices, BulkAnswer, JobChanged, PolicyPatch, Selection, Shutdown, SignalJobs,
 };

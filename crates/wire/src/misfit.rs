@@ -1,7 +1,8 @@
 //! Words for JSON whose types do not fit: which field, what it is, what it should be.
 
+use gpool_model::said::repeated;
+
 use crate::catalogue;
-use crate::json::repeated;
 use crate::problem::Problem;
 
 /// What fields should be, with an example, where the type alone says too little.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use gpool_model::job::JobState;
 use gpool_model::notify::{Delivery, JobNews, NotifyOn, NotifyRule, origin_of};
+use gpool_model::said::{is_unprintable, repeated};
 use gpool_model::{Refusal, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::check::is_unprintable;
 use crate::job::seconds;
-use crate::json::{nearest, repeated};
+use crate::json::nearest;
 use crate::schema;
 use crate::time::Time;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gpool_model::project::Members;
 use gpool_model::quota::Amount;
+use gpool_model::said::repeated;
 use gpool_model::unit::{Bytes, MilliCpu, MilliGpu};
 use gpool_model::{
     ParseError, ProjectChange, ProjectChangeHow, ProjectName, ProjectPatch, ProjectsAsk,
@@ -15,7 +16,6 @@ use utoipa::ToSchema;
 
 use crate::amount::Written;
 use crate::check::{self, invalid};
-use crate::json::repeated;
 
 /// Most users, groups or admins that one project names.
 const NAMES_MAX: usize = 10_000;

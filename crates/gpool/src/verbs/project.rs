@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use gpool_model::Refusal;
+use gpool_model::said::repeated;
 use gpool_wire::{ProjectSet, ProjectSettings, ProjectsAnswer, Written};
 use serde::Deserialize;
 
@@ -350,7 +351,7 @@ fn parse(text: &str, shown: &str) -> Result<ProjectSet> {
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
-        let said = error.message().lines().next().unwrap_or_default();
+        let said = repeated(error.message().lines().next().unwrap_or_default());
         Failure::new(INVALID, format!("{shown}:{line}: {said}")).tip("gpool help projects")
     })?;
     let set = ProjectSet { projects: file.projects, ..ProjectSet::default() };

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use gpool_model::said::repeated;
 use gpool_model::{Command, NodeName, Refusal};
 use gpool_wire::gpu::{Held, HeldBy, Kept};
 use gpool_wire::node::InUse;
 use gpool_wire::reservation::{Drain, ReservedHere};
 use gpool_wire::{
     AllowDevices, Document, Gpu, List, Node, NotifyCounts, PolicyInfo, Problem, Shutdown, Status,
-    Time, Version, json, schema,
+    Time, Version, schema,
 };
 use gpool_world::{NodeRow, World};
 
@@ -145,7 +146,7 @@ pub(crate) fn devices_of(written: &[String]) -> Result<Option<Vec<String>>, Refu
                 let range = from.parse::<u32>().ok().zip(to.parse::<u32>().ok());
                 let range = range.filter(|(from, to)| from <= to && *to < DEVICES_MAX);
                 let (from, to) = range.ok_or_else(|| {
-                    invalid(format!("{:?} is no range; write 2-5", json::repeated(text)))
+                    invalid(format!("{:?} is no range; write 2-5", repeated(text)))
                 })?;
                 devices.extend((from..=to).map(|index| index.to_string()));
             }

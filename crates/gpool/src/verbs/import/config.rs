@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gpool_model::said::repeated;
 use toml::{Table, Value};
 
 use crate::errors;
@@ -51,7 +52,11 @@ impl Config {
         let text = std::fs::read_to_string(&path)
             .map_err(|error| bad(format!("can't read {}: {error}", path.display())))?;
         let table: Table = toml::from_str(&text).map_err(|error| {
-            bad(format!("{}: {}", path.display(), error.message().lines().next().unwrap_or("")))
+            bad(format!(
+                "{}: {}",
+                path.display(),
+                repeated(error.message().lines().next().unwrap_or_default())
+            ))
         })?;
         let daemon = table.get("daemon");
         let host = daemon.and_then(|daemon| daemon.get("host")?.as_str()).unwrap_or("localhost");
