@@ -92,6 +92,9 @@ pub(crate) enum ToShepherd {
     Stop {
         /// Between TERM and KILL.
         grace: Millis,
+        /// What its process group is sent in place of TERM.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
     },
     /// Its time limit is another one.
     Limit {

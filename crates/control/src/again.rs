@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpool_model::job::{EndCause, Holder, JobState, StopCause};
 use gpool_model::life::{Again, PastAttempt, Retry};
 use gpool_model::{
-    Caller, Course, JobEnd, JobId, JobSpec, Outcome, Phase, Refusal, Reply, Timestamp,
+    Caller, Course, Exit, JobEnd, JobId, JobSpec, Outcome, Phase, Refusal, Reply, Timestamp,
 };
 use gpool_world::{JobRow, latest_start};
 
@@ -64,8 +64,12 @@ impl Control {
             Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. } => {
                 return Some(Again::Requeued { by: Arc::clone(by) });
             }
-            Phase::Stopping { cause: StopCause::TakenBack { why, beneficiary }, .. } => {
-                return Some(Again::TakenBack { why: *why, beneficiary: *beneficiary });
+            Phase::Stopping { cause: StopCause::TakenBack { exit: Exit::Kill, .. }, .. } => {
+                return None;
+            }
+            Phase::Stopping { cause: StopCause::TakenBack { why, beneficiary, exit }, .. } => {
+                let (why, beneficiary, exit) = (*why, *beneficiary, *exit);
+                return Some(Again::TakenBack { why, beneficiary, exit });
             }
             Phase::Stopping { cause: StopCause::TaskRefused { rank }, .. } => {
                 return Some(Again::TaskRefused { rank: *rank });

@@ -298,7 +298,7 @@ pub(crate) fn end_cause(cause: &StopCause) -> EndCause {
             EndCause::Cancelled { by: Arc::clone(by) }
         }
         StopCause::TooManyFailed { most } => EndCause::TooManyFailed { most: *most },
-        StopCause::TakenBack { why, beneficiary } => {
+        StopCause::TakenBack { why, beneficiary, .. } => {
             EndCause::TakenBack { why: *why, beneficiary: *beneficiary }
         }
         StopCause::TaskFailed { rank } => EndCause::TaskFailed { rank: *rank },

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gpool_model::agent::{Order, TaskOrder};
 use gpool_model::job::{Holder, StopCause};
-use gpool_model::{Allocation, AllocationState, JobId, Phase, Placement, TakenBack, TaskId};
+use gpool_model::{Allocation, AllocationState, Exit, JobId, Phase, Placement, TakenBack, TaskId};
 use gpool_world::JobRow;
 
 use crate::arrays::end_cause;
@@ -21,8 +21,8 @@ pub(crate) fn is_claim(allocations: &[Allocation]) -> bool {
 
 impl Control {
     /// What a job holds goes to another.
-    pub(crate) fn take_back(&mut self, job: JobId, why: TakenBack, beneficiary: JobId) {
-        self.stop(job, StopCause::TakenBack { why, beneficiary });
+    pub(crate) fn take_back(&mut self, job: JobId, why: TakenBack, beneficiary: JobId, exit: Exit) {
+        self.stop(job, StopCause::TakenBack { why, beneficiary, exit });
     }
 
     /// Whom a claim on a place has to wait for: all that are on its devices, and those that leave

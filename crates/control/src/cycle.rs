@@ -58,8 +58,8 @@ impl Control {
                     });
                     self.start(*job, *attempt, placements, &leaving.collect::<Vec<_>>());
                 }
-                Decision::Evict { job, why, beneficiary, .. } => {
-                    self.take_back(*job, *why, *beneficiary);
+                Decision::Evict { job, why, beneficiary, exit, .. } => {
+                    self.take_back(*job, *why, *beneficiary, *exit);
                 }
             }
         }

@@ -14,6 +14,7 @@ use gpool_model::{
 
 use crate::admission::{self, Admission};
 use crate::control::Control;
+use crate::extend::check_exits;
 use crate::outbox::as_named_by;
 use crate::submit::KnownEnds;
 
@@ -132,6 +133,7 @@ impl Control {
         }
         let mover = Some(caller).filter(|_| spec.project != row.spec.project);
         Admission::new(&self.world).admit_spec(mover, &spec)?;
+        check_exits(&spec.life)?;
         if spec.life.deadline != row.spec.life.deadline
             || spec.time_limit != row.spec.time_limit
             || spec.life.begin != row.spec.life.begin

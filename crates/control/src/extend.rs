@@ -176,6 +176,12 @@ impl Control {
     }
 }
 
+/// The ways in which a job may be taken back must be possible.
+pub(crate) fn check_exits(life: &gpool_model::Life) -> Result<(), Refusal> {
+    let invalid = |why: &str| Refusal::Invalid { field: "exits".to_owned(), why: why.to_owned() };
+    life.wrong_exits().map_or(Ok(()), |why| Err(invalid(why)))
+}
+
 fn no_time(why: String) -> Refusal {
     Refusal::Invalid { field: "time".to_owned(), why }
 }

@@ -3,8 +3,8 @@
 use gpool_model::agent::Order;
 use gpool_model::job::{EndCause, Holder, JobState, StopCause, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Caller, JobEnd, JobId, Outcome, Phase, Refusal, Reply, RequestId,
-    Timestamp,
+    Allocation, AllocationState, Caller, Checkpoint, Exit, Job, JobEnd, JobId, JobSpec, Millis,
+    Outcome, Phase, Refusal, Reply, RequestId, Timestamp,
 };
 
 use crate::arrays::end_cause;
@@ -40,7 +40,7 @@ impl Control {
         if row.job.array.is_some() {
             return self.stop_array(id.number, &cause);
         }
-        let grace = row.spec.grace;
+        let (grace, signal) = terms_of(&row.spec, &cause);
         let mut job = row.job.clone();
         let first = job.course.tasks.iter().filter_map(|course| course.started_at).min();
         let (allocations, started_at) = match job.phase {
@@ -56,16 +56,22 @@ impl Control {
             // Who cancels has the last word before who puts back.
             Phase::Stopping {
                 cause:
-                    StopCause::Requeued { .. }
+                    before @ (StopCause::Requeued { .. }
                     | StopCause::TakenBack { .. }
                     | StopCause::TaskFailed { .. }
-                    | StopCause::TaskRefused { .. },
+                    | StopCause::TaskRefused { .. }),
                 allocations,
                 started_at,
                 since,
             } if is_final(&cause) => {
+                let was_saving = terms_of(&row.spec, &before).1.is_some();
                 job.phase = Phase::Stopping { allocations, started_at, cause, since };
-                return self.put_job(job);
+                self.put_job(job.clone());
+                // It is not to take its time for what nobody will need.
+                if was_saving {
+                    self.order_stop(&job, grace, None);
+                }
+                return;
             }
             Phase::Stopping { .. } | Phase::Underway { .. } | Phase::Ended(_) => return,
         };
@@ -75,14 +81,18 @@ impl Control {
             ..allocation
         };
         let allocations: Vec<Allocation> = allocations.into_iter().map(release).collect();
-        let generation = job.generation;
         job.phase = Phase::Stopping { allocations, started_at, cause, since: self.now };
         self.put_job(job.clone());
-        let term = self.world.cluster().term;
-        let goes_on = |it: &&Allocation| !has_ended(&job, it.task);
+        self.order_stop(&job, grace, signal);
+    }
+
+    /// Tells the nodes of a job to end its tasks.
+    fn order_stop(&mut self, job: &Job, grace: Millis, signal: Option<i32>) {
+        let (term, generation) = (self.world.cluster().term, job.generation);
+        let goes_on = |it: &&Allocation| !has_ended(job, it.task);
         for Allocation { task, node, .. } in job.phase.allocations().iter().filter(goes_on) {
             let task = *task;
-            let order = Order::Stop { term, task, generation, grace };
+            let order = Order::Stop { term, task, generation, grace, signal };
             self.order(node, order);
         }
     }
@@ -292,6 +302,18 @@ impl Control {
             None => self.world.recent_end(*id).map_or(JobState::Cancelled, Outcome::state),
         };
         Reply::Jobs(jobs.iter().map(|id| (*id, state(id))).collect())
+    }
+}
+
+/// Between the signal and KILL, and the signal if it is not TERM, for a job that is stopped for
+/// that.
+pub(crate) fn terms_of(spec: &JobSpec, cause: &StopCause) -> (Millis, Option<i32>) {
+    match cause {
+        StopCause::TakenBack { exit: Exit::Checkpoint, .. } => {
+            let Checkpoint { signal, grace } = spec.life.checkpoint.unwrap_or_default();
+            (grace.unwrap_or(spec.grace), Some(signal))
+        }
+        _ => (spec.grace, None),
     }
 }
 

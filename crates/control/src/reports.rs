@@ -14,6 +14,7 @@ use crate::arrays::end_cause;
 use crate::claims::is_claim;
 use crate::control::Control;
 use crate::gang::{has_ended, is_gang, started_at};
+use crate::jobs::terms_of;
 
 impl Control {
     /// Grace of tasks that nobody knows.
@@ -108,11 +109,11 @@ impl Control {
                 let order = Box::new(self.task_order(row, allocation));
                 self.order(node, Order::Run(order));
             }
-            Phase::Stopping { .. } => {
+            Phase::Stopping { cause, .. } => {
                 // All of it: whoever ends the task counts from when it was told first, by a clock
                 // that nobody sets.
-                let grace = row.spec.grace;
-                self.order(node, Order::Stop { term, task, generation, grace });
+                let (grace, signal) = terms_of(&row.spec, cause);
+                self.order(node, Order::Stop { term, task, generation, grace, signal });
             }
             _ => {}
         }
@@ -195,7 +196,7 @@ impl Control {
             TaskIs::Launching | TaskIs::Running { .. } => {
                 let term = self.world.cluster().term;
                 let grace = Self::STRAY_GRACE;
-                let order = Order::Stop { term, task, generation, grace };
+                let order = Order::Stop { term, task, generation, grace, signal: None };
                 self.order(node, order);
                 if self.strays.len() < Self::STRAYS_MAX {
                     self.strays.insert(task);

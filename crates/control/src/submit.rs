@@ -18,6 +18,7 @@ use gpool_world::Snapshot;
 use crate::admission::Admission;
 use crate::control::Control;
 use crate::edit::Waits;
+use crate::extend::check_exits;
 use crate::outbox::as_named_by;
 use crate::project_tree;
 
@@ -111,6 +112,7 @@ impl Control {
             let checked = admission
                 .admit(caller, job)
                 .and_then(|()| self.check_in_time(&job.life, job.time_limit, first))
+                .and_then(|()| check_exits(&job.life))
                 .and_then(|()| self.check_waits(caller, &job.after, &job.life, ends))
                 .and_then(|waits| {
                     let mut after = job.after.iter();
@@ -164,7 +166,8 @@ impl Control {
             let Some(project) = projects.get(&job.project) else { continue };
             let terms = project_tree::terms(projects, project);
             job.time_limit = job.time_limit.or(terms.default_time);
-            let preemptible = job.life.preemptible.or(terms.preemptible.then_some(true));
+            let usual = terms.preemptible && job.life.requeue != Some(false);
+            let preemptible = job.life.preemptible.or(usual.then_some(true));
             job.life.preemptible = preemptible;
         }
         jobs

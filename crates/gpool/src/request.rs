@@ -131,6 +131,8 @@ fn request(flags: JobFlags) -> Result<Request> {
         retry: retry(&flags.life)?,
         requeue: flags.life.may_requeue(),
         preemptible: flags.life.may_be_taken_back(),
+        exits: flags.life.exits.clone(),
+        checkpoint: flags.life.checkpointable.clone(),
         hold: flags.hold,
         note: flags.note,
         allow_unsatisfiable: flags.allow_unsatisfiable,

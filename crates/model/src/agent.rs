@@ -44,6 +44,9 @@ pub enum Order {
         generation: Generation,
         /// Between TERM and KILL.
         grace: Millis,
+        /// What it is sent in place of TERM, so that it saves what it has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
     },
     /// The task's time limit is another one. Said again until the agent's generation fits.
     Limit {

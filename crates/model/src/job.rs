@@ -9,6 +9,7 @@ use crate::allocation::{Allocation, Slot};
 use crate::array::{ArraySpec, ArrayState};
 use crate::compat::Compat;
 pub use crate::end::{EndCause, ExitStatus, JobEnd, Outcome, Usage};
+use crate::exit::Exit;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, PoolName, ProjectName, Version};
@@ -421,12 +422,15 @@ pub enum StopCause {
         /// Whether it is held then.
         hold: bool,
     },
-    /// What it holds is taken back for another; it is run again.
+    /// What it holds is taken back for another.
     TakenBack {
         /// Why.
         why: TakenBack,
         /// For which job.
         beneficiary: JobId,
+        /// In which way: what follows.
+        #[serde(default = "Exit::usual", skip_serializing_if = "Exit::is_usual")]
+        exit: Exit,
     },
     /// A task of its gang ended and had not succeeded: the others end with it.
     TaskFailed {

@@ -16,6 +16,7 @@ pub mod effect;
 pub mod end;
 pub mod eta;
 pub mod event;
+pub mod exit;
 pub mod gang;
 pub mod gpu;
 pub mod id;
@@ -54,6 +55,7 @@ pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Link};
 pub use effect::{Commit, Effect, Notice};
 pub use eta::{Basis, Eta, WhatIf};
 pub use event::Event;
+pub use exit::{Checkpoint, Exit};
 pub use gang::Gang;
 pub use gpu::{GpuAmount, GpuRequest, ModelPattern};
 pub use id::{

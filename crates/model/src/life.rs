@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::TaskEnd;
+use crate::exit::{Checkpoint, Exit};
 use crate::id::{Attempt, JobId};
 use crate::job::{Dependency, EndCause, ExitStatus, JobState, Outcome};
 use crate::plan::TakenBack;
@@ -42,6 +43,12 @@ pub struct Life {
     /// project is guaranteed. `None` is what its project says, and `false` once it was admitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
+    /// In which ways it may be taken back, if it may be; with none it is run again.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub exits: BTreeSet<Exit>,
+    /// How it is told to save what it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
 }
 
 impl Life {
@@ -54,8 +61,13 @@ impl Life {
     /// The same without all that the job waited for.
     #[must_use]
     pub fn without_waits(&self) -> Self {
-        let Self { warning, retry, requeue, preemptible, .. } = self.clone();
-        Self { warning, retry, requeue, preemptible, ..Self::default() }
+        Self {
+            after_one: Vec::new(),
+            on_unmet: OnUnmet::default(),
+            begin: None,
+            deadline: None,
+            ..self.clone()
+        }
     }
 }
 
@@ -294,6 +306,9 @@ pub enum Again {
         why: TakenBack,
         /// For which job.
         beneficiary: JobId,
+        /// In which way.
+        #[serde(default = "Exit::usual", skip_serializing_if = "Exit::is_usual")]
+        exit: Exit,
     },
     /// A task of its gang was not launched, because others use its devices.
     TaskRefused {

@@ -1,9 +1,11 @@
 //! What somebody changes of a job that has not ended.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::exit::{Checkpoint, Exit};
 use crate::gpu::GpuRequest;
 use crate::id::ProjectName;
 use crate::job::{BlobId, Dependency, JobSpec};
@@ -102,6 +104,12 @@ pub struct SpecPatch {
     /// See [`crate::life::Life::preemptible`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
+    /// See [`crate::life::Life::exits`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exits: Option<BTreeSet<Exit>>,
+    /// See [`crate::life::Life::checkpoint`].
+    #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Option<Checkpoint>>,
 }
 
 impl SpecPatch {
@@ -148,7 +156,7 @@ impl SpecPatch {
         set(&mut new.life.warning, self.warning);
         set(&mut new.life.retry, self.retry);
         set(&mut new.life.requeue, self.requeue);
-        set(&mut new.life.preemptible, self.preemptible.map(Some));
+        new.life.edit_exits(self.preemptible, self.exits, self.checkpoint);
         new
     }
 }

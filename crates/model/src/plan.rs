@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Slot;
+use crate::exit::Exit;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, JobId, JobNumber, NodeName, PoolName, ProjectName, Revision};
@@ -79,7 +80,7 @@ pub enum Decision {
         /// and starts when all have left who hold anything there.
         after: Vec<u32>,
     },
-    /// Take back what a job holds; it goes back to the queue.
+    /// Take back what a job holds.
     Evict {
         /// Which job.
         job: JobId,
@@ -89,6 +90,9 @@ pub enum Decision {
         why: TakenBack,
         /// Whom it makes room for.
         beneficiary: JobId,
+        /// In which way it goes.
+        #[serde(default = "Exit::usual", skip_serializing_if = "Exit::is_usual")]
+        exit: Exit,
     },
 }
 

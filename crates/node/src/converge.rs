@@ -28,15 +28,35 @@ struct Known {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     /// Given to the launcher. `stop` is the grace that the task was told to end with.
-    Launching { stop: Option<Millis> },
+    Launching { stop: Option<Ending> },
     /// Told to end before it was launched here; the launcher makes sure that it never will be.
-    Preventing { grace: Millis },
+    Preventing { ending: Ending },
     /// Its program was started.
-    Running { pid: u32, started_at: Timestamp, stop: Option<Millis> },
+    Running { pid: u32, started_at: Timestamp, stop: Option<Ending> },
     /// It has ended and the server has not said that it knows.
     Ended(TaskEnd),
     /// It was not launched; an order of a later generation may name other devices.
     Refused { devices: Vec<DeviceUuid> },
+}
+
+/// How a task was told to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ending {
+    grace: Millis,
+    /// In place of TERM.
+    signal: Option<i32>,
+}
+
+impl Ending {
+    /// Whether who was told this learns nothing new from the other: that is no sooner, and does
+    /// not end what may still save what it has.
+    fn covers(self, other: Self) -> bool {
+        self.grace <= other.grace && (self.signal.is_none() || other.signal.is_some())
+    }
+
+    fn action(self, task: TaskId) -> Action {
+        Action::Stop { task, grace: self.grace, signal: self.signal }
+    }
 }
 
 /// What an agent has to deal with.
@@ -98,6 +118,8 @@ pub enum Action {
         task: TaskId,
         /// Between TERM and KILL.
         grace: Millis,
+        /// What it is sent in place of TERM.
+        signal: Option<i32>,
     },
     /// Give a task another time limit, put it on file, and then say so.
     Limit {
@@ -174,7 +196,9 @@ impl Converge {
                 vec![Action::Report(Report::Tasks { stamp, term, round, tasks })]
             }
             Order::Run(order) => self.run(order),
-            Order::Stop { task, generation, grace, .. } => self.stop(task, generation, grace),
+            Order::Stop { task, generation, grace, signal, .. } => {
+                self.stop(task, generation, Ending { grace, signal })
+            }
             Order::Limit { task, generation, limit, .. } => self.limit(task, generation, limit),
             Order::Signal { task, signal, request, .. } => self.signal(task, signal, request),
             Order::Acknowledge { task, generation, .. } => self.acknowledged(task, generation),
@@ -204,16 +228,16 @@ impl Converge {
         vec![Action::Launch(order)]
     }
 
-    fn stop(&mut self, task: TaskId, generation: Generation, grace: Millis) -> Vec<Action> {
+    fn stop(&mut self, task: TaskId, generation: Generation, ending: Ending) -> Vec<Action> {
         let prevent = |known: &mut Known| {
-            known.state = State::Preventing { grace };
+            known.state = State::Preventing { ending };
             vec![Action::Prevent { task, generation: known.generation }]
         };
         let Some(known) = self.tasks.get_mut(&task) else {
             if self.done.bars(task, generation) {
                 return Vec::new();
             }
-            let mut known = Known { generation, state: State::Preventing { grace } };
+            let mut known = Known { generation, state: State::Preventing { ending } };
             let actions = prevent(&mut known);
             self.tasks.insert(task, known);
             return actions;
@@ -225,11 +249,11 @@ impl Converge {
         match &mut known.state {
             State::Launching { stop } | State::Running { stop, .. } => {
                 // Said again it changes nothing, unless it is to be over sooner.
-                if stop.is_some_and(|earlier| earlier <= grace) {
+                if stop.is_some_and(|earlier| earlier.covers(ending)) {
                     return Vec::new();
                 }
-                *stop = Some(grace);
-                vec![Action::Stop { task, grace }]
+                *stop = Some(ending);
+                vec![ending.action(task)]
             }
             State::Preventing { .. } => Vec::new(),
             State::Refused { .. } => prevent(known),
@@ -302,14 +326,14 @@ impl Converge {
             return match is {
                 TaskIs::Ended(_) => vec![Action::Forget(task)],
                 // The server believes that it has ended: it has to.
-                _ => vec![Action::Stop { task, grace: Millis::ZERO }],
+                _ => vec![Action::Stop { task, grace: Millis::ZERO, signal: None }],
             };
         }
         let known = self.tasks.get(&task);
         let generation = known.map_or(generation, |known| known.generation.max(generation));
         let stop = match known.map(|known| &known.state) {
             Some(State::Ended(_)) => return Vec::new(),
-            Some(State::Preventing { grace }) => Some(*grace),
+            Some(State::Preventing { ending }) => Some(*ending),
             Some(State::Launching { stop } | State::Running { stop, .. }) => *stop,
             Some(State::Refused { .. }) | None => None,
         };
@@ -322,7 +346,7 @@ impl Converge {
         let goes_on = matches!(state, State::Launching { .. } | State::Running { .. });
         self.tasks.insert(task, Known { generation, state });
         let mut actions = self.report(task);
-        actions.extend(stop.filter(|_| goes_on).map(|grace| Action::Stop { task, grace }));
+        actions.extend(stop.filter(|_| goes_on).map(|ending| ending.action(task)));
         actions
     }
 
@@ -330,7 +354,7 @@ impl Converge {
         let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
         let stop = match &known.state {
             State::Launching { stop } => *stop,
-            State::Preventing { grace } => Some(*grace),
+            State::Preventing { ending } => Some(*ending),
             // Said again after a reconnection, or overtaken.
             State::Running { .. } | State::Ended(_) | State::Refused { .. } => return Vec::new(),
         };
@@ -345,8 +369,8 @@ impl Converge {
                 known.state = State::Refused { devices };
                 self.report(task)
             }
-            State::Launching { stop: Some(grace) } => {
-                known.state = State::Preventing { grace };
+            State::Launching { stop: Some(ending) } => {
+                known.state = State::Preventing { ending };
                 vec![Action::Prevent { task, generation: known.generation }]
             }
             _ => Vec::new(),

@@ -71,7 +71,7 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
 
 fn stop(term: u64, number: u64, generation: u64) -> Order {
     let (term, generation) = (Term(term), Generation(generation));
-    Order::Stop { term, task: task(number), generation, grace: GRACE }
+    Order::Stop { term, task: task(number), generation, grace: GRACE, signal: None }
 }
 
 /// Of whatever generation.
@@ -137,16 +137,37 @@ fn orders_of_an_old_term_or_generation_are_refused() {
     assert_eq!(obey(&mut converge, stop(1, 1, 6)), [], "old term");
     assert_eq!(obey(&mut converge, stop(2, 1, 4)), [], "old generation");
     let grace = GRACE;
-    assert_eq!(obey(&mut converge, stop(2, 1, 5)), [Action::Stop { task: task(1), grace }]);
+    assert_eq!(
+        obey(&mut converge, stop(2, 1, 5)),
+        [Action::Stop { task: task(1), grace, signal: None }]
+    );
     assert_eq!(obey(&mut converge, stop(2, 1, 5)), [], "told already");
     let sooner = Order::Stop {
         term: Term(2),
         task: task(1),
         generation: Generation(6),
         grace: Millis::ZERO,
+        signal: None,
     };
     let grace = Millis::ZERO;
-    assert_eq!(obey(&mut converge, sooner), [Action::Stop { task: task(1), grace }]);
+    assert_eq!(obey(&mut converge, sooner), [Action::Stop { task: task(1), grace, signal: None }]);
+}
+
+#[test]
+fn who_is_to_save_is_told_once_and_again_when_it_is_to_end_without() {
+    let mut converge = Converge::default();
+    let _ = obey(&mut converge, run(1, 1, 1));
+    let save = |grace| {
+        let (term, generation, signal) = (Term(1), Generation(1), Some(10));
+        Order::Stop { term, task: task(1), generation, grace, signal }
+    };
+    let long = Millis::from_hours(1);
+    let told = Action::Stop { task: task(1), grace: long, signal: Some(10) };
+    assert_eq!(obey(&mut converge, save(long)), [told]);
+    assert_eq!(obey(&mut converge, save(long)), [], "told already");
+    let ended = Action::Stop { task: task(1), grace: GRACE, signal: None };
+    assert_eq!(obey(&mut converge, stop(1, 1, 1)), [ended]);
+    assert_eq!(obey(&mut converge, save(long)), [], "it is ending");
 }
 
 #[test]
@@ -169,7 +190,7 @@ fn a_stop_for_a_task_that_somebody_launched_already_ends_it() {
     let found = TaskReport { task: task(1), generation: Generation(1), is: is.clone() };
     let actions = converge.step(Input::Found(found));
     assert_eq!(reported(&actions), [&is]);
-    assert_eq!(actions.last(), Some(&Action::Stop { task: task(1), grace: GRACE }));
+    assert_eq!(actions.last(), Some(&Action::Stop { task: task(1), grace: GRACE, signal: None }));
 }
 
 #[test]

@@ -91,10 +91,11 @@ pub fn plan_text(snapshot: &Snapshot<'_>, plan: &Plan) -> String {
                 let (name, run) = (name(world, *job), run(attempt));
                 writeln!(text, "{what} {name}{run} {}", places.join(" "))
             }
-            Decision::Evict { job, attempt, why, beneficiary } => {
+            Decision::Evict { job, attempt, why, beneficiary, exit } => {
                 let (why, run) = (why.as_str(), run(attempt));
                 let (name, other) = (name(world, *job), name(world, *beneficiary));
-                writeln!(text, "evict {name}{run} {why} for {other}")
+                let by = if exit.is_usual() { String::new() } else { format!(" by {exit}") };
+                writeln!(text, "evict {name}{run} {why} for {other}{by}")
             }
         };
     }

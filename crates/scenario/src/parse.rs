@@ -7,9 +7,9 @@ use std::sync::Arc;
 use gpool_model::array::NewArray;
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Bytes, Course, Dependency, DependencyKind, Generation,
-    GpuRequest, Job, JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner, Phase, PoolName,
-    Positions, ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version, parse,
+    Allocation, AllocationState, Attempt, Bytes, Course, Dependency, DependencyKind, Exit,
+    Generation, GpuRequest, Job, JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner, Phase,
+    PoolName, Positions, ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version, parse,
 };
 
 use crate::array;
@@ -85,6 +85,7 @@ struct Options {
     deadline: Option<Millis>,
     like: Option<String>,
     preemptible: Option<bool>,
+    exits: BTreeSet<Exit>,
     array: Option<NewArray>,
     ended: BTreeMap<Outcome, Positions>,
 }
@@ -126,6 +127,7 @@ impl Reader {
                 after: options.after.clone(),
                 life: gpool_model::Life {
                     preemptible: options.preemptible,
+                    exits: options.exits.clone(),
                     ..gpool_model::Life::default()
                 },
                 ..bare_spec(id, &name, &gpus, submitted_at)
@@ -248,6 +250,7 @@ impl Reader {
             deadline: None,
             like: None,
             preemptible: None,
+            exits: BTreeSet::new(),
             array: None,
             ended: BTreeMap::new(),
         };
@@ -271,6 +274,10 @@ impl Reader {
                 "ended" => options.ended = words.parse("elements by state", array::ended)?,
                 "like" => options.like = Some(words.need("a name")?.to_owned()),
                 "preemptible" => options.preemptible = Some(true),
+                "exits" => {
+                    options.exits = words.parse("ways to be taken back", exits)?;
+                    options.preemptible = Some(true);
+                }
                 "pool" => options.pool = Some(PoolName::new(words.need("a pool")?)),
                 "project" => options.project = Some(ProjectName::new(words.need("a project")?)),
                 "id" => {
@@ -287,8 +294,8 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, pool, preemptible, begin, deadline, like, array, ended or \
-                         id";
+                         uid, project, pool, preemptible, exits, begin, deadline, like, array, \
+                         ended or id";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -384,4 +391,8 @@ pub(crate) fn end(words: &mut Words<'_>) -> Result<(), ScenarioError> {
         None => Ok(()),
         Some(word) => Err(words.unknown(word, "the end of the line")),
     }
+}
+
+fn exits(text: &str) -> Result<BTreeSet<Exit>, gpool_model::exit::UnknownExit> {
+    text.split(',').map(str::parse).collect()
 }

@@ -218,6 +218,10 @@ fn job(
     }
     if spec.life.preemptible == Some(true) {
         f.write_str("  preemptible")?;
+        if !spec.life.exits.is_empty() {
+            let exits: Vec<&str> = spec.life.exits.iter().map(|it| it.as_str()).collect();
+            write!(f, "  exits {}", exits.join(","))?;
+        }
     }
     if job.attempt.0 != 1 {
         write!(f, "  attempt {}", job.attempt)?;

@@ -305,7 +305,8 @@ impl<'a> Cycle<'a, '_> {
             let attempt =
                 self.snapshot.world.job(it.job).map_or(Attempt::FIRST, |row| row.job.attempt);
             after.push(u32::try_from(self.plan.decisions.len()).unwrap_or(u32::MAX));
-            self.plan.decisions.push(Decision::Evict { job: it.job, attempt, why, beneficiary });
+            let (job, exit) = (it.job, it.exit);
+            self.plan.decisions.push(Decision::Evict { job, attempt, why, beneficiary, exit });
             if let Some(projects) = &mut self.projects {
                 projects.remove(it.leaf, &it.amounts);
             }

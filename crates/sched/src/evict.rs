@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
-    AllocationState, Bytes, JobId, Millis, Phase, Project, ProjectName, ResourceKind, Timestamp,
+    AllocationState, Bytes, Exit, JobId, Millis, Phase, Project, ProjectName, ResourceKind,
+    Timestamp,
 };
 use gpool_world::{JobRow, ProjectIx, Snapshot};
 
@@ -31,6 +32,8 @@ pub(crate) struct Lent {
     pub amounts: Amounts,
     /// What it holds of each node, by position on the board.
     pub held: BTreeMap<usize, HeldOn>,
+    /// How it goes.
+    pub exit: Exit,
     pub order: GoesFirst,
 }
 
@@ -48,7 +51,7 @@ pub(crate) struct HeldOn {
 pub(crate) struct GoesFirst {
     saturation: Reverse<Saturation>,
     pub priority: i32,
-    /// Thousandths of a device times milliseconds since it was started.
+    /// Thousandths of a device times milliseconds that have to be run again.
     lost: u64,
     pub started_at: Reverse<Timestamp>,
     job: Reverse<JobId>,
@@ -363,15 +366,35 @@ pub(crate) fn piece(
         here.room = here.room.more(Room::booked(&allocation.resources));
         gpus += allocation.resources.get(&ResourceKind::Gpu);
     }
+    let exit = best_exit(row)?;
     let order = GoesFirst {
         saturation: Reverse(saturation),
         priority: row.job.priority,
-        lost: now.since(started_at).get().saturating_mul(gpus.max(1)),
+        lost: lost(row, exit, now.since(started_at)).get().saturating_mul(gpus.max(1)),
         started_at: Reverse(started_at),
         job: Reverse(row.job.id),
     };
     let project = ground.projects.project(leaf);
-    Some(Lent { job: row.job.id, leaf, project, amounts, held, order })
+    Some(Lent { job: row.job.id, leaf, project, amounts, held, exit, order })
+}
+
+/// The best way to take a job back; `None` if there is none.
+pub(crate) fn best_exit(row: &JobRow) -> Option<Exit> {
+    let allowed = row.spec.life.allowed_exits();
+    allowed.into_iter().find(|exit| *exit != Exit::Pause)
+}
+
+/// How much of what a job has done since its start is lost with that exit: all of it, unless it
+/// saves it; then at most the time that it has for that.
+fn lost(row: &JobRow, exit: Exit, ran: Millis) -> Millis {
+    match exit {
+        Exit::Pause => Millis::ZERO,
+        Exit::Checkpoint => {
+            let grace = row.spec.life.checkpoint.and_then(|checkpoint| checkpoint.grace);
+            ran.min(grace.unwrap_or(row.spec.grace))
+        }
+        Exit::Requeue | Exit::Kill => ran,
+    }
 }
 
 /// For how long what a project started is safe from others: as it or the first above it says.

@@ -223,8 +223,8 @@ fn of_decision(decision: &Decision) -> String {
                 .collect();
             format!("start {job}#{attempt} on {}", places.join(", "))
         }
-        Decision::Evict { job, attempt, why, beneficiary } => {
-            format!("take back {job}#{attempt} for {beneficiary} ({})", why.as_str())
+        Decision::Evict { job, attempt, why, beneficiary, exit } => {
+            format!("take back {job}#{attempt} for {beneficiary} ({}, {exit})", why.as_str())
         }
     }
 }

@@ -174,7 +174,7 @@ impl Sim {
             Action::Prevent { task, generation } => {
                 seen.extend(self.prevent(m, task, generation));
             }
-            Action::Stop { task, grace } => {
+            Action::Stop { task, grace, .. } => {
                 let Some(agent) = self.machines[m].agent.as_mut() else { return };
                 let number = agent.number;
                 if let Some(order) = agent.asked.remove(&task) {

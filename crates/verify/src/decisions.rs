@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gpool_model::{
-    Attempt, Bytes, Decision, Device, DeviceUuid, Gang, GpuRequest, JobId, JobSpec, MilliGpu,
+    Attempt, Bytes, Decision, Device, DeviceUuid, Exit, Gang, GpuRequest, JobId, JobSpec, MilliGpu,
     NodeName, Phase, Placement, Plan, Policy, ResourceKind, Share, SlotPart, TaskId,
 };
 use gpool_world::Snapshot;
@@ -49,8 +49,8 @@ pub(crate) fn check(
             Decision::Start { job, attempt, placements, after } => {
                 (*job, *attempt, placements, after)
             }
-            Decision::Evict { job, attempt, beneficiary, .. } => {
-                let gone = Eviction { position, job: *job, attempt: *attempt };
+            Decision::Evict { job, attempt, beneficiary, exit, .. } => {
+                let gone = Eviction { position, job: *job, attempt: *attempt, exit: *exit };
                 check_eviction(snapshot, plan, gone, *beneficiary, tally, found);
                 continue;
             }
@@ -116,6 +116,7 @@ struct Eviction {
     position: usize,
     job: JobId,
     attempt: Attempt,
+    exit: Exit,
 }
 
 /// Only what holds something and may go is taken back, once, and for somebody who starts with what
@@ -128,7 +129,7 @@ fn check_eviction(
     tally: &mut Tally<'_>,
     found: &mut Vec<Violation>,
 ) {
-    let Eviction { position, job, attempt } = gone;
+    let Eviction { position, job, attempt, exit } = gone;
     let mut wrong = |what| found.push(Violation::WrongEviction { job, what });
     let Some(row) = snapshot.world.job(job) else { return wrong("it does not exist") };
     if !matches!(row.job.phase, Phase::Starting { .. } | Phase::Running { .. }) {
@@ -139,6 +140,8 @@ fn check_eviction(
     }
     if row.spec.life.preemptible != Some(true) {
         wrong("it may not be taken back");
+    } else if !row.spec.life.allowed_exits().contains(&exit) {
+        wrong("it may not be taken back in that way");
     }
     let claims = |decision: &Decision| match decision {
         Decision::Start { job, after, .. } => {

@@ -1,17 +1,18 @@
 //! When a job may start, how long it may go on, and what follows its end: as it is asked for, and
 //! as it is shown.
 
-use gpool_model::Refusal;
 use gpool_model::command::LimitChange;
 use gpool_model::job::{EndCause, ExitStatus};
 use gpool_model::life::{Again, Life, OnUnmet, PastAttempt, Retry, RetryOn, Warning};
 use gpool_model::unit::Millis;
+use gpool_model::{Exit, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
 use crate::check::{dependencies, invalid, span, time_limit};
 use crate::create::JobCreate;
+use crate::exits::Exits;
 use crate::job::{cause_word, cause_words};
 use crate::json::nearest;
 use crate::signal;
@@ -92,7 +93,7 @@ fn retry_on(word: &str) -> Result<RetryOn, Refusal> {
 }
 
 /// A length of time in whole milliseconds, as flags take it.
-fn written(span: Millis) -> String {
+pub(crate) fn written(span: Millis) -> String {
     match span.get() {
         millis if millis % 1000 != 0 => format!("{millis}ms"),
         millis => format!("{}s", millis / 1000),
@@ -118,6 +119,7 @@ pub(crate) fn life(job: &JobCreate, limit: Option<Millis>) -> Result<Life, Refus
             _ => {}
         }
     }
+    let exits = Exits::of(job)?;
     Ok(Life {
         after_one: dependencies("after_one", &job.after_one)?,
         on_unmet: job.on_unmet.as_deref().map_or(Ok(OnUnmet::Cancel), on_unmet)?,
@@ -126,7 +128,9 @@ pub(crate) fn life(job: &JobCreate, limit: Option<Millis>) -> Result<Life, Refus
         warning,
         retry: job.retry.as_ref().map(RetryAsked::check).transpose()?.filter(|it| it.most > 0),
         requeue: job.requeue,
-        preemptible: job.preemptible,
+        preemptible: exits.preemptible,
+        exits: exits.exits,
+        checkpoint: exits.checkpoint,
     })
 }
 
@@ -268,7 +272,7 @@ pub struct Attempted {
     /// When it ended.
     pub ended_at: Time,
     /// Why the job was run again: `retry`, `node_failed`, `requeued`,
-    /// `taken_back`, `task_refused`.
+    /// `taken_back`, `checkpointed`, `task_refused`.
     pub again: String,
 }
 
@@ -278,12 +282,13 @@ impl From<&PastAttempt> for Attempted {
             Again::Retry => "retry",
             Again::NodeFailed => "node_failed",
             Again::Requeued { .. } => "requeued",
+            Again::TakenBack { exit: Exit::Checkpoint, .. } => "checkpointed",
             Again::TakenBack { .. } => "taken_back",
             Again::TaskRefused { .. } => "task_refused",
         };
         // For whom it went is said where nothing else stands behind its end.
         let cause = past.cause.clone().or(match &past.again {
-            Again::TakenBack { why, beneficiary } => {
+            Again::TakenBack { why, beneficiary, .. } => {
                 Some(EndCause::TakenBack { why: *why, beneficiary: *beneficiary })
             }
             Again::TaskRefused { rank } => Some(EndCause::TaskRefused { rank: *rank }),

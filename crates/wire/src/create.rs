@@ -122,6 +122,15 @@ pub struct JobCreate {
     /// more than their project is guaranteed. Absent: what its project says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
+    /// In which ways it may be taken back: `pause`, `checkpoint`, `requeue`, `kill`; the best that
+    /// is possible is taken. What it names it allows, so that `preemptible` may be absent. Absent:
+    /// `checkpoint` if it says how, else `requeue`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exits: Vec<String>,
+    /// How it is told to save what it has before it is taken back, and how long it has for it:
+    /// `"USR1@2m"`, `"USR1"`, `"2m"` for TERM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
     /// The indexes of an array's elements, and how many run at once: `0-99`, `0-99:2%8`,
     /// `1,3,7-9`. Absent, with values: an element for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,6 +246,10 @@ impl JobCreate {
         fill(&mut self.retry, &defaults.retry);
         fill(&mut self.requeue, &defaults.requeue);
         fill(&mut self.preemptible, &defaults.preemptible);
+        if self.exits.is_empty() {
+            self.exits.clone_from(&defaults.exits);
+        }
+        fill(&mut self.checkpoint, &defaults.checkpoint);
         fill(&mut self.max_parallel, &defaults.max_parallel);
         fill(&mut self.max_fails, &defaults.max_fails);
         if self.array.is_none() && !self.has_values() {

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use crate::array::{ArrayShown, ElementShown};
 use crate::course::{Attempted, RetryAsked, warning_text};
 use crate::eta::Eta;
+use crate::exits;
 use crate::gang::GangShown;
 use crate::launch::Activate;
 use crate::node::cores;
@@ -124,6 +125,13 @@ pub struct Job {
     /// Whether what it holds may be taken back for others.
     #[serde(default)]
     pub preemptible: bool,
+    /// In which ways, the best first: `pause`, `checkpoint`, `requeue`, `kill`.
+    #[serde(default)]
+    pub exits: Vec<String>,
+    /// The signal by which it is told to save what it has, and how long it has for it:
+    /// `USR1@120s`.
+    #[serde(default)]
+    pub checkpoint: Option<String>,
     /// How its earlier attempts ended, the last 32 of them.
     #[serde(default)]
     pub attempts: Vec<Attempted>,
@@ -248,7 +256,10 @@ impl Job {
             (None, Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. }) => {
                 (Some("requeued".to_owned()), Some(format!("put back by {by}")))
             }
-            (None, Phase::Stopping { cause: StopCause::TakenBack { why, beneficiary }, .. }) => {
+            (
+                None,
+                Phase::Stopping { cause: StopCause::TakenBack { why, beneficiary, .. }, .. },
+            ) => {
                 let cause = EndCause::TakenBack { why: *why, beneficiary: *beneficiary };
                 (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
             }
@@ -319,6 +330,8 @@ impl Job {
             n_retries: job.course.n_retries,
             requeue: spec.life.requeue,
             preemptible: spec.life.preemptible == Some(true),
+            exits: spec.life.allowed_exits().into_iter().map(|it| it.to_string()).collect(),
+            checkpoint: spec.life.checkpoint.as_ref().map(exits::checkpoint_text),
             attempts: job.course.past.iter().map(Attempted::from).collect(),
             release_at: job.course.release_at.map(Time),
             stdin: own(&spec.stdin),

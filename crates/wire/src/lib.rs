@@ -22,6 +22,7 @@ pub mod create;
 pub mod envelope;
 pub mod eta;
 pub mod event;
+pub mod exits;
 pub mod frame;
 pub mod gang;
 pub mod gpu;

@@ -13,6 +13,7 @@ use crate::amount::Written;
 use crate::check::{self, Script, dependencies, invalid};
 use crate::course::{self, RetryAsked};
 use crate::create::ScriptText;
+use crate::exits;
 use crate::time::Time;
 
 /// Changes to a job; what is absent stays, and `null` takes away what may be absent. Once it has
@@ -114,6 +115,13 @@ pub struct JobPatch {
     /// project is guaranteed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
+    /// In which ways it may be taken back, all of them; none for what is usual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exits: Option<Vec<String>>,
+    /// How it is told to save what it has.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "twice")]
+    #[schema(value_type = Option<String>)]
+    pub checkpoint: Option<Option<String>>,
 }
 
 /// Tells what is `null` from what is absent.
@@ -218,6 +226,8 @@ impl JobPatch {
             retry: retry.map(|it| it.filter(|retry| retry.most > 0)),
             requeue: self.requeue,
             preemptible: self.preemptible,
+            exits: self.exits.as_deref().map(exits::read).transpose()?,
+            checkpoint: inner(&self.checkpoint, |text| exits::checkpoint(text))?,
             ..spec
         })
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::StopCause;
 use gpool_model::{
-    AllocationState, JobId, MilliGpu, Node, Phase, Project, ProjectName, Record, ResourceKind,
-    Resources,
+    AllocationState, Exit, JobId, MilliGpu, Node, Phase, Project, ProjectName, Record,
+    ResourceKind, Resources,
 };
 
 use crate::world::{JobRow, World};
@@ -164,15 +164,17 @@ impl Holding {
 }
 
 fn for_each_held(row: &JobRow, mut count: impl FnMut(Part, &Resources)) {
-    let returns = matches!(
-        row.job.phase,
-        Phase::Stopping {
-            cause: StopCause::Requeued { hold: false, .. }
-                | StopCause::TakenBack { .. }
-                | StopCause::TaskRefused { .. },
-            ..
-        }
-    );
+    let returns = match &row.job.phase {
+        Phase::Stopping { cause, .. } => match cause {
+            StopCause::Requeued { hold, .. } => !hold,
+            StopCause::TakenBack { exit, .. } => *exit != Exit::Kill,
+            StopCause::TaskRefused { .. } => true,
+            StopCause::Cancelled { .. }
+            | StopCause::TooManyFailed { .. }
+            | StopCause::TaskFailed { .. } => false,
+        },
+        _ => false,
+    };
     for allocation in row.job.phase.allocations() {
         let leaves = matches!(allocation.state, AllocationState::Releasing { .. });
         match (leaves, returns) {

@@ -311,11 +311,11 @@ impl Runner {
                 self.launch(order);
             }
             Action::Prevent { task, generation } => self.prevent(task, generation, stopped()),
-            Action::Stop { task, grace } => match self.asked.remove(&task) {
+            Action::Stop { task, grace, signal } => match self.asked.remove(&task) {
                 Some(order) => self.prevent(task, order.generation, stopped()),
                 None => {
                     fail::fail_point!("agent-end-before");
-                    self.shepherds.say(task, &ToShepherd::Stop { grace });
+                    self.shepherds.say(task, &ToShepherd::Stop { grace, signal });
                     fail::fail_point!("agent-end-after");
                 }
             },

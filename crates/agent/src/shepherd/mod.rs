@@ -91,6 +91,7 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
                 failed: None,
                 missing: None,
                 ending: None,
+                is_saving: false,
                 allowed: Allowed::new(&launch.order),
                 timer: None,
                 layout,
@@ -183,6 +184,8 @@ struct Shepherd {
     missing: Option<String>,
     /// Why the task is being ended, and when (on the boot clock) it is killed.
     ending: Option<(Why, u64)>,
+    /// Set while it was sent only its own signal, to save what it has.
+    is_saving: bool,
     /// How long it may run.
     allowed: Allowed,
     timer: Option<OwnedFd>,
@@ -353,7 +356,9 @@ impl Shepherd {
             Heard::Messages(messages) => {
                 for message in messages {
                     match message {
-                        ToShepherd::Stop { grace } => self.begin_end(Why::Told, grace),
+                        ToShepherd::Stop { grace, signal } => {
+                            self.begin_end(Why::Told, grace, signal);
+                        }
                         ToShepherd::Limit { generation, limit } => self.limit(generation, limit),
                         ToShepherd::Signal { signal } => {
                             if let Some(tree) = &self.tree {
@@ -386,7 +391,7 @@ impl Shepherd {
     fn on_signals(&mut self) -> bool {
         let taken = signal::take(&self.signals).unwrap_or_default();
         if taken.contains(&rustix::process::Signal::TERM.as_raw()) {
-            self.begin_end(Why::Told, self.launch.order.spec.grace);
+            self.begin_end(Why::Told, self.launch.order.spec.grace, None);
         }
         let Some(tree) = &mut self.tree else { return true };
         loop {

@@ -114,17 +114,29 @@ impl Shepherd {
         let _ = write_deadline(&folder, self.owner, over_at);
     }
 
-    /// Begins to end the task, or brings the end forward.
-    pub(super) fn begin_end(&mut self, why: Why, grace: Millis) {
+    /// Begins to end the task, or brings the end forward. With a signal of its own only its process
+    /// group hears of it, and has that long to save what it has.
+    pub(super) fn begin_end(&mut self, why: Why, grace: Millis, signal: Option<i32>) {
         let kill_at = clock::boot_ms().saturating_add(grace.get());
         match &mut self.ending {
-            Some((_, earlier)) => *earlier = kill_at.min(*earlier),
+            Some((_, earlier)) => {
+                *earlier = kill_at.min(*earlier);
+                if signal.is_none()
+                    && std::mem::take(&mut self.is_saving)
+                    && let Some(tree) = &self.tree
+                {
+                    tree.terminate();
+                }
+            }
             // What is left of a task that has ended by itself is being swept away already.
             None if self.exit.is_some() => return,
             None => {
                 self.ending = Some((why, kill_at));
-                if let Some(tree) = &self.tree {
-                    tree.terminate();
+                self.is_saving = signal.is_some();
+                match (&self.tree, signal) {
+                    (Some(tree), Some(signal)) => tree.signal_group(signal),
+                    (Some(tree), None) => tree.terminate(),
+                    (None, _) => {}
                 }
             }
         }
@@ -190,7 +202,9 @@ impl Shepherd {
             }
         }
         match self.allowed.over() {
-            Some((at, why)) if time >= at => self.begin_end(why, self.launch.order.spec.grace),
+            Some((at, why)) if time >= at => {
+                self.begin_end(why, self.launch.order.spec.grace, None);
+            }
             _ => self.set_timer(),
         }
     }

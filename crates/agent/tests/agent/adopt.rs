@@ -190,6 +190,7 @@ fn of_two_shepherds_for_one_task_one_launches_it() {
             task,
             generation: gpool_model::id::Generation(2),
             grace: Millis::ZERO,
+            signal: None,
         };
         node.order(&order);
         assert!(node.wait_for_end(task).stopped);

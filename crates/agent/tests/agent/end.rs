@@ -175,3 +175,39 @@ fn no_control_group_is_left_behind() {
     }
     until("they are gone", || paths.iter().all(|path| !std::path::Path::new(path).exists()));
 }
+
+#[test]
+fn who_is_told_to_save_has_its_signal_alone_and_its_time() {
+    let mut node = Node::new();
+    let (ready, saved) = (node.folder.path().join("ready"), node.folder.path().join("saved"));
+    let script = format!(
+        "trap 'echo TERM >> {saved}' TERM; trap 'echo USR1 >> {saved}; exit 0' USR1; touch \
+         {ready}; while :; do sleep 0.01; done",
+        saved = saved.display(),
+        ready = ready.display(),
+    );
+    let task = node.run(&shell(1, &script));
+    until("the traps are set", || ready.exists());
+    node.save_task(task, 10, Millis::from_secs(600));
+    let end = node.wait_for_end(task);
+    assert_eq!((end.exit, end.stopped), (code(0), true));
+    assert_eq!(std::fs::read_to_string(saved).unwrap(), "USR1\n");
+}
+
+#[test]
+fn who_is_saving_and_is_to_end_after_all_is_asked_to_at_once() {
+    let mut node = Node::new();
+    let (ready, saving) = (node.folder.path().join("ready"), node.folder.path().join("saving"));
+    let script = format!(
+        "trap 'touch {saving}' USR1; trap 'exit 5' TERM; touch {ready}; while :; do sleep 0.01; \
+         done",
+        saving = saving.display(),
+        ready = ready.display(),
+    );
+    let task = node.run(&shell(1, &script));
+    until("the traps are set", || ready.exists());
+    node.save_task(task, 10, Millis::from_secs(600));
+    until("it saves", || saving.exists());
+    node.stop_task(task, Millis::from_secs(600));
+    assert_eq!(node.wait_for_end(task).exit, code(5));
+}

@@ -126,7 +126,13 @@ impl Node {
 
     pub fn stop_task(&mut self, task: TaskId, grace: Millis) {
         let (term, generation) = (Term(1), Generation(2));
-        self.order(&Order::Stop { term, task, generation, grace });
+        self.order(&Order::Stop { term, task, generation, grace, signal: None });
+    }
+
+    /// Tells a task to save what it has, by that signal, and to end.
+    pub fn save_task(&mut self, task: TaskId, signal: i32, grace: Millis) {
+        let (term, generation, signal) = (Term(1), Generation(2), Some(signal));
+        self.order(&Order::Stop { term, task, generation, grace, signal });
     }
 
     pub fn acknowledge(&mut self, task: TaskId) {

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod durable;
+mod exits;
 mod gangs;
 mod harness;
 mod jobs;

@@ -50,6 +50,13 @@ pub struct LifeFlags {
     /// Never take it back, whatever its project says
     #[arg(long, overrides_with = "preemptible")]
     pub no_preemptible: bool,
+    /// How it may be taken back, the best that is possible: pause, checkpoint, requeue, kill
+    #[arg(long, value_name = "EXITS", value_delimiter = ',', value_parser = values::exit)]
+    pub exits: Vec<String>,
+    /// Before it is taken back, signal it to save what it has: TERM, USR1, USR1@2m
+    #[arg(long, value_name = "SIGNAL[@TIME]", value_parser = values::checkpoint)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "TERM")]
+    pub checkpointable: Option<String>,
 }
 
 impl LifeFlags {
@@ -75,6 +82,8 @@ impl LifeFlags {
                 true => self.no_preemptible,
                 false => other.no_preemptible,
             },
+            exits: or_other(self.exits, other.exits),
+            checkpointable: self.checkpointable.or(other.checkpointable),
         }
     }
 

@@ -115,6 +115,22 @@ pub fn warning(text: &str) -> Result<String, String> {
     gpool_wire::course::warning(text).map(|_| text.to_owned()).map_err(why)
 }
 
+/// A way in which a job may be taken back.
+///
+/// # Errors
+/// There is no such way.
+pub fn exit(text: &str) -> Result<String, String> {
+    gpool_wire::exits::exit(text).map(|exit| exit.to_string()).map_err(why)
+}
+
+/// The signal by which a job is told to save what it has, kept as written.
+///
+/// # Errors
+/// There is no such signal, or it is no length of time.
+pub fn checkpoint(text: &str) -> Result<String, String> {
+    gpool_wire::exits::checkpoint(text).map(|_| text.to_owned()).map_err(why)
+}
+
 /// How often a job is run again.
 ///
 /// # Errors

@@ -81,6 +81,15 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
         page.label_if(label, at.map(|at| view.clock.full(at)).as_deref());
     }
     page.label_if("warned by", job.signal_before.as_deref());
+    if !job.exits.is_empty() {
+        let signal = job.checkpoint.as_ref().map(|it| format!(" by {it}")).unwrap_or_default();
+        let exit = |exit: &String| match exit.as_str() {
+            "checkpoint" => format!("{exit}{signal}"),
+            _ => exit.clone(),
+        };
+        let exits: Vec<String> = job.exits.iter().map(exit).collect();
+        page.label("taken back", &format!("by {}", exits.join(", else ")));
+    }
     if let Some(retry) = &job.retry {
         let exits = retry.exits.iter().map(|code| format!("exit {code}"));
         let after: Vec<String> = retry.on.iter().cloned().chain(exits).collect();
@@ -92,7 +101,7 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
     let attempt = |it: &Attempted| {
         let code = it.exit_code.map(|code| format!(" {code}")).unwrap_or_default();
         // For whom it went is said in full.
-        let is_taken = it.again == "taken_back";
+        let is_taken = ["taken_back", "checkpointed"].contains(&it.again.as_str());
         let taken = it.cause_text.as_deref().filter(|_| is_taken);
         let cause = it.cause.as_ref().filter(|_| !is_taken);
         let cause = cause.map(|cause| format!(" ({cause})")).unwrap_or_default();

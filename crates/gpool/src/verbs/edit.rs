@@ -96,6 +96,12 @@ pub struct EditArgs {
     /// It is not taken back, and uses no more than its project is guaranteed
     #[arg(long)]
     no_preemptible: bool,
+    /// How it may be taken back: pause, checkpoint, requeue, kill
+    #[arg(long, value_name = "EXITS", value_delimiter = ',', value_parser = values::exit)]
+    exits: Vec<String>,
+    /// Signal that tells it to save what it has before it is taken back, or none
+    #[arg(long, value_name = "SIGNAL[@TIME]", value_parser = values::filled)]
+    checkpointable: Option<String>,
     /// Folder in which it runs
     #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
     cwd: Option<String>,
@@ -196,6 +202,8 @@ impl EditArgs {
                 (requeue, _) => Some(Some(requeue)),
             },
             preemptible: (self.preemptible || self.no_preemptible).then_some(self.preemptible),
+            exits: (!self.exits.is_empty()).then(|| self.exits.clone()),
+            checkpoint: text_or_none(&self.checkpointable),
         })
     }
 }

@@ -73,6 +73,8 @@ fn fields(job: &Job) -> Map<String, Value> {
         "signal_before": job.signal_before,
         "requeue": job.requeue,
         "preemptible": job.preemptible,
+        "exits": Some(&job.exits).filter(|exits| !exits.is_empty()),
+        "checkpoint": job.checkpoint,
         "directory": job.directory,
         "stdin": job.stdin,
         "stdout": job.stdout,

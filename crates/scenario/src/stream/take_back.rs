@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gpool_model::job::StopCause;
-use gpool_model::{AllocationState, Job, JobId, Outcome, Phase, TakenBack, TaskId};
+use gpool_model::{AllocationState, Exit, Job, JobId, Outcome, Phase, TakenBack, TaskId};
 use gpool_world::JobRow;
 
 use super::Cluster;
@@ -38,7 +38,8 @@ impl Cluster {
             let deadline = self.now.after(row.spec.grace);
             allocation.state = AllocationState::Releasing { deadline };
         }
-        let cause = StopCause::TakenBack { why, beneficiary };
+        let exit = Exit::usual();
+        let cause = StopCause::TakenBack { why, beneficiary, exit };
         job.phase = Phase::Stopping { allocations, started_at, cause, since: self.now };
         self.put(job);
     }

@@ -5,6 +5,7 @@ mod arrays;
 mod by_kai;
 mod devices;
 mod drained;
+mod exits;
 mod gangs;
 mod moments;
 mod nodes;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    AllocationState, Attempt, Bytes, Decision, JobId, Phase, Plan, Policy, ProjectName, Reason,
-    ResourceKind, Shape, TakenBack,
+    AllocationState, Attempt, Bytes, Decision, Exit, JobId, Phase, Plan, Policy, ProjectName,
+    Reason, ResourceKind, Shape, TakenBack,
 };
 use gpool_node::seating::{Seat, seat};
 use gpool_world::{JobRow, ShapeIx, Snapshot};
@@ -14,6 +14,7 @@ use gpool_world::{JobRow, ShapeIx, Snapshot};
 use super::sketch::{Sketch, Source};
 use crate::board::Board;
 use crate::cycle;
+use crate::evict::best_exit;
 use crate::kai::{Change, Kind, Line, Outcome, PlacementAfter, SharedAfter, Stage, Why};
 use crate::keep::Keeps;
 use crate::place::{self, Found, Seeker};
@@ -134,7 +135,9 @@ impl<'a, 'b> Decider<'a, 'b> {
                 Stage::Allocate | Stage::Reclaim | Stage::StaleGangs => TakenBack::Reclaim,
             };
             let (id, attempt) = (row.job.id, row.job.attempt);
-            self.plan.decisions.push(Decision::Evict { job: id, attempt, why, beneficiary: job });
+            let exit = best_exit(row).unwrap_or_else(Exit::usual);
+            let beneficiary = job;
+            self.plan.decisions.push(Decision::Evict { job: id, attempt, why, beneficiary, exit });
         }
         if is_claim {
             for found in &found {

@@ -9,8 +9,8 @@ use gpool_model::agent::{Report, TaskIs, TaskReport};
 use gpool_model::event::{Journaled, Kept};
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Allocation, Command, Decision, DeviceUuid, Event, JobId, JobSpec, JournalEntry, LimitChange,
-    Millis, Phase, Placement, Refusal, Timestamp,
+    Allocation, Command, Decision, DeviceUuid, Event, Exit, JobId, JobSpec, JournalEntry,
+    LimitChange, Millis, Phase, Placement, Refusal, Timestamp,
 };
 use gpool_store::{ArchiveFilter, JournalSearch};
 use gpool_wire::job::{PRIVATE, cause_words};
@@ -199,13 +199,20 @@ fn started(id: JobId, entry: &JournalEntry, decision: &Decision) -> Option<JobEv
             let told = event(id, entry.time, "started", text);
             Some(JobEvent { facts: facts([("attempt", json!(attempt.0))]), ..told })
         }
-        Decision::Evict { job, attempt, why, beneficiary } if *job == id => {
-            let text = format!("taken back for job {beneficiary}");
+        Decision::Evict { job, attempt, why, beneficiary, exit } if *job == id => {
+            let how = match exit {
+                Exit::Pause => ": it is paused",
+                Exit::Checkpoint => ": it is told to save what it has, and is run again",
+                Exit::Requeue => "",
+                Exit::Kill => ": it is ended, as it allows",
+            };
+            let text = format!("taken back for job {beneficiary}{how}");
             let told = event(id, entry.time, "taken_back", text);
             let facts = facts([
                 ("attempt", json!(attempt.0)),
                 ("why", json!(why)),
                 ("beneficiary", json!(beneficiary)),
+                ("exit", json!(exit)),
             ]);
             Some(JobEvent { facts, ..told })
         }

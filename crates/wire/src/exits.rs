@@ -1,0 +1,135 @@
+//! In which ways a job may be taken back: as it is asked for, and as it is shown.
+
+use std::collections::BTreeSet;
+
+use gpool_model::unit::Millis;
+use gpool_model::{Checkpoint, Exit, Refusal};
+
+use crate::amount::Written;
+use crate::check::{invalid, span};
+use crate::course::written;
+use crate::create::JobCreate;
+use crate::json::nearest;
+use crate::signal;
+
+const GRACE_MAX: Millis = Millis::from_hours(24);
+
+/// What a job says of how it may be taken back, with what follows from it.
+pub(crate) struct Exits {
+    pub preemptible: Option<bool>,
+    pub exits: BTreeSet<Exit>,
+    pub checkpoint: Option<Checkpoint>,
+}
+
+impl Exits {
+    /// # Errors
+    /// [`Refusal::Invalid`] with what is wrong and an example of what is right.
+    pub fn of(job: &JobCreate) -> Result<Self, Refusal> {
+        let mut exits = read(&job.exits)?;
+        let checkpoint = job.checkpoint.as_deref().map(checkpoint).transpose()?;
+        if checkpoint.is_some() {
+            exits.insert(Exit::Checkpoint);
+        }
+        let preemptible = job.preemptible.or((!exits.is_empty()).then_some(true));
+        Ok(Self { preemptible, exits, checkpoint })
+    }
+}
+
+/// Reads the names of exits.
+///
+/// # Errors
+/// [`Refusal::Invalid`] with the nearest one.
+pub fn read(words: &[String]) -> Result<BTreeSet<Exit>, Refusal> {
+    words.iter().map(|word| exit(word)).collect()
+}
+
+/// Reads the name of one exit.
+///
+/// # Errors
+/// [`Refusal::Invalid`] with the nearest one.
+pub fn exit(word: &str) -> Result<Exit, Refusal> {
+    word.to_ascii_lowercase().parse().map_err(|_| {
+        let known = Exit::ALL.map(Exit::as_str);
+        let near = nearest(word, known.iter().copied()).unwrap_or("requeue");
+        let shown: String = word.chars().take(32).collect();
+        let why = format!(
+            "{shown:?} is none of pause, checkpoint, requeue and kill; did you mean {near}?"
+        );
+        invalid("exits", &why)
+    })
+}
+
+/// Reads how a job is told to save what it has: `USR1@2m`, `USR1`, `2m` with TERM.
+///
+/// # Errors
+/// [`Refusal::Invalid`] with an example.
+pub fn checkpoint(text: &str) -> Result<Checkpoint, Refusal> {
+    let field = "checkpoint";
+    let number = |word: &str| {
+        signal::number(&Written::from(word)).map_err(|refusal| match refusal {
+            Refusal::Invalid { why, .. } => invalid(field, &why),
+            other => other,
+        })
+    };
+    let grace = |word: &str| {
+        let grace = span(field, &Written::from(word))?;
+        if grace.is_zero() || grace > GRACE_MAX {
+            let why = format!("{grace} is not between 1ms and a day; write, for example, USR1@2m");
+            return Err(invalid(field, &why));
+        }
+        Ok(Some(grace))
+    };
+    let starts_with_digit = text.starts_with(|letter: char| letter.is_ascii_digit());
+    match text.split_once('@') {
+        Some((word, time)) => Ok(Checkpoint { signal: number(word)?, grace: grace(time)? }),
+        None if starts_with_digit => {
+            Ok(Checkpoint { grace: grace(text)?, ..Checkpoint::default() })
+        }
+        None => Ok(Checkpoint { signal: number(text)?, grace: None }),
+    }
+}
+
+/// The same as it is read.
+pub(crate) fn checkpoint_text(checkpoint: &Checkpoint) -> String {
+    let number = checkpoint.signal;
+    let name = signal::name(number).map_or_else(|| number.to_string(), str::to_owned);
+    match checkpoint.grace {
+        Some(grace) => format!("{name}@{}", written(grace)),
+        None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_read_as_it_is_shown() {
+        for (text, shown) in
+            [("USR1@2m", "USR1@120s"), ("sigusr2", "USR2"), ("90s", "TERM@90s"), ("TERM", "TERM")]
+        {
+            let read = checkpoint(text).expect(text);
+            assert_eq!(checkpoint_text(&read), shown);
+            assert_eq!(checkpoint(shown), Ok(read));
+        }
+        for wrong in ["", "USR3", "USR1@", "USR1@0s", "48h"] {
+            assert!(checkpoint(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_job_allows_may_be_taken_back() {
+        let job = |exits: &[&str], checkpoint: Option<&str>, preemptible| JobCreate {
+            exits: exits.iter().map(|it| (*it).to_owned()).collect(),
+            checkpoint: checkpoint.map(str::to_owned),
+            preemptible,
+            ..JobCreate::default()
+        };
+        let of = |job: &JobCreate| Exits::of(job).map(|it| (it.preemptible, it.exits.len()));
+        assert_eq!(of(&job(&[], None, None)), Ok((None, 0)));
+        assert_eq!(of(&job(&[], Some("USR1"), None)), Ok((Some(true), 1)));
+        assert_eq!(of(&job(&["kill", "pause"], None, None)), Ok((Some(true), 2)));
+        assert_eq!(of(&job(&["kill"], None, Some(false))), Ok((Some(false), 1)));
+        assert!(of(&job(&["paus"], None, None)).is_err());
+    }
+}
