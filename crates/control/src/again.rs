@@ -6,7 +6,8 @@ use std::sync::Arc;
 use gpool_model::job::{EndCause, Holder, JobState, StopCause};
 use gpool_model::life::{Again, PastAttempt, Retry};
 use gpool_model::{
-    Caller, Course, Exit, JobEnd, JobId, JobSpec, Outcome, Phase, Refusal, Reply, Timestamp,
+    Caller, Course, Exit, GpuTime, JobEnd, JobId, JobSpec, Outcome, Phase, Refusal, Reply,
+    Timestamp,
 };
 use gpool_world::{JobRow, latest_start};
 
@@ -105,7 +106,11 @@ impl Control {
             job.phase,
             Phase::Stopping { cause: StopCause::Requeued { hold: true, .. }, .. }
         );
+        // Until it ended, and not until that was heard of.
+        let ran = end.started_at.map(|at| end.ended_at.since(at)).unwrap_or_default();
+        let had = GpuTime::of(job.gpus_held(), ran);
         let course = &mut job.course;
+        course.attained = course.attained.saturating_add(had);
         course.backoff_until = None;
         match (&again, &spec.life.retry) {
             (Again::Retry, Some(retry)) => {

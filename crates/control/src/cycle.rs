@@ -106,14 +106,27 @@ impl Control {
         None
     }
 
+    /// Whether a job that waits has done so for long; of an element, whether its array has.
+    fn is_escalated(&self, id: JobId) -> bool {
+        let array = JobId { element: None, ..id };
+        let place = self.world.place_of(id).or_else(|| self.world.place_of(array));
+        place.is_some_and(|(_, is_escalated)| is_escalated)
+    }
+
     /// Gives a job its places; it starts at once, or when those have left who leave for it.
     fn start(&mut self, id: JobId, attempt: Attempt, placements: &[Placement], leaving: &[JobId]) {
+        let is_escalated = self.is_escalated(id);
         self.set_apart(&[id]);
         let row = self.world.job(id).expect("a verified plan starts jobs that are there");
         let spec = std::sync::Arc::clone(&row.spec);
         let mut job = row.job.clone();
         if let Phase::Pending { since } = job.phase {
             job.waited = job.waited.saturating_add(self.now.since(since));
+        }
+        if is_escalated && self.world.policy().asks_attained() {
+            // It starts anew, and so goes on until it has had as much again.
+            job.waited = Millis::ZERO;
+            job.course.forgiven = job.course.attained;
         }
         let allocations: Vec<Allocation> = (0u32..)
             .zip(placements)

@@ -43,6 +43,11 @@ pub const REASONS: &[About] = &[
         "A job that it waits for ended otherwise than was asked, so it can never start.",
         "gpool show names that job; gpool cancel takes this one off the queue",
     ),
+    about(
+        "gpu_time_had",
+        "Whoever has had less GPU-time goes first here, and this job and another differ in it.",
+        "nothing; gpool policy show has the bounds between levels",
+    ),
     about("gpu_memory_too_small", "No free GPU has as much memory as is asked.", "gpool gpus"),
     about(
         "gpu_model_missing",

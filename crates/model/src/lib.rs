@@ -9,6 +9,7 @@ pub mod agent;
 pub mod allocation;
 pub mod array;
 pub mod attach;
+pub mod attained;
 pub mod command;
 pub mod compat;
 pub mod device;
@@ -90,4 +91,4 @@ pub use reserve::{
 };
 pub use resource::{ResourceKind, Resources};
 pub use share::Share;
-pub use unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
+pub use unit::{Bytes, GpuTime, MilliCpu, MilliGpu, Millis, Timestamp};

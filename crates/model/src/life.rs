@@ -11,7 +11,7 @@ use crate::exit::{Checkpoint, Exit};
 use crate::id::{Attempt, JobId};
 use crate::job::{Dependency, EndCause, ExitStatus, JobState, Outcome};
 use crate::plan::TakenBack;
-use crate::unit::{Millis, Timestamp};
+use crate::unit::{GpuTime, Millis, Timestamp};
 
 /// What a user may ask of a job's life beside its time limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -205,6 +205,12 @@ pub struct Course {
     /// By how much its user made its time limit longer while it ran.
     #[serde(skip_serializing_if = "is_nothing")]
     pub extended: Millis,
+    /// What it has had of devices in attempts that are over.
+    #[serde(skip_serializing_if = "has_none")]
+    pub attained: GpuTime,
+    /// The part of it that no longer counts in the order of jobs, since it waited long after it.
+    #[serde(skip_serializing_if = "has_none")]
+    pub forgiven: GpuTime,
     /// What came of each task of a gang in this attempt, by rank. Empty for a job of one task, of
     /// which its phase says it, and for a gang that holds nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -250,6 +256,10 @@ fn is_zero(count: &u32) -> bool {
 
 fn is_nothing(span: &Millis) -> bool {
     span.is_zero()
+}
+
+fn has_none(time: &GpuTime) -> bool {
+    time.is_zero()
 }
 
 fn is_false(flag: &bool) -> bool {

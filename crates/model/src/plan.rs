@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Slot;
+use crate::attained::Level;
 use crate::exit::Exit;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
@@ -117,6 +118,8 @@ pub enum TakenBack {
     Preempt,
     /// Another fits once it is elsewhere.
     Consolidate,
+    /// A job of its own project has had less GPU-time.
+    Rotate,
 }
 
 impl TakenBack {
@@ -127,6 +130,7 @@ impl TakenBack {
             Self::Reclaim => "reclaim",
             Self::Preempt => "preempt",
             Self::Consolidate => "consolidate",
+            Self::Rotate => "rotate",
         }
     }
 }
@@ -211,6 +215,9 @@ pub struct Shape {
     /// for that and like jobs have run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Millis>,
+    /// How much GPU-time it has had, as a level, where the policy's order asks for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
     /// What it asks of nodes.
     pub fit: Fit,
 }

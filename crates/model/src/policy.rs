@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::unit::{MilliGpu, Millis};
+use crate::unit::{GpuTime, MilliGpu, Millis};
 
 /// All that the scheduler and admission may vary by configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,14 @@ pub struct Policy {
     /// Whether devices are given only to those for whom they are reserved.
     #[serde(default, skip_serializing_if = "is_no")]
     pub reserved_only: bool,
+    /// Where the order asks how much GPU-time jobs have had: the bounds between its levels, the
+    /// least first.
+    #[serde(default = "Policy::usual_levels", skip_serializing_if = "are_usual_levels")]
+    pub attained_levels: Vec<GpuTime>,
+    /// For how long a job that was started is left to run before it gives way to one that has had
+    /// less GPU-time.
+    #[serde(default = "Policy::usual_min_run", skip_serializing_if = "is_usual_min_run")]
+    pub min_run: Millis,
 }
 
 fn yes() -> bool {
@@ -140,6 +148,14 @@ impl PlannedStarts {
     }
 }
 
+fn are_usual_levels(levels: &[GpuTime]) -> bool {
+    *levels == Policy::usual_levels()
+}
+
+fn is_usual_min_run(span: &Millis) -> bool {
+    *span == Policy::usual_min_run()
+}
+
 fn is_extend_max(span: &Millis) -> bool {
     *span == Policy::extend_max()
 }
@@ -194,6 +210,16 @@ impl Policy {
         Self { reserved_only: true, ..policy }
     }
 
+    /// Whoever has had least GPU-time goes first, before others that run and have had more; one
+    /// that has waited for long starts anew.
+    #[must_use]
+    pub fn las() -> Self {
+        use OrderKey::{Age, Attained, Priority};
+        let policy = Self::of("las", vec![Priority, Attained, Age]);
+        let share_between = ShareBetween::Projects;
+        Self { escalate_after: Millis::from_hours(6), share_between, ..policy }
+    }
+
     /// Quotas as the KAI scheduler keeps them.
     #[must_use]
     pub fn kai() -> Self {
@@ -220,6 +246,8 @@ impl Policy {
             quota_rules: QuotaRules::Fair,
             lend: true,
             reserved_only: false,
+            attained_levels: Self::usual_levels(),
+            min_run: Self::usual_min_run(),
         }
     }
 
@@ -234,6 +262,14 @@ impl Policy {
     #[must_use]
     pub fn tells_users_apart(&self) -> bool {
         self.share_between == ShareBetween::Users || !self.user_caps.is_none()
+    }
+
+    fn usual_levels() -> Vec<GpuTime> {
+        [1, 10, 100].map(|hours| GpuTime::new(hours * GpuTime::HOUR.get())).to_vec()
+    }
+
+    fn usual_min_run() -> Millis {
+        Millis::from_mins(5)
     }
 
     fn extend_max() -> Millis {
@@ -335,6 +371,8 @@ pub enum OrderKey {
     /// Shorter expected GPU-time first, from how long like jobs ran; without any, from the time
     /// limit; with neither, last.
     Predicted,
+    /// Less GPU-time had first, by the levels of the policy; an escalated job is at the first.
+    Attained,
     /// Fewer GPUs of the whole gang first.
     Gpus,
     /// Earlier submission first.
@@ -343,10 +381,11 @@ pub enum OrderKey {
 
 impl OrderKey {
     /// Every key with its word.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 6] = [
         ("priority", Self::Priority),
         ("escalated", Self::Escalated),
         ("predicted", Self::Predicted),
+        ("attained", Self::Attained),
         ("gpus", Self::Gpus),
         ("age", Self::Age),
     ];
@@ -358,6 +397,7 @@ impl OrderKey {
             Self::Priority => "priority",
             Self::Escalated => "escalated",
             Self::Predicted => "predicted",
+            Self::Attained => "attained",
             Self::Gpus => "gpus",
             Self::Age => "age",
         }

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::parse;
 use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, QuotaRules, ShareBetween};
-use crate::unit::Millis;
+use crate::unit::{GpuTime, MilliCpu, Millis};
 
 /// A setting that can't be taken.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -23,11 +23,11 @@ impl PlannedStarts {
 
 impl Policy {
     /// The names of all presets.
-    pub const PRESETS: [&'static str; 8] =
-        ["fair", "users", "fixed", "priority", "static", "fifo", "valohai", "kai"];
+    pub const PRESETS: [&'static str; 9] =
+        ["fair", "users", "fixed", "priority", "static", "fifo", "valohai", "las", "kai"];
 
     /// The keys of all settings.
-    pub const KEYS: [&'static str; 10] = [
+    pub const KEYS: [&'static str; 12] = [
         "order",
         "escalate_after",
         "device_strategy",
@@ -38,6 +38,8 @@ impl Policy {
         "quota_rules",
         "lend",
         "reserved_only",
+        "attained_levels",
+        "min_run",
     ];
 
     /// Longest time after which jobs may escalate.
@@ -58,6 +60,7 @@ impl Policy {
             "users" => Self::users(),
             "fixed" => Self::fixed(),
             "static" => Self::by_reservation(),
+            "las" => Self::las(),
             "kai" => Self::kai(),
             _ => {
                 let shown: String = name.chars().take(40).collect();
@@ -115,6 +118,14 @@ impl Policy {
             "quota_rules" => self.quota_rules = chosen(value, &QuotaRules::ALL).map_err(wrong)?,
             "lend" => self.lend = chosen(value, &YES_OR_NO).map_err(wrong)?,
             "reserved_only" => self.reserved_only = chosen(value, &YES_OR_NO).map_err(wrong)?,
+            "attained_levels" => self.attained_levels = levels(value).map_err(wrong)?,
+            "min_run" => {
+                let span = parse::span(value).map_err(|error| wrong(error.to_string()))?;
+                if span.is_zero() || span > Self::ESCALATE_MAX {
+                    return Err(wrong(format!("{value} is not from 1s to 365d")));
+                }
+                self.min_run = span;
+            }
             "planned_starts" => self.planned_starts = planned_starts(value).map_err(wrong)?,
             _ => {
                 let why = format!("there is no such setting; there are {}", Self::KEYS.join(", "));
@@ -133,7 +144,7 @@ impl Policy {
 
     /// Every setting as it is written.
     #[must_use]
-    pub fn settings(&self) -> [(&'static str, String); 10] {
+    pub fn settings(&self) -> [(&'static str, String); 12] {
         let yes_or_no = |answer| if answer { "yes" } else { "no" }.to_owned();
         let order: Vec<&str> = self.order.iter().map(|key| key.as_str()).collect();
         let strategy = DeviceStrategy::ALL.into_iter().find(|(_, it)| *it == self.device_strategy);
@@ -141,6 +152,9 @@ impl Policy {
             PlannedStarts::AtMost(most) => most.to_string(),
             PlannedStarts::All => "all".to_owned(),
         };
+        let thousandths = |bound: &GpuTime| MilliCpu::new(bound.get() / MILLI_HOUR.get());
+        let levels = self.attained_levels.iter().map(|bound| thousandths(bound).to_string());
+        let levels: Vec<String> = levels.collect();
         [
             ("order", order.join(",")),
             ("escalate_after", exact_span(self.escalate_after)),
@@ -152,6 +166,8 @@ impl Policy {
             ("quota_rules", self.quota_rules.as_str().to_owned()),
             ("lend", yes_or_no(self.lend)),
             ("reserved_only", yes_or_no(self.reserved_only)),
+            ("attained_levels", levels.join(",")),
+            ("min_run", exact_span(self.min_run)),
         ]
     }
 }
@@ -177,6 +193,25 @@ fn order(value: &str) -> Result<Vec<OrderKey>, String> {
         keys.push(key);
     }
     Ok(keys)
+}
+
+/// A thousandth of an hour of one device.
+const MILLI_HOUR: GpuTime = GpuTime::HOUR.div_floor(1000);
+
+/// `1,10,100`: hours of one device.
+fn levels(value: &str) -> Result<Vec<GpuTime>, String> {
+    let hours = |word: &str| {
+        let hours = parse::gpus(word.trim()).map_err(|error| error.to_string())?;
+        let bound = MILLI_HOUR.checked_mul(hours.get());
+        bound.ok_or_else(|| format!("{word:?} are too many GPU-hours"))
+    };
+    let levels = value.split(',').map(hours).collect::<Result<Vec<_>, _>>()?;
+    let grow = levels.is_sorted_by(|one, next| one < next);
+    if !grow || levels[0].is_zero() || levels.len() > Policy::LEVELS_MOST {
+        let most = Policy::LEVELS_MOST;
+        return Err(format!("{value:?} are not up to {most} numbers of GPU-hours that grow"));
+    }
+    Ok(levels)
 }
 
 fn planned_starts(value: &str) -> Result<PlannedStarts, String> {
@@ -243,13 +278,19 @@ mod tests {
             ("quota_rules", "mine"),
             ("lend", "maybe"),
             ("reserved_only", "1"),
+            ("attained_levels", ""),
+            ("attained_levels", "10,1"),
+            ("attained_levels", "0,1"),
+            ("attained_levels", "1,2,3,4,5,6,7,8,9"),
+            ("attained_levels", "99999999999999"),
+            ("min_run", "0"),
             ("shape", "round"),
         ] {
             let mut policy = Policy::fair();
             let error = policy.set(key, value).expect_err(value);
             assert_eq!((error.key.as_str(), &policy), (key, &Policy::fair()), "{value}");
         }
-        for text in ["best", "las", "fair:order", "fair:nothing=1", ""] {
+        for text in ["best", "lase", "fair:order", "fair:nothing=1", ""] {
             assert!(Policy::from_preset(text).is_err(), "{text}");
         }
     }

@@ -10,7 +10,7 @@ use crate::job::{DependencyKind, JobState};
 use crate::policy::UserCap;
 use crate::resource::ResourceKind;
 use crate::share::Share;
-use crate::unit::{Bytes, Timestamp};
+use crate::unit::{Bytes, GpuTime, Timestamp};
 
 /// What bounds a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -185,6 +185,17 @@ pub enum Reason {
         /// When they have left at the latest, as far as that is known.
         until: Option<Timestamp>,
     },
+    /// Another of its project has had less GPU-time than it, or has had more and is to make room.
+    GpuTimeHad {
+        /// Which.
+        job: JobId,
+        /// What that one has had.
+        theirs: GpuTime,
+        /// What this one has had.
+        own: GpuTime,
+        /// Before when that one is left to run, if it is to make room after that.
+        until: Option<Timestamp>,
+    },
     /// A user holds it.
     HeldByUser {
         /// Since when.
@@ -315,6 +326,7 @@ impl Reason {
             Self::NotReserved { .. } => "not_reserved",
             Self::QuotaProject { .. } => "quota_project",
             Self::PreemptionGrace { .. } => "preemption_grace",
+            Self::GpuTimeHad { .. } => "gpu_time_had",
             Self::HeldByUser { .. } => "held_by_user",
             Self::HeldByAdmin { .. } => "held_by_admin",
             Self::PathOrImageMissing { .. } => "path_or_image_missing",

@@ -118,6 +118,45 @@ unit!(
     /// A moment: milliseconds since 1970-01-01 UTC.
     Timestamp
 );
+unit!(
+    /// Devices in use for a time: thousandths of a device times milliseconds.
+    GpuTime
+);
+
+impl GpuTime {
+    /// One whole device for an hour.
+    pub const HOUR: Self = Self(1000 * 3_600_000);
+
+    /// So much of devices for so long, at most [`GpuTime::MAX`].
+    #[must_use]
+    pub const fn of(gpus: MilliGpu, span: Millis) -> Self {
+        Self(gpus.0.saturating_mul(span.0))
+    }
+
+    /// For how long so much of devices is in use until it comes to this, rounded up; for ever
+    /// without any.
+    #[must_use]
+    pub const fn lasts(self, gpus: MilliGpu) -> Millis {
+        match gpus.0 {
+            0 => Millis::MAX,
+            gpus => Millis(self.0.div_ceil(gpus)),
+        }
+    }
+}
+
+impl fmt::Display for GpuTime {
+    /// Writes hours of one device, rounded down: `3`, `1.05`, `0.2`, `0.008`, and `0` for less.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let thousandths = self.0 / (Self::HOUR.0 / 1000);
+        let (whole, rest) = (thousandths / 1000, thousandths % 1000);
+        match (whole, rest) {
+            (10.., _) | (_, 0) => f.pad(&whole.to_string()),
+            (0, _) => f.pad(format!("0.{rest:03}").trim_end_matches('0')),
+            (_, 0..10) => f.pad(&whole.to_string()),
+            _ => f.pad(format!("{whole}.{:02}", rest / 10).trim_end_matches('0')),
+        }
+    }
+}
 
 impl MilliGpu {
     /// One whole device.
@@ -266,6 +305,27 @@ mod tests {
         ] {
             assert_eq!(Millis::new(millis).to_string(), text);
         }
+    }
+
+    #[test]
+    fn gpu_time_prints_in_hours_of_one_device() {
+        let hour = GpuTime::HOUR.get();
+        for (time, text) in [
+            (0, "0"),
+            (hour / 2000, "0"),
+            (hour / 125, "0.008"),
+            (hour + hour / 200, "1"),
+            (hour + hour / 20, "1.05"),
+            (hour / 5, "0.2"),
+            (hour / 25, "0.04"),
+            (3 * hour, "3"),
+            (10 * hour + hour / 2, "10"),
+        ] {
+            assert_eq!(GpuTime::new(time).to_string(), text);
+        }
+        let two = MilliGpu::from_devices(2);
+        assert_eq!(GpuTime::HOUR.lasts(two), Millis::from_mins(30));
+        assert_eq!(GpuTime::HOUR.lasts(MilliGpu::ZERO), Millis::MAX);
     }
 
     #[test]

@@ -55,6 +55,23 @@ pub fn cases(n_steps_max: usize) -> impl Strategy<Value = Case> {
     (situations(), vec(steps(), 1..=n_steps_max)).prop_map(|(start, steps)| Case { start, steps })
 }
 
+/// The same without projects, in an order that asks how much GPU-time jobs have had.
+pub fn cases_of_las(n_steps_max: usize) -> impl Strategy<Value = Case> {
+    use OrderKey::{Age, Attained, Gpus, Priority};
+    let orders = prop::sample::select(vec![
+        vec![Priority, Attained, Age],
+        vec![Attained, Priority, Gpus],
+        vec![Attained, Gpus, Priority],
+        vec![Attained, Age],
+    ]);
+    (cases(n_steps_max), orders, 1u32..=90).prop_map(|(mut case, order, min_run)| {
+        case.start.projects.clear();
+        case.start.policy.order = order;
+        case.start.policy.min_run = Millis::from_mins(min_run);
+        case
+    })
+}
+
 /// Models that clusters are made of.
 const MODELS: [&str; 4] = ["h100-80g", "a100-40g", "a100-80g", "t4-16g"];
 

@@ -52,7 +52,7 @@ mod words;
 
 pub use answer::{answer, plan_text, reasons};
 #[cfg(feature = "generate")]
-pub use generate::{Case, cases, config, situations, steps};
+pub use generate::{Case, cases, cases_of_las, config, situations, steps};
 pub use reason::reason_text;
 pub use reserve_step::ReserveSeed;
 pub use situation::Situation;

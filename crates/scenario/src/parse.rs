@@ -8,8 +8,9 @@ use gpool_model::array::NewArray;
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Course, Dependency, DependencyKind, Exit,
-    Generation, GpuRequest, Job, JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner, Phase,
-    PoolName, Positions, ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version, parse,
+    Generation, GpuRequest, GpuTime, Job, JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner,
+    Phase, PoolName, Positions, ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version,
+    parse,
 };
 
 use crate::array;
@@ -86,6 +87,7 @@ struct Options {
     like: Option<String>,
     preemptible: Option<bool>,
     exits: BTreeSet<Exit>,
+    had: GpuTime,
     array: Option<NewArray>,
     ended: BTreeMap<Outcome, Positions>,
 }
@@ -146,7 +148,8 @@ impl Reader {
             let spec = JobSpec { array: array.map(|array| Box::new(array.spec.clone())), ..spec };
             let array = array.map(|new| Box::new(self.array_state(new, &spec, &options.ended)));
             let phase = held_by(phase.clone(), &spec, options.attempt, &self.situation.nodes);
-            let course = Course { tasks: courses(&phase), ..Course::default() };
+            let course =
+                Course { tasks: courses(&phase), attained: options.had, ..Course::default() };
             let job = Job {
                 id,
                 version: Version(1),
@@ -251,6 +254,7 @@ impl Reader {
             like: None,
             preemptible: None,
             exits: BTreeSet::new(),
+            had: GpuTime::ZERO,
             array: None,
             ended: BTreeMap::new(),
         };
@@ -273,6 +277,13 @@ impl Reader {
                 "array" => options.array = Some(words.parse("elements", array::new)?),
                 "ended" => options.ended = words.parse("elements by state", array::ended)?,
                 "like" => options.like = Some(words.need("a name")?.to_owned()),
+                "had" => {
+                    // Hours of one device, in thousandths.
+                    let hours = words.parse("a number of GPU-hours", parse::gpus)?.get();
+                    let had = GpuTime::HOUR.div_floor(1000).checked_mul(hours);
+                    let had = had.ok_or_else(|| words.error("that is too much".to_owned()))?;
+                    options.had = had;
+                }
                 "preemptible" => options.preemptible = Some(true),
                 "exits" => {
                     options.exits = words.parse("ways to be taken back", exits)?;
@@ -294,8 +305,8 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, pool, preemptible, exits, begin, deadline, like, array, \
-                         ended or id";
+                         uid, project, pool, preemptible, exits, had, begin, deadline, like, \
+                         array, ended or id";
                     return Err(words.unknown(word, known));
                 }
             }

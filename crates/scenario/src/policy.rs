@@ -11,8 +11,8 @@ use crate::parse::Reader;
 use crate::print::span;
 use crate::words::{ScenarioError, Words};
 
-const WORDS: &str = "preset, order, escalate, strategy, planned, share, rules, lend-nothing or \
-                     reserved-only";
+const WORDS: &str = "preset, order, escalate, strategy, planned, share, rules, lend-nothing, \
+                     reserved-only, levels or min-run";
 
 impl Reader {
     /// Reads what follows the word `policy`; a preset replaces what stands before it.
@@ -41,6 +41,12 @@ impl Reader {
                     let rules = |word: &str| known(word, &QuotaRules::ALL);
                     policy.quota_rules = words.parse("rules of quotas", rules)?;
                 }
+                "levels" => {
+                    let word = words.need("GPU-hours by commas")?;
+                    let set = policy.set("attained_levels", word);
+                    set.map_err(|error| words.error(error.to_string()))?;
+                }
+                "min-run" => policy.min_run = words.parse("a length of time", parse::span)?,
                 "lend-nothing" => policy.lend = false,
                 "reserved-only" => policy.reserved_only = true,
                 word => return Err(words.unknown(word, WORDS)),
@@ -99,6 +105,17 @@ pub(crate) fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result
     }
     if policy.quota_rules != QuotaRules::Fair {
         write!(f, "  rules {}", policy.quota_rules.as_str())?;
+    }
+    let usual = Policy::fair();
+    let differs = |key: &str| {
+        let value = |policy: &Policy| policy.settings().into_iter().find(|(it, _)| *it == key);
+        value(policy).filter(|it| Some(it) != value(&usual).as_ref())
+    };
+    if let Some((_, levels)) = differs("attained_levels") {
+        write!(f, "  levels {levels}")?;
+    }
+    if policy.min_run != usual.min_run {
+        write!(f, "  min-run {}", span(policy.min_run))?;
     }
     f.write_str(if policy.lend { "" } else { "  lend-nothing" })?;
     f.write_str(if policy.reserved_only { "  reserved-only" } else { "" })?;

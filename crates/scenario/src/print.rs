@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 
 use gpool_model::job::Holder;
 use gpool_model::{
-    Bytes, DependencyKind, Device, DeviceHealth, DeviceUuid, Job, JobSpec, Likeness, Link,
+    Bytes, DependencyKind, Device, DeviceHealth, DeviceUuid, GpuTime, Job, JobSpec, Likeness, Link,
     MilliCpu, Millis, Node, Phase, PoolName, ResourceKind, Timestamp,
 };
 
@@ -222,6 +222,10 @@ fn job(
             let exits: Vec<&str> = spec.life.exits.iter().map(|it| it.as_str()).collect();
             write!(f, "  exits {}", exits.join(","))?;
         }
+    }
+    let had = job.course.attained.saturating_sub(job.course.forgiven);
+    if !had.is_zero() {
+        write!(f, "  had {}", MilliCpu::new(had.get() / GpuTime::HOUR.div_floor(1000).get()))?;
     }
     if job.attempt.0 != 1 {
         write!(f, "  attempt {}", job.attempt)?;

@@ -50,6 +50,10 @@ pub fn reason_text(reason: &Reason) -> String {
             format!("{project} {bound} {most} {kind} held {held} asked {asked}")
         }
         Reason::PreemptionGrace { job, n_jobs, .. } => format!("job {job} of {n_jobs}"),
+        Reason::GpuTimeHad { job, theirs, own, until } => {
+            let until = until.map(|until| format!(" until {}", until.get())).unwrap_or_default();
+            format!("job {job} {theirs} h own {own} h{until}")
+        }
         Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } => String::new(),
         Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),
         Reason::UnmanagedProcess { node, index, pid, user, .. } => {

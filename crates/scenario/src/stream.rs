@@ -217,6 +217,7 @@ impl Cluster {
             Step::Requeue(pick) => {
                 let holds = |row: &JobRow| !row.job.phase.allocations().is_empty();
                 if let Some(mut job) = self.pick(*pick, holds) {
+                    job.course.attained = job.attained(self.now);
                     job.attempt = job.attempt.next();
                     job.phase = Phase::Pending { since: self.now };
                     self.put(job);
@@ -368,6 +369,7 @@ impl Cluster {
     /// Ends a job, and with it what can no longer start.
     fn end(&mut self, mut job: Job, outcome: Outcome) {
         if let Phase::Stopping { cause: StopCause::TakenBack { .. }, .. } = job.phase {
+            job.course.attained = job.attained(self.now);
             job.attempt = job.attempt.next();
             job.phase = self.ready(job.id);
             self.put(job);

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{Decision, JobId, Plan, Record, RecordKey};
-use gpool_scenario::{Case, Cluster, Situation, Step, cases, config, plan_text};
+use gpool_scenario::{Case, Cluster, Situation, Step, cases, cases_of_las, config, plan_text};
 use gpool_sched::{Explainer, Workspace};
 use gpool_verify::{Violation, check, verify, verify_fully};
 use gpool_world::{Snapshot, World};
@@ -87,6 +87,31 @@ proptest! {
         for _ in 0..20 {
             prop_assert_eq!(cluster.cycle().decisions, vec![]);
         }
+    }
+
+    /// SCHEDULING §E 1, 5, 6, 7 where jobs change places by what they have had: nothing is broken,
+    /// a second cycle does nothing, and with time standing still the cluster comes to rest.
+    #[test]
+    fn by_gpu_time_jobs_change_places_once(case in cases_of_las(60)) {
+        let mut cluster = Cluster::of(&case.start);
+        for step in &case.steps {
+            cluster.apply(step);
+            let plan = cluster.plan();
+            let snapshot = cluster.snapshot();
+            let text = plan_text(&snapshot, &plan);
+            none(&check(&snapshot), &snapshot, &text)?;
+            none(&verify_fully(&snapshot, snapshot.world.policy(), &plan), &snapshot, &text)?;
+            cluster.cycle();
+            let second = cluster.cycle();
+            prop_assert_eq!(&second.decisions, &vec![], "{}", Situation::of(&cluster.snapshot()));
+        }
+        let n_jobs = cluster.snapshot().world.jobs().len();
+        let mut n_rounds = 0;
+        while !cluster.cycle().decisions.is_empty() || cluster.finish_leaving() > 0 {
+            n_rounds += 1;
+            prop_assert!(n_rounds <= n_jobs + 2, "{}", Situation::of(&cluster.snapshot()));
+        }
+        prop_assert_eq!(cluster.snapshot().world.claimants().count(), 0);
     }
 
     /// SCHEDULING §E 2: every job that was submitted is in memory or has ended, in one of the two

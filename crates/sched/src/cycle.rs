@@ -56,6 +56,9 @@ const ALL_MAX: usize = 100;
 /// those behind them have no planned start.
 const UNKNOWN_MAX: usize = 8;
 
+/// Why each of those goes that make room.
+type Why<'w> = &'w dyn Fn(&Lent) -> TakenBack;
+
 /// A cycle while it is made.
 struct Cycle<'a, 'w> {
     snapshot: Snapshot<'a>,
@@ -251,12 +254,12 @@ impl<'a> Cycle<'a, '_> {
         let Some((found, lent)) = self.evictions.search(ground, &seeker, (leaf, charge)) else {
             return false;
         };
-        self.start_after(row, shape, &found, (TakenBack::Reclaim, lent), turns);
+        self.start_after(row, shape, &found, (&|_| TakenBack::Reclaim, lent), turns);
         true
     }
 
-    /// Lets others of its project give way to a job that has a higher priority; says whether that
-    /// helped.
+    /// Lets others of its project give way to a job that has a higher priority, or has had less
+    /// GPU-time; says whether that helped.
     fn preempt(
         &mut self,
         head: &Head,
@@ -284,9 +287,13 @@ impl<'a> Cycle<'a, '_> {
             (is_lent || projects.borrows_no_more(leaf, charge, freed))
                 && projects.refuses_after(leaf, charge, shape.preemptible, freed).is_none()
         };
-        let found = self.evictions.preempt(ground, &seeker, (leaf, charge), &may_have);
+        let found = {
+            let asks = (leaf, charge, head.is_escalated);
+            self.evictions.preempt(ground, &seeker, asks, &may_have)
+        };
         let Some((found, victims)) = found else { return false };
-        self.start_after(row, shape, &found, (TakenBack::Preempt, victims), turns);
+        let why = |it: &Lent| preempt::why(it, shape.priority);
+        self.start_after(row, shape, &found, (&why, victims), turns);
         true
     }
 
@@ -296,7 +303,7 @@ impl<'a> Cycle<'a, '_> {
         row: &JobRow,
         shape: &Shape,
         found: &[Found],
-        (why, victims): (TakenBack, Vec<Lent>),
+        (why, victims): (Why<'_>, Vec<Lent>),
         turns: &mut Turns,
     ) {
         let (beneficiary, _) = self.elements.next(row);
@@ -305,7 +312,7 @@ impl<'a> Cycle<'a, '_> {
             let attempt =
                 self.snapshot.world.job(it.job).map_or(Attempt::FIRST, |row| row.job.attempt);
             after.push(u32::try_from(self.plan.decisions.len()).unwrap_or(u32::MAX));
-            let (job, exit) = (it.job, it.exit);
+            let (job, exit, why) = (it.job, it.exit, why(&it));
             self.plan.decisions.push(Decision::Evict { job, attempt, why, beneficiary, exit });
             if let Some(projects) = &mut self.projects {
                 projects.remove(it.leaf, &it.amounts);

@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_model::attained::Level;
+use gpool_model::plan::Fit;
 use gpool_model::{
     AllocationState, Bytes, Exit, JobId, Millis, Phase, Project, ProjectName, ResourceKind,
     Timestamp,
@@ -15,6 +17,7 @@ use gpool_world::{JobRow, ProjectIx, Snapshot};
 use crate::board::Board;
 use crate::keep::{Ending, Keeps};
 use crate::place::{self, Found, Seeker};
+use crate::preempt::Own;
 use crate::projects::{Amounts, Projects, Saturation};
 use crate::room::Room;
 use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Rules, Victim, mark_loans};
@@ -46,11 +49,13 @@ pub(crate) struct HeldOn {
 }
 
 /// Who goes first: whose project is furthest over its share, then the lower priority, then what
-/// loses least work, then the newest.
+/// has had most GPU-time, then what loses least work, then the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GoesFirst {
     saturation: Reverse<Saturation>,
     pub priority: i32,
+    /// How much GPU-time it has had, where the order asks for that.
+    pub level: Reverse<Level>,
     /// Thousandths of a device times milliseconds that have to be run again.
     lost: u64,
     pub started_at: Reverse<Timestamp>,
@@ -64,6 +69,8 @@ pub(crate) struct Cost {
     is_wasteful: bool,
     /// Of who is furthest from being over its share.
     saturation: Reverse<Saturation>,
+    /// Of who has had least GPU-time.
+    level: Reverse<Level>,
     gpus: u64,
     priority: i32,
     lost: u64,
@@ -75,10 +82,17 @@ pub(crate) struct Cost {
 pub(crate) struct Evictions {
     lent: Option<BTreeMap<usize, Vec<Lent>>>,
     /// Of each project, what may go for others of it that have a higher priority.
-    pub(crate) own: BTreeMap<Option<Row>, BTreeMap<usize, Vec<Lent>>>,
+    pub(crate) own: BTreeMap<Option<Row>, Own>,
     pub(crate) gone: BTreeSet<JobId>,
     /// Devices that are claimed already: node and position.
     pub(crate) claimed: BTreeSet<(usize, usize)>,
+    /// By position of the node on the board, what those hold there that go already.
+    pub(crate) freed: BTreeMap<usize, Vec<HeldOn>>,
+    /// Whose jobs, and what they ask, of which one waits for room that others leave already: nobody
+    /// goes for one that comes after it.
+    pub(crate) patient: BTreeSet<(ProjectName, Fit)>,
+    /// Nodes that somebody left before this cycle, by position on the board.
+    pub(crate) left: Option<BTreeSet<usize>>,
     rules: Reclaim,
 }
 
@@ -99,6 +113,9 @@ impl Default for Evictions {
             own: BTreeMap::new(),
             gone: BTreeSet::new(),
             claimed: BTreeSet::new(),
+            freed: BTreeMap::new(),
+            patient: BTreeSet::new(),
+            left: None,
             rules: Reclaim::new(Rules::Fair, Multiplier::ONE),
         }
     }
@@ -161,6 +178,9 @@ impl Evictions {
         (found, victims): (Vec<Found>, Vec<Lent>),
     ) -> (Vec<Found>, Vec<Lent>) {
         self.gone.extend(victims.iter().map(|it| it.job));
+        for (board_ix, held) in victims.iter().flat_map(|it| &it.held) {
+            self.freed.entry(*board_ix).or_default().push(held.clone());
+        }
         for found in &found {
             self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
         }
@@ -208,7 +228,7 @@ impl Evictions {
             for (board_ix, all) in search.all {
                 if found.iter().all(|found| found.board_ix != *board_ix) {
                     let (ground, seeker) = (search.ground, search.seeker);
-                    let site = Site::new(ground, *board_ix, seeker, rank, &self.claimed);
+                    let site = Site::new(ground, *board_ix, seeker, rank, self);
                     let option =
                         site.and_then(|site| self.option(search, &site, all, &victims, judge));
                     options.extend(option);
@@ -239,7 +259,7 @@ impl Evictions {
         let gone: Vec<&Lent> = victims.iter().collect();
         let others = (0..ground.board.nodes.len())
             .filter(|ix| found.iter().all(|found| found.board_ix != *ix));
-        let sites = others.filter_map(|ix| Site::new(ground, ix, seeker, rank, &self.claimed));
+        let sites = others.filter_map(|ix| Site::new(ground, ix, seeker, rank, self));
         sites.filter_map(|site| site.found(&gone)).take(n_most).collect()
     }
 
@@ -281,6 +301,7 @@ pub(crate) fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], board_i
     Cost {
         is_wasteful: gpus > unit[gpus_at].saturating_mul(2),
         saturation: orders().map(|it| it.saturation).max().expect("somebody goes"),
+        level: orders().map(|it| it.level).max().unwrap_or(Reverse(0)),
         gpus,
         priority: orders().map(|it| it.priority).max().unwrap_or(0),
         lost: orders().map(|it| it.lost).fold(0, u64::saturating_add),
@@ -370,6 +391,7 @@ pub(crate) fn piece(
     let order = GoesFirst {
         saturation: Reverse(saturation),
         priority: row.job.priority,
+        level: Reverse(0),
         lost: lost(row, exit, now.since(started_at)).get().saturating_mul(gpus.max(1)),
         started_at: Reverse(started_at),
         job: Reverse(row.job.id),

@@ -3,16 +3,16 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::job::Holder;
+use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
-    Allocation, AllocationState, DeviceHealth, JobId, Node, Phase, Policy, Reason, Shape,
+    Allocation, AllocationState, DeviceHealth, JobId, Node, Phase, Policy, Reason, Shape, TakenBack,
 };
 use gpool_world::{JobRow, NodeRow, Snapshot};
 
 use crate::board::Board;
 use crate::caps::quota;
 use crate::elements::Elements;
-use crate::order::Rank;
+use crate::order::{Rank, level_of_waiting};
 use crate::usable::{Unusable, unusable};
 use crate::{Workspace, wait};
 
@@ -105,7 +105,52 @@ impl<'a> Explainer<'a> {
             reasons.extend(self.unusable_devices(row));
             reasons.extend(self.ahead(row));
         }
+        reasons.extend(self.had(row));
         reasons
+    }
+
+    /// Who of its project has had more GPU-time and makes room for it, or has had less and runs
+    /// before it, where the order asks for that.
+    fn had(&self, row: &JobRow) -> Vec<Reason> {
+        let Snapshot { world, now } = self.snapshot;
+        if !self.policy.asks_attained() {
+            return Vec::new();
+        }
+        let own = row.job.counted(now);
+        let had = |other: &JobRow, until| {
+            let (job, theirs) = (other.job.id, other.job.counted(now));
+            Reason::GpuTimeHad { job, theirs, own, until }
+        };
+        let makes_room = |other: &&JobRow| match &other.job.phase {
+            Phase::Stopping { cause: StopCause::TakenBack { why, beneficiary, .. }, .. } => {
+                *why == TakenBack::Rotate && *beneficiary == row.job.id
+            }
+            _ => false,
+        };
+        let Some((shape_ix, is_escalated)) = world.place_of(row.job.id) else {
+            let is_claimant = world.claimants().any(|id| id == row.job.id);
+            let holding = world.holding().filter(|_| is_claimant);
+            return holding.filter(makes_room).take(1).map(|other| had(other, None)).collect();
+        };
+        let own_level = level_of_waiting(&world.shape(shape_ix).shape, is_escalated);
+        let level = |other: &JobRow| self.policy.level(other.job.counted(now));
+        let is_of_one =
+            |other: &JobRow| !self.policy.shares() || other.spec.project == row.spec.project;
+        let others = world.project_rows().iter().flat_map(|project| &project.evictable);
+        let others: Vec<&JobRow> =
+            others.filter_map(|id| world.job(*id)).filter(|it| is_of_one(it)).collect();
+        let rested = |other: &JobRow| {
+            let mut moments = self.policy.rotation_moments(&other.job);
+            // First is until when it is left to run.
+            moments.next().filter(|at| *at > now)
+        };
+        let later = others.iter().filter(|other| level(other) > own_level);
+        let later = later.filter_map(|other| Some((rested(other)?, other)));
+        let first = later.min_by_key(|(at, other)| (*at, other.job.id));
+        let before = others.iter().filter(|other| level(other) < own_level);
+        let before = before.min_by_key(|other| (other.job.counted(now), other.job.id));
+        let first = first.map(|(at, other)| had(other, Some(at)));
+        first.into_iter().chain(before.map(|other| had(other, None))).collect()
     }
 
     fn no_place(&self, row: &JobRow) -> Option<Reason> {

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
 
+use gpool_model::attained::Level;
 use gpool_model::{JobId, Millis, OrderKey, Policy, Shape, Timestamp};
 use gpool_world::{ShapeIx, World};
 
@@ -18,7 +19,7 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// Each key stands at most once in a policy.
-    const KEYS_MAX: usize = 5;
+    const KEYS_MAX: usize = 6;
     /// Priorities are below this, so that their complement is a natural number.
     const PRIORITY_ABOVE: i64 = 1 << 32;
 
@@ -41,7 +42,8 @@ impl Rank {
                     u64::from(!is_escalated)
                 }
                 // Among escalated jobs the oldest goes first, whatever its size.
-                OrderKey::Gpus | OrderKey::Predicted if by_age_alone => 0,
+                OrderKey::Gpus | OrderKey::Predicted | OrderKey::Attained if by_age_alone => 0,
+                OrderKey::Attained => u64::from(level_of_waiting(shape, is_escalated)),
                 OrderKey::Predicted => gpu_time(shape),
                 OrderKey::Gpus => shape.fit.gpus_together().get(),
                 OrderKey::Age => submitted_at.get(),
@@ -53,6 +55,11 @@ impl Rank {
     pub fn job(&self) -> JobId {
         self.job
     }
+}
+
+/// The level at which a job stands that waits: one that has waited for long is at the first.
+pub(crate) fn level_of_waiting(shape: &Shape, is_escalated: bool) -> Level {
+    shape.level.filter(|_| !is_escalated).unwrap_or(0)
 }
 
 /// How much GPU-time a job is likely to take: thousandths of a device times milliseconds. Without

@@ -1,21 +1,48 @@
-//! Preempting: a job goes before others of its project that run, may be taken back and have a lower
-//! priority (SCHEDULING A10). Where nothing is shared between projects all jobs are of one.
+//! Preempting: a job goes before others of its project that run, may be taken back and have a
+//! lower priority (SCHEDULING A10), or have had more GPU-time where the order asks for that. Where
+//! nothing is shared between projects all jobs are of one.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{Millis, OrderKey, Policy, Project};
-use gpool_world::{ProjectIx, Snapshot};
+use gpool_model::attained::Level;
+use gpool_model::{Millis, OrderKey, Phase, Policy, Project, TakenBack};
+use gpool_world::{JobRow, ProjectIx, Snapshot};
 
 use crate::evict::{Cost, Evictions, Ground, Lent, Search, amounts_of, cost, piece};
+use crate::order::level_of_waiting;
 use crate::place::{self, Found, Seeker};
 use crate::projects::{Amounts, Saturation};
 use crate::shares::Row;
 use crate::site::Site;
 
-/// Whether jobs go before others that run because of their priority.
+/// Whether jobs go before others that run because of their priority, or of what they have had:
+/// where one of these is what the order asks first.
 pub(crate) fn happens(policy: &Policy) -> bool {
-    policy.order.contains(&OrderKey::Priority)
+    matches!(policy.order.first(), Some(OrderKey::Priority | OrderKey::Attained))
+}
+
+/// For what a job goes before others that run, by the first keys of the policy's order; less goes
+/// before more. Whoever gives way comes after it in the queue as well, so that nobody takes the
+/// same back; by a key that stands behind others it might not.
+pub(crate) type Precedence = [i64; 2];
+
+fn precedence(policy: &Policy, priority: i32, level: Level) -> Precedence {
+    let mut keys = policy.order.iter().map_while(|key| match key {
+        OrderKey::Priority => Some(-i64::from(priority)),
+        OrderKey::Attained => Some(i64::from(level)),
+        OrderKey::Escalated | OrderKey::Predicted | OrderKey::Gpus | OrderKey::Age => None,
+    });
+    [keys.next().unwrap_or(0), keys.next().unwrap_or(0)]
+}
+
+/// What of a project, or of all, may go for others of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Own {
+    /// By position of its node on the board, who goes first first.
+    by_node: BTreeMap<usize, Vec<Lent>>,
+    /// Of whom that comes last in the order: nobody goes for whoever is not before that one.
+    last: Precedence,
 }
 
 impl Evictions {
@@ -26,15 +53,37 @@ impl Evictions {
         &mut self,
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
-        (leaf, unit): (Row, &[u64]),
+        (leaf, unit, is_escalated): (Row, &[u64], bool),
         may_have: &dyn Fn(&[u64]) -> bool,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let projects = ground.projects;
+        let (projects, policy) = (ground.projects, seeker.policy);
         let project = projects.are_shared.then(|| projects.project(leaf));
-        let own = self.own.remove(&project).unwrap_or_else(|| of_project(ground, project));
-        let priority = seeker.shape.priority;
-        let may_go = |it: &Lent| it.order.priority < priority && !self.gone.contains(&it.job);
-        let search = Search { ground, seeker, unit, all: &own, may_go: &may_go };
+        let all = |project| of_project(ground, policy, project);
+        let own = self.own.entry(project).or_insert_with(|| all(project));
+        let (shape, level) = (seeker.shape, level_of_waiting(seeker.shape, is_escalated));
+        let asks = precedence(policy, shape.priority, level);
+        let is_patient = || self.patient.contains(&(shape.project.clone(), shape.fit.clone()));
+        if asks >= own.last || is_patient() {
+            return None;
+        }
+        let own = std::mem::take(own);
+        if let Some(found) = self.leaves_room(ground, seeker).filter(|_| may_have(&[])) {
+            // It waits for that, and nobody after it may have it.
+            self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
+            self.patient.insert((shape.project.clone(), shape.fit.clone()));
+            self.own.insert(project, own);
+            return None;
+        }
+        let now = ground.snapshot.now;
+        let may_go = |it: &Lent| {
+            let Reverse(started_at) = it.order.started_at;
+            // What matters less goes at once; for all else, to change places has its cost.
+            let is_rested = || started_at.after(policy.min_run) <= now;
+            precedence_of(policy, it) > asks
+                && (why(it, shape.priority) == TakenBack::Preempt || is_rested())
+                && !self.gone.contains(&it.job)
+        };
+        let search = Search { ground, seeker, unit, all: &own.by_node, may_go: &may_go };
         let found = match place::n_nodes(&seeker.shape.fit) {
             1 => self.on_one_node(search, may_have),
             _ => self.nodes(search, &mut |gone| match may_have(&sum(gone, unit.len())) {
@@ -44,6 +93,18 @@ impl Evictions {
         };
         self.own.insert(project, own);
         found.map(|found| self.go(found))
+    }
+
+    /// Where a job of one node has room once those have left who leave already, and nobody can come
+    /// in between who finds room at once.
+    fn leaves_room(&mut self, ground: Ground<'_, '_>, seeker: &Seeker<'_>) -> Option<Found> {
+        if place::n_nodes(&seeker.shape.fit) != 1 {
+            return None;
+        }
+        self.left.get_or_insert_with(|| left(ground));
+        let left = self.left.iter().flatten().chain(self.freed.keys());
+        let mut sites = left.filter_map(|ix| Site::new(ground, *ix, seeker, None, self));
+        sites.find_map(|site| site.found(&[]).filter(|found| site.is_left(found)))
     }
 
     /// Where others may have to go although there is room, since the project has all it may have.
@@ -56,7 +117,7 @@ impl Evictions {
         let mut best: Option<(Cost, Found, Vec<Lent>)> = None;
         for (board_ix, all) in all {
             let all: Vec<&Lent> = all.iter().filter(|it| may_go(it)).collect();
-            let site = Site::new(ground, *board_ix, seeker, None, &self.claimed);
+            let site = Site::new(ground, *board_ix, seeker, None, self);
             let Some(site) = site.filter(|_| !all.is_empty()) else { continue };
             let found = |gone: &[&Lent]| {
                 let found = site.found(gone)?;
@@ -69,6 +130,18 @@ impl Evictions {
             }
         }
         best.map(|(_, found, victims)| (vec![found], victims))
+    }
+}
+
+fn precedence_of(policy: &Policy, it: &Lent) -> Precedence {
+    precedence(policy, it.order.priority, it.order.level.0)
+}
+
+/// Why one that runs gives way to another of that priority.
+pub(crate) fn why(it: &Lent, priority: i32) -> TakenBack {
+    match it.order.priority < priority {
+        true => TakenBack::Preempt,
+        false => TakenBack::Rotate,
     }
 }
 
@@ -109,12 +182,11 @@ fn sum(victims: &[&Lent], n_kinds: usize) -> Amounts {
     sum
 }
 
-/// All that may go of a project, or of all, by position of its node on the board, who goes first
-/// first.
-fn of_project(ground: Ground<'_, '_>, project: Option<Row>) -> BTreeMap<usize, Vec<Lent>> {
+/// All that may go of a project, or of all.
+fn of_project(ground: Ground<'_, '_>, policy: &Policy, project: Option<Row>) -> Own {
     let Snapshot { world, now } = *ground.snapshot;
     let projects = ground.projects;
-    let mut own = BTreeMap::<usize, Vec<Lent>>::new();
+    let mut own = Own { last: [i64::MIN; 2], ..Own::default() };
     for (ix, (row, of)) in world.project_rows().iter().zip(projects.rows()).enumerate() {
         if project.is_some_and(|project| project != *of) || row.evictable.is_empty() {
             continue;
@@ -124,17 +196,29 @@ fn of_project(ground: Ground<'_, '_>, project: Option<Row>) -> BTreeMap<usize, V
             let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
             let amounts = amounts_of(projects, job);
             let piece = piece(&ground, job, leaf, amounts, Saturation::EQUAL);
-            let Some(piece) = piece else { continue };
+            let Some(mut piece) = piece else { continue };
+            if policy.asks_attained() {
+                piece.order.level = Reverse(policy.level(job.job.counted(now)));
+            }
             let Reverse(started_at) = piece.order.started_at;
             if started_at.after(safe_for) <= now {
+                own.last = own.last.max(precedence_of(policy, &piece));
                 for board_ix in piece.held.keys() {
-                    own.entry(*board_ix).or_default().push(piece.clone());
+                    own.by_node.entry(*board_ix).or_default().push(piece.clone());
                 }
             }
         }
     }
-    own.values_mut().for_each(|all| all.sort_by_key(|it| it.order));
+    own.by_node.values_mut().for_each(|all| all.sort_by_key(|it| it.order));
     own
+}
+
+/// The nodes that somebody leaves, by position on the board.
+fn left(ground: Ground<'_, '_>) -> BTreeSet<usize> {
+    let world = ground.snapshot.world;
+    let leaves = |row: &&JobRow| matches!(row.job.phase, Phase::Stopping { .. });
+    let held = world.holding().filter(leaves).flat_map(|row| row.job.phase.allocations());
+    held.filter_map(|it| ground.board.position(world, &it.node)).collect()
 }
 
 /// For how long what a project started is safe from others of it: as it or the first above it

@@ -7,7 +7,7 @@ use gpool_node::seating::{Seat, seat};
 use gpool_world::Snapshot;
 
 use crate::board::NodeBoard;
-use crate::evict::{Ground, Lent};
+use crate::evict::{Evictions, Ground, Lent};
 use crate::keep::{Span, length};
 use crate::place::{self, Found, Seeker};
 use crate::room::Room;
@@ -32,7 +32,7 @@ impl<'a, 'b> Site<'a, 'b> {
         board_ix: usize,
         seeker: &'b Seeker<'b>,
         rank: Option<usize>,
-        claimed: &BTreeSet<(usize, usize)>,
+        Evictions { claimed, freed, .. }: &Evictions,
     ) -> Option<Self> {
         let node = &ground.board.nodes[board_ix];
         if !node.takes(&seeker.shape.fit) {
@@ -48,7 +48,12 @@ impl<'a, 'b> Site<'a, 'b> {
         };
         let claimed = claimed.range((board_ix, 0)..=(board_ix, usize::MAX)).map(|(_, ix)| *ix);
         let closed = kept.into_iter().chain(claimed).collect();
-        let leaving = leaving(ground.snapshot, node);
+        let mut leaving = leaving(ground.snapshot, node);
+        for (ix, memory) in freed.get(&board_ix).into_iter().flatten().flat_map(|it| &it.devices) {
+            let (n, sum) = leaving.entry(*ix).or_default();
+            *n += 1;
+            *sum += i128::from(memory.get());
+        }
         Some(Self { board_ix, node, seeker, rank, closed, leaving })
     }
 
@@ -76,6 +81,11 @@ impl<'a, 'b> Site<'a, 'b> {
             }
         }
         Some(chosen)
+    }
+
+    /// Whether somebody leaves each of the devices of a place.
+    pub(crate) fn is_left(&self, found: &Found) -> bool {
+        found.devices.iter().all(|ix| self.leaving.contains_key(ix))
     }
 
     /// What the job would get of the node once these have left; `None` if it still does not fit.

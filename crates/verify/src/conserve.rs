@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use gpool_model::{
-    JobId, JobNumber, Millis, NodeName, OrderKey, Plan, Policy, Shape, ShareBetween, Whom,
+    JobId, JobNumber, Millis, NodeName, OrderKey, Plan, Policy, Shape, ShareBetween, Timestamp,
+    Whom,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::State;
 use crate::arrays::{Running, left, row_of};
 use crate::course::{self, Course};
-use crate::order::{fit_of, started};
+use crate::order::{self, fit_of, started};
 use crate::planned::comes_after;
 use crate::violation::Violation;
 
@@ -115,6 +116,10 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
             let length = prediction.p50.get();
             let shifts = (0..u64::BITS).find(|shift| 1 << shift >= length);
             Millis::new(shifts.map_or(u64::MAX, |shift| 1 << shift))
+        }),
+        level: world.policy().order.contains(&OrderKey::Attained).then(|| {
+            let level = order::level(world.policy(), row, Timestamp::ZERO);
+            u8::try_from(level).unwrap_or(u8::MAX)
         }),
         fit: fit_of(row),
     }

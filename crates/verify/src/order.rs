@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Decision, JobId, OrderKey, Phase, Plan, Policy, ProjectName, QuotaRules, ShareBetween,
-    Timestamp,
+    Decision, JobId, Millis, OrderKey, Phase, Plan, Policy, ProjectName, QuotaRules, ResourceKind,
+    ShareBetween, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot};
 
@@ -34,7 +34,33 @@ pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Opt
         return None;
     };
     let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
-    Some(waits_since.after(policy.escalate_after) <= now)
+    // Who ran before waits longer for it where the order asks how much jobs have had.
+    let ran = match policy.order.contains(&OrderKey::Attained) {
+        true => had(row).div_ceil(row.spec.gpus_together().get().max(1)),
+        false => 0,
+    };
+    let more = Millis::new(ran.saturating_mul(2));
+    Some(waits_since.after(more).after(policy.escalate_after) <= now)
+}
+
+/// What a job that does not run has had of GPU-time and counts, in thousandths of a device times
+/// milliseconds.
+fn had(row: &JobRow) -> u64 {
+    row.job.course.attained.get().saturating_sub(row.job.course.forgiven.get())
+}
+
+/// How many of the policy's bounds of GPU-time a job has reached.
+pub(crate) fn level(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
+    let running = match &row.job.phase {
+        Phase::Running { allocations, started_at } => {
+            let gpus: u64 = allocations.iter().map(|it| it.resources.get(&ResourceKind::Gpu)).sum();
+            gpus.saturating_mul(now.get().saturating_sub(started_at.get()))
+        }
+        _ => 0,
+    };
+    let all = row.job.course.attained.get().saturating_add(running);
+    let counts = all.saturating_sub(row.job.course.forgiven.get());
+    policy.attained_levels.iter().take_while(|bound| bound.get() <= counts).count()
 }
 
 /// GPU-time that a job is likely to take, as the order compares it: a power of two for the length
@@ -54,6 +80,10 @@ pub(crate) fn compare(
     other: &JobRow,
 ) -> Ordering {
     let escalated = |row| is_escalated(row, policy, snapshot.now).unwrap_or(false);
+    let level_of_waiting = |row| match escalated(row) {
+        true => 0,
+        false => level(policy, row, snapshot.now),
+    };
     let mut both_escalated = false;
     for key in &policy.order {
         let by_key = match key {
@@ -62,7 +92,10 @@ pub(crate) fn compare(
                 both_escalated = escalated(one) && escalated(other);
                 escalated(other).cmp(&escalated(one))
             }
-            OrderKey::Gpus | OrderKey::Predicted if both_escalated => Ordering::Equal,
+            OrderKey::Gpus | OrderKey::Predicted | OrderKey::Attained if both_escalated => {
+                Ordering::Equal
+            }
+            OrderKey::Attained => level_of_waiting(one).cmp(&level_of_waiting(other)),
             OrderKey::Predicted => gpu_time(snapshot, one).cmp(&gpu_time(snapshot, other)),
             OrderKey::Gpus => one.spec.gpus_together().cmp(&other.spec.gpus_together()),
             OrderKey::Age => one.spec.submitted_at.cmp(&other.spec.submitted_at),

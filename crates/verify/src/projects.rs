@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    AllocationState, Bytes, Decision, JobId, MilliCpu, Plan, Policy, Project, ProjectName,
-    QuotaRules, ResourceKind, Resources, ShareBetween, TakenBack,
+    AllocationState, Bytes, Decision, JobId, MilliCpu, OrderKey, Phase, Plan, Policy, Project,
+    ProjectName, QuotaRules, ResourceKind, Resources, ShareBetween, TakenBack,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
 use crate::decisions::n_tasks;
-use crate::order::started;
+use crate::order::{self, started};
 use crate::tally::add;
 use crate::violation::Violation;
 
@@ -218,6 +218,11 @@ pub(crate) fn check(
                     let what = "it has no lower priority than another of its project";
                     found.push(Violation::WrongEviction { job: *job, what });
                 }
+                if *why == TakenBack::Rotate && !has_had_more(snapshot, policy, row, *beneficiary) {
+                    let what = "it has not had more GPU-time than another of its project, or was \
+                                started just now";
+                    found.push(Violation::WrongEviction { job: *job, what });
+                }
                 let is_kept = *why == TakenBack::Reclaim && policy.quota_rules == QuotaRules::Fair;
                 if is_kept && !projects.is_on_loan(world, row) {
                     found.push(Violation::OwnTakenBack { job: *job });
@@ -239,6 +244,27 @@ fn gives_way(world: &World, policy: &Policy, row: &JobRow, other: JobId) -> bool
     row_of(world, other).is_some_and(|other| {
         let is_of_one = row.spec.project == other.spec.project || !policy.shares();
         is_of_one && row.job.priority < other.job.priority
+    })
+}
+
+/// Whether a job has run for long enough and gives way to another that has had less GPU-time.
+fn has_had_more(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: JobId) -> bool {
+    let Snapshot { world, now } = *snapshot;
+    let started_at = match &row.job.phase {
+        Phase::Starting { since, .. } => *since,
+        Phase::Running { started_at, .. } => *started_at,
+        _ => return false,
+    };
+    row_of(world, other).is_some_and(|other| {
+        let is_of_one = row.spec.project == other.spec.project || !policy.shares();
+        let level_of_other = match order::is_escalated(other, policy, now) {
+            Some(true) => 0,
+            _ => order::level(policy, other, now),
+        };
+        is_of_one
+            && policy.order.contains(&OrderKey::Attained)
+            && level_of_other < order::level(policy, row, now)
+            && started_at.after(policy.min_run) <= now
     })
 }
 

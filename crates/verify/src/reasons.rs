@@ -267,6 +267,7 @@ impl Moment<'_> {
             Reason::QuotaProject { .. }
             | Reason::NotReserved { .. }
             | Reason::PreemptionGrace { .. }
+            | Reason::GpuTimeHad { .. }
             | Reason::AheadInOrder { .. }
             | Reason::WouldDelay { .. }
             | Reason::GroupParallelLimit { .. }

@@ -477,6 +477,9 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::TakenBack { why: TakenBack::Consolidate, beneficiary } => {
             format!("it was moved so that job {beneficiary} fits")
         }
+        EndCause::TakenBack { why: TakenBack::Rotate, beneficiary } => {
+            format!("it made room for job {beneficiary}, which has had less GPU-time")
+        }
         EndCause::TooManyFailed { most } => {
             format!("more than {most} elements of its array failed")
         }

@@ -6,7 +6,7 @@ use gpool_model::gpu::{GpuAmount, GpuRequest};
 use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::resource::ResourceKind;
-use gpool_model::unit::{Bytes, MilliCpu, Timestamp};
+use gpool_model::unit::{Bytes, GpuTime, MilliCpu, Timestamp};
 use gpool_model::{DependencyKind, Share};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -123,6 +123,12 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
         R::PreemptionGrace { job, n_jobs, until } => {
             vec![("job", json!(job)), ("n_jobs", json!(n_jobs)), ("until", json!(until.map(Time)))]
         }
+        R::GpuTimeHad { job, theirs, own, until } => vec![
+            ("job", json!(job)),
+            ("gpu_hours_of_job", gpu_hours(*theirs)),
+            ("gpu_hours", gpu_hours(*own)),
+            ("until", json!(until.map(Time))),
+        ],
         R::HeldByUser { since } | R::HeldByAdmin { since } => vec![("since", json!(Time(*since)))],
         R::PathOrImageMissing { since, node, path } => {
             vec![("since", json!(Time(*since))), ("node", json!(node)), ("path", json!(path))]
@@ -272,6 +278,14 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             let until = until.map(|until| format!(", by {} at the latest", Time(until).short()));
             format!("its place is decided; {who} it first{}", until.unwrap_or_default())
         }
+        R::GpuTimeHad { job, theirs, own, until } => {
+            let had = format!("job {job} has had {theirs} GPU-hours, this one {own}");
+            match until {
+                Some(until) => format!("{had}: it makes room, not before {}", Time(*until).short()),
+                None if theirs > own => format!("{had}: it makes room"),
+                None => format!("{had}: who has had less goes first"),
+            }
+        }
         R::HeldByUser { .. } => "held by its user until released".to_owned(),
         R::HeldByAdmin { .. } => "held by an admin until released".to_owned(),
         R::PathOrImageMissing { node, path, .. } => {
@@ -376,6 +390,11 @@ fn share_part(share: Share) -> String {
 pub(crate) fn models_words(asked: &GpuRequest) -> String {
     let models = asked.models.iter().map(|model| model.as_str().to_ascii_uppercase());
     models.collect::<Vec<_>>().join(" or ")
+}
+
+/// GPU-time as the API writes it: hours of one device, to the thousandth.
+fn gpu_hours(time: GpuTime) -> Value {
+    json!(crate::node::cores(time.get() / (GpuTime::HOUR.get() / 1000)))
 }
 
 /// An amount of something in words: `4 CPU cores`, `20 GiB of memory`.

@@ -12,14 +12,19 @@ use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Affected, Bytes, DependencyKind, DeviceUuid, JobId, Millis, NodeName, PoolName, ProjectName,
-    Reason, Refusal, ReservationName, ResourceKind, Timestamp, Whom,
+    Affected, Bytes, DependencyKind, DeviceUuid, GpuTime, JobId, Millis, NodeName, PoolName,
+    ProjectName, Reason, Refusal, ReservationName, ResourceKind, Timestamp, Whom,
 };
 use gpool_wire::catalogue::{self, CATALOGUE};
 use gpool_wire::{Problem, json};
 
 fn h100(count: u32) -> GpuRequest {
     GpuRequest::parse(&format!("h100:{count}")).unwrap()
+}
+
+/// So many tenths of an hour of one device.
+fn hours(tenths: u64) -> GpuTime {
+    GpuTime::new(tenths * GpuTime::HOUR.get() / 10)
 }
 
 fn r1() -> ReservationName {
@@ -385,6 +390,24 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             },
             "its place is decided; 2 jobs, such as job 7, leave it first, by Fri 20 Nov 15:30 UTC \
              at the latest",
+        ),
+        (
+            Reason::GpuTimeHad { job, theirs: hours(30), own: hours(2), until: None },
+            "job 7 has had 3 GPU-hours, this one 0.2: it makes room",
+        ),
+        (
+            Reason::GpuTimeHad {
+                job,
+                theirs: hours(30),
+                own: hours(2),
+                until: Some(Timestamp::new(1_795_188_600_123)),
+            },
+            "job 7 has had 3 GPU-hours, this one 0.2: it makes room, not before Fri 20 Nov 15:30 \
+             UTC",
+        ),
+        (
+            Reason::GpuTimeHad { job, theirs: hours(2), own: hours(30), until: None },
+            "job 7 has had 0.2 GPU-hours, this one 3: who has had less goes first",
         ),
         (Reason::HeldByUser { since }, "held by its user until released"),
         (Reason::HeldByAdmin { since }, "held by an admin until released"),

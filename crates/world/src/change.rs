@@ -34,10 +34,12 @@ impl World {
         self.mark(Record::Policy(Box::new(policy.clone())).key());
         let asks = |policy: &Policy| {
             let users = policy.tells_users_apart();
-            (policy.order.contains(&OrderKey::Predicted), users)
+            let levels = policy.asks_attained().then(|| policy.attained_levels.clone());
+            (policy.order.contains(&OrderKey::Predicted), users, levels)
         };
         let is_other = asks(&self.policy) != asks(&policy);
         self.policy = policy;
+        self.rotate_anew();
         self.queue.reset_escalation();
         if is_other {
             // What jobs have in common is another thing now.

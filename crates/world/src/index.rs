@@ -1,11 +1,12 @@
 //! Where a job stands in the indexes: what it counts for, its place in the queue, who is told when
 //! it ends, what it books.
 
+use gpool_model::attained::Level;
 use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Dependency, JobId, Likeness, NewJob, OrderKey, Phase, Shape,
-    Timestamp,
+    Allocation, AllocationState, Dependency, GpuTime, JobId, Likeness, NewJob, OrderKey, Phase,
+    Shape, Timestamp,
 };
 
 use crate::world::{JobRow, World};
@@ -78,6 +79,9 @@ impl World {
     pub(crate) fn enqueue(&mut self, row: &JobRow) {
         let Phase::Pending { since } = &row.job.phase else { return };
         let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
+        let had = row.job.counted(*since);
+        let waits_since =
+            waits_since.after(self.policy.escalates_later_by(had, row.spec.gpus_together()));
         let shape = self.shape_of(row);
         let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.unstarted.len()));
         let project_ix = self.project_ix(&row.spec.project);
@@ -111,6 +115,7 @@ impl World {
         self.count_held(row);
         self.count_for_project(row);
         self.set_timers(row);
+        self.set_rotations(row);
         self.n_arrays += usize::from(row.job.array.is_some());
         if row.job.id.element.is_some() {
             let own = self.elements.entry(row.job.id.number).or_default();
@@ -128,6 +133,7 @@ impl World {
         self.uncount_held(row);
         self.uncount_for_project(row);
         self.unset_timers(row);
+        self.unset_rotations(row);
         self.n_arrays -= usize::from(row.job.array.is_some());
         let number = row.job.id.number;
         if row.job.id.element.is_some()
@@ -172,6 +178,7 @@ impl World {
             preemptible: spec.life.preemptible == Some(true),
             takes: Shape::takes(spec.time_limit, spec.grace),
             predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
+            level: self.level_of(row.job.counted(Timestamp::ZERO)),
             fit: Fit {
                 gpus: spec.gpus.clone(),
                 cpus: spec.cpus.unwrap_or_default(),
@@ -180,6 +187,11 @@ impl World {
                 gang: spec.gang,
             },
         }
+    }
+
+    /// The level of a job that waits and has had so much, where the order asks for it.
+    fn level_of(&self, had: GpuTime) -> Option<Level> {
+        self.policy.asks_attained().then(|| self.policy.level(had))
     }
 
     /// The shape that a job of a user would have, as far as it decides about its place.
@@ -193,6 +205,7 @@ impl World {
             preemptible: new.life.preemptible == Some(true),
             takes: Shape::takes(new.time_limit, new.grace),
             predicted: None,
+            level: self.level_of(GpuTime::ZERO),
             fit: Fit {
                 gpus: new.gpus.clone(),
                 cpus: new.cpus.unwrap_or_default(),

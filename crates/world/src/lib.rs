@@ -16,6 +16,7 @@ mod past;
 mod projects;
 mod queue;
 mod reservations;
+mod rotations;
 mod snapshot;
 mod users;
 mod waiting;

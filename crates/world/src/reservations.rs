@@ -18,7 +18,7 @@ pub(crate) struct Alarms {
     by_node: BTreeMap<NodeName, BTreeSet<Timestamp>>,
     all: BTreeSet<(Timestamp, Alarm)>,
     /// The last moment that has come.
-    now: Timestamp,
+    pub(crate) now: Timestamp,
 }
 
 /// What a moment belongs to.

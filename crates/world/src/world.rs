@@ -88,6 +88,10 @@ pub struct World {
     pub(crate) users: BTreeMap<u32, UserRow>,
     /// When something becomes of jobs by itself; what has been taken as due is not among it.
     pub(crate) timers: BTreeSet<(Timestamp, JobId)>,
+    /// When running jobs may first be made to give way to others that have had less GPU-time, and
+    /// when they reach further levels; those that have come stay, so that a world that was loaded
+    /// has the same.
+    pub(crate) rotations: BTreeSet<(Timestamp, JobId)>,
     /// Ends of the jobs that left memory last, for dependencies on them.
     pub(crate) recent_ends: BTreeMap<JobId, Outcome>,
     /// Of the arrays among them, each element's.
@@ -138,6 +142,7 @@ impl World {
             n_by_state: BTreeMap::new(),
             users: BTreeMap::new(),
             timers: BTreeSet::new(),
+            rotations: BTreeSet::new(),
             recent_ends: BTreeMap::new(),
             recent_arrays: BTreeMap::new(),
             recent_order: std::collections::VecDeque::new(),
@@ -411,6 +416,7 @@ impl World {
     pub fn next_timer(&self) -> Option<Timestamp> {
         let escalation = self.queue.next_escalation(self.policy.escalate_after);
         let timer = self.timers.first().map(|(at, _)| *at);
-        escalation.into_iter().chain(self.alarms.next()).chain(timer).min()
+        let others = [self.alarms.next(), timer, self.next_rotation()];
+        escalation.into_iter().chain(others.into_iter().flatten()).min()
     }
 }

@@ -137,3 +137,34 @@ fn a_dry_run_names_whose_start_would_change_and_how() {
     gate.open();
     until_so("both ran", || cluster.job(&older).state.as_str() == "succeeded");
 }
+
+#[test]
+fn by_gpu_time_jobs_change_places_and_what_they_had_survives_a_kill() {
+    let mut cluster = Cluster::new("sim:8xH100-80G");
+    let set = ["policy", "set", "--preset", "las:attained_levels=0.008,min_run=1s"];
+    cluster.gpool(set).ok();
+    assert_eq!(setting(&cluster, "attained_levels"), "0.008");
+    let gate = Gate::new(&cluster, "gate");
+    let long = cluster.sh(&["--gpus", "8", "--preemptible"], "sleep 1000");
+    cluster.until_is(&long, "running");
+    let short = cluster.sh(&["--gpus", "1", "--preemptible"], &gate.line());
+    // Nothing happens but that the first comes to have had so much, eight times as fast as the
+    // second will.
+    cluster.until_is(&short, "running");
+    assert_eq!(cluster.job(&long).attempt, 2);
+    let why = cluster.gpool(["why", &long]).ok();
+    let has_had = format!("job {short} has had ");
+    assert!(why.contains(&has_had) && why.contains("who has had less goes first"), "{why}");
+    let shown = cluster.gpool(["events", &long]).ok();
+    assert!(shown.contains("taken back for job"), "{shown}");
+    cluster.kill();
+    cluster.up();
+    let why = cluster.gpool(["why", &long, "--json"]).json();
+    let reasons = why["items"][0]["reasons"].as_array().unwrap().clone();
+    let had = reasons.iter().find(|it| it["code"] == "gpu_time_had");
+    assert!(had.is_some_and(|it| it["job"].to_string().contains(&short)), "{why}");
+    gate.open();
+    cluster.until_ended(&short);
+    cluster.until_is(&long, "running");
+    cluster.gpool(["cancel", &long]).ok();
+}

@@ -44,11 +44,9 @@ impl Cluster {
         self.put(job);
     }
 
-    /// Lets all leave whose devices were taken back; says how many they were.
+    /// Lets all leave who were told to; says how many they were.
     pub fn finish_leaving(&mut self) -> usize {
-        let leaves = |row: &&JobRow| {
-            matches!(row.job.phase, Phase::Stopping { cause: StopCause::TakenBack { .. }, .. })
-        };
+        let leaves = |row: &&JobRow| matches!(row.job.phase, Phase::Stopping { .. });
         let rows = self.world.jobs().values().filter(leaves);
         let jobs: Vec<Job> = rows.map(|row| row.job.clone()).collect();
         let n_jobs = jobs.len();

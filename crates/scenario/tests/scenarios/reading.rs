@@ -24,12 +24,12 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "policy sort age",
             "1:8 unknown word \"sort\", expected preset, order, escalate, strategy, planned, \
-             share, rules, lend-nothing or reserved-only",
+             share, rules, lend-nothing, reserved-only, levels or min-run",
         ),
         (
             "policy order age,size",
             "1:14 \"age,size\" is not keys of the order: unknown key \"size\", expected priority, \
-             escalated, predicted, gpus, age",
+             escalated, predicted, attained, gpus, age",
         ),
         (
             "policy strategy best",
@@ -67,8 +67,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "job a 1 pending  nice 5",
             "1:18 unknown word \"nice\", expected priority, cpus, mem, limit, after, waited, \
-             submitted, attempt, uid, project, pool, preemptible, exits, begin, deadline, like, \
-             array, ended or id",
+             submitted, attempt, uid, project, pool, preemptible, exits, had, begin, deadline, \
+             like, array, ended or id",
         ),
         ("job a 1 pending  after b", "1:24 no job b stands above"),
         ("job a 1 pending\njob a 1 pending", "2:9 job a stands here twice"),
@@ -91,7 +91,7 @@ fn comments_and_empty_lines_say_nothing() {
 #[test]
 fn every_word_is_read_and_written_back() {
     let text = "\
-policy  order priority,age  escalate 90m  strategy pack
+policy  order priority,attained  escalate 90m  strategy pack  levels 0.5,2  min-run 90s
 cap all  running 2  pending 7
 cap ana  gpus 0.5
 node lab1  2 x h100-80g + 1 x a100@79G + 1 x t4-16g  cpus 32  mem 256G  tasks 16
@@ -105,7 +105,7 @@ node lab2  cpus 1  pool batch  unreachable
 job j1  1  starting lab1[0]
 job j2  h100:1  running lab1[1] 2h  priority 5  cpus 0.5  mem 20G  limit 1h
 job j3  0  stopping lab2 5m
-job j4  40G..:2  pending 10m  waited 5m  submitted 1h  attempt 2
+job j4  40G..:2  pending 10m  waited 5m  submitted 1h  had 2.5  attempt 2
 job j7  1  waiting 1s  after j1,fail:j2,end:j4  id 7
 job j8  1  held by admin 3d
 job j9  1  waiting  begin 3h  pool batch

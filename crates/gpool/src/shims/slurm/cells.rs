@@ -156,6 +156,7 @@ const REASONS: &[(&str, &str)] = &[
     ("quota_user", "AssocMaxJobsLimit"),
     ("not_reserved", "Reservation"),
     ("quota_project", "AssocGrpGRES"),
+    ("gpu_time_had", "Priority"),
     ("preemption_grace", "Resources"),
     ("group_parallel_limit", "JobArrayTaskLimit"),
     ("waits_for_job", "Dependency"),

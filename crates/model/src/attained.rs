@@ -1,0 +1,88 @@
+//! How much GPU-time a job has had, and at which level of the order that puts it.
+
+use crate::job::{Job, Phase};
+use crate::policy::{OrderKey, Policy};
+use crate::resource::ResourceKind;
+use crate::unit::{GpuTime, MilliGpu, Millis, Timestamp};
+
+/// A level of the order by GPU-time: jobs that have had less are at a lower one and go first.
+pub type Level = u8;
+
+impl Job {
+    /// How much of devices it holds.
+    #[must_use]
+    pub fn gpus_held(&self) -> MilliGpu {
+        let gpus = self.phase.allocations().iter().map(|it| it.resources.get(&ResourceKind::Gpu));
+        MilliGpu::new(gpus.fold(0, u64::saturating_add))
+    }
+
+    /// When the attempt that it is in started, if it has.
+    #[must_use]
+    pub fn started_at(&self) -> Option<Timestamp> {
+        match &self.phase {
+            Phase::Running { started_at, .. } => Some(*started_at),
+            Phase::Stopping { started_at, .. } => *started_at,
+            _ => None,
+        }
+    }
+
+    /// All GPU-time that it has had by `now`, in all its attempts.
+    #[must_use]
+    pub fn attained(&self, now: Timestamp) -> GpuTime {
+        let held = self.started_at().map(|at| GpuTime::of(self.gpus_held(), now.since(at)));
+        self.course.attained.saturating_add(held.unwrap_or_default())
+    }
+
+    /// The part of it that counts in the order.
+    #[must_use]
+    pub fn counted(&self, now: Timestamp) -> GpuTime {
+        self.attained(now).saturating_sub(self.course.forgiven)
+    }
+}
+
+impl Policy {
+    /// Most levels that a policy may tell apart.
+    pub const LEVELS_MOST: usize = 8;
+
+    /// Whether its order asks how much GPU-time jobs have had.
+    #[must_use]
+    pub fn asks_attained(&self) -> bool {
+        self.order.contains(&OrderKey::Attained)
+    }
+
+    /// The level of a job that has had so much: how many of the bounds it has reached.
+    #[must_use]
+    pub fn level(&self, had: GpuTime) -> Level {
+        let n_reached = self.attained_levels.iter().filter(|bound| **bound <= had).count();
+        Level::try_from(n_reached).unwrap_or(Level::MAX)
+    }
+
+    /// By how much later than others a job is escalated for having run so long: twice that, so
+    /// that one which is put back each time waits longer each time.
+    #[must_use]
+    pub fn escalates_later_by(&self, had: GpuTime, gpus: MilliGpu) -> Millis {
+        match self.asks_attained() && !had.is_zero() {
+            true => Millis::new(had.lasts(gpus).get().saturating_mul(2)),
+            false => Millis::ZERO,
+        }
+    }
+
+    /// When a running job may first be made to give way to one that has had less, and when it
+    /// reaches each further level.
+    pub fn rotation_moments(&self, job: &Job) -> impl Iterator<Item = Timestamp> {
+        let since = match &job.phase {
+            Phase::Starting { since, .. } => Some((*since, false)),
+            Phase::Running { started_at, .. } => Some((*started_at, true)),
+            _ => None,
+        };
+        let (gpus, before) = (job.gpus_held(), job.counted(Timestamp::ZERO));
+        let since = since.filter(|_| self.asks_attained() && !gpus.is_zero());
+        let rested = since.map(|(at, _)| at.after(self.min_run));
+        let bounds = self.attained_levels.iter().filter(move |bound| **bound > before);
+        let reached = move |bound: &GpuTime| {
+            let (at, _) = since.filter(|(_, runs)| *runs)?;
+            Some(at.after(bound.saturating_sub(before).lasts(gpus)))
+        };
+        rested.into_iter().chain(bounds.filter_map(reached))
+    }
+}

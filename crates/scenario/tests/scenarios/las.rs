@@ -1,0 +1,217 @@
+//! Preset `las`: whoever has had least GPU-time goes first, also before others that run.
+
+use gpool_scenario::{answer, reasons};
+use insta::assert_snapshot;
+
+/// My job is new and all GPUs are in use; must it wait for a long one to end?
+#[test]
+fn what_has_had_least_goes_before_what_runs_and_has_had_more() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 3h  preemptible
+        job  a  1  pending
+    "), @"
+    evict r rotate for a
+    claim a lab1[0]
+    ");
+}
+
+/// Does a job that may not be taken back give way?
+#[test]
+fn what_may_not_be_taken_back_stays_whatever_it_has_had() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 30h
+        job  a  1  pending
+    "), @"wait  a gpus_not_free need 1 free 0");
+}
+
+/// Do jobs change places for a few minutes of difference?
+#[test]
+fn of_one_level_nobody_gives_way() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 50m  preemptible
+        job  a  1  pending  preemptible
+    "), @"wait  a gpus_not_free need 1 free 0");
+}
+
+/// My job was just put back and started again; is it put back at once?
+#[test]
+fn what_was_started_a_short_while_ago_is_left_to_run() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 4m  preemptible  had 30
+        job  a  1  pending
+    "), @"wait  a gpus_not_free need 1 free 0");
+}
+
+/// Several could give way; which one does?
+#[test]
+fn whoever_has_had_most_gives_way_first() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  3 x h100
+        job  r  1  running lab1[0] 2h  preemptible
+        job  s  1  running lab1[1] 2h  preemptible  had 20
+        job  t  1  running lab1[2] 9h  preemptible
+        job  a  1  pending
+    "), @"
+    evict s rotate for a
+    claim a lab1[1]
+    ");
+}
+
+/// My job used eight GPUs for an hour, and another one GPU for two; which goes first?
+#[test]
+fn what_counts_is_gpus_times_hours_over_all_attempts() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  1 x h100
+        job  a  1  pending 2h  had 12
+        job  b  1  pending 1h  had 2
+    "), @"
+    start b lab1[0]
+    wait  a gpus_not_free need 1 free 0
+    ");
+}
+
+/// My job was put back; does it put back another in turn?
+#[test]
+fn what_was_put_back_waits_for_what_has_had_less() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 6m  preemptible
+        job  a  1  pending  preemptible  had 3
+    "), @"wait  a gpus_not_free need 1 free 0");
+}
+
+/// Is a job that has had much ever run again while new ones keep coming?
+#[test]
+fn one_that_has_waited_for_long_is_at_the_first_level() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  1 x h100
+        job  a  1  pending 1h
+        job  b  1  pending 14h  had 3
+        job  c  1  pending 1m   had 3
+    "), @"
+    start b lab1[0]
+    wait  a gpus_not_free need 1 free 0
+    wait  c gpus_not_free need 1 free 0
+    ");
+}
+
+/// Does one that has run for longer wait for longer until then?
+#[test]
+fn it_waits_twice_as_long_as_it_ran_on_top() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  1 x h100
+        job  a  1  pending 1h
+        job  b  1  pending 11h  had 3
+    "), @"
+    start a lab1[0]
+    wait  b gpus_not_free need 1 free 0
+    ");
+}
+
+/// Do important jobs still go first?
+#[test]
+fn a_higher_priority_goes_before_less_gpu_time() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  2 x h100
+        job  r  1  running lab1[0] 1m   preemptible  priority -5
+        job  s  1  running lab1[1] 30h  preemptible
+        job  a  1  pending  had 3
+    "), @"
+    evict r preempt for a
+    claim a lab1[0]
+    ");
+}
+
+/// Does a job of another project give way to mine because it has had more?
+#[test]
+fn what_others_have_had_does_not_reach_into_other_projects() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  2 x h100
+        project red   gpus 1
+        project blue  gpus 1
+        job  r  1  running lab1[0] 90h  project red   preemptible
+        job  b  1  running lab1[1] 2h   project blue  preemptible
+        job  c  1  pending  project blue  preemptible
+    "), @"
+    evict b rotate for c
+    claim c lab1[1]
+    ");
+}
+
+/// Can more or fewer levels be told apart?
+#[test]
+fn the_bounds_between_levels_can_be_set() {
+    assert_snapshot!(answer("
+        policy preset las  levels 0.5  min-run 10m
+        node lab1  2 x h100
+        job  r  1  running lab1[0] 40m  preemptible
+        job  s  1  running lab1[1] 40m  preemptible  had 90
+        job  a  1  pending
+    "), @"
+    evict s rotate for a
+    claim a lab1[1]
+    ");
+}
+
+/// What does a large job displace: what is cheapest, or what has had most?
+#[test]
+fn a_gang_displaces_what_has_had_most() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  2 x h100
+        node lab2  2 x h100
+        job  r  1  running lab1[0] 2h   preemptible
+        job  s  2  running lab2[0,1] 9h  preemptible
+        job  a  2  pending
+    "), @"
+    evict s rotate for a
+    claim a lab2[0,1]
+    ");
+}
+
+#[test]
+fn why_says_who_has_had_what() {
+    assert_snapshot!(reasons("
+        policy preset las
+        node lab1  2 x h100
+        job  r  1  running lab1[0] 3m   preemptible  had 3
+        job  s  1  running lab1[1] 30m
+        job  a  1  pending  had 0.2
+    "), @"
+    a   gpus_not_free need 1 free 0
+        gpu_time_had job 1 3.05 h own 0.2 h until 1700000120000
+    ");
+    assert_snapshot!(reasons("
+        policy preset las
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 30m  preemptible
+        job  a  1  pending  preemptible  had 3
+    "), @"
+    a   gpus_not_free need 1 free 0
+        gpu_time_had job 1 0.5 h own 3 h
+    ");
+    assert_snapshot!(reasons("
+        policy preset las
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 3h  preemptible
+        job  a  1  pending
+    "), @"
+    a   preemption_grace job 1 of 1
+        gpu_time_had job 1 3 h own 0 h
+    ");
+}
