@@ -4,7 +4,7 @@
 use gpool_model::Compat;
 use gpool_model::agent::TaskOrder;
 
-use crate::environment::Place;
+use crate::rendezvous::Place;
 
 /// A variable by name.
 type Variable = (&'static str, Vec<u8>);

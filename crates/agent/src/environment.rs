@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gpool_model::Gang;
 use gpool_model::agent::TaskOrder;
 use gpool_model::unit::{Bytes, Timestamp};
 use gpool_sys::user::Account;
 
 use crate::compat;
 use crate::message::Element;
+use crate::rendezvous::{self, Place};
 
 /// What the environment is made of beside the order.
 pub(crate) struct Surroundings<'a> {
@@ -110,9 +110,7 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
             if uuids.is_empty() { "void".into() } else { uuids.into_bytes() },
         ),
     ];
-    if place.n_tasks > 1 {
-        ours.extend(place.rendezvous(order));
-    }
+    ours.extend(rendezvous::variables(order, &place));
     if let Some(element) = allocation.task.job.element {
         ours.push(("GPOOL_ARRAY_ID", allocation.task.job.number.to_string().into()));
         ours.push(("GPOOL_ARRAY_INDEX", element.to_string().into()));
@@ -146,49 +144,6 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
         ours.push(("GPOOL_API", api.into()));
     }
     ours
-}
-
-/// Where a task is among those of its job.
-pub(crate) struct Place<'a> {
-    /// Each node once, in the order of ranks.
-    pub nodes: Vec<&'a str>,
-    /// The position of its own.
-    pub node_rank: usize,
-    /// Which it is of those on its node.
-    pub local_rank: usize,
-    pub n_tasks: usize,
-}
-
-impl<'a> Place<'a> {
-    pub fn of(order: &'a TaskOrder) -> Self {
-        let own = order.allocation.node.as_str();
-        if order.nodes.is_empty() {
-            return Self { nodes: vec![own], node_rank: 0, local_rank: 0, n_tasks: 1 };
-        }
-        let mut nodes: Vec<&str> = order.nodes.iter().map(|node| node.as_str()).collect();
-        let before = &nodes[..nodes.len().min(order.task().rank as usize)];
-        let local_rank = before.iter().filter(|node| **node == own).count();
-        let n_tasks = nodes.len();
-        nodes.dedup();
-        let node_rank = nodes.iter().position(|node| *node == own).unwrap_or(0);
-        Self { nodes, node_rank, local_rank, n_tasks }
-    }
-
-    /// How the tasks of a job find each other, by the names that PyTorch reads.
-    fn rendezvous(&self, order: &TaskOrder) -> Vec<(&'static str, Vec<u8>)> {
-        let task = order.task();
-        // A single node need not be known by its name.
-        let address = if self.nodes.len() == 1 { "127.0.0.1" } else { self.nodes[0] };
-        let text = |number: usize| number.to_string().into_bytes();
-        vec![
-            ("MASTER_ADDR", address.into()),
-            ("MASTER_PORT", Gang::port(task.job, task.attempt).to_string().into()),
-            ("WORLD_SIZE", text(self.n_tasks)),
-            ("RANK", task.rank.to_string().into()),
-            ("LOCAL_RANK", text(self.local_rank)),
-            ("NODE_RANK", text(self.node_rank)),
-        ]
-    }
 }
 
 fn rfc3339(at: Timestamp) -> Option<String> {
@@ -265,6 +220,8 @@ pub(crate) mod tests {
             array: None,
             retry_of: None,
             gang: gpool_model::Gang::SINGLE,
+            joins: None,
+            torchrun: false,
             id: task.job,
             owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
             name: Arc::from("a/b"),
@@ -311,6 +268,7 @@ pub(crate) mod tests {
             allocation,
             pool: PoolName::usual(),
             nodes: Vec::new(),
+            master_addr: String::new(),
         }
     }
 
@@ -394,8 +352,9 @@ pub(crate) mod tests {
     pub(crate) fn member() -> TaskOrder {
         let mut order = order("7#2/3");
         let spec = Arc::make_mut(&mut order.spec);
-        spec.gang = Gang::new(2, 2).expect("a gang");
+        spec.gang = gpool_model::Gang::new(2, 2).expect("a gang");
         order.nodes = ["lab0", "lab0", "lab1", "lab1"].map(NodeName::new).to_vec();
+        order.master_addr = "lab0.net".to_owned();
         order
     }
 
@@ -409,7 +368,7 @@ pub(crate) mod tests {
             ("GPOOL_RANK", "3"),
             ("GPOOL_LOCAL_RANK", "1"),
             ("GPOOL_NUM_TASKS", "4"),
-            ("MASTER_ADDR", "lab0"),
+            ("MASTER_ADDR", "lab0.net"),
             ("MASTER_PORT", "20219"),
             ("WORLD_SIZE", "4"),
             ("RANK", "3"),

@@ -18,6 +18,7 @@ pub mod layout;
 mod message;
 pub mod nursery;
 mod record;
+mod rendezvous;
 mod shepherd;
 pub mod survey;
 

@@ -56,7 +56,10 @@ impl Control {
 
     fn again(&self, row: &JobRow, end: &JobEnd, was_stopped: bool) -> Option<Again> {
         match &row.job.phase {
-            Phase::Stopping { cause: StopCause::Cancelled { .. }, .. } => return None,
+            Phase::Stopping {
+                cause: StopCause::Cancelled { .. } | StopCause::GangEnded { .. },
+                ..
+            } => return None,
             // It may have been faster.
             Phase::Stopping {
                 cause: StopCause::Requeued { .. } | StopCause::TakenBack { .. },
@@ -128,6 +131,7 @@ impl Control {
             ) => {}
         }
         course.tasks.clear();
+        course.n_joiners = 0;
         course.remember(PastAttempt {
             attempt: job.attempt,
             outcome: end.outcome,

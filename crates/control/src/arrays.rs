@@ -303,5 +303,6 @@ pub(crate) fn end_cause(cause: &StopCause) -> EndCause {
         }
         StopCause::TaskFailed { rank } => EndCause::TaskFailed { rank: *rank },
         StopCause::TaskRefused { rank } => EndCause::TaskRefused { rank: *rank },
+        StopCause::GangEnded { job } => EndCause::GangEnded { job: *job },
     }
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use gpool_model::agent::{Order, TaskOrder};
 use gpool_model::job::{Holder, StopCause};
-use gpool_model::{Allocation, AllocationState, Exit, JobId, Phase, Placement, TakenBack, TaskId};
+use gpool_model::{
+    Allocation, AllocationState, Exit, JobId, NodeName, Phase, Placement, TakenBack, TaskId,
+};
 use gpool_world::JobRow;
 
 use crate::arrays::end_cause;
@@ -78,7 +80,9 @@ impl Control {
             StopCause::TakenBack { .. }
             | StopCause::TaskFailed { .. }
             | StopCause::TaskRefused { .. } => false,
-            StopCause::Cancelled { .. } | StopCause::TooManyFailed { .. } => {
+            StopCause::Cancelled { .. }
+            | StopCause::TooManyFailed { .. }
+            | StopCause::GangEnded { .. } => {
                 return self.end_unstarted(id, end_cause(cause), self.now);
             }
         };
@@ -107,6 +111,8 @@ impl Control {
             [_] => Vec::new(),
             all => all.iter().map(|it| it.node.clone()).collect(),
         };
+        let master_addr = row.spec.joins.as_ref().map_or(&nodes, |joins| &joins.nodes);
+        let master_addr = self.master_addr(master_addr, &allocation.node);
         TaskOrder {
             term: self.world.cluster().term,
             generation: row.job.generation,
@@ -114,6 +120,17 @@ impl Control {
             allocation: allocation.clone(),
             pool: self.pool_of(&allocation.node),
             nodes,
+            master_addr,
+        }
+    }
+
+    /// Where a task on `own` reaches the first of the nodes of its gang: on one machine that is
+    /// itself, by whatever names its nodes go.
+    fn master_addr(&self, nodes: &[NodeName], own: &NodeName) -> String {
+        let machine = |name: &NodeName| self.world.node(name).map(|row| &row.node.boot_id);
+        match nodes.first() {
+            Some(first) if first != own && machine(first) != machine(own) => first.to_string(),
+            _ => "127.0.0.1".to_owned(),
         }
     }
 }

@@ -320,7 +320,9 @@ pub(crate) fn terms_of(spec: &JobSpec, cause: &StopCause) -> (Millis, Option<i32
 /// Whether who stops a job for that has the last word before what would run it again.
 fn is_final(cause: &StopCause) -> bool {
     match cause {
-        StopCause::Cancelled { .. } | StopCause::TooManyFailed { .. } => true,
+        StopCause::Cancelled { .. }
+        | StopCause::TooManyFailed { .. }
+        | StopCause::GangEnded { .. } => true,
         StopCause::Requeued { .. }
         | StopCause::TakenBack { .. }
         | StopCause::TaskFailed { .. }

@@ -19,6 +19,7 @@ mod edit;
 mod extend;
 pub mod forecast;
 mod gang;
+mod grow;
 mod jobs;
 mod moments;
 mod nodes;

@@ -320,7 +320,8 @@ pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>)
             | EndCause::TooManyFailed { .. }
             | EndCause::TakenBack { .. }
             | EndCause::TaskFailed { .. }
-            | EndCause::TaskRefused { .. } => None,
+            | EndCause::TaskRefused { .. }
+            | EndCause::GangEnded { .. } => None,
         };
         if let Some(outcome) = outcome {
             return (outcome, Some(cause.clone()));

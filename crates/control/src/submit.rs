@@ -221,6 +221,8 @@ impl Control {
             cpus: new.cpus,
             memory: new.memory,
             gang: new.gang,
+            joins: None,
+            torchrun: new.torchrun,
             time_limit: new.time_limit,
             grace: new.grace,
             after: new.after,
@@ -231,8 +233,12 @@ impl Control {
             compat: new.compat,
             submitted_at: self.now,
         };
-        let state = job.phase.state();
-        self.world.add_job(Arc::new(spec), job);
+        self.add_job(Arc::new(spec), job);
+    }
+
+    pub(crate) fn add_job(&mut self, spec: Arc<JobSpec>, job: Job) {
+        let (id, state) = (job.id, job.phase.state());
+        self.world.add_job(spec, job);
         self.publish(Change::JobState { job: id, state, exit_code: None });
     }
 

@@ -1,5 +1,6 @@
-//! What time and the loss of devices do to reservations and drains: those that are over go, other
-//! devices are chosen in place of lost ones, and work leaves where that was asked for.
+//! What follows without being asked for. Reservations and drains: those that are over go, other
+//! devices are chosen in place of lost ones, and work leaves where that was asked for. Jobs that may
+//! be on more nodes are joined by others for as long as they run.
 
 use std::sync::Arc;
 
@@ -15,7 +16,9 @@ use crate::control::Control;
 impl Control {
     /// Does what is due; journals it if that is anything.
     pub(crate) fn keep_up(&mut self) {
-        if self.world.reservations().is_empty() && self.world.drained().next().is_none() {
+        let keeps = !self.world.reservations().is_empty() || self.world.drained().next().is_some();
+        let grows = self.world.elastic().next().is_some() || self.world.joiners().next().is_some();
+        if !(keeps || grows) {
             return;
         }
         self.seq = self.world.cluster().last_seq.next();
@@ -24,6 +27,8 @@ impl Control {
         self.replace_devices(&mut kept);
         self.displace_for_reservations(&mut kept);
         self.displace_for_drains(&mut kept);
+        self.let_leave(&mut kept);
+        self.let_join(&mut kept);
         if !kept.is_empty() {
             self.note(Journaled::Kept { kept });
         }

@@ -98,6 +98,9 @@ pub struct TaskOrder {
     /// Where the tasks of its gang are, by rank; empty for a job of one task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeName>,
+    /// Where it reaches the first node of its gang, or of the one that it joins.
+    #[serde(default)]
+    pub master_addr: String,
 }
 
 impl TaskOrder {

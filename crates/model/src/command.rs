@@ -248,6 +248,9 @@ pub struct NewJob {
     /// See [`crate::job::JobSpec::gang`].
     #[serde(default, skip_serializing_if = "Gang::is_single")]
     pub gang: Gang,
+    /// See [`crate::job::JobSpec::torchrun`].
+    #[serde(default)]
+    pub torchrun: bool,
     /// See [`crate::job::JobSpec::time_limit`].
     pub time_limit: Option<Millis>,
     /// See [`crate::job::JobSpec::grace`].
@@ -301,6 +304,7 @@ impl NewJob {
             cpus: spec.cpus,
             memory: spec.memory,
             gang: spec.gang,
+            torchrun: spec.torchrun,
             time_limit: spec.time_limit,
             grace: spec.grace,
             after: Vec::new(),

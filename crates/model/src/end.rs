@@ -116,6 +116,11 @@ pub enum EndCause {
         /// Which.
         rank: u32,
     },
+    /// The run of the job that it joined is over.
+    GangEnded {
+        /// Which job.
+        job: JobId,
+    },
     /// The machine was restarted while it ran.
     Rebooted,
     /// The process that watched it was killed.

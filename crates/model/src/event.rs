@@ -71,14 +71,14 @@ pub enum Journaled {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         planned: Option<Vec<PlannedStart>>,
     },
-    /// What time or the loss of a device did to reservations and drains.
+    /// What followed without being asked for: to reservations, drains, and jobs that grow.
     Kept {
         /// In order.
         kept: Vec<Kept>,
     },
 }
 
-/// One thing that was done to keep reservations and drains as they were asked for.
+/// One thing that followed from what was asked for before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Kept {
@@ -91,6 +91,18 @@ pub enum Kept {
     Replaced {
         /// For which reservation.
         reservation: ReservationName,
+    },
+    /// A job that may be on more nodes may be joined by another one.
+    Joining {
+        /// By which, which waits for room.
+        job: JobId,
+        /// Which may grow.
+        joins: JobId,
+    },
+    /// The run is over of the job that another one joined, and so is that.
+    Left {
+        /// Which joined it.
+        job: JobId,
     },
     /// A job was told to leave.
     Displaced {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Attempt, JobId};
+use crate::id::{Attempt, JobId, NodeName};
 
 /// How many tasks a job has. Each of the nodes that it runs on has as many of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -49,6 +49,20 @@ impl Gang {
         u16::try_from(first + offset).unwrap_or(*Self::PORTS.start())
     }
 
+    /// The same, which may grow to so many nodes; `None` for fewer than it starts on, or too many
+    /// tasks.
+    #[must_use]
+    pub fn growing_to(self, nodes_most: u32) -> Option<Self> {
+        let largest = Self::new(nodes_most, self.tasks_per_node)?;
+        (largest.nodes >= self.nodes).then_some(Self { nodes_most, ..self })
+    }
+
+    /// Whether it may grow while it runs.
+    #[must_use]
+    pub fn is_elastic(self) -> bool {
+        self.nodes_most > self.nodes
+    }
+
     /// How many tasks start together.
     #[must_use]
     pub fn n_tasks(self) -> u32 {
@@ -60,6 +74,22 @@ impl Gang {
     pub fn is_single(&self) -> bool {
         *self == Self::SINGLE
     }
+}
+
+/// Whose tasks a job adds to. While a job runs that may be on more nodes than it started on, others
+/// join it, one for each node, and leave it when what they hold is taken back.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Joins {
+    /// The job that runs.
+    pub job: JobId,
+    /// In which run of it.
+    pub attempt: Attempt,
+    /// How large that is, and may be.
+    pub gang: Gang,
+    /// Where its own tasks are, by rank.
+    pub nodes: Vec<NodeName>,
+    /// The rank, among the tasks of both, of the first task that is added.
+    pub first_rank: u32,
 }
 
 impl Default for Gang {

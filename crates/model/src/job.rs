@@ -10,11 +10,11 @@ use crate::array::{ArraySpec, ArrayState};
 use crate::compat::Compat;
 pub use crate::end::{EndCause, ExitStatus, JobEnd, Outcome, Usage};
 use crate::exit::Exit;
-use crate::gang::Gang;
+use crate::gang::{Gang, Joins};
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, PoolName, ProjectName, Version};
 use crate::launch::{Activation, Missing, WindowSize};
-use crate::life::{Course, Life};
+use crate::life::{Course, Life, is_false};
 use crate::notify::NotifyRule;
 use crate::plan::TakenBack;
 use crate::resource::Resources;
@@ -91,6 +91,12 @@ pub struct JobSpec {
     /// How many tasks it has.
     #[serde(default, skip_serializing_if = "Gang::is_single")]
     pub gang: Gang,
+    /// The job that it joins, if it is one of those that make a job larger while that runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joins: Option<Box<Joins>>,
+    /// Whether its tasks find what `torchrun` reads in the environment.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub torchrun: bool,
     /// After which time it is ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Millis>,
@@ -441,5 +447,10 @@ pub enum StopCause {
     TaskRefused {
         /// Which.
         rank: u32,
+    },
+    /// The run of the job that it joined is over.
+    GangEnded {
+        /// Which job.
+        job: JobId,
     },
 }

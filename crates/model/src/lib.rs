@@ -57,7 +57,7 @@ pub use effect::{Commit, Effect, Notice};
 pub use eta::{Basis, Eta, WhatIf};
 pub use event::Event;
 pub use exit::{Checkpoint, Exit};
-pub use gang::Gang;
+pub use gang::{Gang, Joins};
 pub use gpu::{GpuAmount, GpuRequest, ModelPattern};
 pub use id::{
     Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,

@@ -215,6 +215,9 @@ pub struct Course {
     /// which its phase says it, and for a gang that holds nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskCourse>,
+    /// How many have joined it in this attempt, or may still.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub n_joiners: u32,
 }
 
 /// What came of one task of a gang.
@@ -262,7 +265,7 @@ fn has_none(time: &GpuTime) -> bool {
     time.is_zero()
 }
 
-fn is_false(flag: &bool) -> bool {
+pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }
 

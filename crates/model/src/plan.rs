@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, JobId, JobNumber, NodeName, PoolName, ProjectName, Revision};
+use crate::life::is_false;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
@@ -120,6 +121,8 @@ pub enum TakenBack {
     Consolidate,
     /// A job of its own project has had less GPU-time.
     Rotate,
+    /// It makes a job larger, and others of its project go before that.
+    Shrink,
 }
 
 impl TakenBack {
@@ -131,6 +134,7 @@ impl TakenBack {
             Self::Preempt => "preempt",
             Self::Consolidate => "consolidate",
             Self::Rotate => "rotate",
+            Self::Shrink => "shrink",
         }
     }
 }
@@ -208,6 +212,9 @@ pub struct Shape {
     pub priority: i32,
     /// Whether it may be taken back.
     pub preemptible: bool,
+    /// Whether it makes another job larger: of equal priority, all others go before it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub joins: bool,
     /// How long it takes at most: its time limit and grace, rounded up to [`Shape::STEP`] so that
     /// limits do not make shapes of single jobs. `None` without a limit: it may take for ever.
     pub takes: Option<Millis>,

@@ -30,6 +30,8 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
         array: None,
         retry_of: None,
         gang: gpool_model::Gang::SINGLE,
+        joins: None,
+        torchrun: false,
         id,
         owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
         name: Arc::from("a"),
@@ -66,7 +68,9 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
     };
     let (term, generation) = (Term(term), Generation(generation));
     let (spec, pool, nodes) = (Arc::new(spec), PoolName::usual(), Vec::new());
-    Order::Run(Box::new(TaskOrder { term, generation, spec, allocation, pool, nodes }))
+    let master_addr = String::new();
+    let order = TaskOrder { term, generation, spec, allocation, pool, nodes, master_addr };
+    Order::Run(Box::new(order))
 }
 
 fn stop(term: u64, number: u64, generation: u64) -> Order {

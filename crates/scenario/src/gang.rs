@@ -2,7 +2,7 @@
 //! tasks on each of three nodes. What such a job holds is told task by task.
 
 use gpool_model::life::TaskCourse;
-use gpool_model::{Gang, Phase};
+use gpool_model::{Attempt, Gang, JobId, Joins, Phase};
 
 use crate::words::{ScenarioError, Words};
 
@@ -19,6 +19,12 @@ pub(crate) fn gang(words: &mut Words<'_>) -> Result<Gang, ScenarioError> {
     };
     Gang::new(nodes, each)
         .ok_or_else(|| words.error(format!("a gang has 1 to {} tasks", Gang::TASKS_MAX)))
+}
+
+/// What joins that job: one more node of it.
+pub(crate) fn joins(job: JobId) -> Box<Joins> {
+    let (attempt, gang, nodes) = (Attempt::FIRST, Gang::SINGLE, Vec::new());
+    Box::new(Joins { job, attempt, gang, nodes, first_rank: 1 })
 }
 
 /// What is written of it.

@@ -14,7 +14,7 @@ use gpool_model::{
 };
 
 use crate::array;
-use crate::gang::{courses, gang};
+use crate::gang::{self, courses, gang};
 use crate::situation::{Situation, bare_spec};
 use crate::words::{ScenarioError, Words};
 
@@ -88,6 +88,7 @@ struct Options {
     preemptible: Option<bool>,
     exits: BTreeSet<Exit>,
     had: GpuTime,
+    joins: Option<JobId>,
     array: Option<NewArray>,
     ended: BTreeMap<Outcome, Positions>,
 }
@@ -127,6 +128,7 @@ impl Reader {
                 gang,
                 time_limit: options.limit,
                 after: options.after.clone(),
+                joins: options.joins.map(gang::joins),
                 life: gpool_model::Life {
                     preemptible: options.preemptible,
                     exits: options.exits.clone(),
@@ -255,6 +257,7 @@ impl Reader {
             preemptible: None,
             exits: BTreeSet::new(),
             had: GpuTime::ZERO,
+            joins: None,
             array: None,
             ended: BTreeMap::new(),
         };
@@ -289,6 +292,13 @@ impl Reader {
                     options.exits = words.parse("ways to be taken back", exits)?;
                     options.preemptible = Some(true);
                 }
+                "joins" => {
+                    let name = words.need("the name of a job")?;
+                    let joined = self.ids.get(name).copied();
+                    let unknown = || words.error(format!("there is no job {name} before it"));
+                    options.joins = Some(joined.ok_or_else(unknown)?);
+                    options.preemptible = Some(true);
+                }
                 "pool" => options.pool = Some(PoolName::new(words.need("a pool")?)),
                 "project" => options.project = Some(ProjectName::new(words.need("a project")?)),
                 "id" => {
@@ -305,7 +315,7 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, pool, preemptible, exits, had, begin, deadline, like, \
+                         uid, project, pool, preemptible, exits, had, joins, begin, deadline, like, \
                          array, ended or id";
                     return Err(words.unknown(word, known));
                 }

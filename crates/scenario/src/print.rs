@@ -216,12 +216,19 @@ fn job(
     if let Some(pool) = &spec.pool {
         write!(f, "  pool {pool}")?;
     }
-    if spec.life.preemptible == Some(true) {
-        f.write_str("  preemptible")?;
-        if !spec.life.exits.is_empty() {
-            let exits: Vec<&str> = spec.life.exits.iter().map(|it| it.as_str()).collect();
-            write!(f, "  exits {}", exits.join(","))?;
+    let joined = spec.joins.as_ref();
+    let joined = joined
+        .and_then(|joins| situation.jobs.iter().find(|(other, _)| other.id == joins.job));
+    match joined {
+        Some((joined, _)) => write!(f, "  joins {}", joined.name)?,
+        None if spec.life.preemptible == Some(true) => {
+            f.write_str("  preemptible")?;
+            if !spec.life.exits.is_empty() {
+                let exits: Vec<&str> = spec.life.exits.iter().map(|it| it.as_str()).collect();
+                write!(f, "  exits {}", exits.join(","))?;
+            }
         }
+        None => {}
     }
     let had = job.course.attained.saturating_sub(job.course.forgiven);
     if !had.is_zero() {

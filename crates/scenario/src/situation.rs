@@ -126,6 +126,8 @@ pub(crate) fn bare_spec(
         array: None,
         retry_of: None,
         gang: gpool_model::Gang::SINGLE,
+        joins: None,
+        torchrun: false,
         gpus: gpus.clone(),
         gpus_written: Arc::from(gpus.to_string()),
         cpus: None,

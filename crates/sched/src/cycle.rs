@@ -266,7 +266,7 @@ impl<'a> Cycle<'a, '_> {
         (leaf, charge): (crate::shares::Row, &[u64]),
         turns: &mut Turns,
     ) -> bool {
-        if !preempt::happens(self.policy) {
+        if !preempt::happens(self.snapshot.world, self.policy) {
             return false;
         }
         let shape = &self.snapshot.world.shape(head.shape_ix).shape;
@@ -292,7 +292,7 @@ impl<'a> Cycle<'a, '_> {
             self.evictions.preempt(ground, &seeker, asks, &may_have)
         };
         let Some((found, victims)) = found else { return false };
-        let why = |it: &Lent| preempt::why(it, shape.priority);
+        let why = |it: &Lent| preempt::why(it, shape);
         self.start_after(row, shape, &found, (&why, victims), turns);
         true
     }
@@ -347,6 +347,9 @@ impl<'a> Cycle<'a, '_> {
         }
         let queue = self.snapshot.world.shape(head.shape_ix);
         let shape = &queue.shape;
+        if shape.joins {
+            return false;
+        }
         let by_priority = self.policy.order.contains(&OrderKey::Priority);
         let is_top = self.tops.insert(if by_priority { shape.priority } else { 0 });
         let by_right = head.is_escalated || self.policy.planned_starts == PlannedStarts::All;

@@ -49,11 +49,13 @@ pub(crate) struct HeldOn {
 }
 
 /// Who goes first: whose project is furthest over its share, then the lower priority, then what
-/// has had most GPU-time, then what loses least work, then the newest.
+/// makes others larger or has had most GPU-time, then what loses least work, then the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GoesFirst {
     saturation: Reverse<Saturation>,
     pub priority: i32,
+    /// Whether it is a job by itself, and does not make another one larger.
+    pub stays: bool,
     /// How much GPU-time it has had, where the order asks for that.
     pub level: Reverse<Level>,
     /// Thousandths of a device times milliseconds that have to be run again.
@@ -391,6 +393,7 @@ pub(crate) fn piece(
     let order = GoesFirst {
         saturation: Reverse(saturation),
         priority: row.job.priority,
+        stays: row.spec.joins.is_none(),
         level: Reverse(0),
         lost: lost(row, exit, now.since(started_at)).get().saturating_mul(gpus.max(1)),
         started_at: Reverse(started_at),

@@ -9,9 +9,12 @@ use gpool_model::attained::Level;
 use gpool_model::{JobId, Millis, OrderKey, Policy, Shape, Timestamp};
 use gpool_world::{ShapeIx, World};
 
-/// A job's place in the order; smaller goes first.
+/// A job's place in the order; smaller goes first. Of one priority those that make another job
+/// larger come last (SCHEDULING A4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
+    /// Whether it makes another job larger, where priority does not come before that.
+    joins: bool,
     keys: [u64; Self::KEYS_MAX],
     submitted_at: Timestamp,
     job: JobId,
@@ -35,7 +38,8 @@ impl Rank {
         for (slot, key) in keys.iter_mut().zip(&policy.order) {
             *slot = match key {
                 OrderKey::Priority => {
-                    u64::try_from(Self::PRIORITY_ABOVE - i64::from(shape.priority)).unwrap_or(0)
+                    let priority = Self::PRIORITY_ABOVE - i64::from(shape.priority);
+                    u64::try_from(priority * 2 + i64::from(shape.joins)).unwrap_or(0)
                 }
                 OrderKey::Escalated => {
                     by_age_alone = is_escalated;
@@ -49,7 +53,8 @@ impl Rank {
                 OrderKey::Age => submitted_at.get(),
             };
         }
-        Self { keys, submitted_at, job }
+        let joins = shape.joins && policy.order.first() != Some(&OrderKey::Priority);
+        Self { joins, keys, submitted_at, job }
     }
 
     pub fn job(&self) -> JobId {

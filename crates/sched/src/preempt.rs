@@ -1,13 +1,13 @@
 //! Preempting: a job goes before others of its project that run, may be taken back and have a
-//! lower priority (SCHEDULING A10), or have had more GPU-time where the order asks for that. Where
-//! nothing is shared between projects all jobs are of one.
+//! lower priority (SCHEDULING A10), make a job larger, or have had more GPU-time where the order
+//! asks for that. Where nothing is shared between projects all jobs are of one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::attained::Level;
-use gpool_model::{Millis, OrderKey, Phase, Policy, Project, TakenBack};
-use gpool_world::{JobRow, ProjectIx, Snapshot};
+use gpool_model::{Millis, OrderKey, Phase, Policy, Project, Shape, TakenBack};
+use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use crate::evict::{Cost, Evictions, Ground, Lent, Search, amounts_of, cost, piece};
 use crate::order::level_of_waiting;
@@ -16,24 +16,30 @@ use crate::projects::{Amounts, Saturation};
 use crate::shares::Row;
 use crate::site::Site;
 
-/// Whether jobs go before others that run because of their priority, or of what they have had:
-/// where one of these is what the order asks first.
-pub(crate) fn happens(policy: &Policy) -> bool {
+/// Whether jobs go before others that run: because of their priority or of what they have had,
+/// where one of these is what the order asks first; or because others make jobs larger.
+pub(crate) fn happens(world: &World, policy: &Policy) -> bool {
     matches!(policy.order.first(), Some(OrderKey::Priority | OrderKey::Attained))
+        || world.joiners().next().is_some()
 }
 
 /// For what a job goes before others that run, by the first keys of the policy's order; less goes
 /// before more. Whoever gives way comes after it in the queue as well, so that nobody takes the
 /// same back; by a key that stands behind others it might not.
-pub(crate) type Precedence = [i64; 2];
+pub(crate) type Precedence = [i64; 3];
 
-fn precedence(policy: &Policy, priority: i32, level: Level) -> Precedence {
+fn precedence(policy: &Policy, (priority, joins): (i32, bool), level: Level) -> Precedence {
+    // Of one priority what makes others larger comes last; elsewhere it does so before all else.
+    let first = match policy.order.first() {
+        Some(OrderKey::Priority) => 0,
+        _ => i64::from(joins),
+    };
     let mut keys = policy.order.iter().map_while(|key| match key {
-        OrderKey::Priority => Some(-i64::from(priority)),
+        OrderKey::Priority => Some(i64::from(joins) - 2 * i64::from(priority)),
         OrderKey::Attained => Some(i64::from(level)),
         OrderKey::Escalated | OrderKey::Predicted | OrderKey::Gpus | OrderKey::Age => None,
     });
-    [keys.next().unwrap_or(0), keys.next().unwrap_or(0)]
+    [first, keys.next().unwrap_or(0), keys.next().unwrap_or(0)]
 }
 
 /// What of a project, or of all, may go for others of it.
@@ -61,7 +67,7 @@ impl Evictions {
         let all = |project| of_project(ground, policy, project);
         let own = self.own.entry(project).or_insert_with(|| all(project));
         let (shape, level) = (seeker.shape, level_of_waiting(seeker.shape, is_escalated));
-        let asks = precedence(policy, shape.priority, level);
+        let asks = precedence(policy, (shape.priority, shape.joins), level);
         let is_patient = || self.patient.contains(&(shape.project.clone(), shape.fit.clone()));
         if asks >= own.last || is_patient() {
             return None;
@@ -80,7 +86,7 @@ impl Evictions {
             // What matters less goes at once; for all else, to change places has its cost.
             let is_rested = || started_at.after(policy.min_run) <= now;
             precedence_of(policy, it) > asks
-                && (why(it, shape.priority) == TakenBack::Preempt || is_rested())
+                && (why(it, shape) != TakenBack::Rotate || is_rested())
                 && !self.gone.contains(&it.job)
         };
         let search = Search { ground, seeker, unit, all: &own.by_node, may_go: &may_go };
@@ -134,13 +140,15 @@ impl Evictions {
 }
 
 fn precedence_of(policy: &Policy, it: &Lent) -> Precedence {
-    precedence(policy, it.order.priority, it.order.level.0)
+    precedence(policy, (it.order.priority, !it.order.stays), it.order.level.0)
 }
 
-/// Why one that runs gives way to another of that priority.
-pub(crate) fn why(it: &Lent, priority: i32) -> TakenBack {
-    match it.order.priority < priority {
+/// Why one that runs gives way to a job of that shape.
+pub(crate) fn why(it: &Lent, shape: &Shape) -> TakenBack {
+    let is_extra = !it.order.stays && !shape.joins;
+    match it.order.priority < shape.priority {
         true => TakenBack::Preempt,
+        false if is_extra => TakenBack::Shrink,
         false => TakenBack::Rotate,
     }
 }
@@ -186,7 +194,7 @@ fn sum(victims: &[&Lent], n_kinds: usize) -> Amounts {
 fn of_project(ground: Ground<'_, '_>, policy: &Policy, project: Option<Row>) -> Own {
     let Snapshot { world, now } = *ground.snapshot;
     let projects = ground.projects;
-    let mut own = Own { last: [i64::MIN; 2], ..Own::default() };
+    let mut own = Own { last: [i64::MIN; 3], ..Own::default() };
     for (ix, (row, of)) in world.project_rows().iter().zip(projects.rows()).enumerate() {
         if project.is_some_and(|project| project != *of) || row.evictable.is_empty() {
             continue;

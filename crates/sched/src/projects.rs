@@ -56,7 +56,7 @@ impl Projects {
         let are_shared = policy.shares();
         let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| !it.limit.is_unlimited());
         // Whoever has to give way is charged for no more, so that must be known.
-        let preempts = preempt::happens(policy)
+        let preempts = preempt::happens(world, policy)
             && world.project_rows().iter().any(|row| !row.evictable.is_empty());
         if !are_shared && !preempts && !world.projects().values().any(is_limited) {
             return None;

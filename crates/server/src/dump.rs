@@ -180,6 +180,8 @@ fn of_kept(kept: &Kept) -> String {
     match kept {
         Kept::Ended { reservation } => format!("reservation {reservation} is over"),
         Kept::Replaced { reservation } => format!("other devices for reservation {reservation}"),
+        Kept::Joining { job, joins } => format!("job {job} waits to join job {joins}"),
+        Kept::Left { job } => format!("the run is over that job {job} joined"),
         Kept::Displaced { job, how, by } => format!("job {job} has to go for {by}: {how}"),
     }
 }

@@ -17,6 +17,7 @@ fn held_job() -> NewJob {
         array: None,
         retry_of: None,
         gang: gpool_model::Gang::SINGLE,
+        torchrun: false,
         name: Arc::from("job"),
         project: ProjectName::new("default"),
         pool: None,

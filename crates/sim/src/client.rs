@@ -385,6 +385,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         array: new_array(what),
         retry_of: None,
         gang: Gang::new(small("nodes").max(1), small("each").max(1)).unwrap_or_default(),
+        torchrun: false,
         priority: priority(what),
         note: None,
         notify: crate::post::rules(what.count("user")),

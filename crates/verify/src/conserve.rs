@@ -108,6 +108,7 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
         reserved_as: is_reserved.then_some(whole),
         priority: row.job.priority,
         preemptible: row.spec.life.preemptible == Some(true),
+        joins: row.spec.joins.is_some(),
         takes: row.spec.time_limit.map(|limit| {
             let n_steps = (limit.get().saturating_add(row.spec.grace.get())).div_ceil(step);
             Millis::new(n_steps.saturating_mul(step))

@@ -85,9 +85,13 @@ pub(crate) fn compare(
         false => level(policy, row, snapshot.now),
     };
     let mut both_escalated = false;
+    let by_joining = one.spec.joins.is_some().cmp(&other.spec.joins.is_some());
+    if by_joining != Ordering::Equal && policy.order.first() != Some(&OrderKey::Priority) {
+        return by_joining;
+    }
     for key in &policy.order {
         let by_key = match key {
-            OrderKey::Priority => other.job.priority.cmp(&one.job.priority),
+            OrderKey::Priority => other.job.priority.cmp(&one.job.priority).then(by_joining),
             OrderKey::Escalated => {
                 both_escalated = escalated(one) && escalated(other);
                 escalated(other).cmp(&escalated(one))

@@ -223,6 +223,10 @@ pub(crate) fn check(
                                 started just now";
                     found.push(Violation::WrongEviction { job: *job, what });
                 }
+                if *why == TakenBack::Shrink && !is_extra(world, policy, row, *beneficiary) {
+                    let what = "it does not make a job larger, or another of its project";
+                    found.push(Violation::WrongEviction { job: *job, what });
+                }
                 let is_kept = *why == TakenBack::Reclaim && policy.quota_rules == QuotaRules::Fair;
                 if is_kept && !projects.is_on_loan(world, row) {
                     found.push(Violation::OwnTakenBack { job: *job });
@@ -265,6 +269,18 @@ fn has_had_more(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: J
             && policy.order.contains(&OrderKey::Attained)
             && level_of_other < order::level(policy, row, now)
             && started_at.after(policy.min_run) <= now
+    })
+}
+
+/// Whether a job makes another one larger, and gives way for that to one of its project.
+fn is_extra(world: &World, policy: &Policy, row: &JobRow, other: JobId) -> bool {
+    row_of(world, other).is_some_and(|other| {
+        let is_of_one = row.spec.project == other.spec.project || !policy.shares();
+        let by_priority = policy.order.first() == Some(&OrderKey::Priority);
+        is_of_one
+            && row.spec.joins.is_some()
+            && other.spec.joins.is_none()
+            && (!by_priority || row.job.priority <= other.job.priority)
     })
 }
 

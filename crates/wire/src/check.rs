@@ -170,6 +170,7 @@ impl JobCreate {
             time_limit: limit,
             grace: self.grace.as_ref().map_or(Ok(GRACE_DEFAULT), grace)?,
             gang: gang::gang(self)?,
+            torchrun: self.torchrun,
             array,
             retry_of: None,
             after: dependencies("after", &self.after)?,

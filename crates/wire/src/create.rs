@@ -42,12 +42,15 @@ pub struct JobCreate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mem: Option<Written>,
     /// On how many different nodes its tasks run, all at once; GPUs, cores and memory are those of
-    /// each task. Absent: 1.
+    /// each task. A range (`"2-4"`) lets it grow and shrink while it runs. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Written>,
     /// How many tasks run on each of them. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks_per_node: Option<u32>,
+    /// Give its tasks the variables that `torchrun` reads in place of its options.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub torchrun: bool,
     /// Time limit: a number of seconds, or text (`"1h30m"`, `"2-00:00:00"`; a bare number in
     /// text is minutes). Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]

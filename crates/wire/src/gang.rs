@@ -3,6 +3,7 @@
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::ExitStatus;
 use gpool_model::life::TaskCourse;
+use gpool_model::said::repeated;
 use gpool_model::{Allocation, Gang, JobSpec, Phase, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -17,6 +18,9 @@ use crate::time::Time;
 pub struct GangShown {
     /// On how many different nodes they run.
     pub nodes: u32,
+    /// On how many the job may be when others have joined it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes_most: Option<u32>,
     /// How many run on each of them.
     pub tasks_per_node: u32,
     /// Each of them, by rank; empty while none has a place.
@@ -54,7 +58,8 @@ impl GangShown {
         let courses = job.course.tasks.iter().map(Some).chain(std::iter::repeat(None));
         let tasks = held.iter().zip(courses).map(|(held, course)| TaskShown::new(held, course));
         let tasks = tasks.collect();
-        (!spec.gang.is_single()).then_some(Self { nodes, tasks_per_node, tasks })
+        let nodes_most = Some(spec.gang.nodes_most).filter(|_| spec.gang.is_elastic());
+        (!spec.gang.is_single()).then_some(Self { nodes, nodes_most, tasks_per_node, tasks })
     }
 }
 
@@ -86,37 +91,44 @@ impl TaskShown {
 /// # Errors
 /// [`Refusal::Invalid`] for none, more than there may be, or a number that may change.
 pub(crate) fn gang(create: &JobCreate) -> Result<Gang, Refusal> {
-    let nodes = create.nodes.as_ref().map_or(Ok(1), n_nodes)?;
+    let (nodes, most) = create.nodes.as_ref().map_or(Ok((1, 1)), n_nodes)?;
     let each = create.tasks_per_node.unwrap_or(1);
-    Gang::new(nodes, each).ok_or_else(|| {
+    let gang = Gang::new(nodes, each).and_then(|gang| gang.growing_to(most));
+    if create.torchrun && each > 1 {
+        let why = "torchrun starts a process for each GPU of a node; leave it at 1".to_owned();
+        return Err(Refusal::Invalid { field: "tasks_per_node".to_owned(), why });
+    }
+    if most > nodes && create.array.is_some() {
+        let why = "the elements of an array do not grow; give a fixed number".to_owned();
+        return Err(Refusal::Invalid { field: "nodes".to_owned(), why });
+    }
+    gang.ok_or_else(|| {
         let why = format!("a job has 1 to {} tasks in all: \"nodes\": 2", Gang::TASKS_MAX);
         let field = if each == 0 || nodes == 1 { "tasks_per_node" } else { "nodes" };
         Refusal::Invalid { field: field.to_owned(), why }
     })
 }
 
-/// How many nodes are asked for.
+/// How many nodes are asked for, and on how many it may be while it runs.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] for what is no number.
-pub fn n_nodes(written: &Written) -> Result<u32, Refusal> {
+/// [`Refusal::Invalid`] for what is no number, and no range of them.
+pub fn n_nodes(written: &Written) -> Result<(u32, u32), Refusal> {
     let invalid = |why: String| Refusal::Invalid { field: "nodes".to_owned(), why };
     let text = written.to_string();
     if let Ok(nodes) = text.parse() {
-        return Ok(nodes);
+        return Ok((nodes, nodes));
     }
     if let Some((least, most)) = text.split_once('-')
         && let (Ok(least), Ok(most)) = (least.parse::<u32>(), most.parse::<u32>())
     {
-        if least == most {
-            return Ok(least);
-        }
-        return Err(invalid(format!(
-            "a number of nodes that may change while the job runs is not built yet; ask for a \
-             fixed one: {least}"
-        )));
+        return match least <= most {
+            true => Ok((least, most)),
+            false => Err(invalid(format!("{text} begins above its end; write {most}-{least}"))),
+        };
     }
-    Err(invalid(format!("{text:?} is no number of nodes, such as 2")))
+    let shown = repeated(&text);
+    Err(invalid(format!("{shown:?} is no number of nodes, such as 2, and no range, such as 2-4")))
 }
 
 #[cfg(test)]
@@ -136,12 +148,15 @@ mod tests {
     fn nodes_and_tasks_are_numbers_from_one() {
         assert_eq!(asked(None, None), Ok(Gang::SINGLE));
         assert_eq!(asked(Some("2"), Some(4)).map(Gang::n_tasks), Ok(8));
+        let grows = asked(Some("2-4"), Some(2)).expect("a range");
+        assert_eq!((grows.n_tasks(), grows.nodes_most), (4, 4));
         assert_eq!(asked(Some("2-2"), None).map(Gang::n_tasks), Ok(2), "as Slurm writes it");
         for (nodes, each, why) in [
             (Some("0"), None, "nodes: a job has 1 to 16384 tasks"),
             (None, Some(0), "tasks_per_node: a job has 1 to"),
             (Some("20000"), None, "nodes: a job has 1 to"),
-            (Some("2-4"), None, "ask for a fixed one: 2"),
+            (Some("4-2"), None, "write 2-4"),
+            (Some("2-20000"), None, "nodes: a job has 1 to 16384 tasks"),
             (Some("two"), None, "\"two\" is no number of nodes"),
             (Some("-1"), None, "\"-1\" is no number of nodes"),
         ] {

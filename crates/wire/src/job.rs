@@ -165,6 +165,9 @@ pub struct Job {
     /// The tasks of a job that has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang: Option<GangShown>,
+    /// The job that it joins: one more node of it, for as long as that runs and has room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joins: Option<String>,
     /// The ended job that it runs anew, or elements of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
@@ -271,6 +274,10 @@ impl Job {
                 let cause = EndCause::TaskFailed { rank: *rank };
                 (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
             }
+            (None, Phase::Stopping { cause: StopCause::GangEnded { job }, .. }) => {
+                let cause = EndCause::GangEnded { job: *job };
+                (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
+            }
             (None, Phase::Stopping { cause: StopCause::TaskRefused { rank }, .. }) => {
                 let cause = EndCause::TaskRefused { rank: *rank };
                 (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
@@ -345,6 +352,7 @@ impl Job {
             array: array_shown(spec, job, shown),
             element: element_shown(spec, job),
             gang: GangShown::of(spec, job),
+            joins: spec.joins.as_ref().map(|joins| joins.job.to_string()),
             retry_of: spec.retry_of.map(|job| job.to_string()),
             pool: spec.pool.as_ref().map(ToString::to_string),
             compat: spec.compat.iter().map(|compat| compat.as_str().to_owned()).collect(),
@@ -449,6 +457,7 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
         EndCause::TakenBack { .. } => "taken_back",
         EndCause::TaskFailed { .. } => "task_failed",
         EndCause::TaskRefused { .. } => "task_refused",
+        EndCause::GangEnded { .. } => "gang_ended",
         EndCause::Rebooted => "rebooted",
         EndCause::ShepherdLost => "shepherd_lost",
         EndCause::Vanished => "vanished",
@@ -474,6 +483,9 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::TakenBack { why: TakenBack::Preempt, beneficiary } => {
             format!("it made room for job {beneficiary}, which has a higher priority")
         }
+        EndCause::TakenBack { why: TakenBack::Shrink, beneficiary } => {
+            format!("it made room for job {beneficiary}: what makes jobs larger gives way")
+        }
         EndCause::TakenBack { why: TakenBack::Consolidate, beneficiary } => {
             format!("it was moved so that job {beneficiary} fits")
         }
@@ -489,6 +501,7 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::TaskRefused { rank } => {
             format!("others use GPUs of its task {rank}, so all of it starts again")
         }
+        EndCause::GangEnded { job } => format!("the run of job {job}, which it joined, is over"),
         EndCause::Rebooted => "the machine was restarted while it ran".to_owned(),
         EndCause::ShepherdLost => {
             "the process that watched it was killed, and what it had started was ended".to_owned()

@@ -21,6 +21,8 @@ fn spec() -> JobSpec {
         array: None,
         retry_of: None,
         gang: gpool_model::Gang::SINGLE,
+        joins: None,
+        torchrun: false,
         id: JobId::single(7),
         owner: Owner { uid: 1000, gid: 1000, user: "ana".into() },
         name: "train".into(),

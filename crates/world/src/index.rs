@@ -15,6 +15,7 @@ impl World {
     pub(crate) fn index(&mut self, row: &JobRow) {
         self.count(row);
         self.await_others(row);
+        self.gangs.insert(row);
         match &row.job.phase {
             Phase::Pending { .. } => self.enqueue(row),
             Phase::Waiting { .. }
@@ -42,6 +43,7 @@ impl World {
     pub(crate) fn unindex(&mut self, row: &JobRow) {
         self.uncount(row);
         self.await_no_others(row);
+        self.gangs.remove(row);
         match &row.job.phase {
             Phase::Pending { .. } => self.unqueue(row),
             Phase::Waiting { .. }
@@ -176,6 +178,7 @@ impl World {
             reserved_as: self.reserved_as(JobId { element: None, ..row.job.id }),
             priority: row.job.priority,
             preemptible: spec.life.preemptible == Some(true),
+            joins: spec.joins.is_some(),
             takes: Shape::takes(spec.time_limit, spec.grace),
             predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
             level: self.level_of(row.job.counted(Timestamp::ZERO)),
@@ -203,6 +206,7 @@ impl World {
             reserved_as: None,
             priority: new.priority,
             preemptible: new.life.preemptible == Some(true),
+            joins: false,
             takes: Shape::takes(new.time_limit, new.grace),
             predicted: None,
             level: self.level_of(GpuTime::ZERO),

@@ -9,6 +9,7 @@ mod arrays;
 mod change;
 mod ends;
 mod excerpt;
+mod gangs;
 mod index;
 mod ledger;
 mod outbox;

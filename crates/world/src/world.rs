@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::arrays::Elements;
 use crate::ends::{self, Ends, ExpectedEnd, ExpectedEnds};
+use crate::gangs::Gangs;
 use crate::ledger::NodeRow;
 use crate::outbox::Outbox;
 use crate::past::Past;
@@ -83,6 +84,8 @@ pub struct World {
     pub(crate) n_element_rows: usize,
     /// Arrays that have not ended.
     pub(crate) n_arrays: usize,
+    /// Jobs that grow, and those that join them.
+    pub(crate) gangs: Gangs,
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
     /// What each user has that has not ended.
     pub(crate) users: BTreeMap<u32, UserRow>,
@@ -132,6 +135,7 @@ impl World {
             node_by_name: BTreeMap::new(),
             jobs: BTreeMap::new(),
             queue: Queue::default(),
+            gangs: Gangs::default(),
             pending_by_like: BTreeMap::new(),
             holding: BTreeSet::new(),
             claimants: BTreeSet::new(),

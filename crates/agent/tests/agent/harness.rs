@@ -263,6 +263,8 @@ pub fn job(number: u64, command: &[&str]) -> JobSpec {
         array: None,
         retry_of: None,
         gang: gpool_model::Gang::SINGLE,
+        joins: None,
+        torchrun: false,
         id: JobId::single(number),
         owner: Owner {
             uid: rustix::process::geteuid().as_raw(),
@@ -319,6 +321,7 @@ pub fn order(job: &JobSpec, devices: &[&Device]) -> TaskOrder {
         },
         pool: PoolName::usual(),
         nodes: Vec::new(),
+        master_addr: String::new(),
     }
 }
 

@@ -267,3 +267,118 @@ fn a_gang_that_no_nodes_could_ever_hold_is_refused_with_what_would_fit() {
     assert!(matches!(refused, Refusal::ImpossibleGpus { .. }), "{refused:?}");
     harness.add(NewJob { allow_unsatisfiable: true, ..two });
 }
+
+/// One task that may be joined by two more.
+fn growing() -> NewJob {
+    let gang = Gang::SINGLE.growing_to(3).expect("three nodes");
+    NewJob { gang, time_limit: Some(Millis::from_hours(1)), ..job("1") }
+}
+
+fn joiners(harness: &Harness, id: JobId) -> Vec<(u64, JobState)> {
+    let rows = harness.control.world().joiners_of(id);
+    rows.map(|row| (row.job.id.number.0, row.job.phase.state())).collect()
+}
+
+#[test]
+fn a_job_is_joined_by_one_node_after_the_other_while_there_is_room() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(growing());
+    assert_eq!(joiners(&harness, id), [], "it does not run yet");
+    started(&mut harness, id, 0);
+    assert_eq!(joiners(&harness, id), [(2, JobState::Starting)]);
+    let runs = harness.take_orders().into_iter().filter_map(|order| match order {
+        Order::Run(run) => Some(run),
+        _ => None,
+    });
+    let joined = runs.last().expect("it was ordered");
+    let joins = joined.spec.joins.as_deref().expect("it joins");
+    assert_eq!((joins.job, joins.attempt, joins.first_rank), (id, Attempt::FIRST, 1));
+    assert_eq!(joins.nodes, [NodeName::new("lab1")]);
+    assert_eq!(joined.master_addr, "127.0.0.1");
+    started(&mut harness, JobId::single(2), 0);
+    // The third node waits for room, and nobody after it.
+    assert_eq!(joiners(&harness, id), [(2, JobState::Running), (3, JobState::Pending)]);
+    harness.now = harness.now.after(Millis::from_secs(60));
+    harness.step(vec![Event::TimerFired]);
+    assert_eq!(joiners(&harness, id).len(), 2);
+    assert_eq!(violations(&harness), []);
+}
+
+#[test]
+fn others_of_its_project_take_the_place_of_what_joined_which_waits_again() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(growing());
+    started(&mut harness, id, 0);
+    started(&mut harness, JobId::single(2), 0);
+    let other = harness.add(job("1"));
+    let row = harness.control.world().job(JobId::single(2)).expect("it is leaving");
+    let Phase::Stopping { cause, .. } = &row.job.phase else { panic!("it is leaving") };
+    let why = TakenBack::Shrink;
+    assert_eq!(*cause, gpool_model::job::StopCause::TakenBack { why, beneficiary: other });
+    stopped(&mut harness, JobId::single(2), 0);
+    assert_eq!(harness.state(other), JobState::Starting);
+    assert_eq!(harness.state(id), JobState::Running, "and is not touched");
+    assert_eq!(joiners(&harness, id), [(2, JobState::Pending), (3, JobState::Pending)]);
+    assert_eq!(violations(&harness), []);
+}
+
+#[test]
+fn what_joined_a_run_is_over_when_that_is() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(growing());
+    started(&mut harness, id, 0);
+    started(&mut harness, JobId::single(2), 0);
+    exited(&mut harness, id, 0, 0);
+    assert_eq!(harness.state(id), JobState::Succeeded);
+    assert_eq!(joiners(&harness, id), [(2, JobState::Stopping)], "the third is gone");
+    let waited = harness.end_of(JobId::single(3));
+    assert_eq!(waited.cause, Some(EndCause::GangEnded { job: id }));
+    stopped(&mut harness, JobId::single(2), 0);
+    let joined = harness.end_of(JobId::single(2));
+    assert_eq!(joined.cause, Some(EndCause::GangEnded { job: id }));
+    assert_eq!(joined.outcome, Outcome::Cancelled);
+    assert_eq!(violations(&harness), []);
+}
+
+#[test]
+fn the_next_run_of_a_job_is_joined_anew() {
+    let mut harness = Harness::new(2);
+    let id = harness.add(growing());
+    started(&mut harness, id, 0);
+    started(&mut harness, JobId::single(2), 0);
+    let requeue = Command::Requeue { jobs: vec![id], hold: false };
+    harness.command(&ana(), requeue).expect("it may");
+    stopped(&mut harness, id, 0);
+    stopped(&mut harness, JobId::single(2), 0);
+    started(&mut harness, id, 0);
+    assert_eq!(joiners(&harness, id), [(4, JobState::Starting)]);
+    let row = harness.control.world().job(JobId::single(4)).expect("it starts");
+    assert_eq!(row.spec.joins.as_ref().map(|it| it.attempt), Some(Attempt(2)));
+    assert_eq!(violations(&harness), []);
+}
+
+#[test]
+fn what_joined_and_ended_by_itself_is_not_replaced() {
+    let mut harness = Harness::new(4);
+    let id = harness.add(growing());
+    started(&mut harness, id, 0);
+    for number in [2, 3] {
+        started(&mut harness, JobId::single(number), 0);
+        exited(&mut harness, JobId::single(number), 0, 0);
+    }
+    assert_eq!(joiners(&harness, id), []);
+    assert_eq!(harness.state(id), JobState::Running);
+    assert_eq!(harness.control.world().cluster().last_job, JobNumber(3));
+}
+
+#[test]
+fn who_holds_what_waits_to_join_lets_the_job_grow_no_more() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(growing());
+    started(&mut harness, id, 0);
+    let waiting = JobId::single(2);
+    harness.command(&ana(), Command::Hold { jobs: vec![waiting] }).expect("it may");
+    harness.now = harness.now.after(Millis::from_secs(60));
+    harness.step(vec![Event::TimerFired]);
+    assert_eq!(joiners(&harness, id), [(2, JobState::Held)]);
+}

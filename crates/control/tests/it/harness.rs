@@ -285,6 +285,7 @@ pub fn job(gpus: &str) -> NewJob {
         array: None,
         retry_of: None,
         gang: gpool_model::Gang::SINGLE,
+        torchrun: false,
         name: Arc::from("job"),
         project: ProjectName::new("default"),
         pool: None,

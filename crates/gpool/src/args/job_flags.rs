@@ -28,13 +28,17 @@ pub struct JobFlags {
     /// Beside others on its GPUs: what --gpu-memory and --gpu-share mean anyway
     #[arg(long)]
     pub shared: bool,
-    /// Different nodes on which its tasks run, all at once; GPUs, cores, memory are of each task
-    #[arg(short = 'N', long, value_name = "N", value_parser = values::nodes)]
+    /// Different nodes on which its tasks run, all at once (2), or so many and more while there is
+    /// room (2-4); GPUs, cores, memory are of each task
+    #[arg(short = 'N', long, value_name = "N[-MOST]", value_parser = values::nodes)]
     #[arg(allow_hyphen_values = true)]
     pub nodes: Option<String>,
     /// Tasks on each node
     #[arg(long, value_name = "N", value_parser = values::tasks_per_node)]
     pub tasks_per_node: Option<u32>,
+    /// Give its tasks the variables that torchrun reads in place of its options
+    #[arg(long)]
+    pub torchrun: bool,
     /// CPU cores: 4, 0.5
     #[arg(short, long, value_name = "CORES", value_parser = values::cpus)]
     #[arg(allow_hyphen_values = true)]
@@ -132,6 +136,7 @@ impl JobFlags {
             shared: self.shared || other.shared,
             nodes: self.nodes.or(other.nodes),
             tasks_per_node: self.tasks_per_node.or(other.tasks_per_node),
+            torchrun: self.torchrun || other.torchrun,
             cpus: self.cpus.or(other.cpus),
             mem: self.mem.or(other.mem),
             time: self.time.or(other.time),

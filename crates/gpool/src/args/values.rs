@@ -54,7 +54,7 @@ pub fn gpu_memory(text: &str) -> Result<String, String> {
 /// It is none.
 pub fn nodes(text: &str) -> Result<String, String> {
     match gpool_wire::gang::n_nodes(&text.into()) {
-        Ok(0) => Err("a job runs on at least one node: --nodes 1".to_owned()),
+        Ok((0, _)) => Err("a job runs on at least one node: --nodes 1".to_owned()),
         Ok(_) => Ok(text.to_owned()),
         Err(Refusal::Invalid { why, .. }) => Err(why),
         Err(refusal) => Err(Problem::from(refusal).detail),

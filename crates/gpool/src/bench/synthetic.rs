@@ -215,6 +215,7 @@ pub fn job(kind: u32) -> NewJob {
         array: None,
         retry_of: None,
         gang: gpool_model::Gang::SINGLE,
+        torchrun: false,
         name: Arc::from("train"),
         project: ProjectName::new("default"),
         pool: None,

@@ -318,3 +318,107 @@ fn what_is_written_of_gangs_is_read_again() {
     let refused = Situation::parse("job a 1 nodes 0 pending").expect_err("no task");
     assert!(refused.to_string().contains("a gang has 1 to 16384 tasks"), "{refused}");
 }
+
+#[test]
+fn what_makes_a_job_larger_comes_after_all_others_and_has_no_planned_start() {
+    assert_snapshot!(answer("
+        node n1  3 x h100
+        job  g  1  running n1[0] 1h
+        job  x  1  pending 10m  joins g
+        job  a  1  pending
+        job  b  2  pending
+    "), @"
+    start a n1[1]
+    start x n1[2]
+    wait  b gpus_not_free need 2 free 1
+    ");
+}
+
+#[test]
+fn what_makes_a_job_larger_has_what_nobody_else_wants() {
+    assert_snapshot!(answer("
+        node n1  3 x h100
+        job  g  1  running n1[0] 1h
+        job  x  1  pending  joins g
+    "), @"start x n1[1]");
+}
+
+#[test]
+fn what_makes_a_job_larger_gives_way_to_others_of_its_project() {
+    assert_snapshot!(answer("
+        node n1  3 x h100
+        job  g  1  running n1[0] 1h
+        job  x  1  running n1[1] 30m  joins g
+        job  y  1  running n1[2] 20m  joins g
+        job  a  1  pending
+    "), @"
+    evict y shrink for a
+    claim a n1[2]
+    ");
+}
+
+#[test]
+fn what_makes_a_job_larger_does_not_take_from_its_like() {
+    assert_snapshot!(answer("
+        node n1  3 x h100
+        job  g  1  running n1[0] 1h
+        job  h  1  running n1[1] 1h
+        job  x  1  running n1[2] 30m  joins g
+        job  y  1  pending            joins h
+    "), @"wait  y gpus_not_free need 1 free 0");
+}
+
+#[test]
+fn where_priority_decides_what_makes_an_important_job_larger_stays() {
+    assert_snapshot!(answer("
+        policy preset priority
+        node n1  2 x h100
+        job  g  1  running n1[0] 1h  priority 5
+        job  x  1  running n1[1] 30m  priority 5  joins g
+        job  a  1  pending  priority 1
+    "), @"wait  a gpus_not_free need 1 free 0");
+}
+
+#[test]
+fn where_priority_decides_it_gives_way_to_its_equals() {
+    assert_snapshot!(answer("
+        policy preset priority
+        node n1  2 x h100
+        job  g  1  running n1[0] 1h  priority 5
+        job  x  1  running n1[1] 30m  priority 5  joins g
+        job  a  1  pending  priority 5
+    "), @"
+    evict x shrink for a
+    claim a n1[1]
+    ");
+}
+
+#[test]
+fn what_makes_a_job_larger_is_on_loan_first_and_goes_back_to_whom_it_belongs() {
+    assert_snapshot!(answer("
+        project red   gpus 2
+        project blue  gpus 2
+        node n1  4 x h100
+        job  g  2  running n1[0,1] 1h  project red
+        job  x  1  running n1[2] 30m   project red  joins g
+        job  y  1  running n1[3] 30m   project red  joins g
+        job  a  1  pending  project blue
+    "), @"
+    evict y reclaim for a
+    claim a n1[3]
+    ");
+}
+
+#[test]
+fn by_the_rules_of_kai_it_gives_way_to_its_equals_too() {
+    assert_snapshot!(answer("
+        policy preset kai
+        node n1  2 x h100
+        job  g  1  running n1[0] 1h
+        job  x  1  running n1[1] 30m  joins g
+        job  a  1  pending
+    "), @"
+    evict x shrink for a
+    claim a n1[1]
+    ");
+}

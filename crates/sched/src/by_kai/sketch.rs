@@ -354,7 +354,8 @@ fn job(spec: &JobSpec, id: JobId, priority: i32, min: i64) -> kai::Job {
         // Ties are settled by names.
         name: format!("{:020}.{element:010}", id.number.0),
         project: spec.project.to_string(),
-        priority: i64::from(priority),
+        // Of one priority those that make others larger come last, and go first.
+        priority: i64::from(priority) * 2 + i64::from(spec.joins.is_none()),
         preemptible: spec.life.preemptible == Some(true),
         created: signed(spec.submitted_at.get()),
         gang: Group {

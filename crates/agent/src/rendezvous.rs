@@ -1,0 +1,174 @@
+//! How the tasks of a job find each other: the variables that PyTorch reads, and `torchrun`.
+//!
+//! `torchrun` takes each of its options from a variable as well: `PET_` and the option's name
+//! (`torch.distributed.argparse_util`).
+
+use gpool_model::agent::TaskOrder;
+use gpool_model::{Attempt, Gang, JobId};
+
+/// Where a task is among those of its job.
+pub(crate) struct Place<'a> {
+    /// Each node once, in the order of ranks.
+    pub nodes: Vec<&'a str>,
+    /// The position of its own.
+    pub node_rank: usize,
+    /// Which it is of those on its node.
+    pub local_rank: usize,
+    pub n_tasks: usize,
+}
+
+impl<'a> Place<'a> {
+    pub fn of(order: &'a TaskOrder) -> Self {
+        let own = order.allocation.node.as_str();
+        if order.nodes.is_empty() {
+            return Self { nodes: vec![own], node_rank: 0, local_rank: 0, n_tasks: 1 };
+        }
+        let mut nodes: Vec<&str> = order.nodes.iter().map(|node| node.as_str()).collect();
+        let before = &nodes[..nodes.len().min(order.task().rank as usize)];
+        let local_rank = before.iter().filter(|node| **node == own).count();
+        let n_tasks = nodes.len();
+        nodes.dedup();
+        let node_rank = nodes.iter().position(|node| *node == own).unwrap_or(0);
+        Self { nodes, node_rank, local_rank, n_tasks }
+    }
+}
+
+/// The run that a task is of, whether it was there from the start or joined.
+struct Run {
+    job: JobId,
+    attempt: Attempt,
+    gang: Gang,
+    /// Of the task among all of them, and of its node.
+    rank: usize,
+    node_rank: usize,
+    /// How many tasks there are, as far as this one knows.
+    n_tasks: usize,
+}
+
+impl Run {
+    fn of(order: &TaskOrder, place: &Place<'_>) -> Self {
+        let (task, gang) = (order.task(), order.spec.gang);
+        let rank = task.rank as usize;
+        match &order.spec.joins {
+            None => Self {
+                job: task.job,
+                attempt: task.attempt,
+                gang,
+                rank,
+                node_rank: place.node_rank,
+                n_tasks: place.n_tasks,
+            },
+            Some(joins) => {
+                let first = joins.first_rank as usize;
+                Self {
+                    job: joins.job,
+                    attempt: joins.attempt,
+                    gang: joins.gang,
+                    rank: first + rank,
+                    node_rank: first / (gang.tasks_per_node.max(1) as usize),
+                    n_tasks: first + place.n_tasks,
+                }
+            }
+        }
+    }
+}
+
+/// What a task of a gang is told, or one that asks for it; nothing for others.
+pub(crate) fn variables(order: &TaskOrder, place: &Place<'_>) -> Vec<(&'static str, Vec<u8>)> {
+    let spec = &order.spec;
+    let grows = spec.gang.is_elastic() || spec.joins.is_some();
+    if place.n_tasks == 1 && !grows && !spec.torchrun {
+        return Vec::new();
+    }
+    let run = Run::of(order, place);
+    let addr = if order.master_addr.is_empty() { "127.0.0.1" } else { &order.master_addr };
+    let port = Gang::port(run.job, run.attempt).to_string();
+    let text = |number: usize| number.to_string().into_bytes();
+    let mut all = vec![
+        ("MASTER_ADDR", addr.into()),
+        ("MASTER_PORT", port.clone().into()),
+        ("WORLD_SIZE", text(run.n_tasks)),
+        ("RANK", text(run.rank)),
+        ("LOCAL_RANK", text(place.local_rank)),
+        ("NODE_RANK", text(run.node_rank)),
+    ];
+    if let Some(joins) = &spec.joins {
+        all.push(("GPOOL_JOINS", joins.job.to_string().into()));
+    }
+    if !spec.torchrun {
+        return all;
+    }
+    all.push(("PET_NPROC_PER_NODE", text(order.allocation.slots.len().max(1))));
+    match grows {
+        false => all.extend([
+            ("PET_NNODES", text(place.nodes.len())),
+            ("PET_NODE_RANK", text(run.node_rank)),
+            ("PET_MASTER_ADDR", addr.into()),
+            ("PET_MASTER_PORT", port.into()),
+        ]),
+        true => all.extend([
+            ("PET_NNODES", format!("{}:{}", run.gang.nodes, run.gang.nodes_most).into()),
+            ("PET_RDZV_BACKEND", b"c10d".to_vec()),
+            ("PET_RDZV_ENDPOINT", format!("{addr}:{port}").into()),
+            ("PET_RDZV_ID", format!("{}.{}", run.job, run.attempt).into()),
+        ]),
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use gpool_model::{Joins, NodeName};
+
+    use super::*;
+    use crate::environment::tests::{member, order};
+
+    fn told(order: &TaskOrder) -> BTreeMap<&'static str, String> {
+        let all = variables(order, &Place::of(order));
+        all.into_iter().map(|(name, value)| (name, String::from_utf8(value).unwrap())).collect()
+    }
+
+    fn with(mut order: TaskOrder, gang: Gang, torchrun: bool) -> TaskOrder {
+        let spec = Arc::make_mut(&mut order.spec);
+        (spec.gang, spec.torchrun) = (gang, torchrun);
+        order
+    }
+
+    #[test]
+    fn one_task_alone_is_told_nothing_unless_torchrun_asks() {
+        assert_eq!(told(&order("7#1/0")), BTreeMap::new());
+        let told = told(&with(order("7#1/0"), Gang::SINGLE, true));
+        assert_eq!(&*told["PET_NNODES"], "1");
+        assert_eq!(&*told["PET_MASTER_ADDR"], "127.0.0.1");
+        assert_eq!(told["PET_MASTER_PORT"], told["MASTER_PORT"]);
+        assert!(!told.contains_key("PET_RDZV_BACKEND"));
+    }
+
+    #[test]
+    fn who_joins_is_of_the_run_that_it_joins() {
+        let gang = Gang::new(2, 2).and_then(|gang| gang.growing_to(4)).unwrap();
+        let first = told(&with(member(), gang, true));
+        let mut joiner = with(order("9#3/1"), Gang::new(1, 2).unwrap(), true);
+        joiner.nodes = vec![NodeName::new("lab5"); 2];
+        joiner.master_addr = "lab0.net".to_owned();
+        Arc::make_mut(&mut joiner.spec).joins = Some(Box::new(Joins {
+            job: JobId::single(7),
+            attempt: Attempt(2),
+            gang,
+            nodes: vec![NodeName::new("lab0")],
+            first_rank: 4,
+        }));
+        let joined = told(&joiner);
+        for name in ["MASTER_ADDR", "MASTER_PORT", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_NNODES"]
+        {
+            assert_eq!(first[name], joined[name], "{name}");
+        }
+        assert_eq!(&*first["PET_NNODES"], "2:4");
+        assert_eq!((&*joined["RANK"], &*joined["NODE_RANK"]), ("5", "2"));
+        assert_eq!(&*joined["GPOOL_JOINS"], "7");
+        assert_eq!(&*first["PET_RDZV_ID"], "7.2");
+    }
+}

@@ -1,0 +1,132 @@
+//! Jobs that may be on more nodes than they started on. While one runs another one waits to join it,
+//! with the tasks of one more node: a job like any other, that goes behind all of the same priority
+//! and may be taken back at any time. It is over when the run that it joined is.
+
+use std::sync::Arc;
+
+use gpool_model::event::Kept;
+use gpool_model::job::StopCause;
+use gpool_model::{
+    Attempt, Course, Gang, Generation, GpuRequest, Job, JobId, JobSpec, Joins, Life, Millis, Phase,
+    Version,
+};
+use gpool_world::{JobRow, World};
+
+use crate::control::Control;
+
+impl Control {
+    /// Ends those whose run to join is over.
+    pub(crate) fn let_leave(&mut self, kept: &mut Vec<Kept>) {
+        let is_over = |row: &&JobRow| {
+            let is_told = matches!(
+                row.job.phase,
+                Phase::Stopping {
+                    cause: StopCause::GangEnded { .. } | StopCause::Cancelled { .. },
+                    ..
+                }
+            );
+            !is_told && row.spec.joins.as_ref().is_some_and(|joins| !goes_on(&self.world, joins))
+        };
+        let over: Vec<(JobId, JobId)> = (self.world.joiners().filter(is_over))
+            .filter_map(|row| Some((row.job.id, row.spec.joins.as_ref()?.job)))
+            .collect();
+        for (id, job) in over {
+            self.stop(id, StopCause::GangEnded { job });
+            kept.push(Kept::Left { job: id });
+        }
+    }
+
+    /// Lets one more join each job that may be on more nodes, unless one waits for that already:
+    /// they come one at a time, so that others have their turn between them.
+    pub(crate) fn let_join(&mut self, kept: &mut Vec<Kept>) {
+        let may = |row: &&JobRow| {
+            let Gang { nodes, nodes_most, .. } = row.spec.gang;
+            let waits = |it: &JobRow| it.job.phase.allocations().is_empty();
+            row.job.course.n_joiners < nodes_most - nodes
+                && !self.world.joiners_of(row.job.id).any(waits)
+        };
+        let growing: Vec<JobId> = self.world.elastic().filter(may).map(|row| row.job.id).collect();
+        for joins in growing {
+            let job = self.add_joiner(joins);
+            kept.push(Kept::Joining { job, joins });
+        }
+    }
+
+    fn add_joiner(&mut self, joined: JobId) -> JobId {
+        let row = self.world.job(joined).expect("it was just found").clone();
+        let mut cluster = self.world.cluster().clone();
+        cluster.last_job = cluster.last_job.next();
+        let id = JobId { number: cluster.last_job, element: None };
+        self.world.put_cluster(cluster);
+        let spec = self.joining(&row, id);
+        let job = Job {
+            id,
+            version: Version(1),
+            priority: row.job.priority,
+            note: None,
+            notify: Vec::new(),
+            attempt: Attempt::FIRST,
+            generation: Generation(1),
+            waited: Millis::ZERO,
+            array: None,
+            course: Course::default(),
+            phase: Phase::Pending { since: self.now },
+        };
+        self.add_job(Arc::new(spec), job);
+        let mut job = row.job;
+        job.course.n_joiners += 1;
+        self.put_job(job);
+        id
+    }
+
+    /// What one more node of a job is asked for.
+    fn joining(&self, row: &JobRow, id: JobId) -> JobSpec {
+        let JobRow { spec, job } = row;
+        let Gang { nodes, tasks_per_node, .. } = spec.gang;
+        let n_before = nodes.saturating_add(job.course.n_joiners);
+        let joins = Joins {
+            job: job.id,
+            attempt: job.attempt,
+            gang: spec.gang,
+            nodes: job.phase.allocations().iter().map(|it| it.node.clone()).collect(),
+            first_rank: n_before.saturating_mul(tasks_per_node),
+        };
+        JobSpec {
+            id,
+            gpus: self.same_model(row),
+            gang: Gang { nodes: 1, nodes_most: 1, tasks_per_node },
+            joins: Some(Box::new(joins)),
+            after: Vec::new(),
+            setup: None,
+            retry_of: None,
+            pty: None,
+            life: Life { warning: spec.life.warning, preemptible: Some(true), ..Life::default() },
+            submitted_at: self.now,
+            ..JobSpec::clone(spec)
+        }
+    }
+
+    /// The GPUs of a task of the model that the job has: all tasks of a job have one.
+    fn same_model(&self, row: &JobRow) -> GpuRequest {
+        let gpus = row.spec.gpus.clone();
+        let held = row.job.phase.allocations().first();
+        let rank = held.and_then(|held| {
+            let uuid = &held.slots.first()?.device;
+            let node = &self.world.node(&held.node)?.node;
+            gpus.rank_of(node.devices.iter().find(|device| device.uuid == *uuid)?)
+        });
+        match rank {
+            Some(rank) if gpus.models.len() > 1 => {
+                GpuRequest { models: vec![gpus.models[rank].clone()], ..gpus }
+            }
+            _ => gpus,
+        }
+    }
+}
+
+/// Whether the run goes on that is joined.
+fn goes_on(world: &World, joins: &Joins) -> bool {
+    world.job(joins.job).is_some_and(|row| {
+        row.job.attempt == joins.attempt && matches!(row.job.phase, Phase::Running { .. })
+    })
+}
