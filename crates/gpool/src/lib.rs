@@ -28,6 +28,7 @@ pub mod failure;
 pub mod flags;
 pub mod follow;
 pub mod keys;
+pub mod labelled;
 pub mod moment;
 pub mod outcome;
 pub mod overview;

@@ -242,13 +242,18 @@ makes that an error. gpool help slurm and gpool help gflow say what their flags 
         about: "jobs of several tasks on one node or many",
         text: "
 gpool submit --nodes 2 --gpus 8 train.sh       a task on each of two nodes, 8 GPUs each
+gpool submit --nodes 2-4 --gpus 8 train.sh     two, and up to four while there is room
 --tasks-per-node 4                             so many on each node, each with its own GPUs
 
 All tasks start together or none does, and each runs the whole command. When one fails the others
 are ended. A task finds GPOOL_RANK, GPOOL_NUM_TASKS, GPOOL_NODE_RANK, GPOOL_NODELIST, and
-MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, NODE_RANK as PyTorch reads them.
+MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, NODE_RANK as PyTorch reads them. With
+--torchrun it also finds what torchrun takes as options. What joins a job on a range of nodes is a
+job of its own, which gives way to all others of its project.
 
-gpool logs 17 --rank 1     what the second task has written; %t in a file's name is the rank",
+gpool logs 17              what all have written, each line with the rank of its task
+gpool logs 17 --rank 1     what the second has; %t in a file's name is the rank
+gpool exec 17 --rank 1 -- nvidia-smi",
     },
     Topic {
         name: "slurm",

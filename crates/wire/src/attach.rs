@@ -19,6 +19,9 @@ pub struct AttachJob {
     /// The window in which it is seen; absent: it keeps its size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
+    /// At which task, by its rank. Absent: the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
 }
 
 /// Runs a further program beside a job's own.
@@ -36,6 +39,9 @@ pub struct ExecInJob {
     /// Variables beside the job's.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub environment: std::collections::BTreeMap<String, String>,
+    /// At which task, by its rank. Absent: the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
 }
 
 /// Connects to what a job listens on: one of `port` and `socket`.
@@ -48,6 +54,9 @@ pub struct ForwardToJob {
     /// A unix socket, by its absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
+    /// At which task, by its rank. Absent: the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
 }
 
 impl ExecInJob {

@@ -35,11 +35,16 @@ pub enum Stayed {
     Left(Leaving),
 }
 
-/// Shows a job's terminal on this one until the job has ended or is left. It may not run yet.
+/// Shows the terminal of a job's task on this one until the job has ended or is left. It may not run yet.
 ///
 /// # Errors
 /// This is no terminal, the job can't be attached to, or the server stays away.
-pub fn stay(client: &Client, session: &Session, id: &str, keys: &DetachKeys) -> Result<Stayed> {
+pub fn stay(
+    client: &Client,
+    session: &Session,
+    (id, rank): (&str, Option<u32>),
+    keys: &DetachKeys,
+) -> Result<Stayed> {
     let outgoing = Outgoing::default();
     let raw = Raw::enter().map_err(|error| {
         let what = format!("standard input is no terminal that can be used: {error}");
@@ -47,7 +52,7 @@ pub fn stay(client: &Client, session: &Session, id: &str, keys: &DetachKeys) -> 
     })?;
     hear_signals(outgoing.clone())?;
     hear_keys(outgoing.clone(), keys);
-    let stay = Stay { client, session, id, outgoing };
+    let stay = Stay { client, session, id, rank, outgoing };
     let stayed = stay.until_ended();
     if matches!(stayed, Ok(Stayed::Left(_)) | Err(_)) {
         raw::plain();
@@ -64,6 +69,7 @@ struct Stay<'s> {
     client: &'s Client,
     session: &'s Session,
     id: &'s str,
+    rank: Option<u32>,
     outgoing: Outgoing,
 }
 
@@ -77,7 +83,7 @@ impl Stay<'_> {
                 return Ok(Stayed::Left(leaving));
             }
             let window = window();
-            let attach = AttachJob { window: Some(window) };
+            let attach = AttachJob { window: Some(window), rank: self.rank };
             match self.client.attach(self.id, &attach) {
                 Ok(line) => {
                     seen = true;

@@ -1,7 +1,7 @@
 //! One job as a page: `gpool show`; and the line with which `gpool run` begins.
 
 use gpool_model::job::JobState;
-use gpool_wire::{Attempted, Job, PlacedOn};
+use gpool_wire::{Attempted, Job, PlacedOn, TaskShown};
 
 use super::clock::span;
 use super::jobs::ran;
@@ -53,8 +53,18 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     times(&mut page, job, view);
     super::arrays::given(&mut page, job);
     super::arrays::elements(&mut page, job, elements, view);
-    let places: Vec<String> = job.placement.iter().map(place).collect();
-    page.labels("where", &places);
+    page.label_if("joins", job.joins.as_ref().map(|job| format!("job {job}")).as_deref());
+    match job.gang.as_ref().filter(|gang| !gang.tasks.is_empty()) {
+        Some(gang) => {
+            let tasks: Vec<String> =
+                gang.tasks.iter().map(|task| self::task(task, job, view)).collect();
+            page.labels("tasks", &tasks);
+        }
+        None => {
+            let places: Vec<String> = job.placement.iter().map(place).collect();
+            page.labels("where", &places);
+        }
+    }
     if job.state.is_end() {
         page.label("end", &words::end(job));
     }
@@ -137,6 +147,22 @@ fn times(page: &mut Page, job: &Job, view: &View<'_>) {
     } else if let Some(ran) = ran(job, view) {
         page.label("runs for", &ran.to_string());
     }
+}
+
+/// `0 on lab1: GPU 0-3 · failed 3 after 5m`
+fn task(task: &TaskShown, job: &Job, view: &View<'_>) -> String {
+    let rank = usize::try_from(task.rank).unwrap_or(usize::MAX);
+    let devices = job.placement.get(rank).map(|placed| placed.devices.as_slice());
+    let devices = match devices {
+        Some(devices) if !devices.is_empty() => format!(": GPU {}", indexes(devices)),
+        _ => String::new(),
+    };
+    let until = task.ended_at.unwrap_or(view.now);
+    let ran = task.started_at.map(|at| until.0.since(at.0));
+    let code = task.exit_code.filter(|code| *code != 0).map(|code| format!(" {code}"));
+    let ran = ran.map(|ran| format!(" after {ran}")).filter(|_| task.ended_at.is_some());
+    let (code, ran) = (code.unwrap_or_default(), ran.unwrap_or_default());
+    format!("{} on {}{devices} · {}{code}{ran}", task.rank, task.node, task.state)
 }
 
 fn place(placed: &PlacedOn) -> String {

@@ -106,11 +106,12 @@ fn optional(text: Option<impl AsRef<str>>) -> Cell {
     text.map_or_else(|| Cell::new(NOTHING), |text| Cell::new(text.as_ref()))
 }
 
-/// `1 ×48` of an array: what each element gets.
+/// `1 ×48` of an array, `8 ×2` of a job of two tasks: what each element or task gets.
 fn gpus(job: &Job) -> Cell {
+    let tasks = job.gang.as_ref().map(words::tasks).unwrap_or_default();
     match &job.array {
-        Some(array) => Cell::new(&format!("{} ×{}", job.gpus, array.n_elements)),
-        None => Cell::new(&job.gpus),
+        Some(array) => Cell::new(&format!("{}{tasks} ×{}", job.gpus, array.n_elements)),
+        None => Cell::new(&format!("{}{tasks}", job.gpus)),
     }
 }
 
@@ -145,7 +146,11 @@ fn reason(job: &Job) -> String {
             [first, rest @ ..] => format!("{} (and {} more)", first.text, rest.len()),
         },
         JobState::Starting | JobState::Running | JobState::Paused | JobState::Stopping => {
-            words::places(&job.placement)
+            let places = words::places(&job.placement);
+            match &job.joins {
+                Some(joined) => format!("{places} · joins job {joined}"),
+                None => places,
+            }
         }
         JobState::Succeeded
         | JobState::Failed

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use gpool_model::{Bytes, Millis};
-use gpool_wire::{Job, PlacedOn};
+use gpool_wire::{GangShown, Job, PlacedOn};
 
 /// What stands where there is nothing to say.
 pub const NOTHING: &str = "–";
@@ -86,8 +86,12 @@ pub fn signal_name(signal: i32) -> String {
 #[must_use]
 pub fn wants(job: &Job) -> String {
     let mut parts = vec![gpus(&job.gpus)];
+    if job.gang.is_some() {
+        parts[0].push_str(" each");
+    }
     parts.extend(job.cpus.map(cores));
     parts.extend(job.mem.map(|bytes| Bytes::new(bytes).to_string()));
+    parts.extend(job.gang.as_ref().map(nodes));
     parts.extend(job.pool.as_ref().map(|pool| format!("pool {pool}")));
     parts.push(limit(job).map_or("no time limit".to_owned(), |limit| format!("limit {limit}")));
     parts.join(" · ")
@@ -101,6 +105,30 @@ pub fn gpus(written: &str) -> String {
         "1" => "1 GPU".to_owned(),
         n if n.bytes().all(|b| b.is_ascii_digit()) => format!("{n} GPUs"),
         other => format!("GPUs {other}"),
+    }
+}
+
+/// How many tasks a job has, behind what each gets: ` ×2`, or ` ×2–4` where it grows.
+#[must_use]
+pub fn tasks(gang: &GangShown) -> String {
+    let of = |nodes: u32| nodes.saturating_mul(gang.tasks_per_node);
+    match gang.nodes_most {
+        Some(most) => format!(" ×{}–{}", of(gang.nodes), of(most)),
+        None => format!(" ×{}", of(gang.nodes)),
+    }
+}
+
+/// On how many nodes a job runs: `2 nodes`, `2 to 4 nodes · 8 tasks on each`.
+#[must_use]
+pub fn nodes(gang: &GangShown) -> String {
+    let most = gang.nodes_most.map(|most| format!(" to {most}")).unwrap_or_default();
+    let nodes = match (gang.nodes, gang.nodes_most) {
+        (1, None) => "1 node".to_owned(),
+        (n, _) => format!("{n}{most} nodes"),
+    };
+    match gang.tasks_per_node {
+        1 => nodes,
+        n => format!("{nodes} · {n} tasks on each"),
     }
 }
 

@@ -26,6 +26,9 @@ pub struct AttachArgs {
     /// The job: 1842, a name, @ (my newest)
     #[arg(value_name = "JOB")]
     job: Reference,
+    /// Of which task, by its rank, where the job has several
+    #[arg(long, value_name = "RANK")]
+    rank: Option<u32>,
     #[command(flatten)]
     keys: KeysFlag,
 }
@@ -49,15 +52,16 @@ pub fn run(args: &AttachArgs, session: &Session) -> Result {
     if !job.pty && !job.private && job.started_at.is_some() {
         session.screen.note(&format!("note: job {id} has no terminal; this is its output"));
         let client = session.patient(client);
-        let query = LogQuery { follow: true, ..LogQuery::default() };
+        let query = LogQuery { follow: true, rank: args.rank, ..LogQuery::default() };
         follow::copy(&client, &id, &query, &mut std::io::stdout().lock())?;
         let job = Box::new(client.job(&id)?);
         return finish(&client, session, &id, Stayed::Ended { job, seen: true });
     }
     // Refused here, where it can be said why, and not in the midst of a screen.
-    drop(client.attach(&id, &gpool_wire::AttachJob::default())?);
+    let attach = gpool_wire::AttachJob { rank: args.rank, window: None };
+    drop(client.attach(&id, &attach)?);
     let keys = &args.keys.detach_keys;
-    let stayed = stay(&client, session, &id, keys)?;
+    let stayed = stay(&client, session, (&id, args.rank), keys)?;
     finish(&client, session, &id, stayed)
 }
 
@@ -65,12 +69,17 @@ pub fn run(args: &AttachArgs, session: &Session) -> Result {
 ///
 /// # Errors
 /// See [`console::stay`].
-pub fn stay(client: &Client, session: &Session, id: &str, keys: &DetachKeys) -> Result<Stayed> {
+pub fn stay(
+    client: &Client,
+    session: &Session,
+    task: (&str, Option<u32>),
+    keys: &DetachKeys,
+) -> Result<Stayed> {
     let how = keys.to_string();
     if !how.is_empty() {
         session.screen.note(&format!("{how} leaves; the job goes on."));
     }
-    console::stay(client, session, id, keys)
+    console::stay(client, session, task, keys)
 }
 
 /// Says how a stay has ended, and what the program ends with.

@@ -32,6 +32,9 @@ pub struct ExecArgs {
     /// The job: 1842, a name, @ (my newest)
     #[arg(value_name = "JOB")]
     job: Reference,
+    /// Beside which task, by its rank, where the job has several
+    #[arg(long, value_name = "RANK")]
+    rank: Option<u32>,
     /// Give it a terminal; usual where input and output are one
     #[arg(long, conflicts_with = "no_pty")]
     pty: bool,
@@ -77,7 +80,8 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     let directory =
         args.cwd.as_deref().map(|cwd| crate::caller::directory(Some(cwd))).transpose()?;
     let window = pty.then(window);
-    let exec = ExecInJob { command: args.words, pty: window, directory, environment };
+    let (command, rank) = (args.words, args.rank);
+    let exec = ExecInJob { command, pty: window, directory, environment, rank };
     let line = client.exec(&id, &exec)?;
     let raw = if pty { Raw::enter().ok() } else { None };
     let outgoing = Outgoing::default();

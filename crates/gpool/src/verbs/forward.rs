@@ -29,6 +29,9 @@ pub struct ForwardArgs {
     /// The job: 1842, a name, @ (my newest)
     #[arg(value_name = "JOB")]
     job: Reference,
+    /// Of which task, by its rank, where the job has several
+    #[arg(long, value_name = "RANK")]
+    rank: Option<u32>,
     /// A port or socket of the job, with a local port before it if that is another; 0 is any
     #[arg(value_name = "[LOCAL:]PORT", required = true)]
     ports: Vec<Forwarded>,
@@ -51,13 +54,13 @@ impl FromStr for Forwarded {
             None => (None, text),
         };
         let to = if to.starts_with('/') {
-            ForwardToJob { socket: Some(to.to_owned()), port: None }
+            ForwardToJob { socket: Some(to.to_owned()), ..ForwardToJob::default() }
         } else {
             let port: u16 = to.parse().map_err(|_| bad())?;
             if port == 0 {
                 return Err(bad());
             }
-            ForwardToJob { port: Some(port), socket: None }
+            ForwardToJob { port: Some(port), ..ForwardToJob::default() }
         };
         Ok(Self { local, to })
     }
@@ -95,9 +98,11 @@ pub fn run(args: &ForwardArgs, session: &Session) -> Result {
     let (id, _) = resolve::one(&client, &args.job, session.me())?;
     let mut listeners = Vec::new();
     for port in &args.ports {
+        let mut port = port.clone();
+        port.to.rank = args.rank;
         // Said now, and not when somebody first connects.
         drop(client.forward(&id, &port.to)?);
-        listeners.push((port.listen()?, port.clone()));
+        listeners.push((port.listen()?, port));
     }
     let mut locals = Vec::new();
     for (listener, port) in listeners {
@@ -180,8 +185,10 @@ mod tests {
     #[test]
     fn ports_are_read_as_people_write_them() {
         let read = |text: &str| text.parse::<Forwarded>();
-        let port =
-            |local, port| Forwarded { local, to: ForwardToJob { port: Some(port), socket: None } };
+        let port = |local, port| Forwarded {
+            local,
+            to: ForwardToJob { port: Some(port), ..ForwardToJob::default() },
+        };
         assert_eq!(read("8888"), Ok(port(None, 8888)));
         assert_eq!(read("9000:8888"), Ok(port(Some(9000), 8888)));
         assert_eq!(read("0:1"), Ok(port(Some(0), 1)));

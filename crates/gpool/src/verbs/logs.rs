@@ -8,6 +8,7 @@ use crate::away;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::follow;
+use crate::labelled;
 use crate::reference::Reference;
 use crate::render::clock;
 use crate::render::safe::Plain;
@@ -32,7 +33,8 @@ pub struct LogsArgs {
     /// Standard error instead of standard output
     #[arg(long)]
     stderr: bool,
-    /// Only of one task, by its rank, where the job has several
+    /// Only of one task, by its rank, where the job has several; without it each line of such a
+    /// job has the rank of its task before it
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
     /// State folder to look into while no server answers
@@ -67,12 +69,16 @@ pub fn run(args: &LogsArgs, session: &Session) -> Result {
             let client = if args.follow { session.patient(client) } else { client };
             let (id, attempt) = resolve::one(&client, &args.job, session.me())?;
             let query = LogQuery { attempt, ..query };
+            let job = client.job(&id)?;
+            let is_plain = session.screen.is_terminal() && job.user != session.me();
+            if args.rank.is_none() && labelled::n_tasks(&job) > 1 {
+                labelled::copy(&client, &job, &query, is_plain)?;
+                return Ok(Exit::OK);
+            }
             let mut out = std::io::stdout().lock();
-            let is_mine = || Ok::<_, Failure>(client.job(&id)?.user == session.me());
-            if session.screen.is_terminal() && !is_mine()? {
-                follow::copy(&client, &id, &query, &mut Plain::new(out))?;
-            } else {
-                follow::copy(&client, &id, &query, &mut out)?;
+            match is_plain {
+                true => follow::copy(&client, &id, &query, &mut Plain::new(out))?,
+                false => follow::copy(&client, &id, &query, &mut out)?,
             }
         }
         Err(failure) if failure.code() == Some(catalogue::UNREACHABLE) => {

@@ -21,6 +21,7 @@ use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::follow;
+use crate::labelled::{self, Labelled};
 use crate::outcome::exit_of_job;
 use crate::render::job::{headline, waits};
 use crate::render::json;
@@ -124,7 +125,7 @@ pub fn on_terminal(
     if let Some(exit) = attached.until_started()? {
         return Ok(exit);
     }
-    let stayed = attach::stay(client, session, &attached.job.id, keys)?;
+    let stayed = attach::stay(client, session, (&attached.job.id, None), keys)?;
     attach::finish(&attached.client, session, &attached.job.id, stayed)
 }
 
@@ -149,11 +150,15 @@ struct Attached<'s> {
 impl Attached<'_> {
     fn stay(mut self) -> Result {
         let (tell, happenings) = self.begin()?;
+        let ranks = labelled::ranks(&self.job);
         for stream in [LogStream::Stdout, LogStream::Stderr] {
-            stream_out(self.client.clone(), &self.job, stream, tell.clone());
+            for rank in &ranks {
+                stream_out(self.client.clone(), &self.job, (stream, *rank), tell.clone());
+            }
         }
         drop(tell);
-        self.until(&happenings, 2, &|_| false)?.ok_or_else(nobody)
+        let n_streams = u32::try_from(2 * ranks.len()).unwrap_or(u32::MAX);
+        self.until(&happenings, n_streams, &|_| false)?.ok_or_else(nobody)
     }
 
     /// Waits until its program runs; `None` once it does, or has.
@@ -329,19 +334,33 @@ fn watch_until_ended(
     Ok(())
 }
 
-/// Copies one of the job's streams to the one of ours; before its errors, what its setup says.
-fn stream_out(client: Client, job: &Job, stream: LogStream, tell: Sender<Happening>) {
+/// Copies one of the streams of one task to the one of ours, with its rank where there are several;
+/// before the errors of the first, what the setup says.
+fn stream_out(
+    client: Client,
+    job: &Job,
+    (stream, rank): (LogStream, u32),
+    tell: Sender<Happening>,
+) {
     let (id, setup) = (job.id.clone(), job.setup.clone());
+    let is_one_of_several = labelled::n_tasks(job) > 1;
     std::thread::spawn(move || {
         let mut out: Box<dyn Write> = match stream {
             LogStream::Stdout => Box::new(std::io::stdout()),
             LogStream::Stderr => Box::new(std::io::stderr()),
         };
-        let prepared = match setup.filter(|_| stream == LogStream::Stderr) {
+        let prepared = match setup.filter(|_| stream == LogStream::Stderr && rank == 0) {
             Some(setup) => copy_setup(&client, &setup),
             None => Ok(()),
         };
-        let ended = prepared.and_then(|()| copy_log(&client, &id, stream, &mut out));
+        let ended = prepared.and_then(|()| {
+            if !is_one_of_several {
+                return copy_log(&client, &id, (stream, None), &mut out);
+            }
+            let mut out = Labelled::new(rank, out);
+            copy_log(&client, &id, (stream, Some(rank)), &mut out)?;
+            out.finish().map_err(|error| crate::screen::not_written(&error))
+        });
         // Nobody listens any more: the program ends.
         let _ = tell.send(Happening::StreamEnded(ended));
     });
@@ -351,13 +370,18 @@ fn stream_out(client: Client, job: &Job, stream: LogStream, tell: Sender<Happeni
 fn copy_setup(client: &Client, id: &str) -> Result<()> {
     let mut out = std::io::stderr();
     for stream in [LogStream::Stdout, LogStream::Stderr] {
-        copy_log(client, id, stream, &mut out)?;
+        copy_log(client, id, (stream, None), &mut out)?;
     }
     Ok(())
 }
 
-fn copy_log(client: &Client, id: &str, stream: LogStream, out: &mut dyn Write) -> Result<()> {
-    let query = LogQuery { stream, follow: true, ..LogQuery::default() };
+fn copy_log(
+    client: &Client,
+    id: &str,
+    (stream, rank): (LogStream, Option<u32>),
+    out: &mut dyn Write,
+) -> Result<()> {
+    let query = LogQuery { stream, rank, follow: true, ..LogQuery::default() };
     match follow::copy(client, id, &query, out) {
         // A job that writes to files of its own has no log here.
         Err(failure) if failure.code() == Some(gpool_wire::catalogue::NO_SUCH_LOG) => Ok(()),

@@ -6,6 +6,15 @@ fn three_nodes() -> Cluster {
     Cluster::new("3x(sim:2xH100-80G)")
 }
 
+/// The jobs that join one, with their states.
+fn joiners(cluster: &Cluster, id: &str) -> Vec<(String, String)> {
+    let all = cluster.gpool(["queue", "--json"]).json();
+    let all = all["items"].as_array().expect("a list").clone();
+    let joins = |job: &&serde_json::Value| job["joins"] == id;
+    let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    all.iter().filter(joins).map(|job| (word(&job["id"]), word(&job["state"]))).collect()
+}
+
 fn log(cluster: &Cluster, id: &str, rank: &str) -> String {
     cluster.gpool(["logs", id, "--rank", rank]).ok()
 }
@@ -67,4 +76,67 @@ fn a_killed_server_takes_all_tasks_over() {
     for rank in ["0", "1", "2"] {
         assert_eq!(log(&cluster, &id, rank), "begun\ndone\n");
     }
+}
+
+#[test]
+fn a_job_on_a_range_of_nodes_grows_and_gives_way_and_ends_as_one() {
+    let cluster = three_nodes();
+    let line = "echo $RANK of $PET_NNODES by $PET_RDZV_ID; exec sleep 1000";
+    let id = cluster.sh(&["--nodes", "1-3", "--gpus", "2", "--torchrun", "--time", "1h"], line);
+    let running = |n: usize| {
+        let all = joiners(&cluster, &id);
+        all.len() == n && all.iter().all(|(_, state)| state == "running")
+    };
+    until_so("it has grown to three nodes", || running(2));
+    let grown = joiners(&cluster, &id);
+    let (first, second) = (&grown[0].0, &grown[1].0);
+    for (job, rank) in [(&id, 0), (first, 1), (second, 2)] {
+        until_so("it has written", || !cluster.gpool(["logs", job]).ok().is_empty());
+        assert_eq!(cluster.gpool(["logs", job]).ok(), format!("{rank} of 1:3 by {id}.1\n"));
+    }
+    // Others of the project have what it does not need.
+    let other = cluster.sh(&["--gpus", "2"], "exec sleep 1000");
+    until_so("the other runs", || cluster.job(&other).state.as_str() == "running");
+    assert_eq!(cluster.job(&id).state.as_str(), "running");
+    let waits = joiners(&cluster, &id).into_iter().find(|(_, state)| state == "pending");
+    let (waits, _) = waits.expect("one of them waits again");
+    let earlier = cluster.gpool(["show", &waits]).ok();
+    assert!(earlier.contains("what makes jobs larger gives way"), "{earlier}");
+    cluster.gpool(["cancel", &other]).ok();
+    until_so("it has grown again", || running(2));
+    cluster.gpool(["cancel", &id]).ok();
+    until_so("nothing is left", || joiners(&cluster, &id).is_empty());
+    let end = cluster.job(first);
+    assert_eq!(end.cause.as_deref(), Some("gang_ended"));
+}
+
+#[test]
+fn the_output_of_all_tasks_is_shown_with_their_ranks() {
+    let cluster = three_nodes();
+    let line = "echo out $GPOOL_RANK; echo err $GPOOL_RANK >&2";
+    let shown = cluster.gpool(["run", "--nodes", "3", "--gpus", "1", "--", "sh", "-c", line]).ok();
+    let mut lines: Vec<&str> = shown.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0: out 0", "1: out 1", "2: out 2"]);
+    assert_eq!(cluster.gpool(["logs", "1"]).ok(), "0: out 0\n1: out 1\n2: out 2\n");
+    assert_eq!(cluster.gpool(["logs", "1", "--rank", "1"]).ok(), "out 1\n");
+    assert_eq!(cluster.gpool(["logs", "1", "--rank", "2", "--stderr"]).ok(), "err 2\n");
+    let page = cluster.gpool(["show", "1"]).ok();
+    assert!(page.contains("2 on "), "{page}");
+    let list = cluster.gpool(["queue", "--state", "succeeded"]).ok();
+    assert!(list.contains("1 ×3"), "{list}");
+}
+
+#[test]
+fn a_program_is_run_beside_the_task_that_is_named() {
+    let cluster = three_nodes();
+    let id = cluster.sh(&["--nodes", "2", "--gpus", "1"], "exec sleep 1000");
+    until_so("all run", || cluster.job(&id).state.as_str() == "running");
+    for (rank, shown) in [("0", "0\n"), ("1", "1\n")] {
+        let asked = ["exec", &id, "--rank", rank, "--", "sh", "-c", "echo $GPOOL_RANK"];
+        assert_eq!(cluster.gpool(asked).ok(), shown);
+    }
+    let refused = cluster.gpool(["exec", &id, "--rank", "2", "--", "true"]);
+    refused.refused(2, &["has no task 2; it has 2, from 0"]);
+    cluster.gpool(["cancel", &id]).ok();
 }

@@ -82,7 +82,8 @@ pub(crate) async fn attach(
     JsonBody(body): JsonBody<AttachJob>,
 ) -> Result<Response<Body>, ApiError> {
     let window = body.window.map(gpool_wire::launch::checked_window).transpose()?;
-    open(&api, &asker, &id, "attach to", Opening::Attach { window }, upgrading).await
+    let at = (&*id, body.rank);
+    open(&api, &asker, at, "attach to", Opening::Attach { window }, upgrading).await
 }
 
 /// Runs a further program among the processes of a job that runs, with its environment and GPUs.
@@ -107,7 +108,7 @@ pub(crate) async fn exec(
     JsonBody(body): JsonBody<ExecInJob>,
 ) -> Result<Response<Body>, ApiError> {
     let opening = Opening::Exec(body.check()?);
-    open(&api, &asker, &id, "run something in", opening, upgrading).await
+    open(&api, &asker, (&id, body.rank), "run something in", opening, upgrading).await
 }
 
 /// Connects to a port or socket on which a process of a running job listens.
@@ -132,13 +133,13 @@ pub(crate) async fn forward(
     JsonBody(body): JsonBody<ForwardToJob>,
 ) -> Result<Response<Body>, ApiError> {
     let opening = Opening::Forward { to: body.check()? };
-    open(&api, &asker, &id, "connect to", opening, upgrading).await
+    open(&api, &asker, (&id, body.rank), "connect to", opening, upgrading).await
 }
 
 async fn open(
     api: &Api,
     asker: &Asker,
-    id: &str,
+    (id, rank): (&str, Option<u32>),
     action: &str,
     opening: Opening,
     upgrading: Upgrading,
@@ -155,7 +156,13 @@ async fn open(
             return Err(Refusal::AlreadyEnded { id, state: end.outcome.state() }.into());
         }
         Phase::Running { .. } | Phase::Stopping { .. } => {
-            let task = TaskId { job: id, attempt: found.job.attempt, rank: 0 };
+            let rank = rank.unwrap_or(0);
+            let task = TaskId { job: id, attempt: found.job.attempt, rank };
+            let n_tasks = found.spec.gang.n_tasks();
+            if rank >= n_tasks {
+                let why = format!("job {id} has no task {rank}; it has {n_tasks}, from 0");
+                return Err(Refusal::Invalid { field: "rank".to_owned(), why }.into());
+            }
             let mut allocations = found.job.phase.allocations().iter();
             let own = allocations.find(|allocation| allocation.task == task);
             (own.map(|allocation| allocation.node.clone()), task)
