@@ -1,6 +1,6 @@
-//! Jobs that may be on more nodes than they started on. While one runs another one waits to join it,
-//! with the tasks of one more node: a job like any other, that goes behind all of the same priority
-//! and may be taken back at any time. It is over when the run that it joined is.
+//! Jobs that may be on more nodes than they started on. While one runs another one waits to join
+//! it, with the tasks of one more node: a job like any other, that goes behind all of the same
+//! priority and may be taken back at any time. It is over when the run that it joined is.
 
 use std::sync::Arc;
 

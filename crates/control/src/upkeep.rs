@@ -1,6 +1,6 @@
 //! What follows without being asked for. Reservations and drains: those that are over go, other
-//! devices are chosen in place of lost ones, and work leaves where that was asked for. Jobs that may
-//! be on more nodes are joined by others for as long as they run.
+//! devices are chosen in place of lost ones, and work leaves where that was asked for. Jobs that
+//! may be on more nodes are joined by others for as long as they run.
 
 use std::sync::Arc;
 

@@ -106,8 +106,10 @@ pub fn copy(client: &Client, job: &Job, query: &LogQuery, is_plain: bool) -> Res
     }
     std::thread::scope(|scope| {
         let all: Vec<_> = ranks.into_iter().map(|rank| scope.spawn(move || one(rank))).collect();
-        let ended = all.into_iter().map(|it| it.join().unwrap_or(Ok(())));
-        ended.fold(Ok(()), |first, next| first.and(next))
+        // All of them end before the first failure is told.
+        let ended: Vec<Result<()>> =
+            all.into_iter().map(|it| it.join().unwrap_or(Ok(()))).collect();
+        ended.into_iter().collect()
     })
 }
 

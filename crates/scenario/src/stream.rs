@@ -1,6 +1,7 @@
 //! A cluster to which things happen one after another, with the plan of each cycle carried out at
 //! once: what the state machine does, without agents, commits and permissions.
 
+mod grow;
 mod take_back;
 
 use std::collections::BTreeSet;

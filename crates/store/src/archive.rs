@@ -15,8 +15,8 @@ use crate::row::ArchiveEntry;
 pub struct ArchiveFilter {
     /// Of this user.
     pub user: Option<String>,
-    /// Of this project.
-    pub project: Option<String>,
+    /// Of one of these projects.
+    pub projects: Vec<String>,
     /// With exactly this name.
     pub name: Option<String>,
     /// Ended in one of these ways.
@@ -39,8 +39,7 @@ impl ArchiveFilter {
             conditions.push(condition.to_owned());
             values.push(value);
         };
-        let texts =
-            [("user = ?", &self.user), ("project = ?", &self.project), ("name = ?", &self.name)];
+        let texts = [("user = ?", &self.user), ("name = ?", &self.name)];
         for (condition, text) in texts {
             if let Some(text) = text {
                 also(condition, Value::Text(text.clone()));
@@ -58,10 +57,12 @@ impl ArchiveFilter {
                 also(condition, number(bound));
             }
         }
-        if !self.states.is_empty() {
-            let places = vec!["?"; self.states.len()].join(", ");
-            conditions.push(format!("state IN ({places})"));
-            values.extend(self.states.iter().cloned().map(Value::Text));
+        for (column, any) in [("project", &self.projects), ("state", &self.states)] {
+            if !any.is_empty() {
+                let places = vec!["?"; any.len()].join(", ");
+                conditions.push(format!("{column} IN ({places})"));
+                values.extend(any.iter().cloned().map(Value::Text));
+            }
         }
         (conditions, values)
     }

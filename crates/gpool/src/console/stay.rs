@@ -35,7 +35,8 @@ pub enum Stayed {
     Left(Leaving),
 }
 
-/// Shows the terminal of a job's task on this one until the job has ended or is left. It may not run yet.
+/// Shows the terminal of a job's task on this one until the job has ended or is left. It may not
+/// run yet.
 ///
 /// # Errors
 /// This is no terminal, the job can't be attached to, or the server stays away.

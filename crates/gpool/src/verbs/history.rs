@@ -25,7 +25,7 @@ pub struct HistoryArgs {
     /// Only this user's jobs
     #[arg(short, long, value_name = "USER", help_heading = "Jobs")]
     user: Option<String>,
-    /// Only this project's jobs
+    /// Only jobs of this project, and of those below it
     #[arg(short, long, value_name = "PROJECT", help_heading = "Jobs")]
     project: Option<String>,
     /// Only jobs that ended so: succeeded, failed,timed-out,…

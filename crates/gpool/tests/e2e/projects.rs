@@ -159,6 +159,19 @@ fn a_set_of_projects_is_compared_then_applied_whole_and_a_second_editor_is_told(
     let names = cluster.gpool(["project", "list", "-o", "name"]).ok();
     assert_eq!(names, "default\nlab\nblue\nred\n", "departments first");
     assert!(apply(&["--yes"]).err.contains("nothing differs"));
+    // A department stands for all below it, whether they live or have ended.
+    let mut waiting = Vec::new();
+    for project in ["red", "blue"] {
+        cluster.gpool(["run", "-p", project, "--", "true"]).ok();
+        let held = cluster.gpool(["submit", "-p", project, "--hold", "--", "true"]).ok();
+        waiting.push(held.trim().to_owned());
+    }
+    let ids = |project: &str| {
+        let all = ["queue", "-p", project, "--state", "all", "-o", "name"];
+        cluster.gpool(all).ok().lines().count()
+    };
+    assert_eq!((ids("lab"), ids("red"), ids("default")), (4, 2, 0));
+    waiting.iter().for_each(|id| drop(cluster.gpool(["cancel", id]).ok()));
     // Two at once: both saw version 1.
     let edit =
         |gpus| cluster.gpool(["project", "edit", "red", "--gpus", gpus, "--if-version", "1"]);

@@ -1,11 +1,12 @@
 //! A case by the rules of preset `fair`, played by the scheduler that runs jobs, beside the same
 //! case by those of `kai`: who runs in the end, and why that is not the same where it is not.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use gpool_model::job::JobState;
-use gpool_model::{Phase, ProjectName};
+use gpool_model::{JobId, Phase, ProjectName};
 use gpool_sched::kai::{self, Stage, TaskState};
 use gpool_world::Snapshot;
 
@@ -113,11 +114,11 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     if scenario.config.is_some() {
         return Ok(Beside::NotPlayed(Missing::Switches));
     }
-    let lines = match fair::lines(&ready.situation, &usual) {
-        Ok(lines) => lines,
+    let written = match fair::lines(&ready.situation, &usual) {
+        Ok(written) => written,
         Err(missing) => return Ok(Beside::NotPlayed(missing)),
     };
-    let situation = match Situation::parse(&lines) {
+    let situation = match Situation::parse(&written.lines) {
         Ok(situation) => situation,
         Err(error) => return Ok(Beside::Fault(vec![format!("its lines: {error}")])),
     };
@@ -128,7 +129,10 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     }
     let (by_kai, moves) = settle_kai(&ready.situation, &usual);
     let mut cluster = Cluster::of(&situation);
-    if let Err(faults) = settle_fair(&mut cluster) {
+    let extras = situation.jobs.iter().filter_map(|(spec, _)| {
+        Some((spec.id, *written.extras.get(spec.name.as_ref()).filter(|_| spec.joins.is_none())?))
+    });
+    if let Err(faults) = settle_fair(&mut cluster, &extras.collect()) {
         return Ok(Beside::Fault(faults));
     }
     let case = Case {
@@ -148,32 +152,43 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
 /// What of it is not understood.
 pub fn lines(scenario: &Scenario) -> Result<Result<String, Missing>, CaseError> {
     let ready = build(scenario)?;
-    Ok(fair::lines(&ready.situation, &ready.settings))
+    Ok(fair::lines(&ready.situation, &ready.settings).map(|written| written.lines))
 }
 
-/// Who runs where, by name.
-type Running = BTreeMap<String, String>;
+/// On which nodes the tasks of jobs run, by name of the job.
+type Running = BTreeMap<String, Vec<String>>;
+
+fn n_running(running: &Running, job: &str) -> usize {
+    running.get(job).map_or(0, Vec::len)
+}
 
 fn running_kai(situation: &kai::Situation) -> Running {
-    let jobs = situation.jobs.iter();
-    let tasks = jobs.filter_map(|job| Some((job, job.tasks.first()?)));
-    let runs = tasks.filter_map(|(job, task)| match task.state {
-        TaskState::Running | TaskState::Bound => {
-            Some((job.name.clone(), task.placement.as_ref()?.node.clone()))
+    let mut running = Running::new();
+    for job in &situation.jobs {
+        let runs = job.tasks.iter().filter_map(|task| match task.state {
+            TaskState::Running | TaskState::Bound => Some(task.placement.as_ref()?.node.clone()),
+            _ => None,
+        });
+        let mut nodes: Vec<String> = runs.collect();
+        nodes.sort();
+        if !nodes.is_empty() {
+            running.insert(job.name.clone(), nodes);
         }
-        _ => None,
-    });
-    runs.collect()
+    }
+    running
 }
 
 fn running_fair(cluster: &Cluster) -> Running {
-    let rows = cluster.snapshot().world.holding();
-    let runs = rows.filter(|row| row.job.phase.state() == JobState::Running);
-    let place = |row: &gpool_world::JobRow| {
-        let held = row.job.phase.allocations().first()?;
-        Some((row.spec.name.to_string(), held.node.to_string()))
-    };
-    runs.filter_map(place).collect()
+    let world = cluster.snapshot().world;
+    let mut running = Running::new();
+    for row in world.holding().filter(|row| row.job.phase.state() == JobState::Running) {
+        let joined = row.spec.joins.as_ref().and_then(|joins| world.job(joins.job));
+        let name = joined.map_or(&row.spec.name, |joined| &joined.spec.name);
+        let nodes = row.job.phase.allocations().iter().map(|held| held.node.to_string());
+        running.entry(name.to_string()).or_default().extend(nodes);
+    }
+    running.values_mut().for_each(|nodes| nodes.sort());
+    running
 }
 
 /// The end by `kai`, and whether anything was moved on the way.
@@ -212,8 +227,10 @@ fn settle_kai(situation: &kai::Situation, settings: &kai::Settings) -> (kai::Sit
 }
 
 /// Cycles until nothing changes, each plan judged.
-fn settle_fair(cluster: &mut Cluster) -> Result<(), Vec<String>> {
-    for _ in 0..CYCLES {
+fn settle_fair(cluster: &mut Cluster, extras: &BTreeMap<JobId, usize>) -> Result<(), Vec<String>> {
+    let n_extra: usize = extras.values().sum();
+    cluster.tend(extras);
+    for _ in 0..CYCLES + n_extra {
         let plan = cluster.plan();
         let snapshot = cluster.snapshot();
         let policy = snapshot.world.policy();
@@ -224,11 +241,12 @@ fn settle_fair(cluster: &mut Cluster) -> Result<(), Vec<String>> {
         }
         let made = cluster.cycle();
         let n_left = cluster.finish_leaving();
+        let grows = cluster.tend(extras);
         let found = gpool_verify::check(&cluster.snapshot());
         if !found.is_empty() {
             return Err(found.iter().map(ToString::to_string).collect());
         }
-        if made.decisions.is_empty() && n_left == 0 {
+        if made.decisions.is_empty() && n_left == 0 && !grows {
             return Ok(());
         }
     }
@@ -252,20 +270,22 @@ impl Case<'_> {
         let mut faults = Vec::new();
         for job in &self.situation.jobs {
             let (kai, fair) = (self.kai.get(&job.name), self.fair.get(&job.name));
-            let reason = match (kai, fair) {
-                (None, None) => continue,
-                (Some(kai), Some(fair)) if kai == fair => continue,
-                (Some(_), Some(_)) => Some(Explanation::Elsewhere),
-                (Some(_), None) => self.why_not(job),
-                (None, Some(_)) => self.why_so(job),
+            if kai == fair {
+                continue;
+            }
+            let by = |running: &Running| n_running(running, &job.name);
+            let (n_kai, n_fair) = (by(&self.kai), by(&self.fair));
+            let reason = match n_kai.cmp(&n_fair) {
+                Ordering::Equal => Some(Explanation::Elsewhere),
+                Ordering::Greater => self.why_not(job),
+                Ordering::Less => self.why_so(job),
             };
             match reason {
                 Some(reason) => drop(reasons.insert(job.name.clone(), reason)),
                 None => faults.push(format!(
-                    "{}: {} by kai, {} by fair, and nobody knows why",
+                    "{}: {n_kai} of {} tasks run by kai, {n_fair} by fair, and nobody knows why",
                     job.name,
-                    kai.map_or("waits", |_| "runs"),
-                    fair.map_or("waits", |_| "runs"),
+                    job.tasks.len(),
                 )),
             }
         }
@@ -280,16 +300,16 @@ impl Case<'_> {
     fn others(&self, of: &Running, not_of: &Running, began: bool) -> Vec<&kai::Job> {
         let jobs = self.situation.jobs.iter();
         let is_one = |job: &&kai::Job| {
-            of.contains_key(&job.name)
-                && !not_of.contains_key(&job.name)
-                && self.began.contains_key(&job.name) == began
+            let n_less = n_running(not_of, &job.name);
+            n_running(of, &job.name) > n_less
+                && (n_running(&self.began, &job.name) > n_less) == began
         };
         jobs.filter(is_one).collect()
     }
 
     /// Why a job that runs by `kai` does not by `fair`.
     fn why_not(&self, job: &kai::Job) -> Option<Explanation> {
-        if self.began.contains_key(&job.name) {
+        if n_running(&self.began, &job.name) > n_running(&self.fair, &job.name) {
             // It was taken back here, and another there, or nobody.
             let spared = self.others(&self.fair, &self.kai, true);
             let started = self.others(&self.fair, &self.kai, false);
@@ -341,7 +361,7 @@ impl Case<'_> {
 
     /// Why a job that waits by `kai` runs by `fair`: it is in the place of one that does not.
     fn why_so(&self, job: &kai::Job) -> Option<Explanation> {
-        if self.began.contains_key(&job.name) {
+        if n_running(&self.began, &job.name) > n_running(&self.kai, &job.name) {
             // It was spared: what would have had it does without.
             let gone = self.others(&self.kai, &self.fair, true);
             let without = self.others(&self.kai, &self.fair, false);
@@ -393,8 +413,12 @@ impl Case<'_> {
         let own = self.situation.projects.iter().find(|it| it.name == job.project);
         let Some(guaranteed) = own.and_then(|it| it.gpu.guaranteed) else { return false };
         let jobs = self.situation.jobs.iter();
-        let own = jobs.filter(|it| it.project == job.project && self.began.contains_key(&it.name));
-        own.map(size).sum::<i64>() > guaranteed
+        let own = jobs.filter(|it| it.project == job.project);
+        let held = own.map(|it| {
+            let n_tasks = i64::try_from(n_running(&self.began, &it.name)).unwrap_or(i64::MAX);
+            it.tasks.first().map_or(0, |task| of_task(task).saturating_mul(n_tasks))
+        });
+        held.sum::<i64>() > guaranteed
     }
 
     /// Whether more is guaranteed than there is.
@@ -422,14 +446,21 @@ impl Case<'_> {
     }
 }
 
-/// Thousandths of GPUs.
+/// Thousandths of GPUs that must be had at once.
 fn size(job: &kai::Job) -> i64 {
-    let of = |task: &kai::Task| match &task.request.gpu {
+    let n_tasks = i64::try_from(job.tasks.len()).unwrap_or(i64::MAX);
+    let least = job.gang.sets.first().map_or(n_tasks, |set| set.min.clamp(1, n_tasks.max(1)));
+    job.tasks.first().map_or(0, |task| of_task(task).saturating_mul(least))
+}
+
+/// Of one task; a share by memory counts as a whole device.
+fn of_task(task: &kai::Task) -> i64 {
+    match &task.request.gpu {
         kai::GpuAsk::Whole(count) => count * 1000,
         kai::GpuAsk::Share { milli, devices } => milli * devices,
+        kai::GpuAsk::Memory { devices, .. } => devices * 1000,
         _ => 0,
-    };
-    job.tasks.iter().map(of).sum()
+    }
 }
 
 /// Names of the cases' jobs that differ, to be told.

@@ -10,14 +10,12 @@ use gpool_sched::kai::{self, DeviceMode, GpuAsk, Settings, TaskState};
 /// What a case uses that the scheduler does not have, or has otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
-    /// A job of several tasks.
+    /// Tasks that must run at once, on as few nodes or as many as there is room.
     Gang,
     /// A job of several kinds of tasks.
     Parts,
     /// Parts of devices that the driver cuts.
     Instances,
-    /// A share of a device by its memory.
-    MemoryShare,
     /// Nodes that a job names.
     NamedNodes,
     /// Tasks that are leaving, have ended or are promised a place when it begins.
@@ -37,10 +35,9 @@ impl Missing {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Self::Gang => "a job of several tasks",
+            Self::Gang => "tasks that must run at once, on any number of nodes",
             Self::Parts => "a job of several kinds of tasks",
             Self::Instances => "MIG instances",
-            Self::MemoryShare => "a share by memory",
             Self::NamedNodes => "a job that names its nodes",
             Self::Midway => "tasks that leave, have ended or are promised a place at the beginning",
             Self::Switches => "rules that are switched off",
@@ -57,11 +54,20 @@ impl fmt::Display for Missing {
     }
 }
 
-/// The lines of a case.
+/// A case as text, and what its jobs may grow by.
+pub struct Written {
+    /// Its lines.
+    pub lines: String,
+    /// By how many tasks beyond those that must run, by name of the job.
+    pub extras: BTreeMap<String, usize>,
+}
+
+/// The lines of a case. Tasks beyond those of a job that must run are jobs of their own that join
+/// it, as for any job that grows.
 ///
 /// # Errors
 /// What it uses that there is not.
-pub fn lines(situation: &kai::Situation, settings: &Settings) -> Result<String, Missing> {
+pub fn lines(situation: &kai::Situation, settings: &Settings) -> Result<Written, Missing> {
     let usual = Settings::default();
     let switches = (settings.quotas, settings.job_priority, settings.elastic, settings.min_run);
     if switches != (usual.quotas, usual.job_priority, usual.elastic, usual.min_run) {
@@ -75,13 +81,18 @@ pub fn lines(situation: &kai::Situation, settings: &Settings) -> Result<String, 
         text.push_str(&line_of_node(node)?);
     }
     let mut places = Places::default();
+    let mut extras = BTreeMap::new();
     // Those that run come first: their devices are taken.
     let mut jobs: Vec<&kai::Job> = situation.jobs.iter().collect();
     jobs.sort_by_key(|job| (job.created, &job.name));
     for job in jobs {
-        text.push_str(&line_of_job(situation, job, &mut places)?);
+        let (lines, n_extra) = lines_of_job(situation, job, &mut places)?;
+        text.push_str(&lines);
+        if n_extra > 0 {
+            extras.insert(job.name.clone(), n_extra);
+        }
     }
-    Ok(text)
+    Ok(Written { lines: text, extras })
 }
 
 fn name(name: &str) -> Result<&str, Missing> {
@@ -134,7 +145,8 @@ fn line_of_node(node: &kai::Node) -> Result<String, Missing> {
         if devices.mode != DeviceMode::Whole {
             return Err(Missing::Instances);
         }
-        let _ = write!(text, "  {} x gpu@80G", devices.count);
+        let each = devices.memory.map_or(Ok("80G".to_owned()), memory)?;
+        let _ = write!(text, "  {} x gpu@{each}", devices.count);
     }
     let _ = write!(text, "  cpus {}  mem {}", number(node.cpu)?, memory(node.memory)?);
     let _ = writeln!(text, "  tasks {}", node.slots.clamp(0, 100_000));
@@ -155,7 +167,7 @@ impl Places {
         let taken = self.taken.entry(node.name.clone()).or_default();
         let wanted: Vec<Option<String>> = match ask {
             GpuAsk::Whole(count) => vec![None; usize::try_from(*count).ok()?],
-            GpuAsk::Share { devices, .. } => {
+            GpuAsk::Share { devices, .. } | GpuAsk::Memory { devices, .. } => {
                 let names = shared.iter().cloned().map(Some);
                 let rest = (0..).map(|nth: u32| Some(format!("unnamed {nth}")));
                 names.chain(rest).take(usize::try_from(*devices).ok()?).collect()
@@ -184,50 +196,96 @@ fn gpus(ask: &GpuAsk) -> Result<String, Missing> {
         GpuAsk::Whole(count) => Ok(count.to_string()),
         GpuAsk::Share { milli, devices: 1 } => number(*milli),
         GpuAsk::Share { milli, devices } => Ok(format!("{devices}@{}", number(*milli)?)),
-        GpuAsk::Memory { .. } => Err(Missing::MemoryShare),
+        GpuAsk::Memory { bytes, devices } => Ok(format!("{devices}@{}", memory(*bytes)?)),
         GpuAsk::Mig(_) | GpuAsk::Unbooked => Err(Missing::Instances),
     }
 }
 
-fn line_of_job(
+/// The lines of a job, and by how many tasks it may grow.
+fn lines_of_job(
     situation: &kai::Situation,
     job: &kai::Job,
     places: &mut Places,
-) -> Result<String, Missing> {
+) -> Result<(String, usize), Missing> {
     if !job.gang.groups.is_empty() || job.gang.sets.len() > 1 {
         return Err(Missing::Parts);
     }
-    let [task] = &job.tasks[..] else { return Err(Missing::Gang) };
-    if task.site.is_some() {
+    let (Some(first), n_tasks) = (job.tasks.first(), job.tasks.len()) else {
+        return Err(Missing::Parts);
+    };
+    if job.tasks.iter().any(|task| task.request != first.request) {
+        return Err(Missing::Parts);
+    }
+    if job.tasks.iter().any(|task| task.site.is_some()) {
         return Err(Missing::NamedNodes);
     }
-    let state = match task.state {
-        TaskState::Pending => "pending".to_owned(),
-        TaskState::Running | TaskState::Bound => {
-            let placement = task.placement.as_ref().ok_or(Missing::Midway)?;
-            let node = situation.nodes.iter().find(|node| node.name == placement.node);
-            let node = node.ok_or(Missing::Overbooked)?;
-            let devices = places.take(node, &task.request.gpu, &placement.shared);
-            let devices = devices.ok_or(Missing::Overbooked)?;
-            let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
-            let on =
-                if devices.is_empty() { String::new() } else { format!("[{}]", devices.join(",")) };
-            format!("running {}{on} 60s", name(&node.name)?)
+    let least = job.gang.sets.first().and_then(|set| usize::try_from(set.min).ok());
+    let least = least.unwrap_or(n_tasks).clamp(1, n_tasks);
+    let mut running = Vec::new();
+    for task in &job.tasks {
+        match task.state {
+            TaskState::Pending => {}
+            TaskState::Running | TaskState::Bound => {
+                running.push(place_of(situation, task, places)?);
+            }
+            _ => return Err(Missing::Midway),
         }
-        _ => return Err(Missing::Midway),
-    };
+    }
+    if !running.is_empty() && running.len() < least {
+        return Err(Missing::Midway);
+    }
     // As old as its place among the others says: ages of equal jobs are equal there.
     let age = situation.now.saturating_sub(job.created).max(0) / 1000;
-    let mut text = format!("job {}  {}  {state}", name(&job.name)?, gpus(&task.request.gpu)?);
-    if task.state == TaskState::Pending {
-        let _ = write!(text, " {age}s");
+    let own = name(&job.name)?;
+    let asked = gpus(&first.request.gpu)?;
+    let gang = gang_words(situation, &first.request.gpu, least)?;
+    let state = match running.is_empty() {
+        true => format!("pending {age}s"),
+        false => format!("running {} 60s", running[..least].join(" ")),
+    };
+    let rest = rest_of_line(job, first)?;
+    let preemptible = if job.preemptible { "  preemptible" } else { "" };
+    let mut text = format!("job {own}  {asked}{gang}  {state}{rest}{preemptible}\n");
+    for (nth, place) in (1..).zip(running.iter().skip(least)) {
+        let _ = writeln!(text, "job {own}.{nth}  {asked}  running {place} 60s{rest}  joins {own}");
     }
-    let _ = write!(text, "  project {}", name(&job.project)?);
+    Ok((text, n_tasks - least))
+}
+
+/// On how many nodes tasks are that must run at once: all on the only one, or each on one of its
+/// own where no two fit together.
+fn gang_words(situation: &kai::Situation, ask: &GpuAsk, least: usize) -> Result<String, Missing> {
+    let n_devices = |node: &kai::Node| node.devices.iter().map(|it| it.count).sum::<i64>();
+    let largest = situation.nodes.iter().map(n_devices).max().unwrap_or(0);
+    match (least, ask) {
+        (1, _) => Ok(String::new()),
+        _ if situation.nodes.len() == 1 => Ok(format!(" each {least}")),
+        (_, GpuAsk::Whole(count)) if 2 * count > largest => Ok(format!(" nodes {least}")),
+        _ => Err(Missing::Gang),
+    }
+}
+
+/// Where a task runs: `n1[0,1]`.
+fn place_of(
+    situation: &kai::Situation,
+    task: &kai::Task,
+    places: &mut Places,
+) -> Result<String, Missing> {
+    let placement = task.placement.as_ref().ok_or(Missing::Midway)?;
+    let node = situation.nodes.iter().find(|node| node.name == placement.node);
+    let node = node.ok_or(Missing::Overbooked)?;
+    let devices = places.take(node, &task.request.gpu, &placement.shared);
+    let devices = devices.ok_or(Missing::Overbooked)?;
+    let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
+    let on = if devices.is_empty() { String::new() } else { format!("[{}]", devices.join(",")) };
+    Ok(format!("{}{on}", name(&node.name)?))
+}
+
+/// What a job's line says of it beside what it asks for and does.
+fn rest_of_line(job: &kai::Job, task: &kai::Task) -> Result<String, Missing> {
+    let mut text = format!("  project {}", name(&job.project)?);
     if job.priority != 0 {
         let _ = write!(text, "  priority {}", job.priority.clamp(-1000, 1000));
-    }
-    if job.preemptible {
-        text.push_str("  preemptible");
     }
     if task.request.cpu > 0 {
         let _ = write!(text, "  cpus {}", number(task.request.cpu)?);
@@ -235,6 +293,5 @@ fn line_of_job(
     if task.request.memory > 0 {
         let _ = write!(text, "  mem {}", memory(task.request.memory)?);
     }
-    text.push('\n');
     Ok(text)
 }

@@ -35,7 +35,7 @@ pub(crate) async fn totals(
     Asks(asker): Asks,
     Params(params): Params<ListParams>,
 ) -> Result<Json<Document<Totals>>, ApiError> {
-    let Some(filter) = listing::archive_filter(&asker, &params)? else {
+    let Some(filter) = listing::archive_filter(&api, &asker, &params).await? else {
         return Ok(Json(Document::new(Totals::default())));
     };
     let totals = api.handle.read(move |reader| sum(reader, filter)).await?;

@@ -30,7 +30,7 @@ pub(crate) struct ListParams {
     pub state: Option<String>,
     /// Only this user's.
     pub user: Option<String>,
-    /// Only this project's.
+    /// Only this project's, and of all below it.
     pub project: Option<String>,
     /// Only with exactly this name. Names of other users' jobs are seen by admins only.
     pub name: Option<String>,
@@ -60,7 +60,8 @@ pub(crate) enum Cursor {
 struct Filter {
     states: BTreeSet<JobState>,
     user: Option<String>,
-    project: Option<String>,
+    /// One of these; empty means any.
+    projects: BTreeSet<String>,
     name: Option<String>,
     since: Option<Time>,
     until: Option<Time>,
@@ -70,11 +71,20 @@ struct Filter {
 }
 
 impl Filter {
-    fn of(asker: &Asker, params: &ListParams, states_default: &str) -> Result<Self, Refusal> {
+    async fn of(
+        api: &Api,
+        asker: &Asker,
+        params: &ListParams,
+        states_default: &str,
+    ) -> Result<Self, Refusal> {
+        let projects = match params.project.clone() {
+            Some(name) => api.handle.query(move |view| with_below(view.world, name)).await?,
+            None => BTreeSet::new(),
+        };
         Ok(Self {
             states: states(Some(params.state.as_deref().unwrap_or(states_default)))?,
             user: params.user.clone(),
-            project: params.project.clone(),
+            projects,
             name: params.name.clone(),
             since: params.ended_since,
             until: params.ended_until,
@@ -96,7 +106,7 @@ impl Filter {
         let wanted = self.states.iter().filter(|state| state.is_end());
         let archive = ArchiveFilter {
             user,
-            project: self.project.clone(),
+            projects: self.projects.iter().cloned().collect(),
             name: self.name.clone(),
             states: wanted.map(|state| state.as_str().to_owned()).collect(),
             since: self.since.map(|since| since.0),
@@ -124,14 +134,31 @@ impl Filter {
             && (self.elements || row.job.id.element.is_none())
             && is_in()
             && is(&self.user, &spec.owner.user)
-            && is(&self.project, spec.project.as_str())
+            && (self.projects.is_empty() || self.projects.contains(spec.project.as_str()))
             && seen
             && is(&self.name, &spec.name)
     }
 
     fn is_by_state_only(&self) -> bool {
         let is_any_time = self.since.is_none() && self.until.is_none();
-        self.user.is_none() && self.project.is_none() && self.name.is_none() && is_any_time
+        self.user.is_none() && self.projects.is_empty() && self.name.is_none() && is_any_time
+    }
+}
+
+/// A project and all below it, by name.
+fn with_below(world: &World, name: String) -> BTreeSet<String> {
+    let mut found = BTreeSet::from([name]);
+    // Each round finds those one level further down.
+    loop {
+        let n_before = found.len();
+        for project in world.projects().values() {
+            if project.parent.as_ref().is_some_and(|parent| found.contains(parent.as_str())) {
+                found.insert(project.name.to_string());
+            }
+        }
+        if found.len() == n_before {
+            return found;
+        }
     }
 }
 
@@ -143,7 +170,7 @@ pub(crate) async fn page(
 ) -> Result<List<gpool_wire::Job>, Refusal> {
     let limit = limit(params.limit)?;
     let cursor = params.cursor.as_deref().map_or(Ok(Cursor::Living(None)), cursor_of)?;
-    let filter = Filter::of(asker, &params, "active")?;
+    let filter = Filter::of(api, asker, &params, "active").await?;
     let wants_ended = filter.states.iter().any(|state| state.is_end());
     let mut page = Page { found: Vec::new(), next: None, total: None };
     let asked = filter.clone();
@@ -255,11 +282,12 @@ async fn ended(
 }
 
 /// Which ended jobs are asked for; `None` if none can be.
-pub(crate) fn archive_filter(
+pub(crate) async fn archive_filter(
+    api: &Api,
     asker: &Asker,
     params: &ListParams,
 ) -> Result<Option<ArchiveFilter>, Refusal> {
-    Ok(Filter::of(asker, params, "ended")?.of_archive(asker))
+    Ok(Filter::of(api, asker, params, "ended").await?.of_archive(asker))
 }
 
 fn invalid(field: &str, why: String) -> Refusal {

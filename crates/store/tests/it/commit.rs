@@ -131,10 +131,13 @@ fn the_archive_answers_each_filter() {
     let time = |job: u64| Some(Timestamp::new(1_700_000_000_000 + job));
     let text = |text: &str| Some(text.to_owned());
     type Keep = fn(&gpool_store::ArchiveEntry) -> bool;
-    let cases: [(ArchiveFilter, Keep); 8] = [
+    let cases: [(ArchiveFilter, Keep); 9] = [
         (any.clone(), |_| true),
         (ArchiveFilter { user: text("ann"), ..any.clone() }, |e| e.user == "ann"),
-        (ArchiveFilter { project: text("red"), ..any.clone() }, |e| e.project == "red"),
+        (ArchiveFilter { projects: vec!["red".into()], ..any.clone() }, |e| e.project == "red"),
+        (ArchiveFilter { projects: vec!["red".into(), "blue".into()], ..any.clone() }, |e| {
+            e.project != "green"
+        }),
         (ArchiveFilter { name: text("train-3"), ..any.clone() }, |e| e.name == "train-3"),
         (ArchiveFilter { states: vec!["failed".into(), "cancelled".into()], ..any.clone() }, |e| {
             e.state != "succeeded"
@@ -145,9 +148,15 @@ fn the_archive_answers_each_filter() {
         (ArchiveFilter { before: Some(JobNumber(30)), limit: 5, ..any.clone() }, |e| {
             (25..30).contains(&e.job.0)
         }),
-        (ArchiveFilter { user: text("bob"), project: text("blue"), until: time(50), ..any }, |e| {
-            e.user == "bob" && e.project == "blue" && e.job.0 < 50
-        }),
+        (
+            ArchiveFilter {
+                user: text("bob"),
+                projects: vec!["blue".into()],
+                until: time(50),
+                ..any
+            },
+            |e| e.user == "bob" && e.project == "blue" && e.job.0 < 50,
+        ),
     ];
     for (filter, keep) in cases {
         let expected: Vec<_> = all.iter().rev().filter(|entry| keep(entry)).cloned().collect();

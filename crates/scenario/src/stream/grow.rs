@@ -1,0 +1,82 @@
+//! Jobs that grow, as `control` lets them: one more joins each that runs, and leaves with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gpool_model::job::Usage;
+use gpool_model::{
+    Attempt, Course, Gang, Generation, Job, JobEnd, JobId, JobSpec, Life, Millis, Outcome, Phase,
+    Version,
+};
+use gpool_world::JobRow;
+
+use super::Cluster;
+use crate::gang;
+
+impl Cluster {
+    /// Lets jobs be joined, each by at most so many, and ends what joined those that do not run;
+    /// says whether anything came of it.
+    pub fn tend(&mut self, most: &BTreeMap<JobId, usize>) -> bool {
+        let mut changed = false;
+        for (id, most) in most {
+            let Some(row) = self.world.job(*id).cloned() else { continue };
+            let joiners: Vec<Job> = self.world.joiners_of(*id).map(|row| row.job.clone()).collect();
+            if !matches!(row.job.phase, Phase::Running { .. }) {
+                changed |= !joiners.is_empty();
+                joiners.into_iter().for_each(|job| self.leave(job));
+                continue;
+            }
+            let one_waits = joiners.iter().any(|job| job.phase.allocations().is_empty());
+            if joiners.len() < *most && !one_waits {
+                self.join(&row, joiners.len());
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    fn leave(&mut self, mut job: Job) {
+        let allocations = job.phase.allocations().to_vec();
+        job.phase = Phase::Ended(Box::new(JobEnd {
+            outcome: Outcome::Cancelled,
+            cause: None,
+            exit: None,
+            started_at: None,
+            ended_at: self.now,
+            usage: Usage::default(),
+            allocations,
+        }));
+        self.put(job);
+    }
+
+    fn join(&mut self, row: &JobRow, n_before: usize) {
+        let mut cluster = self.world.cluster().clone();
+        cluster.last_job = cluster.last_job.next();
+        let id = JobId { number: cluster.last_job, element: None };
+        self.world.put_cluster(cluster);
+        let spec = JobSpec {
+            id,
+            name: format!("{}.{}", row.spec.name, n_before + 1).into(),
+            gang: Gang::SINGLE,
+            joins: Some(gang::joins(row.job.id)),
+            after: Vec::new(),
+            life: Life { preemptible: Some(true), ..Life::default() },
+            submitted_at: self.now,
+            ..JobSpec::clone(&row.spec)
+        };
+        let job = Job {
+            id,
+            version: Version(1),
+            priority: row.job.priority,
+            note: None,
+            notify: Vec::new(),
+            attempt: Attempt::FIRST,
+            generation: Generation(1),
+            waited: Millis::ZERO,
+            array: None,
+            course: Course::default(),
+            phase: Phase::Pending { since: self.now },
+        };
+        self.world.add_job(Arc::new(spec), job);
+    }
+}
