@@ -217,8 +217,8 @@ fn job(
         write!(f, "  pool {pool}")?;
     }
     let joined = spec.joins.as_ref();
-    let joined = joined
-        .and_then(|joins| situation.jobs.iter().find(|(other, _)| other.id == joins.job));
+    let joined =
+        joined.and_then(|joins| situation.jobs.iter().find(|(other, _)| other.id == joins.job));
     match joined {
         Some((joined, _)) => write!(f, "  joins {}", joined.name)?,
         None if spec.life.preemptible == Some(true) => {

@@ -171,6 +171,7 @@ fn for_each_held(row: &JobRow, mut count: impl FnMut(Part, &Resources)) {
             StopCause::TaskRefused { .. } => true,
             StopCause::Cancelled { .. }
             | StopCause::TooManyFailed { .. }
+            | StopCause::GangEnded { .. }
             | StopCause::TaskFailed { .. } => false,
         },
         _ => false,

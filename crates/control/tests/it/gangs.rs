@@ -313,8 +313,8 @@ fn others_of_its_project_take_the_place_of_what_joined_which_waits_again() {
     let other = harness.add(job("1"));
     let row = harness.control.world().job(JobId::single(2)).expect("it is leaving");
     let Phase::Stopping { cause, .. } = &row.job.phase else { panic!("it is leaving") };
-    let why = TakenBack::Shrink;
-    assert_eq!(*cause, gpool_model::job::StopCause::TakenBack { why, beneficiary: other });
+    let (why, exit) = (TakenBack::Shrink, Exit::Requeue);
+    assert_eq!(*cause, gpool_model::job::StopCause::TakenBack { why, beneficiary: other, exit });
     stopped(&mut harness, JobId::single(2), 0);
     assert_eq!(harness.state(other), JobState::Starting);
     assert_eq!(harness.state(id), JobState::Running, "and is not touched");
