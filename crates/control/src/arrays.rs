@@ -1,7 +1,5 @@
 //! Arrays: what is done to all elements of one at once, and what follows when one of them ends.
 
-use std::sync::Arc;
-
 use gpool_model::array::ArrayEnds;
 use gpool_model::job::{DependencyKind, EndCause, Holder, JobState, StopCause};
 use gpool_model::{
@@ -76,7 +74,7 @@ impl Control {
         left.extend(&array.waiting);
         let rows: Vec<JobId> = self.world.elements(number).map(|row| row.job.id).collect();
         // First: with its last element the array is gone.
-        self.end_elements(number, &left, end_cause(cause), self.now);
+        self.end_elements(number, &left, cause.end_cause(), self.now);
         for id in rows {
             if self.world.job(id).is_some() {
                 self.stop(id, cause.clone());
@@ -288,21 +286,5 @@ impl Control {
             waits.extend(&array.waiting);
             array.next_attempt(&waits);
         });
-    }
-}
-
-/// What stands behind the end of a job that was stopped for that.
-pub(crate) fn end_cause(cause: &StopCause) -> EndCause {
-    match cause {
-        StopCause::Cancelled { by } | StopCause::Requeued { by, .. } => {
-            EndCause::Cancelled { by: Arc::clone(by) }
-        }
-        StopCause::TooManyFailed { most } => EndCause::TooManyFailed { most: *most },
-        StopCause::TakenBack { why, beneficiary, .. } => {
-            EndCause::TakenBack { why: *why, beneficiary: *beneficiary }
-        }
-        StopCause::TaskFailed { rank } => EndCause::TaskFailed { rank: *rank },
-        StopCause::TaskRefused { rank } => EndCause::TaskRefused { rank: *rank },
-        StopCause::GangEnded { job } => EndCause::GangEnded { job: *job },
     }
 }

@@ -12,7 +12,6 @@ use gpool_model::{
 };
 use gpool_world::JobRow;
 
-use crate::arrays::end_cause;
 use crate::control::Control;
 
 /// Whether a job only claims what it is to have: no node knows of it.
@@ -83,7 +82,7 @@ impl Control {
             StopCause::Cancelled { .. }
             | StopCause::TooManyFailed { .. }
             | StopCause::GangEnded { .. } => {
-                return self.end_unstarted(id, end_cause(cause), self.now);
+                return self.end_unstarted(id, cause.end_cause(), self.now);
             }
         };
         let mut job = self.job(id);

@@ -7,7 +7,6 @@ use gpool_model::{
     Outcome, Phase, Refusal, Reply, RequestId, Timestamp,
 };
 
-use crate::arrays::end_cause;
 use crate::claims::is_claim;
 use crate::control::Control;
 use crate::gang::has_ended;
@@ -35,7 +34,7 @@ impl Control {
     pub(crate) fn stop(&mut self, id: JobId, cause: StopCause) {
         let Some(row) = self.world.job(id) else {
             let only = self.world.positions(&[id]);
-            return self.end_elements(id.number, &only, end_cause(&cause), self.now);
+            return self.end_elements(id.number, &only, cause.end_cause(), self.now);
         };
         if row.job.array.is_some() {
             return self.stop_array(id.number, &cause);
@@ -45,7 +44,7 @@ impl Control {
         let first = job.course.tasks.iter().filter_map(|course| course.started_at).min();
         let (allocations, started_at) = match job.phase {
             Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. } => {
-                return self.end_unstarted(id, end_cause(&cause), self.now);
+                return self.end_unstarted(id, cause.end_cause(), self.now);
             }
             // Nobody was told to start it.
             Phase::Starting { allocations, .. } if is_claim(&allocations) => {

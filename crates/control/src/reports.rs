@@ -10,7 +10,6 @@ use gpool_model::{
     TaskId, Timestamp,
 };
 
-use crate::arrays::end_cause;
 use crate::claims::is_claim;
 use crate::control::Control;
 use crate::gang::{has_ended, is_gang, started_at};
@@ -330,7 +329,7 @@ pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>)
     if let Phase::Stopping { cause, .. } = phase
         && end.stopped
     {
-        return (Outcome::Cancelled, Some(end_cause(cause)));
+        return (Outcome::Cancelled, Some(cause.end_cause()));
     }
     match end.exit {
         Some(ExitStatus::Code(0)) => (Outcome::Succeeded, None),

@@ -454,3 +454,22 @@ pub enum StopCause {
         job: JobId,
     },
 }
+
+impl StopCause {
+    /// What stands behind the end of a job that was stopped for that.
+    #[must_use]
+    pub fn end_cause(&self) -> EndCause {
+        match self {
+            Self::Cancelled { by } | Self::Requeued { by, .. } => {
+                EndCause::Cancelled { by: Arc::clone(by) }
+            }
+            Self::TooManyFailed { most } => EndCause::TooManyFailed { most: *most },
+            Self::TakenBack { why, beneficiary, .. } => {
+                EndCause::TakenBack { why: *why, beneficiary: *beneficiary }
+            }
+            Self::TaskFailed { rank } => EndCause::TaskFailed { rank: *rank },
+            Self::TaskRefused { rank } => EndCause::TaskRefused { rank: *rank },
+            Self::GangEnded { job } => EndCause::GangEnded { job: *job },
+        }
+    }
+}

@@ -224,7 +224,7 @@ pub(crate) fn check(
                     found.push(Violation::WrongEviction { job: *job, what });
                 }
                 if *why == TakenBack::Shrink && !is_extra(world, policy, row, *beneficiary) {
-                    let what = "it does not make a job larger, or another of its project";
+                    let what = "it makes no job larger, or room for nobody who goes before that";
                     found.push(Violation::WrongEviction { job: *job, what });
                 }
                 let is_kept = *why == TakenBack::Reclaim && policy.quota_rules == QuotaRules::Fair;

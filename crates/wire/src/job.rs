@@ -253,33 +253,11 @@ impl Job {
                 (Some("setup_failed".to_owned()), Some(text))
             }
             (Some(cause), _) => (Some(cause_word(cause).to_owned()), Some(cause_words(cause))),
-            (None, Phase::Stopping { cause: StopCause::Cancelled { by }, .. }) => {
-                (Some("cancelled".to_owned()), Some(format!("cancelled by {by}")))
-            }
             (None, Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. }) => {
                 (Some("requeued".to_owned()), Some(format!("put back by {by}")))
             }
-            (
-                None,
-                Phase::Stopping { cause: StopCause::TakenBack { why, beneficiary, .. }, .. },
-            ) => {
-                let cause = EndCause::TakenBack { why: *why, beneficiary: *beneficiary };
-                (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
-            }
-            (None, Phase::Stopping { cause: StopCause::TooManyFailed { most }, .. }) => {
-                let cause = EndCause::TooManyFailed { most: *most };
-                (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
-            }
-            (None, Phase::Stopping { cause: StopCause::TaskFailed { rank }, .. }) => {
-                let cause = EndCause::TaskFailed { rank: *rank };
-                (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
-            }
-            (None, Phase::Stopping { cause: StopCause::GangEnded { job }, .. }) => {
-                let cause = EndCause::GangEnded { job: *job };
-                (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
-            }
-            (None, Phase::Stopping { cause: StopCause::TaskRefused { rank }, .. }) => {
-                let cause = EndCause::TaskRefused { rank: *rank };
+            (None, Phase::Stopping { cause, .. }) => {
+                let cause = cause.end_cause();
                 (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
             }
             (None, _) => (None, None),

@@ -130,7 +130,7 @@ impl<'a, 'b> Decider<'a, 'b> {
         for (row, stage) in gone {
             after.push(self.next());
             let why = match stage {
-                Stage::Preempt if row.spec.joins.is_some() => TakenBack::Shrink,
+                Stage::Preempt if row.job.priority >= shape.priority => TakenBack::Shrink,
                 Stage::Preempt => TakenBack::Preempt,
                 Stage::Consolidate => TakenBack::Consolidate,
                 Stage::Allocate | Stage::Reclaim | Stage::StaleGangs => TakenBack::Reclaim,
