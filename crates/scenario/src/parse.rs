@@ -315,8 +315,8 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, pool, preemptible, exits, had, joins, begin, deadline, like, \
-                         array, ended or id";
+                         uid, project, pool, preemptible, exits, had, joins, begin, deadline, \
+                         like, array, ended or id";
                     return Err(words.unknown(word, known));
                 }
             }
