@@ -23,7 +23,7 @@ pub struct GangShown {
     pub nodes_most: Option<u32>,
     /// How many run on each of them.
     pub tasks_per_node: u32,
-    /// Each of them, by rank; empty while none has a place.
+    /// Each of them, by rank; empty while none has a place, and where there is but one.
     pub tasks: Vec<TaskShown>,
 }
 
@@ -56,6 +56,8 @@ impl GangShown {
             phase => phase.allocations(),
         };
         let courses = job.course.tasks.iter().map(Some).chain(std::iter::repeat(None));
+        // Of a task that is alone the job says it all.
+        let held = if spec.gang.n_tasks() > 1 { held } else { &[] };
         let tasks = held.iter().zip(courses).map(|(held, course)| TaskShown::new(held, course));
         let tasks = tasks.collect();
         let nodes_most = Some(spec.gang.nodes_most).filter(|_| spec.gang.is_elastic());

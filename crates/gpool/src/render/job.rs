@@ -53,7 +53,6 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     times(&mut page, job, view);
     super::arrays::given(&mut page, job);
     super::arrays::elements(&mut page, job, elements, view);
-    page.label_if("joins", job.joins.as_ref().map(|job| format!("job {job}")).as_deref());
     match job.gang.as_ref().filter(|gang| !gang.tasks.is_empty()) {
         Some(gang) => {
             let tasks: Vec<String> =

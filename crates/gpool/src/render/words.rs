@@ -92,6 +92,7 @@ pub fn wants(job: &Job) -> String {
     parts.extend(job.cpus.map(cores));
     parts.extend(job.mem.map(|bytes| Bytes::new(bytes).to_string()));
     parts.extend(job.gang.as_ref().map(nodes));
+    parts.extend(job.joins.as_ref().map(|joined| format!("joins job {joined}")));
     parts.extend(job.pool.as_ref().map(|pool| format!("pool {pool}")));
     parts.push(limit(job).map_or("no time limit".to_owned(), |limit| format!("limit {limit}")));
     parts.join(" · ")

@@ -63,7 +63,8 @@ fn for_stranger(mut told: JobEvent) -> JobEvent {
     match told.kind.as_str() {
         // Where, when, how long and in which order is for everybody to see, as in the queue.
         "submitted" | "planned" | "started" | "running" | "run_ended" | "refused" | "displaced"
-        | "waited" | "held" | "released" | "cancelled" | "requeued" | "limited" | "signalled" => {}
+        | "waited" | "held" | "released" | "cancelled" | "requeued" | "limited" | "signalled"
+        | "grows" | "joins" | "left" => {}
         // Why may name a file.
         "ended" => {
             let of_fact = |name: &str| told.facts.get(name).filter(|value| !value.is_null());
@@ -120,10 +121,12 @@ fn event(id: JobId, time: Timestamp, kind: &str, text: String) -> JobEvent {
 }
 
 fn submitted(spec: &JobSpec) -> JobEvent {
-    let by = Some(spec.owner.user.to_string());
+    // Nobody asked for what joins a job.
+    let by = Some(spec.owner.user.to_string()).filter(|_| spec.joins.is_none());
+    let made = if spec.joins.is_some() { "made" } else { "submitted" };
     let text = match spec.gpus.is_none() {
-        true => "submitted, without GPUs".to_owned(),
-        false => format!("submitted, asking for GPUs {}", spec.gpus_written),
+        true => format!("{made}, without GPUs"),
+        false => format!("{made}, asking for GPUs {}", spec.gpus_written),
     };
     JobEvent { by, ..event(spec.id, spec.submitted_at, "submitted", text) }
 }
@@ -181,6 +184,15 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
                 Kept::Displaced { job, how, by } if *job == id => {
                     let how = how.as_str().replace('_', " ");
                     Some(event(id, entry.time, "displaced", format!("had to go for {by}: {how}")))
+                }
+                Kept::Joining { job, joins } if *joins == id => {
+                    Some(event(id, entry.time, "grows", format!("job {job} may join it")))
+                }
+                Kept::Joining { job, joins } if *job == id => {
+                    Some(event(id, entry.time, "joins", format!("waits to join job {joins}")))
+                }
+                Kept::Left { job } if *job == id => {
+                    Some(event(id, entry.time, "left", "what it joined is over".to_owned()))
                 }
                 _ => None,
             });
