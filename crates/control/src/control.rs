@@ -171,6 +171,7 @@ impl Control {
     /// clock that jumps back is held.
     pub fn step(&mut self, now: Timestamp, events: impl IntoIterator<Item = Event>) -> Vec<Effect> {
         self.now = self.now.max(now);
+        self.world.tell_time(self.now);
         let before = self.world.n_changes();
         let mut time_passed = false;
         for event in events {

@@ -47,6 +47,7 @@ pub mod resource;
 pub mod said;
 pub mod share;
 pub mod unit;
+pub mod used;
 
 pub use allocation::{Allocation, AllocationState, Slot, SlotPart};
 pub use array::{ArraySpec, ArrayState, ArrayValues, NewArray};
@@ -92,3 +93,4 @@ pub use reserve::{
 pub use resource::{ResourceKind, Resources};
 pub use share::Share;
 pub use unit::{Bytes, GpuTime, MilliCpu, MilliGpu, Millis, Timestamp};
+pub use used::{InUse, Used};

@@ -40,6 +40,13 @@ pub struct Policy {
     /// Whether projects may have more than they are guaranteed, of what others leave idle.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub lend: bool,
+    /// After how long half of what was used counts.
+    #[serde(default = "Policy::usual_half_life", skip_serializing_if = "is_usual_half_life")]
+    pub use_half_life: Millis,
+    /// How strongly what projects used lately moves what they get of what nobody is guaranteed, in
+    /// thousandths; nothing is not at all.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub use_weight: u32,
     /// Whether devices are given only to those for whom they are reserved.
     #[serde(default, skip_serializing_if = "is_no")]
     pub reserved_only: bool,
@@ -148,6 +155,14 @@ impl PlannedStarts {
     }
 }
 
+fn is_usual_half_life(span: &Millis) -> bool {
+    *span == Policy::usual_half_life()
+}
+
+fn is_none(weight: &u32) -> bool {
+    *weight == 0
+}
+
 fn are_usual_levels(levels: &[GpuTime]) -> bool {
     *levels == Policy::usual_levels()
 }
@@ -246,6 +261,8 @@ impl Policy {
             quota_rules: QuotaRules::Fair,
             lend: true,
             reserved_only: false,
+            use_half_life: Self::usual_half_life(),
+            use_weight: 0,
             attained_levels: Self::usual_levels(),
             min_run: Self::usual_min_run(),
         }
@@ -268,8 +285,18 @@ impl Policy {
         [1, 10, 100].map(|hours| GpuTime::new(hours * GpuTime::HOUR.get())).to_vec()
     }
 
+    fn usual_half_life() -> Millis {
+        Millis::from_hours(24 * 7)
+    }
+
     fn usual_min_run() -> Millis {
         Millis::from_mins(5)
+    }
+
+    /// Whether of equals who used less lately goes first.
+    #[must_use]
+    pub fn asks_used(&self) -> bool {
+        self.use_weight > 0 || self.share_between == ShareBetween::Users
     }
 
     fn extend_max() -> Millis {

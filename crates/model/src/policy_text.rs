@@ -27,7 +27,7 @@ impl Policy {
         ["fair", "users", "fixed", "priority", "static", "fifo", "valohai", "las", "kai"];
 
     /// The keys of all settings.
-    pub const KEYS: [&'static str; 12] = [
+    pub const KEYS: [&'static str; 14] = [
         "order",
         "escalate_after",
         "device_strategy",
@@ -40,7 +40,12 @@ impl Policy {
         "reserved_only",
         "attained_levels",
         "min_run",
+        "use_half_life",
+        "use_weight",
     ];
+
+    /// In thousandths; beyond, any use at all would count as too much.
+    const USE_WEIGHT_MAX: u32 = 10_000;
 
     /// Longest time after which jobs may escalate.
     const ESCALATE_MAX: Millis = Millis::from_hours(24 * 365);
@@ -126,6 +131,19 @@ impl Policy {
                 }
                 self.min_run = span;
             }
+            "use_half_life" => {
+                let span = parse::span(value).map_err(|error| wrong(error.to_string()))?;
+                if span < Millis::from_mins(1) || span > Self::ESCALATE_MAX {
+                    return Err(wrong(format!("{value} is not from 1m to 365d")));
+                }
+                self.use_half_life = span;
+            }
+            "use_weight" => {
+                let weight = parse::gpus(value).ok().and_then(|it| u32::try_from(it.get()).ok());
+                let weight = weight.filter(|weight| *weight <= Self::USE_WEIGHT_MAX);
+                self.use_weight =
+                    weight.ok_or_else(|| wrong(format!("{value:?} is not from 0 to 10")))?;
+            }
             "planned_starts" => self.planned_starts = planned_starts(value).map_err(wrong)?,
             _ => {
                 let why = format!("there is no such setting; there are {}", Self::KEYS.join(", "));
@@ -144,7 +162,7 @@ impl Policy {
 
     /// Every setting as it is written.
     #[must_use]
-    pub fn settings(&self) -> [(&'static str, String); 12] {
+    pub fn settings(&self) -> [(&'static str, String); 14] {
         let yes_or_no = |answer| if answer { "yes" } else { "no" }.to_owned();
         let order: Vec<&str> = self.order.iter().map(|key| key.as_str()).collect();
         let strategy = DeviceStrategy::ALL.into_iter().find(|(_, it)| *it == self.device_strategy);
@@ -168,6 +186,8 @@ impl Policy {
             ("reserved_only", yes_or_no(self.reserved_only)),
             ("attained_levels", levels.join(",")),
             ("min_run", exact_span(self.min_run)),
+            ("use_half_life", exact_span(self.use_half_life)),
+            ("use_weight", MilliCpu::new(u64::from(self.use_weight)).to_string()),
         ]
     }
 }
@@ -284,6 +304,9 @@ mod tests {
             ("attained_levels", "1,2,3,4,5,6,7,8,9"),
             ("attained_levels", "99999999999999"),
             ("min_run", "0"),
+            ("use_half_life", "1s"),
+            ("use_weight", "11"),
+            ("use_weight", "-1"),
             ("shape", "round"),
         ] {
             let mut policy = Policy::fair();

@@ -15,6 +15,7 @@ use crate::prediction::PastRuns;
 use crate::project::Project;
 use crate::reservation::Reservation;
 use crate::unit::Timestamp;
+use crate::used::Used;
 
 /// What kind of thing a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -40,11 +41,13 @@ pub enum RecordKind {
     PastRuns,
     /// [`Delivery`] by its id: the outbox.
     Delivery,
+    /// [`Used`] by `uid:project`.
+    Used,
 }
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Cluster,
         Self::Policy,
         Self::Project,
@@ -55,6 +58,7 @@ impl RecordKind {
         Self::Reservation,
         Self::PastRuns,
         Self::Delivery,
+        Self::Used,
     ];
 
     /// The word for it in the store.
@@ -71,6 +75,7 @@ impl RecordKind {
             Self::Reservation => "reservation",
             Self::PastRuns => "past_runs",
             Self::Delivery => "delivery",
+            Self::Used => "used",
         }
     }
 }
@@ -130,6 +135,8 @@ pub enum Record {
     PastRuns(PastRuns),
     /// See [`RecordKind::Delivery`].
     Delivery(Box<Delivery>),
+    /// See [`RecordKind::Used`].
+    Used(Used),
 }
 
 impl Record {
@@ -147,6 +154,7 @@ impl Record {
             Self::Reservation(it) => (RecordKind::Reservation, it.name.to_string()),
             Self::PastRuns(runs) => (RecordKind::PastRuns, runs.like.key()),
             Self::Delivery(delivery) => (RecordKind::Delivery, delivery.id.to_string()),
+            Self::Used(used) => (RecordKind::Used, used.key()),
         };
         RecordKey { kind, key }
     }

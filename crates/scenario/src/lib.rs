@@ -19,6 +19,7 @@
 //! reserve  r1  lab1[0,1]  for uid 1001  in 2h  long 4h  every 7d
 //! drain    lab1[2]  by 3h  requeue
 //! past     train-  20m,25m,1h
+//! used     12.5  uid 1001
 //! project  red  in lab  gpus 4  limit 8  weight 2
 //! ```
 //!
@@ -48,6 +49,7 @@ mod reserve;
 mod reserve_step;
 mod situation;
 mod stream;
+mod used;
 mod words;
 
 pub use answer::{answer, plan_text, reasons};

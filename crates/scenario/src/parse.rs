@@ -48,12 +48,13 @@ impl Situation {
                 Some("element") => reader.element(&mut words)?,
                 Some("reserve") => reader.reserve(&mut words)?,
                 Some("past") => reader.past(&mut words)?,
+                Some("used") => reader.used(&mut words)?,
                 Some("project") => reader.project(&mut words)?,
                 Some("drain") => reader.drain(&mut words)?,
                 Some("cap") => reader.cap(&mut words)?,
                 Some(word) => {
                     let known = "policy, node, gpu, link, project, job, element, reserve, drain, \
-                         cap or past";
+                         cap, past or used";
                     return Err(words.unknown(word, known));
                 }
             }

@@ -12,7 +12,8 @@ use crate::print::span;
 use crate::words::{ScenarioError, Words};
 
 const WORDS: &str = "preset, order, escalate, strategy, planned, share, rules, lend-nothing, \
-                     reserved-only, levels or min-run";
+                     reserved-only, levels, min-run, half-life or \
+                     use-weight";
 
 impl Reader {
     /// Reads what follows the word `policy`; a preset replaces what stands before it.
@@ -44,6 +45,13 @@ impl Reader {
                 "levels" => {
                     let word = words.need("GPU-hours by commas")?;
                     let set = policy.set("attained_levels", word);
+                    set.map_err(|error| words.error(error.to_string()))?;
+                }
+                "half-life" => {
+                    policy.use_half_life = words.parse("a length of time", parse::span)?;
+                }
+                "use-weight" => {
+                    let set = policy.set("use_weight", words.need("a number up to 10")?);
                     set.map_err(|error| words.error(error.to_string()))?;
                 }
                 "min-run" => policy.min_run = words.parse("a length of time", parse::span)?,
@@ -116,6 +124,12 @@ pub(crate) fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result
     }
     if policy.min_run != usual.min_run {
         write!(f, "  min-run {}", span(policy.min_run))?;
+    }
+    if policy.use_half_life != usual.use_half_life {
+        write!(f, "  half-life {}", span(policy.use_half_life))?;
+    }
+    if let Some((_, weight)) = differs("use_weight") {
+        write!(f, "  use-weight {weight}")?;
     }
     f.write_str(if policy.lend { "" } else { "  lend-nothing" })?;
     f.write_str(if policy.reserved_only { "  reserved-only" } else { "" })?;

@@ -19,6 +19,7 @@ use crate::policy::policy;
 use crate::project::project;
 use crate::reserve::{drains, reservation};
 use crate::situation::{Situation, bare_spec};
+use crate::used::used;
 
 impl fmt::Display for Situation {
     /// Jobs are called `j` and their number, since names need not be unique.
@@ -44,7 +45,8 @@ impl fmt::Display for Situation {
         }
         self.projects_by_age().into_iter().try_for_each(|it| project(f, it))?;
         self.reservations.iter().try_for_each(|it| reservation(f, self, it))?;
-        self.past_of_jobs().try_for_each(|runs| past(f, runs))
+        self.past_of_jobs().try_for_each(|runs| past(f, runs))?;
+        self.used.iter().try_for_each(|it| used(f, it))
     }
 }
 

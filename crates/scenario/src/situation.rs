@@ -6,9 +6,9 @@ use gpool_model::job::BlobId;
 use gpool_model::record::ClusterRecord;
 use gpool_model::{
     GpuRequest, Job, JobId, JobNumber, JobSpec, Millis, Node, Owner, PastRuns, Policy, Project,
-    ProjectName, Reservation, Timestamp,
+    ProjectName, Reservation, Timestamp, Used,
 };
-use gpool_world::{Snapshot, World};
+use gpool_world::{ProjectIx, Snapshot, World};
 
 /// All that a cycle reads, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Situation {
     pub reservations: Vec<Reservation>,
     /// How long jobs ran before, each likeness once.
     pub past: Vec<PastRuns>,
+    /// What was used lately, as far as it decides anything.
+    pub used: Vec<Used>,
     /// Those that are said, in the order of the lines; any other has everything unlimited.
     pub projects: Vec<Project>,
 }
@@ -46,6 +48,7 @@ impl Situation {
             jobs: Vec::new(),
             reservations: Vec::new(),
             past: Vec::new(),
+            used: Vec::new(),
             projects: Vec::new(),
         }
     }
@@ -63,6 +66,7 @@ impl Situation {
                 .collect(),
             reservations: world.reservations().values().cloned().collect(),
             past: world.past_runs().cloned().collect(),
+            used: used_by(snapshot).collect(),
             projects: world.projects().values().cloned().collect(),
         }
     }
@@ -79,6 +83,9 @@ impl Situation {
         }
         for project in &self.projects {
             world.put_project(project.clone());
+        }
+        for used in &self.used {
+            world.put_used(used);
         }
         for runs in &self.past {
             world.put_past_runs(runs.clone());
@@ -98,6 +105,19 @@ impl Situation {
         world.advance(self.now);
         world
     }
+}
+
+/// What was used by now, where that decides anything.
+fn used_by(snapshot: &Snapshot<'_>) -> impl Iterator<Item = Used> {
+    let Snapshot { world, now } = *snapshot;
+    let rows = world.project_rows().iter().enumerate();
+    let rows = rows.filter(|_| world.policy().asks_used());
+    rows.flat_map(move |(ix, row)| {
+        row.used.keys().map(move |uid| {
+            let amount = world.used_by(ProjectIx(ix), *uid, now);
+            Used { project: row.name.clone(), uid: *uid, amount, at: now }
+        })
+    })
 }
 
 /// What a job asks for that wants these GPUs and nothing else.

@@ -7,12 +7,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Files of questions, with what they are about.
-const PARTS: [(&str, &str); 12] = [
+const PARTS: [(&str, &str); 13] = [
     ("order", "Who goes first"),
     ("planned", "Planned starts and backfill"),
     ("projects", "Projects: quotas, turns, lending"),
     ("reclaim", "Taking back what is on loan"),
     ("las", "Whoever has had least"),
+    ("used", "What was used lately"),
     ("devices", "Which GPUs"),
     ("nodes", "Which node"),
     ("shares", "Shares of GPUs"),

@@ -86,7 +86,7 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
     workspace.failed.clear();
     workspace.failed.resize(world.n_fit_rows(), None);
     workspace.failed_inside.clear();
-    let projects = Projects::of(world, policy);
+    let projects = Projects::of(snapshot, policy);
     let mut turns = std::mem::take(&mut workspace.turns);
     turns.fill(world, policy, shared(&projects));
     let mut cycle = Cycle {

@@ -31,6 +31,7 @@ mod site;
 mod together;
 mod turns;
 mod usable;
+mod used;
 mod wait;
 mod waiting;
 

@@ -33,7 +33,7 @@ pub struct Lent {
 /// them. Empty where nothing is shared between projects.
 #[must_use]
 pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectShare> {
-    let projects = Projects::of(snapshot.world, policy).filter(|projects| projects.are_shared);
+    let projects = Projects::of(snapshot, policy).filter(|projects| projects.are_shared);
     let Some(projects) = projects else { return Vec::new() };
     let gpu = projects.position(&ResourceKind::Gpu);
     let account = |row: Row| *projects.ledger.account(row, gpu);

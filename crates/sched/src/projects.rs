@@ -6,15 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    Amount, MilliGpu, Policy, Project, ProjectName, Quota, Quotas, Reason, ResourceKind, Resources,
-    Shape, ShareBetween,
+    Amount, GpuTime, MilliGpu, Policy, Project, ProjectName, Quota, Quotas, Reason, ResourceKind,
+    Resources, Shape, ShareBetween,
 };
-use gpool_world::{Holding, ProjectIx, ShapeQueue, World};
+use gpool_world::{Holding, ProjectIx, ShapeQueue, Snapshot, World};
 
 use crate::preempt;
 use crate::shares::{
     Account, Ask, Buffers, Division, Feedback, Ledger, Member, Method, Row, Rules, Tree,
 };
+use crate::used;
 
 /// The projects of a cluster that shares between them, or limits what they may have.
 #[derive(Debug, Clone)]
@@ -37,6 +38,8 @@ pub(crate) struct Projects {
     users: BTreeMap<(ProjectIx, u32), Row>,
     /// By row: whether it is a user's.
     is_user: Vec<bool>,
+    /// By row: GPU-time used lately, where that counts.
+    used: Vec<GpuTime>,
 }
 
 /// Who has a row of the tree.
@@ -52,7 +55,8 @@ pub(crate) type Amounts = Vec<u64>;
 impl Projects {
     /// What the projects hold and may have. `None` where nobody has shares or bounds: the policy
     /// says so, or there is but one project, which has none; and nothing may be preempted.
-    pub fn of(world: &World, policy: &Policy) -> Option<Self> {
+    pub fn of(snapshot: &Snapshot<'_>, policy: &Policy) -> Option<Self> {
+        let world = snapshot.world;
         let are_shared = policy.shares();
         let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| !it.limit.is_unlimited());
         // Whoever has to give way is charged for no more, so that must be known.
@@ -102,11 +106,26 @@ impl Projects {
         let rows: Vec<Row> = world.project_rows().iter().map(|row| row_of(&row.name)).collect();
         let totals = kinds.iter().map(|kind| world.capacity().get(kind)).collect();
         let ledger = Ledger::new(&tree, kinds.len());
+        let used = vec![GpuTime::ZERO; tree.len()];
         let lends = policy.lend;
-        let mut projects =
-            Self { tree, ledger, are_shared, lends, kinds, totals, rows, names, users, is_user };
+        let mut projects = Self {
+            tree,
+            ledger,
+            are_shared,
+            lends,
+            kinds,
+            totals,
+            rows,
+            names,
+            users,
+            is_user,
+            used,
+        };
         projects.count(world);
-        projects.divide(world, &holders);
+        if policy.asks_used() {
+            projects.look_back(snapshot);
+        }
+        projects.divide(world, policy, &holders);
         Some(projects)
     }
 
@@ -141,7 +160,21 @@ impl Projects {
         }
     }
 
-    fn divide(&mut self, world: &World, holders: &[Holder]) {
+    /// What was used lately, by whoever has a row, and all above him.
+    fn look_back(&mut self, snapshot: &Snapshot<'_>) {
+        let Snapshot { world, now } = *snapshot;
+        for (ix, row) in world.project_rows().iter().enumerate() {
+            for uid in row.used.keys() {
+                let used = world.used_by(ProjectIx(ix), *uid, now);
+                for above in self.tree.upwards(self.leaf_of(ProjectIx(ix), *uid)) {
+                    let sum = &mut self.used[above.ix()];
+                    *sum = sum.saturating_add(used);
+                }
+            }
+        }
+    }
+
+    fn divide(&mut self, world: &World, policy: &Policy, holders: &[Holder]) {
         let mut asks = vec![vec![Ask::default(); self.kinds.len()]; self.tree.len()];
         for (row, it) in self.holdings(world) {
             for (at, kind) in self.kinds.iter().enumerate() {
@@ -170,8 +203,23 @@ impl Projects {
         for (at, kind) in self.kinds.iter().enumerate() {
             let quotas: Vec<Quota> = holders.iter().map(|it| it.project.quota(kind)).collect();
             let step = if *kind == ResourceKind::Gpu { MilliGpu::DEVICE.get() } else { 1 };
-            let method = Method { rules: Rules::Fair, step, feedback: Feedback::NONE };
+            // Between users it always counts, between projects by the weight.
+            let of_users = policy.share_between == ShareBetween::Users && policy.use_weight == 0;
+            let feedback = match *kind == ResourceKind::Gpu {
+                true if of_users => Feedback::ONE,
+                true => Feedback::from_thousandths(policy.use_weight).unwrap_or(Feedback::NONE),
+                false => Feedback::NONE,
+            };
+            let method = Method { rules: Rules::Fair, step, feedback };
             let mut division = Division::new(method, &self.tree, &quotas, self.totals[at]);
+            if feedback != Feedback::NONE {
+                let all =
+                    gpool_model::used::always(MilliGpu::new(self.totals[at]), policy.use_half_life);
+                for row in self.tree.rows().filter(|row| !of_users || self.is_user[row.ix()]) {
+                    let used = used::in_millionths(self.used[row.ix()], all);
+                    division.set_usage(&self.tree, row, used);
+                }
+            }
             for row in self.tree.rows().filter(|row| self.tree.is_leaf(*row)) {
                 division.ask(&self.tree, row, asks[row.ix()][at]);
             }
@@ -359,7 +407,8 @@ impl Projects {
         let beyond_guarantee = self.ledger.accounts(row).iter().any(is_used_up);
         let saturation = self.saturation(row);
         let priority = Reverse(self.tree.priority(row));
-        Standing { beyond_guarantee, priority, saturation, row }
+        let used = self.used[row.ix()];
+        Standing { beyond_guarantee, priority, saturation, used, row }
     }
 }
 
@@ -399,12 +448,14 @@ fn tree(holders: &[Holder], n_projects: usize) -> Option<Tree> {
 }
 
 /// How a project compares with its siblings: who has guarantees left goes first, then
-/// the higher priority, then who has least of what is its own, then the older.
+/// the higher priority, then who has least of what is its own, then who used least lately where
+/// that counts, then the older.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Standing {
     beyond_guarantee: bool,
     priority: Reverse<i32>,
     saturation: Saturation,
+    used: GpuTime,
     // Rows stand in the order of age.
     pub row: Row,
 }

@@ -9,7 +9,8 @@ use gpool_control::PANICKED;
 use gpool_model::Policy;
 use gpool_model::record::ClusterRecord;
 use gpool_model::{
-    Decision, Job, JobSpec, Node, PastRuns, Plan, Project, Record, Reservation, Revision, Timestamp,
+    Decision, Job, JobSpec, Node, PastRuns, Plan, Project, Record, Reservation, Revision,
+    Timestamp, Used,
 };
 use gpool_sched::Workspace;
 use gpool_world::{Snapshot, World};
@@ -45,6 +46,7 @@ enum Kept {
     Job(Box<Job>),
     Reservation(Box<Reservation>),
     PastRuns(PastRuns),
+    Used(Used),
 }
 
 /// A case as it is written down.
@@ -296,6 +298,7 @@ impl From<Kept> for Record {
             Kept::Job(it) => Self::Job(it),
             Kept::Reservation(it) => Self::Reservation(it),
             Kept::PastRuns(it) => Self::PastRuns(it),
+            Kept::Used(it) => Self::Used(it),
         }
     }
 }
@@ -348,6 +351,7 @@ impl Names {
                 it.like.stem = self.name(&it.like.stem).to_string();
                 Kept::PastRuns(it)
             }
+            Record::Used(it) => Kept::Used(it),
             // Nothing is decided by them.
             Record::Idempotency(_) | Record::Delivery(_) => return None,
         })

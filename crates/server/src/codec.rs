@@ -139,6 +139,7 @@ pub fn decode(row: &store::Record) -> Result<Record, DecodeError> {
         RecordKind::Reservation => Record::Reservation(body(row)?),
         RecordKind::PastRuns => Record::PastRuns(body(row)?),
         RecordKind::Delivery => Record::Delivery(body(row)?),
+        RecordKind::Used => Record::Used(body(row)?),
     })
 }
 

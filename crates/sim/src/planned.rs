@@ -149,6 +149,7 @@ impl<'a> Step<'a> {
             | Record::Project(_)
             | Record::Node(_)
             | Record::Reservation(_)
+            | Record::Used(_)
             | Record::PastRuns(_) => true,
             Record::Cluster(_) | Record::Idempotency(_) | Record::Delivery(_) => false,
         };

@@ -30,6 +30,8 @@ pub struct QuotaRow {
     pub on_loan: f64,
     /// What of that can't be taken back whatever happens.
     pub for_good: f64,
+    /// GPU-hours that its jobs used lately: of each half counts after the half-life of the policy.
+    pub used: f64,
     /// From whom the loan is.
     pub borrows: Vec<QuotaLoan>,
     /// Who uses what it is guaranteed.

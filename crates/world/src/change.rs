@@ -8,17 +8,19 @@ use gpool_model::record::{
     ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordChange, RecordKey, RecordKind,
 };
 use gpool_model::{
-    Job, JobEnd, JobId, JobSpec, Likeness, Node, NodeName, OrderKey, Outcome, PastRuns, Phase,
-    Policy, ProjectName, ReservationName, Resources, Revision, Timestamp,
+    Job, JobEnd, JobId, JobSpec, Likeness, MilliGpu, Node, NodeName, OrderKey, Outcome, PastRuns,
+    Phase, Policy, ProjectName, ReservationName, Resources, Revision, Timestamp,
 };
 
 use crate::ledger::NodeRow;
+use crate::used::in_use;
 use crate::world::{JobRow, NodeIx, World};
 
 impl World {
     /// Lets time pass: escalates jobs that have waited long enough by `now`, and waits for what
     /// time brings after it.
     pub fn advance(&mut self, now: Timestamp) {
+        self.tell_time(now);
         self.advance_alarms(now);
         self.queue.advance(now, self.policy.escalate_after);
     }
@@ -38,6 +40,9 @@ impl World {
             (policy.order.contains(&OrderKey::Predicted), users, levels)
         };
         let is_other = asks(&self.policy) != asks(&policy);
+        if policy.use_half_life != self.policy.use_half_life {
+            self.settle_use();
+        }
         self.policy = policy;
         self.rotate_anew();
         self.queue.reset_escalation();
@@ -97,6 +102,7 @@ impl World {
             self.mark(Record::JobSpec(Arc::clone(&spec)).key());
         }
         self.mark_job(id);
+        self.change_use(&spec, MilliGpu::ZERO, in_use(&job));
         let row = JobRow { spec, job };
         self.index(&row);
         self.jobs.insert(id, row);
@@ -112,6 +118,7 @@ impl World {
         let mut row = self.jobs.remove(&id).expect("only jobs that are there change");
         self.unindex(&row);
         self.mark_job(id);
+        self.change_use(&row.spec, in_use(&row.job), in_use(&job));
         if let Phase::Ended(end) = &job.phase {
             if id.element.is_some() {
                 self.note_element_end(id, job.attempt, end);
@@ -228,6 +235,7 @@ impl World {
         records.extend(self.past.all().cloned().map(Record::PastRuns));
         let deliveries = self.outbox.all().cloned();
         records.extend(deliveries.map(|delivery| Record::Delivery(Box::new(delivery))));
+        records.extend(self.all_used().map(Record::Used));
         records.sort_by_key(Record::key);
         records
     }
@@ -254,6 +262,7 @@ impl World {
                 let found = self.reservations.get(&ReservationName::new(&key.key));
                 found.cloned().map(|it| Record::Reservation(Box::new(it)))
             }
+            RecordKind::Used => self.used_by_key(&key.key).map(Record::Used),
             RecordKind::PastRuns => self.past.by_key(&key.key).cloned().map(Record::PastRuns),
             RecordKind::Delivery => {
                 let delivery = self.outbox.get(&key.key).cloned();

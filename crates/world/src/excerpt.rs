@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::record::ClusterRecord;
 use gpool_model::{
     JobId, JobNumber, Likeness, Node, PastRuns, Policy, Project, ProjectName, Reservation,
-    ReservationName, Timestamp,
+    ReservationName, Timestamp, Used,
 };
 
 use crate::world::{JobRow, World};
@@ -20,6 +20,7 @@ pub struct Excerpt {
     projects: BTreeMap<ProjectName, Project>,
     /// What is known of jobs like these.
     past: BTreeMap<String, PastRuns>,
+    used: Vec<Used>,
     /// What is kept for whom.
     pub reservations: BTreeMap<ReservationName, Reservation>,
     /// All nodes.
@@ -44,6 +45,7 @@ impl World {
             policy: self.policy.clone(),
             projects: self.projects.clone(),
             past: past.collect(),
+            used: self.all_used().collect(),
             reservations: self.reservations.clone(),
             nodes: self.nodes.iter().map(|row| row.node.clone()).collect(),
             jobs,
@@ -72,6 +74,9 @@ impl Excerpt {
         }
         for runs in self.past.values() {
             world.past.put(runs.clone());
+        }
+        for used in &self.used {
+            world.put_used(used);
         }
         for node in &self.nodes {
             world.put_node(node.clone());

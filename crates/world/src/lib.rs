@@ -19,6 +19,7 @@ mod queue;
 mod reservations;
 mod rotations;
 mod snapshot;
+mod used;
 mod users;
 mod waiting;
 mod world;

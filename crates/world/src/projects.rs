@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::StopCause;
 use gpool_model::{
-    AllocationState, Exit, JobId, MilliGpu, Node, Phase, Project, ProjectName, Record,
+    AllocationState, Exit, InUse, JobId, MilliGpu, Node, Phase, Project, ProjectName, Record,
     ResourceKind, Resources,
 };
 
@@ -25,6 +25,8 @@ pub struct ProjectRow {
     pub sum: Holding,
     /// The same by user id, of those who hold anything.
     pub by_user: BTreeMap<u32, Holding>,
+    /// What was used lately, by user id.
+    pub used: BTreeMap<u32, InUse>,
     /// Jobs that hold something that may be taken back.
     pub evictable: BTreeSet<JobId>,
 }
@@ -48,6 +50,16 @@ pub(crate) struct Holdings {
     ix_by_name: BTreeMap<ProjectName, ProjectIx>,
     /// What nodes that take work have and may give, whoever holds it.
     pub capacity: Resources,
+}
+
+impl Holdings {
+    pub fn row(&mut self, ix: ProjectIx) -> &mut ProjectRow {
+        &mut self.rows[ix.0]
+    }
+
+    pub fn rows_mut(&mut self) -> impl Iterator<Item = &mut ProjectRow> {
+        self.rows.iter_mut()
+    }
 }
 
 impl World {
@@ -94,6 +106,7 @@ impl World {
             n_jobs: 0,
             sum: Holding::default(),
             by_user: BTreeMap::new(),
+            used: BTreeMap::new(),
             evictable: BTreeSet::new(),
         });
         self.holdings.ix_by_name.insert(name.clone(), ix);

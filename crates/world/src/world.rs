@@ -64,6 +64,8 @@ pub struct World {
     pub(crate) revision: Revision,
     pub(crate) cluster: ClusterRecord,
     pub(crate) policy: Policy,
+    /// Up to when time has passed; the beginning of it in a world that was just made.
+    pub(crate) clock: Timestamp,
     pub(crate) projects: BTreeMap<ProjectName, Project>,
     /// What their jobs hold.
     pub(crate) holdings: Holdings,
@@ -129,6 +131,7 @@ impl World {
             revision: Revision(0),
             cluster: ClusterRecord::default(),
             policy,
+            clock: Timestamp::ZERO,
             projects: BTreeMap::new(),
             holdings: Holdings::default(),
             nodes: Vec::new(),
@@ -195,7 +198,8 @@ impl World {
                 | Record::Idempotency(_)
                 | Record::Reservation(_)
                 | Record::PastRuns(_)
-                | Record::Delivery(_) => others.push(record),
+                | Record::Delivery(_)
+                | Record::Used(_) => others.push(record),
             }
         }
         let mut world = Self::new(policy.ok_or(LoadError::NoPolicy)?);
@@ -208,6 +212,7 @@ impl World {
                 Record::Reservation(reservation) => world.put_reservation(*reservation),
                 Record::PastRuns(runs) => world.past.put(runs),
                 Record::Delivery(delivery) => world.outbox.put(*delivery),
+                Record::Used(used) => world.put_used(&used),
                 Record::Policy(_) | Record::Node(_) | Record::JobSpec(_) | Record::Job(_) => {}
             }
         }

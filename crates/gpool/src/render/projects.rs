@@ -179,7 +179,7 @@ fn setting(it: &SettingChanged) -> String {
 /// Quotas.
 pub const QUOTA: Noun<QuotaRow> = Noun {
     columns: QUOTA_COLUMNS,
-    table: &["project", "guaranteed", "share", "held", "loan", "lends", "queued"],
+    table: &["project", "guaranteed", "share", "held", "loan", "used", "lends", "queued"],
     wide: &[
         "project",
         "guaranteed",
@@ -189,6 +189,7 @@ pub const QUOTA: Noun<QuotaRow> = Noun {
         "in_quota",
         "loan",
         "for_good",
+        "used",
         "lends",
         "queued",
         "wanted",
@@ -221,10 +222,16 @@ const QUOTA_COLUMNS: &[Column<QuotaRow>] = &[
     Column { name: "in_quota", head: "IN QUOTA", cell: |it, _| amount(it.in_quota) },
     Column { name: "loan", head: "ON LOAN", cell: |it, _| amount(it.on_loan) },
     Column { name: "for_good", head: "FOR GOOD", cell: |it, _| amount(it.for_good) },
+    Column { name: "used", head: "USED", cell: |it, _| hours(it.used) },
     Column { name: "lends", head: "BORROWS / LENDS", cell: |it, _| Cell::new(&loans(it)) },
     Column { name: "queued", head: "QUEUED", cell: |it, _| Cell::new(&it.n_pending.to_string()) },
     Column { name: "wanted", head: "WANTED", cell: |it, _| amount(it.pending) },
 ];
+
+/// GPU-hours, to the tenth.
+fn hours(hours: f64) -> Cell {
+    if hours >= 0.05 { Cell::new(&format!("{hours:.1} h")) } else { Cell::new("–") }
+}
 
 fn amount(gpus: f64) -> Cell {
     if gpus > 0.0 { Cell::new(&gpus.to_string()) } else { Cell::new("–") }

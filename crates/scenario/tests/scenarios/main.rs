@@ -22,4 +22,5 @@ mod reclaim;
 mod reserved;
 mod room;
 mod shares;
+mod used;
 mod why;

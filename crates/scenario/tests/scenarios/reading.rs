@@ -14,7 +14,7 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "frob",
             "1:1 unknown word \"frob\", expected policy, node, gpu, link, project, job, element, \
-             reserve, drain, cap or past",
+             reserve, drain, cap, past or used",
         ),
         (
             "node a  1 x h100\nnode b  fast",
@@ -24,7 +24,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "policy sort age",
             "1:8 unknown word \"sort\", expected preset, order, escalate, strategy, planned, \
-             share, rules, lend-nothing, reserved-only, levels or min-run",
+             share, rules, lend-nothing, reserved-only, levels, min-run, half-life or \
+             use-weight",
         ),
         (
             "policy order age,size",
@@ -91,7 +92,7 @@ fn comments_and_empty_lines_say_nothing() {
 #[test]
 fn every_word_is_read_and_written_back() {
     let text = "\
-policy  order priority,attained  escalate 90m  strategy pack  levels 0.5,2  min-run 90s
+policy  order priority,attained  escalate 90m  strategy pack  levels 0.5,2  min-run 90s  half-life 1d  use-weight 0.5
 cap all  running 2  pending 7
 cap ana  gpus 0.5
 node lab1  2 x h100-80g + 1 x a100@79G + 1 x t4-16g  cpus 32  mem 256G  tasks 16
@@ -109,6 +110,7 @@ job j4  40G..:2  pending 10m  waited 5m  submitted 1h  had 2.5  attempt 2
 job j7  1  waiting 1s  after j1,fail:j2,end:j4  id 7
 job j8  1  held by admin 3d
 job j9  1  waiting  begin 3h  pool batch
+used 12.5  uid 1001
 ";
     let situation = Situation::parse(text).expect("every word is known");
     assert_eq!(situation.to_string(), text);

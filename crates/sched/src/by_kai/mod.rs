@@ -23,6 +23,8 @@ pub(crate) const DEPTH: usize = 500;
 pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy) -> Plan {
     let board = Board::new(snapshot.world);
     let sketch = Sketch::of(snapshot, policy, &board);
-    let outcome = kai::cycle(&sketch.situation, &kai::Settings::default());
+    let usage_feedback = i64::from(policy.use_weight);
+    let settings = kai::Settings { usage_feedback, ..kai::Settings::default() };
+    let outcome = kai::cycle(&sketch.situation, &settings);
     Decider::new(snapshot, policy, board, sketch).plan(&outcome)
 }

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_model::used::always;
 use gpool_model::{
-    Allocation, AllocationState, Amount, Attempt, GpuAmount, GpuRequest, JobId, JobSpec, Phase,
-    Policy, PoolName, Project, ProjectName, Quota, Resources, Share, Timestamp,
+    Allocation, AllocationState, Amount, Attempt, GpuAmount, GpuRequest, GpuTime, JobId, JobSpec,
+    MilliGpu, Phase, Policy, PoolName, Project, ProjectName, Quota, Resources, Share, Timestamp,
 };
 use gpool_model::{Device, ResourceKind};
 use gpool_world::{JobRow, ProjectIx, ShapeIx, Snapshot, World};
@@ -20,6 +21,7 @@ use crate::kai::{
 };
 use crate::order::Heads;
 use crate::usable::unusable;
+use crate::used::in_millionths;
 use crate::waiting::Waiting;
 
 /// The tasks of a job are one set.
@@ -56,7 +58,7 @@ struct List {
 
 impl<'a> Sketch<'a> {
     pub fn of(snapshot: &Snapshot<'a>, policy: &Policy, board: &Board<'_>) -> Self {
-        let mut maker = Maker::new(snapshot, board);
+        let mut maker = Maker::new(snapshot, policy, board);
         for row in snapshot.world.holding() {
             maker.holds(row);
         }
@@ -78,7 +80,7 @@ struct Maker<'a, 'b> {
 }
 
 impl<'a, 'b> Maker<'a, 'b> {
-    fn new(snapshot: &Snapshot<'a>, board: &'b Board<'b>) -> Self {
+    fn new(snapshot: &Snapshot<'a>, policy: &Policy, board: &'b Board<'b>) -> Self {
         let Snapshot { world, now } = *snapshot;
         let reserved = reserved(world, now);
         let mut open = BTreeMap::new();
@@ -104,8 +106,11 @@ impl<'a, 'b> Maker<'a, 'b> {
             }
             lists.push(here);
         }
-        let situation =
-            Situation { now: signed(now.get()), projects: projects(world), ..Situation::default() };
+        let situation = Situation {
+            now: signed(now.get()),
+            projects: projects(snapshot, policy),
+            ..Situation::default()
+        };
         let sketch =
             Sketch { situation, jobs: Vec::new(), nodes: Vec::new(), waiting: Waiting::default() };
         Self { snapshot: *snapshot, board, lists, open, sites: BTreeMap::new(), sketch }
@@ -398,7 +403,9 @@ fn signed(amount: u64) -> i64 {
 }
 
 /// The tree of projects; those that have jobs and no record any more have no bounds.
-fn projects(world: &World) -> Vec<kai::Project> {
+fn projects(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<kai::Project> {
+    let world = snapshot.world;
+    let used = used(snapshot, policy);
     let mut all: BTreeMap<&ProjectName, Project> =
         world.projects().iter().map(|(name, it)| (name, it.clone())).collect();
     for row in world.project_rows().iter().filter(|row| row.n_jobs > 0) {
@@ -419,7 +426,10 @@ fn projects(world: &World) -> Vec<kai::Project> {
             guaranteed: guaranteed(&children, it, kind, 0).finite().map(signed),
             limit: limit.finite().map(signed),
             weight: i64::from(weight.thousandths()),
-            usage: 0,
+            usage: match kind {
+                ResourceKind::Gpu => used.get(&it.name).copied().map_or(0, i64::from),
+                _ => 0,
+            },
         }
     };
     let project = |it: &Project| kai::Project {
@@ -434,6 +444,25 @@ fn projects(world: &World) -> Vec<kai::Project> {
         min_run_reclaim: it.min_runtime.reclaim.map(|length| signed(length.get())),
     };
     all.values().map(project).collect()
+}
+
+/// What was used lately, by each project and all below it, in millionths of what could have been.
+fn used(snapshot: &Snapshot<'_>, policy: &Policy) -> BTreeMap<ProjectName, u32> {
+    let Snapshot { world, now } = *snapshot;
+    let mut used = BTreeMap::<ProjectName, GpuTime>::new();
+    let rows = world.project_rows().iter().enumerate().filter(|_| policy.use_weight > 0);
+    for (ix, row) in rows {
+        let here = world.used_in(ProjectIx(ix), now);
+        let parent = |it: &ProjectName| world.projects().get(it)?.parent.clone();
+        let upwards = std::iter::successors(Some(row.name.clone()), parent);
+        for name in upwards.take(world.projects().len().max(1)) {
+            let sum = used.entry(name).or_default();
+            *sum = sum.saturating_add(here);
+        }
+    }
+    let gpus = MilliGpu::new(world.capacity().get(&ResourceKind::Gpu));
+    let all = always(gpus, policy.use_half_life);
+    used.into_iter().map(|(name, used)| (name, in_millionths(used, all))).collect()
 }
 
 /// What a project is guaranteed; a department that says nothing, what those below it are.

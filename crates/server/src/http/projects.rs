@@ -9,15 +9,15 @@ use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
 use gpool_control::project_tree::{self, Projects};
 use gpool_model::{
-    Amount, Command, Project, ProjectChange, ProjectChangeHow, ProjectName, ProjectsAsk, Refusal,
-    Reply, ResourceKind,
+    Amount, Command, GpuTime, Project, ProjectChange, ProjectChangeHow, ProjectName, ProjectsAsk,
+    Refusal, Reply, ResourceKind,
 };
 use gpool_sched::{Lent, ProjectShare};
 use gpool_wire::{
     Document, List, Problem, ProjectFacts, ProjectSet, ProjectSettings, ProjectsAnswer, QuotaLoan,
     QuotaOverview, QuotaRow, project_shown, project_words,
 };
-use gpool_world::{Snapshot, World};
+use gpool_world::{ProjectIx, Snapshot, World};
 
 use super::Api;
 use super::asker::Asks;
@@ -263,12 +263,14 @@ fn overview(view: &View<'_>) -> QuotaOverview {
         shares.iter().map(|share| (&share.project, share)).collect();
     let facts = facts(world);
     let waiting = waiting(world);
+    let used = used(view);
     let children = project_tree::children(projects);
     let row = |(it, depth): (&Project, u32)| {
         let guaranteed = project_tree::guaranteed(projects, &children, it, &ResourceKind::Gpu);
         let facts = &facts[&it.name];
         let waiting = waiting.get(&it.name).copied().unwrap_or_default();
-        row(it, depth, guaranteed, facts, shares.get(&it.name).copied(), waiting)
+        let used = used.get(&it.name).copied().unwrap_or_default();
+        row(it, depth, guaranteed, facts, shares.get(&it.name).copied(), (waiting, used))
     };
     let warnings = project_tree::warnings(world, projects);
     QuotaOverview {
@@ -281,6 +283,21 @@ fn overview(view: &View<'_>) -> QuotaOverview {
 
 fn gpus(milli: u64) -> f64 {
     gpool_wire::node::cores(milli)
+}
+
+/// What was used lately in each project, what is below it included.
+fn used(view: &View<'_>) -> BTreeMap<ProjectName, GpuTime> {
+    let (world, projects) = (view.world, view.world.projects());
+    let mut used = BTreeMap::<ProjectName, GpuTime>::new();
+    for (ix, row) in world.project_rows().iter().enumerate() {
+        let Some(project) = projects.get(&row.name) else { continue };
+        let here = world.used_in(ProjectIx(ix), view.now);
+        for above in project_tree::upwards(projects, project) {
+            let sum = used.entry(above.name.clone()).or_default();
+            *sum = sum.saturating_add(here);
+        }
+    }
+    used
 }
 
 /// What waits in each project, what is below it included.
@@ -306,7 +323,7 @@ fn row(
     guaranteed: Amount,
     facts: &ProjectFacts,
     share: Option<&ProjectShare>,
-    Waiting { n_jobs, gpus: pending }: Waiting,
+    (Waiting { n_jobs, gpus: pending }, used): (Waiting, GpuTime),
 ) -> QuotaRow {
     let gpu = ResourceKind::Gpu;
     let account = share.map(|share| share.account);
@@ -333,6 +350,7 @@ fn row(
         held: gpus(held),
         in_quota: gpus(held - on_loan),
         on_loan: gpus(on_loan),
+        used: gpus(used.get() / (GpuTime::HOUR.get() / 1000)),
         for_good: gpus(account.map_or(0, |account| account.held_for_good)),
         borrows: share.map(|share| lent(&share.borrows)).unwrap_or_default(),
         lends: share.map(|share| lent(&share.lends)).unwrap_or_default(),

@@ -1,0 +1,116 @@
+//! What was used lately, where the policy says that it counts.
+
+use gpool_scenario::answer;
+use insta::assert_snapshot;
+
+/// Two of us wait and have nothing; who is next?
+#[test]
+fn of_users_who_have_as_much_who_used_less_lately_goes_first() {
+    assert_snapshot!(answer("
+        policy preset users
+        node lab1  1 x h100
+        job  a  1  pending 3h  uid 1001
+        job  b  1  pending 1h  uid 1002
+        used 40  uid 1001
+        used 5   uid 1002
+    "), @"
+    start b lab1[0]
+    wait  a gpus_not_free need 1 free 0
+    ");
+}
+
+/// Does it matter when somebody has something already?
+#[test]
+fn who_holds_less_goes_before_who_used_less() {
+    assert_snapshot!(answer("
+        policy preset users
+        node lab1  2 x h100
+        job  r  1  running lab1[0] 1h  uid 1002
+        job  a  1  pending 3h  uid 1001
+        job  b  1  pending 1h  uid 1002
+        used 40  uid 1001
+    "), @"
+    start a lab1[1]
+    wait  b gpus_not_free need 1 free 0
+    ");
+}
+
+/// Does what was used count between projects that have guarantees?
+#[test]
+fn between_projects_use_counts_only_if_the_policy_says_so() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        project red
+        project blue
+        job  r  1 x 2  pending 3h  project red   preemptible
+        job  b  1 x 2  pending 1h  project blue  preemptible
+        used 90  project red
+    "), @"
+    start r1 lab1[0]
+    start b1 lab1[1]
+    wait  r2 gpus_not_free need 1 free 0
+    wait  b2 gpus_not_free need 1 free 0
+    ");
+}
+
+/// How can a project that used much lately get less of what is left over?
+#[test]
+fn with_a_weight_who_used_more_gets_less_of_what_nobody_is_guaranteed() {
+    assert_snapshot!(answer("
+        policy preset fair  use-weight 1  half-life 24h
+        node lab1  4 x h100
+        project red
+        project blue
+        job  r  1 x 4  pending 3h  project red   preemptible
+        job  b  1 x 4  pending 1h  project blue  preemptible
+        used 90  project red
+    "), @"
+    start b1 lab1[0]
+    start r1 lab1[1]
+    start b2 lab1[2]
+    start b3 lab1[3]
+    wait  b4 gpus_not_free need 1 free 0
+    wait  r2 ×3 gpus_not_free need 1 free 0
+    ");
+}
+
+/// Does use take away what a project is guaranteed?
+#[test]
+fn what_is_guaranteed_stays_whatever_was_used() {
+    assert_snapshot!(answer("
+        policy preset fair  use-weight 10  half-life 24h
+        node lab1  4 x h100
+        project red   gpus 2
+        project blue
+        job  r  1 x 4  pending 3h  project red   preemptible
+        job  b  1 x 4  pending 1h  project blue  preemptible
+        used 90  project red
+    "), @"
+    start r1 lab1[0]
+    start r2 lab1[1]
+    start b1 lab1[2]
+    start b2 lab1[3]
+    wait  b3 ×2 gpus_not_free need 1 free 0
+    wait  r3 ×2 gpus_not_free need 1 free 0
+    ");
+}
+
+/// Does preset kai look at use as well?
+#[test]
+fn by_the_rules_of_kai_use_moves_shares_and_so_who_takes_back() {
+    assert_snapshot!(answer("
+        policy preset kai  use-weight 1  half-life 24h
+        node lab1  4 x h100
+        project red
+        project blue
+        job  r1  1  running lab1[0] 3h  project red   preemptible
+        job  r2  1  running lab1[1] 3h  project red   preemptible
+        job  b1  1  running lab1[2] 1h  project blue  preemptible
+        job  b2  1  running lab1[3] 1h  project blue  preemptible
+        job  c   1  pending 1h  project blue  preemptible
+        used 90  project red
+    "), @"
+    evict r2 reclaim for c
+    claim c lab1[1]
+    ");
+}
