@@ -18,8 +18,9 @@ use crate::board::Board;
 use crate::keep::{Ending, Keeps};
 use crate::place::{self, Found, Seeker};
 use crate::preempt::Own;
-use crate::projects::{Amounts, Projects, Saturation};
+use crate::projects::{Amounts, Projects};
 use crate::room::Room;
+use crate::saturation::Saturation;
 use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Rules, Victim, mark_loans};
 use crate::site::Site;
 

@@ -26,6 +26,7 @@ mod place;
 mod preempt;
 mod projects;
 mod room;
+mod saturation;
 pub mod shares;
 mod site;
 mod together;

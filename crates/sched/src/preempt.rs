@@ -12,7 +12,8 @@ use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 use crate::evict::{Cost, Evictions, Ground, Lent, Search, amounts_of, cost, piece};
 use crate::order::level_of_waiting;
 use crate::place::{self, Found, Seeker};
-use crate::projects::{Amounts, Saturation};
+use crate::projects::Amounts;
+use crate::saturation::Saturation;
 use crate::shares::Row;
 use crate::site::Site;
 

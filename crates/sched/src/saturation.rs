@@ -1,0 +1,44 @@
+//! How full a project is, compared exactly.
+
+use std::cmp::Ordering;
+
+/// What is held in proportion to what is one's own; the largest of all kinds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Saturation {
+    pub held: u64,
+    pub own: u64,
+}
+
+impl Saturation {
+    /// Where it makes no difference.
+    pub const EQUAL: Self = Self { held: 0, own: 1 };
+}
+
+impl Ord for Saturation {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Who holds of what it may have nothing of comes last, and who holds nothing first.
+        let product = |held: u64, own: u64| u128::from(held) * u128::from(own);
+        let infinite = |it: &Self| it.own == 0 && it.held > 0;
+        match (infinite(self), infinite(other)) {
+            (true, true) => self.held.cmp(&other.held),
+            (false, false) => {
+                product(self.held, other.own.max(1)).cmp(&product(other.held, self.own.max(1)))
+            }
+            (one, two) => one.cmp(&two),
+        }
+    }
+}
+
+impl PartialOrd for Saturation {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Saturation {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Saturation {}
