@@ -103,6 +103,16 @@ pub(crate) enum ToShepherd {
         /// The limit, counted from its start.
         limit: Option<Millis>,
     },
+    /// Stop its processes where they are.
+    Pause {
+        /// Of the order: a later one has the last word.
+        generation: Generation,
+    },
+    /// Let its processes go on.
+    Resume {
+        /// Of the order.
+        generation: Generation,
+    },
     /// Send its processes a signal.
     Signal {
         /// The signal's number.
@@ -149,6 +159,21 @@ pub(crate) enum FromShepherd {
     },
     /// Its time limit is that of this generation, and that is on file.
     Limited {
+        /// Of the order.
+        generation: Generation,
+    },
+    /// Its processes are stopped where they are, and that is on file.
+    Paused {
+        /// Of the order.
+        generation: Generation,
+    },
+    /// Its processes go on.
+    Resumed {
+        /// Of the order.
+        generation: Generation,
+    },
+    /// Its processes could not be stopped, and go on.
+    NotPaused {
         /// Of the order.
         generation: Generation,
     },

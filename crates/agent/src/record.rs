@@ -49,6 +49,7 @@ pub(crate) enum Line {
     Claimed(Claimant),
     Started { pid: u32, at: Timestamp },
     Limited { generation: Generation, limit: Option<Millis> },
+    Halted { generation: Generation, is_paused: bool },
     Ended(TaskEnd),
 }
 
@@ -67,14 +68,23 @@ pub(crate) struct Record {
     pub started: Option<(u32, Timestamp)>,
     /// The last time limit that was noted, and of which order.
     pub limited: Option<(Generation, Option<Millis>)>,
+    /// Whether its processes were last stopped where they are or let go on, and by which order.
+    pub halted: Option<(Generation, bool)>,
     /// How it ended.
     pub ended: Option<TaskEnd>,
 }
 
 impl Record {
+    /// Whether its processes are stopped where they are.
+    pub fn is_paused(&self) -> bool {
+        self.halted.is_some_and(|(_, is_paused)| is_paused)
+    }
+
     /// Of the last order that was noted.
     pub fn generation(&self) -> Generation {
-        self.limited.map_or(self.claimant.generation, |(generation, _)| generation)
+        let limited = self.limited.map(|(generation, _)| generation);
+        let halted = self.halted.map(|(generation, _)| generation);
+        limited.max(halted).unwrap_or(self.claimant.generation)
     }
 
     /// What the bytes of a claim say.
@@ -85,11 +95,15 @@ impl Record {
         for line in text.split_inclusive('\n').map_while(parse) {
             match (line, &mut record) {
                 (Line::Claimed(claimant), None) => {
-                    record = Some(Self { claimant, started: None, limited: None, ended: None });
+                    let (started, limited, halted, ended) = (None, None, None, None);
+                    record = Some(Self { claimant, started, limited, halted, ended });
                 }
                 (Line::Started { pid, at }, Some(record)) => record.started = Some((pid, at)),
                 (Line::Limited { generation, limit }, Some(record)) => {
                     record.limited = Some((generation, limit));
+                }
+                (Line::Halted { generation, is_paused }, Some(record)) => {
+                    record.halted = Some((generation, is_paused));
                 }
                 // The first end is the end.
                 (Line::Ended(end), Some(record)) if record.ended.is_none() => {
@@ -201,6 +215,11 @@ impl Claim {
     /// Notes that the time limit is another one.
     pub fn limited(&mut self, generation: Generation, limit: Option<Millis>) -> io::Result<()> {
         self.append(&Line::Limited { generation, limit })
+    }
+
+    /// Notes that its processes are stopped where they are, or go on.
+    pub fn halted(&mut self, generation: Generation, is_paused: bool) -> io::Result<()> {
+        self.append(&Line::Halted { generation, is_paused })
     }
 
     /// Notes the end.

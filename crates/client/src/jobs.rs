@@ -167,6 +167,22 @@ impl Client {
         self.act("hold", ids)
     }
 
+    /// Stops jobs that run where they are, all or none.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn pause(&self, ids: &[String]) -> Result<List<JobChanged>, Error> {
+        self.act("pause", ids)
+    }
+
+    /// Lets paused jobs go on when there is room, all or none.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn resume(&self, ids: &[String]) -> Result<List<JobChanged>, Error> {
+        self.act("resume", ids)
+    }
+
     /// Lets held jobs be considered again, now or at a moment, all or none.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ impl Clearing<'_> {
         let there = row.job.phase.allocations().iter().find(|allocation| {
             self.what.has_node(&allocation.node)
                 || self.what.devices.get(&allocation.node).is_some_and(|kept| {
-                    allocation.slots.iter().any(|slot| kept.contains(&slot.device))
+                    allocation.held_slots().iter().any(|slot| kept.contains(&slot.device))
                 })
         })?;
         (!(self.admits)(&row.spec)).then_some(&there.node)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpool_model::job::{EndCause, Holder, JobState, StopCause};
 use gpool_model::life::{Again, PastAttempt, Retry};
 use gpool_model::{
-    Caller, Course, Exit, GpuTime, JobEnd, JobId, JobSpec, Outcome, Phase, Refusal, Reply,
+    Caller, Course, Exit, GpuTime, JobEnd, JobId, JobSpec, Millis, Outcome, Phase, Refusal, Reply,
     Timestamp,
 };
 use gpool_world::{JobRow, latest_start};
@@ -21,7 +21,8 @@ impl Control {
         hold: bool,
     ) -> Result<Reply, Refusal> {
         self.check_live(caller, jobs, "requeue")?;
-        let can = |state| matches!(state, JobState::Starting | JobState::Running);
+        let can =
+            |state| matches!(state, JobState::Starting | JobState::Running | JobState::Paused);
         let mut running = Vec::new();
         for id in jobs {
             // Of an array, what runs of it.
@@ -111,7 +112,7 @@ impl Control {
         );
         // Until it ended, and not until that was heard of.
         let ran = end.started_at.map(|at| end.ended_at.since(at)).unwrap_or_default();
-        let had = GpuTime::of(job.gpus_held(), ran);
+        let had = GpuTime::of(job.gpus_given(), ran.saturating_sub(job.course.paused));
         let course = &mut job.course;
         course.attained = course.attained.saturating_add(had);
         course.backoff_until = None;
@@ -132,6 +133,7 @@ impl Control {
         }
         course.tasks.clear();
         course.n_joiners = 0;
+        course.paused = Millis::ZERO;
         course.remember(PastAttempt {
             attempt: job.attempt,
             outcome: end.outcome,

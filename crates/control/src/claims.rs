@@ -8,7 +8,8 @@ use std::sync::Arc;
 use gpool_model::agent::{Order, TaskOrder};
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
-    Allocation, AllocationState, Exit, JobId, NodeName, Phase, Placement, TakenBack, TaskId,
+    Allocation, AllocationState, Exit, JobId, NodeName, PauseCause, Phase, Placement, TakenBack,
+    TaskId,
 };
 use gpool_world::JobRow;
 
@@ -20,10 +21,20 @@ pub(crate) fn is_claim(allocations: &[Allocation]) -> bool {
     !allocations.is_empty() && allocations.iter().all(claimed)
 }
 
+/// Whether a task only claims what it is to have.
+pub(crate) fn is_claimed(allocation: &Allocation) -> bool {
+    matches!(allocation.state, AllocationState::Claimed { .. })
+}
+
 impl Control {
     /// What a job holds goes to another.
     pub(crate) fn take_back(&mut self, job: JobId, why: TakenBack, beneficiary: JobId, exit: Exit) {
-        self.stop(job, StopCause::TakenBack { why, beneficiary, exit });
+        match exit {
+            Exit::Pause => self.pause_one(job, PauseCause::TakenBack { why, beneficiary }, None),
+            Exit::Checkpoint | Exit::Requeue | Exit::Kill => {
+                self.stop(job, StopCause::TakenBack { why, beneficiary, exit });
+            }
+        }
     }
 
     /// Whom a claim on a place has to wait for: all that are on its devices, and those that leave
@@ -44,12 +55,17 @@ impl Control {
         let claimants: Vec<JobId> = self.world.claimants().collect();
         for id in claimants {
             let mut job = self.job(id);
-            let Phase::Starting { allocations, since } = &mut job.phase else { continue };
+            let goes_on = matches!(job.phase, Phase::Paused { .. });
+            let (Phase::Starting { allocations, since } | Phase::Paused { allocations, since, .. }) =
+                &mut job.phase
+            else {
+                continue;
+            };
             let mut is_changed = false;
             for allocation in allocations.iter_mut() {
                 let AllocationState::Claimed { after } = &mut allocation.state else { continue };
                 let n_before = after.len();
-                after.retain(|task| self.world.is_here(&allocation.node, *task));
+                after.retain(|task| self.world.is_in_the_way(&allocation.node, *task));
                 is_changed |= after.len() < n_before;
             }
             let waits = |it: &Allocation| match &it.state {
@@ -60,6 +76,10 @@ impl Control {
                 if is_changed {
                     self.put_job(job);
                 }
+                continue;
+            }
+            if goes_on {
+                self.go_on_now(id);
                 continue;
             }
             for allocation in allocations.iter_mut() {

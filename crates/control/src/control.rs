@@ -291,6 +291,8 @@ impl Control {
             Command::Retry { jobs } => self.retry(caller, &jobs),
             Command::Release { jobs, at } => self.release(caller, &jobs, at),
             Command::Requeue { jobs, hold } => self.requeue(caller, &jobs, hold),
+            Command::Pause { jobs } => self.pause(caller, &jobs),
+            Command::Resume { jobs } => self.resume(caller, &jobs),
             Command::Extend { jobs, change } => self.extend(caller, &jobs, change),
             Command::Signal { jobs, signal } => self.signal(caller, &jobs, signal, request),
             Command::Edit { job, version, patch, ends } => {

@@ -31,6 +31,16 @@ fn is_same(told: &[PlannedStart], planned: &[PlannedStart]) -> bool {
         })
 }
 
+/// Who leaves by these decisions of a plan.
+fn leaving(decisions: &[Decision], after: &[u32]) -> Vec<JobId> {
+    let evicted =
+        after.iter().filter_map(|ix| match decisions.get(usize::try_from(*ix).ok()?)? {
+            Decision::Evict { job, .. } => Some(*job),
+            Decision::Start { .. } | Decision::Resume { .. } => None,
+        });
+    evicted.collect()
+}
+
 impl Control {
     /// Decides what starts now and applies it.
     pub(crate) fn cycle(&mut self) {
@@ -50,13 +60,12 @@ impl Control {
         for decision in &plan.decisions {
             match decision {
                 Decision::Start { job, attempt, placements, after } => {
-                    let leaving = after.iter().filter_map(|ix| {
-                        match plan.decisions.get(usize::try_from(*ix).ok()?)? {
-                            Decision::Evict { job, .. } => Some(*job),
-                            Decision::Start { .. } => None,
-                        }
-                    });
-                    self.start(*job, *attempt, placements, &leaving.collect::<Vec<_>>());
+                    let leaving = leaving(&plan.decisions, after);
+                    self.start(*job, *attempt, placements, &leaving);
+                }
+                Decision::Resume { job, after, .. } => {
+                    let leaving = leaving(&plan.decisions, after);
+                    self.resume_one(*job, &leaving);
                 }
                 Decision::Evict { job, why, beneficiary, exit, .. } => {
                     self.take_back(*job, *why, *beneficiary, *exit);

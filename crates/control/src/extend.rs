@@ -69,9 +69,9 @@ impl Control {
         }
         match &row.job.phase {
             Phase::Starting { .. } => self.check_longer(caller, row, limit)?,
-            Phase::Running { started_at, .. } => {
+            Phase::Running { .. } | Phase::Paused { .. } => {
                 self.check_longer(caller, row, limit)?;
-                let elapsed = self.now.since(*started_at);
+                let elapsed = row.job.ran(self.now);
                 if limit.is_some_and(|limit| limit <= elapsed) {
                     return Err(no_time(format!(
                         "job {} has run for {elapsed} already; to end it, cancel it",
@@ -125,7 +125,10 @@ impl Control {
         for id in rows {
             let mut job = self.job(id);
             job.version = job.version.next();
-            let is_under_way = matches!(job.phase, Phase::Starting { .. } | Phase::Running { .. });
+            let is_under_way = matches!(
+                job.phase,
+                Phase::Starting { .. } | Phase::Running { .. } | Phase::Paused { .. }
+            );
             if is_under_way {
                 // What was taken off before may be put on again.
                 let (before, after) = (before.unwrap_or_default(), limit.unwrap_or_default());

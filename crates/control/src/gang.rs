@@ -28,7 +28,7 @@ pub(crate) fn started_at(job: &Job, task: TaskId) -> Option<Timestamp> {
         return course_of(job, task)?.started_at;
     }
     match &job.phase {
-        Phase::Running { started_at, .. } => Some(*started_at),
+        Phase::Running { started_at, .. } | Phase::Paused { started_at, .. } => Some(*started_at),
         Phase::Stopping { started_at, .. } => *started_at,
         _ => None,
     }

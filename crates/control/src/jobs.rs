@@ -52,6 +52,18 @@ impl Control {
             }
             Phase::Starting { allocations, .. } => (allocations, first),
             Phase::Running { allocations, started_at } => (allocations, Some(started_at)),
+            // What it was to go on on is not its own yet.
+            Phase::Paused { allocations, started_at, since, .. } => {
+                let pause = self.now.since(since);
+                job.course.paused = job.course.paused.saturating_add(pause);
+                let has_left = |mut it: Allocation| {
+                    if matches!(it.state, AllocationState::Claimed { .. }) {
+                        it.resources = row.spec.resources_paused();
+                    }
+                    it
+                };
+                (allocations.into_iter().map(has_left).collect(), Some(started_at))
+            }
             // Who cancels has the last word before who puts back.
             Phase::Stopping {
                 cause:
@@ -98,7 +110,8 @@ impl Control {
 
     pub(crate) fn hold(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
         self.check_live(caller, jobs, "hold")?;
-        self.check_states(jobs, "hold", |state| state <= JobState::Pending)?;
+        let can = |state| state <= JobState::Pending || state == JobState::Paused;
+        self.check_states(jobs, "hold", can)?;
         self.set_apart(jobs);
         for id in jobs {
             let row = self.world.job(*id).expect("checked above");
@@ -115,6 +128,7 @@ impl Control {
     pub(crate) fn hold_one(&mut self, id: JobId, by: Holder) {
         let mut job = self.job(id);
         match job.phase {
+            Phase::Paused { .. } => return self.hold_paused(id, by),
             Phase::Held { by: before, .. } if before == by || before == Holder::Admin => return,
             Phase::Pending { since } => {
                 job.waited = job.waited.saturating_add(self.now.since(since));
@@ -137,19 +151,25 @@ impl Control {
         at: Option<Timestamp>,
     ) -> Result<Reply, Refusal> {
         self.check_live(caller, jobs, "release")?;
-        self.check_states(jobs, "release", |state| state == JobState::Held)?;
+        let can = |state| matches!(state, JobState::Held | JobState::Paused);
+        self.check_states(jobs, "release", can)?;
         self.set_apart(jobs);
         let mut held: Vec<JobId> = Vec::new();
         for id in jobs {
             held.push(*id);
             if id.element.is_none() {
-                held.extend(self.waiting_rows(id.number, |state| state == JobState::Held));
+                held.extend(self.waiting_rows(id.number, can));
             }
         }
-        held.retain(|id| matches!(self.job(*id).phase, Phase::Held { .. }));
+        held.retain(|id| {
+            matches!(self.job(*id).phase, Phase::Held { .. } | Phase::Paused { held: Some(_), .. })
+        });
         for id in &held {
-            let held_by_admin =
-                matches!(self.job(*id).phase, Phase::Held { by: Holder::Admin, .. });
+            let held_by_admin = matches!(
+                self.job(*id).phase,
+                Phase::Held { by: Holder::Admin, .. }
+                    | Phase::Paused { held: Some(Holder::Admin), .. }
+            );
             if held_by_admin && !caller.admin && !self.is_admin_of(caller, *id, "release") {
                 let what = format!("release job {id}, which an admin holds");
                 return Err(Refusal::NotPermitted { what });
@@ -161,6 +181,11 @@ impl Control {
             let is_ready = !self.awaits_others(row);
             let mut job = row.job.clone();
             job.version = job.version.next();
+            if let Phase::Paused { held, .. } = &mut job.phase {
+                *held = None;
+                self.put_job(job);
+                continue;
+            }
             job.course.release_at = at.filter(|at| *at > since);
             if job.course.release_at.is_none() {
                 job.phase =

@@ -1,7 +1,7 @@
 //! Changes of the policy by admins.
 
 use gpool_model::policy_text::PolicyError;
-use gpool_model::{Caller, Policy, Refusal, Reply};
+use gpool_model::{Caller, Phase, Policy, QuotaRules, Refusal, Reply};
 
 use crate::control::Control;
 
@@ -34,6 +34,13 @@ impl Control {
         };
         for (key, value) in set {
             policy.set(key, value).map_err(invalid)?;
+        }
+        if policy.quota_rules == QuotaRules::Kai
+            && self.world.jobs().values().any(|row| matches!(row.job.phase, Phase::Paused { .. }))
+        {
+            let why = "by these rules no paused job goes on; resume or cancel those first \
+                (gpool queue -s paused)";
+            return Err(Refusal::Invalid { field: "preset".to_owned(), why: why.to_owned() });
         }
         if !dry_run && policy != *before {
             self.world.put_policy(policy.clone());

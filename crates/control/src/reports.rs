@@ -10,7 +10,7 @@ use gpool_model::{
     TaskId, Timestamp,
 };
 
-use crate::claims::is_claim;
+use crate::claims::{is_claim, is_claimed};
 use crate::control::Control;
 use crate::gang::{has_ended, is_gang, started_at};
 use crate::jobs::terms_of;
@@ -90,7 +90,9 @@ impl Control {
         let Some(allocation) = row.job.phase.allocations().iter().find(holds) else {
             return;
         };
-        if is_claim(row.job.phase.allocations()) || has_ended(&row.job, task) {
+        let is_unknown = matches!(row.job.phase, Phase::Starting { .. })
+            && is_claim(row.job.phase.allocations());
+        if is_unknown || has_ended(&row.job, task) {
             return;
         }
         let term = self.world.cluster().term;
@@ -102,6 +104,11 @@ impl Control {
             {
                 let limit = row.spec.time_limit;
                 self.order(node, Order::Limit { term, task, generation, limit });
+            }
+            // Of the limit nothing is known then; it is said again when this has been heard.
+            Phase::Paused { .. } if !allocation.is_paused() && !is_claimed(allocation) => {
+                let (job, node) = (row.job.clone(), node.clone());
+                self.order_halt_of(&job, task, &node, true);
             }
             Phase::Starting { .. } if has_started => {}
             Phase::Starting { .. } if heard.is_none_or(|heard| heard < generation) => {
@@ -125,7 +132,8 @@ impl Control {
         let Some(row) = self.world.job(task.job) else {
             return;
         };
-        if is_claim(row.job.phase.allocations()) {
+        if matches!(row.job.phase, Phase::Starting { .. }) && is_claim(row.job.phase.allocations())
+        {
             return;
         }
         let vanished = |started_at| TaskEnd {
@@ -141,7 +149,7 @@ impl Control {
             Phase::Starting { .. } if lost_to.is_some() || started_at.is_some() => {
                 vanished(started_at)
             }
-            Phase::Running { .. } => vanished(started_at),
+            Phase::Running { .. } | Phase::Paused { .. } => vanished(started_at),
             Phase::Stopping { .. } if lost_to.is_some() && started_at.is_none() => {
                 TaskEnd { stopped: true, cause: None, ..vanished(None) }
             }
@@ -170,7 +178,18 @@ impl Control {
         };
         match is {
             TaskIs::Launching => {}
-            TaskIs::Running { started_at, .. } => self.task_started(task, started_at),
+            TaskIs::Running { started_at, .. } => {
+                self.task_started(task, started_at);
+                self.goes_on(node, task);
+            }
+            TaskIs::NotPaused { started_at, .. } => {
+                self.task_started(task, started_at);
+                self.task_not_paused(task);
+            }
+            TaskIs::Paused { started_at, .. } => {
+                self.task_started(task, started_at);
+                self.is_halted(node, task);
+            }
             TaskIs::Ended(end) => {
                 self.task_ended(task, &end);
                 self.acknowledge(node, task, generation);
@@ -191,8 +210,15 @@ impl Control {
             }
             // It was refused since, or it would not be of an earlier generation: to end it would
             // keep the same attempt from ever being launched there.
-            TaskIs::Launching | TaskIs::Running { .. } if self.was_refused(task, generation) => {}
-            TaskIs::Launching | TaskIs::Running { .. } => {
+            TaskIs::Launching
+            | TaskIs::Running { .. }
+            | TaskIs::Paused { .. }
+            | TaskIs::NotPaused { .. }
+                if self.was_refused(task, generation) => {}
+            TaskIs::Launching
+            | TaskIs::Running { .. }
+            | TaskIs::Paused { .. }
+            | TaskIs::NotPaused { .. } => {
                 let term = self.world.cluster().term;
                 let grace = Self::STRAY_GRACE;
                 let order = Order::Stop { term, task, generation, grace, signal: None };
@@ -201,6 +227,26 @@ impl Control {
                     self.strays.insert(task);
                 }
             }
+        }
+    }
+
+    /// A task goes on: one that was told to stop where it is may not have heard of it.
+    fn goes_on(&mut self, node: &NodeName, task: TaskId) {
+        let job = self.job(task.job);
+        let own = job.phase.allocations().iter().find(|it| it.task == task);
+        let is_told = matches!(job.phase, Phase::Paused { .. });
+        if is_told && own.is_some_and(|it| !is_claimed(it)) {
+            self.order_halt_of(&job, task, node, true);
+        }
+    }
+
+    /// A task is stopped where it is: one that was told to go on may not have heard of it.
+    fn is_halted(&mut self, node: &NodeName, task: TaskId) {
+        let job = self.job(task.job);
+        match job.phase {
+            Phase::Paused { .. } => self.task_paused(task),
+            Phase::Running { .. } => self.order_halt_of(&job, task, node, false),
+            _ => {}
         }
     }
 

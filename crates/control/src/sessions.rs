@@ -164,7 +164,10 @@ impl Control {
 
     /// Takes note that an agent answered, and whether there is anything left to say.
     pub(crate) fn answered(&mut self, node: &NodeName, round: Round) {
-        let all_run = self.held_on(node).all(|row| matches!(row.job.phase, Phase::Running { .. }));
+        let is_settled = |row: &gpool_world::JobRow| {
+            matches!(row.job.phase, Phase::Running { .. }) || row.job.phase.is_parked()
+        };
+        let all_run = self.held_on(node).all(is_settled);
         let Some(session) = self.sessions.by_node.get_mut(node) else {
             return;
         };

@@ -59,6 +59,12 @@ pub trait DeviceSource: Send + Sync {
     /// # Errors
     /// If that can't be had this time.
     fn health(&self, uuid: &DeviceUuid) -> Result<DeviceHealth, SourceError>;
+
+    /// Whether a device is free once the processes that have it are stopped where they are: only
+    /// where it holds nothing of theirs.
+    fn is_free_of_the_stopped(&self) -> bool {
+        false
+    }
 }
 
 /// A source as a whole.

@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::verbs::{
     attach, backup, bench, cancel, completion, debug, demo, doctor, down, drain, edit, events,
     exec, extend, forward, gpus, help, history, hold, import, init, install_shims, logs, man,
-    nodes, note, notify, policy, pool, prio, project, queue, quota, release, replay, report,
+    nodes, note, notify, pause, policy, pool, prio, project, queue, quota, release, replay, report,
     requeue, reserve, restore, retry, run, shell, shim, show, signal, sim, simulate, status,
     submit, up, user, verify, version, wait, why,
 };
@@ -71,6 +71,10 @@ pub enum Verb {
     Hold(hold::HoldArgs),
     /// Let held jobs start
     Release(release::ReleaseArgs),
+    /// Stop jobs that run where they are, and free their GPUs
+    Pause(pause::PauseArgs),
+    /// Let paused jobs go on when there is room
+    Resume(pause::ResumeArgs),
     /// Let jobs that ended run again; of an array, the elements that did not succeed
     Retry(retry::RetryArgs),
     /// Send a signal to the processes of running jobs
@@ -182,6 +186,8 @@ impl Verb {
             Self::Cancel(args) => cancel::run(&args, session),
             Self::Hold(args) => hold::run(&args, session),
             Self::Release(args) => release::run(&args, session),
+            Self::Pause(args) => pause::pause(&args, session),
+            Self::Resume(args) => pause::resume(&args, session),
             Self::Retry(args) => retry::run(&args, session),
             Self::Signal(args) => signal::run(&args, session),
             Self::Extend(args) => extend::run(&args, session),

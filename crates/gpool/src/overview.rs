@@ -20,8 +20,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Steer",
         &[
-            "cancel", "hold", "release", "extend", "prio", "note", "requeue", "signal", "exec",
-            "attach", "forward", "notify",
+            "cancel", "hold", "release", "pause", "resume", "extend", "prio", "note", "requeue",
+            "signal", "exec", "attach", "forward", "notify",
         ],
     ),
     (

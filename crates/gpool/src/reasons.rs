@@ -106,6 +106,11 @@ pub const REASONS: &[About] = &[
         "an admin reserves some with gpool reserve create; gpool reserve list shows what there is",
     ),
     about(
+        "paused_on",
+        "It is paused, and goes on on the devices that it had; not all of them are free.",
+        "gpool gpus shows who has them; gpool requeue runs it again anywhere, from its start",
+    ),
+    about(
         "quota_project",
         "Its project, or one above it, holds as much as it may, or as is guaranteed.",
         "gpool quota; a job with --preemptible may borrow what stands idle",

@@ -59,6 +59,24 @@ pub enum Order {
         /// After which time it is ended, counted from its start; `None` is never.
         limit: Option<Millis>,
     },
+    /// The task's processes should be stopped where they are. Said again until they are.
+    Pause {
+        /// The server's term.
+        term: Term,
+        /// Which task.
+        task: TaskId,
+        /// Of its allocation, which grows with each pause and each resume.
+        generation: Generation,
+    },
+    /// The task should go on from where it was stopped.
+    Resume {
+        /// The server's term.
+        term: Term,
+        /// Which task.
+        task: TaskId,
+        /// Of its allocation.
+        generation: Generation,
+    },
     /// Send the task's processes a signal. May be lost; never sent twice.
     Signal {
         /// The server's term.
@@ -182,6 +200,20 @@ pub enum TaskIs {
     Launching,
     /// Its program was started.
     Running {
+        /// The process id of its program.
+        pid: u32,
+        /// When it started.
+        started_at: Timestamp,
+    },
+    /// Its processes are stopped where they are.
+    Paused {
+        /// The process id of its program.
+        pid: u32,
+        /// When it started.
+        started_at: Timestamp,
+    },
+    /// It was told to stop where it is, and goes on since that was not possible.
+    NotPaused {
         /// The process id of its program.
         pid: u32,
         /// When it started.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{DeviceUuid, NodeName, TaskId};
-use crate::resource::Resources;
+use crate::resource::{ResourceKind, Resources};
 use crate::unit::{Bytes, MilliGpu, Timestamp};
 
 /// What one task holds or has claimed. Known by its task; its generation is the job's.
@@ -19,6 +19,23 @@ pub struct Allocation {
     pub resources: Resources,
     /// How firmly it is held.
     pub state: AllocationState,
+}
+
+impl Allocation {
+    /// The parts of devices that it books: none of them once its task was paused.
+    #[must_use]
+    pub fn held_slots(&self) -> &[Slot] {
+        match self.resources.get(&ResourceKind::Gpu) {
+            0 => &[],
+            _ => &self.slots,
+        }
+    }
+
+    /// Whether its task is stopped where it is.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        matches!(self.state, AllocationState::Paused { .. })
+    }
 }
 
 /// A part of one device.
@@ -82,9 +99,12 @@ pub enum AllocationState {
     Placed,
     /// The task runs.
     Running,
-    /// The task's GPU memory was moved to the host.
+    /// The task was told to stop where it is. Its devices and cores will be free; its host memory
+    /// stays.
+    Pausing,
+    /// The task is stopped where it is, and holds host memory only.
     Paused {
-        /// How much host memory that takes.
+        /// How much host memory its GPU memory takes, beside its own.
         host_bytes: Bytes,
     },
     /// The task was told to leave.

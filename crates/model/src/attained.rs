@@ -16,11 +16,21 @@ impl Job {
         MilliGpu::new(gpus.fold(0, u64::saturating_add))
     }
 
+    /// How much of devices it was given, though it may be paused and hold none now.
+    #[must_use]
+    pub fn gpus_given(&self) -> MilliGpu {
+        let slots = self.phase.allocations().iter().flat_map(|it| &it.slots);
+        let charges = slots.map(|slot| slot.part.charge().get());
+        MilliGpu::new(charges.fold(0, u64::saturating_add))
+    }
+
     /// When the attempt that it is in started, if it has.
     #[must_use]
     pub fn started_at(&self) -> Option<Timestamp> {
         match &self.phase {
-            Phase::Running { started_at, .. } => Some(*started_at),
+            Phase::Running { started_at, .. } | Phase::Paused { started_at, .. } => {
+                Some(*started_at)
+            }
             Phase::Stopping { started_at, .. } => *started_at,
             _ => None,
         }
@@ -29,7 +39,13 @@ impl Job {
     /// All GPU-time that it has had by `now`, in all its attempts.
     #[must_use]
     pub fn attained(&self, now: Timestamp) -> GpuTime {
-        let held = self.started_at().map(|at| GpuTime::of(self.gpus_held(), now.since(at)));
+        let held = self.started_at().map(|at| {
+            let ran = match &self.phase {
+                Phase::Paused { .. } => self.ran(now),
+                _ => now.since(at).saturating_sub(self.course.paused),
+            };
+            GpuTime::of(self.gpus_given(), ran)
+        });
         self.course.attained.saturating_add(held.unwrap_or_default())
     }
 

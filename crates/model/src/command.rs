@@ -88,6 +88,16 @@ pub enum Command {
         /// Whether they are held then.
         hold: bool,
     },
+    /// Stop jobs that run where they are, until somebody lets them go on.
+    Pause {
+        /// Which.
+        jobs: Vec<JobId>,
+    },
+    /// Let paused jobs go on when there is room.
+    Resume {
+        /// Which.
+        jobs: Vec<JobId>,
+    },
     /// Change the time limits of jobs, running or not.
     Extend {
         /// Which.

@@ -16,6 +16,7 @@ use crate::id::{Attempt, Generation, JobId, PoolName, ProjectName, Version};
 use crate::launch::{Activation, Missing, WindowSize};
 use crate::life::{Course, Life, is_false};
 use crate::notify::NotifyRule;
+use crate::pause::PauseCause;
 use crate::plan::TakenBack;
 use crate::resource::Resources;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
@@ -150,6 +151,19 @@ impl JobSpec {
         self.gpus.size().checked_mul(n_tasks).unwrap_or(MilliGpu::MAX)
     }
 
+    /// Whether it is of one size: one that others join, or that joins one, is not paused, as its
+    /// parts would have to be together.
+    #[must_use]
+    pub fn is_of_one_size(&self) -> bool {
+        self.joins.is_none() && self.gang.nodes_most == self.gang.nodes
+    }
+
+    /// What one task books on its node while it is paused.
+    #[must_use]
+    pub fn resources_paused(&self) -> Resources {
+        Resources::none().with_memory(self.memory.unwrap_or_default()).with_tasks(1)
+    }
+
     /// Every job that it waits for, in whatever way.
     pub fn dependencies(&self) -> impl Iterator<Item = &Dependency> {
         self.after.iter().chain(&self.life.after_one)
@@ -266,6 +280,21 @@ pub enum Phase {
         /// When its first task started.
         started_at: Timestamp,
     },
+    /// Its processes are stopped where they are, or were told to. It holds host memory, and goes on
+    /// on the same devices.
+    Paused {
+        /// One of each task, by rank: pausing, paused, or claiming what it goes on on.
+        allocations: Vec<Allocation>,
+        /// When its first task started.
+        started_at: Timestamp,
+        /// Since when.
+        since: Timestamp,
+        /// Why.
+        why: PauseCause,
+        /// Who keeps it from going on, if anybody does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held: Option<Holder>,
+    },
     /// It was told to end and has not yet.
     Stopping {
         /// One of each task, by rank.
@@ -288,6 +317,7 @@ impl Phase {
         match self {
             Self::Starting { allocations, .. }
             | Self::Running { allocations, .. }
+            | Self::Paused { allocations, .. }
             | Self::Stopping { allocations, .. } => allocations,
             Self::Held { .. }
             | Self::Waiting { .. }
@@ -306,6 +336,7 @@ impl Phase {
             Self::Pending { .. } => JobState::Pending,
             Self::Starting { .. } => JobState::Starting,
             Self::Running { .. } | Self::Underway { .. } => JobState::Running,
+            Self::Paused { .. } => JobState::Paused,
             Self::Stopping { .. } => JobState::Stopping,
             Self::Ended(end) => end.outcome.state(),
         }
@@ -315,6 +346,25 @@ impl Phase {
     #[must_use]
     pub fn is_ended(&self) -> bool {
         matches!(self, Self::Ended(_))
+    }
+
+    /// Whether all its tasks are stopped where they are: it uses nothing but host memory.
+    #[must_use]
+    pub fn is_parked(&self) -> bool {
+        match self {
+            Self::Paused { allocations, .. } => allocations.iter().all(Allocation::is_paused),
+            _ => false,
+        }
+    }
+
+    /// Since when it could start, or go on, as soon as there is room; `None` if it could not.
+    #[must_use]
+    pub fn waits_for_room_since(&self) -> Option<Timestamp> {
+        match self {
+            Self::Pending { since } => Some(*since),
+            Self::Paused { since, held: None, .. } if self.is_parked() => Some(*since),
+            _ => None,
+        }
     }
 }
 

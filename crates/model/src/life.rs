@@ -211,6 +211,9 @@ pub struct Course {
     /// The part of it that no longer counts in the order of jobs, since it waited long after it.
     #[serde(skip_serializing_if = "has_none")]
     pub forgiven: GpuTime,
+    /// How long it was paused in this attempt, up to the last time that it went on.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub paused: Millis,
     /// What came of each task of a gang in this attempt, by rank. Empty for a job of one task, of
     /// which its phase says it, and for a gang that holds nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::{Device, DeviceHealth};
 use crate::id::{DeviceUuid, NodeName, PoolName};
 use crate::reservation::Displace;
-use crate::resource::Resources;
+use crate::resource::{ResourceKind, Resources};
 use crate::unit::Timestamp;
 
 /// One machine as the server knows it.
@@ -53,6 +53,12 @@ impl Node {
     #[must_use]
     pub fn takes_work(&self) -> bool {
         self.connected && self.drain.is_none()
+    }
+
+    /// Whether tasks can be stopped where they are, to go on later.
+    #[must_use]
+    pub fn can_pause(&self) -> bool {
+        self.capacity.get(&ResourceKind::PauseMemory) > 0
     }
 
     /// Whether an admin lets new work have a device: it is allowed, and nobody empties it.

@@ -10,7 +10,7 @@ use crate::attained::Level;
 use crate::exit::Exit;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
-use crate::id::{Attempt, JobId, JobNumber, NodeName, PoolName, ProjectName, Revision};
+use crate::id::{Attempt, DeviceUuid, JobId, JobNumber, NodeName, PoolName, ProjectName, Revision};
 use crate::life::is_false;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -82,6 +82,17 @@ pub enum Decision {
         /// and starts when all have left who hold anything there.
         after: Vec<u32>,
     },
+    /// Let a paused job go on, on the devices that it had.
+    Resume {
+        /// Which job.
+        job: JobId,
+        /// Which run of it, which is the one that goes on.
+        attempt: Attempt,
+        /// One of each task, by rank.
+        placements: Vec<Placement>,
+        /// As for a start.
+        after: Vec<u32>,
+    },
     /// Take back what a job holds.
     Evict {
         /// Which job.
@@ -99,11 +110,13 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The job that is started, and where, if that is what is decided.
+    /// The job that is started, or goes on, and where, if that is what is decided.
     #[must_use]
     pub fn started(&self) -> Option<(JobId, &[Placement])> {
         match self {
-            Self::Start { job, placements, .. } => Some((*job, placements)),
+            Self::Start { job, placements, .. } | Self::Resume { job, placements, .. } => {
+                Some((*job, placements))
+            }
             Self::Evict { .. } => None,
         }
     }
@@ -140,7 +153,7 @@ impl TakenBack {
 }
 
 /// Where one task goes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Placement {
     /// Which node.
     pub node: NodeName,
@@ -163,13 +176,34 @@ pub struct Fit {
     /// How many tasks, and on how many nodes.
     #[serde(default, skip_serializing_if = "Gang::is_single")]
     pub gang: Gang,
+    /// Where its tasks are, by rank, if they are paused: nowhere else can they go on. Their host
+    /// memory is theirs already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<Placement>,
 }
 
 impl Fit {
     /// Whether a node is one of those that it may be on, whatever that has.
     #[must_use]
     pub fn may_be_on(&self, node: &Node) -> bool {
+        let is_there = |place: &Placement| place.node == node.name;
         self.pool.as_ref().is_none_or(|pool| *pool == node.pool)
+            && (self.at.is_empty() || self.at.iter().any(is_there))
+    }
+
+    /// Whether a device of such a node is one of those that it may have.
+    #[must_use]
+    pub fn may_have(&self, node: &Node, device: &DeviceUuid) -> bool {
+        let has = |place: &Placement| {
+            place.node == node.name && place.slots.iter().any(|slot| slot.device == *device)
+        };
+        self.at.is_empty() || self.at.iter().any(has)
+    }
+
+    /// How many tasks a node gets that are not there yet.
+    #[must_use]
+    pub fn n_new_tasks(&self) -> u32 {
+        if self.at.is_empty() { self.gang.tasks_per_node } else { 0 }
     }
 
     /// How many devices a node is asked for by all tasks that it gets.

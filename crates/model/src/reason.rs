@@ -53,6 +53,15 @@ pub enum Reason {
         /// Nodes that would have it if nothing ran there.
         able: u32,
     },
+    /// It is paused, and not all of the devices are free on which it goes on.
+    PausedOn {
+        /// Where.
+        node: NodeName,
+        /// Those devices, by the driver's index.
+        indexes: Vec<u32>,
+        /// How many of them it could have now.
+        free: u32,
+    },
     /// Too few devices of one node have room for such a share beside the shares that are there.
     GpuShareNotFree {
         /// Devices asked.
@@ -310,6 +319,7 @@ impl Reason {
             Self::GpusNotFree { .. } => "gpus_not_free",
             Self::GpusNotFreeTogether { .. } => "gpus_not_free_together",
             Self::NodesNotFree { .. } => "nodes_not_free",
+            Self::PausedOn { .. } => "paused_on",
             Self::GpuShareNotFree { .. } => "gpu_share_not_free",
             Self::GpuModelMissing { .. } => "gpu_model_missing",
             Self::GpuMemoryTooSmall { .. } => "gpu_memory_too_small",

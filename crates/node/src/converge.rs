@@ -2,11 +2,14 @@
 //! order, or not at all; what is launched is launched once. It starts and ends nothing itself: the
 //! agent carries out the actions and says what it then sees.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
 use gpool_model::unit::{Millis, Timestamp};
+
+pub use crate::action::{Action, Halting, Input};
+use crate::done::Done;
 
 /// What an agent knows and was told of its tasks.
 #[derive(Debug, Clone, Default)]
@@ -32,11 +35,24 @@ enum State {
     /// Told to end before it was launched here; the launcher makes sure that it never will be.
     Preventing { ending: Ending },
     /// Its program was started.
-    Running { pid: u32, started_at: Timestamp, stop: Option<Ending> },
+    Running { pid: u32, started_at: Timestamp, stop: Option<Ending>, halt: Halt },
     /// It has ended and the server has not said that it knows.
     Ended(TaskEnd),
     /// It was not launched; an order of a later generation may name other devices.
     Refused { devices: Vec<DeviceUuid> },
+}
+
+/// Whether a task is stopped where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Halt {
+    /// It goes on.
+    No,
+    /// It was told to stop.
+    Told,
+    /// It is stopped.
+    Done,
+    /// It could not be stopped.
+    Failed,
 }
 
 /// How a task was told to end.
@@ -59,90 +75,6 @@ impl Ending {
     }
 }
 
-/// What an agent has to deal with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
-    /// From the server.
-    Order(Order),
-    /// A task that is on this node already: found when the agent started, or launched by somebody
-    /// who came first.
-    Found(TaskReport),
-    /// A task's program was started.
-    Started {
-        /// Which task.
-        task: TaskId,
-        /// The process id of its program.
-        pid: u32,
-        /// When.
-        started_at: Timestamp,
-    },
-    /// A task's time limit is another one, and that is on file: of which generation.
-    Limited {
-        /// Which task.
-        task: TaskId,
-        /// Of the order.
-        generation: Generation,
-    },
-    /// Devices of a task are in use by others, so it was not launched.
-    Refused {
-        /// Which task.
-        task: TaskId,
-        /// The devices.
-        devices: Vec<DeviceUuid>,
-    },
-    /// A task has ended, or could not be launched, or was kept from it.
-    Ended {
-        /// Which task.
-        task: TaskId,
-        /// How.
-        end: TaskEnd,
-    },
-}
-
-/// What an agent has to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Start a task, or refuse it for its devices.
-    Launch(Box<TaskOrder>),
-    /// Make sure that a task is never launched here, and then say that it ended; or say how it was
-    /// found, if somebody has launched it.
-    Prevent {
-        /// Which task.
-        task: TaskId,
-        /// Of the order.
-        generation: Generation,
-    },
-    /// End a task.
-    Stop {
-        /// Which task.
-        task: TaskId,
-        /// Between TERM and KILL.
-        grace: Millis,
-        /// What it is sent in place of TERM.
-        signal: Option<i32>,
-    },
-    /// Give a task another time limit, put it on file, and then say so.
-    Limit {
-        /// Which task.
-        task: TaskId,
-        /// Of the order.
-        generation: Generation,
-        /// The limit, counted from its start.
-        limit: Option<Millis>,
-    },
-    /// Send a task's processes a signal.
-    Signal {
-        /// Which task.
-        task: TaskId,
-        /// The signal's number.
-        signal: i32,
-    },
-    /// Tell the server; the agent puts its stamp on what has one.
-    Report(Report),
-    /// Throw away what is kept of a task that has ended.
-    Forget(TaskId),
-}
-
 impl Converge {
     /// An agent that has just started. `done` are tasks whose end was acknowledged in an earlier
     /// life, oldest first.
@@ -163,6 +95,7 @@ impl Converge {
             Input::Found(report) => self.found(report),
             Input::Started { task, pid, started_at } => self.started(task, pid, started_at),
             Input::Limited { task, generation } => self.limited(task, generation),
+            Input::Halted { task, generation, halting } => self.halted(task, generation, halting),
             Input::Refused { task, devices } => self.refused(task, devices),
             Input::Ended { task, end } => self.ended(task, end),
         }
@@ -180,6 +113,8 @@ impl Converge {
             Order::Sync { term, .. }
             | Order::Stop { term, .. }
             | Order::Limit { term, .. }
+            | Order::Pause { term, .. }
+            | Order::Resume { term, .. }
             | Order::Signal { term, .. }
             | Order::Acknowledge { term, .. } => *term,
         };
@@ -200,6 +135,8 @@ impl Converge {
                 self.stop(task, generation, Ending { grace, signal })
             }
             Order::Limit { task, generation, limit, .. } => self.limit(task, generation, limit),
+            Order::Pause { task, generation, .. } => self.halt(task, generation, true),
+            Order::Resume { task, generation, .. } => self.halt(task, generation, false),
             Order::Signal { task, signal, request, .. } => self.signal(task, signal, request),
             Order::Acknowledge { task, generation, .. } => self.acknowledged(task, generation),
         }
@@ -283,6 +220,45 @@ impl Converge {
         }
     }
 
+    /// Only what runs and was not told to end is stopped where it is, or goes on. Said again until
+    /// what is heard of the task fits.
+    fn halt(&mut self, task: TaskId, generation: Generation, pauses: bool) -> Vec<Action> {
+        let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
+        let State::Running { stop: None, halt, .. } = &mut known.state else {
+            return self.report(task);
+        };
+        if generation < known.generation {
+            return Vec::new();
+        }
+        known.generation = generation;
+        match (*halt, pauses) {
+            (Halt::Done, true) | (Halt::No, false) => self.report(task),
+            (Halt::No | Halt::Told | Halt::Failed, true) => {
+                *halt = Halt::Told;
+                vec![Action::Pause { task, generation }]
+            }
+            (Halt::Told | Halt::Done | Halt::Failed, false) => {
+                vec![Action::Resume { task, generation }]
+            }
+        }
+    }
+
+    fn halted(&mut self, task: TaskId, generation: Generation, halting: Halting) -> Vec<Action> {
+        let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
+        let State::Running { halt, .. } = &mut known.state else { return Vec::new() };
+        // Another one has been ordered since.
+        if generation < known.generation {
+            return Vec::new();
+        }
+        known.generation = generation;
+        *halt = match halting {
+            Halting::Paused => Halt::Done,
+            Halting::Resumed => Halt::No,
+            Halting::NotPaused => Halt::Failed,
+        };
+        self.report(task)
+    }
+
     fn signal(&mut self, task: TaskId, signal: i32, request: RequestId) -> Vec<Action> {
         let running =
             self.tasks.get(&task).is_some_and(|known| matches!(known.state, State::Running { .. }));
@@ -339,7 +315,15 @@ impl Converge {
         };
         let state = match is {
             TaskIs::Launching => State::Launching { stop },
-            TaskIs::Running { pid, started_at } => State::Running { pid, started_at, stop },
+            TaskIs::Running { pid, started_at } => {
+                State::Running { pid, started_at, stop, halt: Halt::No }
+            }
+            TaskIs::Paused { pid, started_at } => {
+                State::Running { pid, started_at, stop, halt: Halt::Done }
+            }
+            TaskIs::NotPaused { pid, started_at } => {
+                State::Running { pid, started_at, stop, halt: Halt::Failed }
+            }
             TaskIs::Ended(end) => State::Ended(end),
             TaskIs::Refused { devices } => State::Refused { devices },
         };
@@ -358,7 +342,7 @@ impl Converge {
             // Said again after a reconnection, or overtaken.
             State::Running { .. } | State::Ended(_) | State::Refused { .. } => return Vec::new(),
         };
-        known.state = State::Running { pid, started_at, stop };
+        known.state = State::Running { pid, started_at, stop, halt: Halt::No };
         self.report(task)
     }
 
@@ -404,52 +388,17 @@ impl Known {
     fn report(&self, task: TaskId) -> TaskReport {
         let is = match &self.state {
             State::Launching { .. } | State::Preventing { .. } => TaskIs::Launching,
-            State::Running { pid, started_at, .. } => {
-                TaskIs::Running { pid: *pid, started_at: *started_at }
+            State::Running { pid, started_at, halt, .. } => {
+                let (pid, started_at) = (*pid, *started_at);
+                match halt {
+                    Halt::No | Halt::Told => TaskIs::Running { pid, started_at },
+                    Halt::Done => TaskIs::Paused { pid, started_at },
+                    Halt::Failed => TaskIs::NotPaused { pid, started_at },
+                }
             }
             State::Ended(end) => TaskIs::Ended(end.clone()),
             State::Refused { devices } => TaskIs::Refused { devices: devices.clone() },
         };
         TaskReport { task, generation: self.generation, is }
-    }
-}
-
-/// Tasks that are over here: no late order may launch them again.
-#[derive(Debug, Clone, Default)]
-struct Done {
-    /// Up to which generation orders are refused; `None` is all of them.
-    tasks: BTreeMap<TaskId, Option<Generation>>,
-    /// The same tasks, oldest first.
-    order: VecDeque<TaskId>,
-}
-
-impl Done {
-    /// How many are kept. An order that is later than so many ends has long been of an old term.
-    const MOST: usize = 65_536;
-
-    fn insert(&mut self, task: TaskId, generation: Option<Generation>) {
-        match self.tasks.insert(task, generation) {
-            // Over for ever stays so, and what was barred is not let in again.
-            Some(None) => {
-                self.tasks.insert(task, None);
-            }
-            Some(Some(before)) => {
-                self.tasks.insert(task, generation.map(|generation| generation.max(before)));
-            }
-            None => self.order.push_back(task),
-        }
-        if self.order.len() > Self::MOST
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.tasks.remove(&oldest);
-        }
-    }
-
-    fn is_over(&self, task: TaskId) -> bool {
-        self.tasks.get(&task).is_some_and(Option::is_none)
-    }
-
-    fn bars(&self, task: TaskId, generation: Generation) -> bool {
-        self.tasks.get(&task).is_some_and(|barred| barred.is_none_or(|up_to| generation <= up_to))
     }
 }

@@ -3,5 +3,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
+mod action;
 pub mod converge;
+mod done;
 pub mod seating;

@@ -15,7 +15,7 @@ use gpool_model::id::{
 use gpool_model::job::{BlobId, ExitStatus, JobSpec, Owner, Usage};
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Millis, Timestamp};
-use gpool_node::converge::{Action, Converge, Input};
+use gpool_node::converge::{Action, Converge, Halting, Input};
 use proptest::prelude::*;
 
 const GRACE: Millis = Millis::from_secs(30);
@@ -175,6 +175,37 @@ fn who_is_to_save_is_told_once_and_again_when_it_is_to_end_without() {
 }
 
 #[test]
+fn what_runs_is_stopped_where_it_is_and_goes_on_by_the_last_order() {
+    let mut converge = Converge::default();
+    let _ = obey(&mut converge, run(1, 1, 1));
+    let (term, task) = (Term(1), task(1));
+    let pause = |generation| Order::Pause { term, task, generation: Generation(generation) };
+    let resume = |generation| Order::Resume { term, task, generation: Generation(generation) };
+    let halted =
+        |generation, halting| Input::Halted { task, generation: Generation(generation), halting };
+    assert_eq!(reported(&obey(&mut converge, pause(2))), [&TaskIs::Launching], "too early");
+    let _ = converge.step(Input::Started { task, pid: 7, started_at: Timestamp::ZERO });
+    let generation = Generation(3);
+    assert_eq!(obey(&mut converge, pause(3)), [Action::Pause { task, generation }]);
+    assert_eq!(obey(&mut converge, pause(3)), [Action::Pause { task, generation }], "not heard");
+    let paused = TaskIs::Paused { pid: 7, started_at: Timestamp::ZERO };
+    let running = TaskIs::Running { pid: 7, started_at: Timestamp::ZERO };
+    assert_eq!(reported(&converge.step(halted(3, Halting::Paused))), [&paused]);
+    assert_eq!(reported(&obey(&mut converge, pause(3))), [&paused], "said again");
+    assert_eq!(obey(&mut converge, resume(2)), [], "of before the pause");
+    let generation = Generation(4);
+    assert_eq!(obey(&mut converge, resume(4)), [Action::Resume { task, generation }]);
+    assert_eq!(converge.step(halted(3, Halting::Paused)), [], "what was before");
+    assert_eq!(reported(&converge.step(halted(4, Halting::Resumed))), [&running]);
+    assert_eq!(obey(&mut converge, pause(3)), [], "of before it went on");
+    let _ = obey(&mut converge, pause(5));
+    let not = TaskIs::NotPaused { pid: 7, started_at: Timestamp::ZERO };
+    assert_eq!(reported(&converge.step(halted(5, Halting::NotPaused))), [&not]);
+    let _ = obey(&mut converge, stop(1, 1, 5));
+    assert_eq!(reported(&obey(&mut converge, pause(6))), [&not], "it is ending");
+}
+
+#[test]
 fn a_stop_that_comes_before_its_run_prevents_the_launch() {
     let mut converge = Converge::default();
     let generation = Generation(2);
@@ -302,6 +333,12 @@ impl Machine {
                     self.running.remove(&task).then_some(Input::Ended { task, end: end(true) })
                 }
                 Action::Limit { task, generation, .. } => Some(Input::Limited { task, generation }),
+                Action::Pause { task, generation } => {
+                    Some(Input::Halted { task, generation, halting: Halting::Paused })
+                }
+                Action::Resume { task, generation } => {
+                    Some(Input::Halted { task, generation, halting: Halting::Resumed })
+                }
                 Action::Signal { .. } => None,
                 Action::Report(report) => {
                     self.reports.push(report);

@@ -91,6 +91,12 @@ pub fn plan_text(snapshot: &Snapshot<'_>, plan: &Plan) -> String {
                 let (name, run) = (name(world, *job), run(attempt));
                 writeln!(text, "{what} {name}{run} {}", places.join(" "))
             }
+            Decision::Resume { job, placements, after, .. } => {
+                started.insert(*job);
+                let places: Vec<String> = placements.iter().map(place).collect();
+                let what = if after.is_empty() { "resume" } else { "resume after others" };
+                writeln!(text, "{what} {} {}", name(world, *job), places.join(" "))
+            }
             Decision::Evict { job, attempt, why, beneficiary, exit } => {
                 let (why, run) = (why.as_str(), run(attempt));
                 let (name, other) = (name(world, *job), name(world, *beneficiary));

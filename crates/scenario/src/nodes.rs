@@ -7,7 +7,7 @@ use gpool_model::device::Mig;
 use gpool_model::node::NodeFacts;
 use gpool_model::{
     Bytes, Device, DeviceHealth, DeviceProcess, DeviceUuid, Link, Node, NodeName, PoolName,
-    Resources, parse,
+    ResourceKind, Resources, parse,
 };
 
 use crate::parse::{Reader, end};
@@ -36,6 +36,7 @@ impl Reader {
             connected: true,
             facts: NodeFacts::default(),
         };
+        let mut can_pause = false;
         let (mut cpus, mut memory, mut tasks) =
             (Situation::CPUS, Situation::MEMORY, Situation::TASKS);
         while let Some(word) = words.next() {
@@ -45,6 +46,7 @@ impl Reader {
                 "tasks" => tasks = words.parse("a number of tasks", u32::from_str)?,
                 "pool" => node.pool = PoolName::new(words.need("a pool")?),
                 "unreachable" => node.connected = false,
+                "pauses" => can_pause = true,
                 "+" if !node.devices.is_empty() => {
                     let count = words.parse("a number of devices", u32::from_str)?;
                     devices(&mut node, count, words)?;
@@ -53,12 +55,14 @@ impl Reader {
                     devices(&mut node, count.parse().unwrap_or(0), words)?;
                 }
                 word => {
-                    let known = "devices (2 x h100-80g), cpus, mem, tasks, pool or unreachable";
+                    let known =
+                        "devices (2 x h100-80g), cpus, mem, tasks, pool, pauses or unreachable";
                     return Err(words.unknown(word, known));
                 }
             }
         }
         node.capacity = Resources::none().with_cpus(cpus).with_memory(memory).with_tasks(tasks);
+        node.capacity.set(ResourceKind::PauseMemory, if can_pause { memory.get() } else { 0 });
         self.situation.nodes.push(node);
         Ok(())
     }

@@ -9,8 +9,8 @@ use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Course, Dependency, DependencyKind, Exit,
     Generation, GpuRequest, GpuTime, Job, JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner,
-    Phase, PoolName, Positions, ProjectName, Resources, Slot, SlotPart, TaskId, Timestamp, Version,
-    parse,
+    PauseCause, Phase, PoolName, Positions, ProjectName, Resources, Slot, SlotPart, TaskId,
+    Timestamp, Version, parse,
 };
 
 use crate::array;
@@ -188,7 +188,7 @@ impl Reader {
             false => Holder::User,
         };
         let allocations = match state {
-            "starting" | "running" | "stopping" => {
+            "starting" | "running" | "paused" | "stopping" => {
                 let allocations = (0..n_tasks).map(|_| self.allocation(words));
                 allocations.collect::<Result<Vec<_>, _>>()?
             }
@@ -207,6 +207,13 @@ impl Reader {
             "held" => Phase::Held { by, since, missing: None },
             "starting" => Phase::Starting { allocations, since },
             "running" => Phase::Running { allocations, started_at: since },
+            "paused" => Phase::Paused {
+                allocations,
+                started_at: since,
+                since,
+                why: PauseCause::Asked { by: Arc::from("ana") },
+                held: None,
+            },
             "stopping" => Phase::Stopping {
                 allocations,
                 started_at: Some(since),
@@ -214,7 +221,7 @@ impl Reader {
                 since: now,
             },
             word => {
-                let known = "pending, waiting, held, starting, running or stopping";
+                let known = "pending, waiting, held, starting, running, paused or stopping";
                 return Err(words.unknown(word, known));
             }
         };
@@ -374,6 +381,7 @@ pub(crate) fn held_by(
 ) -> Phase {
     let state = match &phase {
         Phase::Running { .. } => AllocationState::Running,
+        Phase::Paused { .. } => AllocationState::Paused { host_bytes: Bytes::ZERO },
         Phase::Stopping { since, .. } => {
             AllocationState::Releasing { deadline: since.after(spec.grace) }
         }
@@ -381,6 +389,7 @@ pub(crate) fn held_by(
     };
     if let Phase::Starting { allocations, .. }
     | Phase::Running { allocations, .. }
+    | Phase::Paused { allocations, .. }
     | Phase::Stopping { allocations, .. } = &mut phase
     {
         for (rank, allocation) in (0..).zip(allocations) {
@@ -392,7 +401,10 @@ pub(crate) fn held_by(
                     slot.part = share.slot_of(device.memory);
                 }
             }
-            allocation.resources = spec.resources(&allocation.slots);
+            allocation.resources = match &state {
+                AllocationState::Paused { .. } => spec.resources_paused(),
+                _ => spec.resources(&allocation.slots),
+            };
             allocation.state = state.clone();
         }
     }

@@ -80,6 +80,9 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
     if node.pool != PoolName::usual() {
         write!(f, "  pool {}", node.pool)?;
     }
+    if node.can_pause() {
+        f.write_str("  pauses")?;
+    }
     writeln!(f, "{}", if node.connected { "" } else { "  unreachable" })?;
     links(f, node)?;
     for (position, device) in node.devices.iter().enumerate() {
@@ -172,7 +175,8 @@ fn job(
         Phase::Waiting { since }
         | Phase::Pending { since }
         | Phase::Underway { since }
-        | Phase::Starting { since, .. } => *since,
+        | Phase::Starting { since, .. }
+        | Phase::Paused { since, .. } => *since,
         Phase::Running { started_at, .. } => *started_at,
         Phase::Stopping { started_at, since, .. } => started_at.unwrap_or(*since),
         Phase::Ended(end) => end.ended_at,

@@ -70,6 +70,10 @@ pub fn reason_text(reason: &Reason) -> String {
         Reason::NodeDrained { node, index: None, .. } => node.to_string(),
         Reason::OnlyInPool { pool, n_nodes } => format!("{pool} nodes {n_nodes}"),
         Reason::AgentUnreachable { node } => node.to_string(),
+        Reason::PausedOn { node, indexes, free } => {
+            let indexes: Vec<String> = indexes.iter().map(ToString::to_string).collect();
+            format!("{node}[{}] free {free}", indexes.join(","))
+        }
     };
     format!("{} {rest}", reason.code()).trim_end().to_owned()
 }

@@ -279,6 +279,8 @@ impl Cluster {
                 Decision::Start { job, attempt, placements, after } => {
                     (job, attempt, placements, after)
                 }
+                // Nobody is paused here: no node can.
+                Decision::Resume { .. } => continue,
                 Decision::Evict { job, why, beneficiary, .. } => {
                     self.take_back(*job, *why, *beneficiary);
                     continue;

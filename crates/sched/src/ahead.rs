@@ -143,7 +143,10 @@ impl<'a> Ahead<'a> {
             Found::new(board_ix, board.nodes[board_ix].ix, devices, gpus.share())
         });
         let found: Vec<Found> = found.collect();
-        let placements = place::placements(&found, &shape.fit, self.snapshot.world);
+        let placements = match shape.fit.at.is_empty() {
+            true => place::placements(&found, &shape.fit, self.snapshot.world),
+            false => shape.fit.at.clone(),
+        };
         Some((PlannedStart { job, at, placements, basis }, kept))
     }
 
@@ -285,7 +288,7 @@ fn endings<'b>(
             let memory = slot.part.memory_of(all[device_ix].memory);
             Some(Use { device_ix, memory, is_whole: slot.part == SlotPart::Whole })
         };
-        let uses = allocation.slots.iter().filter_map(used).collect();
+        let uses = allocation.held_slots().iter().filter_map(used).collect();
         Some(Ending { end, board_ix, uses, room: Room::booked(&allocation.resources) })
     })
 }
@@ -308,6 +311,7 @@ pub(crate) fn seats_then(
     }
     let is_free = |ix: usize| {
         kept.binary_search(&ix).is_err()
+            && ask.shape.fit.may_have(&node.row.node, &node.row.node.devices[ix].uuid)
             && is_open(node, Use::of(gpus, node, ix), back, &[])
             && unusable(node.row, ix).is_none()
     };

@@ -147,6 +147,20 @@ impl NodeBoard<'_> {
         self.row.node.takes_work() && fit.may_be_on(&self.row.node)
     }
 
+    /// Adds to devices that are kept, ascending, those that work of a fit may not have since it is
+    /// on others.
+    pub fn close_others(&self, fit: &Fit, kept: &mut Vec<usize>) {
+        if fit.at.is_empty() {
+            return;
+        }
+        let node = &self.row.node;
+        let devices = node.devices.iter().enumerate();
+        let others = devices.filter(|(_, device)| !fit.may_have(node, &device.uuid));
+        kept.extend(others.map(|(ix, _)| ix));
+        kept.sort_unstable();
+        kept.dedup();
+    }
+
     /// Whether a device may be given out whole, now.
     pub fn is_free(&self, device_ix: usize) -> bool {
         self.is_free.get(device_ix).copied().unwrap_or(false)

@@ -324,8 +324,16 @@ impl<'a> Cycle<'a, '_> {
 
     fn start(&mut self, row: &JobRow, shape: &Shape, found: &[Found], after: Vec<u32>) {
         let (job, attempt) = self.elements.next(row);
-        let placements = place::placements(found, &shape.fit, self.snapshot.world);
-        self.plan.decisions.push(Decision::Start { job, attempt, placements, after });
+        self.plan.decisions.push(match shape.fit.at.is_empty() {
+            true => {
+                let placements = place::placements(found, &shape.fit, self.snapshot.world);
+                Decision::Start { job, attempt, placements, after }
+            }
+            false => {
+                let placements = shape.fit.at.clone();
+                Decision::Resume { job, attempt, placements, after }
+            }
+        });
         for found in found {
             self.board.book(found, &shape.fit);
             self.ahead.start(&self.board, (job, row), &shape.fit, found);
@@ -404,11 +412,13 @@ pub(crate) fn place_among<'a>(
 ) -> Option<Vec<Found>> {
     let span = Span::new(snapshot.now, length(seeker.shape));
     place::place(board, seeker, &|board_ix| {
-        if !keeps.has(board_ix) {
-            return Some(Vec::new());
-        }
-        let node = (board_ix, &board.nodes[board_ix]);
-        keeps.kept(node, seeker.shape, span, &|| endings(board_ix))
+        let node = &board.nodes[board_ix];
+        let mut kept = match keeps.has(board_ix) {
+            false => Vec::new(),
+            true => keeps.kept((board_ix, node), seeker.shape, span, &|| endings(board_ix))?,
+        };
+        node.close_others(&seeker.shape.fit, &mut kept);
+        Some(kept)
     })
 }
 
@@ -420,7 +430,11 @@ pub(crate) fn reason(
     keeps: &Keeps<'_>,
     seeker: &Seeker<'_>,
 ) -> Reason {
-    let otherwise = place::place(board, seeker, &|_| Some(Vec::new()));
+    let otherwise = place::place(board, seeker, &|board_ix| {
+        let mut kept = Vec::new();
+        board.nodes[board_ix].close_others(&seeker.shape.fit, &mut kept);
+        Some(kept)
+    });
     let kept = otherwise.and_then(|found| {
         let not_reserved = keeps.not_reserved(board, seeker.shape);
         not_reserved.or_else(|| {

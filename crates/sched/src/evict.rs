@@ -10,9 +10,9 @@ use gpool_model::attained::Level;
 use gpool_model::plan::Fit;
 use gpool_model::{
     AllocationState, Bytes, Exit, JobId, Millis, Phase, Project, ProjectName, ResourceKind,
-    Timestamp,
+    Resources, Timestamp,
 };
-use gpool_world::{JobRow, ProjectIx, Snapshot};
+use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use crate::board::Board;
 use crate::keep::{Ending, Keeps};
@@ -83,9 +83,10 @@ pub(crate) struct Cost {
 
 /// What may be taken back in a cycle, worked out when it is first asked for.
 pub(crate) struct Evictions {
-    lent: Option<BTreeMap<usize, Vec<Lent>>>,
-    /// Of each project, what may go for others of it that have a higher priority.
-    pub(crate) own: BTreeMap<Option<Row>, Own>,
+    /// With pauses, and without.
+    lent: BTreeMap<bool, BTreeMap<usize, Vec<Lent>>>,
+    /// Of each project, what may go for others of it that have a higher priority; the same.
+    pub(crate) own: BTreeMap<(Option<Row>, bool), Own>,
     pub(crate) gone: BTreeSet<JobId>,
     /// Devices that are claimed already: node and position.
     pub(crate) claimed: BTreeSet<(usize, usize)>,
@@ -112,7 +113,7 @@ pub(crate) struct Ground<'a, 'b> {
 impl Default for Evictions {
     fn default() -> Self {
         Self {
-            lent: None,
+            lent: BTreeMap::new(),
             own: BTreeMap::new(),
             gone: BTreeSet::new(),
             claimed: BTreeSet::new(),
@@ -142,12 +143,27 @@ pub(crate) struct Search<'s, 'a, 'b> {
 
 impl Evictions {
     /// Whose work goes so that a job of that leaf can start, and where that is then; `None` if
-    /// nothing may be taken back that would help.
+    /// nothing may be taken back that would help. Who is paused keeps its host memory: where that
+    /// is what is needed, nobody is.
     pub fn search(
         &mut self,
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
+        unit: (Row, &[u64]),
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        let found = self.search_with(ground, seeker, unit, true);
+        if found.is_some() || !self.lent.get(&true).is_some_and(pauses_any) {
+            return found;
+        }
+        self.search_with(ground, seeker, unit, false)
+    }
+
+    fn search_with(
+        &mut self,
+        ground: Ground<'_, '_>,
+        seeker: &Seeker<'_>,
         (leaf, unit): (Row, &[u64]),
+        may_pause: bool,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let preemptible = seeker.shape.preemptible;
         // What users of one project have is theirs; projects take back.
@@ -155,7 +171,7 @@ impl Evictions {
         let reclaimer = Reclaimer { project, unit, preemptible };
         let Projects { tree, ledger, .. } = ground.projects;
         self.rules.gate(ledger, &reclaimer).ok()?;
-        let lent = self.lent.take().unwrap_or_else(|| lent(&ground));
+        let lent = self.lent.remove(&may_pause).unwrap_or_else(|| lent(&ground, may_pause));
         let unused = Reclaim::new(Rules::Fair, Multiplier::ONE);
         let mut rules = std::mem::replace(&mut self.rules, unused);
         let mut judge = |given: &[&Lent]| {
@@ -170,7 +186,7 @@ impl Evictions {
         let may_go = |it: &Lent| it.project != project;
         let search = Search { ground, seeker, unit, all: &lent, may_go: &may_go };
         let found = self.nodes(search, &mut judge);
-        self.lent = Some(lent);
+        self.lent.insert(may_pause, lent);
         self.rules = rules;
         found.map(|found| self.go(found))
     }
@@ -314,7 +330,7 @@ pub(crate) fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], board_i
 }
 
 /// All that is on loan and may go, by position of its node on the board, who goes first first.
-fn lent(ground: &Ground<'_, '_>) -> BTreeMap<usize, Vec<Lent>> {
+fn lent(ground: &Ground<'_, '_>, may_pause: bool) -> BTreeMap<usize, Vec<Lent>> {
     let Snapshot { world, now } = *ground.snapshot;
     let projects = ground.projects;
     let mut lent = BTreeMap::<usize, Vec<Lent>>::new();
@@ -335,7 +351,8 @@ fn lent(ground: &Ground<'_, '_>) -> BTreeMap<usize, Vec<Lent>> {
         let on_loan = rows.into_iter().zip(pieces).zip(&marks[1..]).filter(|(_, lent)| **lent);
         for ((row, amounts), _) in on_loan {
             let leaf = projects.leaf_of(ProjectIx(ix), row.spec.owner.uid);
-            let Some(piece) = piece(ground, row, leaf, amounts, saturation) else { continue };
+            let who = (row, may_pause);
+            let Some(piece) = piece(ground, who, leaf, amounts, saturation) else { continue };
             let Reverse(started_at) = piece.order.started_at;
             if started_at.after(safe_for) <= now {
                 for board_ix in piece.held.keys() {
@@ -362,7 +379,7 @@ pub(crate) fn amounts_of(projects: &Projects, row: &JobRow) -> Amounts {
 /// A job as what may go: all of it, wherever its tasks are.
 pub(crate) fn piece(
     ground: &Ground<'_, '_>,
-    row: &JobRow,
+    (row, may_pause): (&JobRow, bool),
     leaf: Row,
     amounts: Amounts,
     saturation: Saturation,
@@ -370,9 +387,18 @@ pub(crate) fn piece(
     let Snapshot { world, now } = *ground.snapshot;
     let started_at = match &row.job.phase {
         Phase::Starting { since, .. } => *since,
-        Phase::Running { started_at, .. } => *started_at,
+        Phase::Running { started_at, .. } => started_at.after(row.job.course.paused),
         _ => return None,
     };
+    let exit = best_exit(world, row, may_pause)?;
+    let kept = match exit {
+        Exit::Pause => row.spec.resources_paused(),
+        Exit::Checkpoint | Exit::Requeue | Exit::Kill => Resources::none(),
+    };
+    let kept_of = ground.projects.amounts(&kept);
+    let n_tasks = row.job.phase.allocations().len() as u64;
+    let less = |(amount, kept): (&u64, &u64)| amount.saturating_sub(kept.saturating_mul(n_tasks));
+    let amounts = amounts.iter().zip(&kept_of).map(less).collect();
     let mut held = BTreeMap::<usize, HeldOn>::new();
     let mut gpus = 0;
     for allocation in row.job.phase.allocations() {
@@ -387,10 +413,9 @@ pub(crate) fn piece(
         });
         let here = held.entry(board_ix).or_default();
         here.devices.extend(devices);
-        here.room = here.room.more(Room::booked(&allocation.resources));
+        here.room = here.room.more(Room::booked(&allocation.resources)).less(Room::booked(&kept));
         gpus += allocation.resources.get(&ResourceKind::Gpu);
     }
-    let exit = best_exit(row)?;
     let order = GoesFirst {
         saturation: Reverse(saturation),
         priority: row.job.priority,
@@ -404,10 +429,22 @@ pub(crate) fn piece(
     Some(Lent { job: row.job.id, leaf, project, amounts, held, exit, order })
 }
 
-/// The best way to take a job back; `None` if there is none.
-pub(crate) fn best_exit(row: &JobRow) -> Option<Exit> {
+/// The best way to take a job back; `None` if there is none. All of its tasks go in that way, so
+/// all of its nodes must be able to.
+pub(crate) fn best_exit(world: &World, row: &JobRow, may_pause: bool) -> Option<Exit> {
+    let can_pause = || {
+        let nodes = row.job.phase.allocations().iter().map(|it| world.node(&it.node));
+        matches!(row.job.phase, Phase::Running { .. })
+            && row.spec.is_of_one_size()
+            && nodes.into_iter().all(|it| it.is_some_and(|it| it.node.can_pause()))
+    };
     let allowed = row.spec.life.allowed_exits();
-    allowed.into_iter().find(|exit| *exit != Exit::Pause)
+    allowed.into_iter().find(|exit| *exit != Exit::Pause || (may_pause && can_pause()))
+}
+
+/// Whether anybody would be paused.
+pub(crate) fn pauses_any(lent: &BTreeMap<usize, Vec<Lent>>) -> bool {
+    lent.values().flatten().any(|it| it.exit == Exit::Pause)
 }
 
 /// How much of what a job has done since its start is lost with that exit: all of it, unless it

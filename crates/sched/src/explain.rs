@@ -65,7 +65,20 @@ impl<'a> Explainer<'a> {
                 let own_limit = Elements::default().full(self.snapshot.world, row.job.id);
                 own_limit.or_else(|| self.no_place(row)).into_iter().collect()
             }
-            Phase::Starting { allocations, .. } => self.leaving(allocations).into_iter().collect(),
+            Phase::Paused { held: Some(by), since, .. } => {
+                let since = *since;
+                vec![match by {
+                    Holder::User => Reason::HeldByUser { since },
+                    Holder::Admin => Reason::HeldByAdmin { since },
+                }]
+            }
+            phase @ Phase::Paused { .. } if phase.is_parked() => {
+                let own_limit = Elements::default().full(self.snapshot.world, row.job.id);
+                own_limit.or_else(|| self.no_place(row)).into_iter().collect()
+            }
+            Phase::Starting { allocations, .. } | Phase::Paused { allocations, .. } => {
+                self.leaving(allocations).into_iter().collect()
+            }
             Phase::Underway { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }
@@ -95,6 +108,9 @@ impl<'a> Explainer<'a> {
     /// first.
     pub fn fully(&mut self, row: &JobRow) -> Vec<Reason> {
         let mut reasons = self.briefly(row);
+        if row.job.phase.is_parked() {
+            reasons.extend(self.ahead(row));
+        }
         if matches!(row.job.phase, Phase::Pending { .. }) {
             for reason in self.unreachable_nodes(row) {
                 if !reasons.contains(&reason) {

@@ -9,7 +9,7 @@ use gpool_model::attained::Level;
 use gpool_model::{Millis, OrderKey, Phase, Policy, Project, Shape, TakenBack};
 use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
-use crate::evict::{Cost, Evictions, Ground, Lent, Search, amounts_of, cost, piece};
+use crate::evict::{Cost, Evictions, Ground, Lent, Search, amounts_of, cost, pauses_any, piece};
 use crate::order::level_of_waiting;
 use crate::place::{self, Found, Seeker};
 use crate::projects::Amounts;
@@ -63,10 +63,29 @@ impl Evictions {
         (leaf, unit, is_escalated): (Row, &[u64], bool),
         may_have: &dyn Fn(&[u64]) -> bool,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        let who = (leaf, unit, is_escalated);
+        let found = self.preempt_with(ground, seeker, who, (may_have, true));
+        let projects = ground.projects;
+        let project = projects.are_shared.then(|| projects.project(leaf));
+        let paused = self.own.get(&(project, true));
+        if found.is_some() || !paused.is_some_and(|own| pauses_any(&own.by_node)) {
+            return found;
+        }
+        self.preempt_with(ground, seeker, who, (may_have, false))
+    }
+
+    /// The same with pauses, or without.
+    fn preempt_with(
+        &mut self,
+        ground: Ground<'_, '_>,
+        seeker: &Seeker<'_>,
+        (leaf, unit, is_escalated): (Row, &[u64], bool),
+        (may_have, may_pause): (&dyn Fn(&[u64]) -> bool, bool),
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let (projects, policy) = (ground.projects, seeker.policy);
         let project = projects.are_shared.then(|| projects.project(leaf));
-        let all = |project| of_project(ground, policy, project);
-        let own = self.own.entry(project).or_insert_with(|| all(project));
+        let which = (project, may_pause);
+        let own = self.own.entry(which).or_insert_with(|| of_project(ground, policy, which));
         let (shape, level) = (seeker.shape, level_of_waiting(seeker.shape, is_escalated));
         let asks = precedence(policy, (shape.priority, shape.joins), level);
         let is_patient = || self.patient.contains(&(shape.project.clone(), shape.fit.clone()));
@@ -78,7 +97,7 @@ impl Evictions {
             // It waits for that, and nobody after it may have it.
             self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
             self.patient.insert((shape.project.clone(), shape.fit.clone()));
-            self.own.insert(project, own);
+            self.own.insert(which, own);
             return None;
         }
         let now = ground.snapshot.now;
@@ -98,7 +117,7 @@ impl Evictions {
                 false => Err(None),
             }),
         };
-        self.own.insert(project, own);
+        self.own.insert(which, own);
         found.map(|found| self.go(found))
     }
 
@@ -192,7 +211,11 @@ fn sum(victims: &[&Lent], n_kinds: usize) -> Amounts {
 }
 
 /// All that may go of a project, or of all.
-fn of_project(ground: Ground<'_, '_>, policy: &Policy, project: Option<Row>) -> Own {
+fn of_project(
+    ground: Ground<'_, '_>,
+    policy: &Policy,
+    (project, may_pause): (Option<Row>, bool),
+) -> Own {
     let Snapshot { world, now } = *ground.snapshot;
     let projects = ground.projects;
     let mut own = Own { last: [i64::MIN; 3], ..Own::default() };
@@ -204,7 +227,7 @@ fn of_project(ground: Ground<'_, '_>, policy: &Policy, project: Option<Row>) -> 
         for job in row.evictable.iter().filter_map(|id| world.job(*id)) {
             let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
             let amounts = amounts_of(projects, job);
-            let piece = piece(&ground, job, leaf, amounts, Saturation::EQUAL);
+            let piece = piece(&ground, (job, may_pause), leaf, amounts, Saturation::EQUAL);
             let Some(mut piece) = piece else { continue };
             if policy.asks_attained() {
                 piece.order.level = Reverse(policy.level(job.job.counted(now)));

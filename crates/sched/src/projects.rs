@@ -267,7 +267,7 @@ impl Projects {
             ResourceKind::Gpu => fit.gpus.size().get(),
             ResourceKind::Cpu => fit.cpus.get(),
             ResourceKind::Memory => fit.memory.get(),
-            ResourceKind::Tasks => 1,
+            ResourceKind::Tasks => u64::from(fit.at.is_empty()),
             ResourceKind::GpuModel(_)
             | ResourceKind::GpuMemory
             | ResourceKind::MigProfile(_)

@@ -28,7 +28,8 @@ impl Room {
     pub fn needed(fit: &Fit) -> Self {
         let n_tasks = i64::from(fit.gang.tasks_per_node);
         let amount = |of: u64| i64::try_from(of).unwrap_or(i64::MAX).saturating_mul(n_tasks);
-        Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks: n_tasks }
+        let tasks = i64::from(fit.n_new_tasks());
+        Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks }
     }
 
     /// What an allocation books.

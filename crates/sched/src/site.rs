@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{Bytes, Phase};
+use gpool_model::{Allocation, AllocationState, Bytes};
 use gpool_node::seating::{Seat, seat};
 use gpool_world::Snapshot;
 
@@ -47,7 +47,9 @@ impl<'a, 'b> Site<'a, 'b> {
             }
         };
         let claimed = claimed.range((board_ix, 0)..=(board_ix, usize::MAX)).map(|(_, ix)| *ix);
-        let closed = kept.into_iter().chain(claimed).collect();
+        let mut others = Vec::new();
+        node.close_others(&seeker.shape.fit, &mut others);
+        let closed = kept.into_iter().chain(claimed).chain(others).collect();
         let mut leaving = leaving(ground.snapshot, node);
         for (ix, memory) in freed.get(&board_ix).into_iter().flatten().flat_map(|it| &it.devices) {
             let (n, sum) = leaving.entry(*ix).or_default();
@@ -137,9 +139,12 @@ fn leaving(snapshot: &Snapshot<'_>, node: &NodeBoard<'_>) -> BTreeMap<usize, (us
     let mut leaving = BTreeMap::<usize, (usize, i128)>::new();
     let all = &node.row.node.devices;
     let rows = node.row.here.iter().filter_map(|task| Some((task, snapshot.world.job(task.job)?)));
-    for (task, row) in rows.filter(|(_, row)| matches!(row.job.phase, Phase::Stopping { .. })) {
+    let leaves = |it: &&Allocation| {
+        matches!(it.state, AllocationState::Releasing { .. } | AllocationState::Pausing)
+    };
+    for (task, row) in rows {
         let own = row.job.phase.allocations().iter().filter(|it| it.task == *task);
-        for slot in own.flat_map(|it| &it.slots) {
+        for slot in own.filter(leaves).flat_map(Allocation::held_slots) {
             let Some(ix) = all.iter().position(|device| device.uuid == slot.device) else {
                 continue;
             };

@@ -11,6 +11,9 @@ use crate::room::Room;
 
 /// Why the tasks of that fit can't be placed on the board as it is.
 pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
+    if !fit.at.is_empty() {
+        return paused_on(board, fit);
+    }
     if fit.gang.nodes > 1 {
         return nodes_not_free(board, fit);
     }
@@ -49,6 +52,52 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
         Reason::GpusNotFreeTogether { need, free: count(most), node }
     } else {
         Reason::GpusNotFree { need, free: count(total) }
+    }
+}
+
+/// Why a paused job can't go on where it is.
+fn paused_on(board: &Board<'_>, fit: &Fit) -> Reason {
+    let is_there = |node: &&NodeBoard<'_>| fit.may_be_on(&node.row.node);
+    let nodes: Vec<&NodeBoard<'_>> = board.nodes.iter().filter(is_there).collect();
+    if let Some(away) = nodes.iter().find(|node| !node.row.node.connected) {
+        return Reason::AgentUnreachable { node: away.name().clone() };
+    }
+    for node in &nodes {
+        if let Some(Drain { by, reason, .. }) = &node.row.node.drain {
+            let (name, reason) = (node.name().clone(), reason.clone());
+            return Reason::NodeDrained { node: name, index: None, by: *by, reason };
+        }
+    }
+    let own = nodes.iter().map(|node| {
+        let row = &node.row.node;
+        let devices = row.devices.iter().enumerate();
+        let own = devices.filter(|(_, device)| fit.may_have(row, &device.uuid));
+        let is_free = |ix: usize, device: &Device| match fit.gpus.share() {
+            None => node.is_free(ix),
+            Some(share) => share.memory_of(device.memory) <= node.room(ix),
+        };
+        let (mut indexes, mut free) = (Vec::new(), 0);
+        for (ix, device) in own {
+            indexes.push(device.index);
+            free += u32::from(is_free(ix, device));
+        }
+        (*node, indexes, free)
+    });
+    let own: Vec<_> = own.collect();
+    let is_short = |(_, indexes, free): &&(_, Vec<u32>, u32)| indexes.len() > *free as usize;
+    if let Some((node, indexes, free)) = own.iter().find(is_short).or(own.first())
+        && (!fit.gpus.is_none() && indexes.len() > *free as usize)
+    {
+        let (node, indexes) = (node.name().clone(), indexes.clone());
+        return Reason::PausedOn { node, indexes, free: *free };
+    }
+    let needs = Room::needed(fit);
+    match nodes.iter().any(|node| needs.first_short(node.free).is_some()) {
+        true => short_beside(&nodes, fit),
+        false => {
+            let node = fit.at.first().map_or(NodeName::new("any"), |place| place.node.clone());
+            Reason::PausedOn { node, indexes: Vec::new(), free: 0 }
+        }
     }
 }
 

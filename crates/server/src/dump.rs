@@ -110,6 +110,8 @@ fn of_command(command: &Command) -> String {
         }
         Command::Cancel { jobs } => on("cancel", jobs),
         Command::Hold { jobs } => on("hold", jobs),
+        Command::Pause { jobs } => on("pause", jobs),
+        Command::Resume { jobs } => on("resume", jobs),
         Command::Retry { jobs } => on("retry", jobs),
         Command::Release { jobs, at: None } => on("release", jobs),
         Command::Release { jobs, at: Some(at) } => {
@@ -201,6 +203,8 @@ fn of_task(report: &TaskReport) -> String {
     let is = match &report.is {
         TaskIs::Launching => "launching".to_owned(),
         TaskIs::Running { pid, .. } => format!("running as {pid}"),
+        TaskIs::Paused { pid, .. } => format!("paused as {pid}"),
+        TaskIs::NotPaused { pid, .. } => format!("running as {pid}, not paused"),
         TaskIs::Ended(end) => {
             let exit = match end.exit {
                 Some(ExitStatus::Code(code)) => format!("ended, exit {code}"),
@@ -225,6 +229,7 @@ fn of_decision(decision: &Decision) -> String {
                 .collect();
             format!("start {job}#{attempt} on {}", places.join(", "))
         }
+        Decision::Resume { job, attempt, .. } => format!("let {job}#{attempt} go on"),
         Decision::Evict { job, attempt, why, beneficiary, exit } => {
             format!("take back {job}#{attempt} for {beneficiary} ({}, {exit})", why.as_str())
         }

@@ -114,7 +114,8 @@ impl Forecaster {
         let before = learnt.told.len();
         let waits = |id: JobId| {
             part.excerpt.jobs.get(&id).map_or(part.n_beyond > 0, |row| {
-                matches!(row.job.phase, Phase::Waiting { .. } | Phase::Pending { .. })
+                matches!(row.job.phase, Phase::Waiting { .. })
+                    || row.job.phase.waits_for_room_since().is_some()
             })
         };
         learnt.keep_told(waits);
@@ -269,7 +270,8 @@ async fn make(handle: &CoreHandle, mut hear: impl FnMut()) -> Option<()> {
 
 fn part_of_waiting(view: &View<'_>) -> Option<Part> {
     let n_by_state = view.world.n_by_state();
-    let waits = [JobState::Waiting, JobState::Pending].iter().any(|it| n_by_state.contains_key(it));
+    let waiting = [JobState::Waiting, JobState::Pending, JobState::Paused];
+    let waits = waiting.iter().any(|it| n_by_state.contains_key(it));
     let snapshot = Snapshot { world: view.world, now: view.now };
     waits.then(|| Part::of(&snapshot, forecast::JOBS_MAX, None))
 }
@@ -280,6 +282,9 @@ impl CoreHandle {
         let last = self.shared.forecaster.last();
         let eta = match &job.phase {
             Phase::Pending { .. } => last.eta_of(job.id),
+            phase @ Phase::Paused { .. } if phase.waits_for_room_since().is_some() => {
+                last.etas.get(&job.id).copied()
+            }
             // Not followed is not the same as beyond: it may wait for what is held.
             Phase::Waiting { .. } => last.etas.get(&job.id).copied(),
             _ => None,

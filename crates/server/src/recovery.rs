@@ -167,7 +167,7 @@ fn recovered(id: JobId, owner: &Owner, phase: &Phase) -> RecoveredJob {
 
 fn became(phase: &Phase) -> Became {
     match phase {
-        Phase::Running { .. } | Phase::Stopping { .. } => Became::WentOn,
+        Phase::Running { .. } | Phase::Paused { .. } | Phase::Stopping { .. } => Became::WentOn,
         Phase::Held { .. }
         | Phase::Waiting { .. }
         | Phase::Pending { .. }

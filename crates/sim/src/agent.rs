@@ -196,6 +196,8 @@ impl Sim {
             Action::Limit { task, generation, limit } => {
                 seen.extend(self.limit(m, task, generation, limit));
             }
+            // No node of it can pause, so nobody is told to.
+            Action::Pause { .. } | Action::Resume { .. } => {}
             Action::Signal { task, signal } => {
                 let times = if self.bug == Some(Bug::SignalTwice) { 2 } else { 1 };
                 for _ in 0..times {
@@ -413,6 +415,8 @@ pub(crate) fn term_of(order: &Order) -> gpool_model::Term {
         Order::Sync { term, .. }
         | Order::Stop { term, .. }
         | Order::Limit { term, .. }
+        | Order::Pause { term, .. }
+        | Order::Resume { term, .. }
         | Order::Signal { term, .. }
         | Order::Acknowledge { term, .. } => *term,
     }
@@ -424,6 +428,8 @@ fn set_term(order: &mut Order, new: gpool_model::Term) {
         Order::Sync { term, .. }
         | Order::Stop { term, .. }
         | Order::Limit { term, .. }
+        | Order::Pause { term, .. }
+        | Order::Resume { term, .. }
         | Order::Signal { term, .. }
         | Order::Acknowledge { term, .. } => *term = new,
     }

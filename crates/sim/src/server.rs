@@ -345,6 +345,8 @@ impl Sim {
             Order::Sync { .. }
             | Order::Stop { .. }
             | Order::Limit { .. }
+            | Order::Pause { .. }
+            | Order::Resume { .. }
             | Order::Signal { .. } => return,
         };
         let durable = self.store.job(task.job);

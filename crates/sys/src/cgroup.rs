@@ -184,26 +184,34 @@ impl Group {
         write(&folder.join("cgroup.kill"), "1").is_ok()
     }
 
+    /// Whether all processes in it can be stopped at once.
+    #[must_use]
+    pub fn can_freeze(&self) -> bool {
+        self.unified.as_ref().is_some_and(|folder| folder.join("cgroup.freeze").exists())
+    }
+
+    /// Stops every process in it where it is, new ones included; `false` if they were not in that
+    /// time.
+    #[must_use]
+    pub fn freeze(&self, most: Duration) -> bool {
+        let Some(folder) = &self.unified else { return false };
+        let Ok(events) = File::open(folder.join("cgroup.events")) else { return false };
+        write(&folder.join("cgroup.freeze"), "1").is_ok() && says(events, "frozen 1", most)
+    }
+
+    /// Lets every process in it go on.
+    pub fn thaw(&self) {
+        if let Some(folder) = &self.unified {
+            // One that can't be thawed can't be frozen either.
+            let _ = write(&folder.join("cgroup.freeze"), "0");
+        }
+    }
+
     /// Waits until no process is in it, but not longer than that. Only version 2 can tell.
     pub fn wait_until_empty(&self, most: Duration) {
         let Some(folder) = &self.unified else { return };
-        let Ok(mut events) = File::open(folder.join("cgroup.events")) else { return };
-        let give_up = Instant::now() + most;
-        loop {
-            let mut text = String::new();
-            let read = events.rewind().and_then(|()| events.read_to_string(&mut text));
-            if read.is_err() || text.contains("populated 0") {
-                return;
-            }
-            let left = give_up.saturating_duration_since(Instant::now());
-            let Ok(left) = Timespec::try_from(left) else { return };
-            // The kernel tells each change since it was read.
-            match poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&left)) {
-                Ok(0) => return,
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
-            }
-        }
+        let Ok(events) = File::open(folder.join("cgroup.events")) else { return };
+        says(events, "populated 0", most);
     }
 
     /// How many of its processes the kernel has ended because its memory was full.
@@ -241,6 +249,28 @@ impl Group {
             // Microseconds in each tenth of a second; the kernel wants at least a thousand.
             let quota = milli.saturating_mul(100).max(1000);
             self.limited.cpu = write(&folder.join("cpu.max"), &format!("{quota} 100000")).is_ok();
+        }
+    }
+}
+
+/// Waits until a group's events say something, but not longer than that; whether they did.
+fn says(mut events: File, what: &str, most: Duration) -> bool {
+    let give_up = Instant::now() + most;
+    loop {
+        let mut text = String::new();
+        if events.rewind().and_then(|()| events.read_to_string(&mut text)).is_err() {
+            return false;
+        }
+        if text.contains(what) {
+            return true;
+        }
+        let left = give_up.saturating_duration_since(Instant::now());
+        let Ok(left) = Timespec::try_from(left) else { return false };
+        // The kernel tells each change since it was read.
+        match poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&left)) {
+            Ok(0) => return false,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
         }
     }
 }

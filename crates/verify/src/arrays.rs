@@ -8,7 +8,7 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, Snapshot, World};
 
-use crate::order::{pending, started};
+use crate::order::{is_parked, pending, started};
 use crate::violation::Violation;
 
 /// The row that says what an element, or another job, is: an array's, for those that it may start.
@@ -47,7 +47,8 @@ pub(crate) struct Running {
 impl Running {
     pub fn of(world: &World, plan: &Plan) -> Self {
         let mut before = BTreeMap::new();
-        for row in world.holding().filter(|row| row.job.id.element.is_some()) {
+        let runs = |row: &&JobRow| row.job.id.element.is_some() && !is_parked(row);
+        for row in world.holding().filter(runs) {
             *before.entry(row.job.id.number).or_default() += 1;
         }
         let mut after = before.clone();
@@ -151,6 +152,7 @@ fn check_array(
         Phase::Underway { .. } => !can_start && !waits && !rows.is_empty(),
         Phase::Starting { .. }
         | Phase::Running { .. }
+        | Phase::Paused { .. }
         | Phase::Stopping { .. }
         | Phase::Ended(_) => false,
     };

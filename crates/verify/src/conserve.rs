@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use gpool_model::{
-    JobId, JobNumber, Millis, NodeName, OrderKey, Plan, Policy, Shape, ShareBetween, Timestamp,
-    Whom,
+    JobId, JobNumber, Millis, NodeName, OrderKey, Phase, Plan, Policy, Shape, ShareBetween,
+    Timestamp, Whom,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::State;
 use crate::arrays::{Running, left, row_of};
 use crate::course::{self, Course};
-use crate::order::{self, fit_of, started};
+use crate::order::{self, fit_of, is_parked, started};
 use crate::planned::comes_after;
 use crate::violation::Violation;
 
@@ -34,7 +34,7 @@ pub(crate) fn check_nothing_fits(
     for decision in &plan.decisions {
         let Some((job, placements)) = decision.started() else { continue };
         if let (Some(row), Some(when)) = (row_of(world, job), course::started(snapshot, job)) {
-            placements.iter().for_each(|placement| course.add(placement, &row.spec, when));
+            placements.iter().for_each(|placement| course.add(placement, row, when));
         }
     }
     let mut courses = vec![course];
@@ -42,7 +42,7 @@ pub(crate) fn check_nothing_fits(
         let mut course = courses.last().cloned().unwrap_or_default();
         if let Some(row) = row_of(world, planned.job) {
             let when = course::stretch(&shape_of(world, row), planned.at);
-            planned.placements.iter().for_each(|it| course.add(it, &row.spec, when));
+            planned.placements.iter().for_each(|it| course.add(it, row, when));
         }
         courses.push(course);
     }
@@ -90,6 +90,17 @@ pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<
     }
 }
 
+/// For how long a job had run when it was paused.
+pub(crate) fn ran(row: &JobRow) -> Millis {
+    match &row.job.phase {
+        Phase::Paused { started_at, since, .. } if is_parked(row) => {
+            let paused = started_at.get().saturating_add(row.job.course.paused.get());
+            Millis::new(since.get().saturating_sub(paused))
+        }
+        _ => Millis::ZERO,
+    }
+}
+
 /// What a job has in common with others, from its records alone.
 pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
     let asks = world.policy().order.contains(&OrderKey::Predicted);
@@ -110,6 +121,7 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
         preemptible: row.spec.life.preemptible == Some(true),
         joins: row.spec.joins.is_some(),
         takes: row.spec.time_limit.map(|limit| {
+            let limit = limit.saturating_sub(ran(row));
             let n_steps = (limit.get().saturating_add(row.spec.grace.get())).div_ceil(step);
             Millis::new(n_steps.saturating_mul(step))
         }),

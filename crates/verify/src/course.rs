@@ -12,7 +12,9 @@ use gpool_model::{
 use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::row_of;
-use crate::tally::{add, is_of, unusable};
+use crate::conserve::ran;
+use crate::order::taken_by;
+use crate::tally::{add, has_at, is_at, is_of, unusable};
 
 /// A stretch of time; without an end it is for ever.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +65,11 @@ pub(crate) fn end_of(
 fn expected_end(snapshot: &Snapshot<'_>, row: &JobRow) -> Option<Timestamp> {
     match &row.job.phase {
         Phase::Starting { since, .. } => end_of(snapshot, &row.spec, *since),
-        Phase::Running { started_at, .. } => end_of(snapshot, &row.spec, *started_at),
+        Phase::Running { started_at, .. } => {
+            let paused = row.job.course.paused.get();
+            let started_at = Timestamp::new(started_at.get().saturating_add(paused));
+            end_of(snapshot, &row.spec, started_at)
+        }
         Phase::Stopping { allocations, since, .. } => {
             let deadline = |state: &AllocationState| match state {
                 AllocationState::Releasing { deadline } => *deadline,
@@ -91,7 +97,8 @@ impl<'a> Course<'a> {
             let when = Stretch { from: Timestamp::ZERO, until };
             for allocation in row.job.phase.allocations() {
                 if nodes.is_none_or(|nodes| nodes.contains(&allocation.node)) {
-                    let (slots, resources) = (allocation.slots.clone(), &allocation.resources);
+                    let (slots, resources) =
+                        (allocation.held_slots().to_vec(), &allocation.resources);
                     let held = Held { slots, resources: resources.clone(), when };
                     course.held.entry(&allocation.node).or_default().push(held);
                 }
@@ -101,8 +108,8 @@ impl<'a> Course<'a> {
     }
 
     /// Adds what a job is to have.
-    pub fn add(&mut self, placement: &'a Placement, spec: &JobSpec, when: Stretch) {
-        let resources = spec.resources(&placement.slots);
+    pub fn add(&mut self, placement: &'a Placement, row: &JobRow, when: Stretch) {
+        let resources = taken_by(row, &placement.slots);
         let held = Held { slots: placement.slots.clone(), resources, when };
         self.held.entry(&placement.node).or_default().push(held);
     }
@@ -193,6 +200,7 @@ impl<'a> Course<'a> {
         if !node.connected
             || node.drain.is_some()
             || !is_of(node, shape.fit.pool.as_ref())
+            || !is_at(node, &shape.fit)
             || reserved(snapshot, node, None, shape, when)
             || self.short_of(node, &wanted, when).is_some()
         {
@@ -201,6 +209,7 @@ impl<'a> Course<'a> {
         let gpus = &shape.fit.gpus;
         let has_room = |device: &&Device| {
             gpus.rank_of(device) == Some(rank)
+                && has_at(node, device, &shape.fit)
                 && unusable(node, device).is_none()
                 && !reserved(snapshot, node, Some(device), shape, when)
                 && self.has_device(node, device, gpus, when)
@@ -217,7 +226,7 @@ pub(crate) fn on_node(fit: &Fit) -> Resources {
     Resources::none()
         .with_cpus(MilliCpu::new(times(fit.cpus.get())))
         .with_memory(Bytes::new(times(fit.memory.get())))
-        .with_tasks(fit.gang.tasks_per_node)
+        .with_tasks(if fit.at.is_empty() { fit.gang.tasks_per_node } else { 0 })
 }
 
 /// How many devices one node is asked for, by all tasks that it gets.
@@ -280,6 +289,7 @@ pub(crate) fn stretch(shape: &Shape, from: Timestamp) -> Stretch {
 
 /// What a job that is started now has it for.
 pub(crate) fn started(snapshot: &Snapshot<'_>, id: JobId) -> Option<Stretch> {
-    let spec = &row_of(snapshot.world, id)?.spec;
-    Some(Stretch { from: snapshot.now, until: end_of(snapshot, spec, snapshot.now) })
+    let row = row_of(snapshot.world, id)?;
+    let begun = Timestamp::new(snapshot.now.get().saturating_sub(ran(row).get()));
+    Some(Stretch { from: snapshot.now, until: end_of(snapshot, &row.spec, begun) })
 }

@@ -6,9 +6,10 @@ use gpool_model::{
     Attempt, Bytes, Decision, Device, DeviceUuid, Exit, Gang, GpuRequest, JobId, JobSpec, MilliGpu,
     NodeName, Phase, Placement, Plan, Policy, ResourceKind, Share, SlotPart, TaskId,
 };
-use gpool_world::Snapshot;
+use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, attempt_of, row_of};
+use crate::order::{is_parked, places_of, taken_by};
 use crate::tally::{Holding, NodeTally, Tally, add, is_of, unusable};
 use crate::users::Users;
 use crate::violation::Violation;
@@ -45,8 +46,10 @@ pub(crate) fn check(
     Running::of(world, plan).check(world, found);
     let mut started = BTreeSet::new();
     for (position, decision) in plan.decisions.iter().enumerate() {
+        let resumes = matches!(decision, Decision::Resume { .. });
         let (job, attempt, placements, after) = match decision {
-            Decision::Start { job, attempt, placements, after } => {
+            Decision::Start { job, attempt, placements, after }
+            | Decision::Resume { job, attempt, placements, after } => {
                 (*job, *attempt, placements, after)
             }
             Decision::Evict { job, attempt, beneficiary, exit, .. } => {
@@ -68,8 +71,16 @@ pub(crate) fn check(
             found.push(Violation::NoSuchJob { job });
             continue;
         };
-        if !matches!(row.job.phase, Phase::Pending { .. }) {
+        let waits = match &row.job.phase {
+            Phase::Pending { .. } => !resumes,
+            Phase::Paused { held: None, .. } => resumes && is_parked(row),
+            _ => false,
+        };
+        if !waits {
             found.push(Violation::NotPending { job, state: row.job.phase.state() });
+        }
+        if resumes && *placements != places_of(row) {
+            found.push(Violation::GoesOnElsewhere { job });
         }
         let next = match &row.job.array {
             None => row.job.attempt,
@@ -93,7 +104,7 @@ pub(crate) fn check(
         for (rank, placement) in placements.iter().enumerate() {
             let rank = u32::try_from(rank).unwrap_or(u32::MAX);
             let task = TaskId { job, attempt, rank };
-            check_placement(&row.spec, (task, is_claim), placement, tally, found);
+            check_placement(row, (task, is_claim), placement, tally, found);
             ranks.extend(ranks_of(&row.spec.gpus, placement, tally));
         }
         if ranks.len() > 1 {
@@ -135,6 +146,18 @@ fn check_eviction(
     if !matches!(row.job.phase, Phase::Starting { .. } | Phase::Running { .. }) {
         wrong("it holds nothing that it is not giving up");
     }
+    let can_pause = |node: &NodeName| {
+        let node = snapshot.world.node(node);
+        node.is_some_and(|row| row.node.capacity.get(&ResourceKind::PauseMemory) > 0)
+    };
+    if exit == Exit::Pause
+        && (!matches!(row.job.phase, Phase::Running { .. })
+            || row.spec.joins.is_some()
+            || row.spec.gang.nodes_most != row.spec.gang.nodes
+            || !row.job.phase.allocations().iter().all(|it| can_pause(&it.node)))
+    {
+        wrong("it can't be paused where it is");
+    }
     if row.job.attempt != attempt {
         wrong("it is in another attempt");
     }
@@ -144,7 +167,7 @@ fn check_eviction(
         wrong("it may not be taken back in that way");
     }
     let claims = |decision: &Decision| match decision {
-        Decision::Start { job, after, .. } => {
+        Decision::Start { job, after, .. } | Decision::Resume { job, after, .. } => {
             *job == beneficiary && after.iter().any(|it| usize::try_from(*it) == Ok(position))
         }
         Decision::Evict { .. } => false,
@@ -158,7 +181,7 @@ fn check_eviction(
     }
     for allocation in row.job.phase.allocations() {
         if let Some(node) = tally.nodes.get_mut(&allocation.node) {
-            node.release(allocation);
+            node.release(allocation, exit == Exit::Pause);
         }
     }
 }
@@ -185,13 +208,13 @@ pub(crate) fn check_quotas(
 }
 
 fn check_placement(
-    spec: &JobSpec,
+    row: &JobRow,
     (task, is_claim): (TaskId, bool),
     placement: &Placement,
     tally: &mut Tally<'_>,
     found: &mut Vec<Violation>,
 ) {
-    let job = task.job;
+    let (job, spec) = (task.job, &row.spec);
     let Some(node) = tally.nodes.get_mut(&placement.node) else {
         found.push(Violation::NoSuchNode { job, node: placement.node.clone() });
         return;
@@ -202,11 +225,12 @@ fn check_placement(
     if node.node.drain.is_some() {
         found.push(Violation::NodeDrained { job, node: placement.node.clone() });
     }
-    if !is_of(node.node, spec.pool.as_ref()) {
+    // Where it was before it was paused it may stay.
+    if !is_of(node.node, spec.pool.as_ref()) && !is_parked(row) {
         found.push(Violation::WrongPool { job, node: placement.node.clone() });
     }
     check_devices(spec, (task, is_claim), placement, node, found);
-    let resources = spec.resources(&placement.slots);
+    let resources = taken_by(row, &placement.slots);
     add(&mut node.booked, &resources);
     add(&mut node.kept, &resources);
     for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {

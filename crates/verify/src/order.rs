@@ -7,32 +7,64 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Decision, JobId, Millis, OrderKey, Phase, Plan, Policy, ProjectName, QuotaRules, ResourceKind,
-    ShareBetween, Timestamp,
+    Allocation, AllocationState, Bytes, Decision, JobId, Millis, OrderKey, Phase, Placement, Plan,
+    Policy, ProjectName, QuotaRules, ResourceKind, Resources, ShareBetween, Slot, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot};
 
 use crate::State;
 use crate::arrays::{Running, left, row_of};
-use crate::conserve::shape_of;
+use crate::conserve::{ran, shape_of};
 use crate::violation::Violation;
 
 /// What a job asks of nodes.
 pub(crate) fn fit_of(row: &JobRow) -> Fit {
+    // Who is paused has its memory, and goes on where it is.
+    let is_parked = is_parked(row);
     Fit {
         gpus: row.spec.gpus.clone(),
         cpus: row.spec.cpus.unwrap_or_default(),
-        memory: row.spec.memory.unwrap_or_default(),
-        pool: row.spec.pool.clone(),
+        memory: if is_parked { Bytes::ZERO } else { row.spec.memory.unwrap_or_default() },
+        pool: if is_parked { None } else { row.spec.pool.clone() },
         gang: row.spec.gang,
+        at: if is_parked { places_of(row) } else { Vec::new() },
     }
+}
+
+/// Where the tasks of a job are, by rank.
+pub(crate) fn places_of(row: &JobRow) -> Vec<Placement> {
+    let place = |it: &Allocation| Placement { node: it.node.clone(), slots: it.slots.clone() };
+    row.job.phase.allocations().iter().map(place).collect()
+}
+
+/// Whether all tasks of a job are stopped where they are.
+pub(crate) fn is_parked(row: &JobRow) -> bool {
+    let Phase::Paused { allocations, .. } = &row.job.phase else { return false };
+    allocations.iter().all(|it| matches!(it.state, AllocationState::Paused { .. }))
+}
+
+/// Since when a job could start, or go on; `None` if it could not.
+fn waits_since(row: &JobRow) -> Option<Timestamp> {
+    match &row.job.phase {
+        Phase::Pending { since } => Some(*since),
+        Phase::Paused { since, held: None, .. } if is_parked(row) => Some(*since),
+        _ => None,
+    }
+}
+
+/// What a job that is started, or goes on, takes that it does not have.
+pub(crate) fn taken_by(row: &JobRow, slots: &[Slot]) -> Resources {
+    let mut taken = row.spec.resources(slots);
+    if is_parked(row) {
+        taken.set(ResourceKind::Memory, 0);
+        taken.set(ResourceKind::Tasks, 0);
+    }
+    taken
 }
 
 /// Whether a job has been waiting for so long at `now`; `None` for jobs that are not pending.
 pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Option<bool> {
-    let Phase::Pending { since } = &row.job.phase else {
-        return None;
-    };
+    let since = waits_since(row)?;
     let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
     // Who ran before waits longer for it where the order asks how much jobs have had.
     let ran = match policy.order.contains(&OrderKey::Attained) {
@@ -46,7 +78,11 @@ pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Opt
 /// What a job that does not run has had of GPU-time and counts, in thousandths of a device times
 /// milliseconds.
 fn had(row: &JobRow) -> u64 {
-    row.job.course.attained.get().saturating_sub(row.job.course.forgiven.get())
+    let slots = row.job.phase.allocations().iter().flat_map(|it| &it.slots);
+    let gpus: u64 = slots.map(|slot| slot.part.charge().get()).sum();
+    let paused = if is_parked(row) { gpus.saturating_mul(ran(row).get()) } else { 0 };
+    let all = row.job.course.attained.get().saturating_add(paused);
+    all.saturating_sub(row.job.course.forgiven.get())
 }
 
 /// How many of the policy's bounds of GPU-time a job has reached.
@@ -54,7 +90,13 @@ pub(crate) fn level(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
     let running = match &row.job.phase {
         Phase::Running { allocations, started_at } => {
             let gpus: u64 = allocations.iter().map(|it| it.resources.get(&ResourceKind::Gpu)).sum();
-            gpus.saturating_mul(now.get().saturating_sub(started_at.get()))
+            let begun = started_at.get().saturating_add(row.job.course.paused.get());
+            gpus.saturating_mul(now.get().saturating_sub(begun))
+        }
+        Phase::Paused { allocations, .. } if is_parked(row) => {
+            let slots = allocations.iter().flat_map(|it| &it.slots);
+            let gpus: u64 = slots.map(|slot| slot.part.charge().get()).sum();
+            gpus.saturating_mul(ran(row).get())
         }
         _ => 0,
     };
@@ -188,5 +230,5 @@ pub(crate) fn started(plan: &Plan) -> BTreeSet<JobId> {
 /// The jobs that could start, by id.
 pub(crate) fn pending<'a>(snapshot: &Snapshot<'a>) -> impl Iterator<Item = &'a JobRow> {
     let rows = snapshot.world.jobs().values();
-    rows.filter(|row| matches!(row.job.phase, Phase::Pending { .. }))
+    rows.filter(|row| waits_since(row).is_some())
 }

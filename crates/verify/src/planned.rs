@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
-    Decision, JobId, Node, NodeName, OrderKey, Phase, Placement, Plan, PlannedStarts, Policy,
-    Reason, Shape, ShareBetween, Timestamp,
+    Decision, JobId, Node, NodeName, OrderKey, Placement, Plan, PlannedStarts, Policy, Reason,
+    Shape, ShareBetween, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot};
 
@@ -13,7 +13,7 @@ use crate::arrays::{Running, left, row_of};
 use crate::conserve::shape_of;
 use crate::course::{Course, reservation_ends, reserved, started, stretch};
 use crate::decisions::{is_spread, n_tasks};
-use crate::order::{compare, is_escalated, pending};
+use crate::order::{compare, is_escalated, pending, taken_by};
 use crate::projects::{are_bounded, are_shared};
 use crate::tally::unusable;
 use crate::users::Users;
@@ -45,7 +45,8 @@ pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<V
     let mut seen = BTreeSet::new();
     for planned in &plan.planned {
         let job = planned.job;
-        let row = row_of(world, job).filter(|row| matches!(row.job.phase, Phase::Pending { .. }));
+        let waits = |row: &&JobRow| is_escalated(row, world.policy(), snapshot.now).is_some();
+        let row = row_of(world, job).filter(waits);
         let starts =
             |decision: &Decision| decision.started().is_some_and(|(started, _)| started == job);
         let once = seen.insert(job) && !plan.decisions.iter().any(starts);
@@ -67,7 +68,7 @@ pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<V
                 let (at, node) = (planned.at, placement.node.clone());
                 found.push(Violation::PlannedNotFree { job, at, node });
             }
-            course.add(placement, &row.spec, stretch(&shape, planned.at));
+            course.add(placement, row, stretch(&shape, planned.at));
         }
     }
 }
@@ -80,7 +81,7 @@ fn add_started<'a>(
 ) {
     let Some(row) = row_of(snapshot.world, job) else { return };
     if let Some(when) = started(snapshot, job) {
-        placements.iter().for_each(|placement| course.add(placement, &row.spec, when));
+        placements.iter().for_each(|placement| course.add(placement, row, when));
     }
 }
 
@@ -105,7 +106,8 @@ fn is_free(
         && ranks.len() <= 1
         && !ranks.contains(&None)
         && !reserved(snapshot, node, None, shape, when)
-        && course.short_of(node, &row.spec.resources(&placement.slots), when).is_none()
+        && (shape.fit.at.is_empty() || shape.fit.at.contains(placement))
+        && course.short_of(node, &taken_by(row, &placement.slots), when).is_none()
         && devices.iter().all(|device| {
             unusable(node, device).is_none()
                 && !reserved(snapshot, node, Some(device), shape, when)
@@ -212,7 +214,7 @@ fn expected(
         };
         let own = plan.planned.iter().find(|it| is_own(it.job) && it.at == at);
         for placement in own.iter().flat_map(|it| &it.placements) {
-            course.add(placement, &row.spec, stretch(&shape, at));
+            course.add(placement, row, stretch(&shape, at));
         }
         expected.push((own.map_or(id, |it| it.job), at));
         users.add(row.spec.owner.uid, row.spec.gpus_together().get());

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    AllocationState, Bytes, Decision, JobId, MilliCpu, OrderKey, Phase, Plan, Policy, Project,
-    ProjectName, QuotaRules, ResourceKind, Resources, ShareBetween, TakenBack,
+    AllocationState, Bytes, Decision, Exit, JobId, MilliCpu, OrderKey, Phase, Plan, Policy,
+    Project, ProjectName, QuotaRules, ResourceKind, Resources, ShareBetween, TakenBack,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
 use crate::decisions::n_tasks;
-use crate::order::{self, started};
+use crate::order::{self, is_parked, started};
 use crate::tally::add;
 use crate::violation::Violation;
 
@@ -57,7 +57,7 @@ impl Projects {
         }
         for row in world.jobs().values() {
             let held = row.job.phase.allocations().iter();
-            let held = held.filter(|it| !matches!(it.state, AllocationState::Releasing { .. }));
+            let held = held.filter(|it| !is_leaving(&it.state));
             for allocation in held {
                 projects.add(world, row, &allocation.resources);
             }
@@ -91,10 +91,10 @@ impl Projects {
     pub fn least(&self, snapshot: &Snapshot<'_>, plan: &Plan) -> Self {
         let mut projects = self.clone();
         for decision in &plan.decisions {
-            if let Decision::Evict { job, .. } = decision
+            if let Decision::Evict { job, exit, .. } = decision
                 && let Some(row) = row_of(snapshot.world, *job)
             {
-                projects.remove(snapshot.world, row);
+                projects.remove(snapshot.world, row, *exit);
             }
         }
         projects
@@ -122,14 +122,17 @@ impl Projects {
         }
     }
 
-    /// What a job holds is given up.
-    fn remove(&mut self, world: &World, row: &JobRow) {
+    /// What a job holds is given up; who is paused keeps its memory.
+    fn remove(&mut self, world: &World, row: &JobRow, exit: Exit) {
+        let stays = |kind: &ResourceKind| {
+            exit == Exit::Pause && matches!(kind, ResourceKind::Memory | ResourceKind::Tasks)
+        };
         let held: Vec<&Resources> =
             row.job.phase.allocations().iter().map(|it| &it.resources).collect();
         for name in upwards(world, &row.spec.project) {
             let (sum, _) = self.held.entry(name).or_default();
             for less in &held {
-                for (kind, amount) in less.iter() {
+                for (kind, amount) in less.iter().filter(|(kind, _)| !stays(kind)) {
                     sum.set(kind.clone(), sum.get(kind).saturating_sub(amount));
                 }
             }
@@ -181,7 +184,7 @@ pub(crate) fn check_holdings(world: &World, found: &mut Vec<Violation>) {
         let (n_jobs, held, for_good) = counted.entry(&row.spec.project).or_default();
         *n_jobs += u64::from(row.job.id.element.is_none());
         let allocations = row.job.phase.allocations().iter();
-        for it in allocations.filter(|it| !matches!(it.state, AllocationState::Releasing { .. })) {
+        for it in allocations.filter(|it| !is_leaving(&it.state)) {
             add(held, &it.resources);
             if !is_preemptible(row) {
                 add(for_good, &it.resources);
@@ -210,9 +213,9 @@ pub(crate) fn check(
     for decision in &plan.decisions {
         let world = snapshot.world;
         let job = match decision {
-            Decision::Start { .. } if !is_bounded => continue,
-            Decision::Start { job, .. } => *job,
-            Decision::Evict { job, why, beneficiary, .. } => {
+            Decision::Start { .. } | Decision::Resume { .. } if !is_bounded => continue,
+            Decision::Start { job, .. } | Decision::Resume { job, .. } => *job,
+            Decision::Evict { job, why, beneficiary, exit, .. } => {
                 let Some(row) = row_of(world, *job) else { continue };
                 if *why == TakenBack::Preempt && !gives_way(world, policy, row, *beneficiary) {
                     let what = "it has no lower priority than another of its project";
@@ -231,7 +234,7 @@ pub(crate) fn check(
                 if is_kept && !projects.is_on_loan(world, row) {
                     found.push(Violation::OwnTakenBack { job: *job });
                 }
-                projects.remove(world, row);
+                projects.remove(world, row, *exit);
                 continue;
             }
         };
@@ -284,6 +287,10 @@ fn is_extra(world: &World, policy: &Policy, row: &JobRow, other: JobId) -> bool 
     })
 }
 
+fn is_leaving(state: &AllocationState) -> bool {
+    matches!(state, AllocationState::Releasing { .. } | AllocationState::Pausing)
+}
+
 fn is_preemptible(row: &JobRow) -> bool {
     row.spec.life.preemptible == Some(true)
 }
@@ -292,9 +299,13 @@ fn is_preemptible(row: &JobRow) -> bool {
 fn asked(row: &JobRow) -> Resources {
     let n_tasks = u32::try_from(n_tasks(&row.spec)).unwrap_or(u32::MAX);
     let times = |amount: u64| amount.saturating_mul(u64::from(n_tasks));
-    Resources::none()
+    let asked = Resources::none()
         .with_gpus(row.spec.gpus_together())
-        .with_cpus(MilliCpu::new(times(row.spec.cpus.unwrap_or_default().get())))
+        .with_cpus(MilliCpu::new(times(row.spec.cpus.unwrap_or_default().get())));
+    if is_parked(row) {
+        return asked;
+    }
+    asked
         .with_memory(Bytes::new(times(row.spec.memory.unwrap_or_default().get())))
         .with_tasks(n_tasks)
 }

@@ -16,7 +16,7 @@ use crate::course::{devices_on_node, is_reserved_for, on_node, stretch};
 use crate::order::pending;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
-use crate::tally::{NodeTally, Tally, is_of};
+use crate::tally::{NodeTally, Tally, has_at, is_at, is_of};
 use crate::users::{self, Users};
 use crate::violation::Violation;
 
@@ -184,6 +184,25 @@ impl Moment<'_> {
                     && *able == could
                     && between(*free, with_room(self.after), with_room(self.before))
             }
+            Reason::PausedOn { node, indexes, free } => {
+                let own = |node: &NodeTally<'_>| -> Vec<u32> {
+                    let devices = node.node.devices.iter();
+                    let own = devices.filter(|device| has_at(node.node, device, self.fit));
+                    own.map(|device| device.index).collect()
+                };
+                let n_free = |node: &NodeTally<'_>| -> u32 {
+                    let devices = node.node.devices.iter();
+                    let free = devices.filter(|device| {
+                        has_at(node.node, device, self.fit) && node.has(device, &self.fit.gpus)
+                    });
+                    u32::try_from(free.count()).unwrap_or(u32::MAX)
+                };
+                !self.fit.at.is_empty()
+                    && (*free as usize) < indexes.len()
+                    && self.at(node, |before, after| {
+                        own(before) == *indexes && between(*free, n_free(after), n_free(before))
+                    })
+            }
             Reason::GpuShareNotFree { need, share, free, node, largest } => {
                 let gpus = &self.fit.gpus;
                 let with_room = |node: &NodeTally<'_>| {
@@ -331,7 +350,7 @@ impl Moment<'_> {
 
     /// Whether a node is one of those that it may use.
     fn is_here(&self, tally: &NodeTally<'_>) -> bool {
-        is_of(tally.node, self.fit.pool.as_ref())
+        is_of(tally.node, self.fit.pool.as_ref()) && is_at(tally.node, self.fit)
     }
 
     /// Whether something holds of a connected node before and after the plan.

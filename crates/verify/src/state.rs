@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::job::JobState;
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, Device, Generation,
-    JobId, MilliGpu, Node, NodeName, Phase, ResourceKind, Shape, SlotPart, Timestamp,
+    JobId, JobSpec, MilliGpu, Node, NodeName, Phase, ResourceKind, Resources, Shape, SlotPart,
+    Timestamp,
 };
 use gpool_world::{DeviceLedger, Free, JobRow, NodeRow, Snapshot, World};
 
 use crate::arrays::{check_row, weight};
 use crate::conserve::shape_of;
 use crate::decisions::{check_shared, is_spread, n_tasks};
-use crate::order::is_escalated;
+use crate::order::{is_escalated, is_parked};
 use crate::projects::check_holdings;
 use crate::tally::{Holding, NodeTally, Tally};
 use crate::violation::Violation;
@@ -65,6 +66,7 @@ fn check_job(snapshot: &Snapshot<'_>, id: JobId, row: &JobRow, found: &mut Vec<V
         Phase::Held { .. } | Phase::Pending { .. } | Phase::Underway { .. } => {}
         Phase::Starting { allocations, .. }
         | Phase::Running { allocations, .. }
+        | Phase::Paused { allocations, .. }
         | Phase::Stopping { allocations, .. } => {
             if job.generation < Generation(1) {
                 found.push(Violation::NotCounted { job: id });
@@ -144,7 +146,15 @@ fn check_allocation(
     {
         found.push(Violation::WrongTask { job: id, task });
     }
-    if allocation.resources != row.spec.resources(&allocation.slots) {
+    let parked = taken_by_paused(&row.spec);
+    let may_be_less = match &row.job.phase {
+        Phase::Paused { .. } => allocation.is_paused(),
+        Phase::Stopping { .. } => true,
+        _ => false,
+    };
+    let is_less = may_be_less && allocation.resources == parked;
+    let is_whole = allocation.resources == row.spec.resources(&allocation.slots);
+    if !is_less && (allocation.is_paused() || !is_whole) {
         found.push(Violation::WrongResources { job: id });
     }
     let asked = row.spec.gpus.n_devices();
@@ -194,10 +204,11 @@ fn check_kinds(node: &Node, row: &JobRow, allocation: &Allocation, found: &mut V
 }
 
 fn is_held_as(phase: &Phase, state: &AllocationState) -> bool {
-    use AllocationState::{Claimed, Paused, Placed, Releasing, Running};
+    use AllocationState::{Claimed, Paused, Pausing, Placed, Releasing, Running};
     match phase {
         Phase::Starting { .. } => matches!(state, Claimed { .. } | Placed),
-        Phase::Running { .. } => matches!(state, Running | Paused { .. }),
+        Phase::Running { .. } => matches!(state, Running),
+        Phase::Paused { .. } => matches!(state, Pausing | Paused { .. } | Claimed { .. }),
         Phase::Stopping { .. } => matches!(state, Releasing { .. }),
         Phase::Held { .. }
         | Phase::Waiting { .. }
@@ -205,6 +216,11 @@ fn is_held_as(phase: &Phase, state: &AllocationState) -> bool {
         | Phase::Underway { .. }
         | Phase::Ended(_) => false,
     }
+}
+
+/// What a task holds while it is paused.
+fn taken_by_paused(spec: &JobSpec) -> Resources {
+    Resources::none().with_memory(spec.memory.unwrap_or_default()).with_tasks(1)
 }
 
 /// I1: no part of a device belongs to two tasks, unless one of them waits for the other to leave.
@@ -392,10 +408,11 @@ fn check_users(world: &World, found: &mut Vec<Violation>) {
     let mut expected = BTreeMap::<u32, (u64, u64, u64, u64)>::new();
     for row in world.jobs().values() {
         let (n_jobs, n_waiting, n_holding, gpus) = expected.entry(row.spec.owner.uid).or_default();
-        let is_holding = !row.job.phase.allocations().is_empty();
+        let is_there = !row.job.phase.allocations().is_empty();
+        let is_holding = is_there && !is_parked(row);
         let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.n_unstarted()));
         *n_jobs += n;
-        *n_waiting += if is_holding { 0 } else { n };
+        *n_waiting += if is_there { 0 } else { n };
         *n_holding += u64::from(is_holding);
         *gpus += if is_holding { row.spec.gpus_together().get() } else { 0 };
     }

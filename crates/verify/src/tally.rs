@@ -85,23 +85,35 @@ impl<'a> Tally<'a> {
 
 impl NodeTally<'_> {
     fn book(&mut self, allocation: &Allocation) {
-        let is_releasing = matches!(allocation.state, AllocationState::Releasing { .. });
+        let is_pausing = allocation.state == AllocationState::Pausing;
+        let is_releasing =
+            is_pausing || matches!(allocation.state, AllocationState::Releasing { .. });
         let is_claim = matches!(allocation.state, AllocationState::Claimed { .. });
         self.tasks.insert(allocation.task);
         add(&mut self.booked, &allocation.resources);
         if !is_releasing {
             add(&mut self.kept, &allocation.resources);
         }
-        for slot in &allocation.slots {
+        for kind in [ResourceKind::Memory, ResourceKind::Tasks] {
+            if is_pausing {
+                let kept = self.kept.get(&kind).saturating_add(allocation.resources.get(&kind));
+                self.kept.set(kind, kept);
+            }
+        }
+        for slot in allocation.held_slots() {
             let (task, part) = (allocation.task, slot.part);
             let holding = Holding { task, part, is_releasing, is_claim };
             self.holders.entry(slot.device.clone()).or_default().push(holding);
         }
     }
 
-    /// A task that is there is told to leave.
-    pub fn release(&mut self, allocation: &Allocation) {
-        for (kind, amount) in allocation.resources.iter() {
+    /// A task that is there is told to leave, or to stop where it is and keep its memory.
+    pub fn release(&mut self, allocation: &Allocation, is_paused: bool) {
+        let stays = |kind: &ResourceKind| {
+            is_paused && matches!(kind, ResourceKind::Memory | ResourceKind::Tasks)
+        };
+        let leaves = allocation.resources.iter().filter(|(kind, _)| !stays(kind));
+        for (kind, amount) in leaves {
             self.kept.set(kind.clone(), self.kept.get(kind).saturating_sub(amount));
         }
         let own = |holding: &&mut Holding| holding.task == allocation.task;
@@ -160,8 +172,11 @@ impl NodeTally<'_> {
     /// Whether all tasks of that fit that one node gets find room at once.
     pub fn has_room(&self, fit: &Fit) -> bool {
         let need = devices_on_node(fit);
-        let most = self.most_of_a_kind(&fit.gpus, |device| self.has(device, &fit.gpus));
-        self.node.connected
+        let most = self.most_of_a_kind(&fit.gpus, |device| {
+            has_at(self.node, device, fit) && self.has(device, &fit.gpus)
+        });
+        is_at(self.node, fit)
+            && self.node.connected
             && self.node.drain.is_none()
             && is_of(self.node, fit.pool.as_ref())
             && on_node(fit).iter().all(|(kind, amount)| amount <= self.free(kind))
@@ -175,6 +190,17 @@ pub(crate) fn is_of(node: &Node, pool: Option<&PoolName>) -> bool {
         Some(pool) => node.pool == *pool,
         None => true,
     }
+}
+
+/// Whether work of a fit may be on a node: one that is paused only where it is.
+pub(crate) fn is_at(node: &Node, fit: &Fit) -> bool {
+    fit.at.is_empty() || fit.at.iter().any(|place| place.node == node.name)
+}
+
+/// Whether work of a fit may have a device: one that is paused only those that it had.
+pub(crate) fn has_at(node: &Node, device: &Device, fit: &Fit) -> bool {
+    let mut slots = fit.at.iter().filter(|it| it.node == node.name).flat_map(|it| &it.slots);
+    fit.at.is_empty() || slots.any(|slot| slot.device == device.uuid)
 }
 
 /// What keeps a device from new work, whoever holds it.

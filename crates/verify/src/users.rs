@@ -7,7 +7,7 @@ use gpool_model::{Plan, Policy};
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
-use crate::order::started;
+use crate::order::{is_parked, started};
 
 /// What users hold: jobs, and thousandths of GPUs.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,8 @@ impl Users {
         if policy.user_caps.is_none() {
             return users;
         }
-        for row in world.jobs().values().filter(|row| !row.job.phase.allocations().is_empty()) {
+        let holds = |row: &&JobRow| !row.job.phase.allocations().is_empty() && !is_parked(row);
+        for row in world.jobs().values().filter(holds) {
             users.add(row.spec.owner.uid, row.spec.gpus_together().get());
         }
         users

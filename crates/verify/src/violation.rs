@@ -110,6 +110,12 @@ pub enum Violation {
         /// Which.
         job: JobId,
     },
+    /// A paused job goes on elsewhere than where it is.
+    #[error("job {job} is paused, and goes on elsewhere")]
+    GoesOnElsewhere {
+        /// Which.
+        job: JobId,
+    },
     /// A job is started as another run than its next.
     #[error("job {job} is started as attempt {plan}, its next is {next}")]
     WrongAttempt {

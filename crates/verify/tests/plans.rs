@@ -87,7 +87,8 @@ struct Start<'a> {
 
 fn start(plan: &mut Plan, position: usize) -> Start<'_> {
     match &mut plan.decisions[position] {
-        Decision::Start { job, attempt, placements, after } => {
+        Decision::Start { job, attempt, placements, after }
+        | Decision::Resume { job, attempt, placements, after } => {
             Start { job, attempt, placements, after }
         }
         Decision::Evict { .. } => panic!("decision {position} starts nothing"),

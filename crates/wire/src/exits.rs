@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use gpool_model::job::EndCause;
 use gpool_model::unit::Millis;
-use gpool_model::{Checkpoint, Exit, Refusal};
+use gpool_model::{Checkpoint, Exit, PauseCause, Refusal};
 
 use crate::amount::Written;
 use crate::check::{invalid, span};
 use crate::course::written;
 use crate::create::JobCreate;
+use crate::job::{cause_word, cause_words};
 use crate::json::nearest;
 use crate::signal;
 
@@ -96,6 +98,17 @@ pub(crate) fn checkpoint_text(checkpoint: &Checkpoint) -> String {
     match checkpoint.grace {
         Some(grace) => format!("{name}@{}", written(grace)),
         None => name,
+    }
+}
+
+/// Why a job is paused: in a word, and for people.
+pub(crate) fn pause_words(why: &PauseCause) -> (Option<String>, Option<String>) {
+    match why {
+        PauseCause::Asked { by } => (Some("asked".to_owned()), Some(format!("paused by {by}"))),
+        PauseCause::TakenBack { why, beneficiary } => {
+            let cause = EndCause::TakenBack { why: *why, beneficiary: *beneficiary };
+            (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
+        }
     }
 }
 

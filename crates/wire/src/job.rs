@@ -128,8 +128,7 @@ pub struct Job {
     /// In which ways, the best first: `pause`, `checkpoint`, `requeue`, `kill`.
     #[serde(default)]
     pub exits: Vec<String>,
-    /// The signal by which it is told to save what it has, and how long it has for it:
-    /// `USR1@120s`.
+    /// The signal by which it is told to save, and how long it has for it: `USR1@120s`.
     #[serde(default)]
     pub checkpoint: Option<String>,
     /// How its earlier attempts ended, the last 32 of them.
@@ -235,7 +234,10 @@ impl Job {
             _ => None,
         };
         let (started_at, allocations) = match &job.phase {
-            Phase::Running { started_at, allocations } => (Some(*started_at), &allocations[..]),
+            Phase::Running { started_at, allocations }
+            | Phase::Paused { started_at, allocations, .. } => {
+                (Some(*started_at), &allocations[..])
+            }
             Phase::Stopping { started_at, allocations, .. } => (*started_at, &allocations[..]),
             Phase::Starting { allocations, .. } => (None, &allocations[..]),
             Phase::Ended(end) => (end.started_at, &end.allocations[..]),
@@ -256,6 +258,7 @@ impl Job {
             (None, Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. }) => {
                 (Some("requeued".to_owned()), Some(format!("put back by {by}")))
             }
+            (None, Phase::Paused { why, .. }) => exits::pause_words(why),
             (None, Phase::Stopping { cause, .. }) => {
                 let cause = cause.end_cause();
                 (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))

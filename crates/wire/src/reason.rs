@@ -167,6 +167,9 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             vec![("pool", json!(pool)), ("n_nodes", json!(n_nodes))]
         }
         R::AgentUnreachable { node } => vec![("node", json!(node))],
+        R::PausedOn { node, indexes, free } => {
+            vec![("node", json!(node)), ("gpus", json!(indexes)), ("free", json!(free))]
+        }
     };
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -323,6 +326,11 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             format!("only nodes of pool {pool}: {n_nodes} {nodes}")
         }
         R::AgentUnreachable { node } => format!("the agent of {node} does not answer"),
+        R::PausedOn { node, indexes, free } => {
+            let indexes: Vec<String> = indexes.iter().map(ToString::to_string).collect();
+            let indexes = indexes.join(", ");
+            format!("it is paused on {node} (GPU {indexes}) and goes on there; {free} of them free")
+        }
     }
 }
 

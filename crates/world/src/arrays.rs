@@ -188,6 +188,7 @@ fn job_since(job: &Job) -> Timestamp {
         | Phase::Pending { since }
         | Phase::Underway { since }
         | Phase::Starting { since, .. }
+        | Phase::Paused { since, .. }
         | Phase::Stopping { since, .. } => *since,
         Phase::Running { started_at, .. } => *started_at,
         Phase::Ended(end) => end.ended_at,

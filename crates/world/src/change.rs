@@ -8,8 +8,8 @@ use gpool_model::record::{
     ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordChange, RecordKey, RecordKind,
 };
 use gpool_model::{
-    Job, JobEnd, JobId, JobSpec, Likeness, MilliGpu, Node, NodeName, OrderKey, Outcome, PastRuns,
-    Phase, Policy, ProjectName, ReservationName, Resources, Revision, Timestamp,
+    Job, JobEnd, JobId, JobSpec, Likeness, MilliGpu, Millis, Node, NodeName, OrderKey, Outcome,
+    PastRuns, Phase, Policy, ProjectName, ReservationName, Resources, Revision, Timestamp,
 };
 
 use crate::ledger::NodeRow;
@@ -128,7 +128,7 @@ impl World {
                 self.remember_elements(&row.spec, &job);
             }
             if job.array.is_none() {
-                self.remember_run(&row.spec, end);
+                self.remember_run(&row.spec, end, job.course.paused);
             }
             self.ended.push(EndedJob { spec: row.spec, job });
             return;
@@ -298,11 +298,11 @@ impl World {
     }
 
     /// Only what ended by itself or by its limit says how long such jobs run.
-    fn remember_run(&mut self, spec: &JobSpec, end: &JobEnd) {
+    fn remember_run(&mut self, spec: &JobSpec, end: &JobEnd, paused: Millis) {
         let finished =
             matches!(end.outcome, Outcome::Succeeded | Outcome::Failed | Outcome::TimedOut);
         let Some(started_at) = end.started_at.filter(|_| finished) else { return };
-        let length = end.ended_at.since(started_at);
+        let length = end.ended_at.since(started_at).saturating_sub(paused);
         let like = Likeness::of(spec);
         for like in self.past.add(like, length, end.ended_at) {
             self.mark(RecordKey { kind: RecordKind::PastRuns, key: like.key() });

@@ -33,7 +33,7 @@ impl Known {
     fn of(row: &JobRow) -> Option<Self> {
         let started_at = match &row.job.phase {
             Phase::Starting { since, .. } => *since,
-            Phase::Running { started_at, .. } => *started_at,
+            Phase::Running { started_at, .. } => started_at.after(row.job.course.paused),
             Phase::Stopping { allocations, since, .. } => {
                 let deadlines = allocations.iter().map(|allocation| match allocation.state {
                     AllocationState::Releasing { deadline } => deadline,
@@ -44,6 +44,7 @@ impl Known {
             Phase::Held { .. }
             | Phase::Waiting { .. }
             | Phase::Pending { .. }
+            | Phase::Paused { .. }
             | Phase::Underway { .. }
             | Phase::Ended(_) => return None,
         };
@@ -84,13 +85,18 @@ pub(crate) fn expected_end(row: &JobRow, now: Timestamp, past: &Past) -> Option<
     Known::of(row)?.expected(row.job.id, now, past)
 }
 
-/// The same for a job that does not run, had it started at that moment.
+/// The same for a job that does not run, had it started, or gone on, at that moment.
 pub(crate) fn of_start(
     row: &JobRow,
     started_at: Timestamp,
     now: Timestamp,
     past: &Past,
 ) -> Option<ExpectedEnd> {
+    let ran = match row.job.phase {
+        Phase::Paused { .. } => row.job.ran(now),
+        _ => Millis::ZERO,
+    };
+    let started_at = Timestamp::new(started_at.get().saturating_sub(ran.get()));
     Known::of_start(row, started_at).expected(row.job.id, now, past)
 }
 

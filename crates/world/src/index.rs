@@ -5,8 +5,8 @@ use gpool_model::attained::Level;
 use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Dependency, GpuTime, JobId, Likeness, NewJob, OrderKey, Phase,
-    Shape, Timestamp,
+    Allocation, AllocationState, Dependency, GpuTime, JobId, Likeness, Millis, NewJob, OrderKey,
+    Phase, Placement, Shape, Timestamp,
 };
 
 use crate::world::{JobRow, World};
@@ -24,7 +24,9 @@ impl World {
             | Phase::Ended(_) => {}
             Phase::Starting { allocations, .. }
             | Phase::Running { allocations, .. }
+            | Phase::Paused { allocations, .. }
             | Phase::Stopping { allocations, .. } => {
+                self.enqueue(row);
                 self.holding.insert(row.job.id);
                 let claimed = |it: &Allocation| matches!(it.state, AllocationState::Claimed { .. });
                 if allocations.iter().any(claimed) {
@@ -52,7 +54,11 @@ impl World {
             | Phase::Ended(_) => {}
             Phase::Starting { allocations, .. }
             | Phase::Running { allocations, .. }
+            | Phase::Paused { allocations, .. }
             | Phase::Stopping { allocations, .. } => {
+                if row.job.phase.waits_for_room_since().is_some() {
+                    self.unqueue(row);
+                }
                 self.holding.remove(&row.job.id);
                 self.claimants.remove(&row.job.id);
                 self.ends.remove(row);
@@ -79,9 +85,9 @@ impl World {
     }
 
     pub(crate) fn enqueue(&mut self, row: &JobRow) {
-        let Phase::Pending { since } = &row.job.phase else { return };
+        let Some(since) = row.job.phase.waits_for_room_since() else { return };
         let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
-        let had = row.job.counted(*since);
+        let had = row.job.counted(since);
         let waits_since =
             waits_since.after(self.policy.escalates_later_by(had, row.spec.gpus_together()));
         let shape = self.shape_of(row);
@@ -122,7 +128,7 @@ impl World {
         if row.job.id.element.is_some() {
             let own = self.elements.entry(row.job.id.number).or_default();
             own.n_rows += 1;
-            own.n_live += u32::from(!row.job.phase.allocations().is_empty());
+            own.n_live += u32::from(is_live(row));
             self.n_element_rows += 1;
         }
     }
@@ -142,7 +148,7 @@ impl World {
             && let Some(own) = self.elements.get_mut(&number)
         {
             own.n_rows -= 1;
-            own.n_live -= u32::from(!row.job.phase.allocations().is_empty());
+            own.n_live -= u32::from(is_live(row));
             if own.n_rows == 0 {
                 self.elements.remove(&number);
             }
@@ -179,16 +185,10 @@ impl World {
             priority: row.job.priority,
             preemptible: spec.life.preemptible == Some(true),
             joins: spec.joins.is_some(),
-            takes: Shape::takes(spec.time_limit, spec.grace),
+            takes: Shape::takes(left_of(row), spec.grace),
             predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
             level: self.level_of(row.job.counted(Timestamp::ZERO)),
-            fit: Fit {
-                gpus: spec.gpus.clone(),
-                cpus: spec.cpus.unwrap_or_default(),
-                memory: spec.memory.unwrap_or_default(),
-                pool: spec.pool.clone(),
-                gang: spec.gang,
-            },
+            fit: fit_of(row),
         }
     }
 
@@ -216,9 +216,38 @@ impl World {
                 memory: new.memory.unwrap_or_default(),
                 pool: new.pool.clone(),
                 gang: new.gang,
+                at: Vec::new(),
             },
         }
     }
+}
+
+/// How much of its time limit a job has left.
+fn left_of(row: &JobRow) -> Option<Millis> {
+    let limit = row.spec.time_limit?;
+    let ran = row.job.phase.is_parked().then(|| row.job.ran(Timestamp::ZERO));
+    Some(limit.saturating_sub(ran.unwrap_or_default()))
+}
+
+/// What a job asks of nodes: one that is paused, the devices that it had, and its cores again.
+fn fit_of(row: &JobRow) -> Fit {
+    let spec = &row.spec;
+    let place = |it: &Allocation| Placement { node: it.node.clone(), slots: it.slots.clone() };
+    let is_parked = row.job.phase.is_parked();
+    let at = row.job.phase.allocations().iter().filter(|_| is_parked).map(place);
+    Fit {
+        gpus: spec.gpus.clone(),
+        cpus: spec.cpus.unwrap_or_default(),
+        memory: spec.memory.filter(|_| !is_parked).unwrap_or_default(),
+        pool: spec.pool.clone().filter(|_| !is_parked),
+        gang: spec.gang,
+        at: at.collect(),
+    }
+}
+
+/// Whether a job holds anything but host memory.
+fn is_live(row: &JobRow) -> bool {
+    !row.job.phase.allocations().is_empty() && !row.job.phase.is_parked()
 }
 
 /// For how many jobs of which state a row stands: an array, for its elements that have no row.

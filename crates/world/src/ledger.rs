@@ -28,7 +28,7 @@ impl Free {
         let amount = i64::try_from(amount).unwrap_or(i64::MAX).saturating_mul(sign);
         self.now = self.now.saturating_add(amount);
         match state {
-            AllocationState::Releasing { .. } => {}
+            AllocationState::Releasing { .. } | AllocationState::Pausing => {}
             AllocationState::Claimed { .. }
             | AllocationState::Placed
             | AllocationState::Running
@@ -96,7 +96,7 @@ impl NodeRow {
 
     pub(crate) fn book(&mut self, allocation: &Allocation) {
         self.change(allocation, -1);
-        for slot in &allocation.slots {
+        for slot in allocation.held_slots() {
             if let Some(ledger) = self.ledger_mut(allocation, slot.device.as_str())
                 && let Err(at) = ledger.holders.binary_search(&allocation.task)
             {
@@ -110,7 +110,7 @@ impl NodeRow {
 
     pub(crate) fn unbook(&mut self, allocation: &Allocation) {
         self.change(allocation, 1);
-        for slot in &allocation.slots {
+        for slot in allocation.held_slots() {
             if let Some(ledger) = self.ledger_mut(allocation, slot.device.as_str())
                 && let Ok(at) = ledger.holders.binary_search(&allocation.task)
             {
@@ -132,9 +132,14 @@ impl NodeRow {
     fn change(&mut self, allocation: &Allocation, sign: i64) {
         let amount = |kind| allocation.resources.get(&kind);
         self.cpu.change(&allocation.state, amount(ResourceKind::Cpu), sign);
-        self.memory.change(&allocation.state, amount(ResourceKind::Memory), sign);
-        self.tasks.change(&allocation.state, amount(ResourceKind::Tasks), sign);
-        for slot in &allocation.slots {
+        // Who is paused keeps these.
+        let keeps = match &allocation.state {
+            AllocationState::Pausing => &AllocationState::Running,
+            state => state,
+        };
+        self.memory.change(keeps, amount(ResourceKind::Memory), sign);
+        self.tasks.change(keeps, amount(ResourceKind::Tasks), sign);
+        for slot in allocation.held_slots() {
             if let Some(at) = self.position(allocation, slot.device.as_str()) {
                 let memory = slot.part.memory_of(self.node.devices[at].memory);
                 let ledger = &mut self.devices[at];

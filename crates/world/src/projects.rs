@@ -187,10 +187,14 @@ fn for_each_held(row: &JobRow, mut count: impl FnMut(Part, &Resources)) {
             | StopCause::GangEnded { .. }
             | StopCause::TaskFailed { .. } => false,
         },
+        Phase::Paused { held, .. } => held.is_none(),
         _ => false,
     };
     for allocation in row.job.phase.allocations() {
-        let leaves = matches!(allocation.state, AllocationState::Releasing { .. });
+        let leaves = matches!(
+            allocation.state,
+            AllocationState::Releasing { .. } | AllocationState::Pausing
+        );
         match (leaves, returns) {
             (true, true) => count(Part::Returning, &allocation.resources),
             (true, false) => {}

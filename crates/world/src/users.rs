@@ -111,5 +111,5 @@ impl World {
 fn held(row: &JobRow) -> Option<MilliGpu> {
     let n_tasks = row.job.phase.allocations().len();
     let together = || row.spec.gpus.size().checked_mul(n_tasks as u64).unwrap_or(MilliGpu::MAX);
-    (n_tasks > 0).then(together)
+    (n_tasks > 0 && !row.job.phase.is_parked()).then(together)
 }

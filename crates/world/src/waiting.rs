@@ -115,6 +115,7 @@ fn moments(row: &JobRow) -> [Option<Timestamp>; 2] {
         Phase::Underway { .. }
         | Phase::Starting { .. }
         | Phase::Running { .. }
+        | Phase::Paused { .. }
         | Phase::Stopping { .. }
         | Phase::Ended(_) => [None, None],
     }

@@ -360,6 +360,15 @@ impl World {
         self.node(node).is_some_and(|row| row.here.contains(&task))
     }
 
+    /// Whether a task holds anything on a node that others may have once it has left, or is paused.
+    #[must_use]
+    pub fn is_in_the_way(&self, node: &NodeName, task: TaskId) -> bool {
+        let row = self.jobs.get(&task.job);
+        let held = row.into_iter().flat_map(|row| row.job.phase.allocations());
+        let mut own = held.filter(|it| it.task == task && it.node == *node);
+        self.is_here(node, task) && own.any(|it| !it.is_paused())
+    }
+
     /// How long a job is likely to run; `None` while nothing like it has run.
     #[must_use]
     pub fn prediction(&self, spec: &JobSpec) -> Option<Prediction> {

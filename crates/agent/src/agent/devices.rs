@@ -86,6 +86,10 @@ impl Devices {
         inputs: InputSender,
     ) -> io::Result<Self> {
         let (owners, is_heard) = (Owners::default(), Arc::new(AtomicBool::new(false)));
+        let can_pause = match &opened {
+            Opened::Source(source) => source.is_free_of_the_stopped(),
+            Opened::Nothing { .. } => true,
+        };
         let (monitor, from) = match opened {
             Opened::Source(source) => (Some(Monitor::new(source)), String::new()),
             Opened::Nothing { why } => (None, why),
@@ -101,7 +105,7 @@ impl Devices {
             schedule: Schedule::new(Cadence::default()),
             grace: UnmanagedGrace::new(config.unmanaged_grace),
             ignore: config.ignore.clone(),
-            capacity: facts::capacity(config),
+            capacity: facts::capacity(config, can_pause),
             owners: Arc::clone(&owners),
             samples,
             inputs,

@@ -1,20 +1,24 @@
 //! What this machine is, apart from its devices.
 
 use gpool_model::node::NodeFacts;
-use gpool_model::resource::Resources;
+use gpool_model::resource::{ResourceKind, Resources};
 use gpool_model::unit::{Bytes, MilliCpu};
 
 use super::AgentConfig;
 
-/// What can be booked beside devices: what the machine has, where nothing else was said.
-pub(super) fn capacity(config: &AgentConfig) -> Resources {
+/// What can be booked beside devices: what the machine has, where nothing else was said. Whoever is
+/// paused stays in its memory, where anything can be paused.
+pub(super) fn capacity(config: &AgentConfig, can_pause: bool) -> Resources {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let cpus = || MilliCpu::from_cores(u32::try_from(cores()).unwrap_or(u32::MAX));
     let meminfo = || std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    Resources::none()
+    let memory = config.memory.unwrap_or_else(|| memory(&meminfo()));
+    let mut capacity = Resources::none()
         .with_cpus(config.cpus.unwrap_or_else(cpus))
-        .with_memory(config.memory.unwrap_or_else(|| memory(&meminfo())))
-        .with_tasks(config.tasks_max)
+        .with_memory(memory)
+        .with_tasks(config.tasks_max);
+    capacity.set(ResourceKind::PauseMemory, if can_pause { memory.get() } else { 0 });
+    capacity
 }
 
 fn memory(meminfo: &str) -> Bytes {
@@ -49,16 +53,17 @@ mod tests {
     #[test]
     fn this_machine_has_something_to_give() {
         use gpool_model::id::NodeName;
-        use gpool_model::resource::ResourceKind;
 
         let mut config = AgentConfig::new("/nowhere", NodeName::new("n1")).expect("it is known");
-        let found = capacity(&config);
+        let found = capacity(&config, true);
         for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
             assert!(found.get(&kind) > 0, "{kind}");
         }
         config.cpus = Some(MilliCpu::from_cores(3));
         config.memory = Some(Bytes::from_gib(5));
-        let said = capacity(&config);
+        let said = capacity(&config, false);
+        assert!(found.get(&ResourceKind::PauseMemory) > 0);
+        assert_eq!(said.get(&ResourceKind::PauseMemory), 0);
         assert_eq!(said.get(&ResourceKind::Cpu), 3000);
         assert_eq!(said.get(&ResourceKind::Memory), Bytes::from_gib(5).get());
         assert_eq!(said.get(&ResourceKind::Tasks), found.get(&ResourceKind::Tasks));

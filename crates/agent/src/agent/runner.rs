@@ -12,7 +12,7 @@ use gpool_model::agent::{Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::{Bytes, Timestamp};
-use gpool_node::converge::{self, Action, Converge};
+use gpool_node::converge::{self, Action, Converge, Halting};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, proc};
 
@@ -146,11 +146,12 @@ impl Runner {
         let adopted = adopt(&self.parts.layout, task);
         let (generation, is) = match adopted {
             Ok(Adopted::Alive { record, shepherd }) => {
-                let generation = record.generation();
+                let (generation, is_paused) = (record.generation(), record.is_paused());
                 let claimant = record.claimant;
                 let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
                 self.parts.devices.owned(claimant.shepherd, task, claimant.given());
                 let is = match record.started {
+                    Some((pid, started_at)) if is_paused => TaskIs::Paused { pid, started_at },
                     Some((pid, started_at)) => TaskIs::Running { pid, started_at },
                     None => TaskIs::Launching,
                 };
@@ -268,6 +269,15 @@ impl Runner {
             FromShepherd::Limited { generation } => {
                 self.seen.push_back(converge::Input::Limited { task, generation });
             }
+            FromShepherd::Paused { generation } => {
+                self.halted(task, generation, Halting::Paused);
+            }
+            FromShepherd::Resumed { generation } => {
+                self.halted(task, generation, Halting::Resumed);
+            }
+            FromShepherd::NotPaused { generation } => {
+                self.halted(task, generation, Halting::NotPaused);
+            }
             FromShepherd::Ended { end } => {
                 fail::fail_point!("agent-end-heard");
                 if let Some(shepherd) = self.shepherds.get_mut(task) {
@@ -276,6 +286,10 @@ impl Runner {
                 self.seen.push_back(converge::Input::Ended { task, end });
             }
         }
+    }
+
+    fn halted(&mut self, task: TaskId, generation: Generation, halting: Halting) {
+        self.seen.push_back(converge::Input::Halted { task, generation, halting });
     }
 
     fn on_shepherd_ended(&mut self, task: TaskId) {
@@ -332,6 +346,12 @@ impl Runner {
                     fail::fail_point!("agent-limit-after");
                 }
             },
+            Action::Pause { task, generation } => {
+                self.shepherds.say(task, &ToShepherd::Pause { generation });
+            }
+            Action::Resume { task, generation } => {
+                self.shepherds.say(task, &ToShepherd::Resume { generation });
+            }
             Action::Signal { task, signal } => {
                 fail::fail_point!("agent-signal-before");
                 self.shepherds.say_now(task, &ToShepherd::Signal { signal });

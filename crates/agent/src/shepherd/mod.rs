@@ -6,6 +6,7 @@ mod attachment;
 mod beside;
 mod files;
 mod forward;
+mod halt;
 mod joined;
 mod launch;
 mod link;
@@ -93,6 +94,7 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
                 ending: None,
                 is_saving: false,
                 allowed: Allowed::new(&launch.order),
+                halt: halt::Halt::default(),
                 timer: None,
                 layout,
                 launch,
@@ -188,6 +190,8 @@ struct Shepherd {
     is_saving: bool,
     /// How long it may run.
     allowed: Allowed,
+    /// By which order its processes were stopped where they are, or let go on.
+    halt: halt::Halt,
     timer: Option<OwnedFd>,
 }
 
@@ -360,6 +364,8 @@ impl Shepherd {
                             self.begin_end(Why::Told, grace, signal);
                         }
                         ToShepherd::Limit { generation, limit } => self.limit(generation, limit),
+                        ToShepherd::Pause { generation } => self.pause(generation),
+                        ToShepherd::Resume { generation } => self.resume(generation),
                         ToShepherd::Signal { signal } => {
                             if let Some(tree) = &self.tree {
                                 tree.signal_group(signal);
@@ -386,6 +392,7 @@ impl Shepherd {
         if let Some((pid, at)) = self.started {
             self.link.say(&FromShepherd::Started { pid, at });
         }
+        self.say_halt();
     }
 
     fn on_signals(&mut self) -> bool {

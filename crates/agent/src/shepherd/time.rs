@@ -26,8 +26,10 @@ pub(super) struct Allowed {
     limit: Option<Millis>,
     deadline: Option<Timestamp>,
     warning: Option<Warning>,
-    /// When its program started.
+    /// When its program started; later by as long as it was paused.
     since: Option<u64>,
+    /// When it was paused, if it is.
+    paused_at: Option<u64>,
     deadline_at: Option<u64>,
     /// The end that it was warned of.
     warned_of: Option<u64>,
@@ -44,6 +46,7 @@ impl Allowed {
             deadline: spec.life.deadline,
             warning: spec.life.warning,
             since: None,
+            paused_at: None,
             deadline_at: None,
             warned_of: None,
             is_changed: false,
@@ -58,10 +61,23 @@ impl Allowed {
         self.deadline_at = self.deadline.map(|at| now.saturating_add(left(at)));
     }
 
+    /// It is paused from now on: its time stands still, but for the deadline.
+    pub(super) fn pause(&mut self) {
+        self.paused_at = self.paused_at.or_else(|| Some(clock::boot_ms()));
+    }
+
+    /// It goes on.
+    pub(super) fn resume(&mut self) {
+        let paused_at = self.paused_at.take();
+        let pause = paused_at.map_or(0, |at| clock::boot_ms().saturating_sub(at));
+        self.since = self.since.map(|since| since.saturating_add(pause));
+    }
+
     /// When its time is over, and why.
     fn over(&self) -> Option<(u64, Why)> {
         let since = self.since?;
-        let limit = self.limit.map(|limit| (since.saturating_add(limit.get()), Why::TimeLimit));
+        let limit = self.limit.filter(|_| self.paused_at.is_none());
+        let limit = limit.map(|limit| (since.saturating_add(limit.get()), Why::TimeLimit));
         let deadline = self.deadline_at.map(|at| (at, Why::Deadline));
         limit.into_iter().chain(deadline).min_by_key(|(at, _)| *at)
     }
@@ -138,6 +154,8 @@ impl Shepherd {
                     (Some(tree), None) => tree.terminate(),
                     (None, _) => {}
                 }
+                // So that they hear it.
+                self.thaw();
             }
         }
         self.set_timer();

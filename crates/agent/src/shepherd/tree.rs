@@ -2,10 +2,16 @@
 //! control group the kernel does it; without, this process is the one that orphans come back to.
 
 use gpool_sys::cgroup::Group;
-use gpool_sys::{pidfd, proc};
+use gpool_sys::{clock, pidfd, proc};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use gpool_model::job::ExitStatus;
+
+/// How long stopping all processes may take; one that the kernel keeps may need a while.
+const FREEZE: std::time::Duration = std::time::Duration::from_secs(10);
+const FREEZE_MS: u64 = 10_000;
+/// Between two looks.
+const FREEZE_STEP: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// The processes below this one.
 pub(super) struct Tree {
@@ -79,6 +85,47 @@ impl Tree {
             self.signal_all(Signal::STOP);
         }
         self.signal_all(Signal::KILL);
+    }
+
+    /// Stops every process where it is, new ones included; `false` if that was not possible in
+    /// time.
+    pub(super) fn freeze(&self) -> bool {
+        if let Some(group) = self.group.as_ref().filter(|group| group.can_freeze()) {
+            return group.freeze(FREEZE);
+        }
+        let give_up = clock::boot_ms().saturating_add(FREEZE_MS);
+        let mut before = None;
+        while clock::boot_ms() < give_up {
+            self.signal_all(Signal::STOP);
+            // Who is stopped starts no others, so two looks that see the same, all of it stopped,
+            // have seen everybody.
+            let now = self.stopped();
+            if now.is_some() && now == before {
+                return true;
+            }
+            before = now;
+            std::thread::sleep(FREEZE_STEP);
+        }
+        false
+    }
+
+    /// Lets every process go on that was stopped so.
+    pub(super) fn thaw(&self) {
+        match self.group.as_ref().filter(|group| group.can_freeze()) {
+            Some(group) => group.thaw(),
+            None => self.signal_all(Signal::CONT),
+        }
+    }
+
+    /// All processes, if each of them is stopped or has ended.
+    fn stopped(&self) -> Option<Vec<u32>> {
+        let mut all = proc::descendants(std::process::id());
+        all.sort_unstable();
+        let is_still = |pid: &u32| {
+            let state = proc::stat(*pid).map(|stat| stat.state);
+            state.is_none_or(|state| matches!(state, b'T' | b't' | b'Z' | b'X'))
+        };
+        all.iter().all(is_still).then_some(all)
     }
 
     fn signal_all(&self, signal: Signal) {

@@ -135,6 +135,34 @@ impl Node {
         self.order(&Order::Stop { term, task, generation, grace, signal });
     }
 
+    /// Stops a task where it is.
+    pub fn pause_task(&mut self, task: TaskId, generation: u64) {
+        let (term, generation) = (Term(1), Generation(generation));
+        self.order(&Order::Pause { term, task, generation });
+    }
+
+    /// Lets a task go on.
+    pub fn resume_task(&mut self, task: TaskId, generation: u64) {
+        let (term, generation) = (Term(1), Generation(generation));
+        self.order(&Order::Resume { term, task, generation });
+    }
+
+    /// Waits until a task is said to be so, by a report of that generation.
+    pub fn wait_for_halt(&mut self, task: TaskId, generation: u64, is_paused: bool) {
+        let what = if is_paused { "it is paused" } else { "it goes on" };
+        self.wait_for(what, |report| match report {
+            Report::Task(it) if it.task == task && it.generation == Generation(generation) => {
+                let fits = match it.is {
+                    TaskIs::Paused { .. } => is_paused,
+                    TaskIs::Running { .. } => !is_paused,
+                    _ => false,
+                };
+                fits.then_some(())
+            }
+            _ => None,
+        });
+    }
+
     pub fn acknowledge(&mut self, task: TaskId) {
         let (term, generation) = (Term(1), Generation(2));
         self.order(&Order::Acknowledge { term, task, generation });

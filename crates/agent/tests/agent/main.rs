@@ -9,4 +9,5 @@ mod harness;
 mod launch;
 mod nursery;
 mod output;
+mod pause;
 mod users;

@@ -7,7 +7,8 @@ use gpool_model::agent::TaskEnd;
 use gpool_model::effect::Change;
 use gpool_model::job::{ExitStatus, JobState, Usage};
 use gpool_model::{
-    Basis, Caller, DeviceUuid, Effect, Event, JobId, NewJob, Notice, Phase, TaskId, Timestamp,
+    Basis, Caller, DeviceUuid, Effect, Event, JobId, Millis, NewJob, Notice, Phase, TaskId,
+    Timestamp,
 };
 
 use super::HORIZON;
@@ -106,6 +107,8 @@ pub(super) struct Runner<'a> {
     pub newcomers: BTreeMap<JobId, Length>,
     due: BTreeSet<(Timestamp, JobId)>,
     due_of: BTreeMap<JobId, Timestamp>,
+    /// Who is paused, with how long it has to run yet.
+    paused: BTreeMap<JobId, Millis>,
     basis: Option<Basis>,
     /// Who had each device last, of those that have ended on the way.
     last_on: BTreeMap<DeviceUuid, JobId>,
@@ -127,6 +130,7 @@ impl<'a> Runner<'a> {
             newcomers: BTreeMap::new(),
             due: BTreeSet::new(),
             due_of: BTreeMap::new(),
+            paused: BTreeMap::new(),
             basis: None,
             last_on: BTreeMap::new(),
             ended_last: Vec::new(),
@@ -191,6 +195,14 @@ impl<'a> Runner<'a> {
                     change: Change::JobState { job, state: JobState::Stopping, .. },
                     ..
                 }) => self.stop(job, now),
+                Effect::Publish(Notice {
+                    change: Change::JobState { job, state: JobState::Paused, .. },
+                    ..
+                }) => self.pause(job, now),
+                Effect::Publish(Notice {
+                    change: Change::JobState { job, state: JobState::Running, .. },
+                    ..
+                }) => self.resume(job, now),
                 Effect::Alert { .. } => self.course.is_broken = true,
                 Effect::Commit(_)
                 | Effect::Reply { .. }
@@ -201,7 +213,44 @@ impl<'a> Runner<'a> {
         }
     }
 
+    /// A job that is told to stop where it is does so at once.
+    fn pause(&mut self, id: JobId, now: Timestamp) {
+        let left = self.due_of.remove(&id).map(|due| {
+            self.due.remove(&(due, id));
+            due.since(now)
+        });
+        let left = left.unwrap_or_else(|| self.length(id).at(self.pace));
+        self.paused.insert(id, left);
+        self.course.stops.entry(id).or_insert(now);
+        for slot in self.slots(id) {
+            self.last_on.insert(slot, id);
+        }
+        for task in self.tasks(id) {
+            self.control.task_paused(task);
+        }
+    }
+
+    /// One that was paused goes on.
+    fn resume(&mut self, id: JobId, now: Timestamp) {
+        let Some(left) = self.paused.remove(&id) else { return };
+        self.note_start(id, now);
+        if self.leaving == Leaving::InTime {
+            self.end_at(id, now.after(left));
+        }
+    }
+
+    fn slots(&self, id: JobId) -> Vec<DeviceUuid> {
+        let row = self.control.world().job(id);
+        let held = row.into_iter().flat_map(|row| row.job.phase.allocations());
+        held.flat_map(|held| &held.slots).map(|slot| slot.device.clone()).collect()
+    }
+
     fn start(&mut self, id: JobId, now: Timestamp) {
+        self.note_start(id, now);
+        self.begin(id, now);
+    }
+
+    fn note_start(&mut self, id: JobId, now: Timestamp) {
         let mut freed_by = BTreeMap::new();
         if let Some(row) = self.control.world().job(id) {
             let slots = row.job.phase.allocations().iter().flat_map(|held| &held.slots);
@@ -216,11 +265,14 @@ impl<'a> Runner<'a> {
         // An array starts with the first of its elements.
         self.course.starts.entry(whole(id)).or_insert_with(|| start.clone());
         self.course.starts.insert(id, start);
-        self.begin(id, now);
     }
 
     /// A job that holds something runs from now on and ends in its time.
     fn begin(&mut self, id: JobId, now: Timestamp) {
+        let is_paused = |row: &gpool_world::JobRow| matches!(row.job.phase, Phase::Paused { .. });
+        if self.control.world().job(id).is_some_and(is_paused) {
+            return self.pause(id, now);
+        }
         for task in self.tasks(id) {
             self.control.task_started(task, now);
         }

@@ -88,7 +88,8 @@ pub fn forecast(part: &Part, n_starts: usize, learnt: &Learnt) -> Forecast {
     };
     for row in part.excerpt.jobs.values() {
         let id = row.job.id;
-        let waits = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Pending { .. });
+        let waits = matches!(row.job.phase, Phase::Waiting { .. })
+            || row.job.phase.waits_for_room_since().is_some();
         if !waits || part.beyond == Some(id) {
             continue;
         }

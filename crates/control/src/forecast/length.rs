@@ -74,7 +74,7 @@ impl Length {
     pub fn of(row: &JobRow, prediction: Option<Prediction>, now: Timestamp) -> Self {
         let elapsed = match &row.job.phase {
             Phase::Stopping { .. } => return Self::of_stopping(row, now),
-            Phase::Running { started_at, .. } => now.since(*started_at),
+            Phase::Running { .. } | Phase::Paused { .. } => row.job.ran(now),
             Phase::Starting { since, .. } => now.since(*since),
             Phase::Held { .. }
             | Phase::Waiting { .. }

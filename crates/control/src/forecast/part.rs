@@ -70,7 +70,7 @@ impl Part {
         }
         let snapshot = Snapshot { world, now: self.now };
         match world.job(job).map(|row| &row.job.phase) {
-            Some(Phase::Pending { .. }) => {
+            Some(phase) if phase.waits_for_room_since().is_some() => {
                 gpool_sched::in_order(&snapshot, world.policy()).last() != Some(job)
             }
             // When it may start is when it takes its place, and others may have come by then.

@@ -216,7 +216,7 @@ fn time_limits(limit: Option<Millis>) -> impl Iterator<Item = Millis> {
 /// Above every other job that waits, as far as whoever asks may go.
 fn priority(part: &Part, row: &JobRow, whose: Whose) -> Option<WhatIf> {
     let others = part.excerpt.jobs.values().filter(|other| other.job.id != row.job.id);
-    let pending = others.filter(|other| matches!(other.job.phase, Phase::Pending { .. }));
+    let pending = others.filter(|other| other.job.phase.waits_for_room_since().is_some());
     let highest = pending.map(|other| other.job.priority).max()?;
     let most = if whose.admin { 1000 } else { part.excerpt.policy.user_priority_max };
     let priority = highest.saturating_add(1).min(most);

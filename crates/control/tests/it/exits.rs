@@ -90,3 +90,131 @@ fn exits_that_can_not_be_are_refused_when_they_are_asked_for() {
     assert!(refused(&mut harness, never));
     assert!(!refused(&mut harness, gives_way(&[Exit::Pause, Exit::Kill])));
 }
+
+/// A job that is paused, the one that it was paused for, and what was ordered.
+fn paused_for_another() -> (Harness, JobId, JobId) {
+    let mut harness = one_device();
+    let mut new = gives_way(&[Exit::Pause, Exit::Requeue]);
+    new.memory = Some(Bytes::from_gib(8));
+    let victim = harness.add(new);
+    harness.started(victim);
+    harness.take_orders();
+    let winner = harness.add(job("1"));
+    let orders = harness.take_orders();
+    assert!(matches!(orders[..], [Order::Pause { .. }]), "{orders:?}");
+    assert_eq!(harness.state(victim), JobState::Paused);
+    harness.say(victim, paused());
+    assert!(matches!(harness.take_orders()[..], [Order::Run(_)]));
+    (harness, victim, winner)
+}
+
+fn paused() -> TaskIs {
+    TaskIs::Paused { pid: 4242, started_at: Timestamp::new(1_000_000) }
+}
+
+fn running() -> TaskIs {
+    TaskIs::Running { pid: 4242, started_at: Timestamp::new(1_000_000) }
+}
+
+impl Harness {
+    fn says(&self, id: JobId, is: TaskIs) -> agent::TaskReport {
+        let generation = self.control.world().job(id).expect("it lives").job.generation;
+        agent::TaskReport { task: self.task_of(id), generation, is }
+    }
+
+    fn hears_again(&mut self, reports: Vec<agent::TaskReport>) -> Vec<Order> {
+        self.restart();
+        self.report(inventory(1));
+        let term = self.term();
+        self.report(tasks(term, reports));
+        let mut orders = self.take_orders();
+        orders.retain(|order| !matches!(order, Order::Sync { .. }));
+        orders
+    }
+}
+
+#[test]
+fn who_is_paused_for_another_goes_on_after_it_as_the_same_attempt() {
+    let (mut harness, victim, winner) = paused_for_another();
+    let node = &harness.control.world().nodes()[0];
+    assert_eq!(node.memory.now, i64::try_from(Bytes::from_gib(56).get()).expect("it fits"));
+    harness.started(winner);
+    harness.now = harness.now.after(Millis::from_hours(1));
+    harness.exited(winner, 0);
+    let orders = harness.take_orders();
+    let goes_on = orders.iter().any(|order| matches!(order, Order::Resume { .. }));
+    assert!(goes_on, "{orders:?}");
+    assert_eq!(harness.state(victim), JobState::Running);
+    let job = &harness.control.world().job(victim).expect("it is there").job;
+    assert_eq!((job.attempt, job.course.paused), (Attempt::FIRST, Millis::from_hours(1)));
+    assert!(job.course.past.is_empty());
+    harness.exited(victim, 0);
+    assert_eq!(harness.end_of(victim).outcome, Outcome::Succeeded);
+    assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
+}
+
+#[test]
+fn who_can_not_be_paused_after_all_goes_in_the_next_way() {
+    let mut harness = one_device();
+    let victim = harness.add(gives_way(&[Exit::Pause, Exit::Checkpoint]));
+    harness.started(victim);
+    harness.add(job("1"));
+    harness.take_orders();
+    let is = TaskIs::NotPaused { pid: 4242, started_at: harness.now };
+    harness.say(victim, is);
+    let orders = harness.take_orders();
+    assert!(matches!(orders[..], [Order::Stop { signal: Some(15), .. }]), "{orders:?}");
+    assert_eq!(harness.state(victim), JobState::Stopping);
+}
+
+#[test]
+fn a_pause_and_what_follows_outlive_the_server() {
+    let (mut harness, victim, winner) = paused_for_another();
+    harness.started(winner);
+    let reports = vec![harness.says(victim, paused()), harness.says(winner, running())];
+    assert_eq!(harness.hears_again(reports), []);
+    assert_eq!(harness.state(victim), JobState::Paused);
+    // One that goes on although it should not is told again; one that should and does not, too.
+    let reports = vec![harness.says(victim, running()), harness.says(winner, running())];
+    let orders = harness.hears_again(reports);
+    assert!(matches!(orders[..], [Order::Pause { .. }]), "{orders:?}");
+    harness.exited(winner, 0);
+    assert_eq!(harness.state(victim), JobState::Running);
+    let reports = vec![harness.says(victim, paused())];
+    let orders = harness.hears_again(reports);
+    assert!(orders.iter().any(|order| matches!(order, Order::Resume { .. })), "{orders:?}");
+}
+
+#[test]
+fn who_is_cancelled_or_put_back_while_it_is_paused_goes_without_its_devices() {
+    let (mut harness, victim, winner) = paused_for_another();
+    harness.started(winner);
+    harness.command(&ana(), Command::Requeue { jobs: vec![victim], hold: false }).expect("hers");
+    let orders = harness.take_orders();
+    assert!(matches!(orders[..], [Order::Stop { .. }]), "{orders:?}");
+    assert_eq!(harness.control.world().nodes()[0].devices[0].holders.len(), 1);
+    let now = harness.now;
+    harness.say(victim, TaskIs::Ended(end(now, Some(ExitStatus::Signal(15)), true)));
+    assert_eq!(harness.state(victim), JobState::Pending);
+    let job = &harness.control.world().job(victim).expect("it is there").job;
+    assert_eq!((job.attempt, job.course.paused), (Attempt(2), Millis::ZERO));
+}
+
+#[test]
+fn who_is_paused_by_hand_goes_on_when_it_is_asked_to() {
+    let mut harness = one_device();
+    let id = harness.add(job("1"));
+    harness.started(id);
+    harness.command(&ana(), Command::Pause { jobs: vec![id] }).expect("it is hers");
+    harness.say(id, paused());
+    let other = harness.add(job("1"));
+    assert_eq!(harness.state(other), JobState::Starting, "its device is free");
+    harness.started(other);
+    harness.exited(other, 0);
+    assert_eq!(harness.state(id), JobState::Paused, "nobody has let it go on");
+    harness.command(&ana(), Command::Resume { jobs: vec![id] }).expect("it is hers");
+    assert_eq!(harness.state(id), JobState::Running);
+    let refused = harness.command(&bo(), Command::Pause { jobs: vec![id] });
+    assert!(matches!(refused, Err(Refusal::NotPermitted { .. })));
+    assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
+}

@@ -251,12 +251,13 @@ pub fn tasks(term: Term, tasks: Vec<TaskReport>) -> Report {
 }
 
 pub fn inventory(n_devices: u32) -> Report {
+    let memory = Bytes::from_gib(64);
+    let mut capacity =
+        Resources::none().with_cpus(MilliCpu::from_cores(16)).with_memory(memory).with_tasks(32);
+    capacity.set(ResourceKind::PauseMemory, memory.get());
     Report::Inventory {
         stamp: stamp(),
-        capacity: Resources::none()
-            .with_cpus(MilliCpu::from_cores(16))
-            .with_memory(Bytes::from_gib(64))
-            .with_tasks(32),
+        capacity,
         devices: (0..n_devices).map(device).collect(),
         boot_id: "boot-1".to_owned(),
         facts: NodeFacts { devices_from: "simulated".to_owned(), ..NodeFacts::default() },

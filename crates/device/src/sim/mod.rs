@@ -107,6 +107,10 @@ impl DeviceSource for SimSource {
         Ok(Outline { driver: "simulated".into(), n_devices })
     }
 
+    fn is_free_of_the_stopped(&self) -> bool {
+        true
+    }
+
     fn describe(&self, index: u32) -> Result<Device, SourceError> {
         let found = usize::try_from(index).ok().and_then(|ix| Some((ix, self.devices.get(ix)?)));
         let Some((ix, (uuid, device))) = found else {

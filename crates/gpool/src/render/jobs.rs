@@ -140,12 +140,15 @@ fn reason(job: &Job) -> String {
         return super::arrays::progress(array);
     }
     match job.state {
-        JobState::Held | JobState::Waiting | JobState::Pending => match job.reasons.as_slice() {
-            [] => String::new(),
-            [only] => only.text.clone(),
-            [first, rest @ ..] => format!("{} (and {} more)", first.text, rest.len()),
-        },
-        JobState::Starting | JobState::Running | JobState::Paused | JobState::Stopping => {
+        JobState::Paused if job.reasons.is_empty() => words::places(&job.placement),
+        JobState::Held | JobState::Waiting | JobState::Pending | JobState::Paused => {
+            match job.reasons.as_slice() {
+                [] => String::new(),
+                [only] => only.text.clone(),
+                [first, rest @ ..] => format!("{} (and {} more)", first.text, rest.len()),
+            }
+        }
+        JobState::Starting | JobState::Running | JobState::Stopping => {
             let places = words::places(&job.placement);
             match &job.joins {
                 Some(joined) => format!("{places} · joins job {joined}"),

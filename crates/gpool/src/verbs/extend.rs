@@ -20,6 +20,7 @@ const SCOPE: Scope = Scope::In(&[
     JobState::Pending,
     JobState::Starting,
     JobState::Running,
+    JobState::Paused,
 ]);
 
 /// Change the time limits of jobs, running or not

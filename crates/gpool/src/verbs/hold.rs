@@ -10,7 +10,8 @@ use crate::resolve::Scope;
 use crate::session::Session;
 
 /// Only what has not started can be kept from it.
-const SCOPE: Scope = Scope::In(&[JobState::Held, JobState::Waiting, JobState::Pending]);
+const SCOPE: Scope =
+    Scope::In(&[JobState::Held, JobState::Waiting, JobState::Pending, JobState::Paused]);
 
 /// Keep jobs from starting until they are released
 #[derive(Debug, Clone, Args)]

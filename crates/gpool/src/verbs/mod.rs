@@ -31,6 +31,7 @@ pub mod man;
 pub mod nodes;
 pub mod note;
 pub mod notify;
+pub mod pause;
 pub mod policy;
 pub mod pool;
 pub mod prio;

@@ -10,8 +10,8 @@ use crate::request::moment;
 use crate::resolve::Scope;
 use crate::session::Session;
 
-/// Only what is held can be released.
-const SCOPE: Scope = Scope::In(&[JobState::Held]);
+/// Only what is held can be released, paused or not.
+const SCOPE: Scope = Scope::In(&[JobState::Held, JobState::Paused]);
 
 /// Let held jobs start, now or at a moment
 #[derive(Debug, Clone, Args)]

@@ -10,7 +10,7 @@ use crate::resolve::Scope;
 use crate::session::Session;
 
 /// Only what runs can be put back.
-const SCOPE: Scope = Scope::In(&[JobState::Starting, JobState::Running]);
+const SCOPE: Scope = Scope::In(&[JobState::Starting, JobState::Running, JobState::Paused]);
 
 /// Stop jobs that run, and run them again later
 #[derive(Debug, Clone, Args)]

@@ -19,7 +19,7 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "node a  1 x h100\nnode b  fast",
             "2:9 unknown word \"fast\", expected devices (2 x h100-80g), cpus, mem, tasks, \
-             pool or unreachable",
+             pool, pauses or unreachable",
         ),
         (
             "policy sort age",
@@ -62,8 +62,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         ("job a 1", "1:8 expected the state of the job"),
         (
             "job a 1 asleep",
-            "1:9 unknown word \"asleep\", expected pending, waiting, held, starting, running or \
-             stopping",
+            "1:9 unknown word \"asleep\", expected pending, waiting, held, starting, running, \
+             paused or stopping",
         ),
         (
             "job a 1 pending  nice 5",

@@ -136,7 +136,7 @@ impl<'a, 'b> Decider<'a, 'b> {
                 Stage::Allocate | Stage::Reclaim | Stage::StaleGangs => TakenBack::Reclaim,
             };
             let (id, attempt) = (row.job.id, row.job.attempt);
-            let exit = best_exit(row).unwrap_or_else(Exit::usual);
+            let exit = best_exit(self.snapshot.world, row, false).unwrap_or_else(Exit::usual);
             let beneficiary = job;
             self.plan.decisions.push(Decision::Evict { job: id, attempt, why, beneficiary, exit });
         }

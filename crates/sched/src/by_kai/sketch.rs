@@ -193,7 +193,9 @@ impl<'a, 'b> Maker<'a, 'b> {
     fn waiting(&mut self, policy: &Policy) {
         let world = self.snapshot.world;
         let mut heads = BTreeMap::<ProjectIx, Heads>::new();
-        for (shape_ix, queue) in world.shapes() {
+        // By these rules nobody is paused, and nobody who is goes on.
+        let queues = world.shapes().filter(|(_, queue)| queue.shape.fit.at.is_empty());
+        for (shape_ix, queue) in queues {
             heads.entry(queue.project_ix).or_default().add(world, policy, shape_ix);
         }
         let (mut users, mut elements) = (Users::default(), Elements::default());

@@ -99,6 +99,18 @@ action!(
     hold "/jobs/{id}/hold" "jobs_hold",
     hold_many "/jobs/hold" "jobs_hold_many"
 );
+action!(
+    /// Stops the processes of a running job where they are, until it is resumed.
+    Pause,
+    pause "/jobs/{id}/pause" "jobs_pause",
+    pause_many "/jobs/pause" "jobs_pause_many"
+);
+action!(
+    /// Lets a paused job go on when there is room.
+    Resume,
+    resume "/jobs/{id}/resume" "jobs_resume",
+    resume_many "/jobs/resume" "jobs_resume_many"
+);
 /// Sends a signal to the processes of a running job.
 #[utoipa::path(
     post, path = "/jobs/{id}/signal", operation_id = "jobs_signal", request_body = SignalJobs,

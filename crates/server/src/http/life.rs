@@ -211,6 +211,11 @@ fn started(id: JobId, entry: &JournalEntry, decision: &Decision) -> Option<JobEv
             let told = event(id, entry.time, "started", text);
             Some(JobEvent { facts: facts([("attempt", json!(attempt.0))]), ..told })
         }
+        Decision::Resume { job, attempt, placements, .. } if *job == id => {
+            let text = format!("goes on with {}, run {attempt}", places(placements));
+            let told = event(id, entry.time, "resumed", text);
+            Some(JobEvent { facts: facts([("attempt", json!(attempt.0))]), ..told })
+        }
         Decision::Evict { job, attempt, why, beneficiary, exit } if *job == id => {
             let how = match exit {
                 Exit::Pause => ": it is paused",
@@ -293,6 +298,12 @@ fn reported(id: JobId, time: Timestamp, report: &TaskReport) -> Option<JobEvent>
             let how = code.map(|code| format!(", exit {code}")).unwrap_or_default();
             let told = event(id, end.ended_at, "run_ended", format!("run {run} ended{how}"));
             Some(JobEvent { facts: facts([("exit_code", json!(code))]), ..told })
+        }
+        TaskIs::Paused { .. } => {
+            Some(event(id, time, "paused", format!("run {run} is stopped where it is")))
+        }
+        TaskIs::NotPaused { .. } => {
+            Some(event(id, time, "not_paused", format!("run {run} could not be stopped")))
         }
         TaskIs::Refused { devices } => {
             let n = devices.len();
@@ -392,7 +403,8 @@ fn started_at(other: &EndedJob) -> Option<Timestamp> {
 fn first_start(found: &Found) -> Option<(Timestamp, &[Allocation])> {
     match &found.job.phase {
         Phase::Starting { allocations, since } => Some((*since, allocations)),
-        Phase::Running { allocations, started_at } => Some((*started_at, allocations)),
+        Phase::Running { allocations, started_at }
+        | Phase::Paused { allocations, started_at, .. } => Some((*started_at, allocations)),
         Phase::Stopping { allocations, started_at, .. } => {
             started_at.map(|at| (at, &allocations[..]))
         }

@@ -99,7 +99,10 @@ fn empty_of(found: &Found, asker: &super::asker::Asker, now: Timestamp) -> gpool
 }
 
 fn waits(phase: &Phase) -> bool {
-    matches!(phase, Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. })
+    matches!(
+        phase,
+        Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. } | Phase::Paused { .. }
+    )
 }
 
 struct Explained {

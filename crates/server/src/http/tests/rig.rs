@@ -246,6 +246,8 @@ fn pretender(inputs: mpsc::Sender<Input>) -> SendOrder {
             }
             Order::Limit { task, .. }
             | Order::Signal { task, .. }
+            | Order::Pause { task, .. }
+            | Order::Resume { task, .. }
             | Order::Acknowledge { task, .. } => {
                 let _: TaskId = task;
             }

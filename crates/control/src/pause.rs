@@ -1,0 +1,236 @@
+//! Jobs that are stopped where they are, and go on later. A job is paused as a whole: all of its
+//! tasks on all of its nodes, or it goes in another way. It keeps its host memory and its place in
+//! the order; when it goes on is decided like a start.
+
+use std::sync::Arc;
+
+use gpool_model::agent::Order;
+use gpool_model::job::{Holder, JobState, StopCause};
+use gpool_model::{
+    Allocation, AllocationState, Bytes, Caller, Exit, Job, JobId, NodeName, PauseCause, Phase,
+    QuotaRules, Refusal, Reply, TaskId,
+};
+
+use crate::control::Control;
+use crate::gang::has_ended;
+
+impl Control {
+    /// Somebody stops jobs that run where they are.
+    pub(crate) fn pause(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
+        self.check_live(caller, jobs, "pause")?;
+        let mut all = Vec::new();
+        for id in jobs {
+            // Of an array, what runs of it.
+            let runs = |state| matches!(state, JobState::Running | JobState::Paused);
+            let elements = self.waiting_rows(id.number, runs);
+            match id.element {
+                None if !elements.is_empty() => all.extend(elements),
+                _ => all.push(*id),
+            }
+        }
+        let can = |state| matches!(state, JobState::Running | JobState::Paused);
+        self.check_states(&all, "pause", can)?;
+        all.retain(|id| self.world.job(*id).is_some_and(|row| row.job.array.is_none()));
+        for id in &all {
+            self.check_pausable(*id)?;
+        }
+        for id in all {
+            let row = self.world.job(id).expect("checked above");
+            let own = row.spec.owner.uid == caller.owner.uid;
+            let by = if own { Holder::User } else { Holder::Admin };
+            if row.job.phase.state() == JobState::Paused {
+                self.hold_paused(id, by);
+                continue;
+            }
+            let cause = PauseCause::Asked { by: Arc::clone(&caller.owner.user) };
+            self.pause_one(id, cause, Some(by));
+        }
+        Ok(self.states(jobs))
+    }
+
+    /// Lets paused jobs go on when there is room.
+    pub(crate) fn resume(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
+        self.check_live(caller, jobs, "resume")?;
+        let mut all = Vec::new();
+        for id in jobs {
+            let elements = self.waiting_rows(id.number, |state| state == JobState::Paused);
+            match id.element {
+                None if !elements.is_empty() => all.extend(elements),
+                _ => all.push(*id),
+            }
+        }
+        self.check_states(&all, "resume", |state| state == JobState::Paused)?;
+        for id in &all {
+            let by_admin =
+                matches!(self.job(*id).phase, Phase::Paused { held: Some(Holder::Admin), .. });
+            if by_admin && !caller.admin {
+                let what = format!("resume job {id}, which an admin paused");
+                return Err(Refusal::NotPermitted { what });
+            }
+        }
+        for id in all {
+            let mut job = self.job(id);
+            if let Phase::Paused { held, .. } = &mut job.phase
+                && held.take().is_some()
+            {
+                job.version = job.version.next();
+                self.put_job(job);
+            }
+        }
+        Ok(self.states(jobs))
+    }
+
+    fn check_pausable(&self, id: JobId) -> Result<(), Refusal> {
+        let refused = |why: String| Err(Refusal::Invalid { field: "jobs".to_owned(), why });
+        if self.world.policy().quota_rules == QuotaRules::Kai {
+            return refused("by the rules of preset kai nobody is paused; requeue it".to_owned());
+        }
+        let row = self.world.job(id).expect("checked before");
+        if !row.spec.is_of_one_size() {
+            return refused(format!("job {id} may grow while it runs, and is not paused"));
+        }
+        for allocation in row.job.phase.allocations() {
+            let node = self.world.node(&allocation.node);
+            if !node.is_some_and(|row| row.node.can_pause()) {
+                return refused(format!(
+                    "node {} can't pause jobs: its devices are real; job {id} can be put back \
+                     (gpool requeue)",
+                    allocation.node
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a paused job from going on.
+    pub(crate) fn hold_paused(&mut self, id: JobId, by: Holder) {
+        let mut job = self.job(id);
+        if let Phase::Paused { held, .. } = &mut job.phase
+            && *held != Some(Holder::Admin)
+            && *held != Some(by)
+        {
+            *held = Some(by);
+            job.version = job.version.next();
+            self.put_job(job);
+        }
+    }
+
+    /// Tells the nodes of a job that runs to stop its tasks where they are.
+    pub(crate) fn pause_one(&mut self, id: JobId, why: PauseCause, held: Option<Holder>) {
+        let mut job = self.job(id);
+        let Phase::Running { mut allocations, started_at } = job.phase.clone() else { return };
+        for allocation in &mut allocations {
+            allocation.state = AllocationState::Pausing;
+        }
+        job.generation = job.generation.next();
+        let since = self.now;
+        job.phase = Phase::Paused { allocations, started_at, since, why, held };
+        let ended: Vec<TaskId> = ended_tasks(&job);
+        self.put_job(job.clone());
+        self.order_halt(&job, true);
+        for task in ended {
+            self.task_paused(task);
+        }
+    }
+
+    /// A task is stopped where it is: what it held but host memory is free.
+    pub(crate) fn task_paused(&mut self, task: TaskId) {
+        let Some(row) = self.world.job(task.job) else { return };
+        let (resources, mut job) = (row.spec.resources_paused(), row.job.clone());
+        let Phase::Paused { allocations, .. } = &mut job.phase else { return };
+        let own = allocations.iter_mut().find(|it| it.task == task);
+        let Some(own) = own.filter(|it| it.state == AllocationState::Pausing) else { return };
+        own.state = AllocationState::Paused { host_bytes: Bytes::ZERO };
+        own.resources = resources;
+        self.put_job(job);
+    }
+
+    /// A task could not be stopped where it is: its job goes in the next way that it allows, or
+    /// runs on if somebody asked for the pause.
+    pub(crate) fn task_not_paused(&mut self, task: TaskId) {
+        let Some(row) = self.world.job(task.job) else { return };
+        let Phase::Paused { allocations, why, .. } = &row.job.phase else { return };
+        let is_pausing = |it: &Allocation| it.task == task && it.state == AllocationState::Pausing;
+        if !allocations.iter().any(is_pausing) {
+            return;
+        }
+        let (why, mut exits) = (why.clone(), row.spec.life.allowed_exits());
+        exits.remove(&Exit::Pause);
+        match (why, exits.first()) {
+            (PauseCause::TakenBack { why, beneficiary }, Some(exit)) => {
+                self.stop(task.job, StopCause::TakenBack { why, beneficiary, exit: *exit });
+            }
+            _ => self.go_on_now(task.job),
+        }
+    }
+
+    /// A paused job goes on, at once or when those have left who leave for it.
+    pub(crate) fn resume_one(&mut self, id: JobId, leaving: &[JobId]) {
+        let row = self.world.job(id).expect("a verified plan resumes jobs that are there");
+        let (spec, mut job) = (Arc::clone(&row.spec), row.job.clone());
+        let Phase::Paused { allocations, .. } = &mut job.phase else { return };
+        if leaving.is_empty() {
+            return self.go_on_now(id);
+        }
+        for allocation in allocations.iter_mut() {
+            let placement = gpool_model::Placement {
+                node: allocation.node.clone(),
+                slots: allocation.slots.clone(),
+            };
+            let mut after = self.in_the_way(&placement, leaving);
+            after.retain(|task| task.job != id);
+            allocation.resources = spec.resources(&allocation.slots);
+            allocation.state = AllocationState::Claimed { after };
+        }
+        self.put_job(job);
+    }
+
+    /// A paused job has all that it had, and goes on.
+    pub(crate) fn go_on_now(&mut self, id: JobId) {
+        let row = self.world.job(id).expect("only jobs that are there go on");
+        let (spec, mut job) = (Arc::clone(&row.spec), row.job.clone());
+        let Phase::Paused { mut allocations, started_at, since, why, .. } = job.phase.clone()
+        else {
+            return;
+        };
+        for allocation in &mut allocations {
+            allocation.resources = spec.resources(&allocation.slots);
+            allocation.state = AllocationState::Running;
+        }
+        job.generation = job.generation.next();
+        let pause = self.now.since(since);
+        job.course.paused = job.course.paused.saturating_add(pause);
+        // Who asked for it did not wait.
+        if matches!(why, PauseCause::TakenBack { .. }) {
+            job.waited = job.waited.saturating_add(pause);
+        }
+        job.phase = Phase::Running { allocations, started_at };
+        self.put_job(job.clone());
+        self.order_halt(&job, false);
+    }
+
+    /// Tells the nodes of a job to stop its tasks where they are, or to let them go on.
+    fn order_halt(&mut self, job: &Job, pauses: bool) {
+        let goes_on = |it: &&Allocation| !has_ended(job, it.task);
+        for Allocation { task, node, .. } in job.phase.allocations().iter().filter(goes_on) {
+            self.order_halt_of(job, *task, node, pauses);
+        }
+    }
+
+    pub(crate) fn order_halt_of(&mut self, job: &Job, task: TaskId, node: &NodeName, pauses: bool) {
+        let (term, generation) = (self.world.cluster().term, job.generation);
+        if pauses {
+            return self.order(node, Order::Pause { term, task, generation });
+        }
+        // What was said of it meanwhile may not have been heard, and counts as heard after this.
+        let limit = self.world.job(job.id).and_then(|row| row.spec.time_limit);
+        self.order(node, Order::Limit { term, task, generation, limit });
+        self.order(node, Order::Resume { term, task, generation });
+    }
+}
+
+/// Tasks of a gang that have ended, while others go on.
+fn ended_tasks(job: &Job) -> Vec<TaskId> {
+    let all = job.phase.allocations().iter().map(|it| it.task);
+    all.filter(|task| has_ended(job, *task)).collect()
+}

@@ -1,0 +1,51 @@
+//! `gpool pause` and `gpool resume`: stops jobs where they are, and lets them go on.
+
+use clap::Args;
+use gpool_model::job::JobState;
+
+use super::act::on_jobs;
+use crate::args::jobs::Jobs;
+use crate::failure::Result;
+use crate::resolve::Scope;
+use crate::session::Session;
+
+/// Only what runs can be stopped where it is; what was paused for others stays so.
+const RUNS: Scope = Scope::In(&[JobState::Running, JobState::Paused]);
+/// Only what is paused can go on.
+const PAUSED: Scope = Scope::In(&[JobState::Paused]);
+
+/// Stop jobs where they are until they are resumed; their GPUs are free for others
+#[derive(Debug, Clone, Args)]
+pub struct PauseArgs {
+    #[command(flatten)]
+    jobs: Jobs,
+    /// Do not ask before touching jobs of other users
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Let paused jobs go on, on the same GPUs, when those are free
+#[derive(Debug, Clone, Args)]
+pub struct ResumeArgs {
+    #[command(flatten)]
+    jobs: Jobs,
+    /// Do not ask before touching jobs of other users
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Runs `pause`.
+///
+/// # Errors
+/// There are no such jobs, or the server refuses; then none is paused.
+pub fn pause(args: &PauseArgs, session: &Session) -> Result {
+    on_jobs(&args.jobs, "pause", RUNS, args.yes, session, |client, ids| client.pause(ids))
+}
+
+/// Runs `resume`.
+///
+/// # Errors
+/// There are no such jobs, or the server refuses; then none goes on.
+pub fn resume(args: &ResumeArgs, session: &Session) -> Result {
+    on_jobs(&args.jobs, "resume", PAUSED, args.yes, session, |client, ids| client.resume(ids))
+}

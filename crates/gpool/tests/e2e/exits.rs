@@ -1,0 +1,133 @@
+//! How jobs give way, with the real program: paused, told to save, or ended for good.
+
+use crate::harness::Cluster;
+
+/// Two GPUs, one of which each of two projects is guaranteed.
+fn two_projects() -> Cluster {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
+    cluster.gpool(["project", "create", "red", "--gpus", "1"]).ok();
+    cluster.gpool(["project", "create", "blue", "--gpus", "1"]).ok();
+    cluster
+}
+
+/// A job that writes all the time, until a file is there.
+fn writes(cluster: &Cluster, name: &str) -> String {
+    let folder = cluster.work();
+    let (out, stop) = (folder.join(name), folder.join(format!("{name}.stop")));
+    format!("while [ ! -e {} ]; do printf x >> {}; sleep 0.01; done", stop.display(), out.display())
+}
+
+fn size(cluster: &Cluster, name: &str) -> u64 {
+    std::fs::metadata(cluster.work().join(name)).map_or(0, |it| it.len())
+}
+
+fn let_end(cluster: &Cluster, name: &str) {
+    std::fs::write(cluster.work().join(format!("{name}.stop")), "").unwrap();
+}
+
+#[test]
+fn what_was_borrowed_is_given_back_by_a_pause_and_nothing_is_lost() {
+    let mut cluster = two_projects();
+    let own = cluster.sh(&["-p", "red", "-g", "1"], "sleep 1000");
+    cluster.until_is(&own, "running");
+    let lent = ["-p", "red", "-g", "1", "--exits", "pause,requeue", "-t", "10m"];
+    let borrower = cluster.sh(&lent, &writes(&cluster, "b"));
+    crate::harness::until_so("it writes", || size(&cluster, "b") > 3);
+    let shown = cluster.gpool(["show", &borrower]).ok();
+    assert!(shown.contains("by pause, else requeue"), "{shown}");
+    // The owner asks: the borrower stands still, and the owner has its GPU.
+    let owner = cluster.sh(&["-p", "blue", "-g", "1"], &writes(&cluster, "o"));
+    cluster.until_is(&owner, "running");
+    let paused = cluster.until_is(&borrower, "paused");
+    assert_eq!(paused.attempt, 1);
+    let before = size(&cluster, "b");
+    let why = cluster.gpool(["why", &borrower]).ok();
+    assert!(why.contains("paused on") && why.contains("goes on there"), "{why}");
+    let queue = cluster.gpool(["queue"]).ok();
+    assert!(queue.contains("paused"), "{queue}");
+    cluster.gpool(["signal", "USR1", &borrower]).refused(7, &["paused"]);
+    // Server and agent are killed; the pause stays.
+    cluster.kill();
+    cluster.up();
+    assert_eq!(cluster.until_is(&borrower, "paused").attempt, 1);
+    cluster.until_is(&owner, "running");
+    assert_eq!(size(&cluster, "b"), before);
+    // The owner is done, and the borrower goes on from where it was.
+    let_end(&cluster, "o");
+    cluster.until_ended(&owner);
+    cluster.until_is(&borrower, "running");
+    crate::harness::until_so("it writes again", || size(&cluster, "b") > before);
+    let_end(&cluster, "b");
+    let ended = cluster.until_ended(&borrower);
+    assert_eq!((ended.exit_code, ended.attempt), (Some(0), 1));
+    let events = cluster.gpool(["events", &borrower]).ok();
+    assert!(events.contains("it is paused") && events.contains("goes on with"), "{events}");
+}
+
+#[test]
+fn a_job_is_paused_by_hand_cancelled_while_paused_and_hears_it() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let script = format!("trap 'exit 9' TERM; {}", writes(&cluster, "a"));
+    let id = cluster.sh(&["-g", "1"], &script);
+    crate::harness::until_so("it writes", || size(&cluster, "a") > 3);
+    cluster.gpool(["pause", &id]).ok();
+    cluster.until_is(&id, "paused");
+    let other = cluster.sh(&["-g", "1"], "true");
+    assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
+    let why = cluster.gpool(["why", &id]).ok();
+    assert!(why.contains("held"), "{why}");
+    cluster.gpool(["resume", &id]).ok();
+    cluster.until_is(&id, "running");
+    cluster.gpool(["pause", &id]).ok();
+    cluster.until_is(&id, "paused");
+    cluster.gpool(["cancel", &id]).ok();
+    assert_eq!(cluster.until_ended(&id).exit_code, Some(9));
+    cluster.gpool(["pause", &id]).refused(7, &["ended"]);
+}
+
+#[test]
+fn a_job_that_can_save_is_told_to_and_is_run_again() {
+    let cluster = two_projects();
+    let own = cluster.sh(&["-p", "red", "-g", "1"], "sleep 1000");
+    cluster.until_is(&own, "running");
+    let saved = cluster.work().join("saved");
+    let script = format!(
+        "trap 'echo $GPOOL_ATTEMPT >> {saved}; exit 0' USR1; {}",
+        writes(&cluster, "s"),
+        saved = saved.display(),
+    );
+    let lent = ["-p", "red", "-g", "1", "--checkpointable=USR1@5m", "--retry", "1"];
+    let borrower = cluster.sh(&lent, &script);
+    crate::harness::until_so("it writes", || size(&cluster, "s") > 3);
+    let owner = cluster.sh(&["-p", "blue", "-g", "1"], "sleep 1000");
+    cluster.until_is(&owner, "running");
+    assert_eq!(std::fs::read_to_string(&saved).unwrap(), "1\n");
+    let job = cluster.until_is(&borrower, "pending");
+    assert_eq!(
+        (job.attempt, job.n_retries, job.attempts[0].again.as_str()),
+        (2, 0, "checkpointed")
+    );
+    cluster.gpool(["cancel", &owner]).ok();
+    cluster.until_is(&borrower, "running");
+}
+
+#[test]
+fn exits_are_said_in_scripts_and_wrong_ones_are_refused() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let script = cluster.work().join("job.sh");
+    std::fs::write(&script, "#!/bin/sh\n# GPOOL --exits kill\nsleep 1000\n").unwrap();
+    let id = cluster.submit([script.to_str().unwrap()]);
+    assert_eq!(cluster.job(&id).exits, ["kill"]);
+    let refused = |words: &[&str], code: i32, say: &[&str]| {
+        let all = [&["submit", "-q"], words, &["--", "true"]].concat();
+        cluster.gpool(all).refused(code, say);
+    };
+    refused(&["--exits", "paus"], 2, &["pause"]);
+    refused(&["--exits", "pause"], 2, &["pause,requeue"]);
+    refused(&["--exits", "requeue", "--no-requeue"], 2, &["--no-requeue"]);
+    refused(&["--checkpointable=USR9"], 2, &["USR"]);
+    let held = cluster.submit(["--hold", "--exits", "kill", "--", "true"]);
+    cluster.gpool(["edit", &held, "--exits", "pause,checkpoint"]).ok();
+    assert_eq!(cluster.job(&held).exits, ["pause", "checkpoint"]);
+}
