@@ -307,6 +307,7 @@ mod tests {
             lends: Vec::new(),
             n_pending: 0,
             pending: 0.0,
+            used: 0.0,
         }
     }
 
