@@ -86,14 +86,14 @@ fn becomes_a_line(route: &Route) -> bool {
 fn is_of_nothing(route: &Route) -> bool {
     route.path.contains("/reservations")
         || route.path.contains("/projects/{name}")
-        || ["/drain", "/undrain", "/retry"].iter().any(|end| route.path.ends_with(end))
+        || ["/drain", "/undrain", "/retry", "/resume"].iter().any(|end| route.path.ends_with(end))
         || (route.method == "PATCH" && route.path.contains("/users/"))
 }
 
 /// A job of the owner's to which what the route does applies.
 fn job_for(cluster: &Cluster, route: &Route) -> String {
     let last = route.path.rsplit('/').next().unwrap();
-    let runs = ["signal", "logs", "requeue"].contains(&last) || becomes_a_line(route);
+    let runs = ["signal", "logs", "requeue", "pause"].contains(&last) || becomes_a_line(route);
     let pty = if last == "attach" { json!({"rows": 9, "columns": 9}) } else { Value::Null };
     let line = if runs { "trap : USR1; echo on; sleep 1000" } else { "true" };
     let job = json!({
