@@ -56,10 +56,10 @@ impl Control {
         for id in claimants {
             let mut job = self.job(id);
             let goes_on = matches!(job.phase, Phase::Paused { .. });
-            let (Phase::Starting { allocations, since } | Phase::Paused { allocations, since, .. }) =
-                &mut job.phase
-            else {
-                continue;
+            let (allocations, since) = match &mut job.phase {
+                Phase::Starting { allocations, since }
+                | Phase::Paused { allocations, since, .. } => (allocations, since),
+                _ => continue,
             };
             let mut is_changed = false;
             for allocation in allocations.iter_mut() {

@@ -47,6 +47,7 @@ pub mod reserve;
 pub mod resource;
 pub mod said;
 pub mod share;
+pub mod stop;
 pub mod unit;
 pub mod used;
 

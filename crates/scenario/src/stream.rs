@@ -1,6 +1,7 @@
 //! A cluster to which things happen one after another, with the plan of each cycle carried out at
 //! once: what the state machine does, without agents, commits and permissions.
 
+mod asked;
 mod grow;
 mod take_back;
 
@@ -410,36 +411,6 @@ impl Cluster {
                 self.end(job, Outcome::Cancelled);
             }
         }
-    }
-
-    fn cancel(&mut self, number: u32) {
-        let Some(mut job) = self.pick(number, |_| true) else { return };
-        let mut allocations = job.phase.allocations().to_vec();
-        let is_claim = |it: &Allocation| matches!(it.state, AllocationState::Claimed { .. });
-        if allocations.iter().all(is_claim) {
-            self.end(job, Outcome::Cancelled);
-            return;
-        }
-        for allocation in &mut allocations {
-            allocation.state = AllocationState::Releasing { deadline: self.now };
-        }
-        job.generation = job.generation.next();
-        job.phase = Phase::Stopping {
-            allocations,
-            started_at: Some(self.now),
-            cause: StopCause::Cancelled { by: Arc::from("ana") },
-            since: self.now,
-        };
-        self.put(job);
-    }
-
-    fn hold(&mut self, number: u32) {
-        let may_start =
-            |row: &JobRow| matches!(row.job.phase, Phase::Pending { .. } | Phase::Waiting { .. });
-        let Some(mut job) = self.pick(number, may_start) else { return };
-        self.add_wait(&mut job);
-        job.phase = Phase::Held { by: Holder::User, since: self.now, missing: None };
-        self.put(job);
     }
 
     fn device(&mut self, node: u32, device: u32, change: DeviceChange) {

@@ -352,7 +352,7 @@ fn lent(ground: &Ground<'_, '_>, may_pause: bool) -> BTreeMap<usize, Vec<Lent>> 
         for ((row, amounts), _) in on_loan {
             let leaf = projects.leaf_of(ProjectIx(ix), row.spec.owner.uid);
             let who = (row, may_pause);
-            let Some(piece) = piece(ground, who, leaf, amounts, saturation) else { continue };
+            let Some(piece) = piece(ground, who, leaf, &amounts, saturation) else { continue };
             let Reverse(started_at) = piece.order.started_at;
             if started_at.after(safe_for) <= now {
                 for board_ix in piece.held.keys() {
@@ -381,7 +381,7 @@ pub(crate) fn piece(
     ground: &Ground<'_, '_>,
     (row, may_pause): (&JobRow, bool),
     leaf: Row,
-    amounts: Amounts,
+    amounts: &[u64],
     saturation: Saturation,
 ) -> Option<Lent> {
     let Snapshot { world, now } = *ground.snapshot;

@@ -43,6 +43,9 @@ fn precedence(policy: &Policy, (priority, joins): (i32, bool), level: Level) -> 
     [first, keys.next().unwrap_or(0), keys.next().unwrap_or(0)]
 }
 
+/// Whether the project may have a job once so much is given up, by kind.
+pub(crate) type MayHave<'m> = &'m dyn Fn(&[u64]) -> bool;
+
 /// What of a project, or of all, may go for others of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Own {
@@ -61,7 +64,7 @@ impl Evictions {
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
         (leaf, unit, is_escalated): (Row, &[u64], bool),
-        may_have: &dyn Fn(&[u64]) -> bool,
+        may_have: MayHave<'_>,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let who = (leaf, unit, is_escalated);
         let found = self.preempt_with(ground, seeker, who, (may_have, true));
@@ -80,7 +83,7 @@ impl Evictions {
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
         (leaf, unit, is_escalated): (Row, &[u64], bool),
-        (may_have, may_pause): (&dyn Fn(&[u64]) -> bool, bool),
+        (may_have, may_pause): (MayHave<'_>, bool),
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let (projects, policy) = (ground.projects, seeker.policy);
         let project = projects.are_shared.then(|| projects.project(leaf));
@@ -137,7 +140,7 @@ impl Evictions {
     fn on_one_node(
         &self,
         search: Search<'_, '_, '_>,
-        may_have: &dyn Fn(&[u64]) -> bool,
+        may_have: MayHave<'_>,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let Search { ground, seeker, unit, all, may_go } = search;
         let mut best: Option<(Cost, Found, Vec<Lent>)> = None;
@@ -227,7 +230,7 @@ fn of_project(
         for job in row.evictable.iter().filter_map(|id| world.job(*id)) {
             let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
             let amounts = amounts_of(projects, job);
-            let piece = piece(&ground, (job, may_pause), leaf, amounts, Saturation::EQUAL);
+            let piece = piece(&ground, (job, may_pause), leaf, &amounts, Saturation::EQUAL);
             let Some(mut piece) = piece else { continue };
             if policy.asks_attained() {
                 piece.order.level = Reverse(policy.level(job.job.counted(now)));

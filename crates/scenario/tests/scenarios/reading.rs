@@ -92,7 +92,8 @@ fn comments_and_empty_lines_say_nothing() {
 #[test]
 fn every_word_is_read_and_written_back() {
     let text = "\
-policy  order priority,attained  escalate 90m  strategy pack  levels 0.5,2  min-run 90s  half-life 1d  use-weight 0.5
+policy  order priority,attained  escalate 90m  strategy pack  levels 0.5,2  \
+min-run 90s  half-life 1d  use-weight 0.5
 cap all  running 2  pending 7
 cap ana  gpus 0.5
 node lab1  2 x h100-80g + 1 x a100@79G + 1 x t4-16g  cpus 32  mem 256G  tasks 16
