@@ -152,7 +152,8 @@ impl<'a> Ahead<'a> {
 
     /// The earliest start on one node.
     fn earliest(&mut self, board: &Board<'a>, keeps: &Keeps<'a>, ask: Ask<'_>) -> Option<Place> {
-        let kept = keeps.nodes().filter(|ix| board.nodes[*ix].takes(&ask.shape.fit));
+        let kept =
+            keeps.nodes(board.nodes.len()).filter(|ix| board.nodes[*ix].takes(&ask.shape.fit));
         let kept = kept.filter_map(|board_ix| self.earliest_on(board, keeps, board_ix, ask));
         let best = kept.min_by_key(Place::key);
         let found = self.earliest_elsewhere(board, keeps, ask, best.as_ref().map(Place::key));

@@ -282,10 +282,12 @@ impl<'a> Cycle<'a, '_> {
             projects,
             endings: &endings,
         };
-        let may_have = |freed: &[u64]| {
-            let is_lent = !projects.are_shared || turns.is_lending;
-            (is_lent || projects.borrows_no_more(leaf, charge, freed))
-                && projects.refuses_after(leaf, charge, shape.preemptible, freed).is_none()
+        let is_lent = !projects.are_shared || turns.is_lending;
+        let may_have = |gone: &[&Lent]| {
+            let given: Vec<(crate::shares::Row, &[u64])> =
+                gone.iter().map(|it| (it.leaf, &it.amounts[..])).collect();
+            (is_lent || projects.borrows_no_more(leaf, charge, &given))
+                && projects.refuses_after(leaf, charge, shape.preemptible, &given).is_none()
         };
         let found = {
             let asks = (leaf, charge, head.is_escalated);

@@ -185,7 +185,14 @@ impl Evictions {
         };
         let may_go = |it: &Lent| it.project != project;
         let search = Search { ground, seeker, unit, all: &lent, may_go: &may_go };
-        let found = self.nodes(search, &mut judge);
+        let found = match self.leaves_room(ground, seeker) {
+            Some(found) => {
+                // It waits for that, and nobody after it may have it.
+                self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
+                None
+            }
+            None => self.nodes(search, &mut judge),
+        };
         self.lent.insert(may_pause, lent);
         self.rules = rules;
         found.map(|found| self.go(found))
@@ -334,7 +341,7 @@ fn lent(ground: &Ground<'_, '_>, may_pause: bool) -> BTreeMap<usize, Vec<Lent>> 
     let Snapshot { world, now } = *ground.snapshot;
     let projects = ground.projects;
     let mut lent = BTreeMap::<usize, Vec<Lent>>::new();
-    let (mut kept, mut marks) = (Vec::new(), Vec::new());
+    let mut marks = Vec::new();
     for (ix, (project, of)) in world.project_rows().iter().zip(projects.rows()).enumerate() {
         let over = projects.over_own(*of);
         let (Some(saturation), false) = (over, project.evictable.is_empty()) else { continue };
@@ -342,13 +349,12 @@ fn lent(ground: &Ground<'_, '_>, may_pause: bool) -> BTreeMap<usize, Vec<Lent>> 
             project.evictable.iter().filter_map(|id| world.job(*id)).collect();
         // In the order in which they are kept: what can't go, then higher priorities, then age.
         rows.sort_by_key(|row| (Reverse(row.job.priority), row.spec.submitted_at, row.job.id));
-        let for_good = projects.amounts(&project.sum.for_good);
         let pieces: Vec<Amounts> = rows.iter().map(|row| amounts_of(projects, row)).collect();
-        let all = std::iter::once(&for_good[..]).chain(pieces.iter().map(|piece| &piece[..]));
         let guaranteed: Vec<_> = projects.guaranteed(*of);
-        mark_loans(&guaranteed, all, &mut kept, &mut marks);
+        let mut kept = projects.amounts(&project.sum.for_good);
+        mark_loans(&guaranteed, pieces.iter().map(|it| &it[..]), &mut kept, &mut marks);
         let safe_for = min_runtime(ground, &project.name);
-        let on_loan = rows.into_iter().zip(pieces).zip(&marks[1..]).filter(|(_, lent)| **lent);
+        let on_loan = rows.into_iter().zip(pieces).zip(&marks).filter(|(_, lent)| **lent);
         for ((row, amounts), _) in on_loan {
             let leaf = projects.leaf_of(ProjectIx(ix), row.spec.owner.uid);
             let who = (row, may_pause);

@@ -188,9 +188,11 @@ impl<'a> Keeps<'a> {
         self.by_node.entry(board_ix).or_default().push(keep);
     }
 
-    /// Nodes on which anything is kept.
-    pub fn nodes(&self) -> impl Iterator<Item = usize> + '_ {
-        self.by_node.keys().copied()
+    /// Those of so many nodes on which anything is kept.
+    pub fn nodes(&self, n_nodes: usize) -> impl Iterator<Item = usize> + '_ {
+        let all = if self.reserved_only { 0..n_nodes } else { 0..0 };
+        let some = self.by_node.keys().copied().filter(|_| !self.reserved_only);
+        all.chain(some)
     }
 
     pub fn has(&self, board_ix: usize) -> bool {
@@ -240,10 +242,15 @@ impl<'a> Keeps<'a> {
         all.filter(|(_, by)| by.whom.admits(shape)).map(|(at, _)| at).collect()
     }
 
-    /// Moments after `from` at which something is kept no longer.
+    /// Moments after `from` at which something is kept no longer, or is given to whom it is for.
     pub fn releases(&self, board_ix: usize, from: Timestamp) -> Vec<Timestamp> {
         let here = self.by_node.get(&board_ix).into_iter().flatten();
-        here.filter_map(|keep| keep.until(from)).filter(|at| *at > from).collect()
+        let given = |keep: &Keep<'_>| match keep {
+            Keep::Reserved { by, .. } if self.reserved_only => Some(by.occurrence(from)?.from),
+            Keep::Reserved { .. } | Keep::Start { .. } => None,
+        };
+        let all = here.flat_map(|keep| keep.until(from).into_iter().chain(given(keep)));
+        all.filter(|at| *at > from).collect()
     }
 
     /// Which devices of a node, by position, are kept from work of that shape in that stretch of

@@ -284,18 +284,23 @@ impl Projects {
         self.refuses_after(leaf, amounts, preemptible, &[])
     }
 
-    /// The same once others of the project, which could be taken back, have given up so much.
+    /// The same once others, of these projects and which can be taken back, have given up so much.
     pub fn refuses_after(
         &self,
         leaf: Row,
         amounts: &[u64],
         preemptible: bool,
-        freed: &[u64],
+        given: &[(Row, &[u64])],
     ) -> Option<Reason> {
         for row in self.tree.upwards(self.project(leaf)) {
+            // What another project gives up makes room in nobody's bounds but its own.
+            let given =
+                given.iter().filter(|(leaf, _)| self.tree.upwards(*leaf).any(|it| it == row));
+            let given: Vec<&[u64]> = given.map(|(_, amounts)| *amounts).collect();
             for (at, asked) in amounts.iter().enumerate().filter(|(_, asked)| **asked > 0) {
                 let account = self.ledger.account(row, at);
-                let all_held = account.held - freed.get(at).copied().unwrap_or(0).min(account.held);
+                let freed = given.iter().map(|amounts| amounts[at]).sum::<u64>();
+                let all_held = account.held.saturating_sub(freed);
                 let bounds = [(Bound::Limit, all_held, account.limit)];
                 let guarantee = match (self.lends, preemptible) {
                     _ if !self.are_shared => None,
@@ -389,10 +394,11 @@ impl Projects {
     }
 
     /// Whether a project has no more on loan than before once others of it have given up so much.
-    pub fn borrows_no_more(&self, leaf: Row, amounts: &[u64], freed: &[u64]) -> bool {
-        amounts.iter().zip(freed).enumerate().all(|(at, (asked, freed))| {
+    pub fn borrows_no_more(&self, leaf: Row, amounts: &[u64], given: &[(Row, &[u64])]) -> bool {
+        amounts.iter().enumerate().all(|(at, asked)| {
+            let freed = given.iter().map(|(_, amounts)| amounts[at]).sum::<u64>();
             let account = self.ledger.account(self.project(leaf), at);
-            asked <= freed || account.own().allows((account.held + asked).saturating_sub(*freed))
+            *asked <= freed || account.own().allows((account.held + asked).saturating_sub(freed))
         })
     }
 

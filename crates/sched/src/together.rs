@@ -92,7 +92,8 @@ impl<'a> Ahead<'a> {
 
     fn nodes_at_first(&self, board: &Board<'a>, keeps: &Keeps<'a>, ask: Ask<'_>) -> Nodes {
         let mut nodes = Nodes::default();
-        let open = keeps.nodes().filter(|ix| board.nodes[*ix].takes(&ask.shape.fit));
+        let open =
+            keeps.nodes(board.nodes.len()).filter(|ix| board.nodes[*ix].takes(&ask.shape.fit));
         nodes.kept = open.map(|ix| (ix, self.on_node(board, ix))).collect();
         // On a node without a free device a share may still find room.
         let n_least = match ask.shape.fit.gpus.share() {

@@ -175,3 +175,33 @@ fn shares_give_way_to_a_whole_gpu() {
     claim a lab1[0]
     ");
 }
+
+/// Does anybody go for a job that only has to wait until somebody has left?
+#[test]
+fn nobody_goes_where_others_are_leaving_already() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100  cpus 8
+        node lab2  1 x h100
+        job  r    1  stopping lab1[0]
+        job  low  1  running lab2[0] 1h  preemptible  priority -5
+        job  cpu  0  running lab1 1h     preemptible  priority -5
+        job  a    1  pending
+    "), @"
+    plan  a lab1[0] in 10s by limit
+    wait  a gpus_not_free need 1 free 0
+    ");
+}
+
+/// My project has all that it may have: does a job of another project go for mine?
+#[test]
+fn what_another_project_gives_up_makes_no_room_below_the_own_limit() {
+    assert_snapshot!(answer("
+        policy preset priority
+        node lab1  2 x h100
+        project red   limit 1
+        project blue
+        job  r  1  running lab1[0] 2h  project red   priority 1
+        job  b  1  running lab1[1] 2h  project blue  preemptible
+        job  a  1  pending             project red   priority 1
+    "), @"wait  a quota_project red limit 1 GPUs held 1 asked 1");
+}

@@ -142,7 +142,37 @@ fn a_reservation_that_has_not_begun_gives_nothing_yet() {
         node lab1  2 x h100
         job  a  1  pending  uid 1001
         reserve r1  lab1  for uid 1001  in 1h  long 4h
-    "), @"wait  a not_reserved reserved 0");
+    "), @"
+    plan  a lab1[0] in 1h by limit
+    wait  a not_reserved reserved 0
+    ");
+}
+
+#[test]
+fn work_without_gpus_has_a_planned_start_where_nothing_is_reserved() {
+    assert_snapshot!(answer("
+        policy preset static
+        node lab1  2 x h100  cpus 8
+        job  a  0  running lab1 1h  cpus 8  limit 2h
+        job  b  0  pending  cpus 8
+    "), @"
+    plan  b lab1 in 3610s by limit
+    wait  b cpu_or_mem_short CPU cores need 8 free 0 on lab1
+    ");
+}
+
+#[test]
+fn whom_a_reservation_is_for_is_planned_to_start_when_it_begins() {
+    assert_snapshot!(answer("
+        policy preset static
+        node lab1  2 x h100
+        job  a  1  pending  uid 1001
+        reserve r1  lab1[0]  for nobody  begun 1h  long 4h
+        reserve r2  lab1[1]  for uid 1001  in 2h  long 4h
+    "), @"
+    plan  a lab1[1] in 2h by limit
+    wait  a not_reserved reserved 0
+    ");
 }
 
 #[test]

@@ -254,3 +254,19 @@ fn between_departments_the_excess_of_the_whole_counts() {
     claim b lab1[1,2]
     ");
 }
+
+/// My project holds more for good than it is guaranteed by now: is the rest of its work safe?
+#[test]
+fn what_can_never_be_taken_back_uses_up_the_guarantee() {
+    assert_snapshot!(answer("
+        node lab1  3 x h100
+        project red   gpus 1
+        project blue  gpus 1
+        job  r  2   running lab1[0,1] 2h  project red
+        job  s  1   running lab1[2] 1h    project red  preemptible
+        job  b  1   pending               project blue
+    "), @"
+    evict s reclaim for b
+    claim b lab1[2]
+    ");
+}

@@ -4,18 +4,17 @@
 use gpool_model::Amount;
 
 /// Marks the pieces that are on loan, in `marks`. `pieces` come in the order in which they are
-/// kept, each with its amounts by kind; `own` is what the project may keep of each kind.
+/// kept, each with its amounts by kind; `own` is what the project may keep of each kind, and `kept`
+/// what it holds of it already that can't be taken back.
 ///
 /// A piece that does not fit is on loan as a whole, and those after it may still be safe: else one
 /// large gang would put all that follows on loan.
 pub fn mark_loans<'a>(
     own: &[Amount],
     pieces: impl Iterator<Item = &'a [u64]>,
-    kept: &mut Vec<u64>,
+    kept: &mut [u64],
     marks: &mut Vec<bool>,
 ) {
-    kept.clear();
-    kept.resize(own.len(), 0);
     marks.clear();
     for piece in pieces {
         let fits =
@@ -36,9 +35,20 @@ mod tests {
     use super::*;
 
     fn marks(own: &[Amount], pieces: &[&[u64]]) -> Vec<bool> {
-        let (mut kept, mut marks) = (Vec::new(), Vec::new());
+        marks_beside(&vec![0; own.len()], own, pieces)
+    }
+
+    fn marks_beside(for_good: &[u64], own: &[Amount], pieces: &[&[u64]]) -> Vec<bool> {
+        let (mut kept, mut marks) = (for_good.to_vec(), Vec::new());
         mark_loans(own, pieces.iter().copied(), &mut kept, &mut marks);
         marks
+    }
+
+    #[test]
+    fn what_cannot_go_uses_up_what_is_its_own_even_where_it_is_more() {
+        let own = [Amount::counted(2)];
+        assert_eq!(marks_beside(&[1], &own, &[&[1], &[1]]), [false, true]);
+        assert_eq!(marks_beside(&[3], &own, &[&[1], &[1]]), [true, true]);
     }
 
     #[test]
