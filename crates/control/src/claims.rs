@@ -50,7 +50,8 @@ impl Control {
         on_devices.chain(leaving).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Starts those on whose claims nobody is any more.
+    /// Starts those on whose claims nobody is any more, once the agents there have said what they
+    /// have: nothing is ordered of one before that.
     pub(crate) fn come_into_claims(&mut self) {
         let claimants: Vec<JobId> = self.world.claimants().collect();
         for id in claimants {
@@ -69,7 +70,10 @@ impl Control {
                 is_changed |= after.len() < n_before;
             }
             let waits = |it: &Allocation| match &it.state {
-                AllocationState::Claimed { after } => !after.is_empty(),
+                AllocationState::Claimed { after } => {
+                    let node = self.world.node(&it.node);
+                    !after.is_empty() || !node.is_some_and(|row| row.node.connected)
+                }
                 _ => false,
             };
             if allocations.iter().any(waits) {

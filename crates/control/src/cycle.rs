@@ -42,19 +42,36 @@ fn leaving(decisions: &[Decision], after: &[u32]) -> Vec<JobId> {
 }
 
 impl Control {
-    /// Decides what starts now and applies it.
+    /// So many cycles follow each other in one step at most.
+    const ROUNDS_MAX: usize = 8;
+
+    /// Decides what starts now and applies it, until nothing is left to decide. What is lent late
+    /// in a cycle can put a project over its share, and then whoever is entitled takes that back:
+    /// without any change from outside, so at once. Where nothing may be taken back one cycle is
+    /// enough.
     pub(crate) fn cycle(&mut self) {
         self.world.advance(self.now);
         if self.is_stopping {
             return;
         }
+        for _ in 0..Self::ROUNDS_MAX {
+            let may_go_on = self.one_cycle();
+            let mut projects = self.world.project_rows().iter();
+            if !may_go_on || projects.all(|row| row.evictable.is_empty()) {
+                break;
+            }
+        }
+    }
+
+    /// One cycle; says whether it decided anything.
+    fn one_cycle(&mut self) -> bool {
         let Some(plan) = self.verified_plan() else {
-            return;
+            return false;
         };
         let is_told = is_same(&self.planned_told, &plan.planned);
         self.planned = plan.planned;
         if plan.decisions.is_empty() && is_told {
-            return;
+            return false;
         }
         self.seq = self.world.cluster().last_seq.next();
         for decision in &plan.decisions {
@@ -77,7 +94,9 @@ impl Control {
         }
         let (basis, decisions) = (plan.basis, plan.decisions);
         let planned = (!is_told).then(|| self.planned.clone());
+        let is_over = decisions.is_empty();
         self.note(Journaled::Planned { basis, decisions, planned });
+        !is_over
     }
 
     /// When and where those start that have a planned start, as the last cycle had it.

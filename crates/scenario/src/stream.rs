@@ -272,6 +272,21 @@ impl Cluster {
         gpool_sched::plan(&snapshot, self.world.policy(), &mut self.workspace)
     }
 
+    /// Makes plans and carries them out until nothing is left to decide, as the state machine does
+    /// in one step; answers with the last.
+    pub fn cycles(&mut self) -> Plan {
+        const ROUNDS_MAX: usize = 8;
+        let mut plan = self.cycle();
+        for _ in 1..ROUNDS_MAX {
+            let mut projects = self.world.project_rows().iter();
+            if plan.decisions.is_empty() || projects.all(|row| row.evictable.is_empty()) {
+                break;
+            }
+            plan = self.cycle();
+        }
+        plan
+    }
+
     /// Makes a plan and carries it out.
     pub fn cycle(&mut self) -> Plan {
         let plan = self.plan();

@@ -58,7 +58,7 @@ proptest! {
         let mut cluster = Cluster::of(&case.start);
         for step in &case.steps {
             cluster.apply(step);
-            let first = cluster.cycle();
+            let first = cluster.cycles();
             let second = cluster.cycle();
             prop_assert_eq!(&second.decisions, &vec![], "{}", Situation::of(&cluster.snapshot()));
             let shapes = |plan: &Plan| -> BTreeSet<_> {
@@ -122,7 +122,7 @@ proptest! {
         let mut ended = BTreeSet::<JobId>::new();
         for step in &case.steps {
             cluster.apply(step);
-            cluster.cycle();
+            cluster.cycles();
             if let Some((_, _, jobs)) = cluster.world_mut().take_changes() {
                 for job in jobs {
                     prop_assert!(ended.insert(job.id()), "job {} ended twice", job.id());
