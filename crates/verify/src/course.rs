@@ -276,10 +276,13 @@ pub(crate) fn is_reserved_for(
     })
 }
 
-/// The next moments at which a reservation no longer holds.
-pub(crate) fn reservation_ends(snapshot: &Snapshot<'_>, at: Timestamp) -> Vec<Timestamp> {
-    let all = snapshot.world.reservations().values();
-    all.filter_map(|it| it.occurrence(at)?.until).collect()
+/// The next moments at which a reservation no longer holds; and where only what is reserved is
+/// given out, those at which one begins.
+pub(crate) fn reservation_turns(snapshot: &Snapshot<'_>, at: Timestamp) -> Vec<Timestamp> {
+    let begins = snapshot.world.policy().reserved_only;
+    let windows = snapshot.world.reservations().values().filter_map(|it| it.occurrence(at));
+    let turns = windows.flat_map(|it| it.until.into_iter().chain(begins.then_some(it.from)));
+    turns.filter(|it| *it > at).collect()
 }
 
 /// The stretch that work of a shape takes.

@@ -11,7 +11,7 @@ use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, left, row_of};
 use crate::conserve::shape_of;
-use crate::course::{Course, reservation_ends, reserved, started, stretch};
+use crate::course::{Course, reservation_turns, reserved, started, stretch};
 use crate::decisions::{is_spread, n_tasks};
 use crate::order::{compare, is_escalated, pending, taken_by};
 use crate::projects::{are_bounded, are_shared};
@@ -243,7 +243,7 @@ fn earliest(snapshot: &Snapshot<'_>, course: &Course<'_>, shape: &Shape) -> Opti
     let mut moments = course.ends();
     moments.insert(snapshot.now);
     for _ in 0..2 {
-        let more: Vec<_> = moments.iter().flat_map(|at| reservation_ends(snapshot, *at)).collect();
+        let more: Vec<_> = moments.iter().flat_map(|at| reservation_turns(snapshot, *at)).collect();
         moments.extend(more);
     }
     moments.into_iter().find(|at| {

@@ -1,17 +1,19 @@
 //! What projects hold, counted anew from all jobs, and whether they may have more: never above a
 //! limit, and what can't be taken back never above what is guaranteed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    AllocationState, Bytes, Decision, Exit, JobId, MilliCpu, OrderKey, Phase, Plan, Policy,
-    Project, ProjectName, QuotaRules, ResourceKind, Resources, ShareBetween, TakenBack,
+    AllocationState, Bytes, Decision, Exit, JobId, MilliCpu, Millis, MinRuntime, OrderKey, Phase,
+    Plan, Policy, Project, ProjectName, QuotaRules, ResourceKind, Resources, ShareBetween,
+    TakenBack,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
 use crate::decisions::n_tasks;
+use crate::loans::{Guarantees, Loans, is_evictable};
 use crate::order::{self, is_parked, started};
 use crate::tally::add;
 use crate::violation::Violation;
@@ -22,6 +24,7 @@ pub(crate) struct Projects {
     held: BTreeMap<ProjectName, (Resources, Resources)>,
     /// Beside its limit, what bounds a project's jobs that can be taken back, and those that can't.
     bounds: (Option<Bound>, Option<Bound>),
+    guarantees: Guarantees,
 }
 
 /// Whether projects may have so much and no more: they have shares, or limits.
@@ -139,16 +142,28 @@ impl Projects {
         }
     }
 
-    /// Whether a job's project holds more than it is guaranteed of something that the job holds
-    /// (SCHEDULING E 3). Where more is guaranteed than there is, nobody can say from this alone.
-    fn is_on_loan(&self, world: &World, row: &JobRow) -> bool {
-        let held = row.job.phase.allocations().iter().flat_map(|it| it.resources.iter());
-        let name = &row.spec.project;
-        held.into_iter().any(|(kind, _)| {
-            let most = most(world, name, kind, Bound::Guaranteed);
-            is_oversubscribed(world, kind)
-                || most.is_some_and(|most| self.held(name, kind, Bound::Limit) > most)
-        })
+    /// How much a project holds of one kind.
+    pub fn all(&self, name: &ProjectName, kind: &ResourceKind) -> u64 {
+        self.held.get(name).map_or(0, |(held, _)| held.get(kind))
+    }
+
+    /// How much a project can keep of what it is guaranteed of one kind; `None` without a bound.
+    pub fn kept(&self, world: &World, name: &ProjectName, kind: &ResourceKind) -> Option<u64> {
+        self.guarantees.kept(world, name, kind)
+    }
+
+    /// How much a project may have of one kind; `None` without a bound.
+    pub fn bound(
+        &self,
+        world: &World,
+        name: &ProjectName,
+        kind: &ResourceKind,
+        bound: Bound,
+    ) -> Option<u64> {
+        match bound {
+            Bound::Limit => world.projects().get(name)?.quotas.get(kind)?.limit.finite(),
+            Bound::Guaranteed | Bound::GuaranteedOnly => self.kept(world, name, kind),
+        }
     }
 
     /// How much of one kind counts against a bound of a project.
@@ -167,7 +182,7 @@ impl Projects {
         upwards(world, &row.spec.project).into_iter().find_map(|name| {
             let kind = asked.iter().find(|(kind, more)| {
                 let over = |bound| {
-                    let most = most(world, &name, kind, bound);
+                    let most = self.bound(world, &name, kind, bound);
                     most.is_some_and(|most| self.held(&name, kind, bound) + more > most)
                 };
                 over(Bound::Limit) || other.is_some_and(over)
@@ -179,9 +194,11 @@ impl Projects {
 
 /// What the world counts for each project is what its jobs hold.
 pub(crate) fn check_holdings(world: &World, found: &mut Vec<Violation>) {
-    let mut counted = BTreeMap::<&ProjectName, (u64, Resources, Resources)>::new();
+    type Counted = (u64, Resources, Resources, BTreeSet<JobId>);
+    let mut counted = BTreeMap::<&ProjectName, Counted>::new();
     for row in world.jobs().values() {
-        let (n_jobs, held, for_good) = counted.entry(&row.spec.project).or_default();
+        let (n_jobs, held, for_good, evictable) = counted.entry(&row.spec.project).or_default();
+        evictable.extend(is_evictable(row).then_some(row.job.id));
         *n_jobs += u64::from(row.job.id.element.is_none());
         let allocations = row.job.phase.allocations().iter();
         for it in allocations.filter(|it| !is_leaving(&it.state)) {
@@ -193,7 +210,8 @@ pub(crate) fn check_holdings(world: &World, found: &mut Vec<Violation>) {
     }
     for row in world.project_rows() {
         let jobs = counted.remove(&row.name).unwrap_or_default();
-        if jobs != (row.n_jobs, row.sum.held.clone(), row.sum.for_good.clone()) {
+        let sum = &row.sum;
+        if jobs != (row.n_jobs, sum.held.clone(), sum.for_good.clone(), row.evictable.clone()) {
             found.push(Violation::WrongHoldings { project: row.name.clone() });
         }
     }
@@ -210,6 +228,7 @@ pub(crate) fn check(
     found: &mut Vec<Violation>,
 ) {
     let is_bounded = are_bounded(snapshot.world, policy);
+    let mut loans = Loans::new(snapshot);
     for decision in &plan.decisions {
         let world = snapshot.world;
         let job = match decision {
@@ -217,6 +236,26 @@ pub(crate) fn check(
             Decision::Start { job, .. } | Decision::Resume { job, .. } => *job,
             Decision::Evict { job, why, beneficiary, exit, .. } => {
                 let Some(row) = row_of(world, *job) else { continue };
+                if policy.quota_rules == QuotaRules::Fair {
+                    let taker = row_of(world, *beneficiary).map(|it| &it.spec.project);
+                    let (is_own, safe_for): (bool, fn(&MinRuntime) -> Option<Millis>) = match why {
+                        TakenBack::Reclaim => {
+                            let taker = taker.unwrap_or(&row.spec.project);
+                            (!loans.has(&projects, row, taker), |it| it.reclaim)
+                        }
+                        TakenBack::Preempt | TakenBack::Rotate | TakenBack::Shrink => {
+                            (false, |it| it.preempt)
+                        }
+                        TakenBack::Consolidate => (false, |_| None),
+                    };
+                    if is_own {
+                        found.push(Violation::OwnTakenBack { job: *job });
+                    }
+                    if loans.is_too_new(row, safe_for) {
+                        let what = "it was started too lately";
+                        found.push(Violation::WrongEviction { job: *job, what });
+                    }
+                }
                 if *why == TakenBack::Preempt && !gives_way(world, policy, row, *beneficiary) {
                     let what = "it has no lower priority than another of its project";
                     found.push(Violation::WrongEviction { job: *job, what });
@@ -229,10 +268,6 @@ pub(crate) fn check(
                 if *why == TakenBack::Shrink && !is_extra(world, policy, row, *beneficiary) {
                     let what = "it makes no job larger, or room for nobody who goes before that";
                     found.push(Violation::WrongEviction { job: *job, what });
-                }
-                let is_kept = *why == TakenBack::Reclaim && policy.quota_rules == QuotaRules::Fair;
-                if is_kept && !projects.is_on_loan(world, row) {
-                    found.push(Violation::OwnTakenBack { job: *job });
                 }
                 projects.remove(world, row, *exit);
                 continue;
@@ -319,45 +354,4 @@ pub(crate) fn upwards(world: &World, name: &ProjectName) -> Vec<ProjectName> {
         path.push(parent);
     }
     path
-}
-
-/// Whether more of a kind is guaranteed to some siblings than there is for them.
-pub(crate) fn is_oversubscribed(world: &World, kind: &ResourceKind) -> bool {
-    let guaranteed = |name: &ProjectName| most(world, name, kind, Bound::Guaranteed);
-    let below = |parent: Option<&ProjectName>| -> u64 {
-        let children = world.projects().values().filter(|it| it.parent.as_ref() == parent);
-        // Who is promised all there is below one who is not, is promised more than that.
-        let all = parent.map_or(0, |_| u64::MAX);
-        let sums = children.map(|it| guaranteed(&it.name).unwrap_or(all));
-        sums.fold(0, u64::saturating_add)
-    };
-    let all = world.capacity().get(kind);
-    below(None) > all
-        || world.projects().keys().any(|name| {
-            // Of a project without others below it, that is nothing.
-            below(Some(name)) > guaranteed(name).unwrap_or(all).min(all)
-        })
-}
-
-/// How much a project may have of one kind; `None` without a bound.
-pub(crate) fn most(
-    world: &World,
-    name: &ProjectName,
-    kind: &ResourceKind,
-    bound: Bound,
-) -> Option<u64> {
-    let project = world.projects().get(name)?;
-    let quota = project.quotas.get(kind);
-    let counts = world.projects().values().any(|it| it.quotas.get(kind).is_some());
-    match (bound, quota) {
-        (Bound::Limit, quota) => quota?.limit.finite(),
-        (_, Some(quota)) if quota.guaranteed.is_some() => quota.guaranteed?.finite(),
-        // Of GPUs nothing is guaranteed that is not written, to a department what its children
-        // are; of all else there is no end.
-        (_, _) if *kind == ResourceKind::Gpu && counts => {
-            let children = world.projects().values().filter(|it| it.parent.as_ref() == Some(name));
-            children.map(|it| most(world, &it.name, kind, bound)).sum()
-        }
-        (_, _) => None,
-    }
 }

@@ -3,7 +3,6 @@
 
 use gpool_model::plan::Fit;
 use gpool_model::policy::UserCap;
-use gpool_model::reason::Bound;
 use gpool_model::{
     Device, Node, NodeName, Plan, PlannedStart, Policy, Reason, ReservationName, ResourceKind, Wait,
 };
@@ -70,13 +69,7 @@ pub(crate) fn check(
             Reason::QuotaProject { project, kind, bound, held, asked, most } => {
                 let now = |projects: &Projects| projects.held(project, kind, *bound);
                 let world = snapshot.world;
-                let bounds = projects::most(world, project, kind, *bound);
-                // Where more is guaranteed than there is, less of it can be kept.
-                let is_bound = bounds == Some(*most)
-                    || (*bound != Bound::Limit
-                        && bounds.is_none_or(|bound| *most < bound)
-                        && projects::is_oversubscribed(world, kind));
-                is_bound
+                projects_before.bound(world, project, kind, *bound) == Some(*most)
                     && projects::upwards(world, &wait.shape.project).contains(project)
                     && held.saturating_add(*asked) > *most
                     && between(*held, now(projects_before), now(projects_after))

@@ -1,0 +1,171 @@
+//! What of a project's work may be taken back for others: what it has on loan, and has had for
+//! longer than it is safe. Counted anew from the jobs and from what is written of projects.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::{
+    AllocationState, Amount, JobId, Millis, MinRuntime, Phase, Project, ProjectName, ResourceKind,
+    Resources,
+};
+use gpool_world::{JobRow, Snapshot, World};
+
+use crate::projects::{Projects, upwards};
+use crate::tally::add;
+
+/// Who is safe in each project that something is taken back from.
+pub(crate) struct Loans<'a> {
+    snapshot: &'a Snapshot<'a>,
+    safe: BTreeMap<ProjectName, BTreeSet<JobId>>,
+}
+
+impl<'a> Loans<'a> {
+    pub fn new(snapshot: &'a Snapshot<'a>) -> Self {
+        Self { snapshot, safe: BTreeMap::new() }
+    }
+
+    /// Whether a job is on loan: it is none of those that fit into what can be kept of its
+    /// project's guarantee, and the project, with all above it that have nothing to do with whom it
+    /// goes for, holds more than that.
+    pub fn has(&mut self, projects: &Projects, row: &JobRow, taker: &ProjectName) -> bool {
+        let world = self.snapshot.world;
+        let name = &row.spec.project;
+        if !self.safe.contains_key(name) {
+            let safe = self.safe_of(projects, name);
+            self.safe.insert(name.clone(), safe);
+        }
+        let above = upwards(world, taker);
+        let levels = upwards(world, name).into_iter().filter(|it| !above.contains(it));
+        let levels: Vec<ProjectName> = levels.collect();
+        let held = row.job.phase.allocations().iter().flat_map(|it| it.resources.iter());
+        let is_over = |kind: &ResourceKind| {
+            levels.iter().all(|name| {
+                projects.kept(world, name, kind).is_some_and(|most| projects.all(name, kind) > most)
+            })
+        };
+        held.into_iter().any(|(kind, _)| is_over(kind)) && !self.safe[name].contains(&row.job.id)
+    }
+
+    /// Whether a job was started too lately to go for others; `of` says which time counts.
+    pub fn is_too_new(&self, row: &JobRow, of: fn(&MinRuntime) -> Option<Millis>) -> bool {
+        let Snapshot { world, now } = *self.snapshot;
+        let since = match &row.job.phase {
+            Phase::Starting { since, .. } => *since,
+            Phase::Running { started_at, .. } => *started_at,
+            _ => return false,
+        };
+        let levels = upwards(world, &row.spec.project);
+        let said = levels.iter().find_map(|it| of(&world.projects().get(it)?.min_runtime));
+        said.is_some_and(|length| since.after(length) > now)
+    }
+
+    /// The jobs of a project that are its own, of those that may be taken back: after what can't
+    /// be, the higher priorities and then the oldest, as many as fit.
+    fn safe_of(&self, projects: &Projects, name: &ProjectName) -> BTreeSet<JobId> {
+        let world = self.snapshot.world;
+        let Some(project) = world.project_row(name) else { return BTreeSet::new() };
+        let mut rows: Vec<&JobRow> =
+            project.evictable.iter().filter_map(|id| world.job(*id)).collect();
+        rows.sort_by_key(|row| (Reverse(row.job.priority), row.spec.submitted_at, row.job.id));
+        let mut sum = project.sum.for_good.clone();
+        let mut safe = BTreeSet::new();
+        for row in rows {
+            let mut held = Resources::none();
+            row.job.phase.allocations().iter().for_each(|it| add(&mut held, &it.resources));
+            let fits = held.iter().all(|(kind, amount)| {
+                projects.kept(world, name, kind).is_none_or(|most| sum.get(kind) + amount <= most)
+            });
+            if fits {
+                add(&mut sum, &held);
+                safe.insert(row.job.id);
+            }
+        }
+        safe
+    }
+}
+
+/// Whether a job holds something that may be taken back.
+pub(crate) fn is_evictable(row: &JobRow) -> bool {
+    let is_held = |state: &AllocationState| {
+        matches!(state, AllocationState::Placed | AllocationState::Running)
+    };
+    let held = row.job.phase.allocations();
+    row.spec.life.preemptible == Some(true)
+        && !held.is_empty()
+        && held.iter().all(|it| is_held(&it.state))
+}
+
+/// What can be kept of guarantees, each level of the tree counted when it is first asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Guarantees {
+    levels: RefCell<BTreeMap<(Option<ProjectName>, ResourceKind), Level>>,
+}
+
+/// What those below one project are guaranteed of a kind.
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    /// What they can keep of it together.
+    cap: u128,
+    /// Whether what is above has no bound.
+    is_open: bool,
+    /// With a bound.
+    sum: u128,
+    /// How much each keeps who has none.
+    rest: u128,
+}
+
+impl Level {
+    fn part(&self, amount: u64) -> u128 {
+        let amount = u128::from(amount);
+        if self.sum > self.cap { amount * self.cap / self.sum } else { amount }
+    }
+}
+
+impl Guarantees {
+    /// How much a project can keep of what it is guaranteed of a kind; `None` without a bound.
+    /// Where siblings are guaranteed more than there is for them, each keeps its part of that.
+    pub fn kept(&self, world: &World, name: &ProjectName, kind: &ResourceKind) -> Option<u64> {
+        let project = world.projects().get(name)?;
+        let level = self.level(world, project.parent.as_ref(), kind);
+        let kept = match bounded(world, project, kind).finite() {
+            Some(amount) => level.part(amount),
+            None if level.is_open => return None,
+            None => level.rest,
+        };
+        u64::try_from(kept).ok()
+    }
+
+    fn level(&self, world: &World, parent: Option<&ProjectName>, kind: &ResourceKind) -> Level {
+        let key = (parent.cloned(), kind.clone());
+        if let Some(level) = self.levels.borrow().get(&key) {
+            return *level;
+        }
+        let above = parent.and_then(|parent| self.kept(world, parent, kind));
+        let siblings = world.projects().values().filter(|it| it.parent.as_ref() == parent);
+        let all: Vec<Option<u64>> = siblings.map(|it| bounded(world, it, kind).finite()).collect();
+        let cap = u128::from(above.unwrap_or_else(|| world.capacity().get(kind)));
+        let sum = all.iter().flatten().map(|it| u128::from(*it)).sum();
+        let mut level = Level { cap, is_open: above.is_none(), sum, rest: 0 };
+        let kept: u128 = all.iter().flatten().map(|it| level.part(*it)).sum();
+        let n_unbounded = all.iter().filter(|it| it.is_none()).count() as u128;
+        level.rest = cap.saturating_sub(kept) / n_unbounded.max(1);
+        self.levels.borrow_mut().insert(key, level);
+        level
+    }
+}
+
+/// What a project is guaranteed, up to its limit.
+fn bounded(world: &World, project: &Project, kind: &ResourceKind) -> Amount {
+    written(world, project, kind).min(project.quota(kind).limit)
+}
+
+/// A department of which nothing is written is guaranteed what its children are.
+fn written(world: &World, project: &Project, kind: &ResourceKind) -> Amount {
+    project.quota(kind).guaranteed.unwrap_or_else(|| {
+        let children = world.projects().values();
+        let children = children.filter(|it| it.parent.as_ref() == Some(&project.name));
+        let all = children.map(|it| written(world, it, kind));
+        all.fold(Amount::NOTHING, Amount::plus)
+    })
+}
