@@ -65,6 +65,8 @@ invariants! {
     Untold "P-told";
     /// No plan breaks an invariant.
     Alert "E7-alert";
+    /// Whom work is taken back for claims what that leaves until he starts on it.
+    Taken "E7-taken";
     /// A second cycle does nothing.
     SecondCycle "E5-cycle";
     /// Nothing waits that fits, and each wait has its reason.

@@ -2,6 +2,8 @@
 //! anything may not be able to. Each is done to the messages, files and processes around the real
 //! state machine and the real agent, as a wrong implementation of them would.
 
+use gpool_model::{AllocationState, Amount, Phase, PoolName, Record, ResourceKind};
+
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])* $name:ident;)*) => {
         /// A bug that can be planted.
@@ -98,10 +100,60 @@ bugs! {
     StartsUnplanned;
     /// A late inventory is taken for a new one.
     InventoryUnordered;
+    /// What is agreed with projects holds for nobody.
+    SharesIgnored;
+    /// Projects are forgotten by a restart.
+    ProjectForgotten;
+    /// What projects are guaranteed is forgotten by a restart.
+    GuaranteeForgotten;
+    /// Which pool a node was put into is forgotten by a restart.
+    PoolForgotten;
+    /// Who claims what others leave is put back by a restart, while they leave.
+    ClaimForgotten;
+    /// Who claims what others leave no longer waits for them after a restart.
+    ClaimNotAwaited;
+    /// Work is taken back, and nobody starts on what it leaves.
+    TakenForNobody;
+    /// Who is to have what others hold is started on it at once, and they stay.
+    VictimStays;
 }
 
 impl Bug {
     /// Those that need so many things to meet that no seed can be expected to bring them about:
     /// they are found by exploring the protocol in full.
     pub const FOR_EXPLORING: &'static [Self] = &[Self::LaunchesNotAwaited];
+}
+
+impl Bug {
+    /// Whether a record survives a restart, and what is left of it.
+    pub(crate) fn keeps(self, record: &mut Record) -> bool {
+        match (self, record) {
+            (Self::OutboxForgotten, Record::Delivery(_))
+            | (Self::ReservationForgotten, Record::Reservation(_)) => return false,
+            (Self::ProjectForgotten, Record::Project(it)) => {
+                return it.name.as_str() == "default";
+            }
+            (Self::GuaranteeForgotten, Record::Project(it)) => {
+                let mut gpus = it.quota(&ResourceKind::Gpu);
+                gpus.guaranteed = Some(Amount::NOTHING);
+                it.quotas.set(ResourceKind::Gpu, gpus);
+            }
+            (Self::PoolForgotten, Record::Node(node)) => node.pool = PoolName::usual(),
+            (Self::ClaimForgotten | Self::ClaimNotAwaited, Record::Job(job)) => {
+                let Phase::Starting { allocations, since } = &mut job.phase else { return true };
+                let mut is_claim = false;
+                for it in allocations {
+                    if let AllocationState::Claimed { after } = &mut it.state {
+                        after.clear();
+                        is_claim = true;
+                    }
+                }
+                if is_claim && self == Self::ClaimForgotten {
+                    job.phase = Phase::Pending { since: *since };
+                }
+            }
+            _ => {}
+        }
+        true
+    }
 }

@@ -12,6 +12,7 @@ use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::sim::Sim;
 use crate::store::Store;
+use crate::swarm;
 
 impl Sim {
     pub(crate) fn check(&mut self) {
@@ -23,6 +24,12 @@ impl Sim {
         }
         if self.broken.is_none() {
             self.check_kept();
+        }
+        if self.broken.is_none() {
+            self.check_agreed();
+        }
+        if self.broken.is_none() {
+            self.check_claimed();
         }
         if self.broken.is_none() {
             self.check_state();
@@ -116,11 +123,12 @@ impl Sim {
     fn check_plan(&mut self, world: &World, now: gpool_model::Timestamp) {
         let snapshot = Snapshot { world, now };
         let mut workspace = gpool_sched::Workspace::default();
-        let plan = gpool_sched::plan(&snapshot, world.policy(), &mut workspace);
+        let policy = swarm::right(world.policy());
+        let plan = gpool_sched::plan(&snapshot, &policy, &mut workspace);
         if let Some(decision) = plan.decisions.first() {
             return self.blame(Invariant::SecondCycle, format!("{decision:?}"));
         }
-        let found = gpool_verify::verify_fully(&snapshot, world.policy(), &plan);
+        let found = gpool_verify::verify_fully(&snapshot, &policy, &plan);
         if let Some(first) = found.first() {
             self.blame(Invariant::Waits, first.to_string());
         }

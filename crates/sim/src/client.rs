@@ -19,6 +19,7 @@ use gpool_world::JobRow;
 use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::happening::{Happening, Kind};
+use crate::projects;
 use crate::sim::{Sim, picked};
 use crate::swarm::MODELS;
 
@@ -48,6 +49,7 @@ impl Sim {
         };
         let is_deaf = !is_admins(what.kind) && what.is("deaf");
         self.note_released(&command);
+        self.note_wished(&command);
         if let Command::Cancel { jobs } = &command {
             for job in jobs {
                 self.watch.cancelled.entry(*job).or_insert(false);
@@ -145,6 +147,7 @@ impl Sim {
                 let all = DeviceStrategy::ALL.map(|(_, strategy)| strategy);
                 Command::SetDeviceStrategy { strategy: picked(&all, what.count("which"))? }
             }
+            Kind::Project | Kind::Unproject | Kind::Move | Kind::Preset => self.sharing(what)?,
             _ => return self.keeping(what),
         })
     }
@@ -176,8 +179,11 @@ impl Sim {
         };
         let array_ends = after.iter().filter_map(elements).collect();
         let now = self.server_clock();
-        let jobs =
-            (0..what.count("jobs").clamp(1, 50)).map(|_| new_job(what, after, now)).collect();
+        let jobs = (0..what.count("jobs").clamp(1, 50)).map(|_| new_job(what, after, now));
+        let (project, pool) = (self.charged(what), projects::pool(what.count("pool")));
+        let jobs = jobs
+            .map(|job| NewJob { project: project.clone(), pool: pool.clone(), ..job })
+            .collect();
         let name = format!("key-{}", self.askings.len());
         let key = what.is("key").then(|| RequestKey { name, digest: "digest".to_owned() });
         Command::Submit { jobs, key, ends, array_ends, dry_run: false }
@@ -241,6 +247,7 @@ impl Sim {
         let Ok(reply) = reply else { return };
         let command = asking.command.clone();
         self.note_kept(&command, &reply);
+        self.note_agreed(&command, &reply);
         let asking = &self.askings[at];
         match (&asking.command, reply) {
             (Command::Submit { jobs, .. }, Reply::Submitted { first, n_jobs, .. }) => {
@@ -319,6 +326,10 @@ fn is_admins(kind: Kind) -> bool {
             | Kind::Unreserve
             | Kind::Drain
             | Kind::Undrain
+            | Kind::Project
+            | Kind::Unproject
+            | Kind::Move
+            | Kind::Preset
     )
 }
 
@@ -399,6 +410,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
                 exits: BTreeSet::new(),
                 backoff: Millis::from_secs(most - 1),
             }),
+            preemptible: what.is("preemptible").then_some(true),
             ..Life::default()
         },
         allow_unsatisfiable: true,

@@ -12,6 +12,10 @@ pub struct Generator {
     rng: Rng,
     /// By itself, so that what else is drawn of a seed stays as it is.
     gangs: Rng,
+    /// And so are projects.
+    projects: Rng,
+    /// How many projects are yet to be made before all else.
+    n_to_make: u64,
     swarm: Swarm,
 }
 
@@ -22,12 +26,18 @@ impl Generator {
         Self {
             rng: Rng::new(swarm.seed ^ 0x6770_6f6f_6c00_0000),
             gangs: Rng::new(swarm.seed ^ 0x6761_6e67_7300_0000),
+            projects: Rng::new(swarm.seed ^ 0x7072_6f6a_0000_0000),
+            n_to_make: swarm.projects,
             swarm: swarm.clone(),
         }
     }
 
     /// What happens next.
     pub fn next(&mut self, sim: &Sim) -> Happening {
+        if let Some(left) = self.n_to_make.checked_sub(1) {
+            self.n_to_make = left;
+            return Happening::new(Kind::Project, &self.project(Some(left)));
+        }
         let weights: Vec<u64> = Kind::ALL
             .iter()
             .zip(&self.swarm.weights)
@@ -83,8 +93,12 @@ impl Generator {
             Kind::StartAgent => any(&|m| sim.can_start_agent(m)),
             Kind::KillAgent | Kind::DoomAgent => any(&|m| sim.machines[m].agent.is_some()),
             Kind::Device => any(&|m| !sim.machines[m].real.is_empty()),
+            Kind::Unproject => has_world(sim, |world| world.projects().len() > 1),
             Kind::Look
             | Kind::Pass
+            | Kind::Project
+            | Kind::Move
+            | Kind::Preset
             | Kind::Allow
             | Kind::Strategy
             | Kind::Reserve
@@ -152,6 +166,10 @@ impl Generator {
             Kind::Strategy => vec![self.any()],
             Kind::Reserve => self.reservation(),
             Kind::Unreserve | Kind::Undrain => vec![self.any()],
+            Kind::Project => self.project(None),
+            Kind::Unproject => vec![signed(self.projects.below(64))],
+            Kind::Move => vec![signed(self.projects.below(64)), signed(self.projects.below(3))],
+            Kind::Preset => vec![signed(self.projects.below(64))],
             Kind::Drain => {
                 let hours = if self.rng.percent(50) { signed(self.rng.between(1, 5)) } else { 0 };
                 vec![self.any(), self.any(), hours, signed(self.rng.below(4))]
@@ -234,8 +252,45 @@ impl Generator {
         }
     }
 
+    /// What is agreed with a project: the next that is made, or any.
+    fn project(&mut self, at: Option<u64>) -> Vec<i64> {
+        let most = self.swarm.cluster.nodes.iter().map(|node| node.devices).sum::<u64>();
+        let rng = &mut self.projects;
+        let halves = [0, 1, 2, 2, 3, 4, 4, 6, 6, most + 2, 2 * most + 2];
+        let of = |rng: &mut Rng, percent, things: &[u64]| {
+            if rng.percent(percent) { signed(rng.one_of(things)) } else { 0 }
+        };
+        let which = at.unwrap_or_else(|| rng.below(self.swarm.projects + 1));
+        let parent = if rng.percent(35) { rng.below(self.swarm.projects) + 1 } else { 0 };
+        vec![
+            signed(which),
+            signed(parent),
+            of(rng, 85, &halves),
+            of(rng, 25, &halves[1..]),
+            of(rng, 30, &[1, 2, 3, 4]),
+            if rng.percent(20) { signed(rng.below(5)) - 2 } else { 0 },
+            of(rng, 15, &[1, 30, 600]),
+            of(rng, 10, &[1, 30]),
+            of(rng, 8, &[2, 10]),
+            i64::from(rng.percent(20)),
+        ]
+    }
+
+    /// Who is charged, whether it may be taken back, and from which pool it is to come.
+    fn charged(&mut self) -> [i64; 3] {
+        if self.swarm.projects == 0 {
+            return [0, 0, 0];
+        }
+        let rng = &mut self.projects;
+        let project = rng.below(64);
+        let preemptible = rng.percent(self.swarm.preemptible);
+        let pool = if rng.percent(10) { rng.between(1, 3) } else { 0 };
+        [signed(project), i64::from(preemptible), signed(pool)]
+    }
+
     fn submission(&mut self) -> Vec<i64> {
         let [nodes, each] = self.gang();
+        let [project, preemptible, pool] = self.charged();
         let gpus = signed(self.rng.below(self.swarm.gpus_most + 1));
         let share =
             if self.rng.percent(20) { self.rng.one_of(&[125, 250, 333, 500, 750]) } else { 0 };
@@ -275,6 +330,9 @@ impl Generator {
             if array > 0 { signed(self.rng.below(3)) } else { 0 },
             nodes,
             each,
+            project,
+            preemptible,
+            pool,
         ]
     }
 

@@ -60,7 +60,7 @@ kinds! {
     /// A user submits jobs.
     Submit "submit" ["user" "jobs" "gpus" "share" "model" "cpus" "memory" "limit" "grace"
         "priority" "after" "kind" "begin" "deadline" "retry" "hold" "key" "deaf" "array"
-        "parallel" "fails" "nodes" "each"] Work 40;
+        "parallel" "fails" "nodes" "each" "project" "preemptible" "pool"] Work 40;
     /// A user cancels a job.
     Cancel "cancel" ["user" "job" "deaf"] Wish 10;
     /// A user holds a job.
@@ -92,6 +92,16 @@ kinds! {
     Drain "drain" ["node" "device" "in" "then"] Wish 2;
     /// An admin gives a node work again.
     Undrain "undrain" ["node"] Wish 3;
+    /// An admin says what is agreed with a project, which is made if it is not there: 0 is the one
+    /// of jobs that name none. Amounts are halves of a GPU plus 2, 1 is no bound, 0 nothing said.
+    Project "project" ["which" "parent" "gpus" "limit" "weight" "priority" "safe" "own" "cpus"
+        "preemptible"] Wish 4;
+    /// An admin takes a project away.
+    Unproject "unproject" ["pick"] Wish 2;
+    /// An admin puts a node into a pool.
+    Move "move" ["node" "pool"] Wish 2;
+    /// An admin changes the policy to another preset.
+    Preset "preset" ["which"] Wish 1;
 
     /// An order arrives.
     Order "order" ["node" "pick"] Work 150;
@@ -166,6 +176,13 @@ kinds! {
     Snatch "snatch" ["node" "pick" "becomes"] Fault 150;
     /// A wall clock jumps: 0 the server's, others the nodes'.
     Jump "jump" ["clock" "ms"] Fault 2;
+}
+
+impl Kind {
+    /// Whether it matters only where there are projects.
+    pub(crate) fn is_of_projects(self) -> bool {
+        matches!(self, Self::Project | Self::Unproject | Self::Move | Self::Preset)
+    }
 }
 
 /// One thing that happens.

@@ -15,6 +15,7 @@ use gpool_world::{JobRow, World};
 use crate::broken::Invariant;
 use crate::happening::{Happening, Kind};
 use crate::sim::{Sim, picked};
+use crate::taken::Claims;
 
 /// A start, however often it is extended before the program runs.
 type Started = (JobId, Attempt, Timestamp);
@@ -146,8 +147,11 @@ pub(crate) fn outsider(
     world: &World,
     now: Timestamp,
     before: &BTreeSet<Started>,
+    claims: &Claims,
 ) -> Option<String> {
-    for (id, ..) in starting(world).difference(before) {
+    // Who claimed a place had it before.
+    let is_new = |(id, ..): &&Started| !claims.contains_key(id);
+    for (id, ..) in starting(world).difference(before).filter(is_new) {
         let row = world.job(*id)?;
         for allocation in row.job.phase.allocations() {
             // What is chosen by number may have been chosen anew since.
@@ -202,8 +206,8 @@ mod tests {
         let (world, now) = (server.control.world(), server.life.clock());
         let before = starting(world);
         assert_eq!(before.len(), 1, "a job starts");
-        assert_eq!(outsider(world, now, &before), None);
-        let found = outsider(world, now, &BTreeSet::new());
+        assert_eq!(outsider(world, now, &before, &Claims::new()), None);
+        let found = outsider(world, now, &BTreeSet::new(), &Claims::new());
         assert_eq!(found.as_deref(), Some("job 1 started on n0, drained"));
     }
 }

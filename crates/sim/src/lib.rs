@@ -37,6 +37,7 @@ mod network;
 mod planned;
 mod post;
 mod process;
+mod projects;
 mod replay;
 mod rng;
 mod run;
@@ -47,6 +48,7 @@ mod shrink;
 mod sim;
 mod store;
 mod swarm;
+mod taken;
 
 pub use broken::{Broken, Invariant};
 pub use bug::Bug;

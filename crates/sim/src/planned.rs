@@ -3,8 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use gpool_model::policy::ShareBetween;
+use gpool_model::record::RecordKind;
 use gpool_model::{
-    Commit, Decision, Effect, Job, JobId, Phase, PlannedStart, Policy, Record, Timestamp,
+    Commit, Decision, Effect, Job, JobId, JobSpec, Phase, PlannedStart, Policy, Record, RecordKey,
+    Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::{Snapshot, World};
@@ -87,8 +90,40 @@ impl<'a> Step<'a> {
         self.order.iter().position(|other| *other == job)
     }
 
+    /// Between projects it depends on what they hold whose turn it is, and within one what a job
+    /// asks for decides whether it is lent: then only who asks for as much and comes later is after
+    /// another.
     fn is_after(&self, job: JobId, other: JobId) -> bool {
-        self.place(job).zip(self.place(other)).is_some_and(|(job, other)| job > other)
+        let is_later =
+            self.place(job).zip(self.place(other)).is_some_and(|(job, other)| job > other);
+        is_later && (!self.is_shared() || self.is_like(job, other))
+    }
+
+    fn is_like(&self, job: JobId, other: JobId) -> bool {
+        let rows = self.world.job(job).zip(self.world.job(other));
+        rows.is_some_and(|(job, other)| {
+            let (job, other) = (&job.spec, &other.spec);
+            let asks = |spec: &JobSpec| {
+                (spec.gpus_together(), spec.cpus, spec.memory, spec.gang.n_tasks())
+            };
+            let (more, less) = (asks(job), asks(other));
+            (&job.project, job.owner.uid) == (&other.project, other.owner.uid)
+                && job.life.preemptible == other.life.preemptible
+                && more.0 >= less.0
+                && more.1 >= less.1
+                && more.2 >= less.2
+                && more.3 >= less.3
+        })
+    }
+
+    /// Whether projects take turns.
+    fn is_shared(&self) -> bool {
+        let policy = self.world.policy();
+        let projects = self.world.projects();
+        policy.shares()
+            && (policy.share_between == ShareBetween::Users
+                || projects.len() > 1
+                || projects.values().any(|it| !it.is_open()))
     }
 
     /// A job with a planned start that could start earlier if nobody who comes after it had
@@ -98,8 +133,7 @@ impl<'a> Step<'a> {
         if self.started.is_empty() {
             return None;
         }
-        let planned_starts = swarm::policy(None).planned_starts;
-        let policy = Policy { planned_starts, ..self.world.policy().clone() };
+        let policy: Policy = swarm::right(self.world.policy());
         let plan = |world: &World| {
             let snapshot = Snapshot { world, now: self.now };
             gpool_sched::plan(&snapshot, &policy, &mut Workspace::default())
@@ -153,8 +187,13 @@ impl<'a> Step<'a> {
             | Record::PastRuns(_) => true,
             Record::Cluster(_) | Record::Idempotency(_) | Record::Delivery(_) => false,
         };
+        let is_of_job = |key: &RecordKey| matches!(key.kind, RecordKind::Job | RecordKind::JobSpec);
+        let mut changed = commit.into_iter().flat_map(|commit| &commit.records);
+        // Whose turn it is depends on all that projects hold and want.
+        let is_anothers_turn = self.is_shared() && changed.any(|it| is_of_job(&it.key));
         // What is kept for somebody begins and ends with time.
-        !self.world.reservations().is_empty()
+        is_anothers_turn
+            || !self.world.reservations().is_empty()
             || self.world.holding().any(is_late)
             || records.into_iter().any(is_cause)
     }

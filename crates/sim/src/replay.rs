@@ -7,7 +7,7 @@ use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::server::Server;
+use crate::server::{Server, begun};
 use crate::sim::Sim;
 use crate::swarm;
 
@@ -69,12 +69,12 @@ impl Life {
 
     fn begin(&self, bug: Option<Bug>) -> Control {
         if self.records.is_empty() {
-            return Control::create(swarm::policy(bug));
+            return begun(Control::create(swarm::policy(bug)), bug);
         }
         // In another order: it must not matter.
         let records = self.records.iter().rev().cloned();
         let world = World::load(self.revision, records);
-        Control::new(world.expect("these records were loaded before"))
+        begun(Control::new(world.expect("these records were loaded before")), bug)
     }
 }
 

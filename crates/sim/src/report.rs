@@ -35,7 +35,11 @@ pub fn rate(totals: &Totals, n_seeds: u64, begun: Instant) -> String {
 pub fn totals(totals: &Totals) {
     let Totals { steps, replies, jobs, starts, ends, refusals, .. } = totals;
     println!("steps of the state machine {steps}, answers {replies}");
-    println!("jobs taken {jobs}, ended {ends}; programs started {starts}, refused {refusals}");
+    println!(
+        "jobs taken {jobs}, ended {ends}; programs started {starts}, refused {refusals}; \
+         taken back {}",
+        totals.taken
+    );
     println!(
         "killed: servers {}, agents {}, shepherds {}; machines restarted {}; commits failed {}",
         totals.servers_killed,

@@ -7,8 +7,8 @@ use gpool_control::Control;
 use gpool_model::agent::Order;
 use gpool_model::effect::Change;
 use gpool_model::{
-    Effect, Event, Generation, JobNumber, Phase, Record, Refusal, Reply, RequestId, Revision, Term,
-    Timestamp,
+    Decision, Effect, Event, Generation, JobNumber, Phase, Record, Refusal, Reply, RequestId,
+    Revision, Term, Timestamp,
 };
 use gpool_world::World;
 
@@ -72,7 +72,7 @@ impl Sim {
     /// A state machine over what is durable.
     fn load(&mut self) -> Option<(Control, Life)> {
         if self.store.revision == Revision(0) {
-            let control = Control::create(swarm::policy(self.bug));
+            let control = begun(Control::create(swarm::policy(self.bug)), self.bug);
             return Some((control, Life::new(Vec::new(), Revision(0))));
         }
         let mut records: Vec<Record> = self.store.records.values().cloned().collect();
@@ -83,17 +83,16 @@ impl Sim {
                 }
             }
         }
-        if self.bug == Some(Bug::OutboxForgotten) {
-            records.retain(|record| !matches!(record, Record::Delivery(_)));
-            self.store.records.retain(|_, record| !matches!(record, Record::Delivery(_)));
-        }
-        if self.bug == Some(Bug::ReservationForgotten) {
-            records.retain(|record| !matches!(record, Record::Reservation(_)));
-            self.store.records.retain(|_, record| !matches!(record, Record::Reservation(_)));
+        if let Some(bug) = self.bug {
+            records.retain_mut(|record| bug.keeps(record));
+            self.store.records.retain(|_, record| bug.keeps(record));
         }
         let revision = self.store.revision;
         match World::load(revision, records.clone()) {
-            Ok(world) => Some((Control::new(world), Life::new(records, revision))),
+            Ok(world) => {
+                let control = begun(Control::new(world), self.bug);
+                Some((control, Life::new(records, revision)))
+            }
             Err(error) => {
                 self.blame(Invariant::Store, format!("what is durable can't be loaded: {error}"));
                 None
@@ -226,11 +225,12 @@ impl Sim {
         let early = matches!(self.bug, Some(Bug::ReplyTooEarly | Bug::OrderTooEarly));
         let requests: Vec<RequestId> = events.iter().filter_map(request_of).collect();
         let planned = Before::of(self);
+        let taken = self.claims();
         let Some(server) = self.server.as_mut() else { return };
         let before = keeping::starting(server.control.world());
         let mut effects = server.life.step(&mut server.control, clock, events);
         let at = server.life.clock();
-        let outsider = keeping::outsider(server.control.world(), at, &before);
+        let outsider = keeping::outsider(server.control.world(), at, &before, &taken);
         let committed = effects.iter().find_map(|effect| match effect {
             Effect::Commit(commit) => Some(commit.revision),
             _ => None,
@@ -258,6 +258,7 @@ impl Sim {
         if let Some(before) = planned {
             self.check_planned(&before, &effects);
         }
+        self.check_taken(&taken, &requests);
         if let Some(what) = outsider {
             self.blame(Invariant::Reserved, what);
         }
@@ -404,4 +405,25 @@ fn request_of(event: &Event) -> Option<RequestId> {
         Event::Requested { request, .. } => Some(*request),
         _ => None,
     }
+}
+
+/// A state machine with the bug in its plans that is planted.
+pub(crate) fn begun(mut control: Control, bug: Option<Bug>) -> Control {
+    match bug {
+        Some(Bug::TakenForNobody) => control.distort_plans(|plan| {
+            let claims =
+                |it: &Decision| matches!(it, Decision::Start { after, .. } if !after.is_empty());
+            plan.decisions.retain(|it| !claims(it));
+        }),
+        Some(Bug::VictimStays) => control.distort_plans(|plan| {
+            plan.decisions.retain(|it| matches!(it, Decision::Start { .. }));
+            for decision in &mut plan.decisions {
+                if let Decision::Start { after, .. } = decision {
+                    after.clear();
+                }
+            }
+        }),
+        _ => {}
+    }
+    control
 }

@@ -60,6 +60,10 @@ pub(crate) struct Watch {
     pub reserved: std::collections::BTreeSet<gpool_model::ReservationName>,
     /// Reservations that somebody asked to end.
     pub released: std::collections::BTreeSet<gpool_model::ReservationName>,
+    /// What is agreed with projects since that was answered, and to which pool nodes were put.
+    pub agreed: crate::projects::Agreed,
+    /// Who claims what is taken back, until he has it.
+    pub taken: crate::taken::Taken,
     /// Tasks that could not be launched, or lost their shepherd.
     pub unlaunched: std::collections::BTreeSet<TaskId>,
     /// The term of the last order, and of which server.
@@ -98,6 +102,8 @@ pub struct Totals {
     pub reboots: u64,
     /// Commits that failed.
     pub commits_failed: u64,
+    /// Attempts that were taken back for others.
+    pub taken: u64,
 }
 
 impl Totals {
@@ -117,6 +123,7 @@ impl Totals {
             (&mut self.shepherds_killed, other.shepherds_killed),
             (&mut self.reboots, other.reboots),
             (&mut self.commits_failed, other.commits_failed),
+            (&mut self.taken, other.taken),
         ] {
             *sum += more;
         }
@@ -234,7 +241,11 @@ impl Sim {
             | Kind::Reserve
             | Kind::Unreserve
             | Kind::Drain
-            | Kind::Undrain => self.wish(what),
+            | Kind::Undrain
+            | Kind::Project
+            | Kind::Unproject
+            | Kind::Move
+            | Kind::Preset => self.wish(what),
             Kind::Commit => {
                 self.persist();
                 self.hear();

@@ -8,7 +8,7 @@ use gpool_model::node::NodeFacts;
 use gpool_model::resource::Resources;
 use gpool_model::{
     Bytes, Device, DeviceHealth, DeviceUuid, MilliCpu, Node, NodeName, PlannedStarts, Policy,
-    PoolName,
+    PoolName, ShareBetween,
 };
 
 use crate::bug::Bug;
@@ -64,6 +64,11 @@ pub struct Swarm {
     pub arrays: u64,
     /// How many of a hundred submissions are of jobs of several tasks.
     pub gangs: u64,
+    /// How many projects are made before anything else happens; with none there are no pools
+    /// either, and nothing is lent.
+    pub projects: u64,
+    /// How many of a hundred jobs may be taken back.
+    pub preemptible: u64,
     /// The most jobs that live at once before users wait.
     pub live_most: u64,
     /// In how many of a hundred cases not the oldest message is picked.
@@ -89,7 +94,14 @@ impl Swarm {
         // Of few wishes each comes more often beside what else must meet.
         let wishes_in_hundred = rng.one_of(&[10, 30, 75, 75]);
         let faults_in_hundred = rng.one_of(&[0, 15, 40, 40, 70, 100]);
+        // By itself, so that what else is drawn of a seed stays as it is.
+        let mut of_projects = Rng::new(seed ^ 0x7072_6f6a);
+        let projects = of_projects.one_of(&[0, 2, 3, 5, 8]);
+        let preemptible = of_projects.one_of(&[50, 90]);
         let weights = Kind::ALL.iter().map(|kind| {
+            let rng = if kind.is_of_projects() { &mut of_projects } else { &mut rng };
+            let wishes_in_hundred =
+                if kind.is_of_projects() && projects == 0 { 0 } else { wishes_in_hundred };
             let is_on = match kind.role() {
                 Role::Work => true,
                 Role::Wish => rng.percent(wishes_in_hundred),
@@ -101,7 +113,7 @@ impl Swarm {
             };
             if is_on { kind.weight() * scale } else { 0 }
         });
-        let weights = weights.collect();
+        let weights: Vec<u64> = weights.collect();
         let drawn = rng.one_of(&[60, 200, 400, 800]);
         Self {
             seed,
@@ -109,11 +121,14 @@ impl Swarm {
             weights,
             steps: steps.unwrap_or(drawn),
             users: rng.between(1, 4),
-            gpus_most: rng.one_of(&[0, 1, 2, 4, 8]),
+            // Where nobody wants any nothing is lent.
+            gpus_most: rng.one_of(&[0, 1, 2, 4, 8]).max(projects.min(1)),
             jobs_most: rng.one_of(&[1, 1, 2, 6]),
             arrays: rng.one_of(&[0, 0, 15, 40]),
             // By itself, so that what else is drawn of a seed stays as it is.
             gangs: Rng::new(seed ^ 0x6761_6e67).one_of(&[0, 0, 0, 30]),
+            projects,
+            preemptible,
             live_most: rng.one_of(&[3, 10, 10, 30]),
             disorder: rng.one_of(&[0, 5, 30, 80]),
             pass_most: rng.one_of(&[100, 5_000, 60_000, 3_600_000]),
@@ -124,14 +139,15 @@ impl Swarm {
 impl fmt::Display for Swarm {
     /// In one line: the cluster, the load, and each kind that happens more or less often.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, cluster, steps, users, gpus_most, jobs_most, live_most, .. } = self;
+        let Self { seed, cluster, steps, users, gpus_most, jobs_most, live_most, projects, .. } =
+            self;
         let devices: Vec<String> =
             cluster.nodes.iter().map(|node| node.devices.to_string()).collect();
         write!(
             f,
             "seed {seed}: {steps} steps, nodes of {} devices, batch {}, {users} users, jobs of \
-             {gpus_most} GPUs, {jobs_most} at once, {live_most} live, disorder {}%, pauses to {} \
-             ms;",
+             {gpus_most} GPUs, {jobs_most} at once, {live_most} live, {projects} projects, \
+             disorder {}%, pauses to {} ms;",
             devices.join("+"),
             cluster.batch,
             self.disorder,
@@ -192,11 +208,22 @@ impl NodeShape {
     }
 }
 
-/// The policy of every run, or what a planted bug makes of it.
+/// The policy that every run begins with, or what a planted bug makes of it.
 pub(crate) fn policy(bug: Option<Bug>) -> Policy {
-    let usual = Policy { user_priority_max: 10, ..Policy::fair() };
+    let usual = Policy { user_priority_max: PRIORITY_MAX, ..Policy::fair() };
     match bug {
         Some(Bug::StartsUnplanned) => Policy { planned_starts: PlannedStarts::AtMost(0), ..usual },
+        Some(Bug::SharesIgnored) => Policy { share_between: ShareBetween::Nobody, ..usual },
         _ => usual,
     }
+}
+
+/// The highest priority that users may ask for.
+pub(crate) const PRIORITY_MAX: i32 = 10;
+
+/// The policy that a cluster ought to have whose policy is this one, whatever bug is planted.
+pub(crate) fn right(policy: &Policy) -> Policy {
+    let Policy { planned_starts, share_between, .. } =
+        Policy::from_preset(&policy.preset).unwrap_or_else(|_| Policy::fair());
+    Policy { planned_starts, share_between, ..policy.clone() }
 }

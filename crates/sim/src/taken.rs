@@ -1,0 +1,96 @@
+//! What must hold of work that is taken back: whom it is taken back for claims what it leaves, and
+//! nothing but somebody's wish or an end of his own takes that from him before he starts on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::job::StopCause;
+use gpool_model::{Allocation, AllocationState, Attempt, JobId, Phase, RequestId};
+use gpool_world::JobRow;
+
+use crate::broken::Invariant;
+use crate::sim::Sim;
+
+/// Attempts that were taken back and owe nobody anything any more: who was to have what they leave
+/// has it, or gave it up.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Taken {
+    settled: BTreeSet<(JobId, Attempt)>,
+}
+
+/// Who claims what before a step.
+pub(crate) type Claims = BTreeMap<JobId, Vec<Allocation>>;
+
+impl Sim {
+    pub(crate) fn claims(&self) -> Claims {
+        let Some(server) = &self.server else { return Claims::new() };
+        let world = server.control.world();
+        let claim = |id| Some((id, world.job(id)?.job.phase.allocations().to_vec()));
+        world.claimants().filter_map(claim).collect()
+    }
+
+    /// Who claimed something before a step still does, or has it; else there is a reason.
+    pub(crate) fn check_taken(&mut self, before: &Claims, requests: &[RequestId]) {
+        let Some(server) = &self.server else { return };
+        let world = server.control.world();
+        let mut settled = Vec::new();
+        let mut lost = None;
+        for (id, claimed) in before {
+            let row = world.job(*id);
+            let now = row.map_or(&[][..], |row| row.job.phase.allocations());
+            let is_same = now.len() == claimed.len()
+                && now.iter().zip(claimed).all(|(now, it)| {
+                    (now.task, &now.node, &now.slots) == (it.task, &it.node, &it.slots)
+                });
+            if is_same && now.iter().any(is_claim) {
+                continue;
+            }
+            let after = claimed.iter().flat_map(|it| match &it.state {
+                AllocationState::Claimed { after } => after.as_slice(),
+                _ => &[],
+            });
+            settled.extend(after.map(|task| (task.job, task.attempt)));
+            let is_excused = !requests.is_empty()
+                || id.element.is_some()
+                || row.is_none_or(|row| row.spec.life.deadline.is_some())
+                || world.drained().next().is_some()
+                || !world.reservations().is_empty();
+            if !is_same && !is_excused {
+                lost = Some(*id);
+            }
+        }
+        let before = self.watch.taken.settled.len();
+        self.watch.taken.settled.extend(settled);
+        let n_taken = self.watch.taken.settled.len() - before;
+        self.totals.taken += u64::try_from(n_taken).expect("few");
+        if let Some(id) = lost {
+            let what = format!("job {id} claims no longer what others leave for it");
+            self.blame(Invariant::Taken, what);
+        }
+    }
+
+    /// Whoever is taken back leaves for somebody who claims what he leaves.
+    pub(crate) fn check_claimed(&mut self) {
+        let Some(server) = self.server.as_ref().filter(|_| !self.store.is_broken) else { return };
+        let world = server.control.world();
+        let claims = |id: JobId| {
+            let row = world.job(id);
+            row.is_some_and(|row| row.job.phase.allocations().iter().any(is_claim))
+        };
+        let owes = |row: &&JobRow| match &row.job.phase {
+            Phase::Stopping { cause: StopCause::TakenBack { beneficiary, .. }, .. } => {
+                let attempt = (row.job.id, row.job.attempt);
+                !self.watch.taken.settled.contains(&attempt) && !claims(*beneficiary)
+            }
+            _ => false,
+        };
+        let found = world.holding().find(owes).map(|row| row.job.id);
+        if let Some(id) = found {
+            let what = format!("job {id} is taken back, and nobody claims what it leaves");
+            self.blame(Invariant::Taken, what);
+        }
+    }
+}
+
+fn is_claim(allocation: &Allocation) -> bool {
+    matches!(allocation.state, AllocationState::Claimed { .. })
+}
