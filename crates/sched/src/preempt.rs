@@ -12,7 +12,6 @@ use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 use crate::evict::{Cost, Evictions, Ground, Lent, Search, amounts_of, cost, pauses_any, piece};
 use crate::order::level_of_waiting;
 use crate::place::{self, Found, Seeker};
-use crate::projects::Amounts;
 use crate::saturation::Saturation;
 use crate::shares::Row;
 use crate::site::Site;
@@ -43,8 +42,8 @@ fn precedence(policy: &Policy, (priority, joins): (i32, bool), level: Level) -> 
     [first, keys.next().unwrap_or(0), keys.next().unwrap_or(0)]
 }
 
-/// Whether the project may have a job once so much is given up, by kind.
-pub(crate) type MayHave<'m> = &'m dyn Fn(&[u64]) -> bool;
+/// Whether the project may have a job once these have gone.
+pub(crate) type MayHave<'m> = &'m dyn Fn(&[&Lent]) -> bool;
 
 /// What of a project, or of all, may go for others of it.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +57,7 @@ pub(crate) struct Own {
 impl Evictions {
     /// Whose work of the same project goes so that a job can start, and where that is then; `None`
     /// if none may go that would help. `leaf` is charged `unit` for it, and `may_have` says whether
-    /// it may have that once so much is given up.
+    /// it may have that once these have given up what they hold.
     pub fn preempt(
         &mut self,
         ground: Ground<'_, '_>,
@@ -115,7 +114,7 @@ impl Evictions {
         let search = Search { ground, seeker, unit, all: &own.by_node, may_go: &may_go };
         let found = match place::n_nodes(&seeker.shape.fit) {
             1 => self.on_one_node(search, may_have),
-            _ => self.nodes(search, &mut |gone| match may_have(&sum(gone, unit.len())) {
+            _ => self.nodes(search, &mut |gone| match may_have(gone) {
                 true => Ok(()),
                 false => Err(None),
             }),
@@ -126,7 +125,11 @@ impl Evictions {
 
     /// Where a job of one node has room once those have left who leave already, and nobody can come
     /// in between who finds room at once.
-    fn leaves_room(&mut self, ground: Ground<'_, '_>, seeker: &Seeker<'_>) -> Option<Found> {
+    pub(crate) fn leaves_room(
+        &mut self,
+        ground: Ground<'_, '_>,
+        seeker: &Seeker<'_>,
+    ) -> Option<Found> {
         if place::n_nodes(&seeker.shape.fit) != 1 {
             return None;
         }
@@ -150,7 +153,7 @@ impl Evictions {
             let Some(site) = site.filter(|_| !all.is_empty()) else { continue };
             let found = |gone: &[&Lent]| {
                 let found = site.found(gone)?;
-                may_have(&sum(gone, unit.len())).then_some(found)
+                may_have(gone).then_some(found)
             };
             let Some((victims, found)) = least(&all, &found) else { continue };
             let cost = cost(ground.projects, &victims, unit, *board_ix);
@@ -201,16 +204,6 @@ fn least<'l>(
         }
     }
     Some((chosen, place))
-}
-
-fn sum(victims: &[&Lent], n_kinds: usize) -> Amounts {
-    let mut sum = vec![0; n_kinds];
-    for it in victims {
-        for (sum, amount) in sum.iter_mut().zip(&it.amounts) {
-            *sum += amount;
-        }
-    }
-    sum
 }
 
 /// All that may go of a project, or of all.
