@@ -334,8 +334,8 @@ impl Control {
 pub(crate) fn terms_of(spec: &JobSpec, cause: &StopCause) -> (Millis, Option<i32>) {
     match cause {
         StopCause::TakenBack { exit: Exit::Checkpoint, .. } => {
-            let Checkpoint { signal, grace } = spec.life.checkpoint.unwrap_or_default();
-            (grace.unwrap_or(spec.grace), Some(signal))
+            let Checkpoint { signal, .. } = spec.life.checkpoint.unwrap_or_default();
+            (spec.grace_for(Exit::Checkpoint), Some(signal))
         }
         _ => (spec.grace, None),
     }

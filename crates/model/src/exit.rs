@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::JobSpec;
 use crate::life::Life;
 use crate::unit::Millis;
 
@@ -94,6 +95,18 @@ impl Checkpoint {
 impl Default for Checkpoint {
     fn default() -> Self {
         Self { signal: Self::SIGNAL, grace: None }
+    }
+}
+
+impl JobSpec {
+    /// How long its tasks have between the first signal and KILL when it is taken back that way.
+    #[must_use]
+    pub fn grace_for(&self, exit: Exit) -> Millis {
+        let to_save = match exit {
+            Exit::Checkpoint => self.life.checkpoint.and_then(|it| it.grace),
+            Exit::Pause | Exit::Requeue | Exit::Kill => None,
+        };
+        to_save.unwrap_or(self.grace)
     }
 }
 

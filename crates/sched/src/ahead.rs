@@ -1,11 +1,11 @@
 //! The board run forward: what is given back when, and the earliest time and place at which a job
 //! can run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Attempt, Bytes, JobId, Millis, PlannedStart, Policy, Shape, Slot, SlotPart, StartBasis,
+    Attempt, Bytes, Exit, JobId, Millis, PlannedStart, Policy, Shape, Slot, SlotPart, StartBasis,
     Timestamp,
 };
 use gpool_node::seating::{Seat, seat};
@@ -23,8 +23,10 @@ pub(crate) struct Ahead<'a> {
     coming: ExpectedEnds<'a>,
     /// Of what held something when the cycle began, the earliest first.
     seen: Vec<Ending>,
-    /// Of what was started in this cycle.
-    pub(crate) started: Vec<Ending>,
+    /// Of what this cycle has decided on: what it started, and what it takes back.
+    pub(crate) decided: Vec<Ending>,
+    /// What it takes back: ends sooner or later than was expected before.
+    leaving: BTreeSet<JobId>,
 }
 
 /// When and where on one node a job can run.
@@ -77,7 +79,13 @@ impl GivenBack {
 impl<'a> Ahead<'a> {
     pub fn new(snapshot: &Snapshot<'a>) -> Self {
         let coming = snapshot.world.expected_ends(snapshot.now);
-        Self { snapshot: *snapshot, coming, seen: Vec::new(), started: Vec::new() }
+        Self {
+            snapshot: *snapshot,
+            coming,
+            seen: Vec::new(),
+            decided: Vec::new(),
+            leaving: BTreeSet::new(),
+        }
     }
 
     /// A job was started in this cycle.
@@ -95,7 +103,15 @@ impl<'a> Ahead<'a> {
         let used = found.devices.iter().map(|ix| Use::of(&row.spec.gpus, node, *ix));
         let (board_ix, uses) = (found.board_ix, used.collect());
         let room = Room::needed(fit);
-        self.started.push(Ending { end, board_ix, uses, room });
+        self.decided.push(Ending { end, board_ix, uses, room });
+    }
+
+    /// A job is taken back in this cycle.
+    pub fn take_back(&mut self, board: &Board<'_>, row: &JobRow, exit: Exit) {
+        let end = World::expected_end_if_taken_back(row, exit, self.snapshot.now);
+        self.leaving.insert(end.job);
+        self.seen.retain(|ending| ending.end.job != end.job);
+        self.decided.extend(endings(self.snapshot.world, board, end));
     }
 
     /// All that is given back on one node, ever, the earliest first.
@@ -107,9 +123,10 @@ impl<'a> Ahead<'a> {
         jobs.dedup();
         let rows = jobs.into_iter().filter_map(|job| world.job(job));
         let ends = rows.filter_map(|row| world.expected_end(row, now));
-        let endings = ends.flat_map(|end| endings(world, board, end));
+        let stays = ends.filter(|end| !self.leaving.contains(&end.job));
+        let endings = stays.flat_map(|end| endings(world, board, end));
         let mut endings: Vec<Ending> = endings.filter(|it| it.board_ix == board_ix).collect();
-        endings.extend(self.started.iter().filter(|it| it.board_ix == board_ix).cloned());
+        endings.extend(self.decided.iter().filter(|it| it.board_ix == board_ix).cloned());
         endings.sort_by_key(|ending| ending.end);
         endings
     }
@@ -215,15 +232,15 @@ impl<'a> Ahead<'a> {
         ask: Ask<'_>,
         before: Option<(Timestamp, usize, usize)>,
     ) -> Option<Place> {
-        let mut started: Vec<Ending> = self.started.clone();
-        started.sort_by_key(|ending| ending.end);
-        let mut started = started.into_iter().peekable();
+        let mut decided: Vec<Ending> = self.decided.clone();
+        decided.sort_by_key(|ending| ending.end);
+        let mut decided = decided.into_iter().peekable();
         let mut back = BTreeMap::<usize, (GivenBack, Vec<Ending>)>::new();
         let mut at_seen = 0;
         loop {
             let next_seen = self.seen(board, at_seen).map(|ending| ending.end.at);
-            let next_started = started.peek().map(|ending| ending.end.at);
-            let at = next_seen.into_iter().chain(next_started).min()?;
+            let next_decided = decided.peek().map(|ending| ending.end.at);
+            let at = next_seen.into_iter().chain(next_decided).min()?;
             if before.is_some_and(|(before, ..)| at > before) {
                 return None;
             }
@@ -239,7 +256,7 @@ impl<'a> Ahead<'a> {
                 give_back(ending.clone());
                 at_seen += 1;
             }
-            while let Some(ending) = started.next_if(|ending| ending.end.at == at) {
+            while let Some(ending) = decided.next_if(|ending| ending.end.at == at) {
                 give_back(ending);
             }
             touched.sort_unstable();
@@ -267,7 +284,8 @@ impl<'a> Ahead<'a> {
     /// What is given back as the so-manieth.
     pub(crate) fn seen(&mut self, board: &Board<'_>, at: usize) -> Option<&Ending> {
         while self.seen.len() <= at {
-            let end = self.coming.next()?;
+            let leaving = &self.leaving;
+            let end = self.coming.find(|end| !leaving.contains(&end.job))?;
             self.seen.extend(endings(self.snapshot.world, board, end));
         }
         self.seen.get(at)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
-    Attempt, Decision, Millis, OrderKey, Plan, PlannedStarts, Policy, Reason, Shape, TakenBack,
+    Decision, Millis, OrderKey, Plan, PlannedStarts, Policy, Reason, Shape, TakenBack,
 };
 use gpool_world::{FitIx, JobRow, ShapeIx, Snapshot};
 
@@ -311,8 +311,9 @@ impl<'a> Cycle<'a, '_> {
         let (beneficiary, _) = self.elements.next(row);
         let mut after = Vec::new();
         for it in victims {
-            let attempt =
-                self.snapshot.world.job(it.job).map_or(Attempt::FIRST, |row| row.job.attempt);
+            let victim = self.snapshot.world.job(it.job).expect("only jobs hold something");
+            self.ahead.take_back(&self.board, victim, it.exit);
+            let attempt = victim.job.attempt;
             after.push(u32::try_from(self.plan.decisions.len()).unwrap_or(u32::MAX));
             let (job, exit, why) = (it.job, it.exit, why(&it));
             self.plan.decisions.push(Decision::Evict { job, attempt, why, beneficiary, exit });

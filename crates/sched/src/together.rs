@@ -50,9 +50,9 @@ impl<'a> Ahead<'a> {
         before: Option<Timestamp>,
     ) -> Option<Vec<Place>> {
         let mut nodes = self.nodes_at_first(board, keeps, ask);
-        let mut started: Vec<Ending> = self.started.clone();
-        started.sort_by_key(|ending| ending.end);
-        let mut started = started.into_iter().peekable();
+        let mut decided: Vec<Ending> = self.decided.clone();
+        decided.sort_by_key(|ending| ending.end);
+        let mut decided = decided.into_iter().peekable();
         // By how many releases one after the other each is known: what recurs never ends, and
         // twice is looked behind it.
         let mut releases = BTreeMap::<Timestamp, u32>::new();
@@ -60,13 +60,13 @@ impl<'a> Ahead<'a> {
         let mut at_seen = 0;
         loop {
             let next_seen = self.seen(board, at_seen).map(|ending| ending.end.at);
-            let next_started = started.peek().map(|ending| ending.end.at);
+            let next_decided = decided.peek().map(|ending| ending.end.at);
             let next_release = releases.keys().next().copied();
-            let at = next_seen.into_iter().chain(next_started).chain(next_release).min()?;
+            let at = next_seen.into_iter().chain(next_decided).chain(next_release).min()?;
             if before.is_some_and(|before| at >= before) {
                 return None;
             }
-            let is_end = next_seen == Some(at) || next_started == Some(at);
+            let is_end = next_seen == Some(at) || next_decided == Some(at);
             let n_before = releases.remove(&at).filter(|_| !is_end).unwrap_or(0);
             nodes.add_releases(keeps, (at, n_before), &mut releases);
             let mut touched = BTreeSet::new();
@@ -74,7 +74,7 @@ impl<'a> Ahead<'a> {
                 nodes.give_back(ending.clone(), &mut touched);
                 at_seen += 1;
             }
-            while let Some(ending) = started.next_if(|ending| ending.end.at == at) {
+            while let Some(ending) = decided.next_if(|ending| ending.end.at == at) {
                 nodes.give_back(ending, &mut touched);
             }
             for board_ix in touched {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    AllocationState, Bytes, Device, GpuRequest, JobId, JobSpec, MilliCpu, Node, NodeName, Phase,
-    Placement, ResourceKind, Resources, Shape, Slot, SlotPart, Timestamp,
+    AllocationState, Bytes, Decision, Device, Exit, GpuRequest, JobId, JobSpec, MilliCpu, Node,
+    NodeName, Phase, Placement, Plan, ResourceKind, Resources, Shape, Slot, SlotPart, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot};
 
@@ -52,13 +52,17 @@ pub(crate) fn end_of(
     let now = snapshot.now;
     if let Some(limit) = spec.time_limit {
         let end = started_at.get().saturating_add(limit.get()).saturating_add(spec.grace.get());
-        let soon = now.get().saturating_add(10_000);
-        return Some(Timestamp::new(if end > now.get() { end } else { soon }));
+        return Some(or_soon(Timestamp::new(end), now));
     }
     let length = snapshot.world.prediction(spec)?.p50.get();
     let end = started_at.get().saturating_add(length);
     let elapsed = now.get().saturating_sub(started_at.get()).max(1000);
     Some(Timestamp::new(if end > now.get() { end } else { now.get().saturating_add(elapsed) }))
+}
+
+/// Whoever should have ended ends soon.
+fn or_soon(end: Timestamp, now: Timestamp) -> Timestamp {
+    if end > now { end } else { Timestamp::new(now.get().saturating_add(10_000)) }
 }
 
 /// When what a job holds is expected to be free.
@@ -77,23 +81,34 @@ fn expected_end(snapshot: &Snapshot<'_>, row: &JobRow) -> Option<Timestamp> {
             };
             let last = allocations.iter().map(|allocation| deadline(&allocation.state)).max();
             let last = last.unwrap_or(*since);
-            let soon = Timestamp::new(snapshot.now.get().saturating_add(10_000));
-            Some(if last > snapshot.now { last } else { soon })
+            Some(or_soon(last, snapshot.now))
         }
         _ => None,
     }
 }
 
 impl<'a> Course<'a> {
-    /// What these jobs hold, on those nodes or on all.
+    /// What these jobs hold, on those nodes or on all, after a plan took back some of it.
     pub fn of(
         snapshot: &Snapshot<'a>,
+        plan: &Plan,
         jobs: impl Iterator<Item = &'a JobRow>,
         nodes: Option<&BTreeSet<&NodeName>>,
     ) -> Self {
         let mut course = Self::default();
+        let taken_back = plan.decisions.iter().filter_map(|decision| match decision {
+            Decision::Evict { job, exit, .. } => Some((*job, *exit)),
+            _ => None,
+        });
+        let taken_back: BTreeMap<JobId, Exit> = taken_back.collect();
         for row in jobs {
-            let until = expected_end(snapshot, row);
+            let until = match taken_back.get(&row.job.id) {
+                Some(exit) => {
+                    let last = snapshot.now.after(row.spec.grace_for(*exit));
+                    Some(or_soon(last, snapshot.now))
+                }
+                None => expected_end(snapshot, row),
+            };
             let when = Stretch { from: Timestamp::ZERO, until };
             for allocation in row.job.phase.allocations() {
                 if nodes.is_none_or(|nodes| nodes.contains(&allocation.node)) {

@@ -37,7 +37,7 @@ pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<V
     let tasks = rows.flat_map(|row| &row.here);
     let jobs: BTreeSet<JobId> = tasks.map(|task| task.job).collect();
     let jobs = jobs.into_iter().filter_map(|job| world.job(job));
-    let mut course = Course::of(snapshot, jobs, Some(&nodes));
+    let mut course = Course::of(snapshot, plan, jobs, Some(&nodes));
     for decision in &plan.decisions {
         let Some((job, placements)) = decision.started() else { continue };
         add_started(snapshot, &mut course, job, placements);
@@ -163,7 +163,7 @@ fn expected(
     let left: BTreeSet<JobId> =
         left(snapshot, &started_jobs).into_iter().map(|(row, _)| row.job.id).collect();
     let running = Running::of(world, plan);
-    let mut course = Course::of(snapshot, world.jobs().values(), None);
+    let mut course = Course::of(snapshot, plan, world.jobs().values(), None);
     let mut expected = Vec::new();
     let (mut tops, mut unknown) = (BTreeSet::new(), BTreeSet::new());
     for row in rows {

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, btree_set};
 use std::ops::Bound;
 
-use gpool_model::{AllocationState, JobId, Likeness, Millis, Phase, StartBasis, Timestamp};
+use gpool_model::{AllocationState, Exit, JobId, Likeness, Millis, Phase, StartBasis, Timestamp};
 
 use crate::past::Past;
 use crate::world::JobRow;
@@ -83,6 +83,12 @@ fn by_prediction(started_at: Timestamp, length: Millis, now: Timestamp) -> Times
 
 pub(crate) fn expected_end(row: &JobRow, now: Timestamp, past: &Past) -> Option<ExpectedEnd> {
     Known::of(row)?.expected(row.job.id, now, past)
+}
+
+/// The same for a job that is taken back now.
+pub(crate) fn of_taken_back(row: &JobRow, exit: Exit, now: Timestamp) -> ExpectedEnd {
+    let at = by_limit(now.after(row.spec.grace_for(exit)), now);
+    ExpectedEnd { at, job: row.job.id, basis: StartBasis::Limit }
 }
 
 /// The same for a job that does not run, had it started, or gone on, at that moment.

@@ -7,8 +7,8 @@ use gpool_model::array::ArrayEnds;
 use gpool_model::job::JobState;
 use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordKey};
 use gpool_model::{
-    Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, PastRuns, Policy, Prediction,
-    Project, ProjectName, Reservation, ReservationName, Revision, TaskId, Timestamp,
+    Exit, Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, PastRuns, Policy,
+    Prediction, Project, ProjectName, Reservation, ReservationName, Revision, TaskId, Timestamp,
 };
 use thiserror::Error;
 
@@ -404,6 +404,12 @@ impl World {
     #[must_use]
     pub fn expected_end_if_started(&self, row: &JobRow, now: Timestamp) -> Option<ExpectedEnd> {
         ends::of_start(row, now, now, &self.past)
+    }
+
+    /// When a job that holds something is expected to have left if it is taken back now.
+    #[must_use]
+    pub fn expected_end_if_taken_back(row: &JobRow, exit: Exit, now: Timestamp) -> ExpectedEnd {
+        ends::of_taken_back(row, exit, now)
     }
 
     /// Waiting and held jobs that wait for that one.

@@ -149,7 +149,7 @@ fn by_priority_alone_all_jobs_are_of_one_project() {
 }
 
 #[test]
-fn what_is_preempted_makes_no_room_for_a_third() {
+fn what_is_preempted_makes_room_for_a_third_once_it_has_left() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  r  2  running lab1[0,1] 2h  preemptible  priority -5
@@ -158,6 +158,7 @@ fn what_is_preempted_makes_no_room_for_a_third() {
     "), @"
     evict r preempt for a
     claim a lab1[0]
+    plan  b lab1[1] in 10s by limit
     wait  b gpus_not_free need 1 free 0
     ");
 }
