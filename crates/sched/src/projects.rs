@@ -181,10 +181,11 @@ impl Projects {
             for (at, kind) in self.kinds.iter().enumerate() {
                 let ask = &mut asks[row.ix()][at];
                 ask.requested += it.held.get(kind) + it.returning.get(kind);
-                // What is held in parts stays of use in parts.
-                let part = ask.requested % MilliGpu::DEVICE.get();
-                if *kind == ResourceKind::Gpu && part > 0 {
-                    ask.smallest = Some(ask.smallest.map_or(part, |least| least.min(part)));
+                // What is held in parts stays of use in parts, as many as there are.
+                if *kind == ResourceKind::Gpu {
+                    let part = Some(ask.requested % MilliGpu::DEVICE.get()).filter(|it| *it > 0);
+                    let least = it.shares.keys().next().map(|share| share.get());
+                    ask.smallest = ask.smallest.into_iter().chain(part).chain(least).min();
                 }
             }
         }

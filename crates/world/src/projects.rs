@@ -40,6 +40,8 @@ pub struct Holding {
     pub for_good: Resources,
     /// What is being given up and will be wanted again.
     pub returning: Resources,
+    /// Of both, the jobs that ask for less than a device: how many, by how much of one.
+    pub shares: BTreeMap<MilliGpu, u32>,
 }
 
 /// All rows, and the totals that they share.
@@ -122,6 +124,10 @@ impl World {
             let user = project.by_user.entry(row.spec.owner.uid).or_default();
             add(user.part(part), amount);
         });
+        if let Some(share) = share_held(row) {
+            project.sum.add_share(share);
+            project.by_user.entry(row.spec.owner.uid).or_default().add_share(share);
+        }
         if is_evictable(row) {
             project.evictable.insert(row.job.id);
         }
@@ -138,6 +144,12 @@ impl World {
                 subtract(user.part(part), amount);
             }
         });
+        if let Some(share) = share_held(row) {
+            project.sum.remove_share(share);
+            if let Some(user) = project.by_user.get_mut(&uid) {
+                user.remove_share(share);
+            }
+        }
         if project.by_user.get(&uid).is_some_and(Holding::is_nothing) {
             project.by_user.remove(&uid);
         }
@@ -173,7 +185,33 @@ impl Holding {
 
     fn is_nothing(&self) -> bool {
         [&self.held, &self.for_good, &self.returning].iter().all(|it| **it == Resources::none())
+            && self.shares.is_empty()
     }
+
+    fn add_share(&mut self, share: MilliGpu) {
+        *self.shares.entry(share).or_default() += 1;
+    }
+
+    fn remove_share(&mut self, share: MilliGpu) {
+        if let Some(n_jobs) = self.shares.get_mut(&share) {
+            *n_jobs -= 1;
+            if *n_jobs == 0 {
+                self.shares.remove(&share);
+            }
+        }
+    }
+}
+
+/// How much of a device a job asks for that holds something, or will want it again; `None` if it
+/// asks for whole ones.
+fn share_held(row: &JobRow) -> Option<MilliGpu> {
+    let share = row.spec.gpus_together();
+    let is_part = !share.is_zero() && share < MilliGpu::DEVICE;
+    let mut is_held = false;
+    if is_part {
+        for_each_held(row, |_, _| is_held = true);
+    }
+    is_held.then_some(share)
 }
 
 fn for_each_held(row: &JobRow, mut count: impl FnMut(Part, &Resources)) {
