@@ -326,6 +326,21 @@ impl Phase {
         }
     }
 
+    /// The same, to be changed; empty where nothing is held.
+    pub fn allocations_mut(&mut self) -> &mut [Allocation] {
+        match self {
+            Self::Starting { allocations, .. }
+            | Self::Running { allocations, .. }
+            | Self::Paused { allocations, .. }
+            | Self::Stopping { allocations, .. } => allocations,
+            Self::Held { .. }
+            | Self::Waiting { .. }
+            | Self::Pending { .. }
+            | Self::Underway { .. }
+            | Self::Ended(_) => &mut [],
+        }
+    }
+
     /// The state in one word.
     #[must_use]
     pub fn state(&self) -> JobState {

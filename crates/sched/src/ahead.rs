@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Attempt, Bytes, Exit, JobId, Millis, PlannedStart, Policy, Shape, Slot, SlotPart, StartBasis,
-    Timestamp,
+    Attempt, Bytes, Exit, JobId, Millis, Phase, PlannedStart, Policy, Shape, Slot, SlotPart,
+    StartBasis, Timestamp,
 };
 use gpool_node::seating::{Seat, seat};
 use gpool_world::{ExpectedEnd, ExpectedEnds, JobRow, Snapshot, World};
@@ -111,7 +111,8 @@ impl<'a> Ahead<'a> {
         let end = World::expected_end_if_taken_back(row, exit, self.snapshot.now);
         self.leaving.insert(end.job);
         self.seen.retain(|ending| ending.end.job != end.job);
-        self.decided.extend(endings(self.snapshot.world, board, end));
+        let pauses = exit == Exit::Pause;
+        self.decided.extend(endings(self.snapshot.world, board, end, pauses));
     }
 
     /// All that is given back on one node, ever, the earliest first.
@@ -124,7 +125,7 @@ impl<'a> Ahead<'a> {
         let rows = jobs.into_iter().filter_map(|job| world.job(job));
         let ends = rows.filter_map(|row| world.expected_end(row, now));
         let stays = ends.filter(|end| !self.leaving.contains(&end.job));
-        let endings = stays.flat_map(|end| endings(world, board, end));
+        let endings = stays.flat_map(|end| endings(world, board, end, false));
         let mut endings: Vec<Ending> = endings.filter(|it| it.board_ix == board_ix).collect();
         endings.extend(self.decided.iter().filter(|it| it.board_ix == board_ix).cloned());
         endings.sort_by_key(|ending| ending.end);
@@ -286,19 +287,22 @@ impl<'a> Ahead<'a> {
         while self.seen.len() <= at {
             let leaving = &self.leaving;
             let end = self.coming.find(|end| !leaving.contains(&end.job))?;
-            self.seen.extend(endings(self.snapshot.world, board, end));
+            self.seen.extend(endings(self.snapshot.world, board, end, false));
         }
         self.seen.get(at)
     }
 }
 
-/// What is given back when a job ends.
+/// What is given back when a job ends, or stops where it is: then it keeps its memory.
 fn endings<'b>(
     world: &'b World,
     board: &'b Board<'_>,
     end: ExpectedEnd,
+    pauses: bool,
 ) -> impl Iterator<Item = Ending> + 'b {
     let row = world.job(end.job).expect("only jobs that are there hold something");
+    let pauses = pauses || matches!(row.job.phase, Phase::Paused { .. });
+    let keeps = if pauses { Room::booked(&row.spec.resources_paused()) } else { Room::default() };
     row.job.phase.allocations().iter().filter_map(move |allocation| {
         let board_ix = board.position(world, &allocation.node)?;
         let all = &board.nodes[board_ix].row.node.devices;
@@ -308,7 +312,8 @@ fn endings<'b>(
             Some(Use { device_ix, memory, is_whole: slot.part == SlotPart::Whole })
         };
         let uses = allocation.held_slots().iter().filter_map(used).collect();
-        Some(Ending { end, board_ix, uses, room: Room::booked(&allocation.resources) })
+        let room = Room::booked(&allocation.resources).less(keeps);
+        Some(Ending { end, board_ix, uses, room })
     })
 }
 

@@ -294,7 +294,7 @@ impl<'a> Cycle<'a, '_> {
             self.evictions.preempt(ground, &seeker, asks, &may_have)
         };
         let Some((found, victims)) = found else { return false };
-        let why = |it: &Lent| preempt::why(it, shape);
+        let why = |it: &Lent| preempt::why(self.policy, it, (shape, head.is_escalated));
         self.start_after(row, shape, &found, (&why, victims), turns);
         true
     }

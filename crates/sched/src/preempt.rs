@@ -88,8 +88,8 @@ impl Evictions {
         let project = projects.are_shared.then(|| projects.project(leaf));
         let which = (project, may_pause);
         let own = self.own.entry(which).or_insert_with(|| of_project(ground, policy, which));
-        let (shape, level) = (seeker.shape, level_of_waiting(seeker.shape, is_escalated));
-        let asks = precedence(policy, (shape.priority, shape.joins), level);
+        let shape = seeker.shape;
+        let asks = precedence_asked(policy, shape, is_escalated);
         let is_patient = || self.patient.contains(&(shape.project.clone(), shape.fit.clone()));
         if asks >= own.last || is_patient() {
             return None;
@@ -108,7 +108,7 @@ impl Evictions {
             // What matters less goes at once; for all else, to change places has its cost.
             let is_rested = || started_at.after(policy.min_run) <= now;
             precedence_of(policy, it) > asks
-                && (why(it, shape) != TakenBack::Rotate || is_rested())
+                && (why(policy, it, (shape, is_escalated)) != TakenBack::Rotate || is_rested())
                 && !self.gone.contains(&it.job)
         };
         let search = Search { ground, seeker, unit, all: &own.by_node, may_go: &may_go };
@@ -169,13 +169,19 @@ fn precedence_of(policy: &Policy, it: &Lent) -> Precedence {
     precedence(policy, (it.order.priority, !it.order.stays), it.order.level.0)
 }
 
-/// Why one that runs gives way to a job of that shape.
-pub(crate) fn why(it: &Lent, shape: &Shape) -> TakenBack {
-    let is_extra = !it.order.stays && !shape.joins;
-    match it.order.priority < shape.priority {
-        true => TakenBack::Preempt,
-        false if is_extra => TakenBack::Shrink,
-        false => TakenBack::Rotate,
+fn precedence_asked(policy: &Policy, shape: &Shape, is_escalated: bool) -> Precedence {
+    let level = level_of_waiting(shape, is_escalated);
+    precedence(policy, (shape.priority, shape.joins), level)
+}
+
+/// Why one that runs gives way to a job of that shape: by the first key in which they differ.
+pub(crate) fn why(policy: &Policy, it: &Lent, (shape, is_escalated): (&Shape, bool)) -> TakenBack {
+    let asks = precedence_asked(policy, shape, is_escalated);
+    let differs = precedence_of(policy, it).iter().zip(asks).position(|(has, asks)| *has != asks);
+    match differs.and_then(|at| policy.order.get(at.checked_sub(1)?)) {
+        Some(OrderKey::Attained) => TakenBack::Rotate,
+        Some(OrderKey::Priority) if it.order.priority < shape.priority => TakenBack::Preempt,
+        _ => TakenBack::Shrink,
     }
 }
 

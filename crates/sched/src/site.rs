@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{Allocation, AllocationState, Bytes};
+use gpool_model::{Allocation, AllocationState, Bytes, Exit};
 use gpool_node::seating::{Seat, seat};
-use gpool_world::Snapshot;
+use gpool_world::{JobRow, Snapshot};
 
 use crate::board::NodeBoard;
-use crate::evict::{Evictions, Ground, Lent};
-use crate::keep::{Span, length};
+use crate::evict::{Evictions, Ground, Lent, best_exit};
+use crate::keep::{Ending, Span, length};
 use crate::place::{self, Found, Seeker};
 use crate::room::Room;
 use crate::usable::unusable;
@@ -42,7 +42,7 @@ impl<'a, 'b> Site<'a, 'b> {
         let kept = match ground.keeps.has(board_ix) {
             false => Vec::new(),
             true => {
-                let endings = || (ground.endings)(board_ix);
+                let endings = || keeping_memory(ground, board_ix);
                 ground.keeps.kept((board_ix, node), seeker.shape, span, &endings)?
             }
         };
@@ -131,6 +131,20 @@ impl<'a, 'b> Site<'a, 'b> {
         let gpus = fit.gpus_on_node();
         seat(&seats, &gpus, self.seeker.policy.device_strategy, self.seeker.seed)
     }
+}
+
+/// What is given back on a node if whoever can be paused is: he keeps his memory.
+fn keeping_memory(ground: Ground<'_, '_>, board_ix: usize) -> Vec<Ending> {
+    let world = ground.snapshot.world;
+    let mut endings = (ground.endings)(board_ix);
+    for ending in &mut endings {
+        let row = world.job(ending.end.job);
+        let pauses = |row: &&JobRow| best_exit(world, row, true) == Some(Exit::Pause);
+        if let Some(row) = row.filter(pauses) {
+            ending.room = ending.room.less(Room::booked(&row.spec.resources_paused()));
+        }
+    }
+    endings
 }
 
 /// Who leaves the devices of a node without being told again: whoever fits once they have left

@@ -30,9 +30,10 @@ pub(crate) fn check_nothing_fits(
     let running = Running::of(world, plan);
     let is_full = |row: &JobRow| running.is_full(world, row.job.id.number);
     // The course with the first so many planned starts.
-    let mut course = Course::of(snapshot, plan, world.jobs().values(), None);
+    let mut course = Course::of(snapshot, world.jobs().values(), None);
     for decision in &plan.decisions {
         let Some((job, placements)) = decision.started() else { continue };
+        course.take_back_for(snapshot, plan, job);
         if let (Some(row), Some(when)) = (row_of(world, job), course::started(snapshot, job)) {
             placements.iter().for_each(|placement| course.add(placement, row, when));
         }

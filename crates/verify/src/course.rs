@@ -32,6 +32,7 @@ impl Stretch {
 /// What a job has on one node for a time.
 #[derive(Debug, Clone)]
 struct Held {
+    job: JobId,
     slots: Vec<Slot>,
     resources: Resources,
     when: Stretch,
@@ -83,49 +84,76 @@ fn expected_end(snapshot: &Snapshot<'_>, row: &JobRow) -> Option<Timestamp> {
             let last = last.unwrap_or(*since);
             Some(or_soon(last, snapshot.now))
         }
+        Phase::Paused { allocations, since, .. } => {
+            let mut held = allocations.iter();
+            let pauses = held.any(|it| it.state == AllocationState::Pausing);
+            pauses.then(|| or_soon(since.after(row.spec.grace), snapshot.now))
+        }
         _ => None,
     }
 }
 
 impl<'a> Course<'a> {
-    /// What these jobs hold, on those nodes or on all, after a plan took back some of it.
+    /// What these jobs hold, on those nodes or on all.
     pub fn of(
         snapshot: &Snapshot<'a>,
-        plan: &Plan,
         jobs: impl Iterator<Item = &'a JobRow>,
         nodes: Option<&BTreeSet<&NodeName>>,
     ) -> Self {
         let mut course = Self::default();
-        let taken_back = plan.decisions.iter().filter_map(|decision| match decision {
-            Decision::Evict { job, exit, .. } => Some((*job, *exit)),
-            _ => None,
-        });
-        let taken_back: BTreeMap<JobId, Exit> = taken_back.collect();
         for row in jobs {
-            let until = match taken_back.get(&row.job.id) {
-                Some(exit) => {
-                    let last = snapshot.now.after(row.spec.grace_for(*exit));
-                    Some(or_soon(last, snapshot.now))
-                }
-                None => expected_end(snapshot, row),
-            };
+            let until = expected_end(snapshot, row);
             let when = Stretch { from: Timestamp::ZERO, until };
             for allocation in row.job.phase.allocations() {
                 if nodes.is_none_or(|nodes| nodes.contains(&allocation.node)) {
                     let (slots, resources) =
                         (allocation.held_slots().to_vec(), &allocation.resources);
-                    let held = Held { slots, resources: resources.clone(), when };
+                    let held = Held { job: row.job.id, slots, resources: resources.clone(), when };
                     course.held.entry(&allocation.node).or_default().push(held);
                 }
+            }
+            if let (Phase::Paused { .. }, Some(at)) = (&row.job.phase, until) {
+                course.keep_memory(row, at);
             }
         }
         course
     }
 
+    /// A job that is to start has others leave.
+    pub fn take_back_for(&mut self, snapshot: &Snapshot<'_>, plan: &Plan, beneficiary: JobId) {
+        for decision in &plan.decisions {
+            let Decision::Evict { job, beneficiary: whose, exit, .. } = decision else { continue };
+            let Some(row) = snapshot.world.job(*job).filter(|_| *whose == beneficiary) else {
+                continue;
+            };
+            let last = snapshot.now.after(row.spec.grace_for(*exit));
+            let until = Some(or_soon(last, snapshot.now));
+            let held = self.held.values_mut().flatten().filter(|it| it.job == *job);
+            held.for_each(|it| it.when.until = until);
+            if let (Exit::Pause, Some(at)) = (exit, until) {
+                self.keep_memory(row, at);
+            }
+        }
+    }
+
+    /// Who stops where he is keeps his memory.
+    fn keep_memory(&mut self, row: &JobRow, from: Timestamp) {
+        let when = Stretch { from, until: None };
+        for (node, all) in &mut self.held {
+            let here = row.job.phase.allocations().iter().filter(|it| it.node == **node);
+            all.extend(here.map(|_| Held {
+                job: row.job.id,
+                slots: Vec::new(),
+                resources: row.spec.resources_paused(),
+                when,
+            }));
+        }
+    }
+
     /// Adds what a job is to have.
     pub fn add(&mut self, placement: &'a Placement, row: &JobRow, when: Stretch) {
         let resources = taken_by(row, &placement.slots);
-        let held = Held { slots: placement.slots.clone(), resources, when };
+        let held = Held { job: row.job.id, slots: placement.slots.clone(), resources, when };
         self.held.entry(&placement.node).or_default().push(held);
     }
 

@@ -37,10 +37,10 @@ pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<V
     let tasks = rows.flat_map(|row| &row.here);
     let jobs: BTreeSet<JobId> = tasks.map(|task| task.job).collect();
     let jobs = jobs.into_iter().filter_map(|job| world.job(job));
-    let mut course = Course::of(snapshot, plan, jobs, Some(&nodes));
+    let mut course = Course::of(snapshot, jobs, Some(&nodes));
     for decision in &plan.decisions {
         let Some((job, placements)) = decision.started() else { continue };
-        add_started(snapshot, &mut course, job, placements);
+        add_started(snapshot, plan, &mut course, (job, placements));
     }
     let mut seen = BTreeSet::new();
     for planned in &plan.planned {
@@ -75,10 +75,11 @@ pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<V
 
 fn add_started<'a>(
     snapshot: &Snapshot<'_>,
+    plan: &Plan,
     course: &mut Course<'a>,
-    job: JobId,
-    placements: &'a [gpool_model::Placement],
+    (job, placements): (JobId, &'a [gpool_model::Placement]),
 ) {
+    course.take_back_for(snapshot, plan, job);
     let Some(row) = row_of(snapshot.world, job) else { return };
     if let Some(when) = started(snapshot, job) {
         placements.iter().for_each(|placement| course.add(placement, row, when));
@@ -163,7 +164,7 @@ fn expected(
     let left: BTreeSet<JobId> =
         left(snapshot, &started_jobs).into_iter().map(|(row, _)| row.job.id).collect();
     let running = Running::of(world, plan);
-    let mut course = Course::of(snapshot, plan, world.jobs().values(), None);
+    let mut course = Course::of(snapshot, world.jobs().values(), None);
     let mut expected = Vec::new();
     let (mut tops, mut unknown) = (BTreeSet::new(), BTreeSet::new());
     for row in rows {
@@ -178,7 +179,7 @@ fn expected(
         };
         for id in own {
             if let Some(placements) = starts.get(&id) {
-                add_started(snapshot, &mut course, id, placements);
+                add_started(snapshot, plan, &mut course, (id, placements));
                 users.add(row.spec.owner.uid, row.spec.gpus_together().get());
             }
         }
@@ -265,7 +266,18 @@ pub(crate) fn comes_after(
         let is_apart = row.spec.project != other.spec.project
             || policy.share_between == ShareBetween::Users
                 && row.spec.owner.uid != other.spec.owner.uid;
-        (is_apart && are_shared(snapshot.world, policy))
+        are_shared(snapshot.world, policy) && (is_apart || !asks_no_more(row, other))
             || compare(snapshot, policy, row, other) == Ordering::Greater
     })
+}
+
+/// Whether one job may have whatever another may: who asks for more than is his project's own, and
+/// not his neighbour, comes after him whatever the order says.
+fn asks_no_more(row: &JobRow, other: &JobRow) -> bool {
+    let (one, other) = (&row.spec, &other.spec);
+    one.life.preemptible == other.life.preemptible
+        && one.gpus_together() <= other.gpus_together()
+        && one.cpus <= other.cpus
+        && one.memory <= other.memory
+        && one.gang.n_tasks() <= other.gang.n_tasks()
 }

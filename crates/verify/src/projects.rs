@@ -7,7 +7,7 @@ use gpool_model::reason::Bound;
 use gpool_model::{
     AllocationState, Bytes, Decision, Exit, JobId, MilliCpu, Millis, MinRuntime, OrderKey, Phase,
     Plan, Policy, Project, ProjectName, QuotaRules, ResourceKind, Resources, ShareBetween,
-    TakenBack,
+    TakenBack, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
@@ -256,7 +256,7 @@ pub(crate) fn check(
                         found.push(Violation::WrongEviction { job: *job, what });
                     }
                 }
-                if *why == TakenBack::Preempt && !gives_way(world, policy, row, *beneficiary) {
+                if *why == TakenBack::Preempt && !gives_way(snapshot, policy, row, *beneficiary) {
                     let what = "it has no lower priority than another of its project";
                     found.push(Violation::WrongEviction { job: *job, what });
                 }
@@ -281,12 +281,29 @@ pub(crate) fn check(
     }
 }
 
-/// Whether a job gives way to another for its priority.
-fn gives_way(world: &World, policy: &Policy, row: &JobRow, other: JobId) -> bool {
-    row_of(world, other).is_some_and(|other| {
+/// Whether a job gives way to another for its priority, and not before that for the GPU-time that
+/// it has had.
+fn gives_way(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: JobId) -> bool {
+    row_of(snapshot.world, other).is_some_and(|other| {
         let is_of_one = row.spec.project == other.spec.project || !policy.shares();
-        is_of_one && row.job.priority < other.job.priority
+        let now = snapshot.now;
+        let by_priority = match policy.order[..] {
+            [OrderKey::Priority, ..] => true,
+            [OrderKey::Attained, OrderKey::Priority, ..] => {
+                level_asked(policy, other, now) == order::level(policy, row, now)
+            }
+            _ => false,
+        };
+        is_of_one && by_priority && row.job.priority < other.job.priority
     })
+}
+
+/// How much GPU-time counts for a job that waits: none once it is escalated.
+fn level_asked(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
+    match order::is_escalated(row, policy, now) {
+        Some(true) => 0,
+        _ => order::level(policy, row, now),
+    }
 }
 
 /// Whether a job has run for long enough and gives way to another that has had less GPU-time.
@@ -299,13 +316,9 @@ fn has_had_more(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: J
     };
     row_of(world, other).is_some_and(|other| {
         let is_of_one = row.spec.project == other.spec.project || !policy.shares();
-        let level_of_other = match order::is_escalated(other, policy, now) {
-            Some(true) => 0,
-            _ => order::level(policy, other, now),
-        };
         is_of_one
             && policy.order.contains(&OrderKey::Attained)
-            && level_of_other < order::level(policy, row, now)
+            && level_asked(policy, other, now) < order::level(policy, row, now)
             && started_at.after(policy.min_run) <= now
     })
 }

@@ -1,10 +1,10 @@
 //! Whether a plan starts somebody on what is reserved for others, now or before he has left.
 
-use gpool_model::{JobSpec, Millis, Placement, Plan, Reservation, Timestamp};
+use gpool_model::{Millis, Placement, Plan, Reservation, Timestamp};
 use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::row_of;
-use crate::conserve::shape_of;
+use crate::conserve::{ran, shape_of};
 use crate::course::is_reserved_for;
 use crate::violation::Violation;
 
@@ -24,9 +24,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violat
                 found.push(Violation::NotReserved { job, node });
             }
             let keeps = |it: &&Reservation| {
-                !it.whom.is_for(&row.spec)
-                    && is_on(it, placement)
-                    && is_met(it, &row.spec, snapshot.now)
+                !it.whom.is_for(&row.spec) && is_on(it, placement) && is_met(it, row, snapshot.now)
             };
             let mut by = reservations.values().filter(keeps);
             found.extend(by.next().map(|it| Violation::Reserved {
@@ -57,9 +55,9 @@ fn is_on(it: &Reservation, placement: &Placement) -> bool {
 }
 
 /// Whether it holds now, or begins before a job that starts now is gone for certain.
-fn is_met(it: &Reservation, spec: &JobSpec, now: Timestamp) -> bool {
-    let length = |limit: Millis| limit.saturating_add(spec.grace);
-    let gone = spec.time_limit.map(|limit| now.after(length(limit)));
+fn is_met(it: &Reservation, row: &JobRow, now: Timestamp) -> bool {
+    let length = |limit: Millis| limit.saturating_sub(ran(row)).saturating_add(row.spec.grace);
+    let gone = row.spec.time_limit.map(|limit| now.after(length(limit)));
     let window = it.occurrence(now);
     window.is_some_and(|window| gone.is_none_or(|gone| window.from < gone))
 }

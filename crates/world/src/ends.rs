@@ -41,6 +41,12 @@ impl Known {
                 });
                 return Some(Self::At(deadlines.max().unwrap_or(*since)));
             }
+            // Who is told to stop where he is may take as long as who is told to leave.
+            Phase::Paused { allocations, since, .. }
+                if allocations.iter().any(|it| it.state == AllocationState::Pausing) =>
+            {
+                return Some(Self::At(since.after(row.spec.grace)));
+            }
             Phase::Held { .. }
             | Phase::Waiting { .. }
             | Phase::Pending { .. }
