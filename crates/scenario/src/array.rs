@@ -11,7 +11,8 @@ use gpool_model::{
 };
 
 use crate::gang::courses;
-use crate::parse::{Reader, held_by};
+use crate::parse::Reader;
+use crate::phase::held_by;
 use crate::words::{ScenarioError, Words};
 
 const OUTCOMES: [Outcome; 5] =

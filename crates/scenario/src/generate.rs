@@ -5,7 +5,7 @@ use std::fmt;
 
 use gpool_model::{
     Bytes, DependencyKind, DeviceStrategy, Gang, GpuRequest, MilliCpu, Millis, OrderKey, Outcome,
-    PlannedStarts,
+    PlannedStarts, Policy,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -78,15 +78,16 @@ const MODELS: [&str; 4] = ["h100-80g", "a100-40g", "a100-80g", "t4-16g"];
 /// Clusters of one to four nodes without jobs, under all kinds of policies.
 pub fn situations() -> impl Strategy<Value = Situation> {
     let nodes = prop_oneof![3 => vec(node(), 1..=1), 2 => vec(node(), 2..=4)];
-    let rules = (order(), 1u32..=48, strategy(), planned_starts());
+    let rules = (preset(), order(), 1u32..=48, strategy(), planned_starts());
     (nodes, projects(), rules).prop_map(|(nodes, projects, rules)| {
-        let (order, hours, strategy, planned_starts) = rules;
+        let (preset, order, hours, strategy, planned_starts) = rules;
         let mut text = projects;
         for (at, node) in nodes.iter().enumerate() {
             text.push_str(&node.replace("NODE", &format!("n{at}")));
         }
         let mut situation =
             Situation::parse(&text).expect("nodes are written as the parser reads them");
+        situation.policy = Policy::from_preset(preset).expect("it is one of the presets");
         situation.policy.order = order;
         situation.policy.escalate_after = Millis::from_hours(hours);
         situation.policy.device_strategy = strategy;
@@ -136,8 +137,9 @@ fn node() -> impl Strategy<Value = String> {
     let links = vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), link()), 0..6);
     let broken = vec((any::<prop::sample::Index>(), device_word()), 0..2);
     let devices = (groups, links, broken);
-    (devices, room, prop::bool::weighted(0.1)).prop_map(
-        |((groups, links, broken), (cpus, memory, tasks), unreachable)| {
+    let words = (prop::bool::weighted(0.1), prop::bool::weighted(0.5));
+    (devices, room, words).prop_map(
+        |((groups, links, broken), (cpus, memory, tasks), (unreachable, pauses))| {
             let n_devices: u32 = groups.iter().map(|(count, _)| count).sum();
             let n_devices = n_devices as usize;
             let kinds: Vec<String> =
@@ -150,6 +152,7 @@ fn node() -> impl Strategy<Value = String> {
                     text.push_str(&format!("  {word} {amount}{unit}"));
                 }
             }
+            text.push_str(if pauses { "  pauses" } else { "" });
             text.push_str(if unreachable { "  unreachable\n" } else { "\n" });
             for (one, other, link) in links {
                 let (one, other) = (one.index(n_devices), other.index(n_devices));
@@ -171,6 +174,14 @@ fn link() -> impl Strategy<Value = &'static str> {
 
 fn device_word() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&["unmanaged", "unhealthy", "lost", "unknown", "forbidden", "mig"][..])
+}
+
+/// The usual one mostly; `kai` and `las` promise other things.
+fn preset() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        4 => Just("fair"),
+        3 => prop::sample::select(&["users", "fixed", "priority", "static", "fifo", "valohai"][..]),
+    ]
 }
 
 fn order() -> impl Strategy<Value = Vec<OrderKey>> {
@@ -210,6 +221,7 @@ pub fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
         16 => job().prop_map(Step::Submit),
         5 => (any::<u32>(), outcome).prop_map(|(pick, outcome)| Step::End(pick, outcome)),
+        4 => any::<u32>().prop_map(Step::Leave),
         2 => any::<u32>().prop_map(Step::Cancel),
         1 => any::<u32>().prop_map(Step::Hold),
         2 => any::<u32>().prop_map(Step::Release),

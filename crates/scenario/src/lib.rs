@@ -23,6 +23,10 @@
 //! project  red  in lab  gpus 4  limit 8  weight 2
 //! ```
 //!
+//! A job is pending, waiting, held, starting, claiming (it is to have what others still leave),
+//! running, pausing, paused, resuming (paused and claiming), stopping or requeuing (and then
+//! pending again).
+//!
 //! A line is a policy, a node, devices of it that are linked or not usable, jobs, what is reserved
 //! or drained, how much users may have, how long jobs of one kind ran before, or what a project is
 //! guaranteed and may have. What is not said is ordinary: a node has plenty of cores and memory, a
@@ -41,6 +45,7 @@ mod generate;
 mod nodes;
 mod parse;
 mod past;
+mod phase;
 mod policy;
 mod print;
 mod project;

@@ -5,16 +5,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use gpool_model::array::NewArray;
-use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Bytes, Course, Dependency, DependencyKind, Exit,
-    Generation, GpuRequest, GpuTime, Job, JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner,
-    PauseCause, Phase, PoolName, Positions, ProjectName, Resources, Slot, SlotPart, TaskId,
+    Attempt, Bytes, Course, Dependency, DependencyKind, Exit, Generation, GpuRequest, GpuTime, Job,
+    JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner, PoolName, Positions, ProjectName,
     Timestamp, Version, parse,
 };
 
 use crate::array;
 use crate::gang::{self, courses, gang};
+use crate::phase::{began, fill_claims, held_by};
 use crate::situation::{Situation, bare_spec};
 use crate::words::{ScenarioError, Words};
 
@@ -59,6 +58,7 @@ impl Situation {
                 }
             }
         }
+        fill_claims(&mut reader.situation.jobs);
         Ok(reader.situation)
     }
 }
@@ -89,6 +89,7 @@ struct Options {
     preemptible: Option<bool>,
     exits: BTreeSet<Exit>,
     had: GpuTime,
+    ran: Millis,
     joins: Option<JobId>,
     array: Option<NewArray>,
     ended: BTreeMap<Outcome, Positions>,
@@ -150,7 +151,8 @@ impl Reader {
             let array = options.array.as_ref();
             let spec = JobSpec { array: array.map(|array| Box::new(array.spec.clone())), ..spec };
             let array = array.map(|new| Box::new(self.array_state(new, &spec, &options.ended)));
-            let phase = held_by(phase.clone(), &spec, options.attempt, &self.situation.nodes);
+            let phase = began(phase.clone(), options.ran);
+            let phase = held_by(phase, &spec, options.attempt, &self.situation.nodes);
             let course =
                 Course { tasks: courses(&phase), attained: options.had, ..Course::default() };
             let job = Job {
@@ -169,81 +171,6 @@ impl Reader {
             self.situation.jobs.push((Arc::new(spec), job));
         }
         Ok(())
-    }
-
-    /// Where a job of so many tasks is in its life, and for how long.
-    pub(crate) fn phase(
-        &self,
-        state: &str,
-        n_tasks: u32,
-        words: &mut Words<'_>,
-    ) -> Result<(Phase, Millis), ScenarioError> {
-        let now = self.situation.now;
-        let by = match state == "held" && words.take("by") {
-            true => match words.need("user or admin")? {
-                "user" => Holder::User,
-                "admin" => Holder::Admin,
-                word => return Err(words.unknown(word, "user or admin")),
-            },
-            false => Holder::User,
-        };
-        let allocations = match state {
-            "starting" | "running" | "paused" | "stopping" => {
-                let allocations = (0..n_tasks).map(|_| self.allocation(words));
-                allocations.collect::<Result<Vec<_>, _>>()?
-            }
-            _ => Vec::new(),
-        };
-        let age = match words.peek() {
-            Some(word) if word.starts_with(|c: char| c.is_ascii_digit()) => {
-                words.parse("a length of time", parse::span)?
-            }
-            _ => Millis::ZERO,
-        };
-        let since = before(now, age);
-        let phase = match state {
-            "pending" => Phase::Pending { since },
-            "waiting" => Phase::Waiting { since },
-            "held" => Phase::Held { by, since, missing: None },
-            "starting" => Phase::Starting { allocations, since },
-            "running" => Phase::Running { allocations, started_at: since },
-            "paused" => Phase::Paused {
-                allocations,
-                started_at: since,
-                since,
-                why: PauseCause::Asked { by: Arc::from("ana") },
-                held: None,
-            },
-            "stopping" => Phase::Stopping {
-                allocations,
-                started_at: Some(since),
-                cause: StopCause::Cancelled { by: Arc::from("ana") },
-                since: now,
-            },
-            word => {
-                let known = "pending, waiting, held, starting, running, paused or stopping";
-                return Err(words.unknown(word, known));
-            }
-        };
-        Ok((phase, age))
-    }
-
-    /// `lab1[0,2-3]`, or `lab1` for a task without devices; the task is filled in later.
-    fn allocation(&self, words: &mut Words<'_>) -> Result<Allocation, ScenarioError> {
-        let (node, positions) = self.devices_of(words)?;
-        let node = &self.situation.nodes[node];
-        let slot = |position: &usize| {
-            let device = &node.devices[*position];
-            Slot { index: device.index, device: device.uuid.clone(), part: SlotPart::Whole }
-        };
-        let task = TaskId { job: JobId::single(0), attempt: Attempt::FIRST, rank: 0 };
-        Ok(Allocation {
-            task,
-            node: node.name.clone(),
-            slots: positions.iter().map(slot).collect(),
-            resources: Resources::none(),
-            state: AllocationState::Placed,
-        })
     }
 
     fn options(&mut self, words: &mut Words<'_>) -> Result<Options, ScenarioError> {
@@ -265,6 +192,7 @@ impl Reader {
             preemptible: None,
             exits: BTreeSet::new(),
             had: GpuTime::ZERO,
+            ran: Millis::ZERO,
             joins: None,
             array: None,
             ended: BTreeMap::new(),
@@ -295,6 +223,7 @@ impl Reader {
                     let had = had.ok_or_else(|| words.error("that is too much".to_owned()))?;
                     options.had = had;
                 }
+                "ran" => options.ran = words.parse("a length of time", parse::span)?,
                 "preemptible" => options.preemptible = Some(true),
                 "exits" => {
                     options.exits = words.parse("ways to be taken back", exits)?;
@@ -323,8 +252,8 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, pool, preemptible, exits, had, joins, begin, deadline, \
-                         like, array, ended or id";
+                         uid, project, pool, preemptible, exits, had, ran, joins, begin, \
+                         deadline, like, array, ended or id";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -370,45 +299,6 @@ impl Reader {
         }
         Ok((node, positions.into_iter().collect()))
     }
-}
-
-/// Makes the allocations of a phase those of a job.
-pub(crate) fn held_by(
-    mut phase: Phase,
-    spec: &JobSpec,
-    attempt: Attempt,
-    nodes: &[gpool_model::Node],
-) -> Phase {
-    let state = match &phase {
-        Phase::Running { .. } => AllocationState::Running,
-        Phase::Paused { .. } => AllocationState::Paused { host_bytes: Bytes::ZERO },
-        Phase::Stopping { since, .. } => {
-            AllocationState::Releasing { deadline: since.after(spec.grace) }
-        }
-        _ => AllocationState::Placed,
-    };
-    if let Phase::Starting { allocations, .. }
-    | Phase::Running { allocations, .. }
-    | Phase::Paused { allocations, .. }
-    | Phase::Stopping { allocations, .. } = &mut phase
-    {
-        for (rank, allocation) in (0..).zip(allocations) {
-            allocation.task = TaskId { job: spec.id, attempt, rank };
-            for slot in &mut allocation.slots {
-                let mut devices = nodes.iter().flat_map(|node| &node.devices);
-                let device = devices.find(|device| device.uuid == slot.device);
-                if let (Some(share), Some(device)) = (spec.gpus.share(), device) {
-                    slot.part = share.slot_of(device.memory);
-                }
-            }
-            allocation.resources = match &state {
-                AllocationState::Paused { .. } => spec.resources_paused(),
-                _ => spec.resources(&allocation.slots),
-            };
-            allocation.state = state.clone();
-        }
-    }
-    phase
 }
 
 /// A user who is not the one of all jobs that do not say.

@@ -15,6 +15,7 @@ use crate::caps::caps;
 use crate::gang::gang_text;
 use crate::nodes::memory_of;
 use crate::past::{like, past};
+use crate::phase;
 use crate::policy::policy;
 use crate::project::project;
 use crate::reserve::{drains, reservation};
@@ -153,7 +154,7 @@ fn job(
     job: &Job,
 ) -> fmt::Result {
     let age = |since: Timestamp| situation.now.since(since);
-    let state = job.phase.state();
+    let state = phase::word(&job.phase);
     match job.id.element {
         None => {
             let gang = gang_text(spec.gang);
@@ -177,12 +178,16 @@ fn job(
         | Phase::Underway { since }
         | Phase::Starting { since, .. }
         | Phase::Paused { since, .. } => *since,
-        Phase::Running { started_at, .. } => *started_at,
+        // What it stood still for has no word of its own: it ran so much less.
+        Phase::Running { started_at, .. } => started_at.after(job.course.paused),
         Phase::Stopping { started_at, since, .. } => started_at.unwrap_or(*since),
         Phase::Ended(end) => end.ended_at,
     };
     if !age(since).is_zero() {
         write!(f, " {}", span(age(since)))?;
+    }
+    if matches!(job.phase, Phase::Paused { .. }) && !job.ran(situation.now).is_zero() {
+        write!(f, "  ran {}", span(job.ran(situation.now)))?;
     }
     if job.id.element.is_some() {
         return Ok(());
@@ -237,8 +242,9 @@ fn job(
         None => {}
     }
     let had = job.course.attained.saturating_sub(job.course.forgiven);
-    if !had.is_zero() {
-        write!(f, "  had {}", MilliCpu::new(had.get() / GpuTime::HOUR.div_floor(1000).get()))?;
+    let thousandths = had.get() / GpuTime::HOUR.div_floor(1000).get();
+    if thousandths > 0 {
+        write!(f, "  had {}", MilliCpu::new(thousandths))?;
     }
     if job.attempt.0 != 1 {
         write!(f, "  attempt {}", job.attempt)?;

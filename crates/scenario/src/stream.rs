@@ -32,6 +32,8 @@ pub enum Step {
     Submit(JobSeed),
     /// One of the jobs that hold something ends.
     End(u32, Outcome),
+    /// One of those that were told to leave, or to stop where they are, has done so.
+    Leave(u32),
     /// Somebody cancels a job; one that runs goes on until it ends.
     Cancel(u32),
     /// Somebody holds a job that waits.
@@ -207,6 +209,11 @@ impl Cluster {
                     self.end(job, *outcome);
                 }
             }
+            Step::Leave(pick) => {
+                if let Some(job) = self.pick(*pick, take_back::leaves) {
+                    self.end(job, Outcome::Lost);
+                }
+            }
             Step::Cancel(pick) => self.cancel(*pick),
             Step::Hold(pick) => self.hold(*pick),
             Step::Release(pick) => {
@@ -219,8 +226,7 @@ impl Cluster {
             Step::Requeue(pick) => {
                 let holds = |row: &JobRow| !row.job.phase.allocations().is_empty();
                 if let Some(mut job) = self.pick(*pick, holds) {
-                    job.course.attained = job.attained(self.now);
-                    job.attempt = job.attempt.next();
+                    self.begin_again(&mut job);
                     job.phase = Phase::Pending { since: self.now };
                     self.put(job);
                 }
@@ -295,10 +301,12 @@ impl Cluster {
                 Decision::Start { job, attempt, placements, after } => {
                     (job, attempt, placements, after)
                 }
-                // Nobody is paused here: no node can.
-                Decision::Resume { .. } => continue,
-                Decision::Evict { job, why, beneficiary, .. } => {
-                    self.take_back(*job, *why, *beneficiary);
+                Decision::Resume { job, after, .. } => {
+                    self.resume(*job, !after.is_empty());
+                    continue;
+                }
+                Decision::Evict { job, why, beneficiary, exit, .. } => {
+                    self.take_back(*job, *why, *beneficiary, *exit);
                     continue;
                 }
             };
@@ -350,6 +358,7 @@ impl Cluster {
             project: self.leaf(seed.project),
             life: gpool_model::Life {
                 preemptible: seed.is_preemptible.then_some(true),
+                exits: seed.exits(),
                 ..gpool_model::Life::default()
             },
             ..bare_spec(id, &format!("j{}", id.number), &seed.gpus, submitted_at)
@@ -387,9 +396,11 @@ impl Cluster {
 
     /// Ends a job, and with it what can no longer start.
     fn end(&mut self, mut job: Job, outcome: Outcome) {
+        if take_back::is_pausing(&job) {
+            return self.park(job);
+        }
         if let Phase::Stopping { cause: StopCause::TakenBack { .. }, .. } = job.phase {
-            job.course.attained = job.attained(self.now);
-            job.attempt = job.attempt.next();
+            self.begin_again(&mut job);
             job.phase = self.ready(job.id);
             self.put(job);
             return;
@@ -397,7 +408,9 @@ impl Cluster {
         let allocations = job.phase.allocations().to_vec();
         let started_at = match &job.phase {
             Phase::Starting { since, .. } => Some(*since),
-            Phase::Running { started_at, .. } => Some(*started_at),
+            Phase::Running { started_at, .. } | Phase::Paused { started_at, .. } => {
+                Some(*started_at)
+            }
             _ => None,
         };
         self.add_wait(&mut job);

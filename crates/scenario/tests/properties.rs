@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{Decision, JobId, Plan, Record, RecordKey};
+use gpool_model::{Decision, Exit, JobId, Plan, Record, RecordKey};
 use gpool_scenario::{Case, Cluster, Situation, Step, cases, cases_of_las, config, plan_text};
 use gpool_sched::{Explainer, Workspace};
 use gpool_verify::{Violation, check, verify, verify_fully};
@@ -68,27 +68,6 @@ proptest! {
         }
     }
 
-    /// SCHEDULING §E 5, 7: when nothing happens but that those leave who were told to, a cluster
-    /// comes to rest, and whoever was made room for has started.
-    #[test]
-    fn a_cluster_comes_to_rest(case in cases(60)) {
-        let mut cluster = Cluster::of(&case.start);
-        for step in &case.steps {
-            cluster.apply(step);
-            cluster.cycle();
-        }
-        let n_jobs = cluster.snapshot().world.jobs().len();
-        let mut n_rounds = 0;
-        while !cluster.cycle().decisions.is_empty() || cluster.finish_leaving() > 0 {
-            n_rounds += 1;
-            prop_assert!(n_rounds <= n_jobs + 2, "{}", Situation::of(&cluster.snapshot()));
-        }
-        prop_assert_eq!(cluster.snapshot().world.claimants().count(), 0);
-        for _ in 0..20 {
-            prop_assert_eq!(cluster.cycle().decisions, vec![]);
-        }
-    }
-
     /// SCHEDULING §E 1, 5, 6, 7 where jobs change places by what they have had: nothing is broken,
     /// a second cycle does nothing, and with time standing still the cluster comes to rest.
     #[test]
@@ -101,7 +80,7 @@ proptest! {
             let text = plan_text(&snapshot, &plan);
             none(&check(&snapshot), &snapshot, &text)?;
             none(&verify_fully(&snapshot, snapshot.world.policy(), &plan), &snapshot, &text)?;
-            cluster.cycle();
+            cluster.cycles();
             let second = cluster.cycle();
             prop_assert_eq!(&second.decisions, &vec![], "{}", Situation::of(&cluster.snapshot()));
         }
@@ -207,6 +186,31 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(config(10_000))]
+
+    /// SCHEDULING §E 5, 7: when nothing happens but that those leave who were told to, a cluster
+    /// comes to rest, and whoever was made room for has started.
+    #[test]
+    fn a_cluster_comes_to_rest(case in cases(60)) {
+        let mut cluster = Cluster::of(&case.start);
+        for step in &case.steps {
+            cluster.apply(step);
+            cluster.cycle();
+        }
+        let n_jobs = cluster.snapshot().world.jobs().len();
+        let mut n_rounds = 0;
+        while !cluster.cycle().decisions.is_empty() || cluster.finish_leaving() > 0 {
+            n_rounds += 1;
+            prop_assert!(n_rounds <= n_jobs + 2, "{}", Situation::of(&cluster.snapshot()));
+        }
+        prop_assert_eq!(cluster.snapshot().world.claimants().count(), 0);
+        for _ in 0..20 {
+            prop_assert_eq!(cluster.cycle().decisions, vec![]);
+        }
+    }
+}
+
 /// The world that a snapshot's records make; with a seed, loaded in another order.
 fn rebuilt(snapshot: &Snapshot<'_>, seed: Option<u64>) -> World {
     let mut records = snapshot.world.records();
@@ -236,24 +240,34 @@ fn shuffle<T>(list: &mut [T], mut seed: u64) {
     }
 }
 
-/// The streams are worth something: they start jobs, leave jobs waiting, and meet every reason
-/// that a shape can have.
+/// The streams are worth something: they start jobs, take work back in every way, leave jobs
+/// waiting, and meet every reason that a shape can have.
 #[test]
 fn random_streams_meet_every_reason() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut n_starts = 0;
+    let mut taken_back = BTreeSet::new();
     let mut codes = BTreeSet::new();
-    for _ in 0..150 {
+    for _ in 0..1000 {
         let case = cases(80).new_tree(&mut runner).unwrap().current();
         play(&case, |_, plan| {
             let is_start = |decision: &&Decision| matches!(decision, Decision::Start { .. });
             n_starts += plan.decisions.iter().filter(is_start).count();
+            taken_back.extend(plan.decisions.iter().filter_map(|decision| match decision {
+                Decision::Evict { why, exit, .. } => Some((why.as_str(), Some(*exit))),
+                Decision::Resume { .. } => Some(("resume", None)),
+                Decision::Start { .. } => None,
+            }));
             codes.extend(plan.waits.iter().map(|wait| wait.reason.code()));
             Ok(())
         })
         .unwrap();
     }
     assert!(n_starts > 500, "only {n_starts} jobs were started");
+    let ways = ["preempt", "reclaim"].into_iter();
+    let ways = ways.flat_map(|why| [Exit::Pause, Exit::Requeue].map(|exit| (why, Some(exit))));
+    let ways: BTreeSet<_> = ways.chain([("resume", None)]).collect();
+    assert_eq!(taken_back, ways);
     let every = [
         "agent_unreachable",
         "cpu_or_mem_short",
@@ -265,6 +279,8 @@ fn random_streams_meet_every_reason() {
         "maintenance_soon",
         "node_drained",
         "nodes_not_free",
+        "not_reserved",
+        "paused_on",
         "quota_project",
         "reserved_for_other",
         "would_delay",

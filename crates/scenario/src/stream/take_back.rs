@@ -3,10 +3,23 @@
 use std::collections::BTreeSet;
 
 use gpool_model::job::StopCause;
-use gpool_model::{AllocationState, Exit, Job, JobId, Outcome, Phase, TakenBack, TaskId};
+use gpool_model::{
+    Allocation, AllocationState, Bytes, Exit, Job, JobId, Millis, Outcome, PauseCause, Phase,
+    TakenBack, TaskId,
+};
 use gpool_world::JobRow;
 
-use super::Cluster;
+use super::{Cluster, JobSeed};
+
+impl JobSeed {
+    /// In which ways it may be taken back: some may be paused.
+    pub(super) fn exits(&self) -> BTreeSet<Exit> {
+        match self.is_preemptible && self.project >> 16 & 3 != 0 {
+            true => BTreeSet::from([Exit::Pause, Exit::usual()]),
+            false => BTreeSet::new(),
+        }
+    }
+}
 
 impl Cluster {
     /// Who is on the devices of a place and leaves: who shares one of them stays.
@@ -17,28 +30,32 @@ impl Cluster {
             let ix = devices.position(|device| device.uuid == slot.device);
             ix.map_or(&[][..], |ix| &row.devices[ix].holders)
         };
-        let leaves = |task: &TaskId| {
-            let row = self.world.job(task.job);
-            row.is_some_and(|row| matches!(row.job.phase, Phase::Stopping { .. }))
-        };
+        let is_leaving = |task: &TaskId| self.world.job(task.job).is_some_and(leaves);
         let holders = placement.slots.iter().flat_map(of_slot).copied();
-        let holders: BTreeSet<TaskId> = holders.filter(leaves).collect();
+        let holders: BTreeSet<TaskId> = holders.filter(is_leaving).collect();
         holders.into_iter().collect()
     }
 
     /// What a job holds is to go to another: it is leaving.
-    pub(super) fn take_back(&mut self, job: JobId, why: TakenBack, beneficiary: JobId) {
+    pub(super) fn take_back(&mut self, job: JobId, why: TakenBack, beneficiary: JobId, exit: Exit) {
         let row = self.world.job(job).expect("only jobs that are there are taken back");
         let mut job = row.job.clone();
         let (mut allocations, started_at) = match &job.phase {
             Phase::Running { allocations, started_at } => (allocations.clone(), Some(*started_at)),
             _ => (job.phase.allocations().to_vec(), None),
         };
+        if let (Exit::Pause, Some(started_at)) = (exit, started_at) {
+            let pausing = |it| Allocation { state: AllocationState::Pausing, ..it };
+            let allocations = allocations.into_iter().map(pausing).collect();
+            let (since, held) = (self.now, None);
+            let why = PauseCause::TakenBack { why, beneficiary };
+            job.phase = Phase::Paused { allocations, started_at, since, why, held };
+            return self.put(job);
+        }
         for allocation in &mut allocations {
             let deadline = self.now.after(row.spec.grace);
             allocation.state = AllocationState::Releasing { deadline };
         }
-        let exit = Exit::usual();
         let cause = StopCause::TakenBack { why, beneficiary, exit };
         job.phase = Phase::Stopping { allocations, started_at, cause, since: self.now };
         self.put(job);
@@ -46,8 +63,7 @@ impl Cluster {
 
     /// Lets all leave who were told to; says how many they were.
     pub fn finish_leaving(&mut self) -> usize {
-        let leaves = |row: &&JobRow| matches!(row.job.phase, Phase::Stopping { .. });
-        let rows = self.world.jobs().values().filter(leaves);
+        let rows = self.world.jobs().values().filter(|row| leaves(row));
         let jobs: Vec<Job> = rows.map(|row| row.job.clone()).collect();
         let n_jobs = jobs.len();
         jobs.into_iter().for_each(|job| self.end(job, Outcome::Lost));
@@ -55,12 +71,60 @@ impl Cluster {
         n_jobs
     }
 
+    /// The attempt of a job is over, and another is to come.
+    pub(super) fn begin_again(&self, job: &mut Job) {
+        job.course.attained = job.attained(self.now);
+        job.course.paused = Millis::ZERO;
+        job.attempt = job.attempt.next();
+    }
+
+    /// All tasks of a job stand still.
+    pub(super) fn park(&mut self, mut job: Job) {
+        let row = self.world.job(job.id).expect("only jobs that are there are parked");
+        let resources = row.spec.resources_paused();
+        for allocation in job.phase.allocations_mut() {
+            allocation.state = AllocationState::Paused { host_bytes: Bytes::ZERO };
+            allocation.resources = resources.clone();
+        }
+        self.put(job);
+    }
+
+    /// A paused job goes on, at once or when others have left.
+    pub(super) fn resume(&mut self, id: JobId, is_claim: bool) {
+        let row = self.world.job(id).expect("only jobs that are there go on");
+        let (spec, mut job) = (std::sync::Arc::clone(&row.spec), row.job.clone());
+        let Phase::Paused { mut allocations, started_at, since, why, held } = job.phase else {
+            return;
+        };
+        for allocation in &mut allocations {
+            let (node, slots) = (allocation.node.clone(), allocation.slots.clone());
+            allocation.state = match is_claim {
+                true => {
+                    let placement = gpool_model::Placement { node, slots };
+                    AllocationState::Claimed { after: self.holders(&placement) }
+                }
+                false => AllocationState::Running,
+            };
+            allocation.resources = spec.resources(&allocation.slots);
+        }
+        job.phase = match is_claim {
+            true => Phase::Paused { allocations, started_at, since, why, held },
+            false => {
+                let pause = self.now.since(since);
+                job.course.paused = job.course.paused.saturating_add(pause);
+                Phase::Running { allocations, started_at }
+            }
+        };
+        self.put(job);
+    }
+
     /// Lets those start whose claims nobody is on any more.
     pub(super) fn come_into_claims(&mut self) {
         let is_left = |task: &TaskId| {
-            self.world
-                .job(task.job)
-                .is_none_or(|row| !row.job.phase.allocations().iter().any(|it| it.task == *task))
+            self.world.job(task.job).is_none_or(|row| {
+                let mut held = row.job.phase.allocations().iter();
+                !held.any(|it| it.task == *task && !it.is_paused())
+            })
         };
         let rows = self.world.jobs().values();
         let ready = rows.filter(|row| {
@@ -72,6 +136,10 @@ impl Cluster {
                 })
         });
         for mut job in ready.map(|row| row.job.clone()).collect::<Vec<_>>() {
+            if matches!(job.phase, Phase::Paused { .. }) {
+                self.resume(job.id, false);
+                continue;
+            }
             let mut allocations = job.phase.allocations().to_vec();
             for allocation in &mut allocations {
                 allocation.state = AllocationState::Running;
@@ -80,4 +148,14 @@ impl Cluster {
             self.put(job);
         }
     }
+}
+
+/// Whether a job was told to leave, or to stop where it is.
+pub(super) fn leaves(row: &JobRow) -> bool {
+    matches!(row.job.phase, Phase::Stopping { .. }) || is_pausing(&row.job)
+}
+
+/// Whether a job was told to stop where it is.
+pub(super) fn is_pausing(job: &Job) -> bool {
+    job.phase.allocations().iter().any(|it| it.state == AllocationState::Pausing)
 }

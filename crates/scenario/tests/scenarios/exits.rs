@@ -166,3 +166,20 @@ fn what_is_on_loan_is_taken_back_for_a_paused_job_too() {
     resume after others r lab1[0]
     ");
 }
+
+/// My job needs all GPUs, and those who have them are told to stop: may somebody small slip in?
+#[test]
+fn who_is_told_to_stop_is_expected_to_have_stopped_soon() {
+    assert_snapshot!(answer("
+        policy order age
+        node lab1  2 x h100  pauses
+        job  r  1    pausing lab1[0]   exits pause,requeue
+        job  s  0.5  stopping lab1[1]
+        job  b  2    pending 5m
+        job  c  0.5  pending
+    "), @"
+    plan  b lab1[0,1] in 10s by limit
+    wait  b gpus_not_free need 2 free 0
+    wait  c would_delay job 3
+    ");
+}

@@ -62,14 +62,15 @@ fn unknown_words_are_refused_with_line_and_column() {
         ("job a 1", "1:8 expected the state of the job"),
         (
             "job a 1 asleep",
-            "1:9 unknown word \"asleep\", expected pending, waiting, held, starting, running, \
-             paused or stopping",
+            "1:9 unknown word \"asleep\", expected pending, waiting, held, starting, claiming, \
+             running, pausing, paused, resuming, stopping \
+             or requeuing",
         ),
         (
             "job a 1 pending  nice 5",
             "1:18 unknown word \"nice\", expected priority, cpus, mem, limit, after, waited, \
-             submitted, attempt, uid, project, pool, preemptible, exits, had, joins, begin, \
-             deadline, like, array, ended or id",
+             submitted, attempt, uid, project, pool, preemptible, exits, had, ran, joins, \
+             begin, deadline, like, array, ended or id",
         ),
         ("job a 1 pending  after b", "1:24 no job b stands above"),
         ("job a 1 pending\njob a 1 pending", "2:9 job a stands here twice"),

@@ -270,3 +270,19 @@ fn what_can_never_be_taken_back_uses_up_the_guarantee() {
     claim b lab1[2]
     ");
 }
+
+/// Two halves of mine run, and another project could use the whole: will they be put back and run
+/// again and again?
+#[test]
+fn halves_that_run_count_as_halves_that_wait() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        project red   gpus 2
+        project blue  gpus 3
+        job  r  0.5  running lab1[0] 1h  project red   preemptible
+        job  s  0.5  running lab1[0] 1h  project red   preemptible
+        job  b  1    pending             project blue  preemptible
+    "), @"
+    wait  b gpus_not_free need 1 free 0
+    ");
+}

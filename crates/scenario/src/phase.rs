@@ -1,0 +1,194 @@
+//! Where a job of a scenario is in its life, and what it holds there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gpool_model::job::{Holder, StopCause};
+use gpool_model::{
+    Allocation, AllocationState, Attempt, Bytes, DeviceUuid, Job, JobId, JobSpec, Millis,
+    PauseCause, Phase, Resources, Slot, SlotPart, TaskId, parse,
+};
+
+use crate::parse::{Reader, before};
+use crate::words::{ScenarioError, Words};
+
+impl Reader {
+    /// Where a job of so many tasks is in its life, and for how long.
+    pub(crate) fn phase(
+        &self,
+        state: &str,
+        n_tasks: u32,
+        words: &mut Words<'_>,
+    ) -> Result<(Phase, Millis), ScenarioError> {
+        let now = self.situation.now;
+        let by = match state == "held" && words.take("by") {
+            true => match words.need("user or admin")? {
+                "user" => Holder::User,
+                "admin" => Holder::Admin,
+                word => return Err(words.unknown(word, "user or admin")),
+            },
+            false => Holder::User,
+        };
+        let allocations = match state {
+            "starting" | "claiming" | "running" | "pausing" | "paused" | "resuming"
+            | "stopping" | "requeuing" => {
+                let held = match state {
+                    "claiming" | "resuming" => AllocationState::Claimed { after: Vec::new() },
+                    "pausing" => AllocationState::Pausing,
+                    _ => AllocationState::Placed,
+                };
+                let allocations = (0..n_tasks).map(|_| self.allocation(words, &held));
+                allocations.collect::<Result<Vec<_>, _>>()?
+            }
+            _ => Vec::new(),
+        };
+        let age = match words.peek() {
+            Some(word) if word.starts_with(|c: char| c.is_ascii_digit()) => {
+                words.parse("a length of time", parse::span)?
+            }
+            _ => Millis::ZERO,
+        };
+        let since = before(now, age);
+        let phase = match state {
+            "pending" => Phase::Pending { since },
+            "waiting" => Phase::Waiting { since },
+            "held" => Phase::Held { by, since, missing: None },
+            "starting" | "claiming" => Phase::Starting { allocations, since },
+            "running" => Phase::Running { allocations, started_at: since },
+            "pausing" | "paused" | "resuming" => Phase::Paused {
+                allocations,
+                started_at: since,
+                since,
+                why: PauseCause::Asked { by: Arc::from("ana") },
+                held: None,
+            },
+            "stopping" => Phase::Stopping {
+                allocations,
+                started_at: Some(since),
+                cause: StopCause::Cancelled { by: Arc::from("ana") },
+                since: now,
+            },
+            "requeuing" => Phase::Stopping {
+                allocations,
+                started_at: Some(since),
+                cause: StopCause::Requeued { by: Arc::from("ana"), hold: false },
+                since: now,
+            },
+            word => {
+                let known = "pending, waiting, held, starting, claiming, running, pausing, \
+                     paused, resuming, stopping or requeuing";
+                return Err(words.unknown(word, known));
+            }
+        };
+        Ok((phase, age))
+    }
+
+    /// `lab1[0,2-3]`, or `lab1` for a task without devices; the task is filled in later.
+    fn allocation(
+        &self,
+        words: &mut Words<'_>,
+        state: &AllocationState,
+    ) -> Result<Allocation, ScenarioError> {
+        let (node, positions) = self.devices_of(words)?;
+        let node = &self.situation.nodes[node];
+        let slot = |position: &usize| {
+            let device = &node.devices[*position];
+            Slot { index: device.index, device: device.uuid.clone(), part: SlotPart::Whole }
+        };
+        let task = TaskId { job: JobId::single(0), attempt: Attempt::FIRST, rank: 0 };
+        Ok(Allocation {
+            task,
+            node: node.name.clone(),
+            slots: positions.iter().map(slot).collect(),
+            resources: Resources::none(),
+            state: state.clone(),
+        })
+    }
+}
+
+/// A paused job had run for so long when it stopped.
+pub(crate) fn began(mut phase: Phase, ran: Millis) -> Phase {
+    if let Phase::Paused { started_at, since, .. } = &mut phase {
+        *started_at = before(*since, ran);
+    }
+    phase
+}
+
+/// Makes the allocations of a phase those of a job.
+pub(crate) fn held_by(
+    mut phase: Phase,
+    spec: &JobSpec,
+    attempt: Attempt,
+    nodes: &[gpool_model::Node],
+) -> Phase {
+    let state = match &phase {
+        Phase::Running { .. } => AllocationState::Running,
+        Phase::Paused { .. } => AllocationState::Paused { host_bytes: Bytes::ZERO },
+        Phase::Stopping { since, .. } => {
+            AllocationState::Releasing { deadline: since.after(spec.grace) }
+        }
+        _ => AllocationState::Placed,
+    };
+    for (rank, allocation) in (0..).zip(phase.allocations_mut()) {
+        allocation.task = TaskId { job: spec.id, attempt, rank };
+        for slot in &mut allocation.slots {
+            let mut devices = nodes.iter().flat_map(|node| &node.devices);
+            let device = devices.find(|device| device.uuid == slot.device);
+            if let (Some(share), Some(device)) = (spec.gpus.share(), device) {
+                slot.part = share.slot_of(device.memory);
+            }
+        }
+        if allocation.state == AllocationState::Placed {
+            allocation.state = state.clone();
+        }
+        allocation.resources = match &allocation.state {
+            AllocationState::Paused { .. } => spec.resources_paused(),
+            _ => spec.resources(&allocation.slots),
+        };
+    }
+    phase
+}
+
+/// The word for where a job is: its state, and what of that is its own word here.
+pub(crate) fn word(phase: &Phase) -> &'static str {
+    let any = |wanted: fn(&AllocationState) -> bool| {
+        let mut held = phase.allocations().iter();
+        held.any(|it| wanted(&it.state))
+    };
+    let claims = any(|state| matches!(state, AllocationState::Claimed { .. }));
+    let stops = any(|state| matches!(state, AllocationState::Pausing));
+    match phase {
+        Phase::Starting { .. } if claims => "claiming",
+        Phase::Paused { .. } if claims => "resuming",
+        Phase::Paused { .. } if stops => "pausing",
+        Phase::Stopping {
+            cause: StopCause::TakenBack { .. } | StopCause::Requeued { .. }, ..
+        } => "requeuing",
+        _ => phase.state().as_str(),
+    }
+}
+
+/// Who claims waits for those who leave what he is to have, wherever their lines stand.
+pub(crate) fn fill_claims(jobs: &mut [(Arc<JobSpec>, Job)]) {
+    let mut leaving = BTreeMap::<DeviceUuid, Vec<TaskId>>::new();
+    for (_, job) in jobs.iter() {
+        for it in job.phase.allocations() {
+            let leaves =
+                matches!(it.state, AllocationState::Releasing { .. } | AllocationState::Pausing);
+            for slot in it.slots.iter().filter(|_| leaves) {
+                leaving.entry(slot.device.clone()).or_default().push(it.task);
+            }
+        }
+    }
+    for (_, job) in jobs.iter_mut() {
+        for it in job.phase.allocations_mut() {
+            if let AllocationState::Claimed { after } = &mut it.state {
+                let slots = it.slots.iter();
+                *after =
+                    slots.filter_map(|it| leaving.get(&it.device)).flatten().copied().collect();
+                after.sort_unstable();
+                after.dedup();
+            }
+        }
+    }
+}
