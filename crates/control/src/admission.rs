@@ -1,9 +1,11 @@
 //! Whether a job could ever run, and what could instead. Nothing here looks at what is free.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use gpool_model::gpu::short_model;
 use gpool_model::plan::Fit;
+use gpool_model::policy::{Caps, Held, UserCap};
 use gpool_model::reason::Bound;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
@@ -29,12 +31,15 @@ struct Rule {
     longest_time: Option<Millis>,
     /// By kind: what one job may ask for at most, and what is guaranteed.
     most: Vec<(ResourceKind, Amount, Amount)>,
+    /// How much one user may have.
+    user_caps: Caps,
     /// Where that bounds jobs: all of them, not only those that can't be taken back.
     lends: bool,
 }
 
 /// What of a job a project has a say in.
 struct Asks {
+    user: Arc<str>,
     fit: Fit,
     time_limit: Option<Millis>,
     preemptible: bool,
@@ -50,6 +55,7 @@ impl<'a> Admission<'a> {
     /// could ever hold it.
     pub fn admit(&mut self, caller: &Caller, job: &NewJob) -> Result<(), Refusal> {
         let asks = Asks {
+            user: Arc::clone(&caller.owner.user),
             fit: Fit {
                 gpus: job.gpus.clone(),
                 cpus: job.cpus.unwrap_or_default(),
@@ -74,6 +80,7 @@ impl<'a> Admission<'a> {
     /// into another project.
     pub fn admit_spec(&mut self, mover: Option<&Caller>, spec: &JobSpec) -> Result<(), Refusal> {
         let asks = Asks {
+            user: Arc::clone(&spec.owner.user),
             fit: Fit {
                 gpus: spec.gpus.clone(),
                 cpus: spec.cpus.unwrap_or_default(),
@@ -105,7 +112,8 @@ impl<'a> Admission<'a> {
             self.by_project.insert(name.clone(), rules);
         }
         let rules = self.by_project[name].as_ref().map_err(Clone::clone)?;
-        rules.iter().try_for_each(|rule| rule.check(asks))
+        rules.iter().try_for_each(|rule| rule.check(asks))?;
+        asks.check_user(None, self.world.policy().user_caps.of(&asks.user))
     }
 
     /// What a project and all above it say; `Err` if it takes no jobs of that caller.
@@ -143,6 +151,7 @@ impl<'a> Admission<'a> {
             Rule {
                 project: it.name.clone(),
                 longest_time: it.jobs.longest_time,
+                user_caps: it.user_caps,
                 most: kinds.into_iter().map(most).collect(),
                 lends,
             }
@@ -269,6 +278,23 @@ fn too_few_nodes(fit: &Fit, nodes: &[&NodeRow]) -> Refusal {
     Refusal::TooFewNodes { asked: fit.gpus.clone(), gang: fit.gang, able, largest }
 }
 
+impl Asks {
+    /// Whether a user who has nothing else may have it.
+    fn check_user(&self, project: Option<&ProjectName>, caps: Caps) -> Result<(), Refusal> {
+        let gpus = self.fit.gpus_together();
+        match caps.exceeded(Held::default(), gpus).filter(|_| !self.allow_unsatisfiable) {
+            None => Ok(()),
+            Some((what, _, most)) => Err(Refusal::AboveUserCap {
+                user: Arc::clone(&self.user),
+                project: project.cloned(),
+                what,
+                asked: if what == UserCap::Gpus { gpus.get() } else { 1 },
+                most,
+            }),
+        }
+    }
+}
+
 impl Rule {
     fn check(&self, asks: &Asks) -> Result<(), Refusal> {
         let project = || self.project.clone();
@@ -280,6 +306,7 @@ impl Rule {
         if asks.allow_unsatisfiable {
             return Ok(());
         }
+        asks.check_user(Some(&self.project), self.user_caps)?;
         for (kind, limit, guaranteed) in &self.most {
             let n_tasks = u64::from(asks.fit.gang.n_tasks());
             let asked = match kind {

@@ -7,12 +7,12 @@ use gpool_model::array::ArrayEnds;
 use gpool_model::command::{RequestKey, SubmitForecast};
 use gpool_model::effect::Change;
 use gpool_model::job::{DependencyKind, Holder};
-use gpool_model::policy::{Caps, Held};
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
     ArrayState, Attempt, Caller, Course, Dependency, Generation, Job, JobId, JobNumber, JobSpec,
     Millis, NewJob, Outcome, Phase, ProjectName, Reason, Refusal, Reply, Version,
 };
+use gpool_sched::user_quota;
 use gpool_world::Snapshot;
 
 use crate::admission::Admission;
@@ -124,11 +124,6 @@ impl Control {
             })
         };
         (0..).zip(jobs).map(check).collect()
-    }
-
-    fn caps_and_held(&self, caller: &Caller) -> (Caps, Held) {
-        let owner = &caller.owner;
-        (self.world.policy().user_caps.of(&owner.user), self.world.held_by(owner.uid))
     }
 
     /// One user does not fill the queue for all, where the policy says so.
@@ -269,10 +264,8 @@ impl Control {
             let now = self.now;
             reasons.extend(self.world.waits_for(who, &job.after, &job.life, &course, now));
             let shape = self.world.shape_of_new(job, caller.owner.uid);
-            let (caps, held) = self.caps_and_held(caller);
-            if let Some((what, used, most)) = caps.exceeded(held, shape.fit.gpus_together()) {
-                reasons.push(Reason::QuotaUser { what, used, most });
-            }
+            let gpus = shape.fit.gpus_together();
+            reasons.extend(user_quota(&self.world, &caller.owner, &job.project, gpus));
             let place = gpool_sched::would_place(&snapshot, self.world.policy(), &shape);
             let placements = match place {
                 Ok(placements) if reasons.is_empty() => placements,

@@ -121,6 +121,11 @@ pub const REASONS: &[About] = &[
         "it goes on when another job of that user has ended",
     ),
     about(
+        "quota_user_in_project",
+        "Its user runs or holds as much in the project, or in one above it, as one user may there.",
+        "it goes on when another job of that user there has ended; gpool project show names the cap",
+    ),
+    about(
         "reserved_for_other",
         "What is free is reserved for somebody else.",
         "a shorter --time may fit before the reservation begins",

@@ -83,8 +83,8 @@ limit = 8
 members = [\"ana\", \"@students\"]
 
 Keys: parent gpus limit weight priority cpus cpus_limit mem mem_limit jobs_limit min_runtime
-min_runtime_own members admins time_default time_max preemptible user_pending. 0 is nothing,
-\"none\" takes a setting away,
+min_runtime_own members admins time_default time_max preemptible user_pending user_running
+user_gpus. 0 is nothing, \"none\" takes a setting away,
 \"unlimited\" is a guarantee of all there is.",
     },
     Topic {

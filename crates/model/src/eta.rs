@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::GpuRequest;
-use crate::id::{JobId, NodeName, ReservationName};
+use crate::id::{JobId, NodeName, ProjectName, ReservationName};
 use crate::policy::UserCap;
 use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
 
@@ -100,6 +100,9 @@ pub enum WhatIf {
         user: Arc<str>,
         /// More of what.
         cap: UserCap,
+        /// Which project says so; `None` is the policy.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        project: Option<ProjectName>,
     },
     /// A reservation, or a maintenance window, is not there.
     WithoutReservation {

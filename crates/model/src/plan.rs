@@ -235,8 +235,8 @@ impl Fit {
 pub struct Shape {
     /// Who is charged.
     pub project: ProjectName,
-    /// Its user, where users are told apart: something is reserved for that user, or the policy
-    /// limits what users may have.
+    /// Its user, where users are told apart: something is reserved for that user, or the policy or
+    /// the project limits what users may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
     /// The job itself, if something is reserved for it alone.

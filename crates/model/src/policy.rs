@@ -352,6 +352,12 @@ impl Caps {
         *self == Self::default()
     }
 
+    /// Whether what users hold is limited, beside what of theirs waits.
+    #[must_use]
+    pub fn limits_held(&self) -> bool {
+        self.running_jobs.is_some() || self.gpus.is_some()
+    }
+
     /// What of it would be too much if that were added to what is held: which cap, what is held,
     /// and the most.
     #[must_use]

@@ -39,7 +39,8 @@ pub struct Project {
     /// What holds for its jobs.
     #[serde(default, skip_serializing_if = "JobTerms::is_none")]
     pub jobs: JobTerms,
-    /// How much each user may have in it at once, beside what the policy says.
+    /// How much each user may have at once in it and all below it, beside what the policy says;
+    /// how many jobs may wait, in it alone.
     #[serde(default, skip_serializing_if = "Caps::is_none")]
     pub user_caps: Caps,
     /// When it was made: the older goes first among equals.

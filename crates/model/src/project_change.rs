@@ -10,7 +10,7 @@ use crate::patch::{set, twice};
 use crate::project::{Members, Project};
 use crate::quota::{Amount, Quota, Weight};
 use crate::resource::ResourceKind;
-use crate::unit::{Millis, Timestamp};
+use crate::unit::{MilliGpu, Millis, Timestamp};
 
 /// One project that is to be otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +103,12 @@ pub struct ProjectPatch {
     /// See [`crate::policy::Caps::pending_jobs`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub user_pending: Option<Option<u64>>,
+    /// See [`crate::policy::Caps::running_jobs`].
+    #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
+    pub user_running: Option<Option<u64>>,
+    /// See [`crate::policy::Caps::gpus`].
+    #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
+    pub user_gpus: Option<Option<MilliGpu>>,
 }
 
 /// Changes to the quota of one kind.
@@ -154,6 +160,8 @@ impl ProjectPatch {
         set(&mut new.jobs.longest_time, this.longest_time);
         set(&mut new.jobs.preemptible, this.preemptible);
         set(&mut new.user_caps.pending_jobs, this.user_pending);
+        set(&mut new.user_caps.running_jobs, this.user_running);
+        set(&mut new.user_caps.gpus, this.user_gpus);
         new
     }
 

@@ -165,6 +165,19 @@ pub enum Reason {
         /// How much there may be.
         most: u64,
     },
+    /// Its user has as much in its project, or in one above it, as one user may have there.
+    QuotaUserInProject {
+        /// Who.
+        user: Arc<str>,
+        /// The project that says so.
+        project: ProjectName,
+        /// Of what.
+        what: UserCap,
+        /// How much there is: jobs, or thousandths of GPUs.
+        used: u64,
+        /// How much there may be.
+        most: u64,
+    },
     /// Only what is reserved is given out, and of that there is too little free for it.
     NotReserved {
         /// How many devices such as it asks for are reserved for it now.
@@ -333,6 +346,7 @@ impl Reason {
             Self::BeginTime { .. } => "begin_time",
             Self::BackoffAfterFailure { .. } => "backoff_after_failure",
             Self::QuotaUser { .. } => "quota_user",
+            Self::QuotaUserInProject { .. } => "quota_user_in_project",
             Self::NotReserved { .. } => "not_reserved",
             Self::QuotaProject { .. } => "quota_project",
             Self::PreemptionGrace { .. } => "preemption_grace",

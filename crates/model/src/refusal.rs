@@ -9,6 +9,7 @@ use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, NodeName, PoolName, ProjectName, ReservationName};
 use crate::job::JobState;
+use crate::policy::UserCap;
 use crate::reason::Bound;
 use crate::reservation::Whom;
 use crate::reserve::Affected;
@@ -119,6 +120,19 @@ pub enum Refusal {
         /// In which project; `None` in all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         project: Option<ProjectName>,
+    },
+    /// The job alone is more than one user may have.
+    AboveUserCap {
+        /// Who.
+        user: Arc<str>,
+        /// In which project; `None` in all.
+        project: Option<ProjectName>,
+        /// Of what.
+        what: UserCap,
+        /// How much the job is: jobs, or thousandths of GPUs.
+        asked: u64,
+        /// How much there may be.
+        most: u64,
     },
     /// A user asked for more time for a running job than users may.
     ExtendTooLong {
@@ -419,6 +433,7 @@ impl Refusal {
             Self::ImpossibleResource { .. } => 414,
             Self::AboveQuota { .. } => 415,
             Self::TooFewNodes { .. } => 416,
+            Self::AboveUserCap { .. } => 417,
             Self::NotPermitted { .. } => 501,
             Self::PriorityTooHigh { .. } => 502,
             Self::CannotRunAs { .. } => 504,

@@ -107,10 +107,13 @@ fn projects() -> impl Strategy<Value = String> {
         option::weighted(0.2, 1i32..=2),
         option::weighted(0.4, any::<prop::sample::Index>()),
         option::weighted(0.2, 1u32..=32),
+        option::weighted(0.15, 0u32..=3),
+        option::weighted(0.15, prop::sample::select(&["0", "1", "2", "1.5"][..])),
     );
     prop_oneof![1 => vec(project.clone(), 0..=0), 2 => vec(project, 1..=5)].prop_map(|projects| {
         let mut text = String::new();
-        for (at, (gpus, limit, weight, priority, parent, cpus)) in projects.iter().enumerate() {
+        for (at, project) in projects.iter().enumerate() {
+            let (gpus, limit, weight, priority, parent, cpus, user_running, user_gpus) = project;
             let parent = parent.filter(|_| at > 0).map(|parent| format!("p{}", parent.index(at)));
             text.push_str(&format!("project p{at}"));
             let words = [
@@ -120,6 +123,8 @@ fn projects() -> impl Strategy<Value = String> {
                 ("weight", weight.map(|it| it.to_string())),
                 ("priority", priority.map(|it| it.to_string())),
                 ("cpus", cpus.map(|it| it.to_string())),
+                ("user-running", user_running.map(|it| it.to_string())),
+                ("user-gpus", user_gpus.map(str::to_owned)),
             ];
             for (word, value) in words {
                 value.iter().for_each(|value| text.push_str(&format!("  {word} {value}")));

@@ -4,7 +4,9 @@
 use std::fmt;
 use std::str::FromStr as _;
 
-use gpool_model::{Amount, Project, ProjectName, Quota, Quotas, ResourceKind, Weight, parse};
+use gpool_model::{
+    Amount, MilliGpu, Project, ProjectName, Quota, Quotas, ResourceKind, Weight, parse,
+};
 
 use crate::parse::{Reader, before};
 use crate::print::span;
@@ -31,6 +33,14 @@ impl Reader {
                 }
                 "cpus" => cpus = Some(words.parse("a number of cores", amount)?),
                 "priority" => project.priority = words.parse("a priority", i32::from_str)?,
+                "user-running" => {
+                    let most = words.parse("a number of jobs", parse::count)?;
+                    project.user_caps.running_jobs = Some(most);
+                }
+                "user-gpus" => {
+                    let most = words.parse("a number of GPUs", parse::cpus)?;
+                    project.user_caps.gpus = Some(MilliGpu::new(most.get()));
+                }
                 "reclaim-after" => {
                     let span = words.parse("a length of time", parse::span)?;
                     project.min_runtime.reclaim = Some(span);
@@ -40,8 +50,8 @@ impl Reader {
                     project.min_runtime.preempt = Some(span);
                 }
                 word => {
-                    let known = "in, gpus, limit, jobs, weight, cpus, priority, reclaim-after \
-                         or preempt-after";
+                    let known = "in, gpus, limit, jobs, weight, cpus, priority, user-running, \
+                         user-gpus, reclaim-after or preempt-after";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -116,6 +126,12 @@ pub(crate) fn project(f: &mut fmt::Formatter<'_>, project: &Project) -> fmt::Res
     }
     if project.priority != 0 {
         write!(f, "  priority {}", project.priority)?;
+    }
+    if let Some(most) = project.user_caps.running_jobs {
+        write!(f, "  user-running {most}")?;
+    }
+    if let Some(most) = project.user_caps.gpus {
+        write!(f, "  user-gpus {}", number(most.get()))?;
     }
     if let Some(length) = project.min_runtime.reclaim {
         write!(f, "  reclaim-after {}", span(length))?;

@@ -39,6 +39,13 @@ pub fn reason_text(reason: &Reason) -> String {
             };
             format!("{what} used {used} most {most}")
         }
+        Reason::QuotaUserInProject { user, project, what, used, most } => {
+            let what = match what {
+                UserCap::RunningJobs => "jobs",
+                UserCap::Gpus => "gpus",
+            };
+            format!("{user} in {project} {what} used {used} most {most}")
+        }
         Reason::NotReserved { reserved } => format!("reserved {reserved}"),
         Reason::QuotaProject { project, kind, bound, held, asked, most } => {
             let bound = match bound {

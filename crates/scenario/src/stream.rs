@@ -21,6 +21,7 @@ use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::gang::{courses, gang_text};
+use crate::parse::owner;
 use crate::reserve_step::ReserveSeed;
 use crate::situation::{Situation, bare_spec};
 
@@ -363,6 +364,9 @@ impl Cluster {
             },
             ..bare_spec(id, &format!("j{}", id.number), &seed.gpus, submitted_at)
         };
+        // Some are of somebody else, by a part of a number of which others say more.
+        let other = Some(owner(1001)).filter(|_| (seed.project >> 8).is_multiple_of(3));
+        let spec = JobSpec { owner: other.unwrap_or_else(|| spec.owner.clone()), ..spec };
         let phase = match (seed.is_held, spec.after.is_empty()) {
             (true, _) => Phase::Held { by: Holder::User, since: self.now, missing: None },
             (false, true) => Phase::Pending { since: self.now },

@@ -282,6 +282,7 @@ fn random_streams_meet_every_reason() {
         "not_reserved",
         "paused_on",
         "quota_project",
+        "quota_user_in_project",
         "reserved_for_other",
         "would_delay",
     ];

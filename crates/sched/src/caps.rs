@@ -1,15 +1,18 @@
 //! What each user may have at once, while a plan is made: what it starts counts at once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gpool_model::policy::{Caps, Held};
-use gpool_model::{MilliGpu, Policy, Reason, Shape};
+use gpool_model::{MilliGpu, Owner, Policy, Project, ProjectName, Reason, Shape};
 use gpool_world::World;
 
 /// What users hold, the present plan included. Users without caps cost nothing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Users {
     by_uid: BTreeMap<u32, (Caps, Held)>,
+    /// The same in projects that cap it, with all below them.
+    in_projects: BTreeMap<(ProjectName, u32), Held>,
 }
 
 impl Users {
@@ -17,27 +20,78 @@ impl Users {
         self.by_uid.entry(uid).or_insert_with(|| (world.caps_of(uid), world.held_by(uid)))
     }
 
+    fn in_project(&mut self, world: &World, project: &Project, uid: u32) -> &mut Held {
+        let held = || world.held_in(uid, &project.name);
+        self.in_projects.entry((project.name.clone(), uid)).or_insert_with(held)
+    }
+
     /// Why a job of that shape may not start, if its user has as much as he may have. What he has
     /// only grows in a plan, so that holds to its end.
     pub fn quota(&mut self, world: &World, policy: &Policy, shape: &Shape) -> Option<Reason> {
-        if policy.user_caps.is_none() {
-            return None;
+        let (uid, more) = (shape.uid?, shape.fit.gpus_together());
+        if !policy.user_caps.is_none() {
+            let (caps, held) = *self.get(world, uid);
+            if let Some(reason) = quota(caps, held, more) {
+                return Some(reason);
+            }
         }
-        let (caps, held) = *self.get(world, shape.uid?);
-        quota(caps, held, shape.fit.gpus_together())
+        world.capping(&shape.project).find_map(|project| {
+            let held = *self.in_project(world, project, uid);
+            let name = || world.user(uid).map_or_else(|| Arc::from(""), |it| Arc::clone(&it.name));
+            quota_in(project, held, more, name)
+        })
     }
 
     /// A job of that shape starts.
     pub fn started(&mut self, world: &World, policy: &Policy, shape: &Shape) {
-        let Some(uid) = shape.uid.filter(|_| !policy.user_caps.is_none()) else { return };
-        let (_, held) = self.get(world, uid);
-        held.jobs += 1;
-        held.gpus = held.gpus.saturating_add(shape.fit.gpus_together());
+        let Some(uid) = shape.uid else { return };
+        let more = shape.fit.gpus_together();
+        if !policy.user_caps.is_none() {
+            add(&mut self.get(world, uid).1, more);
+        }
+        for project in world.capping(&shape.project) {
+            add(self.in_project(world, project, uid), more);
+        }
     }
 }
 
+/// Why a user may have no more of that just now, if it is so: of what there is in all, or in a
+/// project and those above it.
+#[must_use]
+pub fn user_quota(
+    world: &World,
+    owner: &Owner,
+    project: &ProjectName,
+    more: MilliGpu,
+) -> Option<Reason> {
+    let caps = world.policy().user_caps.of(&owner.user);
+    quota(caps, world.held_by(owner.uid), more).or_else(|| {
+        world.capping(project).find_map(|project| {
+            let held = world.held_in(owner.uid, &project.name);
+            quota_in(project, held, more, || Arc::clone(&owner.user))
+        })
+    })
+}
+
+fn add(held: &mut Held, more: MilliGpu) {
+    held.jobs += 1;
+    held.gpus = held.gpus.saturating_add(more);
+}
+
 /// Why a user who holds that may not have so much more.
-pub(crate) fn quota(caps: Caps, held: Held, more: MilliGpu) -> Option<Reason> {
+fn quota(caps: Caps, held: Held, more: MilliGpu) -> Option<Reason> {
     let (what, used, most) = caps.exceeded(held, more)?;
     Some(Reason::QuotaUser { what, used, most })
+}
+
+/// The same in a project.
+fn quota_in(
+    project: &Project,
+    held: Held,
+    more: MilliGpu,
+    user: impl FnOnce() -> Arc<str>,
+) -> Option<Reason> {
+    let (what, used, most) = project.user_caps.exceeded(held, more)?;
+    let (user, project) = (user(), project.name.clone());
+    Some(Reason::QuotaUserInProject { user, project, what, used, most })
 }

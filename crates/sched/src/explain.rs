@@ -10,7 +10,7 @@ use gpool_model::{
 use gpool_world::{JobRow, NodeRow, Snapshot};
 
 use crate::board::Board;
-use crate::caps::quota;
+use crate::caps::user_quota;
 use crate::elements::Elements;
 use crate::order::{Rank, level_of_waiting};
 use crate::usable::{Unusable, unusable};
@@ -170,10 +170,10 @@ impl<'a> Explainer<'a> {
     }
 
     fn no_place(&self, row: &JobRow) -> Option<Reason> {
-        let world = self.snapshot.world;
-        let (uid, gpus) = (row.spec.owner.uid, row.spec.gpus_together());
-        if let Some(reason) = quota(world.caps_of(uid), world.held_by(uid), gpus) {
-            return Some(reason);
+        let (spec, world) = (&row.spec, self.snapshot.world);
+        let quota = user_quota(world, &spec.owner, &spec.project, spec.gpus_together());
+        if quota.is_some() {
+            return quota;
         }
         let (shape_ix, _) = self.snapshot.world.place_of(row.job.id)?;
         let shape = &self.snapshot.world.shape(shape_ix).shape;

@@ -40,6 +40,7 @@ use gpool_model::{JobId, Placement, Plan, Policy, QuotaRules, Reason, Shape};
 use gpool_world::Snapshot;
 
 use board::Board;
+pub use caps::user_quota;
 pub use cycle::Workspace;
 pub use explain::Explainer;
 use keep::Keeps;

@@ -13,6 +13,7 @@ use crate::arrays::{Running, left, row_of};
 use crate::course::{self, Course};
 use crate::order::{self, fit_of, is_parked, started};
 use crate::planned::comes_after;
+use crate::users::is_capping;
 use crate::violation::Violation;
 
 /// After the plan, no job that it leaves waiting fits any node, but where it would be in the way
@@ -112,6 +113,7 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
     let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
     let is_told = !world.policy().user_caps.is_none()
         || world.policy().share_between == ShareBetween::Users
+        || is_capping(world, &row.spec.project)
         || world.reservations().values().any(|it| is_for(&it.whom));
     let is_reserved = world.reservations().values().any(|it| it.whom == own);
     Shape {

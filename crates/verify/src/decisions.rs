@@ -11,7 +11,7 @@ use gpool_world::{JobRow, Snapshot};
 use crate::arrays::{Running, attempt_of, row_of};
 use crate::order::{is_parked, places_of, taken_by};
 use crate::tally::{Holding, NodeTally, Tally, add, is_of, unusable};
-use crate::users::Users;
+use crate::users::{self, Users};
 use crate::violation::Violation;
 
 /// How many tasks a job has.
@@ -194,16 +194,16 @@ pub(crate) fn check_quotas(
     mut users: Users,
     found: &mut Vec<Violation>,
 ) {
-    if policy.user_caps.is_none() {
+    if users::is_open(snapshot.world, policy) {
         return;
     }
     for decision in &plan.decisions {
         let Some((job, _)) = decision.started() else { continue };
         let Some(row) = row_of(snapshot.world, job) else { continue };
-        if users.is_capped(policy, row) {
+        if users.is_capped(snapshot.world, policy, row) {
             found.push(Violation::OverQuota { job, uid: row.spec.owner.uid });
         }
-        users.add(row.spec.owner.uid, row.spec.gpus_together().get());
+        users.add(snapshot.world, row);
     }
 }
 

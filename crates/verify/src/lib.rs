@@ -44,7 +44,7 @@ struct State<'a> {
 impl State<'_> {
     /// Whether a job is kept by what its user or its project may have, whatever is free.
     fn keeps(&self, snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow) -> bool {
-        self.users.is_capped(policy, row)
+        self.users.is_capped(snapshot.world, policy, row)
             || self.projects.exceeded(snapshot.world, row).is_some()
             || self.quota_waits.contains(&conserve::shape_of(snapshot.world, row))
     }

@@ -180,12 +180,12 @@ fn expected(
         for id in own {
             if let Some(placements) = starts.get(&id) {
                 add_started(snapshot, plan, &mut course, (id, placements));
-                users.add(row.spec.owner.uid, row.spec.gpus_together().get());
+                users.add(world, row);
             }
         }
         if !left.contains(&row.job.id)
             || running.is_full(world, row.job.id.number)
-            || users.is_capped(policy, row)
+            || users.is_capped(world, policy, row)
         {
             continue;
         }
@@ -218,7 +218,7 @@ fn expected(
             course.add(placement, row, stretch(&shape, at));
         }
         expected.push((own.map_or(id, |it| it.job), at));
-        users.add(row.spec.owner.uid, row.spec.gpus_together().get());
+        users.add(world, row);
         if own.is_none() {
             break;
         }

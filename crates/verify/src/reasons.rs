@@ -4,7 +4,8 @@
 use gpool_model::plan::Fit;
 use gpool_model::policy::UserCap;
 use gpool_model::{
-    Device, Node, NodeName, Plan, PlannedStart, Policy, Reason, ReservationName, ResourceKind, Wait,
+    Device, Node, NodeName, Plan, PlannedStart, Policy, ProjectName, Reason, ReservationName,
+    ResourceKind, Wait,
 };
 use gpool_world::{JobRow, Snapshot};
 
@@ -49,19 +50,15 @@ pub(crate) fn check(
                 is_kept(snapshot, wait, reservation, true) && has_room(before, node, wait)
             }
             Reason::QuotaUser { what, used, most } => {
-                let gpus = wait.shape.fit.gpus_together().get();
-                let more = if *what == UserCap::RunningJobs { 1 } else { gpus };
-                wait.shape.uid.is_some_and(|uid| {
-                    let held = |users: &Users| users.held(uid, *what);
-                    let mut jobs = snapshot.world.jobs().values();
-                    let user = jobs.find(|row| row.spec.owner.uid == uid);
-                    let is_most = |row: &JobRow| {
-                        users::most(policy, &row.spec.owner.user, *what) == Some(*most)
-                    };
-                    user.is_some_and(is_most)
-                        && used.saturating_add(more) > *most
-                        && between(*used, held(users_before), held(users_after))
-                })
+                let quota = UserQuota { project: None, what: *what, used: *used, most: *most };
+                let users = (users_before, users_after);
+                quota.owner(snapshot, policy, wait, users).is_some()
+            }
+            Reason::QuotaUserInProject { user, project, what, used, most } => {
+                let (what, used, most) = (*what, *used, *most);
+                let quota = UserQuota { project: Some(project), what, used, most };
+                let owner = quota.owner(snapshot, policy, wait, (users_before, users_after));
+                owner.is_some_and(|it| it.spec.owner.user == *user)
             }
             Reason::NotReserved { reserved } => {
                 policy.reserved_only && *reserved == n_reserved(snapshot, wait)
@@ -80,6 +77,38 @@ pub(crate) fn check(
             let (shape, reason) = (Box::new(wait.shape.clone()), wait.reason.clone());
             found.push(Violation::ReasonUntrue { shape, reason });
         }
+    }
+}
+
+/// What is said of a user who has as much as he may.
+struct UserQuota<'a> {
+    project: Option<&'a ProjectName>,
+    what: UserCap,
+    used: u64,
+    most: u64,
+}
+
+impl UserQuota<'_> {
+    /// A job of the user who waits for it, if it is so.
+    fn owner<'a>(
+        &self,
+        snapshot: &Snapshot<'a>,
+        policy: &Policy,
+        wait: &Wait,
+        (before, after): (&Users, &Users),
+    ) -> Option<&'a JobRow> {
+        let (world, uid) = (snapshot.world, wait.shape.uid?);
+        let (project, what) = (self.project, self.what);
+        let gpus = wait.shape.fit.gpus_together().get();
+        let more = if what == UserCap::RunningJobs { 1 } else { gpus };
+        let row = world.jobs().values().find(|row| row.spec.owner.uid == uid)?;
+        let most = users::most(world, policy, &row.spec.owner.user, project, what);
+        let above = projects::upwards(world, &wait.shape.project);
+        let is_so = project.is_none_or(|it| above.contains(it))
+            && most == Some(self.most)
+            && self.used.saturating_add(more) > self.most
+            && between(self.used, before.held(uid, project, what), after.held(uid, project, what));
+        is_so.then_some(row)
     }
 }
 
@@ -289,6 +318,7 @@ impl Moment<'_> {
             | Reason::BeginTime { .. }
             | Reason::BackoffAfterFailure { .. }
             | Reason::QuotaUser { .. }
+            | Reason::QuotaUserInProject { .. }
             | Reason::HeldByUser { .. }
             | Reason::HeldByAdmin { .. }
             | Reason::PathOrImageMissing { .. }

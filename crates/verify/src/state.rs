@@ -13,7 +13,7 @@ use gpool_world::{DeviceLedger, Free, JobRow, NodeRow, Snapshot, World};
 use crate::arrays::{check_row, weight};
 use crate::conserve::shape_of;
 use crate::decisions::{check_shared, is_spread, n_tasks};
-use crate::order::{is_escalated, is_parked};
+use crate::order::is_escalated;
 use crate::projects::check_holdings;
 use crate::tally::{Holding, NodeTally, Tally};
 use crate::violation::Violation;
@@ -35,7 +35,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     check_counts(world, &mut found);
     check_queue(snapshot, &mut found);
     check_dependents(world, &mut found);
-    check_users(world, &mut found);
+    crate::users::check_index(world, &mut found);
     check_holdings(world, &mut found);
     check_timer(snapshot, &mut found);
     check_load(snapshot, &mut found);
@@ -399,31 +399,6 @@ fn check_dependents(world: &World, found: &mut Vec<Violation>) {
         if indexed != expected.remove(&job).unwrap_or_default() {
             let about = format!("who waits for job {job}");
             found.push(Violation::WrongIndexEntry { index: "waiting jobs", about });
-        }
-    }
-}
-
-/// What each user has is counted right.
-fn check_users(world: &World, found: &mut Vec<Violation>) {
-    let mut expected = BTreeMap::<u32, (u64, u64, u64, u64)>::new();
-    for row in world.jobs().values() {
-        let (n_jobs, n_waiting, n_holding, gpus) = expected.entry(row.spec.owner.uid).or_default();
-        let is_there = !row.job.phase.allocations().is_empty();
-        let is_holding = is_there && !is_parked(row);
-        let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.n_unstarted()));
-        *n_jobs += n;
-        *n_waiting += if is_there { 0 } else { n };
-        *n_holding += u64::from(is_holding);
-        *gpus += if is_holding { row.spec.gpus_together().get() } else { 0 };
-    }
-    expected.retain(|_, (n_jobs, ..)| *n_jobs > 0);
-    for (uid, counted) in expected {
-        let indexed = world
-            .user(uid)
-            .map(|user| (user.n_jobs, user.n_waiting, user.held.jobs, user.held.gpus.get()));
-        if indexed != Some(counted) {
-            let about = format!("user {uid}: {indexed:?}, counted {counted:?}");
-            found.push(Violation::WrongIndexEntry { index: "users", about });
         }
     }
 }

@@ -2,29 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::policy::UserCap;
-use gpool_model::{Plan, Policy};
+use gpool_model::policy::{Caps, UserCap};
+use gpool_model::{MilliGpu, Plan, Policy, ProjectName};
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
 use crate::order::{is_parked, started};
+use crate::projects::upwards;
+use crate::violation::Violation;
 
 /// What users hold: jobs, and thousandths of GPUs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Users {
     held: BTreeMap<u32, (u64, u64)>,
+    /// The same in each project, with all below it.
+    held_in: BTreeMap<(u32, ProjectName), (u64, u64)>,
 }
 
 impl Users {
-    /// Counts all jobs; nothing where the policy limits nobody.
+    /// Counts all jobs; nothing where neither the policy nor a project limits anybody.
     pub fn of(world: &World, policy: &Policy) -> Self {
         let mut users = Self::default();
-        if policy.user_caps.is_none() {
+        if is_open(world, policy) {
             return users;
         }
-        let holds = |row: &&JobRow| !row.job.phase.allocations().is_empty() && !is_parked(row);
-        for row in world.jobs().values().filter(holds) {
-            users.add(row.spec.owner.uid, row.spec.gpus_together().get());
+        for row in world.jobs().values().filter(|row| holds(row)) {
+            users.add(world, row);
         }
         users
     }
@@ -35,21 +38,31 @@ impl Users {
         let planned = plan.planned.iter().map(|planned| planned.job);
         let jobs = started(plan).into_iter().chain(planned);
         for row in jobs.filter_map(|job| row_of(snapshot.world, job)) {
-            users.add(row.spec.owner.uid, row.spec.gpus_together().get());
+            users.add(snapshot.world, row);
         }
         users
     }
 
-    /// One more job of a user, with so much of GPUs.
-    pub fn add(&mut self, uid: u32, gpus: u64) {
-        let (jobs, sum) = self.held.entry(uid).or_default();
-        *jobs += 1;
-        *sum = sum.saturating_add(gpus);
+    /// One more job of its user.
+    pub fn add(&mut self, world: &World, row: &JobRow) {
+        let (uid, gpus) = (row.spec.owner.uid, row.spec.gpus_together().get());
+        let add = |(jobs, sum): &mut (u64, u64)| {
+            *jobs += 1;
+            *sum = sum.saturating_add(gpus);
+        };
+        add(self.held.entry(uid).or_default());
+        for name in upwards(world, &row.spec.project) {
+            add(self.held_in.entry((uid, name)).or_default());
+        }
     }
 
-    /// How much of one kind a user holds.
-    pub fn held(&self, uid: u32, what: UserCap) -> u64 {
-        let (jobs, gpus) = self.held.get(&uid).copied().unwrap_or_default();
+    /// How much of one kind a user holds: in a project and all below it, or in all.
+    pub fn held(&self, uid: u32, project: Option<&ProjectName>, what: UserCap) -> u64 {
+        let held = match project {
+            None => self.held.get(&uid),
+            Some(name) => self.held_in.get(&(uid, name.clone())),
+        };
+        let (jobs, gpus) = held.copied().unwrap_or_default();
         match what {
             UserCap::RunningJobs => jobs,
             UserCap::Gpus => gpus,
@@ -57,22 +70,94 @@ impl Users {
     }
 
     /// Whether a job of that user would be more than he may have.
-    pub fn is_capped(&self, policy: &Policy, row: &JobRow) -> bool {
+    pub fn is_capped(&self, world: &World, policy: &Policy, row: &JobRow) -> bool {
+        if is_open(world, policy) {
+            return false;
+        }
         let owner = &row.spec.owner;
         let gpus = row.spec.gpus_together().get();
-        [(UserCap::RunningJobs, 1), (UserCap::Gpus, gpus)].into_iter().any(|(what, more)| {
-            let most = most(policy, &owner.user, what);
-            more > 0 && most.is_some_and(|most| self.held(owner.uid, what) + more > most)
+        let above = upwards(world, &row.spec.project).into_iter().map(Some);
+        std::iter::once(None).chain(above).any(|project| {
+            [(UserCap::RunningJobs, 1), (UserCap::Gpus, gpus)].into_iter().any(|(what, more)| {
+                let most = most(world, policy, &owner.user, project.as_ref(), what);
+                let held = self.held(owner.uid, project.as_ref(), what);
+                more > 0 && most.is_some_and(|most| held + more > most)
+            })
         })
     }
 }
 
-/// How much of one kind a user may have.
-pub(crate) fn most(policy: &Policy, user: &str, what: UserCap) -> Option<u64> {
-    let caps = &policy.user_caps;
-    let caps = caps.of.get(user).unwrap_or(&caps.all);
+/// How much of one kind a user may have: in a project and all below it, or in all.
+pub(crate) fn most(
+    world: &World,
+    policy: &Policy,
+    user: &str,
+    project: Option<&ProjectName>,
+    what: UserCap,
+) -> Option<u64> {
+    let of_user = policy.user_caps.of.get(user).unwrap_or(&policy.user_caps.all);
+    let caps: Caps = match project {
+        None => *of_user,
+        Some(name) => world.projects().get(name)?.user_caps,
+    };
     match what {
         UserCap::RunningJobs => caps.running_jobs,
-        UserCap::Gpus => caps.gpus.map(gpool_model::MilliGpu::get),
+        UserCap::Gpus => caps.gpus.map(MilliGpu::get),
+    }
+}
+
+/// Whether a project, or one above it, says how much one user may hold.
+pub(crate) fn is_capping(world: &World, project: &ProjectName) -> bool {
+    let caps = |name: &ProjectName| world.projects().get(name).map(|it| it.user_caps);
+    let mut above = upwards(world, project).into_iter();
+    above.any(|name| caps(&name).is_some_and(|it| (it.running_jobs, it.gpus) != (None, None)))
+}
+
+/// Whether nobody is limited in what he holds.
+pub(crate) fn is_open(world: &World, policy: &Policy) -> bool {
+    let limits = |caps: &Caps| (caps.running_jobs, caps.gpus) != (None, None);
+    policy.user_caps.is_none() && !world.projects().values().any(|it| limits(&it.user_caps))
+}
+
+fn holds(row: &JobRow) -> bool {
+    !row.job.phase.allocations().is_empty() && !is_parked(row)
+}
+
+/// What one user has, as it is counted: jobs, those that wait, those that hold something, GPUs; and
+/// the last two by project.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counted {
+    all: (u64, u64, u64, u64),
+    in_projects: BTreeMap<ProjectName, (u64, u64)>,
+}
+
+/// What each user has is counted right.
+pub(crate) fn check_index(world: &World, found: &mut Vec<Violation>) {
+    let mut expected = BTreeMap::<u32, Counted>::new();
+    for row in world.jobs().values() {
+        let counted = expected.entry(row.spec.owner.uid).or_default();
+        let (n_jobs, n_waiting, n_holding, gpus) = &mut counted.all;
+        let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.n_unstarted()));
+        *n_jobs += n;
+        *n_waiting += if row.job.phase.allocations().is_empty() { n } else { 0 };
+        if holds(row) {
+            let own = row.spec.gpus_together().get();
+            let here = counted.in_projects.entry(row.spec.project.clone()).or_default();
+            (*n_holding, *gpus) = (*n_holding + 1, *gpus + own);
+            *here = (here.0 + 1, here.1 + own);
+        }
+    }
+    expected.retain(|_, counted| counted.all.0 > 0);
+    for (uid, counted) in expected {
+        let indexed = world.user(uid).map(|user| {
+            let held = user.held_in.iter();
+            let held = held.map(|(name, it)| (name.clone(), (it.jobs, it.gpus.get())));
+            let all = (user.n_jobs, user.n_waiting, user.held.jobs, user.held.gpus.get());
+            Counted { all, in_projects: held.collect() }
+        });
+        if indexed.as_ref() != Some(&counted) {
+            let about = format!("user {uid}: {indexed:?}, counted {counted:?}");
+            found.push(Violation::WrongIndexEntry { index: "users", about });
+        }
     }
 }

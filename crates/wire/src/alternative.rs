@@ -19,10 +19,16 @@ pub fn flags(what: &WhatIf, job: JobId) -> String {
         WhatIf::Priority { priority } => format!("gpool prio {priority} {job}"),
         WhatIf::WithoutDependency { job } => format!("without --after {job}"),
         WhatIf::WithoutBegin => format!("gpool edit {job} --begin none"),
-        WhatIf::WithoutCap { user, cap: UserCap::RunningJobs } => {
+        WhatIf::WithoutCap { cap: UserCap::RunningJobs, project: Some(project), .. } => {
+            format!("gpool project edit {project} --user-running none")
+        }
+        WhatIf::WithoutCap { cap: UserCap::Gpus, project: Some(project), .. } => {
+            format!("gpool project edit {project} --user-gpus none")
+        }
+        WhatIf::WithoutCap { user, cap: UserCap::RunningJobs, project: None } => {
             format!("gpool user limit {user} --running none")
         }
-        WhatIf::WithoutCap { user, cap: UserCap::Gpus } => {
+        WhatIf::WithoutCap { user, cap: UserCap::Gpus, project: None } => {
             format!("gpool user limit {user} --gpus none")
         }
         WhatIf::WithoutReservation { reservation, maintenance: false } => {
@@ -51,10 +57,16 @@ pub fn words(what: &WhatIf) -> String {
         WhatIf::Priority { priority } => format!("its priority is {priority}"),
         WhatIf::WithoutDependency { job } => format!("it does not wait for job {job}"),
         WhatIf::WithoutBegin => "it may begin at once".to_owned(),
-        WhatIf::WithoutCap { user, cap: UserCap::RunningJobs } => {
+        WhatIf::WithoutCap { cap: UserCap::RunningJobs, project: Some(project), .. } => {
+            format!("one user may run any number of jobs in project {project}")
+        }
+        WhatIf::WithoutCap { cap: UserCap::Gpus, project: Some(project), .. } => {
+            format!("one user may have any number of GPUs in project {project}")
+        }
+        WhatIf::WithoutCap { user, cap: UserCap::RunningJobs, project: None } => {
             format!("{user} may run any number of jobs")
         }
-        WhatIf::WithoutCap { user, cap: UserCap::Gpus } => {
+        WhatIf::WithoutCap { user, cap: UserCap::Gpus, project: None } => {
             format!("{user} may have any number of GPUs")
         }
         WhatIf::WithoutReservation { reservation, maintenance: false } => {

@@ -153,6 +153,11 @@ catalogue! {
          large enough for their part of it. The message says how many are, and the largest part \
          that would fit as many as were asked for. All tasks get GPUs of one model of the \
          request. --allow-unsatisfiable queues it until more nodes come.";
+    ABOVE_USER_CAP = 417, EXIT_IMPOSSIBLE, 422, "one user could never have this",
+        "The policy, or a project, says how many GPUs one user may hold and how many jobs one user \
+         may run at once, and this job alone is more. `gpool user limit USER` and `gpool project \
+         show PROJECT` show the caps, and let those change them who may. --allow-unsatisfiable \
+         queues it until the cap is another.";
     NOT_PERMITTED = 501, EXIT_NOT_PERMITTED, 403, "not permitted",
         "You may see and change your own jobs. Other users' jobs, and settings of the cluster, \
          are for admins: root, and the user whose server it is. You are known by the user that \

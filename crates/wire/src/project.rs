@@ -86,6 +86,13 @@ pub struct ProjectSettings {
     /// How many jobs of one user may wait in it: a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_pending: Option<Written>,
+    /// How many jobs of one user may hold something at once, in it and all below it: a number, or
+    /// `"none"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_running: Option<Written>,
+    /// How many GPUs one user may hold at once, in it and all below it: a number, or `"none"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_gpus: Option<Written>,
     /// Answer what would change, and change nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -180,7 +187,9 @@ impl ProjectSettings {
             default_time: length("time_default", &self.time_default)?,
             longest_time: length("time_max", &self.time_max)?,
             preemptible: self.preemptible,
-            user_pending: self.user_pending.as_ref().map(count).transpose()?,
+            user_pending: count("user_pending", &self.user_pending)?,
+            user_running: count("user_running", &self.user_running)?,
+            user_gpus: cap("user_gpus", &self.user_gpus)?,
         })
     }
 }
@@ -274,13 +283,23 @@ fn weight(written: &Written) -> Result<gpool_model::Weight, Refusal> {
     weight.map_err(|error| invalid("weight", &error.to_string()))
 }
 
-fn count(written: &Written) -> Result<Option<u64>, Refusal> {
+fn count(field: &str, written: &Option<Written>) -> Result<Option<Option<u64>>, Refusal> {
+    let Some(written) = written else { return Ok(None) };
     if is_word(written, "none") {
-        return Ok(None);
+        return Ok(Some(None));
     }
     let read = written.to_string().trim().parse();
     let why = || format!("{:?} is no number of jobs; write 100, or none", written.to_string());
-    read.map(Some).map_err(|_| invalid("user_pending", &why()))
+    read.map(|n| Some(Some(n))).map_err(|_| invalid(field, &why()))
+}
+
+fn cap(field: &str, written: &Option<Written>) -> Result<Option<Option<MilliGpu>>, Refusal> {
+    let Some(written) = written else { return Ok(None) };
+    if is_word(written, "none") {
+        return Ok(Some(None));
+    }
+    let gpus = parse::gpus(written.to_string().trim());
+    gpus.map(|gpus| Some(Some(gpus))).map_err(|error| invalid(field, &format!("{error}, or none")))
 }
 
 fn members(words: &[String]) -> Result<Option<Members>, Refusal> {

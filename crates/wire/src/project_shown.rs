@@ -56,6 +56,10 @@ pub struct Project {
     pub preemptible: bool,
     /// How many jobs of one user may wait in it.
     pub user_pending: Option<u64>,
+    /// How many jobs of one user may hold something at once, in it and all below it.
+    pub user_running: Option<u64>,
+    /// How many GPUs one user may hold at once, in it and all below it.
+    pub user_gpus: Option<f64>,
     /// Jobs that have not ended, an array as one.
     pub n_jobs: u64,
     /// GPUs that it and all below it hold.
@@ -117,6 +121,8 @@ impl Project {
             time_max_s: seconds(it.jobs.longest_time),
             preemptible: it.jobs.preemptible,
             user_pending: it.user_caps.pending_jobs,
+            user_running: it.user_caps.running_jobs,
+            user_gpus: it.user_caps.gpus.map(|gpus| crate::node::cores(gpus.get())),
             n_jobs: facts.n_jobs,
             gpus_held: crate::node::cores(facts.held),
             created_at: (made != gpool_model::Timestamp::ZERO).then_some(Time(made)),
@@ -252,6 +258,11 @@ fn settings(it: &gpool_model::Project) -> Vec<(&'static str, String)> {
         ("time_max", length(it.jobs.longest_time)),
         ("preemptible", it.jobs.preemptible.to_string()),
         ("user_pending", it.user_caps.pending_jobs.map_or_else(none, |n| n.to_string())),
+        ("user_running", it.user_caps.running_jobs.map_or_else(none, |n| n.to_string())),
+        (
+            "user_gpus",
+            it.user_caps.gpus.map_or_else(none, |gpus| MilliCpu::new(gpus.get()).to_string()),
+        ),
     ]
 }
 

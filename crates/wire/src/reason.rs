@@ -111,6 +111,13 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             ("used", cap_amount(*what, *used)),
             ("most", cap_amount(*what, *most)),
         ],
+        R::QuotaUserInProject { user, project, what, used, most } => vec![
+            ("user", json!(user)),
+            ("project", json!(project)),
+            ("what", json!(what)),
+            ("used", cap_amount(*what, *used)),
+            ("most", cap_amount(*what, *most)),
+        ],
         R::NotReserved { reserved } => vec![("reserved", json!(reserved))],
         R::QuotaProject { project, kind, bound, held, asked, most } => vec![
             ("project", json!(project)),
@@ -243,6 +250,11 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             crate::node::cores(*used),
             crate::node::cores(*most)
         ),
+        R::QuotaUserInProject { user, project, what, used, most } => format!(
+            "{user} has {} in project {project}, and one user may have at most {}",
+            cap_words(*what, *used),
+            cap_words(*what, *most)
+        ),
         R::NotReserved { reserved: 0 } => "no such GPUs are reserved for it, and only those that \
                                           are reserved are given out here"
             .to_owned(),
@@ -351,6 +363,15 @@ fn ending(kind: DependencyKind) -> &'static str {
 }
 
 /// Jobs as a whole number, devices with decimals.
+/// So much of what a user may have.
+pub(crate) fn cap_words(what: UserCap, amount: u64) -> String {
+    match (what, amount) {
+        (UserCap::RunningJobs, 1) => "1 job running".to_owned(),
+        (UserCap::RunningJobs, n) => format!("{n} jobs running"),
+        (UserCap::Gpus, amount) => amount_words(&ResourceKind::Gpu, amount),
+    }
+}
+
 fn cap_amount(what: UserCap, amount: u64) -> Value {
     match what {
         UserCap::RunningJobs => json!(amount),
@@ -446,5 +467,29 @@ fn in_api_unit(kind: &ResourceKind, amount: u64) -> Value {
         | ResourceKind::GpuMemory
         | ResourceKind::Tasks
         | ResourceKind::MigProfile(_) => json!(amount),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_as_much_in_a_project_is_named_with_the_cap() {
+        let in_red = |what, used, most| gpool_model::Reason::QuotaUserInProject {
+            user: "ana".into(),
+            project: gpool_model::ProjectName::new("red"),
+            what,
+            used,
+            most,
+        };
+        assert_eq!(
+            reason_text(&in_red(UserCap::RunningJobs, 1, 2)),
+            "ana has 1 job running in project red, and one user may have at most 2 jobs running"
+        );
+        assert_eq!(
+            reason_text(&in_red(UserCap::Gpus, 500, 1000)),
+            "ana has 0.5 GPUs in project red, and one user may have at most 1 GPU"
+        );
     }
 }

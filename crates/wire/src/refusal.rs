@@ -1,6 +1,7 @@
 //! Words for refusals: what, why, and what to try.
 
 use gpool_model::gpu::GpuRequest;
+use gpool_model::policy::UserCap;
 use gpool_model::refusal::LargestFit;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
@@ -9,7 +10,7 @@ use gpool_model::{Gang, NodeName, PoolName, Refusal};
 use crate::json::nearest;
 use crate::problem::Problem;
 use crate::project_words;
-use crate::reason::{amount_words, gpus, models_words, request_words};
+use crate::reason::{amount_words, cap_words, gpus, models_words, request_words};
 use crate::touched;
 
 impl From<&Refusal> for Problem {
@@ -43,6 +44,12 @@ impl From<&Refusal> for Problem {
             Refusal::UserCap { n_found, n_asked, .. } => problem
                 .because(format!("you have {n_found}, and this would add {n_asked}"))
                 .try_this("gpool queue   (cancel what is not needed, or wait until some start)"),
+            Refusal::AboveUserCap { what: UserCap::RunningJobs, .. } => problem
+                .because("nobody may run anything while that is 0")
+                .try_this("--allow-unsatisfiable queues it until the cap is another"),
+            Refusal::AboveUserCap { most, .. } => problem
+                .try_this(format!("--gpus {}", crate::node::cores(*most)))
+                .try_this("--allow-unsatisfiable queues it until the cap is another"),
             Refusal::ExtendTooLong { most, .. } => problem
                 .because(format!("users may add {most} in all to a job that runs"))
                 .try_this("ask an admin: gpool extend JOB --to 8h"),
@@ -195,6 +202,13 @@ fn what(refusal: &Refusal) -> String {
         }
         Refusal::UserCap { most, project: Some(project), .. } => {
             format!("one user may have {most} jobs that wait in project {project}")
+        }
+        Refusal::AboveUserCap { user, project, what, asked, most } => {
+            let place = project.as_ref().map(|it| format!(" in project {it}")).unwrap_or_default();
+            let [asked, most] = [asked, most].map(|amount| cap_words(*what, *amount));
+            format!(
+                "this could never run: it is {asked}, and {user} may have at most {most}{place}"
+            )
         }
         Refusal::ExtendTooLong { asked: Some(asked), .. } => {
             format!("{asked} more is more than you may add to a job that runs")

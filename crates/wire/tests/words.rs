@@ -45,7 +45,7 @@ fn text(words: &str) -> String {
 
 /// One of each kind. A kind that is added does not compile until it is here.
 fn refusals() -> Vec<Refusal> {
-    let id = JobId::single(7);
+    let (id, user) = (JobId::single(7), Arc::from("ana"));
     let all = vec![
         Refusal::Invalid { field: text("mem"), why: text("no unit") },
         Refusal::TooLarge { what: text("the request"), most: text("1 MiB") },
@@ -68,6 +68,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::CannotRunAs { user: text("bo"), only: 1000 },
         Refusal::TooManyJobs { n_found: 3, n_asked: 1, most: 3 },
         Refusal::UserCap { n_found: 3, n_asked: 1, most: 3, project: None },
+        Refusal::AboveUserCap { user, project: None, what: UserCap::Gpus, asked: 2500, most: 2000 },
         Refusal::ExtendTooLong { asked: Some(Millis::from_hours(9)), most: Millis::from_hours(4) },
         Refusal::DependencyCycle { jobs: vec![id, JobId::single(8)] },
         Refusal::NotRequeueable { id },
@@ -157,6 +158,7 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::CannotRunAs { .. }
             | Refusal::TooManyJobs { .. }
             | Refusal::UserCap { .. }
+            | Refusal::AboveUserCap { .. }
             | Refusal::ExtendTooLong { .. }
             | Refusal::DependencyCycle { .. }
             | Refusal::NotRequeueable { .. }

@@ -17,7 +17,8 @@ pub struct Excerpt {
     cluster: ClusterRecord,
     /// How is decided.
     pub policy: Policy,
-    projects: BTreeMap<ProjectName, Project>,
+    /// What is agreed with projects.
+    pub projects: BTreeMap<ProjectName, Project>,
     /// What is known of jobs like these.
     past: BTreeMap<String, PastRuns>,
     used: Vec<Used>,
@@ -58,6 +59,12 @@ impl Excerpt {
     #[must_use]
     pub fn last_job(&self) -> JobNumber {
         self.cluster.last_job
+    }
+
+    /// A project and all above it.
+    pub fn projects_above(&self, name: &ProjectName) -> impl Iterator<Item = &Project> {
+        let above = |it: &&Project| self.projects.get(it.parent.as_ref()?);
+        std::iter::successors(self.projects.get(name), above).take(self.projects.len())
     }
 
     /// A world of nothing but this, advanced to a moment.

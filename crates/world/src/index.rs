@@ -180,7 +180,7 @@ impl World {
         let prediction = asks.then(|| self.prediction(spec)).flatten();
         Shape {
             project: spec.project.clone(),
-            uid: self.told_apart(spec.owner.uid),
+            uid: self.told_apart(spec.owner.uid, &spec.project),
             reserved_as: self.reserved_as(JobId { element: None, ..row.job.id }),
             priority: row.job.priority,
             preemptible: spec.life.preemptible == Some(true),
@@ -202,7 +202,7 @@ impl World {
     pub fn shape_of_new(&self, new: &NewJob, uid: u32) -> Shape {
         Shape {
             project: new.project.clone(),
-            uid: self.told_apart(uid),
+            uid: self.told_apart(uid, &new.project),
             reserved_as: None,
             priority: new.priority,
             preemptible: new.life.preemptible == Some(true),

@@ -69,13 +69,16 @@ impl World {
     pub fn put_project(&mut self, project: Project) {
         self.mark(Record::Project(Box::new(project.clone())).key());
         self.project_ix(&project.name);
-        self.projects.insert(project.name.clone(), project);
+        let name = project.name.clone();
+        let before = self.projects.insert(name.clone(), project);
+        self.cap_anew(&name, before.as_ref());
     }
 
     /// Takes a project away.
     pub fn remove_project(&mut self, name: &ProjectName) -> Option<Project> {
         let project = self.projects.remove(name)?;
         self.mark(Record::Project(Box::new(project.clone())).key());
+        self.cap_anew(name, Some(&project));
         Some(project)
     }
 

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::record::Record;
-use gpool_model::{JobId, Node, NodeName, Reservation, ReservationName, Timestamp, Whom};
+use gpool_model::{
+    JobId, Node, NodeName, ProjectName, Reservation, ReservationName, Timestamp, Whom,
+};
 
 use crate::ledger::NodeRow;
 use crate::world::World;
@@ -91,10 +93,11 @@ impl World {
         Some(removed)
     }
 
-    /// A user, where users are told apart ([`gpool_model::Shape::uid`]).
-    pub(crate) fn told_apart(&self, uid: u32) -> Option<u32> {
+    /// A user, where users are told apart in a project ([`gpool_model::Shape::uid`]).
+    pub(crate) fn told_apart(&self, uid: u32, project: &ProjectName) -> Option<u32> {
         let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
         let is_told = self.policy.tells_users_apart()
+            || self.capping(project).next().is_some()
             || self.reservations.values().any(|it| is_for(&it.whom));
         is_told.then_some(uid)
     }

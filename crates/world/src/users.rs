@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gpool_model::job::JobState;
 use gpool_model::policy::{Caps, Held};
-use gpool_model::{MilliGpu, ProjectName};
+use gpool_model::{JobId, MilliGpu, Project, ProjectName};
 
 use crate::world::{JobRow, World};
 
@@ -22,6 +22,8 @@ pub struct UserRow {
     pub waiting_in: BTreeMap<ProjectName, u64>,
     /// What the others hold.
     pub held: Held,
+    /// That by their project, of those in which they hold anything.
+    pub held_in: BTreeMap<ProjectName, Held>,
 }
 
 impl World {
@@ -55,6 +57,51 @@ impl World {
         self.user(uid).map_or(caps.all, |user| caps.of(&user.name))
     }
 
+    /// The projects that limit what one user may hold in them, of one and all above it, itself
+    /// first.
+    pub fn capping<'a>(&'a self, project: &ProjectName) -> impl Iterator<Item = &'a Project> {
+        let first = Some(project).filter(|_| self.n_capping > 0);
+        first
+            .into_iter()
+            .flat_map(|name| self.upwards(name))
+            .filter(|it| it.user_caps.limits_held())
+    }
+
+    /// What a user's jobs hold in a project and all below it.
+    #[must_use]
+    pub fn held_in(&self, uid: u32, project: &ProjectName) -> Held {
+        let is_below = |name: &ProjectName| {
+            name == project || self.upwards(name).any(|it| it.name == *project)
+        };
+        let own = self.user(uid).into_iter().flat_map(|user| &user.held_in);
+        let below = own.filter(|(name, _)| is_below(name));
+        below.fold(Held::default(), |sum, (_, held)| Held {
+            jobs: sum.jobs + held.jobs,
+            gpus: sum.gpus.saturating_add(held.gpus),
+        })
+    }
+
+    /// A project and all above it. Ends even where they make no tree.
+    fn upwards(&self, name: &ProjectName) -> impl Iterator<Item = &Project> {
+        let above = |it: &&Project| self.projects.get(it.parent.as_ref()?);
+        std::iter::successors(self.projects.get(name), above).take(self.projects.len())
+    }
+
+    /// What is said of a project is another thing now: whose jobs these are may matter in it that
+    /// did not, or matter no more.
+    pub(crate) fn cap_anew(&mut self, name: &ProjectName, before: Option<&Project>) {
+        let said = |it: &Project| (it.user_caps.limits_held(), it.parent.clone());
+        let before = before.map(said).unwrap_or_default();
+        let after = self.projects.get(name).map(said).unwrap_or_default();
+        let some = self.n_capping > 0 || after.0;
+        self.n_capping += usize::from(after.0);
+        self.n_capping -= usize::from(before.0);
+        if some && before != after {
+            let pending: Vec<JobId> = self.queue.jobs().collect();
+            self.queue_anew(&pending);
+        }
+    }
+
     /// A row stands for so many jobs of that state.
     pub(crate) fn count_for_user(&mut self, row: &JobRow, state: JobState, n: u64) {
         let owner = &row.spec.owner;
@@ -64,6 +111,7 @@ impl World {
             n_waiting: 0,
             waiting_in: BTreeMap::new(),
             held: Held::default(),
+            held_in: BTreeMap::new(),
         });
         user.n_jobs += n;
         if state <= JobState::Pending && n > 0 {
@@ -91,8 +139,11 @@ impl World {
     pub(crate) fn count_held(&mut self, row: &JobRow) {
         let Some(gpus) = held(row) else { return };
         if let Some(user) = self.users.get_mut(&row.spec.owner.uid) {
-            user.held.jobs += 1;
-            user.held.gpus = user.held.gpus.saturating_add(gpus);
+            let here = user.held_in.entry(row.spec.project.clone()).or_default();
+            for held in [&mut user.held, here] {
+                held.jobs += 1;
+                held.gpus = held.gpus.saturating_add(gpus);
+            }
         }
     }
 
@@ -100,8 +151,14 @@ impl World {
         let Some(gpus) = held(row) else { return };
         // Gone with the last of the user's jobs.
         if let Some(user) = self.users.get_mut(&row.spec.owner.uid) {
-            user.held.jobs -= 1;
-            user.held.gpus = user.held.gpus.saturating_sub(gpus);
+            let here = user.held_in.get_mut(&row.spec.project).expect("it was counted");
+            for held in [&mut user.held, here] {
+                held.jobs -= 1;
+                held.gpus = held.gpus.saturating_sub(gpus);
+            }
+            if user.held_in[&row.spec.project].jobs == 0 {
+                user.held_in.remove(&row.spec.project);
+            }
         }
     }
 }

@@ -67,6 +67,8 @@ pub struct World {
     /// Up to when time has passed; the beginning of it in a world that was just made.
     pub(crate) clock: Timestamp,
     pub(crate) projects: BTreeMap<ProjectName, Project>,
+    /// How many of them limit what one user may hold.
+    pub(crate) n_capping: usize,
     /// What their jobs hold.
     pub(crate) holdings: Holdings,
     pub(crate) nodes: Vec<NodeRow>,
@@ -133,6 +135,7 @@ impl World {
             policy,
             clock: Timestamp::ZERO,
             projects: BTreeMap::new(),
+            n_capping: 0,
             holdings: Holdings::default(),
             nodes: Vec::new(),
             node_by_name: BTreeMap::new(),

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpool_model::gpu::short_model;
-use gpool_model::policy::UserCap;
+use gpool_model::policy::{Caps, UserCap};
 use gpool_model::{
     DeviceHealth, Eta, GpuAmount, GpuRequest, JobId, JobSpec, MilliCpu, Millis, Node, Phase,
-    Timestamp, WhatIf,
+    ProjectName, Timestamp, WhatIf,
 };
 use gpool_world::JobRow;
 
@@ -223,14 +223,20 @@ fn priority(part: &Part, row: &JobRow, whose: Whose) -> Option<WhatIf> {
     (priority > row.job.priority).then_some(WhatIf::Priority { priority })
 }
 
-/// What the job's user may have no more of.
-fn caps(part: &Part, spec: &JobSpec) -> impl Iterator<Item = WhatIf> {
-    let user = Arc::clone(&spec.owner.user);
-    let caps = part.excerpt.policy.user_caps.of(&user);
-    let running = caps.running_jobs.map(|_| UserCap::RunningJobs);
-    let gpus = caps.gpus.map(|_| UserCap::Gpus).filter(|_| !spec.gpus.is_none());
-    let all = running.into_iter().chain(gpus);
-    all.map(move |cap| WhatIf::WithoutCap { user: Arc::clone(&user), cap })
+/// What the job's user may have no more of, in all or in one of its projects.
+fn caps(part: &Part, spec: &JobSpec) -> Vec<WhatIf> {
+    let user = &spec.owner.user;
+    let projects = part.excerpt.projects_above(&spec.project);
+    let caps = projects.map(|it| (Some(it.name.clone()), it.user_caps));
+    let all = std::iter::once((None, part.excerpt.policy.user_caps.of(user))).chain(caps);
+    let of_one = |(project, caps): (Option<ProjectName>, Caps)| {
+        let running = caps.running_jobs.map(|_| UserCap::RunningJobs);
+        let gpus = caps.gpus.map(|_| UserCap::Gpus).filter(|_| !spec.gpus.is_none());
+        let all = running.into_iter().chain(gpus);
+        all.map(move |cap| (cap, project.clone())).collect::<Vec<_>>()
+    };
+    let what = |(cap, project)| WhatIf::WithoutCap { user: Arc::clone(user), cap, project };
+    all.flat_map(of_one).map(what).collect()
 }
 
 /// What is kept for others, or will be.
@@ -314,14 +320,16 @@ impl Part {
                 part.change(job, |spec| spec.life.begin = None);
                 part.ready(job, |phase| matches!(phase, Phase::Waiting { .. }));
             }
-            WhatIf::WithoutCap { user, cap } => {
+            WhatIf::WithoutCap { user, cap, project: None } => {
                 let user_caps = &mut part.excerpt.policy.user_caps;
                 let mut caps = user_caps.of(user);
-                match cap {
-                    UserCap::RunningJobs => caps.running_jobs = None,
-                    UserCap::Gpus => caps.gpus = None,
-                }
+                lift(&mut caps, *cap);
                 user_caps.of.insert(Arc::clone(user), caps);
+            }
+            WhatIf::WithoutCap { cap, project: Some(name), .. } => {
+                if let Some(project) = part.excerpt.projects.get_mut(name) {
+                    lift(&mut project.user_caps, *cap);
+                }
             }
             WhatIf::WithoutReservation { reservation, .. } => {
                 part.excerpt.reservations.remove(reservation);
@@ -367,6 +375,13 @@ impl Part {
         if let Some(row) = self.excerpt.jobs.get_mut(&job).filter(|row| is_so(&row.job.phase)) {
             row.job.phase = if waits { Phase::Waiting { since } } else { Phase::Pending { since } };
         }
+    }
+}
+
+fn lift(caps: &mut Caps, cap: UserCap) {
+    match cap {
+        UserCap::RunningJobs => caps.running_jobs = None,
+        UserCap::Gpus => caps.gpus = None,
     }
 }
 

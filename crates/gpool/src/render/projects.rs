@@ -134,8 +134,15 @@ pub fn page(it: &Project, view: &View<'_>) -> String {
         .filter_map(|(word, seconds)| Some(format!("{word} {}", length(seconds?))))
         .collect();
     page.label_if("time", Some(limits.join(" · ")).filter(|it| !it.is_empty()).as_deref());
-    let most = it.user_pending.map(|n| format!("{} of one user may wait", count(n, "job")));
-    page.label_if("users", most.as_deref());
+    let waiting = it.user_pending.map(|n| format!("{} may wait", count(n, "job")));
+    let running = it.user_running.map(|n| format!("{} may run", count(n, "job")));
+    let gpus = it.user_gpus.map(|n| match n {
+        1.0 => "1 GPU may be held".to_owned(),
+        n => format!("{n} GPUs may be held"),
+    });
+    let most: Vec<String> = waiting.into_iter().chain(running).chain(gpus).collect();
+    let most = Some(most.join(" · ")).filter(|it| !it.is_empty());
+    page.label_if("one user", most.as_deref());
     page.label("members", &members(it));
     page.label_if("admins", Some(it.admins.join(", ")).filter(|it| !it.is_empty()).as_deref());
     page.label("now", &format!("{} GPUs held · {}", it.gpus_held, count(it.n_jobs, "job")));

@@ -156,6 +156,12 @@ struct SettingFlags {
     /// How many jobs of one user may wait in it, or none
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     user_pending: Option<String>,
+    /// How many jobs of one user may run at once, in it and all below it, or none
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    user_running: Option<String>,
+    /// How many GPUs one user may hold at once, in it and all below it, or none
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    user_gpus: Option<String>,
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -194,6 +200,8 @@ impl SettingFlags {
             time_max: written(&self.time_max),
             preemptible: (self.preemptible || self.no_preemptible).then_some(self.preemptible),
             user_pending: written(&self.user_pending),
+            user_running: written(&self.user_running),
+            user_gpus: written(&self.user_gpus),
             dry_run: self.dry_run,
         })
     }

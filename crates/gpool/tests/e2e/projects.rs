@@ -272,3 +272,53 @@ fn gpool_name(uid: u32) -> String {
     let row = rows.find(|row| row[2] == uid.to_string());
     row.map_or_else(|| uid.to_string(), |row| row[0].to_owned())
 }
+
+#[test]
+fn one_user_may_have_so_much_in_a_project_and_goes_on_in_another() {
+    let cluster = two("sim:4xH100-80G");
+    let me = cluster.job(&cluster.sh(&in_project("red", "0"), "true")).user;
+    let edit = |words: &[&str]| cluster.gpool([&["project", "edit"], words].concat());
+    let said = edit(&["red", "--user-gpus", "1", "--user-running", "3"]).ok();
+    assert!(said.contains("user_running none → 3") && said.contains("none → 1"), "{said}");
+    let shown = cluster.gpool(["project", "show", "red"]).ok();
+    assert!(shown.contains("3 jobs may run · 1 GPU may be held"), "{shown}");
+    let json = cluster.gpool(["project", "show", "red", "--json"]).json();
+    let first = json.get("items").map_or(&json, |items| &items[0]);
+    assert_eq!((&first["user_gpus"], &first["user_running"]), (&1.0.into(), &3.into()), "{json}");
+    let one = cluster.sh(&in_project("red", "1"), "sleep 1000");
+    cluster.until_is(&one, "running");
+    let waits = cluster.sh(&in_project("red", "1"), "sleep 1000");
+    let other = cluster.sh(&in_project("blue", "1"), "sleep 1000");
+    cluster.until_is(&other, "running");
+    let reason = &cluster.job(&waits).reasons[0];
+    assert_eq!(reason.code, "quota_user_in_project");
+    let most = format!("{me} has 1 GPU in project red, and one user may have at most 1 GPU");
+    assert!(cluster.gpool(["why", &waits]).ok().contains(&most));
+    let dry = [&["submit", "--dry-run"][..], &in_project("red", "1"), &["--", "true"]].concat();
+    let dry = cluster.gpool(dry).ok();
+    assert!(dry.contains("one user may have at most 1 GPU"), "{dry}");
+    // What could never be is refused at once, as are values that make no sense.
+    let never = [&["submit"][..], &in_project("red", "2"), &["--", "true"]].concat();
+    cluster.gpool(never).refused(4, &["GP0417", "it is 2 GPUs", "at most 1 GPU in project red"]);
+    for (flag, value) in [
+        ("--user-gpus", "many"),
+        ("--user-gpus", "-1"),
+        ("--user-gpus", "99999999999999999999"),
+        ("--user-running", "1.5"),
+        ("--user-running", "-1"),
+        ("--user-running", ""),
+    ] {
+        edit(&["red", flag, value]).refused(2, &[&flag[2..].replace('-', "_"), "none"]);
+    }
+    // A job that runs counts for the department too, and a cap that is taken away holds no more.
+    cluster.gpool(["project", "create", "lab", "--user-running", "1"]).ok();
+    edit(&["red", "--parent", "lab", "--user-gpus", "none"]).ok();
+    let why = cluster.gpool(["why", &waits]).ok();
+    assert!(why.contains(&format!("{me} has 1 job running in project lab")), "{why}");
+    edit(&["lab", "--user-running", "none"]).ok();
+    cluster.until_is(&waits, "running");
+    let file = cluster.work().join("projects.toml");
+    fs::write(&file, "[projects.red]\ngpus = 2\nuser_gpus = 0.5\nuser_running = 4\n").unwrap();
+    let applied = cluster.gpool(["project", "apply", file.to_str().unwrap(), "--yes"]).ok();
+    assert!(applied.contains("user_gpus") && applied.contains("none → 0.5"), "{applied}");
+}

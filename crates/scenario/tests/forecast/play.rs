@@ -79,9 +79,15 @@ pub fn changed(
         WhatIf::Cpus { cpus } => spec.cpus = Some(*cpus).filter(|it| it.get() > 0),
         WhatIf::Memory { memory } => spec.memory = Some(*memory).filter(|it| it.get() > 0),
         WhatIf::Priority { priority } => state.priority = *priority,
-        WhatIf::WithoutCap { user, cap } => {
-            let caps = other.policy.user_caps.of.entry(user.clone());
-            let caps = caps.or_insert(other.policy.user_caps.all);
+        WhatIf::WithoutCap { user, cap, project } => {
+            let of_user = other.policy.user_caps.of.entry(user.clone());
+            let caps = match project {
+                None => of_user.or_insert(other.policy.user_caps.all),
+                Some(project) => {
+                    let mut projects = other.projects.iter_mut();
+                    &mut projects.find(|it| it.name == *project).expect("it is there").user_caps
+                }
+            };
             match cap {
                 UserCap::RunningJobs => caps.running_jobs = None,
                 UserCap::Gpus => caps.gpus = None,

@@ -419,6 +419,15 @@ pub const ROWS: &[Row] = &[
                    job x 2 pending 5m",
     },
     Row {
+        name: "its user has as many GPUs as may be in a department",
+        codes: &["quota_user_in_project"],
+        scenario: "node lab1 4 x h100-80g
+                   project lab user-gpus 2
+                   project red in lab gpus 4
+                   job a 1 running lab1[0] 1h limit 3h project red
+                   job x 2 pending 5m project red",
+    },
+    Row {
         name: "its user has a cap and all is held",
         codes: &["quota_user"],
         scenario: "node lab1 2 x h100-80g

@@ -23,4 +23,5 @@ mod reserved;
 mod room;
 mod shares;
 mod used;
+mod user_caps;
 mod why;

@@ -154,6 +154,7 @@ const REASONS: &[(&str, &str)] = &[
     ("node_drained", "NodeDown"),
     ("agent_unreachable", "NodeDown"),
     ("quota_user", "AssocMaxJobsLimit"),
+    ("quota_user_in_project", "AssocMaxJobsLimit"),
     ("not_reserved", "Reservation"),
     ("quota_project", "AssocGrpGRES"),
     ("gpu_time_had", "Priority"),
