@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Files of questions, with what they are about.
-const PARTS: [(&str, &str); 13] = [
+const PARTS: [(&str, &str); 14] = [
     ("order", "Who goes first"),
     ("planned", "Planned starts and backfill"),
     ("projects", "Projects: quotas, turns, lending"),
@@ -20,6 +20,7 @@ const PARTS: [(&str, &str); 13] = [
     ("reserved", "Reservations"),
     ("drained", "Drains"),
     ("moments", "Begin times and caps"),
+    ("user_caps", "What one user may have in a project"),
     ("arrays", "Arrays"),
 ];
 /// Also told, with `Which node`.

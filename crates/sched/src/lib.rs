@@ -45,7 +45,7 @@ pub use cycle::Workspace;
 pub use explain::Explainer;
 use keep::Keeps;
 use order::Heads;
-pub use overview::{Lent, ProjectShare, project_shares};
+pub use overview::{Lent, LoanEnd, ProjectShare, project_shares};
 use place::Seeker;
 pub use usable::{Unusable, unusable};
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
+use crate::time::Time;
 
 /// What one project may have and has; amounts are GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -49,6 +50,12 @@ pub struct QuotaLoan {
     pub project: Option<String>,
     /// How many GPUs.
     pub gpus: f64,
+    /// Whether all of it is given back when its owner asks for it.
+    pub when_asked: bool,
+    /// When it is given back by itself, as those who hold it end; `null` if that is not known.
+    pub until: Option<Time>,
+    /// How `until` is known: `limit` if by time limits alone, else `predicted`.
+    pub basis: Option<String>,
 }
 
 /// What the projects may have and have at a moment.

@@ -198,6 +198,7 @@ pub const QUOTA: Noun<QuotaRow> = Noun {
         "for_good",
         "used",
         "lends",
+        "back",
         "queued",
         "wanted",
     ],
@@ -231,6 +232,7 @@ const QUOTA_COLUMNS: &[Column<QuotaRow>] = &[
     Column { name: "for_good", head: "FOR GOOD", cell: |it, _| amount(it.for_good) },
     Column { name: "used", head: "USED", cell: |it, _| hours(it.used) },
     Column { name: "lends", head: "BORROWS / LENDS", cell: |it, _| Cell::new(&loans(it)) },
+    Column { name: "back", head: "GIVEN BACK", cell: |it, view| Cell::new(&returns(it, view)) },
     Column { name: "queued", head: "QUEUED", cell: |it, _| Cell::new(&it.n_pending.to_string()) },
     Column { name: "wanted", head: "WANTED", cell: |it, _| amount(it.pending) },
 ];
@@ -278,6 +280,48 @@ fn loans(it: &QuotaRow) -> String {
     both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
+/// When each loan is given back, by the other side.
+fn returns(it: &QuotaRow, view: &View<'_>) -> String {
+    let word = |it: &QuotaLoan| {
+        let whom = it.project.as_deref().unwrap_or("nobody's");
+        format!("{whom} {}", given_back(it, view))
+    };
+    it.borrows.iter().chain(&it.lends).map(word).collect::<Vec<_>>().join("; ")
+}
+
+fn given_back(it: &QuotaLoan, view: &View<'_>) -> String {
+    let by = it.until.map(|until| {
+        let how = if it.basis.as_deref() == Some("limit") { "by limit" } else { "predicted" };
+        format!("by {} ({how})", view.clock.short(until, view.now))
+    });
+    let by = by.unwrap_or_else(|| "at no known time".to_owned());
+    match it.when_asked {
+        true => format!("when asked, else {by}"),
+        false => format!("{by}, not all of it when asked"),
+    }
+}
+
+/// A line for each loan of these projects: between whom, and when it is given back.
+#[must_use]
+pub fn loan_lines(rows: &[QuotaRow], view: &View<'_>) -> String {
+    let mut lines = Vec::new();
+    for row in rows {
+        let name = safe(&row.project);
+        for it in &row.borrows {
+            let from = it.project.as_ref().map(|from| format!("{} from {}", it.gpus, safe(from)));
+            let from = from.unwrap_or_else(|| format!("{} of nobody's", it.gpus));
+            lines.push(format!("{name} borrows {from}: given back {}", given_back(it, view)));
+        }
+        let is_shown = |whom: &String| rows.iter().any(|row| row.project == *whom);
+        for it in row.lends.iter().filter(|it| !it.project.as_ref().is_some_and(is_shown)) {
+            let to = safe(it.project.as_deref().unwrap_or_default());
+            let back = given_back(it, view);
+            lines.push(format!("{name} lends {} to {to}: given back {back}", it.gpus));
+        }
+    }
+    lines.join("\n")
+}
+
 /// What stands below the quotas.
 #[must_use]
 pub fn quota_footer(all: &QuotaOverview) -> String {
@@ -295,6 +339,8 @@ pub fn quota_footer(all: &QuotaOverview) -> String {
 
 #[cfg(test)]
 mod tests {
+    use gpool_wire::Time;
+
     use super::*;
 
     fn row(guaranteed: u64, held: f64, on_loan: f64) -> QuotaRow {
@@ -318,6 +364,29 @@ mod tests {
         }
     }
 
+    fn loan(project: Option<&str>, gpus: f64) -> QuotaLoan {
+        let project = project.map(str::to_owned);
+        QuotaLoan { project, gpus, when_asked: true, until: None, basis: None }
+    }
+
+    #[test]
+    fn loans_are_given_back_when_asked_or_when_their_jobs_have_ended() {
+        let clock = clock::Clock::of(Some("UTC".to_owned()));
+        let now = Time(gpool_model::Timestamp::new(1_800_000_000_000));
+        let view = View { clock: &clock, now, me: "ana" };
+        let mut it = row(1, 4.0, 3.0);
+        let until = Some(Time(gpool_model::Timestamp::new(1_800_003_600_000)));
+        let basis = Some("limit".to_owned());
+        it.borrows = vec![loan(None, 1.0), QuotaLoan { until, basis, ..loan(Some("nlp"), 2.0) }];
+        it.lends = vec![QuotaLoan { when_asked: false, until, ..loan(Some("web"), 1.0) }];
+        assert_eq!(
+            loan_lines(&[it], &view),
+            "red borrows 1 of nobody's: given back when asked, else at no known time\n\
+             red borrows 2 from nlp: given back when asked, else by 09:00 (by limit)\n\
+             red lends 1 to web: given back by 09:00 (predicted), not all of it when asked"
+        );
+    }
+
     #[test]
     fn bars_show_what_is_left_and_what_is_on_loan() {
         assert_eq!(held(&row(4, 3.0, 0.0)).text(), "███░ 3");
@@ -330,13 +399,10 @@ mod tests {
     #[test]
     fn loans_say_from_whom_and_to_whom() {
         let mut it = row(4, 5.0, 1.0);
-        it.borrows = vec![
-            QuotaLoan { project: None, gpus: 1.0 },
-            QuotaLoan { project: Some("nlp".to_owned()), gpus: 2.5 },
-        ];
+        it.borrows = vec![loan(None, 1.0), loan(Some("nlp"), 2.5)];
         assert_eq!(loans(&it), "borrows 1 of nobody's, 2.5 from nlp");
         it.borrows.clear();
-        it.lends = vec![QuotaLoan { project: Some("nlp".to_owned()), gpus: 1.0 }];
+        it.lends = vec![loan(Some("nlp"), 1.0)];
         assert_eq!(loans(&it), "lends 1 to nlp");
     }
 }

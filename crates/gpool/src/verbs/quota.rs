@@ -8,7 +8,7 @@ use crate::args::list::ListFlags;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::render::list::select;
-use crate::render::projects::{QUOTA, quota_footer};
+use crate::render::projects::{QUOTA, loan_lines, quota_footer};
 use crate::render::safe::safe;
 use crate::session::Session;
 
@@ -30,9 +30,14 @@ pub fn run(args: &QuotaArgs, session: &Session) -> Result {
     let client = session.client()?;
     show(&QUOTA, &args.list, session, || {
         let all = client.quota()?;
-        let footer = quota_footer(&all);
+        let mut footer = quota_footer(&all);
         let rows = match &args.of {
-            Some(name) => near(&all, name)?,
+            Some(name) => {
+                let rows = near(&all, name)?;
+                let lines = loan_lines(&rows, &session.view());
+                footer = if lines.is_empty() { footer } else { format!("{footer}\n{lines}") };
+                rows
+            }
             None => all.projects,
         };
         Ok(Listing { rows: select(&QUOTA, rows, &args.list)?, footer })

@@ -322,3 +322,28 @@ fn one_user_may_have_so_much_in_a_project_and_goes_on_in_another() {
     let applied = cluster.gpool(["project", "apply", file.to_str().unwrap(), "--yes"]).ok();
     assert!(applied.contains("user_gpus") && applied.contains("none → 0.5"), "{applied}");
 }
+
+#[test]
+fn a_loan_says_when_it_is_given_back() {
+    let cluster = two("sim:4xH100-80G");
+    let limited = [&lent("red", "3")[..], &["--time", "5h"]].concat();
+    let borrows = cluster.sh(&limited, "sleep 1000");
+    cluster.until_is(&borrows, "running");
+    let quota = cluster.gpool(["quota", "--json"]).json();
+    let rows = quota["items"].as_array().unwrap();
+    let loan = |name: &str, side: &str| {
+        let row = rows.iter().find(|row| row["project"] == name).expect(name);
+        row[side][0].clone()
+    };
+    let (one, other) = (loan("red", "borrows"), loan("blue", "lends"));
+    assert_eq!((&one["when_asked"], &one["basis"]), (&true.into(), &"limit".into()), "{quota}");
+    assert!(one["until"].is_string() && one["until"] == other["until"], "{quota}");
+    let said = cluster.gpool(["quota", "red"]).ok();
+    let line = "red borrows 1 from blue: given back when asked, else by ";
+    assert!(said.contains(line) && said.contains("(by limit)"), "{said}");
+    assert!(cluster.gpool(["quota", "blue"]).ok().contains("blue lends 1 to red"), "{said}");
+    let wide = cluster.gpool(["quota", "-o", "wide"]).ok();
+    assert!(wide.contains("GIVEN BACK") && wide.contains("blue when asked, else by"), "{wide}");
+    let table = cluster.gpool(["quota"]).ok();
+    assert!(!table.contains("GIVEN BACK"), "{table}");
+}

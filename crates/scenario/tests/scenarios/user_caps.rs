@@ -91,7 +91,7 @@ fn parts_of_devices_count_as_parts() {
     ");
 }
 
-/// Both the cluster and my project have a cap: which one am I told?
+// Both the cluster and my project have a cap: which one am I told?
 #[test]
 fn the_cap_of_the_cluster_is_told_before_that_of_the_project() {
     let text = "
@@ -113,7 +113,7 @@ fn the_cap_of_the_cluster_is_told_before_that_of_the_project() {
     ");
 }
 
-/// A project that comes by a cap, moves below one or loses it, has it from then on.
+// A project that comes by a cap, moves below one or loses it, has it from then on.
 #[test]
 fn caps_hold_from_when_they_are_said() {
     let text = "

@@ -15,7 +15,7 @@ use gpool_model::{
 use gpool_sched::{Lent, ProjectShare};
 use gpool_wire::{
     Document, List, Problem, ProjectFacts, ProjectSet, ProjectSettings, ProjectsAnswer, QuotaLoan,
-    QuotaOverview, QuotaRow, project_shown, project_words,
+    QuotaOverview, QuotaRow, Time, project_shown, project_words,
 };
 use gpool_world::{ProjectIx, Snapshot, World};
 
@@ -335,6 +335,9 @@ fn row(
         let loan = |it: &Lent| QuotaLoan {
             project: it.project.as_ref().map(ToString::to_string),
             gpus: gpus(it.amount),
+            when_asked: it.when_asked,
+            until: it.ends.map(|end| Time(end.at)),
+            basis: it.ends.map(|end| end.basis.as_str().to_owned()),
         };
         all.iter().map(loan).collect()
     };
