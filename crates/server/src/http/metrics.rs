@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use gpool_model::Refusal;
 use gpool_wire::schema::{DEVICE_STATES, device_state_word};
-use gpool_wire::{Gpu, Node, NotifyCounts};
+use gpool_wire::{Gpu, Node, NotifyCounts, QuotaLoan, QuotaOverview, QuotaRow, Written};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -22,6 +22,7 @@ use super::Api;
 use super::cluster::{all_gpus, all_nodes, notify_counts};
 use super::extract::ApiError;
 use super::process::Process;
+use super::projects::overview;
 use crate::handle::{View, internal};
 
 /// Shapes of waiting jobs that are looked at for their reason.
@@ -76,6 +77,7 @@ pub(crate) async fn get(State(api): State<Api>) -> Result<Response, ApiError> {
     let mut page = Page { registry: Registry::default() };
     page.server(&api);
     page.jobs(&api).await?;
+    page.projects(&api.handle.query(overview).await?);
     page.nodes(&all_nodes(&api).await?);
     page.gpus(&all_gpus(&api).await?);
     let mut text = String::new();
@@ -179,6 +181,40 @@ impl Page {
         self.add("gpool_notifications", "Messages about jobs, by what became of them", family);
     }
 
+    /// Departments count what is below them, so they are told apart from what takes jobs.
+    fn projects(&mut self, all: &QuotaOverview) {
+        let labels = |it: &QuotaRow| {
+            let department = it.department.to_string();
+            vec![("project", it.project.clone()), ("department", department)]
+        };
+        let mut each = |name, help, value: &dyn Fn(&QuotaRow) -> Option<f64>| {
+            let rows = all.projects.iter();
+            let rows = rows.filter_map(|it| Some((labels(it), value(it)?)));
+            self.numbers(name, help, rows.collect::<Vec<_>>());
+        };
+        let sum = |loans: &[QuotaLoan]| loans.iter().fold(0.0, |sum, it| sum + it.gpus);
+        each("gpool_project_guaranteed_gpus", "What it is guaranteed, if not all", &|it| {
+            finite(&it.guaranteed)
+        });
+        each("gpool_project_limit_gpus", "What it never exceeds", &|it| {
+            it.limit.as_ref().and_then(finite)
+        });
+        each("gpool_project_share_gpus", "What it may have now", &|it| it.share);
+        each("gpool_project_held_gpus", "What it holds", &|it| Some(it.held));
+        each("gpool_project_borrowed_gpus", "What of that is on loan", &|it| Some(it.on_loan));
+        each("gpool_project_lent_gpus", "What of its guarantee others hold", &|it| {
+            Some(sum(&it.lends))
+        });
+        each("gpool_project_pending_gpus", "What its waiting jobs ask for", &|it| Some(it.pending));
+        each("gpool_project_pending_jobs", "Its jobs that wait for room", &|it| {
+            Some(float(it.n_pending))
+        });
+        let hour = 3600.0;
+        each("gpool_project_used_gpu_seconds", "What it used lately, decayed", &|it| {
+            Some(it.used * hour)
+        });
+    }
+
     fn nodes(&mut self, nodes: &[Node]) {
         let labels = |node: &Node| vec![("node", node.name.clone())];
         let mut each = |name, help, value: &dyn Fn(&Node) -> f64| {
@@ -261,6 +297,14 @@ fn count(view: &View<'_>) -> Counted {
 #[expect(clippy::cast_precision_loss, reason = "exact below 2^53, which no figure here reaches")]
 fn float(number: u64) -> f64 {
     number as f64
+}
+
+fn finite(amount: &Written) -> Option<f64> {
+    match amount {
+        Written::Whole(gpus) => Some(float(*gpus)),
+        Written::Decimal(gpus) => Some(*gpus),
+        Written::Text(_) => None,
+    }
 }
 
 fn flag(is: bool) -> f64 {

@@ -254,7 +254,7 @@ struct Waiting {
     gpus: u64,
 }
 
-fn overview(view: &View<'_>) -> QuotaOverview {
+pub(crate) fn overview(view: &View<'_>) -> QuotaOverview {
     let world = view.world;
     let projects = world.projects();
     let snapshot = Snapshot { world, now: view.now };

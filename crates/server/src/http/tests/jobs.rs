@@ -208,9 +208,17 @@ fn figures_have_the_names_of_the_page() {
         "gpool_gpu_utilization_ratio{node=\"lab1\",gpu=\"0\",uuid=\"GPU-0\"} 0.5",
         "gpool_gpu_state{node=\"lab1\",gpu=\"1\",uuid=\"GPU-1\",state=\"busy\"} 1",
         "gpool_node_up{node=\"lab1\"} 1",
+        "gpool_project_held_gpus{project=\"default\",department=\"false\"} 2",
+        "gpool_project_pending_jobs{project=\"default\",department=\"false\"} 1",
+        "gpool_project_pending_gpus{project=\"default\",department=\"false\"} 1",
+        "gpool_project_borrowed_gpus{project=\"default\",department=\"false\"} 0",
+        "gpool_project_lent_gpus{project=\"default\",department=\"false\"} 0",
+        "gpool_project_used_gpu_seconds{project=\"default\",department=\"false\"} ",
         "gpool_http_requests_total{route=\"/api/v1/jobs\",method=\"POST\",code=\"201\"} 2",
         "# EOF",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
+    // It is guaranteed all there is, which is no number.
+    assert!(!text.contains("gpool_project_guaranteed_gpus"), "{text}");
 }
