@@ -125,6 +125,34 @@ fn a_clock_that_jumps_kills_and_loses_nothing() {
     assert!(cluster.gpool(["verify"]).ok().contains("sound"));
 }
 
+/// What project `default` used lately, in GPU-hours.
+fn used(cluster: &Cluster) -> f64 {
+    let quota = cluster.gpool(["quota", "-o", "json"]).json();
+    quota["items"][0]["used"].as_f64().unwrap_or_else(|| panic!("{quota}"))
+}
+
+#[test]
+fn what_was_used_lately_outlives_a_server_that_is_killed() {
+    let Some((mut cluster, clock)) = cluster("sim:2xH100-80G") else { return };
+    let id = cluster.sh(&["--gpus", "2"], "sleep 100000");
+    cluster.until_is(&id, "running");
+    clock.set("+10h");
+    until_server_is_at(&cluster, i64::try_from(10 * HOUR_MS).unwrap());
+    cluster.gpool(["cancel", &id]).ok();
+    cluster.until_ended(&id);
+    // Two GPUs for ten hours, of which a part has decayed; more decays in a week, not in a restart.
+    let before = used(&cluster);
+    assert!((19.0..20.1).contains(&before), "{before}");
+    cluster.kill();
+    cluster.up();
+    let after = used(&cluster);
+    assert!(after <= before && before - after < 0.5, "{before} → {after}");
+    clock.set("+178h");
+    until_server_is_at(&cluster, i64::try_from(178 * HOUR_MS).unwrap());
+    let later = used(&cluster);
+    assert!((later * 2.0 - before).abs() < 0.5, "half counts after seven days: {before} → {later}");
+}
+
 fn time_of(line: &str) -> u64 {
     let event: Value = serde_json::from_str(line).unwrap();
     let time: gpool_wire::Time = serde_json::from_value(event["time"].clone()).unwrap();
