@@ -6,10 +6,7 @@ use std::sync::Arc;
 
 use gpool_model::event::Kept;
 use gpool_model::job::StopCause;
-use gpool_model::{
-    Attempt, Course, Gang, Generation, GpuRequest, Job, JobId, JobSpec, Joins, Life, Millis, Phase,
-    Version,
-};
+use gpool_model::{Gang, GpuRequest, Job, JobId, JobSpec, Joins, Life, Phase};
 use gpool_world::{JobRow, World};
 
 use crate::control::Control;
@@ -59,19 +56,7 @@ impl Control {
         let id = JobId { number: cluster.last_job, element: None };
         self.world.put_cluster(cluster);
         let spec = self.joining(&row, id);
-        let job = Job {
-            id,
-            version: Version(1),
-            priority: row.job.priority,
-            note: None,
-            notify: Vec::new(),
-            attempt: Attempt::FIRST,
-            generation: Generation(1),
-            waited: Millis::ZERO,
-            array: None,
-            course: Course::default(),
-            phase: Phase::Pending { since: self.now },
-        };
+        let job = Job::new(id, row.job.priority, Phase::Pending { since: self.now });
         self.add_job(Arc::new(spec), job);
         let mut job = row.job;
         job.course.n_joiners += 1;

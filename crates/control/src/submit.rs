@@ -9,8 +9,8 @@ use gpool_model::effect::Change;
 use gpool_model::job::{DependencyKind, Holder};
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
-    ArrayState, Attempt, Caller, Course, Dependency, Generation, Job, JobId, JobNumber, JobSpec,
-    Millis, NewJob, Outcome, Phase, ProjectName, Reason, Refusal, Reply, Version,
+    ArrayState, Attempt, Caller, Course, Dependency, Job, JobId, JobNumber, JobSpec, NewJob,
+    Outcome, Phase, ProjectName, Reason, Refusal, Reply,
 };
 use gpool_sched::user_quota;
 use gpool_world::Snapshot;
@@ -183,17 +183,11 @@ impl Control {
             (false, false) => Phase::Pending { since },
         };
         let job = Job {
-            id,
-            version: Version(1),
-            priority: new.priority,
             note: new.note,
             notify: as_named_by(caller, new.notify),
-            attempt: Attempt::FIRST,
-            generation: Generation(1),
-            waited: Millis::ZERO,
             array: new.array.as_ref().map(|array| Box::new(ArrayState::new(array))),
             course,
-            phase,
+            ..Job::new(id, new.priority, phase)
         };
         let spec = JobSpec {
             id,

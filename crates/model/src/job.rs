@@ -236,6 +236,26 @@ pub struct Job {
     pub phase: Phase,
 }
 
+impl Job {
+    /// A job in its first attempt, of which nothing else is known yet.
+    #[must_use]
+    pub fn new(id: JobId, priority: i32, phase: Phase) -> Self {
+        Self {
+            id,
+            version: Version(1),
+            priority,
+            note: None,
+            notify: Vec::new(),
+            attempt: Attempt::FIRST,
+            generation: Generation(1),
+            waited: Millis::ZERO,
+            array: None,
+            course: Course::default(),
+            phase,
+        }
+    }
+}
+
 /// Where a job is in its life; each variant holds what is only true there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]

@@ -12,10 +12,9 @@ use std::sync::Arc;
 use gpool_model::device::Mig;
 use gpool_model::job::{EndCause, Holder, JobEnd, StopCause, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Bytes, Decision, Dependency, DependencyKind,
-    DeviceHealth, DeviceProcess, DeviceStrategy, Displace, Drain, Gang, Generation, GpuRequest,
-    Job, JobId, JobNumber, JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, ProjectName,
-    TaskId, Timestamp, Version,
+    Allocation, AllocationState, Bytes, Decision, Dependency, DependencyKind, DeviceHealth,
+    DeviceProcess, DeviceStrategy, Displace, Drain, Gang, GpuRequest, Job, JobId, JobNumber,
+    JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, ProjectName, TaskId, Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
@@ -372,19 +371,7 @@ impl Cluster {
             (false, true) => Phase::Pending { since: self.now },
             (false, false) => Phase::Waiting { since: self.now },
         };
-        let job = Job {
-            id,
-            version: Version(1),
-            priority: seed.priority,
-            note: None,
-            notify: Vec::new(),
-            attempt: Attempt::FIRST,
-            generation: Generation(1),
-            waited: Millis::ZERO,
-            array: None,
-            course: gpool_model::Course::default(),
-            phase,
-        };
+        let job = Job::new(id, seed.priority, phase);
         self.world.add_job(Arc::new(spec), job);
     }
 

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::job::Usage;
-use gpool_model::{
-    Attempt, Course, Gang, Generation, Job, JobEnd, JobId, JobSpec, Life, Millis, Outcome, Phase,
-    Version,
-};
+use gpool_model::{Gang, Job, JobEnd, JobId, JobSpec, Life, Outcome, Phase};
 use gpool_world::JobRow;
 
 use super::Cluster;
@@ -64,19 +61,7 @@ impl Cluster {
             submitted_at: self.now,
             ..JobSpec::clone(&row.spec)
         };
-        let job = Job {
-            id,
-            version: Version(1),
-            priority: row.job.priority,
-            note: None,
-            notify: Vec::new(),
-            attempt: Attempt::FIRST,
-            generation: Generation(1),
-            waited: Millis::ZERO,
-            array: None,
-            course: Course::default(),
-            phase: Phase::Pending { since: self.now },
-        };
+        let job = Job::new(id, row.job.priority, Phase::Pending { since: self.now });
         self.world.add_job(Arc::new(spec), job);
     }
 }
