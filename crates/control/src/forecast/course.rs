@@ -14,6 +14,7 @@ use gpool_model::{
 use super::HORIZON;
 use super::length::{Length, Pace, Source};
 use super::part::{Part, whole};
+use crate::claims::is_claim;
 use crate::control::Control;
 use crate::submit::KnownEnds;
 
@@ -112,6 +113,8 @@ pub(super) struct Runner<'a> {
     basis: Option<Basis>,
     /// Who had each device last, of those that have ended on the way.
     last_on: BTreeMap<DeviceUuid, JobId>,
+    /// Who waits until others have left what is to be his.
+    claiming: BTreeSet<JobId>,
     ended_last: Vec<JobId>,
     pub course: Course,
 }
@@ -133,12 +136,16 @@ impl<'a> Runner<'a> {
             paused: BTreeMap::new(),
             basis: None,
             last_on: BTreeMap::new(),
+            claiming: BTreeSet::new(),
             ended_last: Vec::new(),
             course: Course::default(),
         };
         let holding: Vec<JobId> = runner.control.world().holding().map(|row| row.job.id).collect();
         for id in holding {
-            runner.begin(id, part.now);
+            match runner.claims(id) {
+                true => drop(runner.claiming.insert(id)),
+                false => runner.begin(id, part.now),
+            }
         }
         runner
     }
@@ -190,6 +197,10 @@ impl<'a> Runner<'a> {
                 Effect::Publish(Notice {
                     change: Change::JobState { job, state: JobState::Starting, .. },
                     ..
+                }) if self.claims(job) => drop(self.claiming.insert(job)),
+                Effect::Publish(Notice {
+                    change: Change::JobState { job, state: JobState::Starting, .. },
+                    ..
                 }) => self.start(job, now),
                 Effect::Publish(Notice {
                     change: Change::JobState { job, state: JobState::Stopping, .. },
@@ -211,6 +222,20 @@ impl<'a> Runner<'a> {
                 | Effect::Publish(_) => {}
             }
         }
+        let come: Vec<JobId> =
+            self.claiming.iter().copied().filter(|id| !self.claims(*id)).collect();
+        for id in come {
+            self.claiming.remove(&id);
+            let row = self.control.world().job(id);
+            if row.is_some_and(|row| matches!(row.job.phase, Phase::Starting { .. })) {
+                self.start(id, now);
+            }
+        }
+    }
+
+    /// Whether a job waits until others have left what is to be his.
+    fn claims(&self, id: JobId) -> bool {
+        self.control.world().job(id).is_some_and(|row| is_claim(row.job.phase.allocations()))
     }
 
     /// A job that is told to stop where it is does so at once.
@@ -264,7 +289,8 @@ impl<'a> Runner<'a> {
         let start = Start { at: now, basis: self.basis, freed_by };
         // An array starts with the first of its elements.
         self.course.starts.entry(whole(id)).or_insert_with(|| start.clone());
-        self.course.starts.insert(id, start);
+        // Who is taken back and starts again started when it first did.
+        self.course.starts.entry(id).or_insert(start);
     }
 
     /// A job that holds something runs from now on and ends in its time.

@@ -14,6 +14,7 @@ mod idle;
 mod load;
 mod pending;
 mod process;
+mod shares;
 mod stamp;
 mod start;
 mod synthetic;
@@ -48,6 +49,8 @@ pub enum Part {
     Flow,
     /// Scheduling cycles of a large cluster, in this process
     Cycle,
+    /// Cycles of a large cluster that many projects share, and taking back, in this process
+    Shares,
     /// One array of many elements: taking it, queue, why, a step, and small elements drained
     Arrays,
 }
@@ -152,6 +155,7 @@ fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
         Part::Pending => pending::measure(options),
         Part::Flow => flow::measure(options),
         Part::Cycle => cycle::measure(options),
+        Part::Shares => shares::measure(options),
         Part::Arrays => arrays::measure(options),
     }
 }
@@ -184,7 +188,7 @@ mod tests {
     #[test]
     fn the_parts_without_a_server_measure_something() {
         let options = Options { nodes: 3, pending: 200, ..Options::quick() };
-        for part in [Part::Cycle, Part::Flow] {
+        for part in [Part::Cycle, Part::Shares, Part::Flow] {
             let figures = measure(part, &options).expect("it needs nothing of the machine");
             assert!(!figures.is_empty());
             for figure in figures {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gpool_control::Control;
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
-use gpool_model::job::{BlobId, ExitStatus, Owner, Usage};
+use gpool_model::job::{BlobId, ExitStatus, JobState, Owner, Usage};
 use gpool_model::node::NodeFacts;
 use gpool_model::{
     Bytes, Caller, Command, Device, DeviceHealth, DeviceUuid, Effect, Event, GpuRequest, MilliCpu,
@@ -107,12 +107,26 @@ impl Fleet {
         Event::Requested { request: self.last_request, caller, command }
     }
 
+    /// A request by an admin.
+    pub fn by_admin(&mut self, command: Command) -> Event {
+        self.last_request = self.last_request.next();
+        let caller = Caller::new(Owner { uid: 0, gid: 0, user: Arc::from("root") }, true);
+        Event::Requested { request: self.last_request, caller, command }
+    }
+
     /// What agents answer to the orders that they were given: that a task runs, and then, where
     /// that is wanted, that it has ended.
     pub fn answers(&mut self, ends: bool) -> Vec<Event> {
         let mut events = Vec::new();
         for (node, order) in std::mem::take(&mut self.orders) {
-            let Order::Run(run) = order else { continue };
+            let run = match order {
+                Order::Run(run) => run,
+                Order::Stop { task, .. } => {
+                    events.extend(self.end(task));
+                    continue;
+                }
+                _ => continue,
+            };
             let task = run.task();
             let mut say = |is| {
                 let report = TaskReport { task, generation: run.generation, is };
@@ -150,6 +164,17 @@ impl Fleet {
     pub fn tasks(&self) -> Vec<TaskId> {
         let holding = self.control.world().holding();
         holding.flat_map(|row| row.job.phase.allocations()).map(|held| held.task).collect()
+    }
+
+    /// How many jobs hold something that may be taken back.
+    pub fn n_on_loan(&self) -> usize {
+        self.control.world().project_rows().iter().map(|row| row.evictable.len()).sum()
+    }
+
+    /// How many jobs were told to end and have not.
+    pub fn n_leaving(&self) -> usize {
+        let holding = self.control.world().holding();
+        holding.filter(|row| row.job.phase.state() == JobState::Stopping).count()
     }
 
     /// How many jobs wait.

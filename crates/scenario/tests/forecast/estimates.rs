@@ -83,3 +83,22 @@ fn who_was_asked_to_stop_does_not_succeed() {
     c 0s 5s 10s by limit
     ");
 }
+
+/// Who takes back starts when the others have left, not when he comes, nor when they would have
+/// ended; and what is taken back is foretold by its first start.
+#[test]
+fn who_takes_back_starts_when_the_others_have_left() {
+    assert_snapshot!(etas(
+        "node lab1 1 x h100-80g
+         project red   gpus 0
+         project blue  gpus 1
+         job a 1 running lab1[0] 0m project blue limit 1h
+         job r 1 pending project red preemptible limit 20h
+         job b 1 waiting begin 2h project blue limit 1h
+         job c 1 waiting project blue limit 1h after b",
+    ), @"
+    r 15m 30m 1h00 by limit
+    b 2h00 2h00 2h00 by limit
+    c 2h15 2h30 3h00 by limit
+    ");
+}

@@ -1,0 +1,172 @@
+//! Cycles of a cluster that a thousand projects share: most of them have more than they are
+//! guaranteed, on loan from some that ask for nothing, until these do.
+
+use std::time::Duration;
+
+use gpool_model::{
+    Amount, Command, Event, NewJob, ProjectChange, ProjectChangeHow, ProjectName, ProjectPatch,
+    ProjectsAsk, QuotaPatch, ResourceKind,
+};
+
+use super::figure::{Figure, Ranked};
+use super::process::memory_of;
+use super::synthetic::{DEVICES, Fleet, USERS, job};
+use super::{Options, failed};
+use crate::failure::Result;
+
+/// Projects of each department.
+const IN_EACH: u32 = 20;
+/// One project of so many asks for nothing at first.
+const IDLE_OF: u32 = 8;
+/// Requests that differ.
+const KINDS: u32 = 50;
+/// How often each kind of step is timed.
+const ROUNDS: usize = 31;
+/// Jobs of one submission while the cluster is filled.
+const BATCH: u32 = 1000;
+
+/// Fills the cluster with jobs of which most may be taken back, then times a step in which nothing
+/// changed, one after a single end, one after a submission, and one in which a project that has
+/// lent all that it is guaranteed takes some of it back.
+///
+/// # Errors
+/// The state machine refuses something.
+pub fn measure(options: &Options) -> Result<Vec<Figure>> {
+    let memory_before = memory_of(std::process::id());
+    let mut fleet = Fleet::new(options.nodes)?;
+    let n_projects = n_projects(options);
+    agree(&mut fleet, options)?;
+    let fill = fill(&mut fleet, options)?;
+    let (n_pending, n_shapes) = (fleet.n_pending(), fleet.n_shapes());
+    let memory = memory_of(std::process::id()).saturating_sub(memory_before);
+    let full = Ranked::of(times(ROUNDS, || fleet.step(vec![Event::TimerFired]))?);
+    let mut running = fleet.tasks();
+    let ended = Ranked::of(times(ROUNDS, || {
+        let at = running.len() * 7 / 11;
+        let event = fleet.end(running.swap_remove(at.min(running.len().saturating_sub(1))));
+        let took = fleet.step(event.into_iter().collect())?;
+        let answers = fleet.answers(false);
+        fleet.step(answers)?;
+        Ok(took)
+    })?);
+    let mut n = 0;
+    let submitted = Ranked::of(times(ROUNDS, || {
+        n += 1;
+        let event = fleet.submission(n, vec![busy(n_projects, n)]);
+        fleet.step(vec![event])
+    })?);
+    let n_victims = fleet.n_on_loan();
+    let idle: Vec<u32> = (0..n_projects).filter(|ix| is_idle(*ix)).collect();
+    let mut idle = idle.into_iter().cycle();
+    let n_taken_before = fleet.n_leaving();
+    let reclaimed = Ranked::of(times(ROUNDS, || {
+        let owner = NewJob { project: name(idle.next().unwrap_or(0)), ..job(0) };
+        let event = fleet.submission(1, vec![owner]);
+        fleet.step(vec![event])
+    })?);
+    if fleet.n_leaving() <= n_taken_before {
+        return Err(failed("nothing was taken back for those whose it is"));
+    }
+    let of = format!(
+        "{} nodes, {} GPUs, {n_projects} projects, {USERS} users, {n_pending} pending in \
+         {n_shapes} shapes",
+        options.nodes,
+        options.nodes * DEVICES
+    );
+    let ms = |name, what: String, ranked: &Ranked, goal: f64| {
+        Figure::new(name, what, ranked.percentile(50), "ms").below(goal)
+    };
+    Ok(vec![
+        ms("shares_full_ms", format!("full cycle: {of}"), &full, 20.0),
+        ms("shares_end_ms", "step after one job ended".into(), &ended, 5.0),
+        ms("shares_submit_ms", "step after one submission".into(), &submitted, 5.0),
+        ms(
+            "shares_reclaim_ms",
+            format!("step that takes back, among {n_victims} jobs that may go"),
+            &reclaimed,
+            50.0,
+        ),
+        Figure::new("shares_memory_mb", "memory for all of it", memory as f64 / 1e6, "MB")
+            .below(300.0),
+        Figure::new("shares_fill_s", "filling the empty cluster, all steps", fill, "s"),
+    ])
+}
+
+/// One for every ten nodes, 1,000 at most: each is guaranteed more than its largest job asks for.
+fn n_projects(options: &Options) -> u32 {
+    (options.nodes / 10).clamp(IDLE_OF, 1000)
+}
+
+fn is_idle(ix: u32) -> bool {
+    ix.is_multiple_of(IDLE_OF)
+}
+
+fn name(ix: u32) -> ProjectName {
+    ProjectName::new(format!("d{:02}-p{:02}", ix / IN_EACH, ix % IN_EACH))
+}
+
+/// The job with that number, of one of the projects that ask for something; every fifth can't be
+/// taken back.
+fn busy(n_projects: u32, n: u32) -> NewJob {
+    let of_busy = n % (n_projects - n_projects.div_ceil(IDLE_OF));
+    let ix = of_busy + of_busy / (IDLE_OF - 1) + 1;
+    let mut job = NewJob { project: name(ix), ..job(n / 7 % KINDS) };
+    job.life.preemptible = (!n.is_multiple_of(5)).then_some(true);
+    job
+}
+
+/// Every project is guaranteed the same, all together four fifths of what there is.
+fn agree(fleet: &mut Fleet, options: &Options) -> Result<()> {
+    let gpus = u64::from(options.nodes * DEVICES) * 1000;
+    let each = Amount::counted(gpus * 4 / 5 / u64::from(n_projects(options)));
+    let declare = |name, patch| ProjectChange {
+        name,
+        how: ProjectChangeHow::Declare { patch: Box::new(patch) },
+    };
+    let department = |d: u32| ProjectName::new(format!("d{d:02}"));
+    let departments = (0..n_projects(options).div_ceil(IN_EACH))
+        .map(|d| declare(department(d), ProjectPatch::default()));
+    let projects = (0..n_projects(options)).map(|ix| {
+        let quota = QuotaPatch { guaranteed: Some(Some(each)), ..QuotaPatch::default() };
+        let patch = ProjectPatch {
+            parent: Some(Some(department(ix / IN_EACH))),
+            quotas: vec![(ResourceKind::Gpu, quota)],
+            ..ProjectPatch::default()
+        };
+        declare(name(ix), patch)
+    });
+    let changes = departments.chain(projects).collect();
+    let ask = ProjectsAsk { changes, ..ProjectsAsk::default() };
+    let event = fleet.by_admin(Command::ChangeProjects(ask));
+    fleet.step(vec![event])?;
+    Ok(())
+}
+
+/// Submits until every device is taken and so many jobs wait; seconds of all steps.
+fn fill(fleet: &mut Fleet, options: &Options) -> Result<f64> {
+    let mut took = Duration::ZERO;
+    let mut n = 0;
+    let wanted = usize::try_from(options.pending).unwrap_or(usize::MAX);
+    while fleet.n_pending() < wanted {
+        let size = BATCH.min(options.pending);
+        let jobs = (n..n + size).map(|n| busy(n_projects(options), n)).collect();
+        let event = fleet.submission(n / size, jobs);
+        took += fleet.step(vec![event])?;
+        for _ in 0..2 {
+            // Whom others were told to leave for starts once they have left.
+            let answers = fleet.answers(false);
+            took += fleet.step(answers)?;
+        }
+        n += size;
+    }
+    Ok(took.as_secs_f64())
+}
+
+/// Each time, in milliseconds.
+fn times(rounds: usize, mut once: impl FnMut() -> Result<Duration>) -> Result<Vec<f64>> {
+    let mut measured = Vec::new();
+    for _ in 0..rounds {
+        measured.push(once()?.as_secs_f64() * 1000.0);
+    }
+    Ok(measured)
+}
