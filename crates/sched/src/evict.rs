@@ -17,7 +17,7 @@ use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 use crate::board::Board;
 use crate::keep::{Ending, Keeps};
 use crate::place::{self, Found, Seeker};
-use crate::preempt::Own;
+use crate::preempt::{Own, Precedence};
 use crate::projects::{Amounts, Projects};
 use crate::room::Room;
 use crate::saturation::Saturation;
@@ -87,6 +87,8 @@ pub(crate) struct Evictions {
     lent: BTreeMap<bool, BTreeMap<usize, Vec<Lent>>>,
     /// Of each project, what may go for others of it that have a higher priority; the same.
     pub(crate) own: BTreeMap<(Option<Row>, bool), Own>,
+    /// Of each project and of all, who comes last of these by priority.
+    pub(crate) lasts: Option<BTreeMap<Option<Row>, Precedence>>,
     pub(crate) gone: BTreeSet<JobId>,
     /// Devices that are claimed already: node and position.
     pub(crate) claimed: BTreeSet<(usize, usize)>,
@@ -115,6 +117,7 @@ impl Default for Evictions {
         Self {
             lent: BTreeMap::new(),
             own: BTreeMap::new(),
+            lasts: None,
             gone: BTreeSet::new(),
             claimed: BTreeSet::new(),
             freed: BTreeMap::new(),
@@ -252,7 +255,8 @@ impl Evictions {
         while found.len() < n_nodes {
             let mut options: Vec<(Cost, Found, Vec<Lent>)> = Vec::new();
             for (board_ix, all) in search.all {
-                if found.iter().all(|found| found.board_ix != *board_ix) {
+                let is_other = found.iter().all(|found| found.board_ix != *board_ix);
+                if is_other && self.may_be_enough(search, *board_ix, all) {
                     let (ground, seeker) = (search.ground, search.seeker);
                     let site = Site::new(ground, *board_ix, seeker, rank, self);
                     let option =
@@ -270,6 +274,18 @@ impl Evictions {
         }
         found.sort_by_key(|found| found.board_ix);
         Some((found, victims))
+    }
+
+    /// Whether a node may have as many devices as are asked for, with those of all who are looked
+    /// at: told without a look at who else has them.
+    fn may_be_enough(&self, search: Search<'_, '_, '_>, board_ix: usize, all: &[Lent]) -> bool {
+        let fit = &search.seeker.shape.fit;
+        let here = all.iter().filter_map(|it| it.held.get(&board_ix));
+        let n_held: usize = here.map(|it| it.devices.len()).sum();
+        let leaves = self.left.as_ref().is_none_or(|left| left.contains(&board_ix))
+            || self.freed.contains_key(&board_ix);
+        let n_free = search.ground.board.nodes[board_ix].n_free;
+        leaves || fit.gpus.share().is_some() || n_free + n_held >= place::n_devices_on_node(fit)
     }
 
     /// Nodes on which nobody has to go but those who go already, or leave by themselves; at most so

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::attained::Level;
-use gpool_model::{Millis, OrderKey, Phase, Policy, Project, Shape, TakenBack};
+use gpool_model::{AllocationState, Millis, OrderKey, Phase, Policy, Project, Shape, TakenBack};
 use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use crate::evict::{Cost, Evictions, Ground, Lent, Search, amounts_of, cost, pauses_any, piece};
@@ -27,6 +27,9 @@ pub(crate) fn happens(world: &World, policy: &Policy) -> bool {
 /// before more. Whoever gives way comes after it in the queue as well, so that nobody takes the
 /// same back; by a key that stands behind others it might not.
 pub(crate) type Precedence = [i64; 3];
+
+/// Before all others.
+const FIRST: Precedence = [i64::MIN; 3];
 
 fn precedence(policy: &Policy, (priority, joins): (i32, bool), level: Level) -> Precedence {
     // Of one priority what makes others larger comes last; elsewhere it does so before all else.
@@ -86,10 +89,14 @@ impl Evictions {
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let (projects, policy) = (ground.projects, seeker.policy);
         let project = projects.are_shared.then(|| projects.project(leaf));
-        let which = (project, may_pause);
-        let own = self.own.entry(which).or_insert_with(|| of_project(ground, policy, which));
         let shape = seeker.shape;
         let asks = precedence_asked(policy, shape, is_escalated);
+        // Mostly nobody comes after it: that is told without a look at the jobs.
+        if !policy.asks_attained() && asks >= self.last_of(ground, policy, project) {
+            return None;
+        }
+        let which = (project, may_pause);
+        let own = self.own.entry(which).or_insert_with(|| of_project(ground, policy, which));
         let is_patient = || self.patient.contains(&(shape.project.clone(), shape.fit.clone()));
         if asks >= own.last || is_patient() {
             return None;
@@ -123,6 +130,30 @@ impl Evictions {
         found.map(|found| self.go(found))
     }
 
+    /// Of a project, or of all, who comes last in the order of those that may go, where nothing
+    /// but priorities decides.
+    fn last_of(
+        &mut self,
+        ground: Ground<'_, '_>,
+        policy: &Policy,
+        project: Option<Row>,
+    ) -> Precedence {
+        let lasts = self.lasts.get_or_insert_with(|| {
+            let mut lasts = BTreeMap::new();
+            let rows = ground.snapshot.world.project_rows().iter();
+            for (row, of) in rows.zip(ground.projects.rows()) {
+                let all = row.evictable_by.keys().map(|rank| precedence(policy, *rank, 0));
+                let Some(last) = all.max() else { continue };
+                for key in [None, Some(*of)] {
+                    let known = lasts.entry(key).or_insert(last);
+                    *known = last.max(*known);
+                }
+            }
+            lasts
+        });
+        lasts.get(&project).copied().unwrap_or(FIRST)
+    }
+
     /// Where a job of one node has room once those have left who leave already, and nobody can come
     /// in between who finds room at once.
     pub(crate) fn leaves_room(
@@ -130,10 +161,10 @@ impl Evictions {
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
     ) -> Option<Found> {
+        self.left.get_or_insert_with(|| left(ground));
         if place::n_nodes(&seeker.shape.fit) != 1 {
             return None;
         }
-        self.left.get_or_insert_with(|| left(ground));
         let left = self.left.iter().flatten().chain(self.freed.keys());
         let mut sites = left.filter_map(|ix| Site::new(ground, *ix, seeker, None, self));
         sites.find_map(|site| site.found(&[]).filter(|found| site.is_left(found)))
@@ -220,7 +251,7 @@ fn of_project(
 ) -> Own {
     let Snapshot { world, now } = *ground.snapshot;
     let projects = ground.projects;
-    let mut own = Own { last: [i64::MIN; 3], ..Own::default() };
+    let mut own = Own { last: FIRST, ..Own::default() };
     for (ix, (row, of)) in world.project_rows().iter().zip(projects.rows()).enumerate() {
         if project.is_some_and(|project| project != *of) || row.evictable.is_empty() {
             continue;
@@ -250,7 +281,11 @@ fn of_project(
 /// The nodes that somebody leaves, by position on the board.
 fn left(ground: Ground<'_, '_>) -> BTreeSet<usize> {
     let world = ground.snapshot.world;
-    let leaves = |row: &&JobRow| matches!(row.job.phase, Phase::Stopping { .. });
+    let leaves = |row: &&JobRow| {
+        let mut held = row.job.phase.allocations().iter();
+        matches!(row.job.phase, Phase::Stopping { .. })
+            || held.any(|it| it.state == AllocationState::Pausing)
+    };
     let held = world.holding().filter(leaves).flat_map(|row| row.job.phase.allocations());
     held.filter_map(|it| ground.board.position(world, &it.node)).collect()
 }

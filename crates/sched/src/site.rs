@@ -32,7 +32,7 @@ impl<'a, 'b> Site<'a, 'b> {
         board_ix: usize,
         seeker: &'b Seeker<'b>,
         rank: Option<usize>,
-        Evictions { claimed, freed, .. }: &Evictions,
+        Evictions { claimed, freed, left, .. }: &Evictions,
     ) -> Option<Self> {
         let node = &ground.board.nodes[board_ix];
         if !node.takes(&seeker.shape.fit) {
@@ -50,7 +50,10 @@ impl<'a, 'b> Site<'a, 'b> {
         let mut others = Vec::new();
         node.close_others(&seeker.shape.fit, &mut others);
         let closed = kept.into_iter().chain(claimed).chain(others).collect();
-        let mut leaving = leaving(ground.snapshot, node);
+        let mut leaving = match left.as_ref().is_none_or(|left| left.contains(&board_ix)) {
+            true => leaving(ground.snapshot, node),
+            false => BTreeMap::new(),
+        };
         for (ix, memory) in freed.get(&board_ix).into_iter().flatten().flat_map(|it| &it.devices) {
             let (n, sum) = leaving.entry(*ix).or_default();
             *n += 1;

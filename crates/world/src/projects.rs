@@ -29,6 +29,8 @@ pub struct ProjectRow {
     pub used: BTreeMap<u32, InUse>,
     /// Jobs that hold something that may be taken back.
     pub evictable: BTreeSet<JobId>,
+    /// How many of these have each priority, apart from those that make another one larger.
+    pub evictable_by: BTreeMap<(i32, bool), u64>,
 }
 
 /// What jobs hold.
@@ -113,6 +115,7 @@ impl World {
             by_user: BTreeMap::new(),
             used: BTreeMap::new(),
             evictable: BTreeSet::new(),
+            evictable_by: BTreeMap::new(),
         });
         self.holdings.ix_by_name.insert(name.clone(), ix);
         ix
@@ -131,8 +134,8 @@ impl World {
             project.sum.add_share(share);
             project.by_user.entry(row.spec.owner.uid).or_default().add_share(share);
         }
-        if is_evictable(row) {
-            project.evictable.insert(row.job.id);
+        if is_evictable(row) && project.evictable.insert(row.job.id) {
+            *project.evictable_by.entry(rank(row)).or_default() += 1;
         }
     }
 
@@ -156,7 +159,14 @@ impl World {
         if project.by_user.get(&uid).is_some_and(Holding::is_nothing) {
             project.by_user.remove(&uid);
         }
-        project.evictable.remove(&row.job.id);
+        if project.evictable.remove(&row.job.id)
+            && let Some(n_jobs) = project.evictable_by.get_mut(&rank(row))
+        {
+            *n_jobs -= 1;
+            if *n_jobs == 0 {
+                project.evictable_by.remove(&rank(row));
+            }
+        }
     }
 
     /// What a node adds to what there is, from now on or no more.
@@ -258,6 +268,11 @@ fn is_evictable(row: &JobRow) -> bool {
     row.spec.life.preemptible == Some(true)
         && !allocations.is_empty()
         && allocations.iter().all(|it| held(&it.state))
+}
+
+/// Its priority, and whether it makes another one larger.
+fn rank(row: &JobRow) -> (i32, bool) {
+    (row.job.priority, row.spec.joins.is_some())
 }
 
 fn add(sum: &mut Resources, more: &Resources) {
