@@ -9,10 +9,14 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, NodeRow, Snapshot};
 
+use crate::ahead::Ahead;
 use crate::board::Board;
 use crate::caps::user_quota;
+use crate::cycle::{self, place_among};
 use crate::elements::Elements;
+use crate::keep::Keeps;
 use crate::order::{Rank, level_of_waiting};
+use crate::place::{self, Seeker};
 use crate::usable::{Unusable, unusable};
 use crate::{Workspace, wait};
 
@@ -112,6 +116,9 @@ impl<'a> Explainer<'a> {
             reasons.extend(self.ahead(row));
         }
         if matches!(row.job.phase, Phase::Pending { .. }) {
+            if reasons.iter().any(is_quota) {
+                reasons.extend(self.no_room(row));
+            }
             for reason in self.unreachable_nodes(row) {
                 if !reasons.contains(&reason) {
                     reasons.push(reason);
@@ -180,6 +187,23 @@ impl<'a> Explainer<'a> {
         self.by_shape().get(shape).cloned()
     }
 
+    /// That there is no room for it now, whoever may have it.
+    fn no_room(&self, row: &JobRow) -> Option<Reason> {
+        let Self { snapshot, policy, .. } = self;
+        let (shape_ix, _) = snapshot.world.place_of(row.job.id)?;
+        let shape = &snapshot.world.shape(shape_ix).shape;
+        let board = Board::new(snapshot.world);
+        let keeps = Keeps::of(snapshot, policy, &board);
+        let ahead = Ahead::new(snapshot);
+        let seed = place::seed(row.job.id, row.job.attempt);
+        let seeker = Seeker { shape, policy, seed };
+        let endings = |board_ix| ahead.on_node(&board, board_ix);
+        match place_among(snapshot, &board, &keeps, &seeker, &endings) {
+            Some(_) => None,
+            None => Some(cycle::reason(snapshot, &board, &keeps, &seeker)),
+        }
+    }
+
     /// That nodes are left out which it might otherwise use.
     fn only_in_pool(&self, row: &JobRow) -> Option<Reason> {
         let pool = row.spec.pool.as_ref()?;
@@ -246,6 +270,13 @@ impl<'a> Explainer<'a> {
         }
         last.map(|rank| Reason::AheadInOrder { job: rank.job(), n_ahead })
     }
+}
+
+fn is_quota(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::QuotaProject { .. } | Reason::QuotaUser { .. } | Reason::QuotaUserInProject { .. }
+    )
 }
 
 /// Whether a node is in the pool that a job asks for, if it asks for one.

@@ -429,7 +429,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "its user has a cap and all is held",
-        codes: &["quota_user"],
+        codes: &["quota_user", "gpus_not_free"],
         scenario: "node lab1 2 x h100-80g
                    cap ana running 1 gpus 1
                    job a 1 running lab1[0] 1h limit 3h
