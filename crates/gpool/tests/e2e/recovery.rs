@@ -40,6 +40,11 @@ fn has_row(ran: &Ran, id: &str, state: &str) -> bool {
     ran.err.lines().any(begins)
 }
 
+/// The end is written down without a server: by the shepherd, after the output.
+fn until_end_is_known(cluster: &Cluster, id: &str) {
+    until_so("its end is known", || has_row(&cluster.gpool(["queue"]), id, "ended, exit 5"));
+}
+
 #[test]
 fn the_next_start_says_what_a_killed_server_left() {
     let mut cluster = Cluster::new("sim:3xH100-80G");
@@ -58,8 +63,7 @@ fn the_next_start_says_what_a_killed_server_left() {
     cluster.kill();
     kill_9(shepherd);
     ends.open();
-    let out = stdout_file(&cluster, &ended);
-    until_so("it is done", || std::fs::read_to_string(&out).unwrap().ends_with("done\n"));
+    until_end_is_known(&cluster, &ended);
     cluster.up();
     cluster.until_is(&pending, "running");
 
@@ -109,8 +113,7 @@ fn up_says_in_one_line_what_it_took_over() {
     says(&cluster.gpool(words), &["recovered", "took over 1 running job: gpool doctor"]);
     assert_eq!(cluster.gpool(["down"]).code, 0);
     gate.open();
-    let out = stdout_file(&cluster, &id);
-    until_so("it is done", || std::fs::read_to_string(&out).unwrap().ends_with("done\n"));
+    until_end_is_known(&cluster, &id);
     let ran = cluster.gpool(words);
     says(&ran, &["1 ended meanwhile\n"]);
     assert_eq!(cluster.gpool(["down"]).code, 0);
@@ -264,8 +267,7 @@ fn without_a_server_the_queue_is_what_goes_on() {
     };
     until_so("one is done", || done(&runs) || done(&ended));
     let (ended, runs) = if done(&ended) { (ended, runs) } else { (runs, ended) };
-    // The shepherd writes the end down after the output.
-    until_so("its end is known", || has_row(&cluster.gpool(["queue"]), &ended, "ended, exit 5"));
+    until_end_is_known(&cluster, &ended);
     let ran = cluster.gpool(["queue"]);
     let path = stdout_file(&cluster, &runs);
     ran.refused(3, &["GP0301", "2 jobs go on without it; the next server takes over"]);
