@@ -268,9 +268,11 @@ fn every_reason_is_told() {
         project blue  gpus 1  limit 1
         job  r  1 x 2   pending  project red
         job  b  1 x 2   pending  project blue  preemptible
-    "), @r"
+    "), @"
     r2  quota_project red guaranteed 1 GPUs held 1 asked 1
+        gpus_not_free need 1 free 0
     b2  quota_project blue limit 1 GPUs held 1 asked 1
+        gpus_not_free need 1 free 0
         ahead_in_order 1 ahead, last job 2
     ");
 }
