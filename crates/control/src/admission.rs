@@ -14,6 +14,7 @@ use gpool_model::{
 };
 use gpool_world::{NodeRow, World};
 
+use crate::parts;
 use crate::project_tree;
 use crate::projects::absent;
 
@@ -26,11 +27,11 @@ pub(crate) struct Admission<'a> {
 
 /// What a project, or one above it, says of single jobs.
 #[derive(Debug, Clone)]
-struct Rule {
-    project: ProjectName,
+pub(crate) struct Rule {
+    pub project: ProjectName,
     longest_time: Option<Millis>,
     /// By kind: what one job may ask for at most, and what is guaranteed.
-    most: Vec<(ResourceKind, Amount, Amount)>,
+    pub most: Vec<(ResourceKind, Amount, Amount)>,
     /// How much one user may have.
     user_caps: Caps,
     /// Where that bounds jobs: all of them, not only those that can't be taken back.
@@ -38,12 +39,12 @@ struct Rule {
 }
 
 /// What of a job a project has a say in.
-struct Asks {
+pub(crate) struct Asks {
     user: Arc<str>,
-    fit: Fit,
+    pub fit: Fit,
     time_limit: Option<Millis>,
     preemptible: bool,
-    allow_unsatisfiable: bool,
+    pub allow_unsatisfiable: bool,
 }
 
 impl<'a> Admission<'a> {
@@ -113,6 +114,7 @@ impl<'a> Admission<'a> {
         }
         let rules = self.by_project[name].as_ref().map_err(Clone::clone)?;
         rules.iter().try_for_each(|rule| rule.check(asks))?;
+        parts::check(self.world, rules, asks)?;
         asks.check_user(None, self.world.policy().user_caps.of(&asks.user))
     }
 
@@ -135,11 +137,15 @@ impl<'a> Admission<'a> {
         let policy = self.world.policy();
         let (is_shared, lends) = (policy.shares(), policy.lend);
         let rule = |it: &Project| {
-            let kinds = it.quotas.iter().map(|(kind, _)| kind.clone());
-            let mut kinds: Vec<ResourceKind> = kinds.chain([ResourceKind::Gpu]).collect();
-            kinds.dedup();
+            let kinds = it.quotas.iter().map(|(kind, _)| kind);
+            let kinds = kinds.chain(self.world.promised()).chain([&ResourceKind::Gpu]);
+            let kinds: BTreeSet<ResourceKind> = kinds.cloned().collect();
             let most = |kind: ResourceKind| {
                 let Quota { guaranteed, limit, .. } = it.quota(&kind);
+                let guaranteed = match self.world.promises(&kind) {
+                    true => guaranteed,
+                    false => Some(Amount::UNLIMITED),
+                };
                 // What is said of a department by what is below it bounds no more than that does.
                 let silent = if it == project { Amount::NOTHING } else { Amount::UNLIMITED };
                 let guaranteed = match is_shared {
@@ -315,16 +321,12 @@ impl Rule {
                 ResourceKind::Memory => asks.fit.memory.get().saturating_mul(n_tasks),
                 ResourceKind::Tasks => n_tasks,
                 ResourceKind::GpuModel(_)
+                | ResourceKind::GpuPool(_)
                 | ResourceKind::GpuMemory
                 | ResourceKind::MigProfile(_)
                 | ResourceKind::PauseMemory => 0,
             };
-            let guarantee = match (self.lends, asks.preemptible) {
-                (false, _) => Some((Bound::GuaranteedOnly, guaranteed)),
-                (true, false) => Some((Bound::Guaranteed, guaranteed)),
-                (true, true) => None,
-            };
-            for (bound, most) in [(Bound::Limit, limit)].into_iter().chain(guarantee) {
+            for (bound, most) in self.bounds(asks, *limit, *guaranteed) {
                 if let Some(most) = most.finite().filter(|most| asked > *most) {
                     let (project, kind) = (project(), kind.clone());
                     return Err(Refusal::AboveQuota { project, kind, bound, asked, most });
@@ -332,6 +334,21 @@ impl Rule {
             }
         }
         Ok(())
+    }
+
+    /// What of a limit and a guarantee bounds a job.
+    pub fn bounds(
+        &self,
+        asks: &Asks,
+        limit: Amount,
+        guaranteed: Amount,
+    ) -> impl Iterator<Item = (Bound, Amount)> + use<> {
+        let guarantee = match (self.lends, asks.preemptible) {
+            (false, _) => Some((Bound::GuaranteedOnly, guaranteed)),
+            (true, false) => Some((Bound::Guaranteed, guaranteed)),
+            (true, true) => None,
+        };
+        [(Bound::Limit, limit)].into_iter().chain(guarantee)
     }
 }
 

@@ -24,6 +24,7 @@ mod jobs;
 mod moments;
 mod nodes;
 mod outbox;
+mod parts;
 mod pause;
 mod policy;
 pub mod project_tree;

@@ -138,8 +138,14 @@ pub fn warnings(world: &World, projects: &Projects) -> Vec<ProjectWarning> {
             }
         }
         let promised = promised(&mut projects.values().filter(|it| it.parent.is_none()));
-        let capacity = world.capacity().get(kind);
-        if promised > capacity {
+        let capacity = world.capacity().counted_as(kind);
+        if kind.is_part_of_gpus() && !world.gpu_classes().any(|class| class.counts_as(kind)) {
+            let of = projects.values().filter(|it| it.quotas.get(kind).is_some());
+            warnings.extend(of.map(|it| {
+                let (project, kind) = (it.name.clone(), kind.clone());
+                ProjectWarning::NoSuchGpus { project, kind }
+            }));
+        } else if promised > capacity {
             let kind = kind.clone();
             warnings.push(ProjectWarning::AboveCluster { kind, promised, capacity });
         }

@@ -19,6 +19,8 @@ const DEFAULT: &str = "default";
 impl Control {
     /// More projects than this are refused, so that a cycle stays cheap.
     const PROJECTS_MAX: usize = 10_000;
+    /// Models and pools of which quotas are counted by themselves, of all projects.
+    const PARTS_MAX: usize = 48;
 
     pub(crate) fn change_projects(
         &mut self,
@@ -118,6 +120,17 @@ impl Control {
         let most = Self::PROJECTS_MAX;
         if after.len() > most && after.len() > before.len() {
             return Err(Refusal::TooManyProjects { most: most as u64 });
+        }
+        let parts = |all: &Projects| {
+            let kinds = all.values().flat_map(|it| it.quotas.iter().map(|(kind, _)| kind.clone()));
+            kinds.filter(ResourceKind::is_part_of_gpus).collect::<BTreeSet<_>>().len()
+        };
+        let (most, n_parts) = (Self::PARTS_MAX, parts(after));
+        if n_parts > most && n_parts > parts(before) {
+            let why = format!(
+                "{n_parts} models and pools would have quotas of their own, and {most} may have"
+            );
+            return Err(invalid("gpus_of", why));
         }
         let children = project_tree::children(after);
         let default = ProjectName::new(DEFAULT);

@@ -143,7 +143,7 @@ impl GpuRequest {
             if !part.contains(|c: char| c.is_ascii_alphabetic()) {
                 return Err(bad(position).into());
             }
-            models.push(ModelPattern(part.to_ascii_lowercase()));
+            models.push(ModelPattern::new(part));
             position += part.len() + 1;
         }
         Ok(Self { amount, models, least_memory: None })
@@ -268,6 +268,21 @@ impl fmt::Display for GpuRequest {
 pub struct ModelPattern(String);
 
 impl ModelPattern {
+    /// What stands before the name of one model of which no other device will do.
+    const EXACTLY: char = '=';
+
+    /// A pattern as users write it.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(text.to_ascii_lowercase())
+    }
+
+    /// The pattern to which only that model answers.
+    #[must_use]
+    pub fn exactly(model: &str) -> Self {
+        Self(format!("{}{model}", Self::EXACTLY))
+    }
+
     /// The pattern as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -278,6 +293,9 @@ impl ModelPattern {
     /// of the model, in the same order, any case; `80g` and `80gb` are one word.
     #[must_use]
     pub fn matches(&self, model: &str) -> bool {
+        if let Some(exact) = self.0.strip_prefix(Self::EXACTLY) {
+            return exact == model;
+        }
         let words = |text: &str| -> Vec<String> {
             text.split(|c: char| !c.is_ascii_alphanumeric())
                 .filter(|word| !word.is_empty())

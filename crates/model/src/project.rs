@@ -77,14 +77,33 @@ impl Project {
     }
 
     /// What was agreed about one kind, absences filled in: of GPUs nothing is guaranteed that is
-    /// not written, of all else as much as there is.
+    /// not written, by model, by pool or at all; of all else as much as there is. To whom all GPUs
+    /// are guaranteed, all of each kind are. Parts of the GPUs are shared by the weight of all.
     #[must_use]
     pub fn quota(&self, kind: &ResourceKind) -> Quota {
         let quota = self.quotas.get(kind).unwrap_or_default();
+        let of_all = self.quotas.get(&ResourceKind::Gpu).unwrap_or_default();
         match kind {
-            ResourceKind::Gpu => quota,
+            ResourceKind::Gpu => {
+                Quota { guaranteed: quota.guaranteed.or(self.guaranteed_in_parts()), ..quota }
+            }
+            ResourceKind::GpuModel(_) | ResourceKind::GpuPool(_) => {
+                let all = of_all.guaranteed.filter(|it| it.is_unlimited());
+                let guaranteed = quota.guaranteed.or(all);
+                Quota { guaranteed, weight: of_all.weight, ..quota }
+            }
             _ => Quota { guaranteed: quota.guaranteed.or(Some(Amount::UNLIMITED)), ..quota },
         }
+    }
+
+    /// What it is guaranteed by model together, or by pool if that is more; `None` if nothing is.
+    fn guaranteed_in_parts(&self) -> Option<Amount> {
+        let sum = |is_of: fn(&ResourceKind) -> bool| {
+            let of = self.quotas.iter().filter(|(kind, _)| is_of(kind));
+            of.filter_map(|(_, quota)| quota.guaranteed).reduce(Amount::plus)
+        };
+        let by_model = sum(|kind| matches!(kind, ResourceKind::GpuModel(_)));
+        by_model.max(sum(|kind| matches!(kind, ResourceKind::GpuPool(_))))
     }
 
     /// Whether nothing limits it and nothing of it can be taken back.

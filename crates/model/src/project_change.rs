@@ -146,10 +146,7 @@ impl ProjectPatch {
                 limit: patch.limit.unwrap_or(quota.limit),
                 weight: patch.weight.unwrap_or(quota.weight),
             };
-            match quota == Quota::default() {
-                true => new.quotas.remove(&kind),
-                false => new.quotas.set(kind, quota),
-            }
+            new.quotas.agree(kind, quota);
         }
         set(&mut new.priority, this.priority);
         set(&mut new.min_runtime.reclaim, this.min_runtime);
@@ -231,6 +228,13 @@ pub enum ProjectWarning {
         /// What it never exceeds.
         limit: u64,
     },
+    /// It has a quota of a part of the GPUs, and there are none of that.
+    NoSuchGpus {
+        /// Which.
+        project: ProjectName,
+        /// Of what.
+        kind: ResourceKind,
+    },
     /// It may keep whatever it holds, so what others are guaranteed may be late.
     NeverTakenBack {
         /// Which.
@@ -258,6 +262,7 @@ impl ProjectWarning {
         match self {
             Self::AboveParent { project, .. }
             | Self::AboveOwnLimit { project, .. }
+            | Self::NoSuchGpus { project, .. }
             | Self::NeverTakenBack { project }
             | Self::HoldsMore { project, .. } => Some(project),
             Self::AboveCluster { .. } => None,

@@ -205,6 +205,14 @@ impl Quotas {
         self.quotas.insert(kind, quota);
     }
 
+    /// Replaces what is agreed about one kind, which may be nothing.
+    pub fn agree(&mut self, kind: ResourceKind, quota: Quota) {
+        match quota == Quota::default() {
+            true => self.remove(&kind),
+            false => self.set(kind, quota),
+        }
+    }
+
     /// Forgets what is agreed about one kind.
     pub fn remove(&mut self, kind: &ResourceKind) {
         self.quotas.remove(kind);

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::gpu::ModelPattern;
+use crate::id::PoolName;
 use crate::unit::{Bytes, MilliCpu, MilliGpu};
 
 /// What can be counted, held and limited.
@@ -13,8 +15,11 @@ use crate::unit::{Bytes, MilliCpu, MilliGpu};
 pub enum ResourceKind {
     /// Thousandths of a device.
     Gpu,
-    /// Thousandths of a device of one model.
+    /// Thousandths of a device of one model: of what is held or there, its name; of a quota, a
+    /// pattern that it answers to, in lower case ([`ModelPattern`]).
     GpuModel(String),
+    /// Thousandths of a device on nodes of one pool.
+    GpuPool(PoolName),
     /// Bytes of device memory.
     GpuMemory,
     /// Instances of one MIG profile.
@@ -29,11 +34,31 @@ pub enum ResourceKind {
     Tasks,
 }
 
+impl ResourceKind {
+    /// Whether it is a part of the GPUs that there are, by what they are or where.
+    #[must_use]
+    pub fn is_part_of_gpus(&self) -> bool {
+        matches!(self, Self::GpuModel(_) | Self::GpuPool(_))
+    }
+
+    /// Whether what is held, or there, counts for a quota of this kind.
+    #[must_use]
+    pub fn counts(&self, held: &Self) -> bool {
+        match (self, held) {
+            (Self::GpuModel(pattern), Self::GpuModel(model)) => {
+                ModelPattern::new(pattern).matches(model)
+            }
+            _ => self == held,
+        }
+    }
+}
+
 impl fmt::Display for ResourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gpu => f.pad("GPUs"),
-            Self::GpuModel(model) => write!(f, "{model} GPUs"),
+            Self::GpuModel(model) => write!(f, "{} GPUs", model.to_uppercase()),
+            Self::GpuPool(pool) => write!(f, "GPUs in pool {pool}"),
             Self::GpuMemory => f.pad("GPU memory"),
             Self::MigProfile(profile) => write!(f, "MIG {profile}"),
             Self::Cpu => f.pad("CPU cores"),
@@ -62,6 +87,24 @@ impl Resources {
     #[must_use]
     pub fn get(&self, kind: &ResourceKind) -> u64 {
         self.amounts.get(kind).copied().unwrap_or(0)
+    }
+
+    /// How much of what is held, or there, counts for a quota of a kind.
+    #[must_use]
+    pub fn counted_as(&self, kind: &ResourceKind) -> u64 {
+        match kind {
+            ResourceKind::GpuModel(_) => {
+                let all = self.iter().filter(|(held, _)| kind.counts(held));
+                all.map(|(_, amount)| amount).fold(0, u64::saturating_add)
+            }
+            _ => self.get(kind),
+        }
+    }
+
+    /// With so much of one kind more.
+    pub fn add(&mut self, kind: ResourceKind, amount: u64) {
+        let sum = self.get(&kind).saturating_add(amount);
+        self.set(kind, sum);
     }
 
     /// Replaces the amount of one kind.

@@ -109,11 +109,13 @@ fn projects() -> impl Strategy<Value = String> {
         option::weighted(0.2, 1u32..=32),
         option::weighted(0.15, 0u32..=3),
         option::weighted(0.15, prop::sample::select(&["0", "1", "2", "1.5"][..])),
+        prop_oneof![3 => vec(part_of_gpus(), 0..=0), 1 => vec(part_of_gpus(), 1..=2)],
     );
     prop_oneof![1 => vec(project.clone(), 0..=0), 2 => vec(project, 1..=5)].prop_map(|projects| {
         let mut text = String::new();
         for (at, project) in projects.iter().enumerate() {
-            let (gpus, limit, weight, priority, parent, cpus, user_running, user_gpus) = project;
+            let (gpus, limit, weight, priority, parent, cpus, user_running, user_gpus, parts) =
+                project;
             let parent = parent.filter(|_| at > 0).map(|parent| format!("p{}", parent.index(at)));
             text.push_str(&format!("project p{at}"));
             let words = [
@@ -129,10 +131,28 @@ fn projects() -> impl Strategy<Value = String> {
             for (word, value) in words {
                 value.iter().for_each(|value| text.push_str(&format!("  {word} {value}")));
             }
+            for (word, amount) in parts {
+                text.push_str(&format!("  {word} {amount}"));
+            }
             text.push('\n');
         }
         text
     })
+}
+
+/// What a project is guaranteed, or limited to, of one model or in one pool.
+fn part_of_gpus() -> impl Strategy<Value = (&'static str, &'static str)> {
+    let words = [
+        "gpus-of h100",
+        "gpus-of a100",
+        "limit-of h100",
+        "limit-of a100-40g",
+        "gpus-in big",
+        "limit-in big",
+        "gpus-in default",
+    ];
+    let amounts = ["0", "1", "2", "3", "0.5", "unlimited"];
+    (prop::sample::select(words.to_vec()), prop::sample::select(amounts.to_vec()))
 }
 
 /// The lines of one node, called `NODE`.
@@ -142,9 +162,10 @@ fn node() -> impl Strategy<Value = String> {
     let links = vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), link()), 0..6);
     let broken = vec((any::<prop::sample::Index>(), device_word()), 0..2);
     let devices = (groups, links, broken);
-    let words = (prop::bool::weighted(0.1), prop::bool::weighted(0.5));
+    let words =
+        (prop::bool::weighted(0.1), prop::bool::weighted(0.5), option::weighted(0.3, Just("big")));
     (devices, room, words).prop_map(
-        |((groups, links, broken), (cpus, memory, tasks), (unreachable, pauses))| {
+        |((groups, links, broken), (cpus, memory, tasks), (unreachable, pauses, pool))| {
             let n_devices: u32 = groups.iter().map(|(count, _)| count).sum();
             let n_devices = n_devices as usize;
             let kinds: Vec<String> =
@@ -157,6 +178,7 @@ fn node() -> impl Strategy<Value = String> {
                     text.push_str(&format!("  {word} {amount}{unit}"));
                 }
             }
+            pool.iter().for_each(|pool| text.push_str(&format!("  pool {pool}")));
             text.push_str(if pauses { "  pauses" } else { "" });
             text.push_str(if unreachable { "  unreachable\n" } else { "\n" });
             for (one, other, link) in links {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr as _;
 
 use gpool_model::{
-    Amount, MilliGpu, Project, ProjectName, Quota, Quotas, ResourceKind, Weight, parse,
+    Amount, MilliGpu, PoolName, Project, ProjectName, Quota, Quotas, ResourceKind, Weight, parse,
 };
 
 use crate::parse::{Reader, before};
@@ -25,6 +25,18 @@ impl Reader {
                 "in" => project.parent = Some(ProjectName::new(words.need("a project")?)),
                 "gpus" => gpus.guaranteed = Some(words.parse("a number of GPUs", amount)?),
                 "limit" => gpus.limit = words.parse("a number of GPUs", amount)?,
+                "gpus-of" | "gpus-in" => {
+                    let kind = part(word, words)?;
+                    let guaranteed = Some(words.parse("a number of GPUs", amount)?);
+                    let quota = project.quotas.get(&kind).unwrap_or_default();
+                    project.quotas.agree(kind, Quota { guaranteed, ..quota });
+                }
+                "limit-of" | "limit-in" => {
+                    let kind = part(word, words)?;
+                    let limit = words.parse("a number of GPUs", amount)?;
+                    let quota = project.quotas.get(&kind).unwrap_or_default();
+                    project.quotas.agree(kind, Quota { limit, ..quota });
+                }
                 "weight" => gpus.weight = words.parse("a weight", weight)?,
                 "jobs" => {
                     let most = words.parse("a number of jobs", parse::count)?;
@@ -50,8 +62,9 @@ impl Reader {
                     project.min_runtime.preempt = Some(span);
                 }
                 word => {
-                    let known = "in, gpus, limit, jobs, weight, cpus, priority, user-running, \
-                         user-gpus, reclaim-after or preempt-after";
+                    let known = "in, gpus, limit, gpus-of, limit-of, gpus-in, limit-in, jobs, \
+                         weight, cpus, priority, user-running, user-gpus, reclaim-after or \
+                         preempt-after";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -69,6 +82,14 @@ impl Reader {
         self.situation.projects.push(project);
         Ok(())
     }
+}
+
+/// A part of the GPUs: by model, or by pool.
+fn part(word: &str, words: &mut Words<'_>) -> Result<ResourceKind, ScenarioError> {
+    Ok(match word.ends_with("-of") {
+        true => ResourceKind::GpuModel(words.need("a model")?.to_ascii_lowercase()),
+        false => ResourceKind::GpuPool(PoolName::new(words.need("a pool")?)),
+    })
 }
 
 /// `4`, `0.5` or `unlimited`.
@@ -112,6 +133,19 @@ pub(crate) fn project(f: &mut fmt::Formatter<'_>, project: &Project) -> fmt::Res
     }
     if !quota.limit.is_unlimited() {
         write!(f, "  limit {}", amount_text(quota.limit))?;
+    }
+    for (kind, quota) in project.quotas.iter() {
+        let (of, part) = match kind {
+            ResourceKind::GpuModel(model) => ("of", model.as_str()),
+            ResourceKind::GpuPool(pool) => ("in", pool.as_str()),
+            _ => continue,
+        };
+        if let Some(guaranteed) = quota.guaranteed {
+            write!(f, "  gpus-{of} {part} {}", amount_text(guaranteed))?;
+        }
+        if !quota.limit.is_unlimited() {
+            write!(f, "  limit-{of} {part} {}", amount_text(quota.limit))?;
+        }
     }
     if quota.weight != Weight::ONE {
         write!(f, "  weight {}", number(quota.weight.thousandths().into()))?;

@@ -91,7 +91,9 @@ fn amount(kind: &ResourceKind, amount: u64) -> String {
         ResourceKind::Memory | ResourceKind::GpuMemory | ResourceKind::PauseMemory => {
             Bytes::new(amount).to_string()
         }
-        ResourceKind::Gpu | ResourceKind::GpuModel(_) => MilliCpu::new(amount).to_string(),
+        ResourceKind::Gpu | ResourceKind::GpuModel(_) | ResourceKind::GpuPool(_) => {
+            MilliCpu::new(amount).to_string()
+        }
         ResourceKind::MigProfile(_) | ResourceKind::Tasks => amount.to_string(),
     }
 }

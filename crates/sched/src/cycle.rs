@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
-    Decision, Millis, OrderKey, Plan, PlannedStarts, Policy, Reason, Shape, TakenBack,
+    Decision, Millis, OrderKey, Plan, PlannedStart, PlannedStarts, Policy, Reason, Shape, TakenBack,
 };
 use gpool_world::{FitIx, JobRow, ShapeIx, Snapshot};
 
@@ -12,14 +12,15 @@ use crate::board::Board;
 use crate::caps::Users;
 use crate::elements::Elements;
 use crate::evict::{Evictions, Ground, Lent};
-use crate::keep::{Ending, Keeps, Span, length};
+use crate::keep::{Keeps, length};
 use crate::order::Head;
 use crate::place::{self, Found, Seeker};
 use crate::preempt;
-use crate::projects::Projects;
+use crate::projects::{Amounts, Projects};
+use crate::seek::{self, waits_for_room};
 use crate::turns::{Leaf, Turns};
-use crate::wait;
 use crate::waiting::Waiting;
+use crate::ways::Way;
 
 /// Memory that cycles use again. A new one gives the same plans, only later.
 #[derive(Debug, Clone, Default)]
@@ -27,8 +28,9 @@ pub struct Workspace {
     turns: Turns,
     /// By [`FitIx`], of jobs that no reservation admits: what found no place in this cycle.
     failed: Vec<Option<Failed>>,
-    /// The same of jobs that some do, by which these are.
-    failed_inside: BTreeMap<(usize, Vec<usize>), Failed>,
+    /// The same of jobs that some do, by which these are, and of those that are kept to one class
+    /// of GPUs.
+    failed_inside: BTreeMap<(usize, Option<usize>, Vec<usize>), Failed>,
 }
 
 /// What found no place: all work of one fit that takes so long, or longer.
@@ -142,103 +144,174 @@ impl<'a> Cycle<'a, '_> {
             self.waiting.of_shape(head.shape_ix, &reason);
             return;
         }
-        let charged = self.projects.as_ref().map(|projects| {
-            let row = projects.leaf(world.shape(head.shape_ix));
-            (row, projects.charge(shape))
-        });
-        let mut refused = None;
-        if let (Some(projects), Some((row, charge))) = (&self.projects, &charged) {
-            refused = projects.refuses(*row, charge, shape.preemptible);
-            let is_aside = leaf.is_some() && !turns.is_lending;
-            if refused.is_none() && is_aside && !projects.is_entitled(*row, charge) {
-                turns.set_aside(leaf, head);
-                return;
+        let charged = self.projects.as_ref().map(|it| it.leaf(world.shape(head.shape_ix)));
+        let ways = match (&self.projects, charged) {
+            (Some(projects), Some(row)) => projects.ways(world, shape, row),
+            _ => vec![Way::as_asked(shape)],
+        };
+        let is_aside = leaf.is_some() && !turns.is_lending;
+        let is_mixed = ways.iter().any(|way| way.is_mixed);
+        let (mut open, mut shut, mut n_aside) = (Vec::new(), Vec::new(), 0);
+        for way in ways {
+            let Some((projects, row)) = self.projects.as_ref().zip(charged) else {
+                open.push(way);
+                continue;
+            };
+            match projects.refuses(row, &way.charge, shape.preemptible) {
+                Some(reason) => shut.push((way, reason)),
+                None if is_aside && !projects.is_entitled(row, &way.charge) => n_aside += 1,
+                None => open.push(way),
             }
         }
-        let is_refused = refused.is_some();
-        let mut kept = refused.or_else(|| self.consider(&head));
-        if let (Some(reason), Some((row, charge))) = (&kept, &charged)
-            && waits_for_room(reason)
-        {
-            let by_right = leaf.is_some() && !turns.is_lending && !is_refused;
-            if (by_right && self.take_back(&head, (*row, charge), turns))
-                || self.preempt(&head, (*row, charge), turns)
-            {
-                kept = None;
-            }
-        }
-        if is_refused && let Some(reason) = &kept {
-            // Nor may the rest of the shape.
-            self.waiting.of_shape(head.shape_ix, reason);
-            return;
-        }
-        match kept {
-            None => {
-                self.users.started(world, policy, shape);
-                if let (Some(projects), Some((row, charge))) = (&mut self.projects, &charged) {
-                    projects.add(*row, charge, shape.preemptible);
+        let reason = match open.is_empty() && !is_mixed && n_aside > 0 {
+            true => None,
+            false => match self.start_in(&head, (&open, &shut, is_mixed), (leaf, charged), turns) {
+                Ok(charge) => {
+                    self.users.started(world, policy, shape);
+                    if let (Some(projects), Some(row)) = (&mut self.projects, charged) {
+                        projects.add(row, &charge, shape.preemptible);
+                    }
+                    self.waiting.started(head.shape_ix);
+                    match self.elements.take(row) {
+                        true => turns.heads(leaf).push_again(head),
+                        false => turns.heads(leaf).push_next(world, policy, &head),
+                    }
+                    return;
                 }
-                self.waiting.started(head.shape_ix);
-                match self.elements.take(row) {
-                    true => turns.heads(leaf).push_again(head),
-                    false => turns.heads(leaf).push_next(world, policy, &head),
-                }
-            }
-            Some(reason) => {
-                // The rest of the shape does not fit either.
+                Err(reason) => reason,
+            },
+        };
+        match reason {
+            Some(reason) if n_aside == 0 => {
+                // The rest of the shape does not fit either, or may not.
                 self.waiting.of_shape(head.shape_ix, &reason);
-                if self.look_ahead(&head, &reason) {
+                if !open.is_empty() && self.look_ahead(&head, &open, &reason) {
                     turns.heads(leaf).push_next(world, policy, &head);
                 }
             }
+            _ => turns.set_aside(leaf, head),
         }
+    }
+
+    /// Starts a job in the first way in which there is room, or else in which others make it; says
+    /// what it is charged for, or why it waits, if it may start in some way. `shut` are ways in
+    /// which it may not start unless others of its project give way; with `is_mixed` it may have
+    /// GPUs of several classes.
+    fn start_in(
+        &mut self,
+        head: &Head,
+        (open, shut, is_mixed): (&[Way<'_>], &[(Way<'_>, Reason)], bool),
+        (leaf, charged): (Leaf, Option<crate::shares::Row>),
+        turns: &mut Turns,
+    ) -> Result<Amounts, Option<Reason>> {
+        let mut waits = Vec::new();
+        for way in open {
+            match self.find(head, way) {
+                Ok(found) if !way.is_mixed => {
+                    self.start(self.row(head), &way.shape, &found, Vec::new());
+                    return Ok(way.charge.clone());
+                }
+                Ok(_) => {}
+                Err(reason) => waits.push((way, reason)),
+            }
+        }
+        let by_right = leaf.is_some() && !turns.is_lending;
+        if let Some(row) = charged.filter(|_| is_mixed)
+            && let Some(charge) = self.start_mixed(head, row, by_right)
+        {
+            return Ok(charge);
+        }
+        let shut = shut.iter().map(|(way, reason)| (way, reason, false));
+        let all = waits.iter().map(|(way, reason)| (*way, reason, by_right)).chain(shut);
+        for (way, reason, by_right) in all.clone() {
+            let Some(row) = charged.filter(|_| waits_for_room(reason)) else { continue };
+            if (by_right && self.take_back(head, way, row, turns))
+                || self.preempt(head, way, row, turns)
+            {
+                return Ok(way.charge.clone());
+            }
+        }
+        let mut reasons = all.map(|(_, reason, _)| reason.clone());
+        Err(match &waits[..] {
+            [] => reasons.next(),
+            [(way, reason)] if way.class.is_none() => Some(reason.clone()),
+            _ => {
+                let shape = &self.snapshot.world.shape(head.shape_ix).shape;
+                let refused = reasons.next_back();
+                // There may be room, but not where it may be had.
+                self.find(head, &Way::as_asked(shape)).err().or(refused)
+            }
+        })
+    }
+
+    /// Starts a job with GPUs of several classes, if it may have those that are free; says what it
+    /// is charged for.
+    fn start_mixed(
+        &mut self,
+        head: &Head,
+        leaf: crate::shares::Row,
+        by_right: bool,
+    ) -> Option<Amounts> {
+        let world = self.snapshot.world;
+        let shape = &world.shape(head.shape_ix).shape;
+        let found = self.find(head, &Way::as_asked(shape)).ok()?;
+        let projects = self.projects.as_ref()?;
+        let placements = place::placements(&found, &shape.fit, world);
+        let charge = projects.charge_at(world, shape, &placements);
+        let may = projects.refuses(leaf, &charge, shape.preemptible).is_none()
+            && (!by_right || projects.is_entitled(leaf, &charge));
+        may.then(|| {
+            self.start(self.row(head), shape, &found, Vec::new());
+            charge
+        })
     }
 
     fn row(&self, head: &Head) -> &'a JobRow {
         self.snapshot.world.job(head.job()).expect("queued jobs are there")
     }
 
-    /// Starts a job, or says why it waits.
-    fn consider(&mut self, head: &Head) -> Option<Reason> {
-        let queue = self.snapshot.world.shape(head.shape_ix);
-        let (shape, FitIx(fit_ix)) = (&queue.shape, queue.fit_ix);
+    /// Where a job can start at once, or why it waits.
+    fn find(&mut self, head: &Head, way: &Way<'_>) -> Result<Vec<Found>, Reason> {
+        let FitIx(fit_ix) = self.snapshot.world.shape(head.shape_ix).fit_ix;
+        let shape = &*way.shape;
         let (length, access) = (length(shape), self.keeps.access(shape));
-        let failed = match access.is_empty() {
+        let is_usual = access.is_empty() && way.class.is_none();
+        let key = (fit_ix, way.class, access);
+        let failed = match is_usual {
             true => self.workspace.failed[fit_ix].as_ref(),
-            false => self.workspace.failed_inside.get(&(fit_ix, access.clone())),
+            false => self.workspace.failed_inside.get(&key),
         };
         if let Some(failed) = failed.filter(|failed| failed.covers(length)) {
-            return Some(failed.reason.clone());
+            return Err(failed.reason.clone());
         }
-        let row = self.row(head);
-        let (job, attempt) = self.elements.next(row);
+        let (job, attempt) = self.elements.next(self.row(head));
         let seeker = Seeker { shape, policy: self.policy, seed: place::seed(job, attempt) };
         if let Some(found) = self.place(&seeker) {
-            self.start(row, shape, &found, Vec::new());
-            return None;
+            return Ok(found);
         }
-        let reason = reason(&self.snapshot, &self.board, &self.keeps, &seeker);
+        let reason = seek::reason(&self.snapshot, &self.board, &self.keeps, &seeker);
         let failed = Failed { length, reason: reason.clone() };
-        match access.is_empty() {
+        match is_usual {
             true => self.workspace.failed[fit_ix] = Some(failed),
-            false => drop(self.workspace.failed_inside.insert((fit_ix, access), failed)),
+            false => drop(self.workspace.failed_inside.insert(key, failed)),
         }
-        Some(reason)
+        Err(reason)
     }
 
     fn place(&self, seeker: &Seeker<'_>) -> Option<Vec<Found>> {
         let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
-        place_among(&self.snapshot, &self.board, &self.keeps, seeker, &endings)
+        seek::place_among(&self.snapshot, &self.board, &self.keeps, seeker, &endings)
     }
 
     /// Takes back what is on loan so that a job can start; says whether that helped.
     fn take_back(
         &mut self,
         head: &Head,
-        (leaf, charge): (crate::shares::Row, &[u64]),
+        way: &Way<'_>,
+        leaf: crate::shares::Row,
         turns: &mut Turns,
     ) -> bool {
-        let shape = &self.snapshot.world.shape(head.shape_ix).shape;
+        let (shape, charge) = (&*way.shape, &way.charge[..]);
         let row = self.row(head);
         let (job, attempt) = self.elements.next(row);
         let seeker = Seeker { shape, policy: self.policy, seed: place::seed(job, attempt) };
@@ -263,13 +336,14 @@ impl<'a> Cycle<'a, '_> {
     fn preempt(
         &mut self,
         head: &Head,
-        (leaf, charge): (crate::shares::Row, &[u64]),
+        way: &Way<'_>,
+        leaf: crate::shares::Row,
         turns: &mut Turns,
     ) -> bool {
         if !preempt::happens(self.snapshot.world, self.policy) {
             return false;
         }
-        let shape = &self.snapshot.world.shape(head.shape_ix).shape;
+        let (shape, charge) = (&*way.shape, &way.charge[..]);
         let row = self.row(head);
         let (job, attempt) = self.elements.next(row);
         let seeker = Seeker { shape, policy: self.policy, seed: place::seed(job, attempt) };
@@ -345,7 +419,7 @@ impl<'a> Cycle<'a, '_> {
 
     /// Keeps the earliest time and place for a job that waits, if it is its turn to have them kept.
     /// Answers whether the next of its shape could have that turn too.
-    fn look_ahead(&mut self, head: &Head, reason: &Reason) -> bool {
+    fn look_ahead(&mut self, head: &Head, ways: &[Way<'_>], reason: &Reason) -> bool {
         let most = match self.policy.planned_starts {
             PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX),
             PlannedStarts::All => ALL_MAX,
@@ -368,15 +442,23 @@ impl<'a> Cycle<'a, '_> {
             return false;
         }
         let next = self.elements.next(self.row(head));
-        match self.ahead.plan(&self.board, &self.keeps, shape, next, self.policy) {
-            Some((planned, kept)) => {
+        let mut earliest = None;
+        for way in ways {
+            let planned = self.ahead.plan(&self.board, &self.keeps, &way.shape, next, self.policy);
+            let Some((planned, kept)) = planned else { continue };
+            let is_earlier = |(than, ..): &(PlannedStart, Vec<_>, &Way<'_>)| planned.at < than.at;
+            if earliest.as_ref().is_none_or(is_earlier) {
+                earliest = Some((planned, kept, way));
+            }
+        }
+        match earliest {
+            Some((planned, kept, way)) => {
                 self.plan.planned.push(planned);
                 // What it is to have counts for its user, or others of his would take it.
                 self.users.started(self.snapshot.world, self.policy, shape);
                 if let Some(projects) = &mut self.projects {
                     let row = projects.leaf(queue);
-                    let charge = projects.charge(shape);
-                    projects.add(row, &charge, shape.preemptible);
+                    projects.add(row, &way.charge, shape.preemptible);
                 }
                 kept.into_iter().for_each(|(board_ix, keep)| self.keeps.add(board_ix, keep));
                 by_right
@@ -387,65 +469,4 @@ impl<'a> Cycle<'a, '_> {
             }
         }
     }
-}
-
-/// Whether what a job waits for may come by itself, when others end.
-fn waits_for_room(reason: &Reason) -> bool {
-    if let Reason::NodesNotFree { need, able, .. } = reason {
-        return able >= need;
-    }
-    !matches!(
-        reason,
-        Reason::GpuModelMissing { .. }
-            | Reason::GpuMemoryTooSmall { .. }
-            | Reason::AgentUnreachable { .. }
-            | Reason::NodeDrained { .. }
-            | Reason::OnlyInPool { .. }
-    )
-}
-
-/// The best places that the tasks of a job can have at once. `endings` says what is given back on
-/// a node.
-pub(crate) fn place_among<'a>(
-    snapshot: &Snapshot<'a>,
-    board: &Board<'a>,
-    keeps: &Keeps<'a>,
-    seeker: &Seeker<'_>,
-    endings: &dyn Fn(usize) -> Vec<Ending>,
-) -> Option<Vec<Found>> {
-    let span = Span::new(snapshot.now, length(seeker.shape));
-    place::place(board, seeker, &|board_ix| {
-        let node = &board.nodes[board_ix];
-        let mut kept = match keeps.has(board_ix) {
-            false => Vec::new(),
-            true => keeps.kept((board_ix, node), seeker.shape, span, &|| endings(board_ix))?,
-        };
-        node.close_others(&seeker.shape.fit, &mut kept);
-        Some(kept)
-    })
-}
-
-/// Why a job has no place: what is kept on the place that it would have otherwise, or what is
-/// short.
-pub(crate) fn reason(
-    snapshot: &Snapshot<'_>,
-    board: &Board<'_>,
-    keeps: &Keeps<'_>,
-    seeker: &Seeker<'_>,
-) -> Reason {
-    let otherwise = place::place(board, seeker, &|board_ix| {
-        let mut kept = Vec::new();
-        board.nodes[board_ix].close_others(&seeker.shape.fit, &mut kept);
-        Some(kept)
-    });
-    let kept = otherwise.and_then(|found| {
-        let not_reserved = keeps.not_reserved(board, seeker.shape);
-        not_reserved.or_else(|| {
-            found.iter().find_map(|found| {
-                let node = (found.board_ix, &board.nodes[found.board_ix]);
-                keeps.reason(node, seeker.shape, snapshot.now)
-            })
-        })
-    });
-    kept.unwrap_or_else(|| wait::reason(board, &seeker.shape.fit))
 }

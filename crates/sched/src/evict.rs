@@ -365,7 +365,8 @@ fn lent(ground: &Ground<'_, '_>, may_pause: bool) -> BTreeMap<usize, Vec<Lent>> 
             project.evictable.iter().filter_map(|id| world.job(*id)).collect();
         // In the order in which they are kept: what can't go, then higher priorities, then age.
         rows.sort_by_key(|row| (Reverse(row.job.priority), row.spec.submitted_at, row.job.id));
-        let pieces: Vec<Amounts> = rows.iter().map(|row| amounts_of(projects, row)).collect();
+        let pieces: Vec<Amounts> =
+            rows.iter().map(|row| amounts_of(world, projects, row)).collect();
         let guaranteed: Vec<_> = projects.guaranteed(*of);
         let mut kept = projects.amounts(&project.sum.for_good);
         mark_loans(&guaranteed, pieces.iter().map(|it| &it[..]), &mut kept, &mut marks);
@@ -387,11 +388,11 @@ fn lent(ground: &Ground<'_, '_>, may_pause: bool) -> BTreeMap<usize, Vec<Lent>> 
     lent
 }
 
-pub(crate) fn amounts_of(projects: &Projects, row: &JobRow) -> Amounts {
+pub(crate) fn amounts_of(world: &World, projects: &Projects, row: &JobRow) -> Amounts {
     let allocations = row.job.phase.allocations().iter();
     let mut sum = vec![0; projects.n_kinds()];
     for allocation in allocations {
-        for (sum, amount) in sum.iter_mut().zip(projects.amounts(&allocation.resources)) {
+        for (sum, amount) in sum.iter_mut().zip(projects.amounts_held(world, allocation)) {
             *sum += amount;
         }
     }

@@ -12,11 +12,11 @@ use gpool_world::{JobRow, NodeRow, Snapshot};
 use crate::ahead::Ahead;
 use crate::board::Board;
 use crate::caps::user_quota;
-use crate::cycle::{self, place_among};
 use crate::elements::Elements;
 use crate::keep::Keeps;
 use crate::order::{Rank, level_of_waiting};
 use crate::place::{self, Seeker};
+use crate::seek::{self, place_among};
 use crate::usable::{Unusable, unusable};
 use crate::{Workspace, wait};
 
@@ -200,7 +200,7 @@ impl<'a> Explainer<'a> {
         let endings = |board_ix| ahead.on_node(&board, board_ix);
         match place_among(snapshot, &board, &keeps, &seeker, &endings) {
             Some(_) => None,
-            None => Some(cycle::reason(snapshot, &board, &keeps, &seeker)),
+            None => Some(seek::reason(snapshot, &board, &keeps, &seeker)),
         }
     }
 

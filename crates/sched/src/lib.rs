@@ -27,6 +27,7 @@ mod preempt;
 mod projects;
 mod room;
 mod saturation;
+mod seek;
 pub mod shares;
 mod site;
 mod together;
@@ -35,6 +36,7 @@ mod usable;
 mod used;
 mod wait;
 mod waiting;
+mod ways;
 
 use gpool_model::{JobId, Placement, Plan, Policy, QuotaRules, Reason, Shape};
 use gpool_world::Snapshot;
@@ -85,8 +87,8 @@ pub fn would_place(
     let board = Board::new(snapshot.world);
     let keeps = Keeps::of(snapshot, policy, &board);
     let seeker = Seeker { shape, policy, seed: 0 };
-    match cycle::place_among(snapshot, &board, &keeps, &seeker, &|_| Vec::new()) {
+    match seek::place_among(snapshot, &board, &keeps, &seeker, &|_| Vec::new()) {
         Some(found) => Ok(place::placements(&found, &shape.fit, snapshot.world)),
-        None => Err(cycle::reason(snapshot, &board, &keeps, &seeker)),
+        None => Err(seek::reason(snapshot, &board, &keeps, &seeker)),
     }
 }

@@ -18,6 +18,8 @@ pub struct ProjectShare {
     pub project: ProjectName,
     /// What of its guarantee can be kept, its limit, its share in this cycle and what it holds.
     pub account: Account,
+    /// The same of parts of the GPUs, of which anything is agreed with any project.
+    pub parts: Vec<(ResourceKind, Account)>,
     /// What of it is on loan, by whom it is lent; only leaves borrow.
     pub borrows: Vec<Lent>,
     /// What it is guaranteed and others hold.
@@ -55,9 +57,15 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
     let Some(projects) = projects else { return Vec::new() };
     let gpu = projects.position(&ResourceKind::Gpu);
     let account = |row: Row| *projects.ledger.account(row, gpu);
+    let parts = |row: Row| {
+        let all = projects.kinds().iter().zip(projects.ledger.accounts(row));
+        let parts = all.filter(|(kind, _)| kind.is_part_of_gpus());
+        parts.map(|(kind, account)| (kind.clone(), *account)).collect()
+    };
     let share = |row: Row| ProjectShare {
         project: projects.name(row).clone(),
         account: account(row),
+        parts: parts(row),
         borrows: Vec::new(),
         lends: Vec::new(),
     };

@@ -259,7 +259,7 @@ fn of_project(
         let safe_for = min_runtime(ground, row);
         for job in row.evictable.iter().filter_map(|id| world.job(*id)) {
             let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
-            let amounts = amounts_of(projects, job);
+            let amounts = amounts_of(world, projects, job);
             let piece = piece(&ground, (job, may_pause), leaf, &amounts, Saturation::EQUAL);
             let Some(mut piece) = piece else { continue };
             if policy.asks_attained() {

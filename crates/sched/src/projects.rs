@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    Amount, GpuTime, MilliGpu, Policy, Project, ProjectName, Quota, Quotas, Reason, ResourceKind,
-    Resources, Shape, ShareBetween,
+    Allocation, Amount, GpuTime, MilliGpu, Policy, Project, ProjectName, Quota, Quotas, Reason,
+    ResourceKind, Resources, ShareBetween,
 };
 use gpool_world::{Holding, ProjectIx, ShapeQueue, Snapshot, World};
 
@@ -29,6 +29,8 @@ pub(crate) struct Projects {
     lends: bool,
     /// What is counted, in the order of the ledger's columns.
     kinds: Vec<ResourceKind>,
+    /// Whether parts of the GPUs are, by model or by pool.
+    pub counts_parts: bool,
     /// How much of each kind there is.
     totals: Vec<u64>,
     /// By [`ProjectIx`].
@@ -105,7 +107,8 @@ impl Projects {
             tree.row(at.unwrap_or(0))
         };
         let rows: Vec<Row> = world.project_rows().iter().map(|row| row_of(&row.name)).collect();
-        let totals = kinds.iter().map(|kind| world.capacity().get(kind)).collect();
+        let totals = kinds.iter().map(|kind| world.capacity().counted_as(kind)).collect();
+        let counts_parts = kinds.iter().any(ResourceKind::is_part_of_gpus);
         let ledger = Ledger::new(&tree, kinds.len());
         let used = vec![GpuTime::ZERO; tree.len()];
         let lends = policy.lend;
@@ -115,6 +118,7 @@ impl Projects {
             are_shared,
             lends,
             kinds,
+            counts_parts,
             totals,
             rows,
             names,
@@ -180,9 +184,9 @@ impl Projects {
         for (row, it) in self.holdings(world) {
             for (at, kind) in self.kinds.iter().enumerate() {
                 let ask = &mut asks[row.ix()][at];
-                ask.requested += it.held.get(kind) + it.returning.get(kind);
-                // What is held in parts stays of use in parts, as many as there are.
-                if *kind == ResourceKind::Gpu {
+                ask.requested += it.held.counted_as(kind) + it.returning.counted_as(kind);
+                // What is held in shares stays of use in shares, as many as there are.
+                if in_devices(kind) && ask.requested > 0 {
                     let part = Some(ask.requested % MilliGpu::DEVICE.get()).filter(|it| *it > 0);
                     let least = it.shares.keys().next().map(|share| share.get());
                     ask.smallest = ask.smallest.into_iter().chain(part).chain(least).min();
@@ -191,20 +195,26 @@ impl Projects {
         }
         for (_, queue) in world.shapes() {
             let row = self.leaf(queue);
-            for (at, amount) in self.charge(&queue.shape).into_iter().enumerate() {
+            for (at, amount) in self.charge(world, &queue.shape).into_iter().enumerate() {
                 let ask = &mut asks[row.ix()][at];
                 ask.requested = ask.requested.saturating_add(amount.saturating_mul(queue.n_jobs()));
-                if self.kinds[at] == ResourceKind::Gpu
-                    && (1..MilliGpu::DEVICE.get()).contains(&amount)
-                {
+                if in_devices(&self.kinds[at]) && (1..MilliGpu::DEVICE.get()).contains(&amount) {
                     ask.smallest = Some(ask.smallest.map_or(amount, |least| least.min(amount)));
                 }
             }
         }
         let mut buffers = Buffers::default();
         for (at, kind) in self.kinds.iter().enumerate() {
-            let quotas: Vec<Quota> = holders.iter().map(|it| it.project.quota(kind)).collect();
-            let step = if *kind == ResourceKind::Gpu { MilliGpu::DEVICE.get() } else { 1 };
+            // Where nobody is promised any, all may have all of it, up to their limits.
+            let is_promised = world.promises(kind);
+            let quota = |it: &Holder| match it.project.quota(kind) {
+                quota if is_promised => quota,
+                quota => {
+                    Quota { guaranteed: Some(Amount::UNLIMITED), limit: Amount::UNLIMITED, ..quota }
+                }
+            };
+            let quotas: Vec<Quota> = holders.iter().map(quota).collect();
+            let step = if in_devices(kind) { MilliGpu::DEVICE.get() } else { 1 };
             // Between users it always counts, between projects by the weight.
             let of_users = policy.share_between == ShareBetween::Users && policy.use_weight == 0;
             let feedback = match *kind == ResourceKind::Gpu {
@@ -227,6 +237,11 @@ impl Projects {
             }
             division.divide(&self.tree, &mut buffers);
             self.ledger.take_over(at, &division);
+            for (member, it) in holders.iter().enumerate().filter(|_| !is_promised) {
+                let row = self.tree.row(member);
+                let limit = it.project.quota(kind).limit;
+                self.ledger.set(row, at, Account { limit, ..*self.ledger.account(row, at) });
+            }
         }
     }
 
@@ -259,23 +274,6 @@ impl Projects {
     /// Whether a row is a user's.
     pub fn is_user(&self, row: Row) -> bool {
         self.is_user[row.ix()]
-    }
-
-    /// What one job of a shape counts for.
-    pub fn charge(&self, shape: &Shape) -> Amounts {
-        let fit = &shape.fit;
-        let amount = |kind: &ResourceKind| match kind {
-            ResourceKind::Gpu => fit.gpus.size().get(),
-            ResourceKind::Cpu => fit.cpus.get(),
-            ResourceKind::Memory => fit.memory.get(),
-            ResourceKind::Tasks => u64::from(fit.at.is_empty()),
-            ResourceKind::GpuModel(_)
-            | ResourceKind::GpuMemory
-            | ResourceKind::MigProfile(_)
-            | ResourceKind::PauseMemory => 0,
-        };
-        let n_tasks = u64::from(fit.gang.n_tasks());
-        self.kinds.iter().map(|kind| amount(kind).saturating_mul(n_tasks)).collect()
     }
 
     /// Why a job may not start whatever is free: a limit of its project, or of one above it; or it
@@ -345,6 +343,11 @@ impl Projects {
         &self.rows
     }
 
+    /// What is counted.
+    pub fn kinds(&self) -> &[ResourceKind] {
+        &self.kinds
+    }
+
     /// How many kinds are counted.
     pub fn n_kinds(&self) -> usize {
         self.kinds.len()
@@ -357,7 +360,15 @@ impl Projects {
 
     /// What resources count for.
     pub fn amounts(&self, resources: &Resources) -> Amounts {
-        self.kinds.iter().map(|kind| resources.get(kind)).collect()
+        self.kinds.iter().map(|kind| resources.counted_as(kind)).collect()
+    }
+
+    /// What a task is charged for that holds something.
+    pub fn amounts_held(&self, world: &World, allocation: &Allocation) -> Amounts {
+        match self.counts_parts {
+            true => self.amounts(&world.booked(allocation)),
+            false => self.amounts(&allocation.resources),
+        }
     }
 
     /// What a project can keep of what it is guaranteed, by kind.
@@ -418,6 +429,11 @@ impl Projects {
         let used = self.used[row.ix()];
         Standing { beyond_guarantee, priority, saturation, used, row }
     }
+}
+
+/// Whether a kind is given out in devices, or parts of one.
+fn in_devices(kind: &ResourceKind) -> bool {
+    *kind == ResourceKind::Gpu || kind.is_part_of_gpus()
 }
 
 /// The users who have, or want, anything of a project.

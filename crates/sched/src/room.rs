@@ -69,6 +69,7 @@ impl Room {
             ResourceKind::Tasks => self.tasks,
             ResourceKind::Gpu
             | ResourceKind::GpuModel(_)
+            | ResourceKind::GpuPool(_)
             | ResourceKind::GpuMemory
             | ResourceKind::MigProfile(_)
             | ResourceKind::PauseMemory => 0,

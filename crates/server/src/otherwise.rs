@@ -151,6 +151,20 @@ fn project(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
     if let Some(guaranteed) = settings.remove("guaranteed") {
         settings.insert("gpus".to_owned(), guaranteed);
     }
+    for key in ["gpus_of", "limit_of", "gpus_in", "limit_in"] {
+        if let Some(Value::String(parts)) = settings.get(key) {
+            let part = |part: &str| {
+                let (name, amount) = part.split_once('=')?;
+                Some((name.to_owned(), Value::String(amount.to_owned())))
+            };
+            let parts: Option<Map<String, Value>> = parts.split(',').map(part).collect();
+            let parts = parts.ok_or_else(|| {
+                let shown = key.replace('_', "-");
+                invalid(format!("{shown} is not understood; write it as in {shown}=NAME=4"))
+            })?;
+            settings.insert(key.to_owned(), Value::Object(parts));
+        }
+    }
     let settings: ProjectSettings = read_as(settings)?;
     let changes = vec![settings.edit(name, None)?];
     Ok(Supposed::Asked(Command::ChangeProjects(ProjectsAsk { changes, ..ProjectsAsk::default() })))

@@ -273,6 +273,9 @@ impl Generator {
             of(rng, 10, &[1, 30]),
             of(rng, 8, &[2, 10]),
             i64::from(rng.percent(20)),
+            of(rng, 25, &[1, 2, 3, 4, 5]),
+            of(rng, 70, &halves),
+            of(rng, 30, &halves[1..]),
         ]
     }
 

@@ -94,8 +94,9 @@ kinds! {
     Undrain "undrain" ["node"] Wish 3;
     /// An admin says what is agreed with a project, which is made if it is not there: 0 is the one
     /// of jobs that name none. Amounts are halves of a GPU plus 2, 1 is no bound, 0 nothing said.
+    /// The part is a model, or a pool; 0 is none.
     Project "project" ["which" "parent" "gpus" "limit" "weight" "priority" "safe" "own" "cpus"
-        "preemptible"] Wish 4;
+        "preemptible" "part" "part_gpus" "part_limit"] Wish 4;
     /// An admin takes a project away.
     Unproject "unproject" ["pick"] Wish 2;
     /// An admin puts a node into a pool.

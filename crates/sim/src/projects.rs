@@ -10,7 +10,7 @@ use gpool_model::{
 use crate::broken::Invariant;
 use crate::happening::{Happening, Kind};
 use crate::sim::{Sim, picked};
-use crate::swarm::PRIORITY_MAX;
+use crate::swarm::{MODELS, PRIORITY_MAX};
 
 /// What users were told of projects and pools.
 #[derive(Debug, Clone, Default)]
@@ -181,6 +181,18 @@ fn patch(what: &Happening) -> ProjectPatch {
     if let Some(cores) = count("cpus").checked_sub(1) {
         let guaranteed = Some(Some(Amount::counted(cores * 1000)));
         quotas.push((ResourceKind::Cpu, QuotaPatch { guaranteed, ..QuotaPatch::default() }));
+    }
+    if let Some(part) = count("part").checked_sub(1) {
+        let kind = match usize::try_from(part % 5) {
+            Ok(model @ (0 | 1)) => ResourceKind::GpuModel(MODELS[model].1.to_owned()),
+            _ => ResourceKind::GpuPool(pool(part % 5 - 1).expect("it is one of the pools")),
+        };
+        let quota = QuotaPatch {
+            guaranteed: Some(halves("part_gpus")),
+            limit: Some(halves("part_limit").unwrap_or(Amount::UNLIMITED)),
+            weight: None,
+        };
+        quotas.push((kind, quota));
     }
     let seconds = |name| {
         let seconds = u32::try_from(count(name)).expect("below 1000");

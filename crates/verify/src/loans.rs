@@ -11,7 +11,7 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, Snapshot, World};
 
-use crate::projects::{Projects, upwards};
+use crate::projects::{Projects, booked, upwards};
 use crate::tally::add;
 
 /// Who is safe in each project that something is taken back from.
@@ -38,13 +38,13 @@ impl<'a> Loans<'a> {
         let above = upwards(world, taker);
         let levels = upwards(world, name).into_iter().filter(|it| !above.contains(it));
         let levels: Vec<ProjectName> = levels.collect();
-        let held = row.job.phase.allocations().iter().flat_map(|it| it.resources.iter());
+        let held = held_by(world, projects, row);
         let is_over = |kind: &ResourceKind| {
             levels.iter().all(|name| {
                 projects.kept(world, name, kind).is_some_and(|most| projects.all(name, kind) > most)
             })
         };
-        held.into_iter().any(|(kind, _)| is_over(kind)) && !self.safe[name].contains(&row.job.id)
+        held.iter().any(|(kind, _)| is_over(kind)) && !self.safe[name].contains(&row.job.id)
     }
 
     /// Whether a job was started too lately to go for others; `of` says which time counts.
@@ -68,11 +68,10 @@ impl<'a> Loans<'a> {
         let mut rows: Vec<&JobRow> =
             project.evictable.iter().filter_map(|id| world.job(*id)).collect();
         rows.sort_by_key(|row| (Reverse(row.job.priority), row.spec.submitted_at, row.job.id));
-        let mut sum = project.sum.for_good.clone();
+        let mut sum = projects.counted(&project.sum.for_good);
         let mut safe = BTreeSet::new();
         for row in rows {
-            let mut held = Resources::none();
-            row.job.phase.allocations().iter().for_each(|it| add(&mut held, &it.resources));
+            let held = held_by(world, projects, row);
             let fits = held.iter().all(|(kind, amount)| {
                 projects.kept(world, name, kind).is_none_or(|most| sum.get(kind) + amount <= most)
             });
@@ -83,6 +82,15 @@ impl<'a> Loans<'a> {
         }
         safe
     }
+}
+
+/// What a job holds of what is agreed with projects.
+fn held_by(world: &World, projects: &Projects, row: &JobRow) -> Resources {
+    let mut held = Resources::none();
+    for allocation in row.job.phase.allocations() {
+        add(&mut held, &booked(world, allocation));
+    }
+    projects.counted(&held)
 }
 
 /// Whether a job holds something that may be taken back.
@@ -144,7 +152,7 @@ impl Guarantees {
         let above = parent.and_then(|parent| self.kept(world, parent, kind));
         let siblings = world.projects().values().filter(|it| it.parent.as_ref() == parent);
         let all: Vec<Option<u64>> = siblings.map(|it| bounded(world, it, kind).finite()).collect();
-        let cap = u128::from(above.unwrap_or_else(|| world.capacity().get(kind)));
+        let cap = u128::from(above.unwrap_or_else(|| world.capacity().counted_as(kind)));
         let sum = all.iter().flatten().map(|it| u128::from(*it)).sum();
         let mut level = Level { cap, is_open: above.is_none(), sum, rest: 0 };
         let kept: u128 = all.iter().flatten().map(|it| level.part(*it)).sum();
@@ -155,9 +163,12 @@ impl Guarantees {
     }
 }
 
-/// What a project is guaranteed, up to its limit.
+/// What a project is guaranteed, up to its limit; of what nobody is promised any, all there is.
 fn bounded(world: &World, project: &Project, kind: &ResourceKind) -> Amount {
-    written(world, project, kind).min(project.quota(kind).limit)
+    match world.promises(kind) {
+        true => written(world, project, kind).min(project.quota(kind).limit),
+        false => Amount::UNLIMITED,
+    }
 }
 
 /// A department of which nothing is written is guaranteed what its children are.

@@ -5,22 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    AllocationState, Bytes, Decision, Exit, JobId, MilliCpu, Millis, MinRuntime, OrderKey, Phase,
-    Plan, Policy, Project, ProjectName, QuotaRules, ResourceKind, Resources, ShareBetween,
-    TakenBack, Timestamp,
+    Allocation, AllocationState, Bytes, Decision, Exit, JobId, MilliCpu, Millis, MinRuntime,
+    NodeName, OrderKey, Phase, Placement, Plan, Policy, Project, ProjectName, QuotaRules,
+    ResourceKind, Resources, ShareBetween, Slot, TakenBack, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
 use crate::decisions::n_tasks;
 use crate::loans::{Guarantees, Loans, is_evictable};
-use crate::order::{self, is_parked, started};
+use crate::order::{self, is_parked};
 use crate::tally::add;
 use crate::violation::Violation;
 
 /// What projects and those above them hold: all of it, and what can't be taken back.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Projects {
+    /// Of what anything is agreed with them, GPUs in any case.
+    kinds: BTreeSet<ResourceKind>,
     held: BTreeMap<ProjectName, (Resources, Resources)>,
     /// Beside its limit, what bounds a project's jobs that can be taken back, and those that can't.
     bounds: (Option<Bound>, Option<Bound>),
@@ -54,7 +56,7 @@ impl Projects {
             (true, true) => (None, Some(Bound::Guaranteed)),
             (true, false) => (Some(Bound::GuaranteedOnly), Some(Bound::GuaranteedOnly)),
         };
-        let mut projects = Self { bounds, ..Self::default() };
+        let mut projects = Self { kinds: kinds(world), bounds, ..Self::default() };
         if !are_bounded(world, policy) {
             return projects;
         }
@@ -62,7 +64,7 @@ impl Projects {
             let held = row.job.phase.allocations().iter();
             let held = held.filter(|it| !is_leaving(&it.state));
             for allocation in held {
-                projects.add(world, row, &allocation.resources);
+                projects.add(world, row, &booked(world, allocation));
             }
         }
         projects
@@ -76,7 +78,7 @@ impl Projects {
             (true, true) => (None, Some(Bound::Guaranteed)),
             (true, false) => (Some(Bound::GuaranteedOnly), Some(Bound::GuaranteedOnly)),
         };
-        let mut projects = Self { bounds, ..Self::default() };
+        let mut projects = Self { kinds: kinds(world), bounds, ..Self::default() };
         if !are_bounded(world, policy) {
             return projects;
         }
@@ -107,10 +109,13 @@ impl Projects {
     /// that are to start.
     pub fn most(&self, snapshot: &Snapshot<'_>, plan: &Plan) -> Self {
         let mut projects = self.clone();
-        let planned = plan.planned.iter().map(|planned| planned.job);
-        let jobs = started(plan).into_iter().chain(planned);
-        for row in jobs.filter_map(|job| row_of(snapshot.world, job)) {
-            projects.add(snapshot.world, row, &asked(row));
+        let world = snapshot.world;
+        let planned = plan.planned.iter().map(|it| (it.job, &it.placements[..]));
+        let started = plan.decisions.iter().filter_map(Decision::started);
+        for (job, placements) in started.chain(planned) {
+            if let Some(row) = row_of(world, job) {
+                projects.add(world, row, &asked_at(world, row, placements));
+            }
         }
         projects
     }
@@ -130,8 +135,8 @@ impl Projects {
         let stays = |kind: &ResourceKind| {
             exit == Exit::Pause && matches!(kind, ResourceKind::Memory | ResourceKind::Tasks)
         };
-        let held: Vec<&Resources> =
-            row.job.phase.allocations().iter().map(|it| &it.resources).collect();
+        let held = row.job.phase.allocations().iter();
+        let held: Vec<Resources> = held.map(|it| booked(world, it)).collect();
         for name in upwards(world, &row.spec.project) {
             let (sum, _) = self.held.entry(name).or_default();
             for less in &held {
@@ -142,9 +147,18 @@ impl Projects {
         }
     }
 
+    /// What resources count for, by kinds of which anything is agreed.
+    pub fn counted(&self, resources: &Resources) -> Resources {
+        let mut counted = Resources::none();
+        for kind in &self.kinds {
+            counted.set(kind.clone(), resources.counted_as(kind));
+        }
+        counted
+    }
+
     /// How much a project holds of one kind.
     pub fn all(&self, name: &ProjectName, kind: &ResourceKind) -> u64 {
-        self.held.get(name).map_or(0, |(held, _)| held.get(kind))
+        self.held.get(name).map_or(0, |(held, _)| held.counted_as(kind))
     }
 
     /// How much a project can keep of what it is guaranteed of one kind; `None` without a bound.
@@ -169,14 +183,24 @@ impl Projects {
     /// How much of one kind counts against a bound of a project.
     pub fn held(&self, name: &ProjectName, kind: &ResourceKind, bound: Bound) -> u64 {
         self.held.get(name).map_or(0, |(held, for_good)| match bound {
-            Bound::Limit | Bound::GuaranteedOnly => held.get(kind),
-            Bound::Guaranteed => for_good.get(kind),
+            Bound::Limit | Bound::GuaranteedOnly => held.counted_as(kind),
+            Bound::Guaranteed => for_good.counted_as(kind),
         })
     }
 
-    /// The first bound that a job would exceed.
+    /// The first bound that a job would exceed, whichever GPUs it has.
     pub fn exceeded(&self, world: &World, row: &JobRow) -> Option<(ProjectName, ResourceKind)> {
-        let asked = asked(row);
+        self.exceeded_by(world, row, &asked(row))
+    }
+
+    /// The first bound that a job would exceed with that.
+    fn exceeded_by(
+        &self,
+        world: &World,
+        row: &JobRow,
+        asked: &Resources,
+    ) -> Option<(ProjectName, ResourceKind)> {
+        let asked = self.counted(asked);
         let (for_lent, for_good) = self.bounds;
         let other = if is_preemptible(row) { for_lent } else { for_good };
         upwards(world, &row.spec.project).into_iter().find_map(|name| {
@@ -202,9 +226,10 @@ pub(crate) fn check_holdings(world: &World, found: &mut Vec<Violation>) {
         *n_jobs += u64::from(row.job.id.element.is_none());
         let allocations = row.job.phase.allocations().iter();
         for it in allocations.filter(|it| !is_leaving(&it.state)) {
-            add(held, &it.resources);
+            let booked = booked(world, it);
+            add(held, &booked);
             if !is_preemptible(row) {
-                add(for_good, &it.resources);
+                add(for_good, &booked);
             }
         }
     }
@@ -231,9 +256,11 @@ pub(crate) fn check(
     let mut loans = Loans::new(snapshot);
     for decision in &plan.decisions {
         let world = snapshot.world;
-        let job = match decision {
+        let (job, placements) = match decision {
             Decision::Start { .. } | Decision::Resume { .. } if !is_bounded => continue,
-            Decision::Start { job, .. } | Decision::Resume { job, .. } => *job,
+            Decision::Start { job, placements, .. } | Decision::Resume { job, placements, .. } => {
+                (*job, placements)
+            }
             Decision::Evict { job, why, beneficiary, exit, .. } => {
                 let Some(row) = row_of(world, *job) else { continue };
                 if policy.quota_rules == QuotaRules::Fair {
@@ -274,10 +301,11 @@ pub(crate) fn check(
             }
         };
         let Some(row) = row_of(world, job) else { continue };
-        if let Some((project, kind)) = projects.exceeded(world, row) {
+        let asked = asked_at(world, row, placements);
+        if let Some((project, kind)) = projects.exceeded_by(world, row, &asked) {
             found.push(Violation::OverProjectQuota { job, project, kind });
         }
-        projects.add(world, row, &asked(row));
+        projects.add(world, row, &asked);
     }
 }
 
@@ -341,6 +369,41 @@ fn is_leaving(state: &AllocationState) -> bool {
 
 fn is_preemptible(row: &JobRow) -> bool {
     row.spec.life.preemptible == Some(true)
+}
+
+fn kinds(world: &World) -> BTreeSet<ResourceKind> {
+    let written = world.projects().values().flat_map(|it| it.quotas.iter());
+    written.map(|(kind, _)| kind.clone()).chain([ResourceKind::Gpu]).collect()
+}
+
+/// What an allocation books, its GPUs by model and by pool too.
+pub(crate) fn booked(world: &World, allocation: &Allocation) -> Resources {
+    let mut booked = allocation.resources.clone();
+    add(&mut booked, &parts_of(world, &allocation.node, allocation.held_slots()));
+    booked
+}
+
+/// Parts of a node's devices by model and by pool.
+fn parts_of(world: &World, node: &NodeName, slots: &[Slot]) -> Resources {
+    let mut parts = Resources::none();
+    let Some(node) = world.node(node).map(|row| &row.node) else { return parts };
+    for device in &node.devices {
+        for slot in slots.iter().filter(|slot| slot.device == device.uuid) {
+            let charge = slot.part.charge().get();
+            parts.add(ResourceKind::GpuPool(node.pool.clone()), charge);
+            parts.add(ResourceKind::GpuModel(device.model.clone()), charge);
+        }
+    }
+    parts
+}
+
+/// What a job asks for of what quotas may count, with the GPUs that it gets.
+fn asked_at(world: &World, row: &JobRow, placements: &[Placement]) -> Resources {
+    let mut asked = asked(row);
+    for it in placements {
+        add(&mut asked, &parts_of(world, &it.node, &it.slots));
+    }
+    asked
 }
 
 /// What a job asks for of what quotas may count.

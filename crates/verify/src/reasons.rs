@@ -264,6 +264,7 @@ impl Moment<'_> {
                     }
                     ResourceKind::Gpu
                     | ResourceKind::GpuModel(_)
+                    | ResourceKind::GpuPool(_)
                     | ResourceKind::GpuMemory
                     | ResourceKind::MigProfile(_)
                     | ResourceKind::PauseMemory => return false,

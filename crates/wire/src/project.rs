@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 
 use crate::amount::Written;
 use crate::check::{self, invalid};
+use crate::project_parts::{self, Parts};
 
 /// Most users, groups or admins that one project names.
 const NAMES_MAX: usize = 10_000;
@@ -38,6 +39,22 @@ pub struct ProjectSettings {
     /// GPUs that it never exceeds: a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Written>,
+    /// GPUs of one model that it is guaranteed, by model: `{"h100": 4}`; `"none"` takes one away.
+    #[serde(skip_serializing_if = "Parts::is_empty")]
+    #[schema(value_type = BTreeMap<String, Written>)]
+    pub gpus_of: Parts,
+    /// GPUs of one model that it never exceeds, by model.
+    #[serde(skip_serializing_if = "Parts::is_empty")]
+    #[schema(value_type = BTreeMap<String, Written>)]
+    pub limit_of: Parts,
+    /// GPUs in one pool that it is guaranteed, by pool.
+    #[serde(skip_serializing_if = "Parts::is_empty")]
+    #[schema(value_type = BTreeMap<String, Written>)]
+    pub gpus_in: Parts,
+    /// GPUs in one pool that it never exceeds, by pool.
+    #[serde(skip_serializing_if = "Parts::is_empty")]
+    #[schema(value_type = BTreeMap<String, Written>)]
+    pub limit_in: Parts,
     /// Its part of the GPUs that nobody claims by right, in proportion to others; 0 for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<Written>,
@@ -167,6 +184,7 @@ impl ProjectSettings {
         quotas.push((ResourceKind::Memory, mem));
         let jobs = quota(("jobs", &None), ("jobs_limit", &self.jobs_limit), parse::count)?;
         quotas.push((ResourceKind::Tasks, jobs));
+        quotas.extend(project_parts::patches(self)?);
         quotas.retain(|(_, patch)| *patch != QuotaPatch::default());
         let parent = match self.parent.as_deref() {
             None => None,
@@ -242,7 +260,7 @@ fn is_word(written: &Written, word: &str) -> bool {
 /// Reads one amount in the kind's own unit.
 type Read<'a> = &'a dyn Fn(&str) -> Result<u64, ParseError>;
 
-fn quota(
+pub(crate) fn quota(
     (field, guaranteed): (&str, &Option<Written>),
     (limit_field, limit): (&str, &Option<Written>),
     read: impl Fn(&str) -> Result<u64, ParseError>,
@@ -272,7 +290,7 @@ fn amount(field: &str, written: &Written, read: Read<'_>) -> Result<Amount, Refu
     let large = || invalid(field, &format!("{written} is more than can be meant"));
     let amount = read(text.trim());
     let amount = amount.map_err(|error| {
-        let other = if field.ends_with("limit") { "or none" } else { "or unlimited, or none" };
+        let other = if field.contains("limit") { "or none" } else { "or unlimited, or none" };
         invalid(field, &format!("{error}, {other}"))
     })?;
     Amount::of(amount).ok_or_else(large)

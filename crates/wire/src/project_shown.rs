@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
+use crate::project_parts::{Agreed, Parts};
 use crate::time::Time;
 
 /// A project as it is shown.
@@ -26,6 +27,22 @@ pub struct Project {
     pub gpus: Option<Written>,
     /// GPUs that it never exceeds; `null` for no limit.
     pub limit: Option<Written>,
+    /// GPUs of one model that it is guaranteed, by model: `{"h100": 4}`.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    #[schema(value_type = BTreeMap<String, Written>)]
+    pub gpus_of: Parts,
+    /// GPUs of one model that it never exceeds, by model.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    #[schema(value_type = BTreeMap<String, Written>)]
+    pub limit_of: Parts,
+    /// GPUs in one pool that it is guaranteed, by pool.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    #[schema(value_type = BTreeMap<String, Written>)]
+    pub gpus_in: Parts,
+    /// GPUs in one pool that it never exceeds, by pool.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    #[schema(value_type = BTreeMap<String, Written>)]
+    pub limit_in: Parts,
     /// Its part of the GPUs that nobody claims by right.
     pub weight: f64,
     /// CPU cores that it is guaranteed; `null` for as many as there are.
@@ -100,7 +117,12 @@ impl Project {
         };
         let limit = |amount: Amount| (!amount.is_unlimited()).then_some(amount);
         let made = it.created_at;
+        let Agreed { gpus_of, limit_of, gpus_in, limit_in } = Agreed::with(it);
         Self {
+            gpus_of,
+            limit_of,
+            gpus_in,
+            limit_in,
             name: it.name.to_string(),
             parent: it.parent.as_ref().map(ToString::to_string),
             children: facts.children.iter().map(ToString::to_string).collect(),
@@ -233,7 +255,7 @@ fn settings(it: &gpool_model::Project) -> Vec<(&'static str, String)> {
     let limit = |amount: Amount, words: String| if amount.is_unlimited() { none() } else { words };
     let length = |length: Option<Millis>| length.map_or_else(none, |it| it.to_string());
     let list = |names: Vec<String>| names.join(", ");
-    vec![
+    let mut settings = vec![
         ("parent", it.parent.as_ref().map_or_else(none, ToString::to_string)),
         ("gpus", gpu.guaranteed.map_or_else(none, milli)),
         ("limit", limit(gpu.limit, milli(gpu.limit))),
@@ -263,7 +285,9 @@ fn settings(it: &gpool_model::Project) -> Vec<(&'static str, String)> {
             "user_gpus",
             it.user_caps.gpus.map_or_else(none, |gpus| MilliCpu::new(gpus.get()).to_string()),
         ),
-    ]
+    ];
+    settings.splice(3..3, Agreed::with(it).settings());
+    settings
 }
 
 #[cfg(test)]

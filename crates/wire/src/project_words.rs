@@ -1,11 +1,11 @@
 //! Words about projects: what should be known of them, and why something of them was refused.
 
 use gpool_model::reason::Bound;
-use gpool_model::{ProjectName, ProjectWarning, Refusal};
+use gpool_model::{ProjectName, ProjectWarning, Refusal, ResourceKind};
 
 use crate::json::nearest;
+use crate::kind::amount_words;
 use crate::problem::Problem;
-use crate::reason::amount_words;
 
 /// More names than this nobody reads.
 const NAMED_MAX: usize = 20;
@@ -30,6 +30,13 @@ pub fn warning(it: &ProjectWarning) -> String {
             amount_words(kind, *guaranteed),
             amount_words(kind, *limit),
         ),
+        ProjectWarning::NoSuchGpus { project, kind: ResourceKind::GpuModel(model) } => format!(
+            "{project} has a quota of {} GPUs, and no GPU here is of that model: gpool gpus",
+            model.to_uppercase()
+        ),
+        ProjectWarning::NoSuchGpus { project, kind } => {
+            format!("{project} has a quota of {kind}, and there are none: gpool node list")
+        }
         ProjectWarning::NeverTakenBack { project } => format!(
             "GPUs that {project} holds are never taken back, for it is guaranteed as many as there \
              are; to bound it: gpool project edit {project} --gpus 0"

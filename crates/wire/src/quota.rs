@@ -37,10 +37,32 @@ pub struct QuotaRow {
     pub borrows: Vec<QuotaLoan>,
     /// Who uses what it is guaranteed.
     pub lends: Vec<QuotaLoan>,
+    /// What it may have and has of parts of the GPUs: those of which anything is agreed with it,
+    /// or that others are guaranteed and it holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<QuotaPart>,
     /// Jobs that wait for room.
     pub n_pending: u64,
     /// What they ask for.
     pub pending: f64,
+}
+
+/// What a project may have and has of the GPUs of one model, or in one pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct QuotaPart {
+    /// Of which model, as quotas name it; `null` for a pool.
+    pub model: Option<String>,
+    /// In which pool; `null` for a model.
+    pub pool: Option<String>,
+    /// What it is guaranteed: a number, or `"unlimited"`; `null` where nobody is guaranteed any.
+    pub guaranteed: Option<Written>,
+    /// What it never exceeds; `null` for no limit.
+    pub limit: Option<Written>,
+    /// What it may have in this cycle; `null` where nobody is guaranteed any, and where nothing is
+    /// shared.
+    pub share: Option<f64>,
+    /// What it holds.
+    pub held: f64,
 }
 
 /// So much of somebody's.

@@ -6,12 +6,13 @@ use gpool_model::gpu::{GpuAmount, GpuRequest};
 use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::resource::ResourceKind;
-use gpool_model::unit::{Bytes, GpuTime, MilliCpu, Timestamp};
+use gpool_model::unit::{GpuTime, Timestamp};
 use gpool_model::{DependencyKind, Share};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use crate::kind::{amount_words, in_api_unit, kind_word};
 use crate::time::Time;
 
 /// One thing that keeps a job from starting.
@@ -276,7 +277,7 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
                      is lent here, and this asks for {asked} more"
                 ),
                 Bound::Guaranteed => {
-                    let are = if asked == "1 GPU" { "is" } else { "are" };
+                    let are = if asked.starts_with("1 ") { "is" } else { "are" };
                     format!(
                         "it can't be taken back, so it needs {asked} that {are} guaranteed; \
                          project {project} has used {held} of {most}; with --preemptible it may \
@@ -424,50 +425,6 @@ pub(crate) fn models_words(asked: &GpuRequest) -> String {
 /// GPU-time as the API writes it: hours of one device, to the thousandth.
 fn gpu_hours(time: GpuTime) -> Value {
     json!(crate::node::cores(time.get() / (GpuTime::HOUR.get() / 1000)))
-}
-
-/// An amount of something in words: `4 CPU cores`, `20 GiB of memory`.
-#[must_use]
-pub fn amount_words(kind: &ResourceKind, amount: u64) -> String {
-    match kind {
-        ResourceKind::Cpu => format!("{} {kind}", MilliCpu::new(amount)),
-        ResourceKind::Gpu if amount == 1000 => "1 GPU".to_owned(),
-        // Thousandths of one thing are written as those of another.
-        ResourceKind::Gpu | ResourceKind::GpuModel(_) => {
-            format!("{} {kind}", MilliCpu::new(amount))
-        }
-        ResourceKind::Memory | ResourceKind::PauseMemory | ResourceKind::GpuMemory => {
-            format!("{} of {kind}", Bytes::new(amount))
-        }
-        ResourceKind::Tasks | ResourceKind::MigProfile(_) => format!("{amount} {kind}"),
-    }
-}
-
-fn kind_word(kind: &ResourceKind) -> String {
-    match kind {
-        ResourceKind::Gpu => "gpus".to_owned(),
-        ResourceKind::GpuModel(model) => format!("gpus:{model}"),
-        ResourceKind::GpuMemory => "gpu_memory".to_owned(),
-        ResourceKind::MigProfile(profile) => format!("mig:{profile}"),
-        ResourceKind::Cpu => "cpus".to_owned(),
-        ResourceKind::Memory => "mem".to_owned(),
-        ResourceKind::PauseMemory => "pause_memory".to_owned(),
-        ResourceKind::Tasks => "tasks".to_owned(),
-    }
-}
-
-/// Cores and devices as numbers with decimals, bytes and counts as whole ones.
-fn in_api_unit(kind: &ResourceKind, amount: u64) -> Value {
-    match kind {
-        ResourceKind::Cpu | ResourceKind::Gpu | ResourceKind::GpuModel(_) => {
-            json!(crate::node::cores(amount))
-        }
-        ResourceKind::Memory
-        | ResourceKind::PauseMemory
-        | ResourceKind::GpuMemory
-        | ResourceKind::Tasks
-        | ResourceKind::MigProfile(_) => json!(amount),
-    }
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use gpool_model::unit::{Bytes, MilliCpu};
 use gpool_model::{Gang, NodeName, PoolName, Refusal};
 
 use crate::json::nearest;
+use crate::kind::amount_words;
 use crate::problem::Problem;
 use crate::project_words;
-use crate::reason::{amount_words, cap_words, gpus, models_words, request_words};
+use crate::reason::{cap_words, gpus, models_words, request_words};
 use crate::touched;
 
 impl From<&Refusal> for Problem {

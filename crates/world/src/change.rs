@@ -8,8 +8,8 @@ use gpool_model::record::{
     ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordChange, RecordKey, RecordKind,
 };
 use gpool_model::{
-    Job, JobEnd, JobId, JobSpec, Likeness, MilliGpu, Millis, Node, NodeName, OrderKey, Outcome,
-    PastRuns, Phase, Policy, ProjectName, ReservationName, Resources, Revision, Timestamp,
+    DeviceUuid, Job, JobEnd, JobId, JobSpec, Likeness, MilliGpu, Millis, Node, NodeName, OrderKey,
+    Outcome, PastRuns, Phase, Policy, ProjectName, ReservationName, Resources, Revision, Timestamp,
 };
 
 use crate::ledger::NodeRow;
@@ -59,6 +59,11 @@ impl World {
         let name = node.name.clone();
         self.watch_drains(&node);
         self.count_capacity(&node);
+        // What is charged for GPUs goes by what they are and where.
+        let charged = self.charged_otherwise(&node);
+        for row in &charged {
+            self.uncount_for_project(row);
+        }
         let mut row = NodeRow::new(node);
         let ix = match self.node_by_name.get(&name).copied() {
             Some(ix) => {
@@ -80,6 +85,23 @@ impl World {
             }
         }
         self.nodes[ix.0] = row;
+        for row in &charged {
+            self.count_for_project(row);
+        }
+    }
+
+    /// Jobs on a node that are charged for other GPUs once it is so.
+    fn charged_otherwise(&self, node: &Node) -> Vec<JobRow> {
+        let Some(before) = self.node(&node.name) else { return Vec::new() };
+        let models = |node: &Node| -> Vec<(DeviceUuid, String)> {
+            node.devices.iter().map(|it| (it.uuid.clone(), it.model.clone())).collect()
+        };
+        if before.node.pool == node.pool && models(&before.node) == models(node) {
+            return Vec::new();
+        }
+        let mut jobs: Vec<JobId> = before.here.iter().map(|task| task.job).collect();
+        jobs.dedup();
+        jobs.iter().map(|job| self.jobs[job].clone()).collect()
     }
 
     /// Takes every node for one whose agent has not answered yet. What is recorded stays: whether

@@ -28,7 +28,7 @@ pub use ends::{ExpectedEnd, ExpectedEnds};
 pub use excerpt::Excerpt;
 pub use ledger::{DeviceLedger, Free, NodeRow};
 pub use outbox::Outbox;
-pub use projects::{Holding, ProjectIx, ProjectRow};
+pub use projects::{GpuClass, Holding, ProjectIx, ProjectRow};
 pub use queue::{FitIx, ShapeIx, ShapeQueue};
 pub use snapshot::Snapshot;
 pub use users::UserRow;

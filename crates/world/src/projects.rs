@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::StopCause;
+use gpool_model::plan::Fit;
 use gpool_model::{
-    AllocationState, Exit, InUse, JobId, MilliGpu, Node, Phase, Project, ProjectName, Record,
-    ResourceKind, Resources,
+    Allocation, AllocationState, Amount, Device, Exit, InUse, JobId, MilliGpu, ModelPattern, Node,
+    NodeName, Phase, PoolName, Project, ProjectName, Quota, Record, ResourceKind, Resources, Slot,
 };
 
+use crate::ledger::NodeRow;
 use crate::world::{JobRow, World};
 
 /// A row of the table of projects that have, or had, jobs or a record.
@@ -46,9 +48,43 @@ pub struct Holding {
     pub shares: BTreeMap<MilliGpu, u32>,
 }
 
+/// A pool and a model of which it has GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GpuClass {
+    /// Where.
+    pub pool: PoolName,
+    /// What the driver calls them.
+    pub model: String,
+}
+
+impl GpuClass {
+    /// Whether its GPUs count for a quota of that kind.
+    #[must_use]
+    pub fn counts_as(&self, kind: &ResourceKind) -> bool {
+        match kind {
+            ResourceKind::Gpu => true,
+            ResourceKind::GpuModel(pattern) => ModelPattern::new(pattern).matches(&self.model),
+            ResourceKind::GpuPool(pool) => *pool == self.pool,
+            _ => false,
+        }
+    }
+
+    /// Whether a job may have its GPUs, as far as models and pools go.
+    #[must_use]
+    pub fn serves(&self, fit: &Fit) -> bool {
+        let models = &fit.gpus.models;
+        fit.pool.as_ref().is_none_or(|pool| *pool == self.pool)
+            && (models.is_empty() || models.iter().any(|model| model.matches(&self.model)))
+    }
+}
+
 /// All rows, and the totals that they share.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Holdings {
+    /// Pools and models of which there are GPUs, with how many.
+    classes: BTreeMap<GpuClass, u64>,
+    /// Kinds of which projects are guaranteed any, with how many are.
+    promised: BTreeMap<ResourceKind, u64>,
     // Rows are never removed, so that what is indexed by them stays true.
     rows: Vec<ProjectRow>,
     ix_by_name: BTreeMap<ProjectName, ProjectIx>,
@@ -72,7 +108,11 @@ impl World {
         self.mark(Record::Project(Box::new(project.clone())).key());
         self.project_ix(&project.name);
         let name = project.name.clone();
+        for kind in promised(&project) {
+            *self.holdings.promised.entry(kind.clone()).or_default() += 1;
+        }
         let before = self.projects.insert(name.clone(), project);
+        self.promise_no_more(before.as_ref());
         self.cap_anew(&name, before.as_ref());
     }
 
@@ -80,8 +120,58 @@ impl World {
     pub fn remove_project(&mut self, name: &ProjectName) -> Option<Project> {
         let project = self.projects.remove(name)?;
         self.mark(Record::Project(Box::new(project.clone())).key());
+        self.promise_no_more(Some(&project));
         self.cap_anew(name, Some(&project));
         Some(project)
+    }
+
+    fn promise_no_more(&mut self, project: Option<&Project>) {
+        for kind in project.into_iter().flat_map(promised) {
+            if let Some(n_projects) = self.holdings.promised.get_mut(kind) {
+                *n_projects -= 1;
+                if *n_projects == 0 {
+                    self.holdings.promised.remove(kind);
+                }
+            }
+        }
+    }
+
+    /// Kinds but GPUs of which projects are guaranteed any.
+    pub fn promised(&self) -> impl Iterator<Item = &ResourceKind> {
+        self.holdings.promised.keys()
+    }
+
+    /// Whether any project is guaranteed some of a kind. Of what nobody is, all may have all that
+    /// there is, up to their limits.
+    #[must_use]
+    pub fn promises(&self, kind: &ResourceKind) -> bool {
+        *kind == ResourceKind::Gpu || self.holdings.promised.contains_key(kind)
+    }
+
+    /// Pools and models of which there are GPUs.
+    pub fn gpu_classes(&self) -> impl Iterator<Item = &GpuClass> {
+        self.holdings.classes.keys()
+    }
+
+    /// What an allocation books, its GPUs by model and by pool too.
+    #[must_use]
+    pub fn booked(&self, allocation: &Allocation) -> Resources {
+        let mut booked = allocation.resources.clone();
+        self.add_parts(&mut booked, &allocation.node, allocation.held_slots());
+        booked
+    }
+
+    /// Adds what parts of a node's devices count for by model and by pool.
+    pub fn add_parts(&self, booked: &mut Resources, node: &NodeName, slots: &[Slot]) {
+        let Some(NodeRow { node, .. }) = self.node(node) else { return };
+        for slot in slots {
+            let mut devices = node.devices.iter();
+            if let Some(device) = devices.find(|device| device.uuid == slot.device) {
+                let charge = slot.part.charge().get();
+                booked.add(ResourceKind::GpuModel(device.model.clone()), charge);
+                booked.add(ResourceKind::GpuPool(node.pool.clone()), charge);
+            }
+        }
     }
 
     /// What the jobs of each project hold, by [`ProjectIx`]. Some of them may have no record any
@@ -123,13 +213,14 @@ impl World {
 
     pub(crate) fn count_for_project(&mut self, row: &JobRow) {
         let ix = self.project_ix(&row.spec.project);
+        let held = self.charged_to(row);
         let project = &mut self.holdings.rows[ix.0];
         project.n_jobs += u64::from(row.job.id.element.is_none());
-        for_each_held(row, |part, amount| {
-            add(project.sum.part(part), amount);
+        for (part, amount) in &held {
+            add(project.sum.part(*part), amount);
             let user = project.by_user.entry(row.spec.owner.uid).or_default();
-            add(user.part(part), amount);
-        });
+            add(user.part(*part), amount);
+        }
         if let Some(share) = share_held(row) {
             project.sum.add_share(share);
             project.by_user.entry(row.spec.owner.uid).or_default().add_share(share);
@@ -141,15 +232,16 @@ impl World {
 
     pub(crate) fn uncount_for_project(&mut self, row: &JobRow) {
         let ix = self.project_ix(&row.spec.project);
+        let held = self.charged_to(row);
         let project = &mut self.holdings.rows[ix.0];
         project.n_jobs -= u64::from(row.job.id.element.is_none());
         let uid = row.spec.owner.uid;
-        for_each_held(row, |part, amount| {
-            subtract(project.sum.part(part), amount);
+        for (part, amount) in &held {
+            subtract(project.sum.part(*part), amount);
             if let Some(user) = project.by_user.get_mut(&uid) {
-                subtract(user.part(part), amount);
+                subtract(user.part(*part), amount);
             }
-        });
+        }
         if let Some(share) = share_held(row) {
             project.sum.remove_share(share);
             if let Some(user) = project.by_user.get_mut(&uid) {
@@ -172,10 +264,28 @@ impl World {
     /// What a node adds to what there is, from now on or no more.
     pub(crate) fn count_capacity(&mut self, node: &Node) {
         add(&mut self.holdings.capacity, &usable(node));
+        for class in classes(node) {
+            *self.holdings.classes.entry(class).or_default() += 1;
+        }
     }
 
     pub(crate) fn uncount_capacity(&mut self, node: &Node) {
         subtract(&mut self.holdings.capacity, &usable(node));
+        for class in classes(node) {
+            if let Some(n_devices) = self.holdings.classes.get_mut(&class) {
+                *n_devices -= 1;
+                if *n_devices == 0 {
+                    self.holdings.classes.remove(&class);
+                }
+            }
+        }
+    }
+
+    /// What a job holds of what projects are charged for.
+    fn charged_to(&self, row: &JobRow) -> Vec<(Part, Resources)> {
+        let mut held = Vec::new();
+        for_each_held(row, |part, allocation| held.push((part, self.booked(allocation))));
+        held
     }
 }
 
@@ -227,7 +337,7 @@ fn share_held(row: &JobRow) -> Option<MilliGpu> {
     is_held.then_some(share)
 }
 
-fn for_each_held(row: &JobRow, mut count: impl FnMut(Part, &Resources)) {
+fn for_each_held(row: &JobRow, mut count: impl FnMut(Part, &Allocation)) {
     let returns = match &row.job.phase {
         Phase::Stopping { cause, .. } => match cause {
             StopCause::Requeued { hold, .. } => !hold,
@@ -247,12 +357,12 @@ fn for_each_held(row: &JobRow, mut count: impl FnMut(Part, &Resources)) {
             AllocationState::Releasing { .. } | AllocationState::Pausing
         );
         match (leaves, returns) {
-            (true, true) => count(Part::Returning, &allocation.resources),
+            (true, true) => count(Part::Returning, allocation),
             (true, false) => {}
             (false, _) => {
-                count(Part::Held, &allocation.resources);
+                count(Part::Held, allocation);
                 if row.spec.life.preemptible != Some(true) {
-                    count(Part::ForGood, &allocation.resources);
+                    count(Part::ForGood, allocation);
                 }
             }
         }
@@ -292,9 +402,28 @@ fn usable(node: &Node) -> Resources {
     if !node.takes_work() {
         return Resources::none();
     }
-    let n_devices = node.devices.iter().filter(|device| node.may_give(device)).count();
-    let gpus = MilliGpu::from_devices(u32::try_from(n_devices).unwrap_or(u32::MAX));
     let mut usable = node.capacity.clone();
-    usable.set(ResourceKind::Gpu, gpus.get());
+    for device in node.devices.iter().filter(|device| node.may_give(device)) {
+        let pool = ResourceKind::GpuPool(node.pool.clone());
+        for kind in [ResourceKind::Gpu, ResourceKind::GpuModel(device.model.clone()), pool] {
+            usable.add(kind, MilliGpu::DEVICE.get());
+        }
+    }
     usable
+}
+
+/// The class of each GPU of a node.
+fn classes(node: &Node) -> impl Iterator<Item = GpuClass> + '_ {
+    let class = |device: &Device| GpuClass { pool: node.pool.clone(), model: device.model.clone() };
+    node.devices.iter().map(class)
+}
+
+/// The kinds of which a project is guaranteed any. Without a word it is guaranteed as much as there
+/// is of all but GPUs, so that nothing of those is a word, and as much as there is none.
+fn promised(project: &Project) -> impl Iterator<Item = &ResourceKind> {
+    let is_promised = |(kind, quota): &(&ResourceKind, Quota)| match kind.is_part_of_gpus() {
+        true => quota.guaranteed.is_some_and(|it| it > Amount::NOTHING),
+        false => quota.guaranteed.is_some_and(|it| !it.is_unlimited()),
+    };
+    project.quotas.iter().filter(is_promised).map(|(kind, _)| kind)
 }

@@ -1,7 +1,9 @@
 //! Projects and quotas for people.
 
+use std::collections::BTreeSet;
+
 use gpool_wire::{
-    Project, ProjectsAnswer, QuotaLoan, QuotaOverview, QuotaRow, SettingChanged, Written,
+    Project, ProjectsAnswer, QuotaLoan, QuotaOverview, QuotaPart, QuotaRow, SettingChanged, Written,
 };
 
 use super::clock;
@@ -108,6 +110,16 @@ pub fn page(it: &Project, view: &View<'_>) -> String {
         (None, false) => "what is below it is guaranteed".to_owned(),
     };
     page.label("GPUs", &format!("{guaranteed} · {limit} · weight {}", it.weight));
+    for (of, gpus, limit) in [("of", &it.gpus_of, &it.limit_of), ("in", &it.gpus_in, &it.limit_in)]
+    {
+        let names: BTreeSet<&String> = gpus.keys().chain(limit.keys()).collect();
+        for name in names {
+            let guaranteed = gpus.get(name).map(|it| format!("{it} guaranteed"));
+            let limit = limit.get(name).map(|it| format!("limit {it}"));
+            let words: Vec<String> = guaranteed.into_iter().chain(limit).collect();
+            page.label(&format!("GPUs {of} {name}"), &words.join(" · "));
+        }
+    }
     let beside = |guaranteed: &Option<Written>, limit: &Option<Written>| {
         let guaranteed = guaranteed.as_ref().map(|it| format!("{it} guaranteed"));
         let limit = limit.as_ref().map(|it| format!("limit {it}"));
@@ -307,6 +319,7 @@ pub fn loan_lines(rows: &[QuotaRow], view: &View<'_>) -> String {
     let mut lines = Vec::new();
     for row in rows {
         let name = safe(&row.project);
+        lines.extend(row.parts.iter().map(|it| format!("{name} {}", part_words(it))));
         for it in &row.borrows {
             let from = it.project.as_ref().map(|from| format!("{} from {}", it.gpus, safe(from)));
             let from = from.unwrap_or_else(|| format!("{} of nobody's", it.gpus));
@@ -320,6 +333,19 @@ pub fn loan_lines(rows: &[QuotaRow], view: &View<'_>) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// What a project may have and has of one model, or in one pool.
+fn part_words(it: &QuotaPart) -> String {
+    let part = match (&it.model, &it.pool) {
+        (Some(model), _) => format!("of {}", safe(&model.to_uppercase())),
+        (None, pool) => format!("in pool {}", safe(pool.as_deref().unwrap_or_default())),
+    };
+    let guaranteed = it.guaranteed.as_ref().map(|it| format!("{it} guaranteed"));
+    let limit = it.limit.as_ref().map(|it| format!("limit {it}"));
+    let share = it.share.map(|it| format!("share {it}"));
+    let words: Vec<String> = guaranteed.into_iter().chain(limit).chain(share).collect();
+    format!("{part}: {} · holds {}", words.join(" · "), it.held)
 }
 
 /// What stands below the quotas.
@@ -358,6 +384,7 @@ mod tests {
             for_good: 0.0,
             borrows: Vec::new(),
             lends: Vec::new(),
+            parts: Vec::new(),
             n_pending: 0,
             pending: 0.0,
             used: 0.0,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use gpool_model::Refusal;
 use gpool_model::said::repeated;
+use gpool_wire::project_parts::Parts;
 use gpool_wire::{ProjectSet, ProjectSettings, ProjectsAnswer, Written};
 use serde::Deserialize;
 
@@ -126,9 +127,18 @@ struct SettingFlags {
     /// How many of its jobs run at once, each task of one counted
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     jobs_limit: Option<String>,
-    /// Not to be had yet: a guarantee counts GPUs of all models
-    #[arg(long, value_name = "MODEL=N", hide = true)]
-    gpus_of: Option<String>,
+    /// GPUs of one model that it is guaranteed: h100=4,a100=2; h100=none takes one away
+    #[arg(long, value_name = "MODEL=N", value_delimiter = ',', allow_hyphen_values = true)]
+    gpus_of: Vec<String>,
+    /// GPUs of one model that it never exceeds: h100=8
+    #[arg(long, value_name = "MODEL=N", value_delimiter = ',', allow_hyphen_values = true)]
+    limit_of: Vec<String>,
+    /// GPUs in one pool that it is guaranteed: batch=4
+    #[arg(long, value_name = "POOL=N", value_delimiter = ',', allow_hyphen_values = true)]
+    gpus_in: Vec<String>,
+    /// GPUs in one pool that it never exceeds: batch=8
+    #[arg(long, value_name = "POOL=N", value_delimiter = ',', allow_hyphen_values = true)]
+    limit_in: Vec<String>,
     /// For how long what was started is not taken back for other projects, or none
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     min_runtime: Option<String>,
@@ -169,12 +179,6 @@ struct SettingFlags {
 
 impl SettingFlags {
     fn settings(&self) -> Result<ProjectSettings> {
-        if self.gpus_of.is_some() {
-            let what = "--gpus-of: guarantees of one model can't be made yet";
-            return Err(Failure::new(INVALID, what)
-                .why("what is counted: --gpus (of all models together), --cpus and --mem")
-                .tip("--gpus N"));
-        }
         let written = |text: &Option<String>| text.clone().map(Written::Text);
         let names = |words: &Option<Vec<String>>| {
             let words = words.clone()?;
@@ -185,6 +189,10 @@ impl SettingFlags {
             parent: self.parent.clone(),
             gpus: written(&self.gpus),
             limit: written(&self.limit),
+            gpus_of: parts("--gpus-of h100=4", &self.gpus_of)?,
+            limit_of: parts("--limit-of h100=8", &self.limit_of)?,
+            gpus_in: parts("--gpus-in batch=4", &self.gpus_in)?,
+            limit_in: parts("--limit-in batch=8", &self.limit_in)?,
             weight: written(&self.weight),
             cpus: written(&self.cpus),
             cpus_limit: written(&self.cpus_limit),
@@ -205,6 +213,26 @@ impl SettingFlags {
             dry_run: self.dry_run,
         })
     }
+}
+
+/// Amounts by model or by pool, each once.
+fn parts(example: &str, words: &[String]) -> Result<Parts> {
+    let mut parts = Parts::new();
+    for word in words {
+        let flag = example.split(' ').next().unwrap_or(example);
+        let shown: String = word.chars().take(80).collect();
+        let refused = |why: &str| {
+            let what = format!("{flag} {}: {why}", safe(&shown));
+            Failure::new(INVALID, what).tip(example.to_owned())
+        };
+        let (name, amount) =
+            word.split_once('=').ok_or_else(|| refused("say how many, after ="))?;
+        let amount = Written::Text(amount.trim().to_owned());
+        if parts.insert(name.trim().to_owned(), amount).is_some() {
+            return Err(refused("it is named twice"));
+        }
+    }
+    Ok(parts)
 }
 
 /// Runs it.

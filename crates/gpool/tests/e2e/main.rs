@@ -40,6 +40,7 @@ mod nodes;
 mod notify;
 mod nvml;
 mod order;
+mod parts;
 mod policy;
 mod pools;
 mod projects;

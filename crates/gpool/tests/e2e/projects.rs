@@ -128,7 +128,11 @@ fn what_could_never_be_is_refused_with_what_would_help() {
         ("--limit", "99999999999999", "more than can be meant"),
         ("--weight", "-2", "is not a weight"),
         ("--mem", "20", "is not an amount of memory"),
-        ("--gpus-of", "a100=4", "can't be made yet"),
+        ("--gpus-of", "a100", "--gpus-of a100: say how many, after ="),
+        ("--gpus-of", "a100=4,a100=2", "it is named twice"),
+        ("--gpus-of", "a100=x", "gpus_of: \"x\" is not a number of GPUs"),
+        ("--limit-of", "2=1", "limit_of: \"2\" is no model of GPUs"),
+        ("--gpus-in", "a b=1", "gpus_in: a pool's name"),
         ("--members", "a b", "no name of a user"),
     ] {
         project(&["edit", "red", flag, value]).refused(2, &[words]);

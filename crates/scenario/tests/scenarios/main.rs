@@ -12,6 +12,7 @@ mod moments;
 mod nodes;
 mod order;
 mod overview;
+mod parts;
 mod planned;
 mod pools;
 mod preempt;

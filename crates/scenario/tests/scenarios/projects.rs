@@ -230,6 +230,22 @@ fn cores_are_guaranteed_and_counted_where_a_project_says_so() {
     ");
 }
 
+/// Limits together are more than there is: does that keep me below mine?
+#[test]
+fn limits_alone_promise_nothing_and_take_nothing() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100  tasks 4
+        project red   gpus 2  jobs 3
+        project blue  gpus 2  jobs 3
+        job  r  0 x 4   pending  project red
+    "), @"
+    start r1 lab1
+    start r2 lab1
+    start r3 lab1
+    wait  r4 quota_project red limit 3 tasks at once held 3 asked 1
+    ");
+}
+
 /// Do I have to make projects?
 #[test]
 fn without_projects_nothing_is_different() {

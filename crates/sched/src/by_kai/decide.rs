@@ -13,12 +13,12 @@ use gpool_world::{JobRow, ShapeIx, Snapshot};
 
 use super::sketch::{Sketch, Source};
 use crate::board::Board;
-use crate::cycle;
 use crate::evict::best_exit;
 use crate::kai::{Change, Kind, Line, Outcome, PlacementAfter, SharedAfter, Stage, Why};
 use crate::keep::Keeps;
 use crate::place::{self, Found, Seeker};
 use crate::room::Room;
+use crate::seek;
 use crate::usable::unusable;
 
 /// A plan while it is read from an outcome.
@@ -352,7 +352,7 @@ impl<'a, 'b> Decider<'a, 'b> {
                 match ahead.filter(|_| has_room) {
                     // There is room, which is meant for others.
                     Some((job, n_ahead)) => Reason::AheadInOrder { job, n_ahead },
-                    None => cycle::reason(self.snapshot, &self.board, &self.keeps, &seeker),
+                    None => seek::reason(self.snapshot, &self.board, &self.keeps, &seeker),
                 }
             }
         }

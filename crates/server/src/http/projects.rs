@@ -1,6 +1,6 @@
 //! Projects: who is charged, what was agreed with them, and what they have of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::State;
@@ -15,9 +15,9 @@ use gpool_model::{
 use gpool_sched::{Lent, ProjectShare};
 use gpool_wire::{
     Document, List, Problem, ProjectFacts, ProjectSet, ProjectSettings, ProjectsAnswer, QuotaLoan,
-    QuotaOverview, QuotaRow, Time, project_shown, project_words,
+    QuotaOverview, QuotaPart, QuotaRow, Time, project_shown, project_words,
 };
-use gpool_world::{ProjectIx, Snapshot, World};
+use gpool_world::{ProjectIx, ProjectRow, Snapshot, World};
 
 use super::Api;
 use super::asker::Asks;
@@ -270,7 +270,9 @@ pub(crate) fn overview(view: &View<'_>) -> QuotaOverview {
         let facts = &facts[&it.name];
         let waiting = waiting.get(&it.name).copied().unwrap_or_default();
         let used = used.get(&it.name).copied().unwrap_or_default();
-        row(it, depth, guaranteed, facts, shares.get(&it.name).copied(), (waiting, used))
+        let share = shares.get(&it.name).copied();
+        let row = row(it, depth, guaranteed, facts, share, (waiting, used));
+        QuotaRow { parts: parts(world, it, share), ..row }
     };
     let warnings = project_tree::warnings(world, projects);
     QuotaOverview {
@@ -317,6 +319,44 @@ fn waiting(world: &World) -> BTreeMap<ProjectName, Waiting> {
     waiting
 }
 
+/// What a project may have and has by model and by pool.
+fn parts(world: &World, it: &Project, share: Option<&ProjectShare>) -> Vec<QuotaPart> {
+    let projects = world.projects();
+    let named = projects.values().flat_map(|it| it.quotas.iter().map(|(kind, _)| kind));
+    let kinds: BTreeSet<&ResourceKind> = named.filter(|it| it.is_part_of_gpus()).collect();
+    if kinds.is_empty() {
+        return Vec::new();
+    }
+    let children = project_tree::children(projects);
+    let is_below = |row: &ProjectRow| {
+        let row = projects.get(&row.name);
+        row.is_some_and(|row| project_tree::upwards(projects, row).any(|above| above == it))
+    };
+    let below: Vec<&ProjectRow> = world.project_rows().iter().filter(|row| is_below(row)).collect();
+    let part = |kind: &ResourceKind| {
+        let held = below.iter().map(|row| row.sum.held.counted_as(kind)).sum();
+        let is_shown = it.quotas.get(kind).is_some() || held > 0 && world.promises(kind);
+        let (model, pool) = match kind {
+            ResourceKind::GpuModel(model) => (Some(model.clone()), None),
+            ResourceKind::GpuPool(pool) => (None, Some(pool.to_string())),
+            _ => return None,
+        };
+        let account = share.and_then(|share| share.parts.iter().find(|(part, _)| part == kind));
+        let share = account.filter(|_| world.promises(kind)).map(|(_, account)| account.share);
+        let guaranteed = project_tree::guaranteed(projects, &children, it, kind);
+        let limit = it.quota(kind).limit;
+        is_shown.then(|| QuotaPart {
+            model,
+            pool,
+            guaranteed: world.promises(kind).then(|| project_shown::in_thousandths(guaranteed)),
+            limit: (!limit.is_unlimited()).then(|| project_shown::in_thousandths(limit)),
+            share: share.map(|share| gpus(share.finite().unwrap_or(held))),
+            held: gpus(held),
+        })
+    };
+    kinds.into_iter().filter_map(part).collect()
+}
+
 fn row(
     it: &Project,
     depth: u32,
@@ -357,6 +397,7 @@ fn row(
         for_good: gpus(account.map_or(0, |account| account.held_for_good)),
         borrows: share.map(|share| lent(&share.borrows)).unwrap_or_default(),
         lends: share.map(|share| lent(&share.lends)).unwrap_or_default(),
+        parts: Vec::new(),
         n_pending: n_jobs,
         pending: gpus(pending),
     }

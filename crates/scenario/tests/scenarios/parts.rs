@@ -1,0 +1,163 @@
+//! Quotas of one model and of one pool: parts of the GPUs that there are.
+
+use gpool_scenario::{answer, reasons};
+use insta::assert_snapshot;
+
+/// My project is guaranteed two H100: which GPUs do jobs get that ask for any?
+#[test]
+fn what_a_project_is_guaranteed_of_a_model_is_used_first() {
+    assert_snapshot!(answer("
+        node lab1  2 x a100-80g + 2 x h100-80g
+        project red   gpus-of h100 2
+        project blue  gpus 2
+        job  r  1 x 2   pending 1h  project red
+        job  b  1 x 2   pending     project blue
+    "), @"
+    start r1 lab1[2]
+    start r2 lab1[3]
+    start b1 lab1[0]
+    start b2 lab1[1]
+    ");
+}
+
+/// Others hold the H100 that my project is guaranteed, and A100 are free: do I get mine?
+#[test]
+fn a_guarantee_of_a_model_is_taken_back_in_devices_of_that_model() {
+    assert_snapshot!(answer("
+        node lab1  2 x a100-80g + 2 x h100-80g
+        project red   gpus-of h100 2
+        project blue  gpus 2
+        job  b  1       running lab1[2] 1h  project blue  preemptible
+        job  c  1       running lab1[3] 1h  project blue  preemptible
+        job  r  h100:2  pending     project red
+    "), @"
+    evict c reclaim for r
+    evict b reclaim for r
+    claim r lab1[2,3]
+    ");
+}
+
+/// May my project have only so many H100?
+#[test]
+fn a_limit_of_a_model_leaves_the_other_models() {
+    assert_snapshot!(answer("
+        node lab1  2 x a100-80g + 4 x h100-80g
+        project red   gpus 6  limit-of h100 1
+        job  h  h100:1 x 2     pending 2h  project red
+        job  e  a100|h100:1    pending 1h  project red
+        job  a  1 x 3          pending     project red
+    "), @"
+    start h1 lab1[2]
+    start e lab1[0]
+    start a1 lab1[1]
+    wait  h2 quota_project red limit 1 H100 GPUs held 1 asked 1
+    wait  a2 ×2 quota_project red limit 1 H100 GPUs held 1 asked 1
+    ");
+}
+
+/// GPUs are idle that others are guaranteed: may a job have them that can not be taken back?
+#[test]
+fn what_can_not_be_taken_back_stays_off_the_guarantees_of_others() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100-80g + 2 x h100-80g
+        project red   gpus-of h100 1
+        project blue  gpus 2
+        job  n  1 x 2  pending 2h  project blue
+        job  p  1      pending 1h  project blue  preemptible
+    "), @"
+    start n1 lab1[0]
+    start p lab1[1]
+    wait  n2 quota_project blue guaranteed 0 H100 GPUs held 0 asked 1
+    ");
+}
+
+/// Others hold what my project has in one pool: do they go while there is room elsewhere?
+#[test]
+fn nothing_is_taken_back_in_a_pool_while_there_is_room_elsewhere() {
+    assert_snapshot!(answer("
+        node big1    2 x h100-80g  pool big
+        node small1  2 x h100-80g  pool small
+        project red   gpus-in big 2
+        project blue  gpus-in small 2
+        job  b  2       running big1[0,1] 1h  project blue  preemptible
+        job  r  1 x 3   pending     project red   preemptible
+    "), @"
+    start r1 small1[0]
+    start r2 small1[1]
+    wait  r3 gpus_not_free need 1 free 0
+    ");
+}
+
+/// How much may a project hold in a pool?
+#[test]
+fn a_limit_in_a_pool_holds_for_jobs_that_may_be_anywhere() {
+    assert_snapshot!(answer("
+        node big1    4 x h100-80g  pool big
+        node small1  1 x h100-80g  pool small
+        project red   gpus 5  limit-in big 1
+        job  r  1 x 3   pending  project red
+    "), @"
+    start r1 big1[0]
+    start r2 small1[0]
+    wait  r3 quota_project red limit 1 GPUs in pool big held 1 asked 1
+    ");
+}
+
+/// Does a job that needs several GPUs still start on two models where models are counted?
+#[test]
+fn one_job_may_have_devices_of_several_models_and_counts_for_each() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100-80g + 1 x h100-80g
+        project red   gpus 0  limit-of h100 2
+        project blue  gpus 2  limit-of h100 1
+        job  b  2   pending 1h  project blue
+        job  r  2   pending     project red   preemptible
+    "), @"
+    start b lab1[0,1]
+    wait  r gpus_not_free need 2 free 0
+    ");
+}
+
+/// When does a job start whose project has all the H100 that it may have?
+#[test]
+fn a_planned_start_keeps_to_limits_of_models() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100-80g + 2 x h100-80g
+        project red   gpus 3  limit-of h100 1
+        job  h  h100:1  running lab1[1] 1h  limit 2h  project red
+        job  a  a100:1  running lab1[0] 1h  limit 4h  project red
+        job  r  1       pending           project red
+    "), @"
+    plan  r lab1[0] in 10810s by limit
+    wait  r quota_project red limit 1 H100 GPUs held 1 asked 1
+    ");
+}
+
+/// Why does my job wait while an H100 is free?
+#[test]
+fn who_waits_for_a_quota_of_a_model_is_told_which() {
+    assert_snapshot!(reasons("
+        node lab1  1 x a100-80g + 2 x h100-80g
+        project red   gpus 3  limit-of h100 1
+        job  h  h100:1  running lab1[1] 1h  project red
+        job  a  a100:1  running lab1[0] 1h  project red
+        job  r  1       pending     project red
+    "), @"r   quota_project red limit 1 H100 GPUs held 1 asked 1");
+}
+
+/// Two departments are guaranteed more H100 than there are: what can each keep?
+#[test]
+fn guarantees_of_a_model_above_what_there_is_are_scaled() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100-80g + 2 x a100-80g
+        project red   gpus-of h100 2
+        project blue  gpus-of h100 2
+        job  r  h100:1 x 2   pending 1h  project red
+        job  b  h100:1 x 2   pending     project blue
+    "), @"
+    start r1 lab1[0]
+    start b1 lab1[1]
+    wait  r2 quota_project red guaranteed 1 H100 GPUs held 1 asked 1
+    wait  b2 quota_project blue guaranteed 1 H100 GPUs held 1 asked 1
+    ");
+}

@@ -1,0 +1,70 @@
+//! Where a job finds a place at once, or why it does not.
+
+use gpool_model::Reason;
+use gpool_world::Snapshot;
+
+use crate::board::Board;
+use crate::keep::{Ending, Keeps, Span, length};
+use crate::place::{self, Found, Seeker};
+use crate::wait;
+
+/// Whether what a job waits for may come by itself, when others end.
+pub(crate) fn waits_for_room(reason: &Reason) -> bool {
+    if let Reason::NodesNotFree { need, able, .. } = reason {
+        return able >= need;
+    }
+    !matches!(
+        reason,
+        Reason::GpuModelMissing { .. }
+            | Reason::GpuMemoryTooSmall { .. }
+            | Reason::AgentUnreachable { .. }
+            | Reason::NodeDrained { .. }
+            | Reason::OnlyInPool { .. }
+    )
+}
+
+/// The best places that the tasks of a job can have at once. `endings` says what is given back on
+/// a node.
+pub(crate) fn place_among<'a>(
+    snapshot: &Snapshot<'a>,
+    board: &Board<'a>,
+    keeps: &Keeps<'a>,
+    seeker: &Seeker<'_>,
+    endings: &dyn Fn(usize) -> Vec<Ending>,
+) -> Option<Vec<Found>> {
+    let span = Span::new(snapshot.now, length(seeker.shape));
+    place::place(board, seeker, &|board_ix| {
+        let node = &board.nodes[board_ix];
+        let mut kept = match keeps.has(board_ix) {
+            false => Vec::new(),
+            true => keeps.kept((board_ix, node), seeker.shape, span, &|| endings(board_ix))?,
+        };
+        node.close_others(&seeker.shape.fit, &mut kept);
+        Some(kept)
+    })
+}
+
+/// Why a job has no place: what is kept on the place that it would have otherwise, or what is
+/// short.
+pub(crate) fn reason(
+    snapshot: &Snapshot<'_>,
+    board: &Board<'_>,
+    keeps: &Keeps<'_>,
+    seeker: &Seeker<'_>,
+) -> Reason {
+    let otherwise = place::place(board, seeker, &|board_ix| {
+        let mut kept = Vec::new();
+        board.nodes[board_ix].close_others(&seeker.shape.fit, &mut kept);
+        Some(kept)
+    });
+    let kept = otherwise.and_then(|found| {
+        let not_reserved = keeps.not_reserved(board, seeker.shape);
+        not_reserved.or_else(|| {
+            found.iter().find_map(|found| {
+                let node = (found.board_ix, &board.nodes[found.board_ix]);
+                keeps.reason(node, seeker.shape, snapshot.now)
+            })
+        })
+    });
+    kept.unwrap_or_else(|| wait::reason(board, &seeker.shape.fit))
+}
