@@ -25,7 +25,7 @@
 //!
 //! A job is pending, waiting, held, starting, claiming (it is to have what others still leave),
 //! running, pausing, paused, resuming (paused and claiming), stopping or requeuing (and then
-//! pending again).
+//! pending again), or one of these two that holds no more than a paused one: stopping-paused.
 //!
 //! A line is a policy, a node, devices of it that are linked or not usable, jobs, what is reserved
 //! or drained, how much users may have, how long jobs of one kind ran before, or what a project is

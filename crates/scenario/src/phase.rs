@@ -31,10 +31,13 @@ impl Reader {
         };
         let allocations = match state {
             "starting" | "claiming" | "running" | "pausing" | "paused" | "resuming"
-            | "stopping" | "requeuing" => {
+            | "stopping" | "requeuing" | "stopping-paused" | "requeuing-paused" => {
                 let held = match state {
                     "claiming" | "resuming" => AllocationState::Claimed { after: Vec::new() },
                     "pausing" => AllocationState::Pausing,
+                    "stopping-paused" | "requeuing-paused" => {
+                        AllocationState::Paused { host_bytes: Bytes::ZERO }
+                    }
                     _ => AllocationState::Placed,
                 };
                 let allocations = (0..n_tasks).map(|_| self.allocation(words, &held));
@@ -62,13 +65,13 @@ impl Reader {
                 why: PauseCause::Asked { by: Arc::from("ana") },
                 held: None,
             },
-            "stopping" => Phase::Stopping {
+            "stopping" | "stopping-paused" => Phase::Stopping {
                 allocations,
                 started_at: Some(since),
                 cause: StopCause::Cancelled { by: Arc::from("ana") },
                 since: now,
             },
-            "requeuing" => Phase::Stopping {
+            "requeuing" | "requeuing-paused" => Phase::Stopping {
                 allocations,
                 started_at: Some(since),
                 cause: StopCause::Requeued { by: Arc::from("ana"), hold: false },
@@ -76,7 +79,7 @@ impl Reader {
             },
             word => {
                 let known = "pending, waiting, held, starting, claiming, running, pausing, \
-                     paused, resuming, stopping or requeuing";
+                     paused, resuming, stopping, requeuing, stopping-paused or requeuing-paused";
                 return Err(words.unknown(word, known));
             }
         };
@@ -129,6 +132,7 @@ pub(crate) fn held_by(
         }
         _ => AllocationState::Placed,
     };
+    let leaves = matches!(phase, Phase::Stopping { .. });
     for (rank, allocation) in (0..).zip(phase.allocations_mut()) {
         allocation.task = TaskId { job: spec.id, attempt, rank };
         for slot in &mut allocation.slots {
@@ -145,12 +149,15 @@ pub(crate) fn held_by(
             AllocationState::Paused { .. } => spec.resources_paused(),
             _ => spec.resources(&allocation.slots),
         };
+        if leaves && allocation.is_paused() {
+            allocation.state = state.clone();
+        }
     }
     phase
 }
 
 /// The word for where a job is: its state, and what of that is its own word here.
-pub(crate) fn word(phase: &Phase) -> &'static str {
+pub(crate) fn word(phase: &Phase, spec: &JobSpec) -> &'static str {
     let any = |wanted: fn(&AllocationState) -> bool| {
         let mut held = phase.allocations().iter();
         held.any(|it| wanted(&it.state))
@@ -161,9 +168,16 @@ pub(crate) fn word(phase: &Phase) -> &'static str {
         Phase::Starting { .. } if claims => "claiming",
         Phase::Paused { .. } if claims => "resuming",
         Phase::Paused { .. } if stops => "pausing",
-        Phase::Stopping {
-            cause: StopCause::TakenBack { .. } | StopCause::Requeued { .. }, ..
-        } => "requeuing",
+        Phase::Stopping { cause, allocations, .. } => {
+            let was_paused = |it: &Allocation| it.resources != spec.resources(&it.slots);
+            let returns = matches!(cause, StopCause::TakenBack { .. } | StopCause::Requeued { .. });
+            match (returns, allocations.iter().any(was_paused)) {
+                (true, false) => "requeuing",
+                (true, true) => "requeuing-paused",
+                (false, false) => "stopping",
+                (false, true) => "stopping-paused",
+            }
+        }
         _ => phase.state().as_str(),
     }
 }

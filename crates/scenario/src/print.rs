@@ -154,7 +154,7 @@ fn job(
     job: &Job,
 ) -> fmt::Result {
     let age = |since: Timestamp| situation.now.since(since);
-    let state = phase::word(&job.phase);
+    let state = phase::word(&job.phase, spec);
     match job.id.element {
         None => {
             let gang = gang_text(spec.gang);

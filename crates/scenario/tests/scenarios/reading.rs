@@ -63,8 +63,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "job a 1 asleep",
             "1:9 unknown word \"asleep\", expected pending, waiting, held, starting, claiming, \
-             running, pausing, paused, resuming, stopping \
-             or requeuing",
+             running, pausing, paused, resuming, stopping, requeuing, stopping-paused or \
+             requeuing-paused",
         ),
         (
             "job a 1 pending  nice 5",
