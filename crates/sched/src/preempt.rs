@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::attained::Level;
-use gpool_model::{AllocationState, Millis, OrderKey, Phase, Policy, Project, Shape, TakenBack};
-use gpool_world::{JobRow, ProjectIx, Snapshot, World};
+use gpool_model::{Millis, OrderKey, Policy, Project, Shape, TakenBack};
+use gpool_world::{ProjectIx, Snapshot, World};
 
 use crate::evict::{Cost, Evictions, Ground, Lent, Search, amounts_of, cost, pauses_any, piece};
 use crate::order::level_of_waiting;
@@ -281,12 +281,7 @@ fn of_project(
 /// The nodes that somebody leaves, by position on the board.
 fn left(ground: Ground<'_, '_>) -> BTreeSet<usize> {
     let world = ground.snapshot.world;
-    let leaves = |row: &&JobRow| {
-        let mut held = row.job.phase.allocations().iter();
-        matches!(row.job.phase, Phase::Stopping { .. })
-            || held.any(|it| it.state == AllocationState::Pausing)
-    };
-    let held = world.holding().filter(leaves).flat_map(|row| row.job.phase.allocations());
+    let held = world.leaving().flat_map(|row| row.job.phase.allocations());
     held.filter_map(|it| ground.board.position(world, &it.node)).collect()
 }
 

@@ -45,6 +45,22 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Of those arrays alone of which a plan starts anything.
+    pub fn started(world: &World, plan: &Plan) -> Self {
+        let mut after = BTreeMap::<JobNumber, u32>::new();
+        for id in started(plan).iter().filter(|id| id.element.is_some()) {
+            *after.entry(id.number).or_default() += 1;
+        }
+        let mut before = BTreeMap::new();
+        for (number, n_started) in &mut after {
+            let held = world.elements_holding(*number).filter(|row| !is_parked(row));
+            let n_running = u32::try_from(held.count()).unwrap_or(u32::MAX);
+            before.insert(*number, n_running);
+            *n_started = n_started.saturating_add(n_running);
+        }
+        Self { before, after }
+    }
+
     pub fn of(world: &World, plan: &Plan) -> Self {
         let mut before = BTreeMap::new();
         let runs = |row: &&JobRow| row.job.id.element.is_some() && !is_parked(row);

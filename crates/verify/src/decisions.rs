@@ -43,7 +43,7 @@ pub(crate) fn check(
     if plan.basis != world.revision() {
         found.push(Violation::WrongBasis { plan: plan.basis, world: world.revision() });
     }
-    Running::of(world, plan).check(world, found);
+    Running::started(world, plan).check(world, found);
     let mut started = BTreeSet::new();
     for (position, decision) in plan.decisions.iter().enumerate() {
         let resumes = matches!(decision, Decision::Resume { .. });

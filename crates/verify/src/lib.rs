@@ -67,7 +67,10 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
     order::check_decisions(snapshot, policy, plan, &mut found);
     planned::check_kept(snapshot, plan, &mut found);
     reserved::check(snapshot, plan, &mut found);
-    let users = Users::of(snapshot.world, policy);
+    if plan.decisions.is_empty() {
+        return found;
+    }
+    let users = Users::as_indexed(snapshot.world, policy);
     decisions::check_quotas(snapshot, policy, plan, users, &mut found);
     let projects = Projects::as_indexed(snapshot.world, policy);
     projects::check(snapshot, policy, plan, projects, &mut found);

@@ -33,6 +33,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
         }
     }
     check_counts(world, &mut found);
+    check_leaving(world, &mut found);
     check_queue(snapshot, &mut found);
     check_dependents(world, &mut found);
     crate::users::check_index(world, &mut found);
@@ -40,6 +41,18 @@ pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     check_timer(snapshot, &mut found);
     check_load(snapshot, &mut found);
     found
+}
+
+/// Those and no others leave of whom it is noted.
+fn check_leaving(world: &World, found: &mut Vec<Violation>) {
+    let leaves = |row: &&JobRow| match &row.job.phase {
+        Phase::Stopping { .. } => true,
+        phase => phase.allocations().iter().any(|it| it.state == AllocationState::Pausing),
+    };
+    let noted: BTreeSet<JobId> = world.leaving().map(|row| row.job.id).collect();
+    let is: BTreeSet<JobId> = world.jobs().values().filter(leaves).map(|row| row.job.id).collect();
+    let wrong = noted.symmetric_difference(&is);
+    found.extend(wrong.map(|job| Violation::WrongLeaving { job: *job }));
 }
 
 fn check_job(snapshot: &Snapshot<'_>, id: JobId, row: &JobRow, found: &mut Vec<Violation>) {

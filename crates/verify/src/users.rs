@@ -22,12 +22,18 @@ pub(crate) struct Users {
 impl Users {
     /// Counts all jobs; nothing where neither the policy nor a project limits anybody.
     pub fn of(world: &World, policy: &Policy) -> Self {
+        Self::count(world, policy, world.jobs().values())
+    }
+
+    /// The same of those jobs alone that are indexed as holding something.
+    pub fn as_indexed(world: &World, policy: &Policy) -> Self {
+        Self::count(world, policy, world.holding())
+    }
+
+    fn count<'a>(world: &World, policy: &Policy, rows: impl Iterator<Item = &'a JobRow>) -> Self {
         let mut users = Self::default();
-        if is_open(world, policy) {
-            return users;
-        }
-        for row in world.jobs().values().filter(|row| holds(row)) {
-            users.add(world, row);
+        if !is_open(world, policy) {
+            rows.filter(|row| holds(row)).for_each(|row| users.add(world, row));
         }
         users
     }

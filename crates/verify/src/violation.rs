@@ -92,6 +92,12 @@ pub enum Violation {
         /// What is wrong.
         what: &'static str,
     },
+    /// Whether a job leaves what it holds is noted wrongly.
+    #[error("job {job} leaves what it holds, and that is not noted, or the other way round")]
+    WrongLeaving {
+        /// Which.
+        job: JobId,
+    },
     /// What is counted for a project is not what its jobs hold.
     #[error("project {project} is counted as holding other than its jobs do")]
     WrongHoldings {

@@ -32,6 +32,12 @@ impl World {
                 if allocations.iter().any(claimed) {
                     self.claimants.insert(row.job.id);
                 }
+                let pausing = |it: &Allocation| it.state == AllocationState::Pausing;
+                if matches!(row.job.phase, Phase::Stopping { .. })
+                    || allocations.iter().any(pausing)
+                {
+                    self.leaving.insert(row.job.id);
+                }
                 self.ends.insert(row);
                 for allocation in allocations {
                     let ix = self.node_by_name.get(&allocation.node);
@@ -61,6 +67,7 @@ impl World {
                 }
                 self.holding.remove(&row.job.id);
                 self.claimants.remove(&row.job.id);
+                self.leaving.remove(&row.job.id);
                 self.ends.remove(row);
                 for allocation in allocations {
                     let ix = self.node_by_name.get(&allocation.node);

@@ -81,6 +81,8 @@ pub struct World {
     pub(crate) holding: BTreeSet<JobId>,
     /// Those of them that are to start when others have left.
     pub(crate) claimants: BTreeSet<JobId>,
+    /// Those of them that leave what they hold, or some of it.
+    pub(crate) leaving: BTreeSet<JobId>,
     /// Waiting and held jobs by each job that they wait for.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Elements that have a row, by array.
@@ -145,6 +147,7 @@ impl World {
             pending_by_like: BTreeMap::new(),
             holding: BTreeSet::new(),
             claimants: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             dependents: BTreeMap::new(),
             elements: BTreeMap::new(),
             n_element_rows: 0,
@@ -350,6 +353,18 @@ impl World {
     /// Jobs that hold something on nodes, by id.
     pub fn holding(&self) -> impl Iterator<Item = &JobRow> {
         self.holding.iter().map(|id| &self.jobs[id])
+    }
+
+    /// Jobs that leave what they hold on nodes, or some of it, by id.
+    pub fn leaving(&self) -> impl Iterator<Item = &JobRow> {
+        self.leaving.iter().map(|id| &self.jobs[id])
+    }
+
+    /// Elements of an array that hold something on nodes.
+    pub fn elements_holding(&self, array: JobNumber) -> impl Iterator<Item = &JobRow> {
+        let of = |element| JobId { number: array, element };
+        let ids = self.holding.range(of(Some(0))..=of(Some(u32::MAX)));
+        ids.map(|id| &self.jobs[id])
     }
 
     /// Jobs that are to start when others have left.
