@@ -10,7 +10,7 @@ use gpool_model::reason::Bound;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
     Amount, Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, Millis, NewJob, PoolName,
-    Project, ProjectName, Quota, Refusal, ResourceKind, Resources, Share,
+    Project, ProjectName, Quota, QuotaRules, Refusal, ResourceKind, Resources, Share,
 };
 use gpool_world::{NodeRow, World};
 
@@ -136,13 +136,19 @@ impl<'a> Admission<'a> {
         }
         let policy = self.world.policy();
         let (is_shared, lends) = (policy.shares(), policy.lend);
+        let by_part = policy.quota_rules == QuotaRules::Fair;
         let rule = |it: &Project| {
             let kinds = it.quotas.iter().map(|(kind, _)| kind);
             let kinds = kinds.chain(self.world.promised()).chain([&ResourceKind::Gpu]);
-            let kinds: BTreeSet<ResourceKind> = kinds.cloned().collect();
+            let is_counted = |kind: &&ResourceKind| by_part || !kind.is_part_of_gpus();
+            let kinds: BTreeSet<ResourceKind> = kinds.filter(is_counted).cloned().collect();
             let most = |kind: ResourceKind| {
                 let Quota { guaranteed, limit, .. } = it.quota(&kind);
                 let guaranteed = match self.world.promises(&kind) {
+                    true if guaranteed.is_none() && kind.is_part_of_gpus() => {
+                        let left = self.world.left_of_part(&kind);
+                        left.get(&it.name).map(|left| Amount::counted(*left))
+                    }
                     true => guaranteed,
                     false => Some(Amount::UNLIMITED),
                 };

@@ -7,7 +7,7 @@ use gpool_world::{GpuClass, World};
 
 use crate::admission::{Asks, Rule};
 
-/// The tightest bound of the GPUs of one class, in thousandths.
+/// A bound of some GPUs, in thousandths.
 struct Most<'a> {
     amount: u64,
     project: &'a ProjectName,
@@ -15,7 +15,21 @@ struct Most<'a> {
     bound: Bound,
 }
 
-/// Refuses what no class of GPUs, nor all together, could give.
+impl Most<'_> {
+    fn refusal(self, asked: u64) -> Refusal {
+        let Self { amount, project, kind, bound } = self;
+        Refusal::AboveQuota {
+            project: project.clone(),
+            kind: kind.clone(),
+            bound,
+            asked,
+            most: amount,
+        }
+    }
+}
+
+/// Refuses what no class of GPUs could give; what may have GPUs of several classes together, if
+/// these could not either.
 pub(crate) fn check(world: &World, rules: &[Rule], asks: &Asks) -> Result<(), Refusal> {
     let asked = asks.fit.gpus_together().get();
     let names_parts = |rule: &Rule| rule.most.iter().any(|(kind, ..)| kind.is_part_of_gpus());
@@ -23,35 +37,45 @@ pub(crate) fn check(world: &World, rules: &[Rule], asks: &Asks) -> Result<(), Re
         return Ok(());
     }
     let classes = world.gpu_classes().filter(|class| class.serves(&asks.fit));
-    let mut together = 0_u64;
-    let mut first = None;
-    for class in classes {
-        let Some(most) = most(rules, asks, class).filter(|most| asked > most.amount) else {
-            return Ok(());
-        };
-        together = together.saturating_add(most.amount);
-        first.get_or_insert(most);
+    let classes: Vec<&GpuClass> = classes.collect();
+    // What counts wherever it is.
+    let everywhere = bounds(rules, asks, |kind| classes.iter().all(|it| it.counts_as(kind)));
+    if let Some(most) = everywhere.min_by_key(|most| most.amount).filter(|it| asked > it.amount)
+        && !classes.is_empty()
+    {
+        return Err(most.refusal(asked));
     }
-    let is_mixed = asks.fit.gpus.n_devices() > 1 || asks.fit.gang.n_tasks() > 1;
-    match first {
-        Some(Most { amount, project, kind, bound }) if !is_mixed || asked > together => {
-            let (project, kind) = (project.clone(), kind.clone());
-            Err(Refusal::AboveQuota { project, kind, bound, asked, most: amount })
+    let mut together = 0_u64;
+    let mut largest: Option<Most<'_>> = None;
+    for class in classes {
+        let most = bounds(rules, asks, |kind| class.counts_as(kind)).min_by_key(|it| it.amount);
+        let Some(most) = most.filter(|most| asked > most.amount) else { return Ok(()) };
+        together = together.saturating_add(most.amount);
+        if largest.as_ref().is_none_or(|largest| most.amount > largest.amount) {
+            largest = Some(most);
         }
+    }
+    let gpus = &asks.fit.gpus;
+    let is_mixed = gpus.models.len() < 2 && (gpus.n_devices() > 1 || asks.fit.gang.n_tasks() > 1);
+    match largest {
+        Some(most) if !is_mixed || asked > together => Err(most.refusal(asked)),
         _ => Ok(()),
     }
 }
 
-/// How many GPUs of a class a job may have; `None` without a bound.
-fn most<'a>(rules: &'a [Rule], asks: &Asks, class: &GpuClass) -> Option<Most<'a>> {
+/// The bounds of those kinds.
+fn bounds<'a>(
+    rules: &'a [Rule],
+    asks: &Asks,
+    counts: impl Fn(&ResourceKind) -> bool,
+) -> impl Iterator<Item = Most<'a>> {
     let all = rules.iter().flat_map(|rule| rule.most.iter().map(move |it| (rule, it)));
-    let parts = all.filter(|(_, (kind, ..))| kind.is_part_of_gpus() && class.counts_as(kind));
-    let bounds = parts.flat_map(|(rule, (kind, limit, guaranteed))| {
+    let parts = all.filter(move |(_, (kind, ..))| kind.is_part_of_gpus() && counts(kind));
+    parts.flat_map(|(rule, (kind, limit, guaranteed))| {
         let bounds = rule.bounds(asks, *limit, *guaranteed);
         bounds.filter_map(move |(bound, most)| {
             let amount = most.finite()?;
             Some(Most { amount, project: &rule.project, kind, bound })
         })
-    });
-    bounds.min_by_key(|most| most.amount)
+    })
 }

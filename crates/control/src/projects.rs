@@ -128,9 +128,10 @@ impl Control {
         let (most, n_parts) = (Self::PARTS_MAX, parts(after));
         if n_parts > most && n_parts > parts(before) {
             let why = format!(
-                "{n_parts} models and pools would have quotas of their own, and {most} may have"
+                "{n_parts} models and pools would have quotas of their own, and {most} may have; \
+                 take some away with none"
             );
-            return Err(invalid("gpus_of", why));
+            return Err(invalid("gpus_of, limit_of, gpus_in, limit_in", why));
         }
         let children = project_tree::children(after);
         let default = ProjectName::new(DEFAULT);

@@ -1,5 +1,7 @@
 //! One cycle: the pending jobs in order, each placed, planned or left waiting.
 
+mod start;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
@@ -16,7 +18,7 @@ use crate::keep::{Keeps, length};
 use crate::order::Head;
 use crate::place::{self, Found, Seeker};
 use crate::preempt;
-use crate::projects::{Amounts, Projects};
+use crate::projects::Projects;
 use crate::seek::{self, waits_for_room};
 use crate::turns::{Leaf, Turns};
 use crate::waiting::Waiting;
@@ -151,7 +153,7 @@ impl<'a> Cycle<'a, '_> {
         };
         let is_aside = leaf.is_some() && !turns.is_lending;
         let is_mixed = ways.iter().any(|way| way.is_mixed);
-        let (mut open, mut shut, mut n_aside) = (Vec::new(), Vec::new(), 0);
+        let (mut open, mut shut, mut aside) = (Vec::new(), Vec::new(), Vec::new());
         for way in ways {
             let Some((projects, row)) = self.projects.as_ref().zip(charged) else {
                 open.push(way);
@@ -159,11 +161,11 @@ impl<'a> Cycle<'a, '_> {
             };
             match projects.refuses(row, &way.charge, shape.preemptible) {
                 Some(reason) => shut.push((way, reason)),
-                None if is_aside && !projects.is_entitled(row, &way.charge) => n_aside += 1,
+                None if is_aside && !projects.is_entitled(row, &way.charge) => aside.push(way),
                 None => open.push(way),
             }
         }
-        let reason = match open.is_empty() && !is_mixed && n_aside > 0 {
+        let reason = match open.is_empty() && !is_mixed && !aside.is_empty() {
             true => None,
             false => match self.start_in(&head, (&open, &shut, is_mixed), (leaf, charged), turns) {
                 Ok(charge) => {
@@ -181,8 +183,11 @@ impl<'a> Cycle<'a, '_> {
                 Err(reason) => reason,
             },
         };
+        // Who may borrow what is free waits until nobody is entitled to it; others have the time
+        // kept at which they can have what they are entitled to.
+        let may_borrow = aside.iter().any(|way| open.is_empty() || self.find(&head, way).is_ok());
         match reason {
-            Some(reason) if n_aside == 0 => {
+            Some(reason) if !may_borrow => {
                 // The rest of the shape does not fit either, or may not.
                 self.waiting.of_shape(head.shape_ix, &reason);
                 if !open.is_empty() && self.look_ahead(&head, &open, &reason) {
@@ -191,79 +196,6 @@ impl<'a> Cycle<'a, '_> {
             }
             _ => turns.set_aside(leaf, head),
         }
-    }
-
-    /// Starts a job in the first way in which there is room, or else in which others make it; says
-    /// what it is charged for, or why it waits, if it may start in some way. `shut` are ways in
-    /// which it may not start unless others of its project give way; with `is_mixed` it may have
-    /// GPUs of several classes.
-    fn start_in(
-        &mut self,
-        head: &Head,
-        (open, shut, is_mixed): (&[Way<'_>], &[(Way<'_>, Reason)], bool),
-        (leaf, charged): (Leaf, Option<crate::shares::Row>),
-        turns: &mut Turns,
-    ) -> Result<Amounts, Option<Reason>> {
-        let mut waits = Vec::new();
-        for way in open {
-            match self.find(head, way) {
-                Ok(found) if !way.is_mixed => {
-                    self.start(self.row(head), &way.shape, &found, Vec::new());
-                    return Ok(way.charge.clone());
-                }
-                Ok(_) => {}
-                Err(reason) => waits.push((way, reason)),
-            }
-        }
-        let by_right = leaf.is_some() && !turns.is_lending;
-        if let Some(row) = charged.filter(|_| is_mixed)
-            && let Some(charge) = self.start_mixed(head, row, by_right)
-        {
-            return Ok(charge);
-        }
-        let shut = shut.iter().map(|(way, reason)| (way, reason, false));
-        let all = waits.iter().map(|(way, reason)| (*way, reason, by_right)).chain(shut);
-        for (way, reason, by_right) in all.clone() {
-            let Some(row) = charged.filter(|_| waits_for_room(reason)) else { continue };
-            if (by_right && self.take_back(head, way, row, turns))
-                || self.preempt(head, way, row, turns)
-            {
-                return Ok(way.charge.clone());
-            }
-        }
-        let mut reasons = all.map(|(_, reason, _)| reason.clone());
-        Err(match &waits[..] {
-            [] => reasons.next(),
-            [(way, reason)] if way.class.is_none() => Some(reason.clone()),
-            _ => {
-                let shape = &self.snapshot.world.shape(head.shape_ix).shape;
-                let refused = reasons.next_back();
-                // There may be room, but not where it may be had.
-                self.find(head, &Way::as_asked(shape)).err().or(refused)
-            }
-        })
-    }
-
-    /// Starts a job with GPUs of several classes, if it may have those that are free; says what it
-    /// is charged for.
-    fn start_mixed(
-        &mut self,
-        head: &Head,
-        leaf: crate::shares::Row,
-        by_right: bool,
-    ) -> Option<Amounts> {
-        let world = self.snapshot.world;
-        let shape = &world.shape(head.shape_ix).shape;
-        let found = self.find(head, &Way::as_asked(shape)).ok()?;
-        let projects = self.projects.as_ref()?;
-        let placements = place::placements(&found, &shape.fit, world);
-        let charge = projects.charge_at(world, shape, &placements);
-        let may = projects.refuses(leaf, &charge, shape.preemptible).is_none()
-            && (!by_right || projects.is_entitled(leaf, &charge));
-        may.then(|| {
-            self.start(self.row(head), shape, &found, Vec::new());
-            charge
-        })
     }
 
     fn row(&self, head: &Head) -> &'a JobRow {

@@ -191,7 +191,7 @@ impl Evictions {
         let found = match self.leaves_room(ground, seeker) {
             Some(found) => {
                 // It waits for that, and nobody after it may have it.
-                self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
+                self.claim(&found);
                 None
             }
             None => self.nodes(search, &mut judge),
@@ -199,6 +199,11 @@ impl Evictions {
         self.lent.insert(may_pause, lent);
         self.rules = rules;
         found.map(|found| self.go(found))
+    }
+
+    /// Nobody after it may have these devices.
+    pub(crate) fn claim(&mut self, found: &Found) {
+        self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
     }
 
     /// Those go, and their devices are claimed.
@@ -210,9 +215,7 @@ impl Evictions {
         for (board_ix, held) in victims.iter().flat_map(|it| &it.held) {
             self.freed.entry(*board_ix).or_default().push(held.clone());
         }
-        for found in &found {
-            self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
-        }
+        found.iter().for_each(|found| self.claim(found));
         (found, victims)
     }
 

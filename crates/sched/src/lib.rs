@@ -18,6 +18,7 @@ mod cycle;
 mod elements;
 mod evict;
 mod explain;
+mod holders;
 pub mod kai;
 mod keep;
 mod order;

@@ -1,22 +1,23 @@
 //! What each project holds and may have while a plan is made: shares are divided when a cycle
 //! begins (SCHEDULING A2, preset `fair` as A′ has it), and what the plan starts counts at once.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    Allocation, Amount, GpuTime, MilliGpu, Policy, Project, ProjectName, Quota, Quotas, Reason,
+    Allocation, Amount, GpuTime, MilliGpu, Policy, Project, ProjectName, Quota, Reason,
     ResourceKind, Resources, ShareBetween,
 };
 use gpool_world::{Holding, ProjectIx, ShapeQueue, Snapshot, World};
 
+use crate::holders::{Holder, tree, users};
 use crate::preempt;
 use crate::saturation::Saturation;
-use crate::shares::{
-    Account, Ask, Buffers, Division, Feedback, Ledger, Member, Method, Row, Rules, Tree,
-};
+use crate::shares::{Account, Ask, Buffers, Division, Feedback, Ledger, Method, Row, Rules, Tree};
 use crate::used;
+use crate::ways::Classes;
 
 /// The projects of a cluster that shares between them, or limits what they may have.
 #[derive(Debug, Clone)]
@@ -29,8 +30,8 @@ pub(crate) struct Projects {
     lends: bool,
     /// What is counted, in the order of the ledger's columns.
     kinds: Vec<ResourceKind>,
-    /// Whether parts of the GPUs are, by model or by pool.
-    pub counts_parts: bool,
+    /// Classes of GPUs, where parts of the GPUs are counted; none where they are not.
+    pub classes: Classes,
     /// How much of each kind there is.
     totals: Vec<u64>,
     /// By [`ProjectIx`].
@@ -43,13 +44,6 @@ pub(crate) struct Projects {
     is_user: Vec<bool>,
     /// By row: GPU-time used lately, where that counts.
     used: Vec<GpuTime>,
-}
-
-/// Who has a row of the tree.
-struct Holder {
-    /// As a project has it; of a user without guarantee and bound.
-    project: Project,
-    user: Option<(ProjectIx, u32)>,
 }
 
 /// Amounts of what is counted, by kind.
@@ -70,29 +64,30 @@ impl Projects {
         }
         // Who has jobs left and no record any more has everything unlimited, as a project has that
         // says nothing.
-        let mut members: BTreeMap<&ProjectName, Project> =
-            world.projects().iter().map(|(name, it)| (name, it.clone())).collect();
+        let projects = world.projects().iter();
+        let mut members: BTreeMap<&ProjectName, Cow<'_, Project>> =
+            projects.map(|(name, it)| (name, Cow::Borrowed(it))).collect();
         for row in world.project_rows().iter().filter(|row| row.n_jobs > 0) {
-            let open = || Project::open(row.name.clone());
+            let open = || Cow::Owned(Project::open(row.name.clone()));
             members.entry(&row.name).or_insert_with(open);
         }
         let between_users = policy.share_between == ShareBetween::Users;
         let are_shared = are_shared
-            && (between_users || members.len() > 1 || !members.values().all(Project::is_open));
-        if !are_shared && !preempts && !members.values().any(is_limited) {
+            && (between_users || members.len() > 1 || !members.values().all(|it| it.is_open()));
+        if !are_shared && !preempts && !members.values().any(|it| is_limited(it)) {
             return None;
         }
         let holder = |project| Holder { project, user: None };
-        let mut holders: Vec<Holder> = members.into_values().map(holder).collect();
+        let mut holders: Vec<Holder<'_>> = members.into_values().map(holder).collect();
         let n_projects = holders.len();
         if between_users {
             holders.extend(users(world));
         }
         let tree = tree(&holders, n_projects)?;
         let quotas = holders.iter().flat_map(|it| it.project.quotas.iter());
-        let kinds: BTreeSet<ResourceKind> =
-            quotas.map(|(kind, _)| kind.clone()).chain([ResourceKind::Gpu]).collect();
-        let kinds: Vec<ResourceKind> = kinds.into_iter().collect();
+        let kinds: BTreeSet<&ResourceKind> =
+            quotas.map(|(kind, _)| kind).chain([&ResourceKind::Gpu]).collect();
+        let kinds: Vec<ResourceKind> = kinds.into_iter().cloned().collect();
         let mut names = vec![ProjectName::new("default"); holders.len()];
         let mut users = BTreeMap::new();
         let mut is_user = vec![false; holders.len()];
@@ -108,7 +103,7 @@ impl Projects {
         };
         let rows: Vec<Row> = world.project_rows().iter().map(|row| row_of(&row.name)).collect();
         let totals = kinds.iter().map(|kind| world.capacity().counted_as(kind)).collect();
-        let counts_parts = kinds.iter().any(ResourceKind::is_part_of_gpus);
+        let classes = Classes::of(world, &kinds);
         let ledger = Ledger::new(&tree, kinds.len());
         let used = vec![GpuTime::ZERO; tree.len()];
         let lends = policy.lend;
@@ -118,7 +113,7 @@ impl Projects {
             are_shared,
             lends,
             kinds,
-            counts_parts,
+            classes,
             totals,
             rows,
             names,
@@ -179,7 +174,7 @@ impl Projects {
         }
     }
 
-    fn divide(&mut self, world: &World, policy: &Policy, holders: &[Holder]) {
+    fn divide(&mut self, world: &World, policy: &Policy, holders: &[Holder<'_>]) {
         let mut asks = vec![vec![Ask::default(); self.kinds.len()]; self.tree.len()];
         for (row, it) in self.holdings(world) {
             for (at, kind) in self.kinds.iter().enumerate() {
@@ -207,8 +202,18 @@ impl Projects {
         for (at, kind) in self.kinds.iter().enumerate() {
             // Where nobody is promised any, all may have all of it, up to their limits.
             let is_promised = world.promises(kind);
-            let quota = |it: &Holder| match it.project.quota(kind) {
-                quota if is_promised => quota,
+            let left = match is_promised && kind.is_part_of_gpus() {
+                true => world.left_of_part(kind),
+                false => BTreeMap::new(),
+            };
+            let left = |it: &Holder<'_>| {
+                let left = left.get(&it.project.name).filter(|_| it.user.is_none())?;
+                Some(Amount::counted(*left))
+            };
+            let quota = |it: &Holder<'_>| match it.project.quota(kind) {
+                quota if is_promised => {
+                    Quota { guaranteed: quota.guaranteed.or_else(|| left(it)), ..quota }
+                }
                 quota => {
                     Quota { guaranteed: Some(Amount::UNLIMITED), limit: Amount::UNLIMITED, ..quota }
                 }
@@ -365,7 +370,7 @@ impl Projects {
 
     /// What a task is charged for that holds something.
     pub fn amounts_held(&self, world: &World, allocation: &Allocation) -> Amounts {
-        match self.counts_parts {
+        match self.classes.are_counted() {
             true => self.amounts(&world.booked(allocation)),
             false => self.amounts(&allocation.resources),
         }
@@ -423,7 +428,12 @@ impl Projects {
     /// it would start next: what a cycle knows of that depends on what it looked at before.
     pub fn standing(&self, row: Row) -> Standing {
         let is_used_up = |it: &Account| it.guaranteed.finite().is_some_and(|most| it.held >= most);
-        let beyond_guarantee = self.ledger.accounts(row).iter().any(is_used_up);
+        // Of a part of the GPUs of which it is guaranteed nothing it has nothing to use up.
+        let counts = |(it, kind): &(&Account, &ResourceKind)| {
+            it.guaranteed > Amount::NOTHING || !kind.is_part_of_gpus()
+        };
+        let accounts = self.ledger.accounts(row).iter().zip(&self.kinds).filter(counts);
+        let beyond_guarantee = accounts.map(|(it, _)| it).any(is_used_up);
         let saturation = self.saturation(row);
         let priority = Reverse(self.tree.priority(row));
         let used = self.used[row.ix()];
@@ -434,41 +444,6 @@ impl Projects {
 /// Whether a kind is given out in devices, or parts of one.
 fn in_devices(kind: &ResourceKind) -> bool {
     *kind == ResourceKind::Gpu || kind.is_part_of_gpus()
-}
-
-/// The users who have, or want, anything of a project.
-fn users(world: &World) -> impl Iterator<Item = Holder> {
-    let held = world.project_rows().iter().enumerate();
-    let held = held.flat_map(|(ix, it)| it.by_user.keys().map(move |uid| (ProjectIx(ix), *uid)));
-    let wanted = world.shapes().filter_map(|(_, it)| Some((it.project_ix, it.shape.uid?)));
-    let all: BTreeSet<(ProjectIx, u32)> = held.chain(wanted).collect();
-    all.into_iter().map(|(ix, uid)| {
-        let name = world.project_rows()[ix.0].name.clone();
-        let project = Project { quotas: Quotas::default(), ..Project::open(name) };
-        Holder { project, user: Some((ix, uid)) }
-    })
-}
-
-/// The tree of the projects, which come first and are sorted by name, and their users. `None` if
-/// they make none, which no command brings about.
-fn tree(holders: &[Holder], n_projects: usize) -> Option<Tree> {
-    let position = |name: &ProjectName| {
-        holders[..n_projects].binary_search_by(|it| it.project.name.cmp(name)).ok()
-    };
-    let member = |it: &Holder| {
-        let project = &it.project;
-        let parent = match it.user {
-            Some(_) => Some(&project.name),
-            None => project.parent.as_ref(),
-        };
-        Member {
-            parent: parent.and_then(position),
-            priority: project.priority,
-            created: project.created_at.get(),
-            id: (project.name.clone(), it.user.map(|(_, uid)| uid)),
-        }
-    };
-    Tree::new(&holders.iter().map(member).collect::<Vec<_>>()).ok()
 }
 
 /// How a project compares with its siblings: who has guarantees left goes first, then

@@ -3,8 +3,11 @@
 //! other, so that what is asked of quotas is known before a place is looked for.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
-use gpool_model::{Amount, ModelPattern, Placement, ResourceKind, Resources, Shape};
+use gpool_model::plan::Fit;
+use gpool_model::{Amount, ModelPattern, Placement, PoolName, ResourceKind, Resources, Shape};
 use gpool_world::{GpuClass, World};
 
 use crate::projects::{Amounts, Projects};
@@ -30,6 +33,46 @@ impl<'a> Way<'a> {
     }
 }
 
+/// The pool and the models of a request.
+type Where = (Option<PoolName>, Vec<ModelPattern>);
+
+/// The classes of GPUs that there are, and what each counts for.
+#[derive(Debug, Clone)]
+pub(crate) struct Classes {
+    /// With whether it counts, by kind.
+    all: Vec<(GpuClass, Vec<bool>)>,
+    /// Whether any kind is a part of the GPUs.
+    are_counted: bool,
+    /// By what a request says of where: those that serve it, by position.
+    serving: RefCell<BTreeMap<Where, Vec<usize>>>,
+}
+
+impl Classes {
+    pub fn of(world: &World, kinds: &[ResourceKind]) -> Self {
+        let are_counted = kinds.iter().any(ResourceKind::is_part_of_gpus);
+        let counts = |class: &GpuClass| kinds.iter().map(|kind| class.counts_as(kind)).collect();
+        let classes = world.gpu_classes().filter(|_| are_counted);
+        let all = classes.map(|class| (class.clone(), counts(class))).collect();
+        Self { all, are_counted, serving: RefCell::default() }
+    }
+
+    /// Whether it matters which a job has.
+    pub fn are_counted(&self) -> bool {
+        self.are_counted
+    }
+
+    /// Those that a job may have GPUs of, by position.
+    fn serving(&self, fit: &Fit) -> Vec<usize> {
+        let key = (fit.pool.clone(), fit.gpus.models.clone());
+        let mut known = self.serving.borrow_mut();
+        let serving = known.entry(key).or_insert_with(|| {
+            let all = self.all.iter().enumerate();
+            all.filter(|(_, (class, _))| class.serves(fit)).map(|(ix, _)| ix).collect()
+        });
+        serving.clone()
+    }
+}
+
 impl Projects {
     /// In which ways a job can start that is charged to a project, the best first: with the models
     /// that it asks for first, then with what its project is guaranteed, then with what nobody is.
@@ -39,31 +82,25 @@ impl Projects {
             Way { charge, ..Way::as_asked(shape) }
         };
         let fit = &shape.fit;
-        if !self.counts_parts || fit.gpus.is_none() || !fit.at.is_empty() {
+        if !self.classes.are_counted || fit.gpus.is_none() || !fit.at.is_empty() {
             return vec![as_asked()];
         }
-        let counted = |class: &GpuClass| -> Vec<bool> {
-            self.kinds().iter().map(|kind| class.counts_as(kind)).collect()
-        };
-        let classes: Vec<(usize, &GpuClass, Vec<bool>)> = world
-            .gpu_classes()
-            .enumerate()
-            .filter(|(_, class)| class.serves(fit))
-            .map(|(ix, class)| (ix, class, counted(class)))
-            .collect();
-        if classes.windows(2).all(|two| two[0].2 == two[1].2) {
+        let classes = self.classes.serving(fit);
+        let counts = |ix: usize| &self.classes.all[ix].1;
+        if classes.windows(2).all(|two| counts(two[0]) == counts(two[1])) {
             return vec![as_asked()];
         }
         let mut ways: Vec<((usize, u8), Way<'s>)> = Vec::new();
-        for (ix, class, counts) in &classes {
-            let charge = self.charge_if(shape, |at, _| counts[at]);
+        for ix in classes {
+            let (class, counts) = &self.classes.all[ix];
+            let charge = self.charge_if(shape, |at| counts[at]);
             let mut own = shape.clone();
             own.fit.pool = Some(class.pool.clone());
             own.fit.gpus.models = vec![ModelPattern::exactly(&class.model)];
             let rank = fit.gpus.models.iter().position(|model| model.matches(&class.model));
-            let order = (rank.unwrap_or(0), self.whose(leaf, counts));
-            let (shape, class) = (Cow::Owned(own), Some(*ix));
-            ways.push((order, Way { shape, charge, class, is_mixed: false }));
+            let order = (rank.unwrap_or(0), self.whose(world, leaf, counts));
+            let shape = Cow::Owned(own);
+            ways.push((order, Way { shape, charge, class: Some(ix), is_mixed: false }));
         }
         ways.sort_by_key(|(order, _)| *order);
         let mut ways: Vec<Way<'s>> = ways.into_iter().map(|(_, way)| way).collect();
@@ -76,52 +113,62 @@ impl Projects {
 
     /// What a job counts for that has those GPUs.
     pub fn charge_at(&self, world: &World, shape: &Shape, placements: &[Placement]) -> Amounts {
+        let gpus = &shape.fit.gpus;
+        let each = gpus.size().get() / u64::from(gpus.n_devices().max(1));
         let mut held = Resources::none();
         for place in placements {
-            world.add_parts(&mut held, &place.node, &place.slots);
+            // As much of each device as it asks for, whatever a share by memory comes to there.
+            world.add_parts(&mut held, &place.node, &place.slots, |_| each);
         }
-        let mut charge = self.charge_if(shape, |_, _| false);
+        let mut charge = self.charge_if(shape, |_| false);
         for (amount, kind) in charge.iter_mut().zip(self.kinds()) {
             *amount = (*amount).max(held.counted_as(kind));
         }
         charge
     }
 
-    /// Whose GPUs those of a class are: of the project, nobody's, or of others.
-    fn whose(&self, leaf: Row, counts: &[bool]) -> u8 {
-        let parts = self.kinds().iter().zip(counts).enumerate();
-        let parts = parts.filter(|(_, (kind, counts))| kind.is_part_of_gpus() && **counts);
-        let guaranteed = |at: usize| self.ledger.account(self.project(leaf), at).guaranteed;
-        let all: Vec<Amount> = parts.map(|(at, _)| guaranteed(at)).collect();
-        match () {
-            () if all.iter().any(|it| *it > Amount::NOTHING && !it.is_unlimited()) => 0,
-            () if all.iter().all(|it| it.is_unlimited()) => 1,
-            () => 2,
+    /// Whose GPUs those of a class are: promised to the project, or one above it, nobody's, or
+    /// promised to others.
+    fn whose(&self, world: &World, leaf: Row, counts: &[bool]) -> u8 {
+        let parts = self.kinds().iter().zip(counts);
+        let parts = parts.filter(|(kind, counts)| kind.is_part_of_gpus() && **counts);
+        let mut parts = parts.map(|(kind, _)| kind).filter(|kind| world.promises(kind)).peekable();
+        let is_own = |kind: &ResourceKind| {
+            let mut path = self.tree.upwards(leaf).map(|row| world.projects().get(self.name(row)));
+            path.any(|it| {
+                let said = it.and_then(|it| it.quotas.get(kind)).and_then(|it| it.guaranteed);
+                said.is_some_and(|it| it > Amount::NOTHING)
+            })
+        };
+        match (parts.peek().is_none(), parts.any(is_own)) {
+            (_, true) => 0,
+            (true, _) => 1,
+            (false, false) => 2,
         }
     }
 
     /// What one job of a shape counts for: of each part of the GPUs, as much as it could have of
     /// that.
     pub fn charge(&self, world: &World, shape: &Shape) -> Amounts {
-        if self.counts_parts && !shape.fit.at.is_empty() {
+        if !self.classes.are_counted {
+            return self.charge_if(shape, |_| false);
+        }
+        if !shape.fit.at.is_empty() {
             return self.charge_at(world, shape, &shape.fit.at);
         }
-        let may_have = |_: usize, kind: &ResourceKind| {
-            let mut classes = world.gpu_classes().filter(|class| class.serves(&shape.fit));
-            classes.any(|class| class.counts_as(kind))
-        };
-        self.charge_if(shape, may_have)
+        let classes = self.classes.serving(&shape.fit);
+        self.charge_if(shape, |at| classes.iter().any(|ix| self.classes.all[*ix].1[at]))
     }
 
-    /// The same where it counts for those parts of the GPUs.
-    fn charge_if(&self, shape: &Shape, counts: impl Fn(usize, &ResourceKind) -> bool) -> Amounts {
+    /// The same where it counts for those parts of the GPUs, by the position of their kinds.
+    fn charge_if(&self, shape: &Shape, counts: impl Fn(usize) -> bool) -> Amounts {
         let fit = &shape.fit;
         let amount = |(at, kind): (usize, &ResourceKind)| match kind {
             ResourceKind::Gpu => fit.gpus.size().get(),
             ResourceKind::Cpu => fit.cpus.get(),
             ResourceKind::Memory => fit.memory.get(),
             ResourceKind::Tasks => u64::from(fit.at.is_empty()),
-            ResourceKind::GpuModel(_) | ResourceKind::GpuPool(_) => match counts(at, kind) {
+            ResourceKind::GpuModel(_) | ResourceKind::GpuPool(_) => match counts(at) {
                 true => fit.gpus.size().get(),
                 false => 0,
             },

@@ -108,6 +108,8 @@ pub(crate) fn is_evictable(row: &JobRow) -> bool {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guarantees {
     levels: RefCell<BTreeMap<(Option<ProjectName>, ResourceKind), Level>>,
+    /// Of parts of the GPUs, what is left for whom of whom nothing is said.
+    left: RefCell<BTreeMap<ResourceKind, BTreeMap<ProjectName, u64>>>,
 }
 
 /// What those below one project are guaranteed of a kind.
@@ -136,7 +138,7 @@ impl Guarantees {
     pub fn kept(&self, world: &World, name: &ProjectName, kind: &ResourceKind) -> Option<u64> {
         let project = world.projects().get(name)?;
         let level = self.level(world, project.parent.as_ref(), kind);
-        let kept = match bounded(world, project, kind).finite() {
+        let kept = match self.bounded(world, project, kind).finite() {
             Some(amount) => level.part(amount),
             None if level.is_open => return None,
             None => level.rest,
@@ -151,7 +153,8 @@ impl Guarantees {
         }
         let above = parent.and_then(|parent| self.kept(world, parent, kind));
         let siblings = world.projects().values().filter(|it| it.parent.as_ref() == parent);
-        let all: Vec<Option<u64>> = siblings.map(|it| bounded(world, it, kind).finite()).collect();
+        let all: Vec<Option<u64>> =
+            siblings.map(|it| self.bounded(world, it, kind).finite()).collect();
         let cap = u128::from(above.unwrap_or_else(|| world.capacity().counted_as(kind)));
         let sum = all.iter().flatten().map(|it| u128::from(*it)).sum();
         let mut level = Level { cap, is_open: above.is_none(), sum, rest: 0 };
@@ -161,22 +164,37 @@ impl Guarantees {
         self.levels.borrow_mut().insert(key, level);
         level
     }
-}
 
-/// What a project is guaranteed, up to its limit; of what nobody is promised any, all there is.
-fn bounded(world: &World, project: &Project, kind: &ResourceKind) -> Amount {
-    match world.promises(kind) {
-        true => written(world, project, kind).min(project.quota(kind).limit),
-        false => Amount::UNLIMITED,
+    /// What a project is guaranteed, up to its limit; of what nobody is promised any, all there is.
+    fn bounded(&self, world: &World, project: &Project, kind: &ResourceKind) -> Amount {
+        match world.promises(kind) {
+            true => self.written(world, project, kind).min(project.quota(kind).limit),
+            false => Amount::UNLIMITED,
+        }
     }
-}
 
-/// A department of which nothing is written is guaranteed what its children are.
-fn written(world: &World, project: &Project, kind: &ResourceKind) -> Amount {
-    project.quota(kind).guaranteed.unwrap_or_else(|| {
+    /// A department of which nothing is written is guaranteed what its children are.
+    fn written(&self, world: &World, project: &Project, kind: &ResourceKind) -> Amount {
+        if let Some(guaranteed) = project.quota(kind).guaranteed {
+            return guaranteed;
+        }
+        if let Some(left) = self.left_for(world, project, kind) {
+            return Amount::counted(left);
+        }
         let children = world.projects().values();
         let children = children.filter(|it| it.parent.as_ref() == Some(&project.name));
-        let all = children.map(|it| written(world, it, kind));
-        all.fold(Amount::NOTHING, Amount::plus)
-    })
+        children.map(|it| self.written(world, it, kind)).fold(Amount::NOTHING, Amount::plus)
+    }
+
+    fn left_for(&self, world: &World, project: &Project, kind: &ResourceKind) -> Option<u64> {
+        if !kind.is_part_of_gpus() {
+            return None;
+        }
+        let mut left = self.left.borrow_mut();
+        let left = left.entry(kind.clone()).or_insert_with(|| {
+            let left = world.left_of_part(kind).into_iter();
+            left.map(|(name, amount)| (name.clone(), amount)).collect()
+        });
+        left.get(&project.name).copied()
+    }
 }

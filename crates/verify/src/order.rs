@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::plan::Fit;
 use gpool_model::{
     Allocation, AllocationState, Bytes, Decision, JobId, Millis, OrderKey, Phase, Placement, Plan,
-    Policy, ProjectName, QuotaRules, ResourceKind, Resources, ShareBetween, Slot, Timestamp,
+    Policy, PoolName, Project, ProjectName, QuotaRules, ResourceKind, Resources, ShareBetween,
+    Slot, Timestamp,
 };
-use gpool_world::{JobRow, Snapshot};
+use gpool_world::{JobRow, Snapshot, World};
 
 use crate::State;
 use crate::arrays::{Running, left, row_of};
@@ -165,13 +166,23 @@ pub(crate) fn check_decisions(
     if policy.quota_rules == QuotaRules::Kai {
         return;
     }
-    let mut last_by_fit = BTreeMap::<(Fit, &ProjectName, Option<u32>), &JobRow>::new();
+    type Asked<'a> = (Fit, &'a ProjectName, Option<u32>, BTreeSet<(&'a PoolName, &'a str)>);
+    let mut last_by_fit = BTreeMap::<Asked<'_>, &JobRow>::new();
+    let world = snapshot.world;
+    let names_parts = |it: &Project| it.quotas.iter().any(|(kind, _)| kind.is_part_of_gpus());
+    let by_class = world.projects().values().any(names_parts);
     let user =
         |row: &JobRow| (policy.share_between == ShareBetween::Users).then_some(row.spec.owner.uid);
     for decision in &plan.decisions {
-        let Some((job, _)) = decision.started() else { continue };
-        let Some(row) = row_of(snapshot.world, job) else { continue };
-        if let Some(before) = last_by_fit.insert((fit_of(row), &row.spec.project, user(row)), row)
+        let Some((job, placements)) = decision.started() else { continue };
+        let Some(row) = row_of(world, job) else { continue };
+        // Where quotas name models or pools, others may be entitled to those that one may not have.
+        let classes = match by_class {
+            true => placements.iter().flat_map(|it| classes_of(world, it)).collect(),
+            false => BTreeSet::new(),
+        };
+        let asked = (fit_of(row), &row.spec.project, user(row), classes);
+        if let Some(before) = last_by_fit.insert(asked, row)
             && compare(snapshot, policy, before, row) == Ordering::Greater
         {
             found.push(Violation::OutOfOrder { started: before.job.id, passed: job });
@@ -179,8 +190,22 @@ pub(crate) fn check_decisions(
     }
 }
 
+/// The pools and models of the devices that a task gets.
+fn classes_of<'a>(
+    world: &'a World,
+    placement: &'a Placement,
+) -> impl Iterator<Item = (&'a PoolName, &'a str)> {
+    let node = world.node(&placement.node).map(|row| &row.node);
+    node.into_iter().flat_map(|node| {
+        let all = node.devices.iter();
+        let own = all.filter(|it| placement.slots.iter().any(|slot| slot.device == it.uuid));
+        own.map(|it| (&node.pool, it.model.as_str()))
+    })
+}
+
 /// No job that a plan starts comes after one that asks the same and is left waiting; but one whose
-/// user has all that he may have may be passed by others.
+/// user has all that he may have may be passed by others, and where quotas name models or pools one
+/// may have what another may not.
 pub(crate) fn check_passed_over(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -188,6 +213,9 @@ pub(crate) fn check_passed_over(
     after: &State<'_>,
     found: &mut Vec<Violation>,
 ) {
+    if after.projects.count_parts() {
+        return;
+    }
     let started = started(plan);
     let world = snapshot.world;
     // Who asks the same and has access to the same, by how long it takes: who takes longer may

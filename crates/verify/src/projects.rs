@@ -56,7 +56,7 @@ impl Projects {
             (true, true) => (None, Some(Bound::Guaranteed)),
             (true, false) => (Some(Bound::GuaranteedOnly), Some(Bound::GuaranteedOnly)),
         };
-        let mut projects = Self { kinds: kinds(world), bounds, ..Self::default() };
+        let mut projects = Self { kinds: kinds(world, policy), bounds, ..Self::default() };
         if !are_bounded(world, policy) {
             return projects;
         }
@@ -78,7 +78,7 @@ impl Projects {
             (true, true) => (None, Some(Bound::Guaranteed)),
             (true, false) => (Some(Bound::GuaranteedOnly), Some(Bound::GuaranteedOnly)),
         };
-        let mut projects = Self { kinds: kinds(world), bounds, ..Self::default() };
+        let mut projects = Self { kinds: kinds(world, policy), bounds, ..Self::default() };
         if !are_bounded(world, policy) {
             return projects;
         }
@@ -154,6 +154,11 @@ impl Projects {
             counted.set(kind.clone(), resources.counted_as(kind));
         }
         counted
+    }
+
+    /// Whether parts of the GPUs are counted by themselves.
+    pub fn count_parts(&self) -> bool {
+        self.kinds.iter().any(ResourceKind::is_part_of_gpus)
     }
 
     /// How much a project holds of one kind.
@@ -371,25 +376,38 @@ fn is_preemptible(row: &JobRow) -> bool {
     row.spec.life.preemptible == Some(true)
 }
 
-fn kinds(world: &World) -> BTreeSet<ResourceKind> {
-    let written = world.projects().values().flat_map(|it| it.quotas.iter());
-    written.map(|(kind, _)| kind.clone()).chain([ResourceKind::Gpu]).collect()
+/// What is counted: by the rules of `kai` GPUs, cores and memory.
+fn kinds(world: &World, policy: &Policy) -> BTreeSet<ResourceKind> {
+    let is_counted = |kind: &&ResourceKind| match policy.quota_rules {
+        QuotaRules::Fair => true,
+        QuotaRules::Kai => {
+            matches!(kind, ResourceKind::Gpu | ResourceKind::Cpu | ResourceKind::Memory)
+        }
+    };
+    let written = world.projects().values().flat_map(|it| it.quotas.iter().map(|(kind, _)| kind));
+    written.chain([&ResourceKind::Gpu]).filter(is_counted).cloned().collect()
 }
 
 /// What an allocation books, its GPUs by model and by pool too.
 pub(crate) fn booked(world: &World, allocation: &Allocation) -> Resources {
     let mut booked = allocation.resources.clone();
-    add(&mut booked, &parts_of(world, &allocation.node, allocation.held_slots()));
+    let charge = |slot: &Slot| slot.part.charge().get();
+    add(&mut booked, &parts_of(world, &allocation.node, allocation.held_slots(), charge));
     booked
 }
 
 /// Parts of a node's devices by model and by pool.
-fn parts_of(world: &World, node: &NodeName, slots: &[Slot]) -> Resources {
+fn parts_of(
+    world: &World,
+    node: &NodeName,
+    slots: &[Slot],
+    charge: impl Fn(&Slot) -> u64,
+) -> Resources {
     let mut parts = Resources::none();
     let Some(node) = world.node(node).map(|row| &row.node) else { return parts };
     for device in &node.devices {
         for slot in slots.iter().filter(|slot| slot.device == device.uuid) {
-            let charge = slot.part.charge().get();
+            let charge = charge(slot);
             parts.add(ResourceKind::GpuPool(node.pool.clone()), charge);
             parts.add(ResourceKind::GpuModel(device.model.clone()), charge);
         }
@@ -400,8 +418,11 @@ fn parts_of(world: &World, node: &NodeName, slots: &[Slot]) -> Resources {
 /// What a job asks for of what quotas may count, with the GPUs that it gets.
 fn asked_at(world: &World, row: &JobRow, placements: &[Placement]) -> Resources {
     let mut asked = asked(row);
+    // Of a share by memory it is not known before it is booked what part of a device it is.
+    let gpus = &row.spec.gpus;
+    let each = gpus.size().get() / u64::from(gpus.n_devices().max(1));
     for it in placements {
-        add(&mut asked, &parts_of(world, &it.node, &it.slots));
+        add(&mut asked, &parts_of(world, &it.node, &it.slots, |_| each));
     }
     asked
 }

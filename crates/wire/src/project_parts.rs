@@ -1,6 +1,6 @@
 //! Quotas of parts of the GPUs, by model and by pool, as they are written and shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::said::repeated;
 use gpool_model::{
@@ -21,6 +21,7 @@ pub type Parts = BTreeMap<String, Written>;
 /// The first that is not.
 pub(crate) fn patches(it: &ProjectSettings) -> Result<Vec<(ResourceKind, QuotaPatch)>, Refusal> {
     let mut patches = BTreeMap::<ResourceKind, QuotaPatch>::new();
+    let mut seen = BTreeSet::new();
     for (field, parts, is_limit) in [
         ("gpus_of", &it.gpus_of, false),
         ("limit_of", &it.limit_of, true),
@@ -34,6 +35,10 @@ pub(crate) fn patches(it: &ProjectSettings) -> Result<Vec<(ResourceKind, QuotaPa
             };
             let (written, read) =
                 (Some(written.clone()), |text: &str| parse::gpus(text).map(MilliGpu::get));
+            if !seen.insert((kind.clone(), is_limit)) {
+                let why = format!("{:?} is there already, written otherwise", repeated(name));
+                return Err(invalid(field, &why));
+            }
             let patch = patches.entry(kind).or_default();
             match is_limit {
                 false => {
@@ -53,7 +58,9 @@ fn model(field: &str, name: &str) -> Result<String, Refusal> {
     let pattern =
         request.and_then(|it| it.models.first().map(ModelPattern::as_str).map(str::to_owned));
     let why = || format!("{:?} is no model of GPUs; write h100, or a100-80g", repeated(name));
-    pattern.ok_or_else(|| invalid(field, &why()))
+    // One way to write what is one word to devices.
+    let short = pattern.map(|it| gpool_model::gpu::short_model(&it.replace("gb", "GB")));
+    short.map(|it| it.to_ascii_lowercase()).ok_or_else(|| invalid(field, &why()))
 }
 
 fn pool(field: &str, name: &str) -> Result<gpool_model::PoolName, Refusal> {
@@ -168,6 +175,8 @@ mod tests {
             (json!({"limit_of": {"h100": "x"}}), "limit_of: \"x\" is not a number of GPUs"),
             (json!({"limit_of": {"h100": -1}}), "of at least 0"),
             (json!({"gpus_in": {"a b": 1}}), "gpus_in: a pool's name"),
+            (json!({"gpus_of": {"h100": 1, "H100": 2}}), "gpus_of: \"h100\" is there already"),
+            (json!({"gpus_of": {"a100-80g": 1, "a100-80GB": 2}}), "is there already"),
         ] {
             let said_is = match serde_json::from_value::<ProjectSettings>(value) {
                 Err(error) => error.to_string(),

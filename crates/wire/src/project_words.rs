@@ -68,6 +68,13 @@ fn list(names: &[ProjectName]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
+/// `1 GPU is`, `2 GPUs are`.
+fn are(kind: &ResourceKind, amount: u64) -> String {
+    let words = amount_words(kind, amount);
+    let are = if words.starts_with("1 ") { "is" } else { "are" };
+    format!("{words} {are}")
+}
+
 /// The one line that says what was refused; `None` if it is not about projects.
 pub(crate) fn what(refusal: &Refusal) -> Option<String> {
     Some(match refusal {
@@ -77,18 +84,18 @@ pub(crate) fn what(refusal: &Refusal) -> Option<String> {
         }
         Refusal::NotMember { name, .. } => format!("you may not submit to project {name}"),
         Refusal::AboveQuota { project, kind, bound: Bound::Limit, asked, .. } => format!(
-            "this could never run: {} are more than project {project} may ever hold",
-            amount_words(kind, *asked)
+            "this could never run: {} more than project {project} may ever hold",
+            are(kind, *asked)
         ),
         Refusal::AboveQuota { project, kind, bound: Bound::Guaranteed, asked, .. } => format!(
-            "this could never run: it can't be taken back, and {} are more than project {project} \
+            "this could never run: it can't be taken back, and {} more than project {project} \
              is guaranteed",
-            amount_words(kind, *asked)
+            are(kind, *asked)
         ),
         Refusal::AboveQuota { project, kind, bound: Bound::GuaranteedOnly, asked, .. } => format!(
-            "this could never run: {} are more than project {project} is guaranteed, and nothing \
+            "this could never run: {} more than project {project} is guaranteed, and nothing \
              is lent here",
-            amount_words(kind, *asked)
+            are(kind, *asked)
         ),
         Refusal::TimeTooLong { project, asked, .. } => {
             format!("a time limit of {asked} is longer than project {project} allows")
@@ -161,6 +168,7 @@ pub(crate) fn because(problem: Problem, refusal: &Refusal) -> Problem {
                 }
             }),
             *bound,
+            kind,
         ),
         Refusal::TimeTooLong { most, .. } => {
             problem.because(format!("the longest is {most}")).try_this(format!("--time {most}"))
@@ -207,7 +215,12 @@ pub(crate) fn because(problem: Problem, refusal: &Refusal) -> Problem {
     }
 }
 
-fn above_quota(problem: Problem, bound: Bound) -> Problem {
+fn above_quota(problem: Problem, bound: Bound, kind: &ResourceKind) -> Problem {
+    let problem = match kind {
+        ResourceKind::GpuModel(_) => problem.try_this("--gpus N of another model, or of any"),
+        ResourceKind::GpuPool(_) => problem.try_this("another --pool"),
+        _ => problem,
+    };
     let problem = match bound {
         Bound::Limit | Bound::GuaranteedOnly => problem.try_this("less, or another --project"),
         Bound::Guaranteed => problem.try_this(

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::StopCause;
-use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Amount, Device, Exit, InUse, JobId, MilliGpu, ModelPattern, Node,
-    NodeName, Phase, PoolName, Project, ProjectName, Quota, Record, ResourceKind, Resources, Slot,
+    Allocation, AllocationState, Exit, InUse, JobId, MilliGpu, Node, Phase, Project, ProjectName,
+    Record, ResourceKind, Resources,
 };
 
-use crate::ledger::NodeRow;
+use crate::parts::{GpuClass, classes, promised};
 use crate::world::{JobRow, World};
 
 /// A row of the table of projects that have, or had, jobs or a record.
@@ -48,43 +47,13 @@ pub struct Holding {
     pub shares: BTreeMap<MilliGpu, u32>,
 }
 
-/// A pool and a model of which it has GPUs.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GpuClass {
-    /// Where.
-    pub pool: PoolName,
-    /// What the driver calls them.
-    pub model: String,
-}
-
-impl GpuClass {
-    /// Whether its GPUs count for a quota of that kind.
-    #[must_use]
-    pub fn counts_as(&self, kind: &ResourceKind) -> bool {
-        match kind {
-            ResourceKind::Gpu => true,
-            ResourceKind::GpuModel(pattern) => ModelPattern::new(pattern).matches(&self.model),
-            ResourceKind::GpuPool(pool) => *pool == self.pool,
-            _ => false,
-        }
-    }
-
-    /// Whether a job may have its GPUs, as far as models and pools go.
-    #[must_use]
-    pub fn serves(&self, fit: &Fit) -> bool {
-        let models = &fit.gpus.models;
-        fit.pool.as_ref().is_none_or(|pool| *pool == self.pool)
-            && (models.is_empty() || models.iter().any(|model| model.matches(&self.model)))
-    }
-}
-
 /// All rows, and the totals that they share.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Holdings {
     /// Pools and models of which there are GPUs, with how many.
-    classes: BTreeMap<GpuClass, u64>,
+    pub classes: BTreeMap<GpuClass, u64>,
     /// Kinds of which projects are guaranteed any, with how many are.
-    promised: BTreeMap<ResourceKind, u64>,
+    pub promised: BTreeMap<ResourceKind, u64>,
     // Rows are never removed, so that what is indexed by them stays true.
     rows: Vec<ProjectRow>,
     ix_by_name: BTreeMap<ProjectName, ProjectIx>,
@@ -132,44 +101,6 @@ impl World {
                 if *n_projects == 0 {
                     self.holdings.promised.remove(kind);
                 }
-            }
-        }
-    }
-
-    /// Kinds but GPUs of which projects are guaranteed any.
-    pub fn promised(&self) -> impl Iterator<Item = &ResourceKind> {
-        self.holdings.promised.keys()
-    }
-
-    /// Whether any project is guaranteed some of a kind. Of what nobody is, all may have all that
-    /// there is, up to their limits.
-    #[must_use]
-    pub fn promises(&self, kind: &ResourceKind) -> bool {
-        *kind == ResourceKind::Gpu || self.holdings.promised.contains_key(kind)
-    }
-
-    /// Pools and models of which there are GPUs.
-    pub fn gpu_classes(&self) -> impl Iterator<Item = &GpuClass> {
-        self.holdings.classes.keys()
-    }
-
-    /// What an allocation books, its GPUs by model and by pool too.
-    #[must_use]
-    pub fn booked(&self, allocation: &Allocation) -> Resources {
-        let mut booked = allocation.resources.clone();
-        self.add_parts(&mut booked, &allocation.node, allocation.held_slots());
-        booked
-    }
-
-    /// Adds what parts of a node's devices count for by model and by pool.
-    pub fn add_parts(&self, booked: &mut Resources, node: &NodeName, slots: &[Slot]) {
-        let Some(NodeRow { node, .. }) = self.node(node) else { return };
-        for slot in slots {
-            let mut devices = node.devices.iter();
-            if let Some(device) = devices.find(|device| device.uuid == slot.device) {
-                let charge = slot.part.charge().get();
-                booked.add(ResourceKind::GpuModel(device.model.clone()), charge);
-                booked.add(ResourceKind::GpuPool(node.pool.clone()), charge);
             }
         }
     }
@@ -282,7 +213,7 @@ impl World {
     }
 
     /// What a job holds of what projects are charged for.
-    fn charged_to(&self, row: &JobRow) -> Vec<(Part, Resources)> {
+    fn charged_to(&self, row: &JobRow) -> Vec<(HeldAs, Resources)> {
         let mut held = Vec::new();
         for_each_held(row, |part, allocation| held.push((part, self.booked(allocation))));
         held
@@ -291,18 +222,18 @@ impl World {
 
 /// What an amount counts for.
 #[derive(Clone, Copy)]
-enum Part {
+enum HeldAs {
     Held,
     ForGood,
     Returning,
 }
 
 impl Holding {
-    fn part(&mut self, part: Part) -> &mut Resources {
+    fn part(&mut self, part: HeldAs) -> &mut Resources {
         match part {
-            Part::Held => &mut self.held,
-            Part::ForGood => &mut self.for_good,
-            Part::Returning => &mut self.returning,
+            HeldAs::Held => &mut self.held,
+            HeldAs::ForGood => &mut self.for_good,
+            HeldAs::Returning => &mut self.returning,
         }
     }
 
@@ -337,7 +268,7 @@ fn share_held(row: &JobRow) -> Option<MilliGpu> {
     is_held.then_some(share)
 }
 
-fn for_each_held(row: &JobRow, mut count: impl FnMut(Part, &Allocation)) {
+fn for_each_held(row: &JobRow, mut count: impl FnMut(HeldAs, &Allocation)) {
     let returns = match &row.job.phase {
         Phase::Stopping { cause, .. } => match cause {
             StopCause::Requeued { hold, .. } => !hold,
@@ -357,12 +288,12 @@ fn for_each_held(row: &JobRow, mut count: impl FnMut(Part, &Allocation)) {
             AllocationState::Releasing { .. } | AllocationState::Pausing
         );
         match (leaves, returns) {
-            (true, true) => count(Part::Returning, allocation),
+            (true, true) => count(HeldAs::Returning, allocation),
             (true, false) => {}
             (false, _) => {
-                count(Part::Held, allocation);
+                count(HeldAs::Held, allocation);
                 if row.spec.life.preemptible != Some(true) {
-                    count(Part::ForGood, allocation);
+                    count(HeldAs::ForGood, allocation);
                 }
             }
         }
@@ -410,20 +341,4 @@ fn usable(node: &Node) -> Resources {
         }
     }
     usable
-}
-
-/// The class of each GPU of a node.
-fn classes(node: &Node) -> impl Iterator<Item = GpuClass> + '_ {
-    let class = |device: &Device| GpuClass { pool: node.pool.clone(), model: device.model.clone() };
-    node.devices.iter().map(class)
-}
-
-/// The kinds of which a project is guaranteed any. Without a word it is guaranteed as much as there
-/// is of all but GPUs, so that nothing of those is a word, and as much as there is none.
-fn promised(project: &Project) -> impl Iterator<Item = &ResourceKind> {
-    let is_promised = |(kind, quota): &(&ResourceKind, Quota)| match kind.is_part_of_gpus() {
-        true => quota.guaranteed.is_some_and(|it| it > Amount::NOTHING),
-        false => quota.guaranteed.is_some_and(|it| !it.is_unlimited()),
-    };
-    project.quotas.iter().filter(is_promised).map(|(kind, _)| kind)
 }

@@ -345,7 +345,8 @@ fn part_words(it: &QuotaPart) -> String {
     let limit = it.limit.as_ref().map(|it| format!("limit {it}"));
     let share = it.share.map(|it| format!("share {it}"));
     let words: Vec<String> = guaranteed.into_iter().chain(limit).chain(share).collect();
-    format!("{part}: {} · holds {}", words.join(" · "), it.held)
+    let holds = format!("holds {}", it.held);
+    format!("{part}: {}", words.into_iter().chain([holds]).collect::<Vec<_>>().join(" · "))
 }
 
 /// What stands below the quotas.

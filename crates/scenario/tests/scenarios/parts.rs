@@ -14,8 +14,8 @@ fn what_a_project_is_guaranteed_of_a_model_is_used_first() {
         job  b  1 x 2   pending     project blue
     "), @"
     start r1 lab1[2]
-    start r2 lab1[3]
     start b1 lab1[0]
+    start r2 lab1[3]
     start b2 lab1[1]
     ");
 }
@@ -66,8 +66,8 @@ fn what_can_not_be_taken_back_stays_off_the_guarantees_of_others() {
         job  p  1      pending 1h  project blue  preemptible
     "), @"
     start n1 lab1[0]
-    start p lab1[1]
-    wait  n2 quota_project blue guaranteed 0 H100 GPUs held 0 asked 1
+    start n2 lab1[1]
+    start p lab1[2]
     ");
 }
 
@@ -159,5 +159,130 @@ fn guarantees_of_a_model_above_what_there_is_are_scaled() {
     start b1 lab1[1]
     wait  r2 quota_project red guaranteed 1 H100 GPUs held 1 asked 1
     wait  b2 quota_project blue guaranteed 1 H100 GPUs held 1 asked 1
+    ");
+}
+
+/// Who borrows is older than who gets what his project has by right: does that hold anything up?
+#[test]
+fn a_younger_job_may_start_by_right_where_an_older_one_borrows() {
+    assert_snapshot!(answer("
+        node lab1  3 x a100-80g + 2 x h100-80g
+        project red    gpus 4  gpus-of a100 2
+        project green  gpus-of h100 1
+        project blue   weight 3
+        job  a  1       running lab1[0] 1h  project red  preemptible
+        job  c  1       running lab1[1] 1h  project red  preemptible
+        job  n  1       pending 2h  project red
+        job  p  1       pending 1h  project red   preemptible
+        job  z  a100:3  pending     project blue
+    "), @"
+    start n lab1[3]
+    start p lab1[4]
+    wait  z quota_project blue guaranteed 0 GPUs held 0 asked 3
+    ");
+}
+
+/// One project is guaranteed an H100: what do the others have of the rest?
+#[test]
+fn what_is_left_of_a_model_stays_with_those_who_are_guaranteed_any_gpus() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100-80g
+        project red     gpus-of h100 1
+        project blue    gpus 2
+        project yellow  weight 9
+        job  y  4  running lab1[0,1,2,3] 1h  project yellow  preemptible
+        job  b  1 x 3  pending  project blue
+    "), @"
+    evict y reclaim for b1
+    claim b1 lab1[0]
+    plan  b2 lab1[1] in 10s by limit
+    wait  b2 ×2 gpus_not_free need 1 free 0
+    ");
+}
+
+/// One is guaranteed a model, another a pool, and the pool has that model: does either wait?
+#[test]
+fn guarantees_of_a_model_and_of_a_pool_hold_side_by_side() {
+    assert_snapshot!(answer("
+        node big1  4 x h100-80g  pool big
+        project red    gpus-of h100 2
+        project green  gpus-in big 2
+        job  r  h100:1 x 3  pending 1h  project red
+        job  g  1 x 3       pending     project green
+    "), @"
+    start r1 big1[0]
+    start g1 big1[1]
+    start r2 big1[2]
+    start g2 big1[3]
+    wait  r3 quota_project red guaranteed 2 GPUs held 2 asked 1
+    wait  g3 quota_project green guaranteed 2 GPUs held 2 asked 1
+    ");
+}
+
+/// A large job is entitled to GPUs that are in use: is a smaller one let in before it?
+#[test]
+fn who_can_not_borrow_has_the_time_kept_at_which_it_has_its_own() {
+    assert_snapshot!(answer("
+        node lab1  4 x a100-80g
+        node lab3  2 x a100-80g
+        node lab4  2 x a100-80g
+        node lab5  1 x h100-80g
+        project red    gpus 4
+        project blue   gpus 4
+        project green  gpus-of h100 1
+        job  x  2  running lab1[0,1] 1h  limit 2h  project blue
+        job  r  4  pending 2h  project red   preemptible
+        job  b  2  pending     project blue
+    "), @"
+    start b lab3[0,1]
+    plan  r lab1[0,1,2,3] in 3610s by limit
+    wait  r gpus_not_free_together need 4 free 2 on lab1
+    ");
+}
+
+/// Somebody leaves the H100 that I am to have: does another go for me as well?
+#[test]
+fn nobody_goes_while_what_is_wanted_is_being_left_in_another_way() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100-80g + 1 x h100-80g
+        project red   gpus-of h100 1
+        project blue  weight 0
+        job  s  1  stopping lab1[1] 1h  project blue
+        job  b  1  running lab1[0] 1h   project blue  preemptible
+        job  r  1  pending              project red
+    "), @"
+    plan  r lab1[1] in 10s by limit
+    wait  r gpus_not_free need 1 free 0
+    ");
+}
+
+/// My project has guarantees left, and another has priority: who is first on a model of which a
+/// third is guaranteed some?
+#[test]
+fn a_word_about_one_model_changes_nobodys_turn_on_another() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100-80g + 1 x h100-80g
+        project red     gpus-of h100 1
+        project blue    gpus 1
+        project yellow  priority 5
+        job  y  a100:1  pending 1h  project yellow  preemptible
+        job  b  a100:1  pending     project blue
+    "), @"
+    start b lab1[0]
+    wait  y gpus_not_free need 1 free 0
+    ");
+}
+
+/// Are quotas of models counted with preset `kai`?
+#[test]
+fn by_the_rules_of_kai_models_are_not_counted() {
+    assert_snapshot!(answer("
+        policy  preset kai
+        node lab1  4 x h100-80g
+        project red  gpus 4  limit-of h100 1  jobs 1
+        job  r  h100:1 x 2  pending  project red
+    "), @"
+    start r1 lab1[0]
+    start r2 lab1[1]
     ");
 }

@@ -10,14 +10,14 @@ use axum::response::{IntoResponse, Response};
 use gpool_control::project_tree::{self, Projects};
 use gpool_model::{
     Amount, Command, GpuTime, Project, ProjectChange, ProjectChangeHow, ProjectName, ProjectsAsk,
-    Refusal, Reply, ResourceKind,
+    Refusal, Reply, ResourceKind, Resources,
 };
 use gpool_sched::{Lent, ProjectShare};
 use gpool_wire::{
     Document, List, Problem, ProjectFacts, ProjectSet, ProjectSettings, ProjectsAnswer, QuotaLoan,
     QuotaOverview, QuotaPart, QuotaRow, Time, project_shown, project_words,
 };
-use gpool_world::{ProjectIx, ProjectRow, Snapshot, World};
+use gpool_world::{ProjectIx, Snapshot, World};
 
 use super::Api;
 use super::asker::Asks;
@@ -265,6 +265,7 @@ pub(crate) fn overview(view: &View<'_>) -> QuotaOverview {
     let waiting = waiting(world);
     let used = used(view);
     let children = project_tree::children(projects);
+    let parts = Parts::of(world);
     let row = |(it, depth): (&Project, u32)| {
         let guaranteed = project_tree::guaranteed(projects, &children, it, &ResourceKind::Gpu);
         let facts = &facts[&it.name];
@@ -272,7 +273,7 @@ pub(crate) fn overview(view: &View<'_>) -> QuotaOverview {
         let used = used.get(&it.name).copied().unwrap_or_default();
         let share = shares.get(&it.name).copied();
         let row = row(it, depth, guaranteed, facts, share, (waiting, used));
-        QuotaRow { parts: parts(world, it, share), ..row }
+        QuotaRow { parts: parts.with(world, it, share), ..row }
     };
     let warnings = project_tree::warnings(world, projects);
     QuotaOverview {
@@ -319,42 +320,59 @@ fn waiting(world: &World) -> BTreeMap<ProjectName, Waiting> {
     waiting
 }
 
-/// What a project may have and has by model and by pool.
-fn parts(world: &World, it: &Project, share: Option<&ProjectShare>) -> Vec<QuotaPart> {
-    let projects = world.projects();
-    let named = projects.values().flat_map(|it| it.quotas.iter().map(|(kind, _)| kind));
-    let kinds: BTreeSet<&ResourceKind> = named.filter(|it| it.is_part_of_gpus()).collect();
-    if kinds.is_empty() {
-        return Vec::new();
+/// Parts of the GPUs of which anything is agreed with a project, and what each project holds of
+/// them with all below it.
+struct Parts<'a> {
+    kinds: BTreeSet<&'a ResourceKind>,
+    held: BTreeMap<&'a ProjectName, Resources>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(world: &'a World) -> Self {
+        let projects = world.projects();
+        let named = projects.values().flat_map(|it| it.quotas.iter().map(|(kind, _)| kind));
+        let kinds: BTreeSet<&ResourceKind> = named.filter(|it| it.is_part_of_gpus()).collect();
+        let mut held = BTreeMap::<&ProjectName, Resources>::new();
+        for row in world.project_rows().iter().filter(|_| !kinds.is_empty()) {
+            let Some(project) = projects.get(&row.name) else { continue };
+            for above in project_tree::upwards(projects, project) {
+                let sum = held.entry(&above.name).or_default();
+                for (kind, amount) in row.sum.held.iter() {
+                    sum.add(kind.clone(), amount);
+                }
+            }
+        }
+        Self { kinds, held }
     }
-    let children = project_tree::children(projects);
-    let is_below = |row: &ProjectRow| {
-        let row = projects.get(&row.name);
-        row.is_some_and(|row| project_tree::upwards(projects, row).any(|above| above == it))
-    };
-    let below: Vec<&ProjectRow> = world.project_rows().iter().filter(|row| is_below(row)).collect();
-    let part = |kind: &ResourceKind| {
-        let held = below.iter().map(|row| row.sum.held.counted_as(kind)).sum();
-        let is_shown = it.quotas.get(kind).is_some() || held > 0 && world.promises(kind);
-        let (model, pool) = match kind {
-            ResourceKind::GpuModel(model) => (Some(model.clone()), None),
-            ResourceKind::GpuPool(pool) => (None, Some(pool.to_string())),
-            _ => return None,
+
+    /// What a project may have and has of them: those that it has a word on, or holds of what
+    /// others are promised.
+    fn with(&self, world: &World, it: &Project, share: Option<&ProjectShare>) -> Vec<QuotaPart> {
+        let part = |kind: &ResourceKind| {
+            let held = self.held.get(&it.name).map_or(0, |held| held.counted_as(kind));
+            let is_promised = world.promises(kind);
+            let is_shown = it.quotas.get(kind).is_some() || held > 0 && is_promised;
+            let (model, pool) = match kind {
+                ResourceKind::GpuModel(model) => (Some(model.clone()), None),
+                ResourceKind::GpuPool(pool) => (None, Some(pool.to_string())),
+                _ => return None,
+            };
+            let account = share.and_then(|share| share.parts.iter().find(|(part, _)| part == kind));
+            let account = account.filter(|_| is_promised).map(|(_, account)| account);
+            let said = it.quotas.get(kind).and_then(|it| it.guaranteed);
+            let guaranteed = said.or_else(|| account.map(|account| account.guaranteed));
+            let limit = it.quota(kind).limit;
+            is_shown.then(|| QuotaPart {
+                model,
+                pool,
+                guaranteed: guaranteed.map(project_shown::in_thousandths),
+                limit: (!limit.is_unlimited()).then(|| project_shown::in_thousandths(limit)),
+                share: account.map(|it| gpus(it.share.finite().unwrap_or(held))),
+                held: gpus(held),
+            })
         };
-        let account = share.and_then(|share| share.parts.iter().find(|(part, _)| part == kind));
-        let share = account.filter(|_| world.promises(kind)).map(|(_, account)| account.share);
-        let guaranteed = project_tree::guaranteed(projects, &children, it, kind);
-        let limit = it.quota(kind).limit;
-        is_shown.then(|| QuotaPart {
-            model,
-            pool,
-            guaranteed: world.promises(kind).then(|| project_shown::in_thousandths(guaranteed)),
-            limit: (!limit.is_unlimited()).then(|| project_shown::in_thousandths(limit)),
-            share: share.map(|share| gpus(share.finite().unwrap_or(held))),
-            held: gpus(held),
-        })
-    };
-    kinds.into_iter().filter_map(part).collect()
+        self.kinds.iter().filter_map(|kind| part(kind)).collect()
+    }
 }
 
 fn row(

@@ -1,0 +1,106 @@
+//! The start of one job, in one of the ways in which it can start.
+
+use gpool_model::Reason;
+
+use super::Cycle;
+use crate::evict::Ground;
+use crate::order::Head;
+use crate::place::{self, Seeker};
+use crate::projects::Amounts;
+use crate::seek::waits_for_room;
+use crate::shares::Row;
+use crate::turns::{Leaf, Turns};
+use crate::ways::Way;
+
+impl Cycle<'_, '_> {
+    /// Starts a job in the first way in which there is room, or else in which others make it; says
+    /// what it is charged for, or why it waits, if it may start in some way. `shut` are ways in
+    /// which it may not start unless others of its project give way; with `is_mixed` it may have
+    /// GPUs of several classes.
+    pub(super) fn start_in(
+        &mut self,
+        head: &Head,
+        (open, shut, is_mixed): (&[Way<'_>], &[(Way<'_>, Reason)], bool),
+        (leaf, charged): (Leaf, Option<Row>),
+        turns: &mut Turns,
+    ) -> Result<Amounts, Option<Reason>> {
+        let mut waits = Vec::new();
+        for way in open {
+            match self.find(head, way) {
+                Ok(found) if !way.is_mixed => {
+                    self.start(self.row(head), &way.shape, &found, Vec::new());
+                    return Ok(way.charge.clone());
+                }
+                Ok(_) => {}
+                Err(reason) => waits.push((way, reason)),
+            }
+        }
+        let by_right = leaf.is_some() && !turns.is_lending;
+        if let Some(row) = charged.filter(|_| is_mixed)
+            && let Some(charge) = self.start_mixed(head, row, by_right)
+        {
+            return Ok(charge);
+        }
+        let is_patient =
+            open.len() > 1 && waits.iter().any(|(way, _)| self.leaves_room(head, way, charged));
+        let shut = shut.iter().map(|(way, reason)| (way, reason, false));
+        let all = waits.iter().map(|(way, reason)| (*way, reason, by_right)).chain(shut);
+        for (way, reason, by_right) in all.clone() {
+            let may_take = !is_patient && waits_for_room(reason);
+            let Some(row) = charged.filter(|_| may_take) else { continue };
+            if (by_right && self.take_back(head, way, row, turns))
+                || self.preempt(head, way, row, turns)
+            {
+                return Ok(way.charge.clone());
+            }
+        }
+        let mut reasons = all.map(|(_, reason, _)| reason.clone());
+        Err(match &waits[..] {
+            [] => reasons.next(),
+            [(way, reason)] if way.class.is_none() => Some(reason.clone()),
+            _ => {
+                let shape = &self.snapshot.world.shape(head.shape_ix).shape;
+                let refused = reasons.next_back();
+                // There may be room, but not where it may be had.
+                self.find(head, &Way::as_asked(shape)).err().or(refused)
+            }
+        })
+    }
+
+    /// Starts a job with GPUs of several classes, if it may have those that are free; says what it
+    /// is charged for.
+    fn start_mixed(&mut self, head: &Head, leaf: Row, by_right: bool) -> Option<Amounts> {
+        let world = self.snapshot.world;
+        let shape = &world.shape(head.shape_ix).shape;
+        let found = self.find(head, &Way::as_asked(shape)).ok()?;
+        let projects = self.projects.as_ref()?;
+        let placements = place::placements(&found, &shape.fit, world);
+        let charge = projects.charge_at(world, shape, &placements);
+        let may = projects.refuses(leaf, &charge, shape.preemptible).is_none()
+            && (!by_right || projects.is_entitled(leaf, &charge));
+        may.then(|| {
+            self.start(self.row(head), shape, &found, Vec::new());
+            charge
+        })
+    }
+
+    /// Whether a job has room in a way once those have left who leave already: it waits for that,
+    /// and nobody goes for it in another way.
+    fn leaves_room(&mut self, head: &Head, way: &Way<'_>, charged: Option<Row>) -> bool {
+        let (Some(projects), Some(_)) = (&self.projects, charged) else { return false };
+        let (job, attempt) = self.elements.next(self.row(head));
+        let seed = place::seed(job, attempt);
+        let seeker = Seeker { shape: &way.shape, policy: self.policy, seed };
+        let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
+        let ground = Ground {
+            snapshot: &self.snapshot,
+            board: &self.board,
+            keeps: &self.keeps,
+            projects,
+            endings: &endings,
+        };
+        let found = self.evictions.leaves_room(ground, &seeker);
+        // Nobody after it may have that.
+        found.inspect(|found| self.evictions.claim(found)).is_some()
+    }
+}

@@ -1,0 +1,152 @@
+//! Parts of the GPUs, by model and by pool: which there are, what is held of them, and who is
+//! promised any.
+
+use std::collections::BTreeMap;
+
+use gpool_model::plan::Fit;
+use gpool_model::{
+    Allocation, Amount, Device, ModelPattern, Node, NodeName, PoolName, Project, ProjectName,
+    Quota, ResourceKind, Resources, Slot,
+};
+
+use crate::ledger::NodeRow;
+use crate::world::World;
+
+/// A pool and a model of which it has GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GpuClass {
+    /// Where.
+    pub pool: PoolName,
+    /// What the driver calls them.
+    pub model: String,
+}
+
+impl GpuClass {
+    /// Whether its GPUs count for a quota of that kind.
+    #[must_use]
+    pub fn counts_as(&self, kind: &ResourceKind) -> bool {
+        match kind {
+            ResourceKind::Gpu => true,
+            ResourceKind::GpuModel(pattern) => ModelPattern::new(pattern).matches(&self.model),
+            ResourceKind::GpuPool(pool) => *pool == self.pool,
+            _ => false,
+        }
+    }
+
+    /// Whether a job may have its GPUs, as far as models and pools go.
+    #[must_use]
+    pub fn serves(&self, fit: &Fit) -> bool {
+        let models = &fit.gpus.models;
+        fit.pool.as_ref().is_none_or(|pool| *pool == self.pool)
+            && (models.is_empty() || models.iter().any(|model| model.matches(&self.model)))
+    }
+}
+
+impl World {
+    /// Kinds of which projects are promised a number, parts of the GPUs among them.
+    pub fn promised(&self) -> impl Iterator<Item = &ResourceKind> {
+        self.holdings.promised.keys()
+    }
+
+    /// Whether any project is promised a number of a kind. Of what nobody is, all may have all that
+    /// there is, up to their limits.
+    #[must_use]
+    pub fn promises(&self, kind: &ResourceKind) -> bool {
+        *kind == ResourceKind::Gpu || self.holdings.promised.contains_key(kind)
+    }
+
+    /// Pools and models of which there are GPUs.
+    pub fn gpu_classes(&self) -> impl Iterator<Item = &GpuClass> {
+        self.holdings.classes.keys()
+    }
+
+    /// What an allocation books, its GPUs by model and by pool too.
+    #[must_use]
+    pub fn booked(&self, allocation: &Allocation) -> Resources {
+        let mut booked = allocation.resources.clone();
+        let charge = |slot: &Slot| slot.part.charge().get();
+        self.add_parts(&mut booked, &allocation.node, allocation.held_slots(), charge);
+        booked
+    }
+
+    /// Adds what parts of a node's devices count for by model and by pool, each as much as `charge`
+    /// says.
+    pub fn add_parts(
+        &self,
+        booked: &mut Resources,
+        node: &NodeName,
+        slots: &[Slot],
+        charge: impl Fn(&Slot) -> u64,
+    ) {
+        let Some(NodeRow { node, .. }) = self.node(node) else { return };
+        for slot in slots {
+            let mut devices = node.devices.iter();
+            if let Some(device) = devices.find(|device| device.uuid == slot.device) {
+                let charge = charge(slot);
+                booked.add(ResourceKind::GpuModel(device.model.clone()), charge);
+                booked.add(ResourceKind::GpuPool(node.pool.clone()), charge);
+            }
+        }
+    }
+
+    /// What projects that take jobs are guaranteed of a part of the GPUs of which others are
+    /// promised some and nothing is said of theirs: of what is left of it, as much as they are
+    /// guaranteed of all GPUs, or in that proportion where it is less than they are together. Below
+    /// a department of which something is said, of what is left of that.
+    #[must_use]
+    pub fn left_of_part(&self, kind: &ResourceKind) -> BTreeMap<&ProjectName, u64> {
+        let said = |it: &Project| it.quota(kind).guaranteed;
+        let mut below = BTreeMap::<Option<&ProjectName>, Vec<&Project>>::new();
+        for project in self.projects().values() {
+            below.entry(project.parent.as_ref()).or_default().push(project);
+        }
+        let plain = |it: &Project| {
+            let all = it.quota(&ResourceKind::Gpu).guaranteed.and_then(Amount::finite);
+            it.quota(kind).limit.cut(all.unwrap_or(0))
+        };
+        let mut left = BTreeMap::new();
+        let tops = self.capacity().counted_as(kind);
+        let owners = self.projects().values().filter(|it| below.contains_key(&Some(&it.name)));
+        let owners = owners.filter_map(|it| Some((Some(&it.name), said(it)?.finite()?)));
+        for (owner, cap) in owners.chain([(None, tops)]) {
+            let (mut promised, mut silent) = (0_u64, Vec::new());
+            let mut next: Vec<&Project> = below.get(&owner).cloned().unwrap_or_default();
+            while let Some(project) = next.pop() {
+                match (said(project), below.get(&Some(&project.name))) {
+                    (Some(amount), _) => {
+                        let amount = project.quota(kind).limit.cut(amount.finite().unwrap_or(0));
+                        promised = promised.saturating_add(amount);
+                    }
+                    (None, Some(children)) => next.extend(children),
+                    (None, None) => silent.push((&project.name, plain(project))),
+                }
+            }
+            let rest = u128::from(cap.saturating_sub(promised));
+            let asked: u128 = silent.iter().map(|(_, plain)| u128::from(*plain)).sum();
+            for (name, plain) in silent {
+                let part = match asked > rest {
+                    true => u128::from(plain) * rest / asked,
+                    false => u128::from(plain),
+                };
+                left.insert(name, u64::try_from(part).unwrap_or(plain));
+            }
+        }
+        left
+    }
+}
+
+/// The class of each GPU of a node.
+pub(crate) fn classes(node: &Node) -> impl Iterator<Item = GpuClass> + '_ {
+    let class = |device: &Device| GpuClass { pool: node.pool.clone(), model: device.model.clone() };
+    node.devices.iter().map(class)
+}
+
+/// The kinds of which a project is promised a number: some of a part of the GPUs, any of another
+/// kind, of which it has as much as there is where nothing is said.
+pub(crate) fn promised(project: &Project) -> impl Iterator<Item = &ResourceKind> {
+    let is_promised = |(kind, quota): &(&ResourceKind, Quota)| match kind.is_part_of_gpus() {
+        true => quota.guaranteed.is_some_and(|it| it > Amount::NOTHING),
+        false => quota.guaranteed.is_some_and(|it| !it.is_unlimited()),
+    };
+    project.quotas.iter().filter(is_promised).map(|(kind, _)| kind)
+}
