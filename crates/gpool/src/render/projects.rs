@@ -110,15 +110,17 @@ pub fn page(it: &Project, view: &View<'_>) -> String {
         (None, false) => "what is below it is guaranteed".to_owned(),
     };
     page.label("GPUs", &format!("{guaranteed} · {limit} · weight {}", it.weight));
-    for (of, gpus, limit) in [("of", &it.gpus_of, &it.limit_of), ("in", &it.gpus_in, &it.limit_in)]
+    for (label, gpus, limit) in
+        [("GPUs of", &it.gpus_of, &it.limit_of), ("GPUs in", &it.gpus_in, &it.limit_in)]
     {
         let names: BTreeSet<&String> = gpus.keys().chain(limit.keys()).collect();
-        for name in names {
+        let words = |name: &String| {
             let guaranteed = gpus.get(name).map(|it| format!("{it} guaranteed"));
             let limit = limit.get(name).map(|it| format!("limit {it}"));
             let words: Vec<String> = guaranteed.into_iter().chain(limit).collect();
-            page.label(&format!("GPUs {of} {name}"), &words.join(" · "));
-        }
+            format!("{name}: {}", words.join(" · "))
+        };
+        page.labels(label, &names.into_iter().map(words).collect::<Vec<_>>());
     }
     let beside = |guaranteed: &Option<Written>, limit: &Option<Written>| {
         let guaranteed = guaranteed.as_ref().map(|it| format!("{it} guaranteed"));

@@ -67,7 +67,7 @@ fn a_limit_of_a_model_or_in_a_pool_is_kept_and_said() {
     let third = cluster.sh(&[&of("blue", "1")[..], &["--preemptible"]].concat(), "sleep 1000");
     let words = "project blue holds 2 GPUs in pool default of at most 2 GPUs in pool default";
     until_so("it is told why", || cluster.gpool(["why", &third]).out.contains(words));
-    says(&cluster.gpool(["project", "show", "blue"]), &["GPUs in default", "limit 2"]);
+    says(&cluster.gpool(["project", "show", "blue"]), &["GPUs in", "default: limit 2"]);
     // The node moves to another pool, and what is held there with it.
     let part = || {
         let quota = cluster.gpool(["quota", "blue", "--json"]).json();
@@ -102,8 +102,8 @@ fn quotas_of_models_are_set_in_files_and_over_http_too() {
     let done = http.send("PATCH", "/api/v1/projects/red", &[kind], body);
     assert_eq!(done.status, 200, "{done:?}");
     let shown = cluster.gpool(["project", "show", "red"]);
-    says(&shown, &["GPUs of a100", "GPUs in nowhere", "there are none"]);
-    assert!(!shown.out.contains("GPUs of h100"), "{shown:?}");
+    says(&shown, &["a100: 0.5 guaranteed", "nowhere: 1 guaranteed", "there are none"]);
+    assert!(!shown.out.contains("h100:"), "{shown:?}");
     let ran = cluster.gpool(["project", "create", "x", "--gpus-of", "h10=1"]);
     says(&ran, &["x has a quota of H10 GPUs, and no GPU here is of that model"]);
 }
