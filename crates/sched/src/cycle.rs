@@ -20,6 +20,7 @@ use crate::place::{self, Found, Seeker};
 use crate::preempt;
 use crate::projects::Projects;
 use crate::seek::{self, waits_for_room};
+use crate::shares::Row;
 use crate::turns::{Leaf, Turns};
 use crate::waiting::Waiting;
 use crate::ways::Way;
@@ -235,19 +236,18 @@ impl<'a> Cycle<'a, '_> {
         seek::place_among(&self.snapshot, &self.board, &self.keeps, seeker, &endings)
     }
 
-    /// Takes back what is on loan so that a job can start; says whether that helped.
-    fn take_back(
+    /// Looks for whom others could make room, in one of the ways in which a job can start. `None`
+    /// where nobody is charged for anything.
+    fn among_evictions<T>(
         &mut self,
         head: &Head,
         way: &Way<'_>,
-        leaf: crate::shares::Row,
-        turns: &mut Turns,
-    ) -> bool {
-        let (shape, charge) = (&*way.shape, &way.charge[..]);
-        let row = self.row(head);
-        let (job, attempt) = self.elements.next(row);
-        let seeker = Seeker { shape, policy: self.policy, seed: place::seed(job, attempt) };
-        let Some(projects) = &self.projects else { return false };
+        look: impl FnOnce(&mut Evictions, Ground<'_, '_>, &Seeker<'_>) -> T,
+    ) -> Option<T> {
+        let projects = self.projects.as_ref()?;
+        let (job, attempt) = self.elements.next(self.row(head));
+        let seed = place::seed(job, attempt);
+        let seeker = Seeker { shape: &way.shape, policy: self.policy, seed };
         let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
         let ground = Ground {
             snapshot: &self.snapshot,
@@ -256,52 +256,43 @@ impl<'a> Cycle<'a, '_> {
             projects,
             endings: &endings,
         };
-        let Some((found, lent)) = self.evictions.search(ground, &seeker, (leaf, charge)) else {
-            return false;
-        };
-        self.start_after(row, shape, &found, (&|_| TakenBack::Reclaim, lent), turns);
+        Some(look(&mut self.evictions, ground, &seeker))
+    }
+
+    /// Takes back what is on loan so that a job can start; says whether that helped.
+    fn take_back(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns) -> bool {
+        let found = self.among_evictions(head, way, |evictions, ground, seeker| {
+            evictions.search(ground, seeker, (leaf, &way.charge))
+        });
+        let Some((found, lent)) = found.flatten() else { return false };
+        let row = self.row(head);
+        self.start_after(row, &way.shape, &found, (&|_| TakenBack::Reclaim, lent), turns);
         true
     }
 
     /// Lets others of its project give way to a job that has a higher priority, or has had less
     /// GPU-time; says whether that helped.
-    fn preempt(
-        &mut self,
-        head: &Head,
-        way: &Way<'_>,
-        leaf: crate::shares::Row,
-        turns: &mut Turns,
-    ) -> bool {
+    fn preempt(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns) -> bool {
         if !preempt::happens(self.snapshot.world, self.policy) {
             return false;
         }
         let (shape, charge) = (&*way.shape, &way.charge[..]);
-        let row = self.row(head);
-        let (job, attempt) = self.elements.next(row);
-        let seeker = Seeker { shape, policy: self.policy, seed: place::seed(job, attempt) };
-        let Some(projects) = &self.projects else { return false };
-        let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
-        let ground = Ground {
-            snapshot: &self.snapshot,
-            board: &self.board,
-            keeps: &self.keeps,
-            projects,
-            endings: &endings,
-        };
-        let is_lent = !projects.are_shared || turns.is_lending;
-        let may_have = |gone: &[&Lent]| {
-            let given: Vec<(crate::shares::Row, &[u64])> =
-                gone.iter().map(|it| (it.leaf, &it.amounts[..])).collect();
-            (is_lent || projects.borrows_no_more(leaf, charge, &given))
-                && projects.refuses_after(leaf, charge, shape.preemptible, &given).is_none()
-        };
-        let found = {
-            let asks = (leaf, charge, head.is_escalated);
-            self.evictions.preempt(ground, &seeker, asks, &may_have)
-        };
-        let Some((found, victims)) = found else { return false };
-        let why = |it: &Lent| preempt::why(self.policy, it, (shape, head.is_escalated));
-        self.start_after(row, shape, &found, (&why, victims), turns);
+        let is_lending = turns.is_lending;
+        let found = self.among_evictions(head, way, |evictions, ground, seeker| {
+            let projects = ground.projects;
+            let is_lent = !projects.are_shared || is_lending;
+            let may_have = |gone: &[&Lent]| {
+                let given: Vec<(Row, &[u64])> =
+                    gone.iter().map(|it| (it.leaf, &it.amounts[..])).collect();
+                (is_lent || projects.borrows_no_more(leaf, charge, &given))
+                    && projects.refuses_after(leaf, charge, shape.preemptible, &given).is_none()
+            };
+            evictions.preempt(ground, seeker, (leaf, charge, head.is_escalated), &may_have)
+        });
+        let Some((found, victims)) = found.flatten() else { return false };
+        let policy = self.policy;
+        let why = |it: &Lent| preempt::why(policy, it, (shape, head.is_escalated));
+        self.start_after(self.row(head), shape, &found, (&why, victims), turns);
         true
     }
 

@@ -3,9 +3,8 @@
 use gpool_model::Reason;
 
 use super::Cycle;
-use crate::evict::Ground;
 use crate::order::Head;
-use crate::place::{self, Seeker};
+use crate::place;
 use crate::projects::Amounts;
 use crate::seek::waits_for_room;
 use crate::shares::Row;
@@ -41,8 +40,7 @@ impl Cycle<'_, '_> {
         {
             return Ok(charge);
         }
-        let is_patient =
-            open.len() > 1 && waits.iter().any(|(way, _)| self.leaves_room(head, way, charged));
+        let is_patient = open.len() > 1 && waits.iter().any(|(way, _)| self.leaves_room(head, way));
         let shut = shut.iter().map(|(way, reason)| (way, reason, false));
         let all = waits.iter().map(|(way, reason)| (*way, reason, by_right)).chain(shut);
         for (way, reason, by_right) in all.clone() {
@@ -86,21 +84,12 @@ impl Cycle<'_, '_> {
 
     /// Whether a job has room in a way once those have left who leave already: it waits for that,
     /// and nobody goes for it in another way.
-    fn leaves_room(&mut self, head: &Head, way: &Way<'_>, charged: Option<Row>) -> bool {
-        let (Some(projects), Some(_)) = (&self.projects, charged) else { return false };
-        let (job, attempt) = self.elements.next(self.row(head));
-        let seed = place::seed(job, attempt);
-        let seeker = Seeker { shape: &way.shape, policy: self.policy, seed };
-        let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
-        let ground = Ground {
-            snapshot: &self.snapshot,
-            board: &self.board,
-            keeps: &self.keeps,
-            projects,
-            endings: &endings,
-        };
-        let found = self.evictions.leaves_room(ground, &seeker);
-        // Nobody after it may have that.
-        found.inspect(|found| self.evictions.claim(found)).is_some()
+    fn leaves_room(&mut self, head: &Head, way: &Way<'_>) -> bool {
+        let found = self.among_evictions(head, way, |evictions, ground, seeker| {
+            let found = evictions.leaves_room(ground, seeker);
+            // Nobody after it may have that.
+            found.inspect(|found| evictions.claim(found))
+        });
+        found.flatten().is_some()
     }
 }
