@@ -68,6 +68,16 @@ fn a_limit_of_a_model_or_in_a_pool_is_kept_and_said() {
     let words = "project blue holds 2 GPUs in pool default of at most 2 GPUs in pool default";
     until_so("it is told why", || cluster.gpool(["why", &third]).out.contains(words));
     says(&cluster.gpool(["project", "show", "blue"]), &["GPUs in", "default: limit 2"]);
+    // What counts wherever it is is one bound; what counts apart adds up, if devices may be mixed.
+    let submit = |gpus: &str| {
+        let words = ["submit", "--preemptible", "-p", "blue", "--gpus", gpus, "--hold", "--"];
+        cluster.gpool(words.into_iter().chain(["true"]))
+    };
+    submit("3").refused(4, &["GP0415", "2 GPUs in pool default"]);
+    cluster.gpool(["project", "edit", "blue", "--limit-of", "h100=1,a100=1"]).ok();
+    submit("a100|h100:2").refused(4, &["GP0415", "of another model"]);
+    submit("2").ok();
+    cluster.gpool(["project", "edit", "blue", "--limit-of", "h100=none,a100=none"]).ok();
     // The node moves to another pool, and what is held there with it.
     let part = || {
         let quota = cluster.gpool(["quota", "blue", "--json"]).json();
