@@ -82,7 +82,7 @@ impl Control {
             _ => {}
         }
         let (course, life) = (&row.job.course, &row.spec.life);
-        let retry = life.retry.as_ref();
+        let retry = life.retry.as_deref();
         let covers = |retry: &&Retry| retry.covers(end.outcome, end.cause.as_ref(), end.exit);
         let covered = retry.filter(covers);
         // A node that fails takes nothing from what the user asked for.

@@ -249,7 +249,7 @@ impl Control {
     fn skip_attempts(&mut self) {
         let waits = |job: &&Job| job.phase.allocations().is_empty();
         let jobs: Vec<Job> =
-            self.world.jobs().values().map(|row| &row.job).filter(waits).cloned().collect();
+            self.world.job_rows().map(|row| &row.job).filter(waits).cloned().collect();
         for mut job in jobs {
             if job.array.is_some() {
                 self.skip_attempts_of(job.id.number);

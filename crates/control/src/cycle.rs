@@ -47,17 +47,14 @@ impl Control {
 
     /// Decides what starts now and applies it, until nothing is left to decide. What is lent late
     /// in a cycle can put a project over its share, and then whoever is entitled takes that back:
-    /// without any change from outside, so at once. Where nothing may be taken back one cycle is
-    /// enough.
+    /// without any change from outside, so at once. Mostly one cycle is enough, and says so.
     pub(crate) fn cycle(&mut self) {
         self.world.advance(self.now);
         if self.is_stopping {
             return;
         }
         for _ in 0..Self::ROUNDS_MAX {
-            let may_go_on = self.one_cycle();
-            let mut projects = self.world.project_rows().iter();
-            if !may_go_on || projects.all(|row| row.evictable.is_empty()) {
+            if !self.one_cycle() || self.workspace.is_settled() {
                 break;
             }
         }

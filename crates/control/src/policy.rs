@@ -36,7 +36,7 @@ impl Control {
             policy.set(key, value).map_err(invalid)?;
         }
         if policy.quota_rules == QuotaRules::Kai
-            && self.world.jobs().values().any(|row| matches!(row.job.phase, Phase::Paused { .. }))
+            && self.world.job_rows().any(|row| matches!(row.job.phase, Phase::Paused { .. }))
         {
             let why = "by these rules no paused job goes on; resume or cancel those first \
                 (gpool queue -s paused)";

@@ -186,22 +186,24 @@ impl Control {
             note: new.note,
             notify: as_named_by(caller, new.notify),
             array: new.array.as_ref().map(|array| Box::new(ArrayState::new(array))),
-            course,
+            course: course.into(),
             ..Job::new(id, new.priority, phase)
         };
+        // Its name is not kept for each job again.
+        let known = self.world.projects().get(&new.project).map(|it| it.name.clone());
         let spec = JobSpec {
             id,
             owner: caller.owner.clone(),
             name: new.name,
-            project: new.project,
+            project: known.unwrap_or(new.project),
             pool: new.pool,
             command: new.command,
             script: new.script,
             context: new.context,
             directory: new.directory,
-            stdin: new.stdin,
-            stdout: new.stdout,
-            stderr: new.stderr,
+            stdin: new.stdin.map(Box::from),
+            stdout: new.stdout.map(Box::from),
+            stderr: new.stderr.map(Box::from),
             pty: new.pty,
             activate: new.activate,
             setup,

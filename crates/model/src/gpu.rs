@@ -296,21 +296,23 @@ impl ModelPattern {
         if let Some(exact) = self.0.strip_prefix(Self::EXACTLY) {
             return exact == model;
         }
-        let words = |text: &str| -> Vec<String> {
-            text.split(|c: char| !c.is_ascii_alphanumeric())
-                .filter(|word| !word.is_empty())
-                .map(|word| word.to_ascii_lowercase())
-                .map(|word| match word.strip_suffix("gb") {
-                    Some(n) if n.bytes().all(|b| b.is_ascii_digit()) => format!("{n}g"),
-                    _ => word,
-                })
-                .collect()
-        };
-        let model = words(model);
-        let mut rest = model.iter();
-        let pattern = words(&self.0);
-        !pattern.is_empty() && pattern.iter().all(|word| rest.any(|other| other == word))
+        let mut rest = words(model);
+        let mut pattern = words(&self.0).peekable();
+        pattern.peek().is_some()
+            && pattern.all(|word| rest.any(|other| other.eq_ignore_ascii_case(word)))
     }
+}
+
+/// The words of a model's name; of a size of memory, as far as the `G`.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(|word| {
+        let n_digits = word.bytes().take_while(u8::is_ascii_digit).count();
+        match word[n_digits..].eq_ignore_ascii_case("gb") {
+            true => &word[..=n_digits],
+            false => word,
+        }
+    })
 }
 
 /// The short name under which a model is shown and asked for: `A100-80G` for

@@ -16,6 +16,7 @@ use crate::launch::{Activation, Missing, WindowSize};
 use crate::life::{Course, Life, is_false};
 use crate::notify::NotifyRule;
 use crate::pause::PauseCause;
+use crate::rare::Rare;
 use crate::resource::Resources;
 pub use crate::stop::StopCause;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
@@ -62,13 +63,13 @@ pub struct JobSpec {
     pub directory: String,
     /// A file to read instead of nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stdin: Option<String>,
+    pub stdin: Option<Box<str>>,
     /// A file for its output instead of gpool's own; relative to `directory`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stdout: Option<String>,
+    pub stdout: Option<Box<str>>,
     /// A file for its errors instead of gpool's own; relative to `directory`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stderr: Option<String>,
+    pub stderr: Option<Box<str>>,
     /// Runs it on a terminal of its own, at first of this size, and not on pipes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pty: Option<WindowSize>,
@@ -230,7 +231,7 @@ pub struct Job {
     pub array: Option<Box<ArrayState>>,
     /// What came of it so far.
     #[serde(default, skip_serializing_if = "Course::is_plain")]
-    pub course: Course,
+    pub course: Rare<Course>,
     /// Where it is in its life. For an array: where its elements are that have no record of their
     /// own.
     pub phase: Phase,
@@ -250,7 +251,7 @@ impl Job {
             generation: Generation(1),
             waited: Millis::ZERO,
             array: None,
-            course: Course::default(),
+            course: Rare::default(),
             phase,
         }
     }

@@ -39,6 +39,7 @@ pub mod prediction;
 pub mod project;
 pub mod project_change;
 pub mod quota;
+pub mod rare;
 pub mod reason;
 pub mod record;
 pub mod refusal;
@@ -85,6 +86,7 @@ pub use project_change::{
     ProjectsOutcome, QuotaPatch,
 };
 pub use quota::{Amount, Quota, Quotas, Weight};
+pub use rare::Rare;
 pub use reason::Reason;
 pub use record::{JournalEntry, Record, RecordChange, RecordKey};
 pub use refusal::{Code, Refusal};

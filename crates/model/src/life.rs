@@ -11,6 +11,7 @@ use crate::exit::{Checkpoint, Exit};
 use crate::id::{Attempt, JobId};
 use crate::job::{Dependency, EndCause, ExitStatus, JobState, Outcome};
 use crate::plan::TakenBack;
+use crate::rare::Usual;
 use crate::unit::{GpuTime, Millis, Timestamp};
 
 /// What a user may ask of a job's life beside its time limit.
@@ -34,7 +35,7 @@ pub struct Life {
     pub warning: Option<Warning>,
     /// When it is run again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Retry>,
+    pub retry: Option<Box<Retry>>,
     /// Whether it may be put back and run again although its user's retries are used up: `None`
     /// only if somebody asks for it, `Some(true)` also after its node failed, `Some(false)` never.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,6 +236,24 @@ pub struct TaskCourse {
     pub end: Option<TaskEnd>,
 }
 
+impl Usual for Course {
+    const USUAL: &'static Self = &Self {
+        n_retries: 0,
+        n_node_failures: 0,
+        past: Vec::new(),
+        backoff_until: None,
+        one_met: false,
+        unmet: None,
+        release_at: None,
+        extended: Millis::ZERO,
+        attained: GpuTime::ZERO,
+        forgiven: GpuTime::ZERO,
+        paused: Millis::ZERO,
+        tasks: Vec::new(),
+        n_joiners: 0,
+    };
+}
+
 impl Course {
     /// So many past attempts are kept.
     pub const PAST_MOST: usize = 32;
@@ -374,6 +393,11 @@ mod tests {
         assert_eq!(pauses, [30, 60, 120, 1920, 3600, 3600]);
         let long = Retry { backoff: Millis::from_hours(5), ..retry };
         assert_eq!(long.pause(3), Millis::from_hours(5));
+    }
+
+    #[test]
+    fn what_is_usual_is_the_default() {
+        assert_eq!(*Course::USUAL, Course::default());
     }
 
     #[test]

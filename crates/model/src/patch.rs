@@ -138,9 +138,9 @@ impl SpecPatch {
             (new.command, new.script) = (command, script);
         }
         set(&mut new.directory, directory);
-        set(&mut new.stdin, stdin);
-        set(&mut new.stdout, stdout);
-        set(&mut new.stderr, stderr);
+        set(&mut new.stdin, boxed(stdin));
+        set(&mut new.stdout, boxed(stdout));
+        set(&mut new.stderr, boxed(stderr));
         if let Some((gpus, written)) = gpus {
             (new.gpus, new.gpus_written) = (gpus, written);
         }
@@ -154,7 +154,7 @@ impl SpecPatch {
         set(&mut new.life.begin, self.begin);
         set(&mut new.life.deadline, self.deadline);
         set(&mut new.life.warning, self.warning);
-        set(&mut new.life.retry, self.retry);
+        set(&mut new.life.retry, self.retry.map(|it| it.map(Box::new)));
         set(&mut new.life.requeue, self.requeue);
         new.life.edit_exits(self.preemptible, self.exits, self.checkpoint);
         new
@@ -185,6 +185,11 @@ pub(crate) mod twice {
         let value = Option::<Vec<T>>::deserialize(deserializer)?;
         Ok(value.map(|value| value.into_iter().next()))
     }
+}
+
+/// What a path becomes, in the form in which jobs keep it.
+fn boxed(path: Option<Option<String>>) -> Option<Option<Box<str>>> {
+    path.map(|path| path.map(Box::from))
 }
 
 #[cfg(test)]

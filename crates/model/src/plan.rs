@@ -2,6 +2,7 @@
 //! row numbers, so that they mean the same in another process.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -286,7 +287,7 @@ impl Shape {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     /// Which jobs.
-    pub shape: Shape,
+    pub shape: Arc<Shape>,
     /// Set where these are what is left of one array, which keeps itself from more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<JobNumber>,

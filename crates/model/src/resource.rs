@@ -1,6 +1,5 @@
 //! Amounts of several kinds at once. A new kind is data, not a new field.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -72,8 +71,9 @@ impl fmt::Display for ResourceKind {
 /// An amount of each kind, in the kind's own unit; what is not named is zero.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Resources {
-    // Invariant: no zero amounts, so that equal vectors compare equal.
-    amounts: BTreeMap<ResourceKind, u64>,
+    // Invariant: by kind, each once, and no zero amounts, so that equal vectors compare equal. They
+    // are few, and there is one for each allocation.
+    amounts: Vec<(ResourceKind, u64)>,
 }
 
 impl Resources {
@@ -83,10 +83,14 @@ impl Resources {
         Self::default()
     }
 
+    fn position(&self, kind: &ResourceKind) -> Result<usize, usize> {
+        self.amounts.binary_search_by(|(it, _)| it.cmp(kind))
+    }
+
     /// How much of one kind.
     #[must_use]
     pub fn get(&self, kind: &ResourceKind) -> u64 {
-        self.amounts.get(kind).copied().unwrap_or(0)
+        self.position(kind).map_or(0, |at| self.amounts[at].1)
     }
 
     /// How much of what is held, or there, counts for a quota of a kind.
@@ -109,10 +113,12 @@ impl Resources {
 
     /// Replaces the amount of one kind.
     pub fn set(&mut self, kind: ResourceKind, amount: u64) {
-        match amount {
-            0 => self.amounts.remove(&kind),
-            _ => self.amounts.insert(kind, amount),
-        };
+        match (self.position(&kind), amount) {
+            (Ok(at), 0) => drop(self.amounts.remove(at)),
+            (Ok(at), _) => self.amounts[at].1 = amount,
+            (Err(_), 0) => {}
+            (Err(at), _) => self.amounts.insert(at, (kind, amount)),
+        }
     }
 
     /// With so many thousandths of devices.

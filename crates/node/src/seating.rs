@@ -40,15 +40,16 @@ pub fn seat(
     }
     let order = ranked(seats, strategy, seed);
     let n_ranks = request.models.len().max(1);
+    let ranks = ranks(seats, request);
     if let Some(share) = request.share() {
-        let of_rank = |rank| seat_shares(seats, &order, n_devices, share, request, rank);
+        let of_rank = |rank| seat_shares(seats, (&order, &ranks), n_devices, share, rank);
         return (0..n_ranks).find_map(of_rank);
     }
     for rank in 0..n_ranks {
         let of_rank: Vec<usize> = order
             .iter()
             .copied()
-            .filter(|ix| seats[*ix].is_free && request.rank_of(seats[*ix].device) == Some(rank))
+            .filter(|ix| seats[*ix].is_free && ranks[*ix] == Some(rank))
             .collect();
         if of_rank.len() < n_devices {
             continue;
@@ -63,19 +64,48 @@ pub fn seat(
     None
 }
 
+/// Whether [`seat`] would choose any: told without a comparison of sets.
+#[must_use]
+pub fn fits(seats: &[Seat<'_>], request: &GpuRequest) -> bool {
+    let n_devices = usize::try_from(request.n_devices()).unwrap_or(usize::MAX);
+    let ranks = ranks(seats, request);
+    let n_with = |rank: usize| {
+        let has_room = |seat: &Seat<'_>| match request.share() {
+            None => seat.is_free,
+            Some(share) => share.memory_of(seat.device.memory) <= seat.room,
+        };
+        let of_rank = seats.iter().zip(&ranks).filter(|(_, it)| **it == Some(rank));
+        of_rank.filter(|(seat, _)| has_room(seat)).count()
+    };
+    n_devices == 0 || (0..request.models.len().max(1)).any(|rank| n_with(rank) >= n_devices)
+}
+
+/// How well each device answers, by position. Most of a node are alike, and asked once.
+fn ranks<'a>(seats: &[Seat<'a>], request: &GpuRequest) -> Vec<Option<usize>> {
+    let mut last: Option<(&Device, Option<usize>)> = None;
+    let mut rank = |device: &'a Device| match last {
+        Some((like, rank)) if like.model == device.model && like.memory == device.memory => rank,
+        _ => {
+            let rank = request.rank_of(device);
+            last = Some((device, rank));
+            rank
+        }
+    };
+    seats.iter().map(|seat| rank(seat.device)).collect()
+}
+
 /// The devices of one rank on which a share goes beside others, the fullest first, then those that
 /// nobody has. `None` if there are too few.
 fn seat_shares(
     seats: &[Seat<'_>],
-    order: &[usize],
+    (order, ranks): (&[usize], &[Option<usize>]),
     n_devices: usize,
     share: Share,
-    request: &GpuRequest,
     rank: usize,
 ) -> Option<Vec<usize>> {
     let has_room = |ix: &usize| {
         let Seat { device, room, .. } = seats[*ix];
-        request.rank_of(device) == Some(rank) && share.memory_of(device.memory) <= room
+        ranks[*ix] == Some(rank) && share.memory_of(device.memory) <= room
     };
     let candidates = order.iter().copied().filter(has_room);
     let (free, mut chosen): (Vec<_>, Vec<_>) = candidates.partition(|ix| seats[*ix].is_free);

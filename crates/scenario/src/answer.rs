@@ -46,7 +46,7 @@ pub fn reasons(scenario: &str) -> String {
     let snapshot = cluster.snapshot();
     let mut explainer = Explainer::new(snapshot, snapshot.world.policy());
     let mut text = String::new();
-    for row in snapshot.world.jobs().values() {
+    for row in snapshot.world.job_rows() {
         for (at, reason) in explainer.fully(row).iter().enumerate() {
             let name = if at == 0 { &row.spec.name } else { "" };
             let _ = writeln!(text, "{name:3} {}", reason_text(reason));

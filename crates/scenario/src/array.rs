@@ -96,8 +96,8 @@ impl Reader {
         let own = JobSpec { id, ..JobSpec::clone(spec) };
         let phase = held_by(phase, &own, attempt, &self.situation.nodes);
         let (spec, whole) = &self.situation.jobs[at];
-        let course = Course { tasks: courses(&phase), ..whole.course.clone() };
-        let job = Job { id, attempt, array: None, course, phase, ..whole.clone() };
+        let course = Course { tasks: courses(&phase), ..(*whole.course).clone() };
+        let job = Job { id, attempt, array: None, course: course.into(), phase, ..whole.clone() };
         let element = (Arc::clone(spec), job);
         self.situation.jobs.push(element);
         crate::parse::end(words)

@@ -163,7 +163,7 @@ impl Reader {
                 attempt: options.attempt,
                 generation: Generation(1),
                 waited: options.waited,
-                course,
+                course: course.into(),
                 array,
                 notify: Vec::new(),
                 phase,

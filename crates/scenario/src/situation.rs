@@ -61,9 +61,7 @@ impl Situation {
             now: snapshot.now,
             policy: world.policy().clone(),
             nodes: world.nodes().iter().map(|row| row.node.clone()).collect(),
-            jobs: (world.jobs().values())
-                .map(|row| (Arc::clone(&row.spec), row.job.clone()))
-                .collect(),
+            jobs: (world.job_rows()).map(|row| (Arc::clone(&row.spec), row.job.clone())).collect(),
             reservations: world.reservations().values().cloned().collect(),
             past: world.past_runs().cloned().collect(),
             used: used_by(snapshot).collect(),

@@ -284,8 +284,7 @@ impl Cluster {
         const ROUNDS_MAX: usize = 8;
         let mut plan = self.cycle();
         for _ in 1..ROUNDS_MAX {
-            let mut projects = self.world.project_rows().iter();
-            if plan.decisions.is_empty() || projects.all(|row| row.evictable.is_empty()) {
+            if plan.decisions.is_empty() || self.workspace.is_settled() {
                 break;
             }
             plan = self.cycle();
@@ -463,7 +462,7 @@ impl Cluster {
     }
 
     fn pick(&self, number: u32, wanted: impl Fn(&JobRow) -> bool) -> Option<Job> {
-        let rows: Vec<&JobRow> = self.world.jobs().values().filter(|row| wanted(row)).collect();
+        let rows: Vec<&JobRow> = self.world.job_rows().filter(|row| wanted(row)).collect();
         pick(number, rows.len()).map(|ix| rows[ix].job.clone())
     }
 }

@@ -9,7 +9,7 @@ use gpool_model::{
     StartBasis, Timestamp,
 };
 use gpool_node::seating::{Seat, seat};
-use gpool_world::{ExpectedEnd, ExpectedEnds, JobRow, Snapshot, World};
+use gpool_world::{ExpectedEnd, ExpectedEnds, FreedOn, JobRow, Snapshot, World};
 
 use crate::board::Board;
 use crate::keep::{Ending, Keep, Keeps, Span, Use, is_open, length};
@@ -22,11 +22,17 @@ pub(crate) struct Ahead<'a> {
     pub(crate) snapshot: Snapshot<'a>,
     coming: ExpectedEnds<'a>,
     /// Of what held something when the cycle began, the earliest first.
-    seen: Vec<Ending>,
+    seen: Vec<Seen<'a>>,
     /// Of what this cycle has decided on: what it started, and what it takes back.
     pub(crate) decided: Vec<Ending>,
     /// What it takes back: ends sooner or later than was expected before.
     leaving: BTreeSet<JobId>,
+}
+
+/// An end as it was met.
+struct Seen<'a> {
+    end: ExpectedEnd,
+    freed: &'a [FreedOn],
 }
 
 /// When and where on one node a job can run.
@@ -59,6 +65,32 @@ pub(crate) struct Ask<'a> {
 impl Ask<'_> {
     pub fn length(&self) -> Option<Millis> {
         length(self.shape)
+    }
+}
+
+/// What ends on one node up to some moment.
+#[derive(Default)]
+struct Ended {
+    /// Of how many devices something is given back.
+    n_devices: usize,
+    /// Those of which no more is known yet.
+    met: Vec<ExpectedEnd>,
+    endings: Vec<Ending>,
+    given: GivenBack,
+}
+
+impl Ended {
+    fn add(&mut self, ending: Ending) {
+        self.given.add(&ending);
+        self.endings.push(ending);
+    }
+
+    /// Looks at what those give back that were met.
+    fn look(&mut self, world: &World, board: &Board<'_>, board_ix: usize) {
+        for end in std::mem::take(&mut self.met) {
+            let here = endings(world, board, end, false).filter(|it| it.board_ix == board_ix);
+            here.for_each(|ending| self.add(ending));
+        }
     }
 }
 
@@ -110,7 +142,7 @@ impl<'a> Ahead<'a> {
     pub fn take_back(&mut self, board: &Board<'_>, row: &JobRow, exit: Exit) {
         let end = World::expected_end_if_taken_back(row, exit, self.snapshot.now);
         self.leaving.insert(end.job);
-        self.seen.retain(|ending| ending.end.job != end.job);
+        self.seen.retain(|seen| seen.end.job != end.job);
         let pauses = exit == Exit::Pause;
         self.decided.extend(endings(self.snapshot.world, board, end, pauses));
     }
@@ -236,10 +268,15 @@ impl<'a> Ahead<'a> {
         let mut decided: Vec<Ending> = self.decided.clone();
         decided.sort_by_key(|ending| ending.end);
         let mut decided = decided.into_iter().peekable();
-        let mut back = BTreeMap::<usize, (GivenBack, Vec<Ending>)>::new();
+        let world = self.snapshot.world;
+        let n_least = match ask.shape.fit.gpus.share() {
+            None => place::n_devices_on_node(&ask.shape.fit),
+            Some(_) => 0,
+        };
+        let mut back = BTreeMap::<usize, Ended>::new();
         let mut at_seen = 0;
         loop {
-            let next_seen = self.seen(board, at_seen).map(|ending| ending.end.at);
+            let next_seen = self.seen(at_seen).map(|(end, _)| end.at);
             let next_decided = decided.peek().map(|ending| ending.end.at);
             let at = next_seen.into_iter().chain(next_decided).min()?;
             if before.is_some_and(|(before, ..)| at > before) {
@@ -247,18 +284,23 @@ impl<'a> Ahead<'a> {
             }
             // All that ends at one moment, before anybody is given it.
             let mut touched = Vec::new();
-            let mut give_back = |ending: Ending| {
-                let (given, endings) = back.entry(ending.board_ix).or_default();
-                given.add(&ending);
-                touched.push(ending.board_ix);
-                endings.push(ending);
-            };
-            while let Some(ending) = self.seen(board, at_seen).filter(|it| it.end.at == at) {
-                give_back(ending.clone());
+            while let Some((end, freed)) = self.seen(at_seen).filter(|(end, _)| end.at == at) {
+                for (board_ix, n_devices) in freed.iter().map(|it| board.freed(*it)) {
+                    let ended = back.entry(board_ix).or_default();
+                    ended.n_devices += n_devices;
+                    // A job with several tasks on a node is met once.
+                    if ended.met.last() != Some(&end) {
+                        ended.met.push(end);
+                    }
+                    touched.push(board_ix);
+                }
                 at_seen += 1;
             }
             while let Some(ending) = decided.next_if(|ending| ending.end.at == at) {
-                give_back(ending);
+                let ended = back.entry(ending.board_ix).or_default();
+                ended.n_devices += ending.uses.len();
+                touched.push(ending.board_ix);
+                ended.add(ending);
             }
             touched.sort_unstable();
             touched.dedup();
@@ -267,30 +309,56 @@ impl<'a> Ahead<'a> {
                 node.takes_work() && ask.shape.fit.may_be_on(node) && !keeps.has(*ix)
             };
             let places = touched.into_iter().filter(open).filter_map(|board_ix| {
-                let (given, endings) = &back[&board_ix];
-                let free = board.nodes[board_ix].free.more(given.room);
+                let ended = back.get_mut(&board_ix)?;
+                let node = &board.nodes[board_ix];
+                if node.n_free + ended.n_devices < n_least {
+                    return None;
+                }
+                ended.look(world, board, board_ix);
+                let free = node.free.more(ended.given.room);
                 if Room::needed(&ask.shape.fit).first_short(free).is_some() {
                     return None;
                 }
-                let (rank, devices) = seats_then(board, board_ix, ask, &given.uses, &[])?;
-                let basis = basis(endings.iter(), &devices, true);
+                let (rank, devices) = seats_then(board, board_ix, ask, &ended.given.uses, &[])?;
+                let basis = basis(ended.endings.iter(), &devices, true);
                 Some(Place { at, rank, board_ix, devices, basis })
             });
-            if let Some(place) = places.min_by_key(Place::key) {
+            if let Some(place) = first_best(places) {
                 return Some(place).filter(|it| before.is_none_or(|before| it.key() < before));
             }
         }
     }
 
-    /// What is given back as the so-manieth.
-    pub(crate) fn seen(&mut self, board: &Board<'_>, at: usize) -> Option<&Ending> {
+    /// Who ends as the so-manieth, and where that frees something.
+    pub(crate) fn seen(&mut self, at: usize) -> Option<(ExpectedEnd, &'a [FreedOn])> {
         while self.seen.len() <= at {
             let leaving = &self.leaving;
-            let end = self.coming.find(|end| !leaving.contains(&end.job))?;
-            self.seen.extend(endings(self.snapshot.world, board, end, false));
+            let (end, freed) = self.coming.find(|(end, _)| !leaving.contains(&end.job))?;
+            self.seen.push(Seen { end, freed });
         }
-        self.seen.get(at)
+        self.seen.get(at).map(|seen| (seen.end, seen.freed))
     }
+
+    /// What is given back then.
+    pub(crate) fn given_back(&self, board: &Board<'_>, end: ExpectedEnd) -> Vec<Ending> {
+        endings(self.snapshot.world, board, end, false).collect()
+    }
+}
+
+/// The best of places of one moment, by the position of their nodes: none is better than the first
+/// with the model that was asked for first.
+fn first_best(places: impl Iterator<Item = Place>) -> Option<Place> {
+    let mut best: Option<Place> = None;
+    for place in places {
+        let is_first = place.rank == 0;
+        if best.as_ref().is_none_or(|best| place.rank < best.rank) {
+            best = Some(place);
+        }
+        if is_first {
+            break;
+        }
+    }
+    best
 }
 
 /// What is given back when a job ends, or stops where it is: then it keeps its memory.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpool_model::plan::Fit;
 use gpool_model::{Bytes, Device, GpuRequest, NodeName, Share};
 use gpool_node::seating::Seat;
-use gpool_world::{NodeIx, NodeRow, World};
+use gpool_world::{FreedOn, NodeIx, NodeRow, World};
 
 use crate::place::Found;
 use crate::room::Room;
@@ -70,6 +70,11 @@ impl<'a> Board<'a> {
     /// Where a node stands.
     pub fn position(&self, world: &World, node: &NodeName) -> Option<usize> {
         world.node_ix(node).map(|NodeIx(ix)| self.by_ix[ix])
+    }
+
+    /// Where an end frees something, by position, and how many devices.
+    pub fn freed(&self, FreedOn { node: NodeIx(ix), n_devices }: FreedOn) -> (usize, usize) {
+        (self.by_ix[ix], n_devices)
     }
 
     fn node(&mut self, ix: NodeIx, row: &'a NodeRow) -> NodeBoard<'a> {

@@ -5,7 +5,8 @@ mod start;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
-    Decision, Millis, OrderKey, Plan, PlannedStart, PlannedStarts, Policy, Reason, Shape, TakenBack,
+    Decision, DeviceStrategy, Millis, OrderKey, Plan, PlannedStart, PlannedStarts, Policy, Reason,
+    Shape, TakenBack,
 };
 use gpool_world::{FitIx, JobRow, ShapeIx, Snapshot};
 
@@ -29,11 +30,23 @@ use crate::ways::Way;
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
     turns: Turns,
+    projects: Option<Projects>,
     /// By [`FitIx`], of jobs that no reservation admits: what found no place in this cycle.
     failed: Vec<Option<Failed>>,
     /// The same of jobs that some do, by which these are, and of those that are kept to one class
     /// of GPUs.
     failed_inside: BTreeMap<(usize, Option<usize>, Vec<usize>), Failed>,
+    /// Whether nobody went in the last cycle, or may in one right after it: then that one would
+    /// decide nothing.
+    pub(crate) is_settled: bool,
+}
+
+impl Workspace {
+    /// Whether another cycle at once, after what the last one decided, would decide nothing.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.is_settled
+    }
 }
 
 /// What found no place: all work of one fit that takes so long, or longer.
@@ -83,6 +96,8 @@ struct Cycle<'a, 'w> {
     tops: BTreeSet<i32>,
     /// Shapes for which no time is known, whoever of them asks.
     unknown: BTreeSet<ShapeIx>,
+    /// Whether anything was started that may be taken back.
+    starts_evictable: bool,
 }
 
 pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace) -> Plan {
@@ -91,7 +106,7 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
     workspace.failed.clear();
     workspace.failed.resize(world.n_fit_rows(), None);
     workspace.failed_inside.clear();
-    let projects = Projects::of(snapshot, policy);
+    let projects = Projects::of(snapshot, policy, workspace.projects.take());
     let mut turns = std::mem::take(&mut workspace.turns);
     turns.fill(world, policy, shared(&projects));
     let mut cycle = Cycle {
@@ -109,6 +124,7 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
         waiting: Waiting::default(),
         tops: BTreeSet::new(),
         unknown: BTreeSet::new(),
+        starts_evictable: false,
     };
     loop {
         while let Some((leaf, head)) = turns.next(shared(&cycle.projects)) {
@@ -119,9 +135,12 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
             break;
         }
     }
-    let mut plan = cycle.plan;
-    plan.waits = cycle.waiting.into_waits(world);
+    let Cycle { mut plan, projects, waiting, starts_evictable, .. } = cycle;
+    let evicts = plan.decisions.iter().any(|it| matches!(it, Decision::Evict { .. }));
+    plan.waits = waiting.into_waits(world);
     workspace.turns = turns;
+    workspace.projects = projects;
+    workspace.is_settled = !evicts && !starts_evictable && !preempt::any_evictable(world);
     plan
 }
 
@@ -134,10 +153,9 @@ impl<'a> Cycle<'a, '_> {
     /// It is the turn of a job: it starts, or waits for a reason.
     fn turn(&mut self, leaf: Leaf, head: Head, turns: &mut Turns) {
         let (world, policy) = (self.snapshot.world, self.policy);
-        let row = self.row(&head);
-        if let Some(reason) = self.elements.full(world, row.job.id) {
-            let n_left = self.elements.n_left(row);
-            self.waiting.of_array(head.shape_ix, row.job.id.number, n_left, reason);
+        if let Some(reason) = self.elements.full(world, head.job()) {
+            let n_left = self.elements.n_left(self.row(&head));
+            self.waiting.of_array(head.shape_ix, head.job().number, n_left, reason);
             turns.heads(leaf).push_next(world, policy, &head);
             return;
         }
@@ -174,8 +192,9 @@ impl<'a> Cycle<'a, '_> {
                     if let (Some(projects), Some(row)) = (&mut self.projects, charged) {
                         projects.add(row, &charge, shape.preemptible);
                     }
+                    self.starts_evictable |= shape.preemptible;
                     self.waiting.started(head.shape_ix);
-                    match self.elements.take(row) {
+                    match self.elements.take(self.row(&head)) {
                         true => turns.heads(leaf).push_again(head),
                         false => turns.heads(leaf).push_next(world, policy, &head),
                     }
@@ -203,6 +222,17 @@ impl<'a> Cycle<'a, '_> {
         self.snapshot.world.job(head.job()).expect("queued jobs are there")
     }
 
+    /// Chance for the next start of a job, where devices are chosen by it.
+    fn seed(&self, head: &Head) -> u64 {
+        match self.policy.device_strategy {
+            DeviceStrategy::Random => {
+                let (job, attempt) = self.elements.next(self.row(head));
+                place::seed(job, attempt)
+            }
+            DeviceStrategy::Sequential | DeviceStrategy::Pack | DeviceStrategy::Spread => 0,
+        }
+    }
+
     /// Where a job can start at once, or why it waits.
     fn find(&mut self, head: &Head, way: &Way<'_>) -> Result<Vec<Found>, Reason> {
         let FitIx(fit_ix) = self.snapshot.world.shape(head.shape_ix).fit_ix;
@@ -217,8 +247,7 @@ impl<'a> Cycle<'a, '_> {
         if let Some(failed) = failed.filter(|failed| failed.covers(length)) {
             return Err(failed.reason.clone());
         }
-        let (job, attempt) = self.elements.next(self.row(head));
-        let seeker = Seeker { shape, policy: self.policy, seed: place::seed(job, attempt) };
+        let seeker = Seeker { shape, policy: self.policy, seed: self.seed(head) };
         if let Some(found) = self.place(&seeker) {
             return Ok(found);
         }
@@ -245,9 +274,7 @@ impl<'a> Cycle<'a, '_> {
         look: impl FnOnce(&mut Evictions, Ground<'_, '_>, &Seeker<'_>) -> T,
     ) -> Option<T> {
         let projects = self.projects.as_ref()?;
-        let (job, attempt) = self.elements.next(self.row(head));
-        let seed = place::seed(job, attempt);
-        let seeker = Seeker { shape: &way.shape, policy: self.policy, seed };
+        let seeker = Seeker { shape: &way.shape, policy: self.policy, seed: self.seed(head) };
         let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
         let ground = Ground {
             snapshot: &self.snapshot,

@@ -25,6 +25,9 @@ impl Elements {
     /// Why nothing more of the array that a job belongs to may start; `None` if it may, or belongs
     /// to none.
     pub fn full(&self, world: &World, job: JobId) -> Option<Reason> {
+        if world.n_arrays() == 0 {
+            return None;
+        }
         let row = world.array(job.number)?;
         let most = row.job.array.as_ref()?.max_parallel?;
         let n_started = self.by_array.get(&job.number).map_or(0, |taken| taken.n_started);

@@ -15,6 +15,7 @@ use gpool_model::{
 use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use crate::board::Board;
+use crate::cost::{Cost, cost};
 use crate::keep::{Ending, Keeps};
 use crate::place::{self, Found, Seeker};
 use crate::preempt::{Own, Precedence};
@@ -53,32 +54,16 @@ pub(crate) struct HeldOn {
 /// makes others larger or has had most GPU-time, then what loses least work, then the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GoesFirst {
-    saturation: Reverse<Saturation>,
+    pub saturation: Reverse<Saturation>,
     pub priority: i32,
     /// Whether it is a job by itself, and does not make another one larger.
     pub stays: bool,
     /// How much GPU-time it has had, where the order asks for that.
     pub level: Reverse<Level>,
     /// Thousandths of a device times milliseconds that have to be run again.
-    lost: u64,
+    pub lost: u64,
     pub started_at: Reverse<Timestamp>,
     job: Reverse<JobId>,
-}
-
-/// What making room on a node would cost; the least is chosen.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Cost {
-    /// More than twice of what is asked for would go.
-    is_wasteful: bool,
-    /// Of who is furthest from being over its share.
-    saturation: Reverse<Saturation>,
-    /// Of who has had least GPU-time.
-    level: Reverse<Level>,
-    gpus: u64,
-    priority: i32,
-    lost: u64,
-    n_jobs: usize,
-    board_ix: usize,
 }
 
 /// What may be taken back in a cycle, worked out when it is first asked for.
@@ -198,6 +183,7 @@ impl Evictions {
         };
         self.lent.insert(may_pause, lent);
         self.rules = rules;
+        let found = found.filter(|(_, victims)| !stay_in_the_way(ground, victims));
         found.map(|found| self.go(found))
     }
 
@@ -339,20 +325,19 @@ impl Evictions {
     }
 }
 
-pub(crate) fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], board_ix: usize) -> Cost {
-    let gpus_at = projects.position(&ResourceKind::Gpu);
-    let gpus: u64 = victims.iter().map(|it| it.amounts[gpus_at]).sum();
-    let orders = || victims.iter().map(|it| it.order);
-    Cost {
-        is_wasteful: gpus > unit[gpus_at].saturating_mul(2),
-        saturation: orders().map(|it| it.saturation).max().expect("somebody goes"),
-        level: orders().map(|it| it.level).max().unwrap_or(Reverse(0)),
-        gpus,
-        priority: orders().map(|it| it.priority).max().unwrap_or(0),
-        lost: orders().map(|it| it.lost).fold(0, u64::saturating_add),
-        n_jobs: victims.len(),
-        board_ix,
-    }
+/// Whether some would still hold something where a start is planned when that comes: they had been
+/// expected to leave before.
+pub(crate) fn stay_in_the_way(ground: Ground<'_, '_>, victims: &[Lent]) -> bool {
+    let Snapshot { world, now } = *ground.snapshot;
+    victims.iter().any(|it| {
+        let leaves = match it.exit {
+            // His memory is still his.
+            Exit::Pause => None,
+            exit => world.job(it.job).map(|row| World::expected_end_if_taken_back(row, exit, now)),
+        };
+        let mut starts = it.held.keys().flat_map(|board_ix| ground.keeps.starts(*board_ix));
+        starts.any(|start| leaves.is_none_or(|end| end.at > start))
+    })
 }
 
 /// All that is on loan and may go, by position of its node on the board, who goes first first.

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
@@ -26,7 +27,7 @@ pub struct Explainer<'a> {
     snapshot: Snapshot<'a>,
     policy: &'a Policy,
     /// By shape, as a cycle would say it now.
-    by_shape: OnceCell<BTreeMap<Shape, Reason>>,
+    by_shape: OnceCell<BTreeMap<Arc<Shape>, Reason>>,
 }
 
 impl<'a> Explainer<'a> {
@@ -39,7 +40,7 @@ impl<'a> Explainer<'a> {
         Self { snapshot, policy, by_shape: OnceCell::new() }
     }
 
-    fn by_shape(&self) -> &BTreeMap<Shape, Reason> {
+    fn by_shape(&self) -> &BTreeMap<Arc<Shape>, Reason> {
         self.by_shape.get_or_init(|| {
             let plan = crate::plan(&self.snapshot, self.policy, &mut Workspace::default());
             // What an array keeps from itself is said of it alone.

@@ -199,6 +199,15 @@ impl<'a> Keeps<'a> {
         self.reserved_only || self.by_node.contains_key(&board_ix)
     }
 
+    /// When starts are planned on a node.
+    pub fn starts(&self, board_ix: usize) -> impl Iterator<Item = Timestamp> {
+        let here = self.by_node.get(&board_ix).into_iter().flatten();
+        here.filter_map(|keep| match keep {
+            Keep::Start { span, .. } => Some(span.from),
+            Keep::Reserved { .. } => None,
+        })
+    }
+
     /// The devices of a node, by position, that are reserved for work of a shape at a moment.
     fn own(
         &self,

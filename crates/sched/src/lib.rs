@@ -14,6 +14,7 @@ mod ahead;
 mod board;
 mod by_kai;
 mod caps;
+mod cost;
 mod cycle;
 mod elements;
 mod evict;
@@ -56,7 +57,10 @@ pub use usable::{Unusable, unusable};
 pub fn plan(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace) -> Plan {
     match policy.quota_rules {
         QuotaRules::Fair => cycle::run(snapshot, policy, workspace),
-        QuotaRules::Kai => by_kai::run(snapshot, policy),
+        QuotaRules::Kai => {
+            workspace.is_settled = !preempt::any_evictable(snapshot.world);
+            by_kai::run(snapshot, policy)
+        }
     }
 }
 

@@ -146,7 +146,12 @@ impl Heads {
     ) {
         let queue = world.shape(shape_ix);
         let jobs = if is_escalated { &queue.escalated } else { &queue.fresh };
-        if let Some((submitted_at, job)) = jobs.range((from, Bound::Unbounded)).next().copied() {
+        let next = match from {
+            // The usual case, which needs no search.
+            Bound::Unbounded => jobs.first(),
+            from => jobs.range((from, Bound::Unbounded)).next(),
+        };
+        if let Some((submitted_at, job)) = next.copied() {
             let rank = Rank::of(policy, &queue.shape, is_escalated, submitted_at, job);
             self.heap.push(Reverse(Head { rank, shape_ix, is_escalated }));
         }

@@ -53,7 +53,7 @@ pub struct LoanEnd {
 /// them. Empty where nothing is shared between projects.
 #[must_use]
 pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectShare> {
-    let projects = Projects::of(snapshot, policy).filter(|projects| projects.are_shared);
+    let projects = Projects::of(snapshot, policy, None).filter(|projects| projects.are_shared);
     let Some(projects) = projects else { return Vec::new() };
     let gpu = projects.position(&ResourceKind::Gpu);
     let account = |row: Row| *projects.ledger.account(row, gpu);

@@ -9,7 +9,10 @@ use gpool_model::attained::Level;
 use gpool_model::{Millis, OrderKey, Policy, Project, Shape, TakenBack};
 use gpool_world::{ProjectIx, Snapshot, World};
 
-use crate::evict::{Cost, Evictions, Ground, Lent, Search, amounts_of, cost, pauses_any, piece};
+use crate::cost::{Cost, cost};
+use crate::evict::{
+    Evictions, Ground, Lent, Search, amounts_of, pauses_any, piece, stay_in_the_way,
+};
 use crate::order::level_of_waiting;
 use crate::place::{self, Found, Seeker};
 use crate::saturation::Saturation;
@@ -21,6 +24,11 @@ use crate::site::Site;
 pub(crate) fn happens(world: &World, policy: &Policy) -> bool {
     matches!(policy.order.first(), Some(OrderKey::Priority | OrderKey::Attained))
         || world.joiners().next().is_some()
+}
+
+/// Whether anybody runs who may be taken back.
+pub(crate) fn any_evictable(world: &World) -> bool {
+    world.project_rows().iter().any(|row| !row.evictable.is_empty())
 }
 
 /// For what a job goes before others that run, by the first keys of the policy's order; less goes
@@ -127,6 +135,7 @@ impl Evictions {
             }),
         };
         self.own.insert(which, own);
+        let found = found.filter(|(_, victims)| !stay_in_the_way(ground, victims));
         found.map(|found| self.go(found))
     }
 

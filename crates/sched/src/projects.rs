@@ -1,22 +1,20 @@
 //! What each project holds and may have while a plan is made: shares are divided when a cycle
 //! begins (SCHEDULING A2, preset `fair` as A′ has it), and what the plan starts counts at once.
 
-use std::borrow::Cow;
+mod made;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    Allocation, Amount, GpuTime, MilliGpu, Policy, Project, ProjectName, Quota, Reason,
-    ResourceKind, Resources, ShareBetween,
+    Allocation, Amount, GpuTime, Policy, Project, ProjectName, Reason, ResourceKind, Resources,
 };
-use gpool_world::{Holding, ProjectIx, ShapeQueue, Snapshot, World};
+use gpool_world::{ProjectIx, ShapeQueue, World};
 
-use crate::holders::{Holder, tree, users};
-use crate::preempt;
 use crate::saturation::Saturation;
-use crate::shares::{Account, Ask, Buffers, Division, Feedback, Ledger, Method, Row, Rules, Tree};
-use crate::used;
+use crate::shares::{Account, Division, Ledger, Row, Tree};
 use crate::ways::Classes;
 
 /// The projects of a cluster that shares between them, or limits what they may have.
@@ -44,212 +42,23 @@ pub(crate) struct Projects {
     is_user: Vec<bool>,
     /// By row: GPU-time used lately, where that counts.
     used: Vec<GpuTime>,
+    /// From what they were made, and what came of it.
+    agreed: Arc<BTreeMap<ProjectName, Project>>,
+    policy: Policy,
+    /// By [`ProjectIx`]: what it is called, and whether it has a record.
+    recorded: Vec<(ProjectName, bool)>,
+    /// Whether what follows from what is agreed depends on nothing else.
+    are_kept: bool,
+    /// By kind.
+    divisions: Vec<Division>,
+    /// By kind, then by row: what projects never exceed of kinds of which nobody is promised any.
+    bounds: Vec<Vec<Amount>>,
 }
 
 /// Amounts of what is counted, by kind.
 pub(crate) type Amounts = Vec<u64>;
 
 impl Projects {
-    /// What the projects hold and may have. `None` where nobody has shares or bounds: the policy
-    /// says so, or there is but one project, which has none; and nothing may be preempted.
-    pub fn of(snapshot: &Snapshot<'_>, policy: &Policy) -> Option<Self> {
-        let world = snapshot.world;
-        let are_shared = policy.shares();
-        let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| !it.limit.is_unlimited());
-        // Whoever has to give way is charged for no more, so that must be known.
-        let preempts = preempt::happens(world, policy)
-            && world.project_rows().iter().any(|row| !row.evictable.is_empty());
-        if !are_shared && !preempts && !world.projects().values().any(is_limited) {
-            return None;
-        }
-        // Who has jobs left and no record any more has everything unlimited, as a project has that
-        // says nothing.
-        let projects = world.projects().iter();
-        let mut members: BTreeMap<&ProjectName, Cow<'_, Project>> =
-            projects.map(|(name, it)| (name, Cow::Borrowed(it))).collect();
-        for row in world.project_rows().iter().filter(|row| row.n_jobs > 0) {
-            let open = || Cow::Owned(Project::open(row.name.clone()));
-            members.entry(&row.name).or_insert_with(open);
-        }
-        let between_users = policy.share_between == ShareBetween::Users;
-        let are_shared = are_shared
-            && (between_users || members.len() > 1 || !members.values().all(|it| it.is_open()));
-        if !are_shared && !preempts && !members.values().any(|it| is_limited(it)) {
-            return None;
-        }
-        let holder = |project| Holder { project, user: None };
-        let mut holders: Vec<Holder<'_>> = members.into_values().map(holder).collect();
-        let n_projects = holders.len();
-        if between_users {
-            holders.extend(users(world));
-        }
-        let tree = tree(&holders, n_projects)?;
-        let quotas = holders.iter().flat_map(|it| it.project.quotas.iter());
-        let kinds: BTreeSet<&ResourceKind> =
-            quotas.map(|(kind, _)| kind).chain([&ResourceKind::Gpu]).collect();
-        let kinds: Vec<ResourceKind> = kinds.into_iter().cloned().collect();
-        let mut names = vec![ProjectName::new("default"); holders.len()];
-        let mut users = BTreeMap::new();
-        let mut is_user = vec![false; holders.len()];
-        for (member, it) in holders.iter().enumerate() {
-            let row = tree.row(member);
-            names[row.ix()] = it.project.name.clone();
-            is_user[row.ix()] = it.user.is_some();
-            users.extend(it.user.map(|user| (user, row)));
-        }
-        let row_of = |name: &ProjectName| {
-            let at = holders[..n_projects].binary_search_by(|it| it.project.name.cmp(name));
-            tree.row(at.unwrap_or(0))
-        };
-        let rows: Vec<Row> = world.project_rows().iter().map(|row| row_of(&row.name)).collect();
-        let totals = kinds.iter().map(|kind| world.capacity().counted_as(kind)).collect();
-        let classes = Classes::of(world, &kinds);
-        let ledger = Ledger::new(&tree, kinds.len());
-        let used = vec![GpuTime::ZERO; tree.len()];
-        let lends = policy.lend;
-        let mut projects = Self {
-            tree,
-            ledger,
-            are_shared,
-            lends,
-            kinds,
-            classes,
-            totals,
-            rows,
-            names,
-            users,
-            is_user,
-            used,
-        };
-        projects.count(world);
-        if policy.asks_used() {
-            projects.look_back(snapshot);
-        }
-        projects.divide(world, policy, &holders);
-        Some(projects)
-    }
-
-    /// What is held by whom, of the leaves of the tree.
-    fn holdings<'a>(
-        &'a self,
-        world: &'a World,
-    ) -> impl Iterator<Item = (Row, &'a Holding)> + use<'a> {
-        let between_users = !self.users.is_empty();
-        let all = world.project_rows().iter().enumerate();
-        all.flat_map(move |(ix, it)| {
-            let whole = (!between_users).then_some((self.rows[ix], &it.sum));
-            let of_user = move |(uid, held): (&u32, &'a Holding)| {
-                Some((*self.users.get(&(ProjectIx(ix), *uid))?, held))
-            };
-            whole.into_iter().chain(it.by_user.iter().filter_map(of_user))
-        })
-    }
-
-    /// What is held, taken over from the world.
-    fn count(&mut self, world: &World) {
-        let mut counted = Vec::new();
-        for (row, it) in self.holdings(world).filter(|(_, it)| it.held != Resources::none()) {
-            let for_good = self.amounts(&it.for_good);
-            let all = self.amounts(&it.held).into_iter();
-            let lent: Amounts = all.zip(&for_good).map(|(all, good)| all - good).collect();
-            counted.push((row, for_good, lent));
-        }
-        for (row, for_good, lent) in counted {
-            self.ledger.add(&self.tree, row, &for_good, false);
-            self.ledger.add(&self.tree, row, &lent, true);
-        }
-    }
-
-    /// What was used lately, by whoever has a row, and all above him.
-    fn look_back(&mut self, snapshot: &Snapshot<'_>) {
-        let Snapshot { world, now } = *snapshot;
-        for (ix, row) in world.project_rows().iter().enumerate() {
-            for uid in row.used.keys() {
-                let used = world.used_by(ProjectIx(ix), *uid, now);
-                for above in self.tree.upwards(self.leaf_of(ProjectIx(ix), *uid)) {
-                    let sum = &mut self.used[above.ix()];
-                    *sum = sum.saturating_add(used);
-                }
-            }
-        }
-    }
-
-    fn divide(&mut self, world: &World, policy: &Policy, holders: &[Holder<'_>]) {
-        let mut asks = vec![vec![Ask::default(); self.kinds.len()]; self.tree.len()];
-        for (row, it) in self.holdings(world) {
-            for (at, kind) in self.kinds.iter().enumerate() {
-                let ask = &mut asks[row.ix()][at];
-                ask.requested += it.held.counted_as(kind) + it.returning.counted_as(kind);
-                // What is held in shares stays of use in shares, as many as there are.
-                if in_devices(kind) && ask.requested > 0 {
-                    let part = Some(ask.requested % MilliGpu::DEVICE.get()).filter(|it| *it > 0);
-                    let least = it.shares.keys().next().map(|share| share.get());
-                    ask.smallest = ask.smallest.into_iter().chain(part).chain(least).min();
-                }
-            }
-        }
-        for (_, queue) in world.shapes() {
-            let row = self.leaf(queue);
-            for (at, amount) in self.charge(world, &queue.shape).into_iter().enumerate() {
-                let ask = &mut asks[row.ix()][at];
-                ask.requested = ask.requested.saturating_add(amount.saturating_mul(queue.n_jobs()));
-                if in_devices(&self.kinds[at]) && (1..MilliGpu::DEVICE.get()).contains(&amount) {
-                    ask.smallest = Some(ask.smallest.map_or(amount, |least| least.min(amount)));
-                }
-            }
-        }
-        let mut buffers = Buffers::default();
-        for (at, kind) in self.kinds.iter().enumerate() {
-            // Where nobody is promised any, all may have all of it, up to their limits.
-            let is_promised = world.promises(kind);
-            let left = match is_promised && kind.is_part_of_gpus() {
-                true => world.left_of_part(kind),
-                false => BTreeMap::new(),
-            };
-            let left = |it: &Holder<'_>| {
-                let left = left.get(&it.project.name).filter(|_| it.user.is_none())?;
-                Some(Amount::counted(*left))
-            };
-            let quota = |it: &Holder<'_>| match it.project.quota(kind) {
-                quota if is_promised => {
-                    Quota { guaranteed: quota.guaranteed.or_else(|| left(it)), ..quota }
-                }
-                quota => {
-                    Quota { guaranteed: Some(Amount::UNLIMITED), limit: Amount::UNLIMITED, ..quota }
-                }
-            };
-            let quotas: Vec<Quota> = holders.iter().map(quota).collect();
-            let step = if in_devices(kind) { MilliGpu::DEVICE.get() } else { 1 };
-            // Between users it always counts, between projects by the weight.
-            let of_users = policy.share_between == ShareBetween::Users && policy.use_weight == 0;
-            let feedback = match *kind == ResourceKind::Gpu {
-                true if of_users => Feedback::ONE,
-                true => Feedback::from_thousandths(policy.use_weight).unwrap_or(Feedback::NONE),
-                false => Feedback::NONE,
-            };
-            let method = Method { rules: Rules::Fair, step, feedback };
-            let mut division = Division::new(method, &self.tree, &quotas, self.totals[at]);
-            if feedback != Feedback::NONE {
-                let all =
-                    gpool_model::used::always(MilliGpu::new(self.totals[at]), policy.use_half_life);
-                for row in self.tree.rows().filter(|row| !of_users || self.is_user[row.ix()]) {
-                    let used = used::in_millionths(self.used[row.ix()], all);
-                    division.set_usage(&self.tree, row, used);
-                }
-            }
-            for row in self.tree.rows().filter(|row| self.tree.is_leaf(*row)) {
-                division.ask(&self.tree, row, asks[row.ix()][at]);
-            }
-            division.divide(&self.tree, &mut buffers);
-            self.ledger.take_over(at, &division);
-            for (member, it) in holders.iter().enumerate().filter(|_| !is_promised) {
-                let row = self.tree.row(member);
-                let limit = it.project.quota(kind).limit;
-                self.ledger.set(row, at, Account { limit, ..*self.ledger.account(row, at) });
-            }
-        }
-    }
-
     /// Who is charged for the jobs of a shape.
     pub fn leaf(&self, queue: &ShapeQueue) -> Row {
         let user = queue.shape.uid.and_then(|uid| self.users.get(&(queue.project_ix, uid)));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{Allocation, AllocationState, Bytes, Exit};
-use gpool_node::seating::{Seat, seat};
+use gpool_node::seating::{Seat, fits, seat};
 use gpool_world::{JobRow, Snapshot};
 
 use crate::board::NodeBoard;
@@ -65,23 +65,24 @@ impl<'a, 'b> Site<'a, 'b> {
     /// The least of those that has to go beside `victims`, in the order in which they go; `None`
     /// if all of them are not enough, or nobody has to.
     pub(crate) fn least<'l>(&self, victims: &[Lent], all: &[&'l Lent]) -> Option<Vec<&'l Lent>> {
-        let fits = |chosen: &[&Lent]| {
+        let gpus = self.seeker.shape.fit.gpus_on_node();
+        let is_enough = |chosen: &[&Lent]| {
             let gone: Vec<&Lent> = victims.iter().chain(chosen.iter().copied()).collect();
-            self.devices(&gone).is_some()
+            self.seats(&gone).is_some_and(|seats| fits(&seats, &gpus))
         };
         let mut chosen: Vec<&Lent> = Vec::new();
-        if fits(&chosen) {
+        if is_enough(&chosen) {
             return None;
         }
         let mut left = all.iter();
-        while !fits(&chosen) {
+        while !is_enough(&chosen) {
             chosen.push(*left.next()?);
         }
         // The last one was needed. Of the others, who would go last stays first.
         for at in (0..chosen.len().saturating_sub(1)).rev() {
             let mut fewer = chosen.clone();
             fewer.remove(at);
-            if fits(&fewer) {
+            if is_enough(&fewer) {
                 chosen = fewer;
             }
         }
@@ -101,7 +102,14 @@ impl<'a, 'b> Site<'a, 'b> {
     }
 
     /// The devices that the job would get once these have left; `None` if it still does not fit.
-    pub(crate) fn devices(&self, gone: &[&Lent]) -> Option<Vec<usize>> {
+    fn devices(&self, gone: &[&Lent]) -> Option<Vec<usize>> {
+        let seats = self.seats(gone)?;
+        let gpus = self.seeker.shape.fit.gpus_on_node();
+        seat(&seats, &gpus, self.seeker.policy.device_strategy, self.seeker.seed)
+    }
+
+    /// The node's devices once these have left; `None` if it has too little of something else.
+    fn seats(&self, gone: &[&Lent]) -> Option<Vec<Seat<'a>>> {
         let fit = &self.seeker.shape.fit;
         let here = || gone.iter().filter_map(|it| it.held.get(&self.board_ix));
         let room = here().fold(self.node.free, |room, it| room.more(it.room));
@@ -127,12 +135,11 @@ impl<'a, 'b> Site<'a, 'b> {
             };
             Seat { device, is_free, is_busy: !is_free && self.node.is_busy(ix), room }
         });
-        let mut seats: Vec<Seat<'_>> = seats.collect();
+        let mut seats: Vec<Seat<'a>> = seats.collect();
         if let Some(rank) = self.rank {
             place::only_of_rank(&mut seats, &fit.gpus, rank);
         }
-        let gpus = fit.gpus_on_node();
-        seat(&seats, &gpus, self.seeker.policy.device_strategy, self.seeker.seed)
+        Some(seats)
     }
 }
 

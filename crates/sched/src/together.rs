@@ -59,7 +59,7 @@ impl<'a> Ahead<'a> {
         nodes.add_releases(keeps, (self.snapshot.now, 0), &mut releases);
         let mut at_seen = 0;
         loop {
-            let next_seen = self.seen(board, at_seen).map(|ending| ending.end.at);
+            let next_seen = self.seen(at_seen).map(|(end, _)| end.at);
             let next_decided = decided.peek().map(|ending| ending.end.at);
             let next_release = releases.keys().next().copied();
             let at = next_seen.into_iter().chain(next_decided).chain(next_release).min()?;
@@ -70,8 +70,10 @@ impl<'a> Ahead<'a> {
             let n_before = releases.remove(&at).filter(|_| !is_end).unwrap_or(0);
             nodes.add_releases(keeps, (at, n_before), &mut releases);
             let mut touched = BTreeSet::new();
-            while let Some(ending) = self.seen(board, at_seen).filter(|it| it.end.at == at) {
-                nodes.give_back(ending.clone(), &mut touched);
+            while let Some((end, _)) = self.seen(at_seen).filter(|(end, _)| end.at == at) {
+                for ending in self.given_back(board, end) {
+                    nodes.give_back(ending, &mut touched);
+                }
                 at_seen += 1;
             }
             while let Some(ending) = decided.next_if(|ending| ending.end.at == at) {

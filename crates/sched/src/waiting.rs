@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 use gpool_model::{JobNumber, Reason, Wait};
 use gpool_world::{ShapeIx, World};
@@ -61,7 +62,7 @@ impl Waiting {
                     (queue.n_jobs() - n_aside, reason)
                 }
             };
-            Wait { shape: queue.shape.clone(), array, n_jobs, reason }
+            Wait { shape: Arc::clone(&queue.shape), array, n_jobs, reason }
         };
         order.into_iter().map(wait).collect()
     }

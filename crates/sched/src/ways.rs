@@ -3,7 +3,6 @@
 //! other, so that what is asked of quotas is known before a place is looked for.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
@@ -43,8 +42,8 @@ pub(crate) struct Classes {
     all: Vec<(GpuClass, Vec<bool>)>,
     /// Whether any kind is a part of the GPUs.
     are_counted: bool,
-    /// By what a request says of where: those that serve it, by position.
-    serving: RefCell<BTreeMap<Where, Vec<usize>>>,
+    /// By what requests that wait say of where: those that serve them, by position.
+    serving: BTreeMap<Where, Vec<usize>>,
 }
 
 impl Classes {
@@ -53,7 +52,25 @@ impl Classes {
         let counts = |class: &GpuClass| kinds.iter().map(|kind| class.counts_as(kind)).collect();
         let classes = world.gpu_classes().filter(|_| are_counted);
         let all = classes.map(|class| (class.clone(), counts(class))).collect();
-        Self { all, are_counted, serving: RefCell::default() }
+        let mut classes = Self { all, are_counted, serving: BTreeMap::new() };
+        for (_, queue) in world.shapes().filter(|_| are_counted) {
+            let fit = &queue.shape.fit;
+            let at = Self::place(fit);
+            if !classes.serving.contains_key(&at) {
+                let serving = classes.all_serving(fit);
+                classes.serving.insert(at, serving);
+            }
+        }
+        classes
+    }
+
+    fn place(fit: &Fit) -> Where {
+        (fit.pool.clone(), fit.gpus.models.clone())
+    }
+
+    fn all_serving(&self, fit: &Fit) -> Vec<usize> {
+        let all = self.all.iter().enumerate();
+        all.filter(|(_, (class, _))| class.serves(fit)).map(|(ix, _)| ix).collect()
     }
 
     /// Whether it matters which a job has.
@@ -63,13 +80,8 @@ impl Classes {
 
     /// Those that a job may have GPUs of, by position.
     fn serving(&self, fit: &Fit) -> Vec<usize> {
-        let key = (fit.pool.clone(), fit.gpus.models.clone());
-        let mut known = self.serving.borrow_mut();
-        let serving = known.entry(key).or_insert_with(|| {
-            let all = self.all.iter().enumerate();
-            all.filter(|(_, (class, _))| class.serves(fit)).map(|(ix, _)| ix).collect()
-        });
-        serving.clone()
+        let known = self.serving.get(&Self::place(fit));
+        known.cloned().unwrap_or_else(|| self.all_serving(fit))
     }
 }
 

@@ -92,7 +92,7 @@ fn check_elements(
             (None, _) => found.push(format!("elements of job {number} have ended, and no array")),
         }
     }
-    let arrays = world.jobs().values().filter(|row| row.job.array.is_some());
+    let arrays = world.job_rows().filter(|row| row.job.array.is_some());
     arrays.into_iter().try_for_each(|row| check_array(reader, &row.spec, &row.job, false, found))
 }
 

@@ -199,7 +199,7 @@ impl Sim {
             let element = element.map(|index| JobId { element: Some(index), ..row.job.id });
             std::iter::once(row.job.id).chain(element)
         };
-        server.control.world().jobs().values().flat_map(own).collect()
+        server.control.world().job_rows().flat_map(own).collect()
     }
 
     /// Elements of living arrays that have ended.
@@ -213,7 +213,7 @@ impl Sim {
             let indexes = ended.map(|position| spec.indexes.at(position));
             indexes.map(|element| JobId { element, ..row.job.id }).collect()
         };
-        server.control.world().jobs().values().flat_map(own).collect()
+        server.control.world().job_rows().flat_map(own).collect()
     }
 
     /// Notes what requests of a step did, for what may be relied on once they are answered.
@@ -404,11 +404,13 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         life: Life {
             begin: positive("begin").map(|seconds| now.after(Millis::from_secs(seconds))),
             deadline: positive("deadline").map(|seconds| now.after(Millis::from_secs(seconds))),
-            retry: positive("retry").map(|most| Retry {
-                most,
-                on: RetryOn::ALL.map(|(_, on)| on).into_iter().collect(),
-                exits: BTreeSet::new(),
-                backoff: Millis::from_secs(most - 1),
+            retry: positive("retry").map(|most| {
+                Box::new(Retry {
+                    most,
+                    on: RetryOn::ALL.map(|(_, on)| on).into_iter().collect(),
+                    exits: BTreeSet::new(),
+                    backoff: Millis::from_secs(most - 1),
+                })
             }),
             preemptible: what.is("preemptible").then_some(true),
             ..Life::default()

@@ -142,7 +142,7 @@ impl Sim {
         if server.paused_until.is_some() {
             found.push("the server waits for its store".to_owned());
         }
-        for row in server.control.world().jobs().values() {
+        for row in server.control.world().job_rows() {
             let state = row.job.phase.state();
             // An array is under way as long as one of its elements is left, held ones too.
             let n_rows = server.control.world().n_rows_of(row.job.id.number);

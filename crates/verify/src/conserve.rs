@@ -31,7 +31,7 @@ pub(crate) fn check_nothing_fits(
     let running = Running::of(world, plan);
     let is_full = |row: &JobRow| running.is_full(world, row.job.id.number);
     // The course with the first so many planned starts.
-    let mut course = Course::of(snapshot, world.jobs().values(), None);
+    let mut course = Course::of(snapshot, world.job_rows(), None);
     for decision in &plan.decisions {
         let Some((job, placements)) = decision.started() else { continue };
         course.take_back_for(snapshot, plan, job);
@@ -79,9 +79,10 @@ pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<
         let n_waits = seen.entry((&wait.shape, wait.array)).or_default();
         *n_waits += 1;
         if *n_waits == 2 {
-            found.push(Violation::WaitTwice { shape: Box::new(wait.shape.clone()) });
+            let shape = Box::new(Shape::clone(&wait.shape));
+            found.push(Violation::WaitTwice { shape });
         }
-        let planned = &mut counts.entry(wait.shape.clone()).or_default().1;
+        let planned = &mut counts.entry(Shape::clone(&wait.shape)).or_default().1;
         *planned = planned.saturating_add(wait.n_jobs);
     }
     for (shape, (waiting, planned)) in counts {

@@ -72,7 +72,7 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
     }
     let users = Users::as_indexed(snapshot.world, policy);
     decisions::check_quotas(snapshot, policy, plan, users, &mut found);
-    let projects = Projects::as_indexed(snapshot.world, policy);
+    let projects = Projects::as_indexed(snapshot.world, policy, plan);
     projects::check(snapshot, policy, plan, projects, &mut found);
     found
 }
@@ -96,7 +96,7 @@ pub fn verify_fully(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Ve
     projects::check(snapshot, policy, plan, projects, &mut found);
     let quota_waits: BTreeSet<&Shape> = (plan.waits.iter())
         .filter(|wait| matches!(wait.reason, Reason::QuotaProject { .. }))
-        .map(|wait| &wait.shape)
+        .map(|wait| &*wait.shape)
         .collect();
     let before = State { tally: before, users, projects: least, quota_waits: quota_waits.clone() };
     let after = State { tally: after, users: users_after, projects: most, quota_waits };

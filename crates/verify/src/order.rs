@@ -257,6 +257,6 @@ pub(crate) fn started(plan: &Plan) -> BTreeSet<JobId> {
 
 /// The jobs that could start, by id.
 pub(crate) fn pending<'a>(snapshot: &Snapshot<'a>) -> impl Iterator<Item = &'a JobRow> {
-    let rows = snapshot.world.jobs().values();
+    let rows = snapshot.world.job_rows();
     rows.filter(|row| waits_since(row).is_some())
 }

@@ -157,14 +157,14 @@ fn expected(
     let starts: BTreeMap<JobId, &[gpool_model::Placement]> =
         (plan.decisions.iter()).filter_map(Decision::started).collect();
     let reasons: BTreeMap<&Shape, &Reason> =
-        plan.waits.iter().map(|wait| (&wait.shape, &wait.reason)).collect();
+        plan.waits.iter().map(|wait| (&*wait.shape, &wait.reason)).collect();
     let mut rows: Vec<&JobRow> = pending(snapshot).collect();
     rows.sort_by(|one, other| compare(snapshot, policy, one, other));
     let started_jobs = crate::order::started(plan);
     let left: BTreeSet<JobId> =
         left(snapshot, &started_jobs).into_iter().map(|(row, _)| row.job.id).collect();
     let running = Running::of(world, plan);
-    let mut course = Course::of(snapshot, world.jobs().values(), None);
+    let mut course = Course::of(snapshot, world.job_rows(), None);
     let mut expected = Vec::new();
     let (mut tops, mut unknown) = (BTreeSet::new(), BTreeSet::new());
     for row in rows {

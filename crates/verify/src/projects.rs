@@ -60,7 +60,7 @@ impl Projects {
         if !are_bounded(world, policy) {
             return projects;
         }
-        for row in world.jobs().values() {
+        for row in world.job_rows() {
             let held = row.job.phase.allocations().iter();
             let held = held.filter(|it| !is_leaving(&it.state));
             for allocation in held {
@@ -70,9 +70,9 @@ impl Projects {
         projects
     }
 
-    /// The same from the counters that the world keeps, which the check of the whole state holds
-    /// against all jobs.
-    pub fn as_indexed(world: &World, policy: &Policy) -> Self {
+    /// The same of those whom a plan has anything to do with, and all above them, from the counters
+    /// that the world keeps, which the check of the whole state holds against all jobs.
+    pub fn as_indexed(world: &World, policy: &Policy, plan: &Plan) -> Self {
         let bounds = match (are_shared(world, policy), policy.lend) {
             (false, _) => (None, None),
             (true, true) => (None, Some(Bound::Guaranteed)),
@@ -82,9 +82,22 @@ impl Projects {
         if !are_bounded(world, policy) {
             return projects;
         }
-        for row in world.project_rows() {
-            for name in upwards(world, &row.name) {
-                let (held, for_good) = projects.held.entry(name).or_default();
+        let jobs = plan.decisions.iter().map(|it| match it {
+            Decision::Start { job, .. }
+            | Decision::Resume { job, .. }
+            | Decision::Evict { job, .. } => *job,
+        });
+        let of: BTreeSet<&ProjectName> =
+            jobs.filter_map(|job| Some(&row_of(world, job)?.spec.project)).collect();
+        for name in of.into_iter().flat_map(|name| upwards(world, name)) {
+            projects.held.entry(name).or_default();
+        }
+        let holds = world.project_rows().iter().filter(|row| row.sum.held != Resources::none());
+        for row in holds {
+            let parent = |name: &&ProjectName| world.projects().get(*name)?.parent.as_ref();
+            let n_levels = world.projects().len() + 1;
+            for name in std::iter::successors(Some(&row.name), parent).take(n_levels) {
+                let Some((held, for_good)) = projects.held.get_mut(name) else { continue };
                 add(held, &row.sum.held);
                 add(for_good, &row.sum.for_good);
             }
@@ -225,7 +238,7 @@ impl Projects {
 pub(crate) fn check_holdings(world: &World, found: &mut Vec<Violation>) {
     type Counted = (u64, Resources, Resources, BTreeSet<JobId>);
     let mut counted = BTreeMap::<&ProjectName, Counted>::new();
-    for row in world.jobs().values() {
+    for row in world.job_rows() {
         let (n_jobs, held, for_good, evictable) = counted.entry(&row.spec.project).or_default();
         evictable.extend(is_evictable(row).then_some(row.job.id));
         *n_jobs += u64::from(row.job.id.element.is_none());

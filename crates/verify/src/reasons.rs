@@ -74,7 +74,7 @@ pub(crate) fn check(
             reason => moment.is_true(reason),
         };
         if !of_array && (wait.array.is_some() || !is_true) {
-            let (shape, reason) = (Box::new(wait.shape.clone()), wait.reason.clone());
+            let (shape, reason) = (Box::new((*wait.shape).clone()), wait.reason.clone());
             found.push(Violation::ReasonUntrue { shape, reason });
         }
     }
@@ -101,7 +101,7 @@ impl UserQuota<'_> {
         let (project, what) = (self.project, self.what);
         let gpus = wait.shape.fit.gpus_together().get();
         let more = if what == UserCap::RunningJobs { 1 } else { gpus };
-        let row = world.jobs().values().find(|row| row.spec.owner.uid == uid)?;
+        let row = world.job_rows().find(|row| row.spec.owner.uid == uid)?;
         let most = users::most(world, policy, &row.spec.owner.user, project, what);
         let above = projects::upwards(world, &wait.shape.project);
         let is_so = project.is_none_or(|it| above.contains(it))
@@ -137,7 +137,7 @@ fn is_in_the_way(
     before: &Tally<'_>,
 ) -> bool {
     let world = snapshot.world;
-    let of_shape = pending(snapshot).filter(|row| shape_of(world, row) == wait.shape);
+    let of_shape = pending(snapshot).filter(|row| shape_of(world, row) == *wait.shape);
     let comes_later = |row| comes_after(snapshot, policy, row, planned.job);
     let when = stretch(&wait.shape, snapshot.now);
     when.holds(planned.at)

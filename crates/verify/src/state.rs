@@ -50,7 +50,7 @@ fn check_leaving(world: &World, found: &mut Vec<Violation>) {
         phase => phase.allocations().iter().any(|it| it.state == AllocationState::Pausing),
     };
     let noted: BTreeSet<JobId> = world.leaving().map(|row| row.job.id).collect();
-    let is: BTreeSet<JobId> = world.jobs().values().filter(leaves).map(|row| row.job.id).collect();
+    let is: BTreeSet<JobId> = world.job_rows().filter(leaves).map(|row| row.job.id).collect();
     let wrong = noted.symmetric_difference(&is);
     found.extend(wrong.map(|job| Violation::WrongLeaving { job: *job }));
 }
@@ -323,7 +323,7 @@ fn difference(capacity: u64, used: u64) -> i64 {
 
 fn check_counts(world: &World, found: &mut Vec<Violation>) {
     let mut counts = BTreeMap::<JobState, u64>::new();
-    for row in world.jobs().values() {
+    for row in world.job_rows() {
         let state = row.job.phase.state();
         match &row.job.array {
             None => *counts.entry(state).or_default() += 1,
@@ -338,7 +338,7 @@ fn check_counts(world: &World, found: &mut Vec<Violation>) {
     }
     counts.retain(|_, n| *n > 0);
     let holds = |row: &&JobRow| !row.job.phase.allocations().is_empty();
-    let holding: Vec<JobId> = world.jobs().values().filter(holds).map(|row| row.job.id).collect();
+    let holding: Vec<JobId> = world.job_rows().filter(holds).map(|row| row.job.id).collect();
     let indexed: Vec<JobId> = world.holding().map(|row| row.job.id).collect();
     if holding != indexed {
         let about = format!("{indexed:?}, counted {holding:?}");
@@ -469,7 +469,7 @@ fn check_load(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
     let queues = |world: &World| -> BTreeMap<Shape, (Vec<_>, Vec<_>)> {
         let sets = world.shapes().map(|(_, queue)| {
             let jobs = |set: &BTreeSet<_>| set.iter().copied().collect::<Vec<_>>();
-            (queue.shape.clone(), (jobs(&queue.fresh), jobs(&queue.escalated)))
+            (Shape::clone(&queue.shape), (jobs(&queue.fresh), jobs(&queue.escalated)))
         });
         sets.collect()
     };

@@ -46,7 +46,7 @@ pub(crate) struct Holding {
 impl<'a> Tally<'a> {
     /// Counts all nodes from all jobs.
     pub fn of(world: &'a World) -> Self {
-        Self::count(world.nodes().iter(), world.jobs().values())
+        Self::count(world.nodes().iter(), world.job_rows())
     }
 
     /// Counts some nodes from the jobs that are indexed as holding something there, so that it

@@ -22,7 +22,7 @@ pub(crate) struct Users {
 impl Users {
     /// Counts all jobs; nothing where neither the policy nor a project limits anybody.
     pub fn of(world: &World, policy: &Policy) -> Self {
-        Self::count(world, policy, world.jobs().values())
+        Self::count(world, policy, world.job_rows())
     }
 
     /// The same of those jobs alone that are indexed as holding something.
@@ -140,7 +140,7 @@ struct Counted {
 /// What each user has is counted right.
 pub(crate) fn check_index(world: &World, found: &mut Vec<Violation>) {
     let mut expected = BTreeMap::<u32, Counted>::new();
-    for row in world.jobs().values() {
+    for row in world.job_rows() {
         let counted = expected.entry(row.spec.owner.uid).or_default();
         let (n_jobs, n_waiting, n_holding, gpus) = &mut counted.all;
         let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.n_unstarted()));

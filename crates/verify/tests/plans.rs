@@ -1,6 +1,7 @@
 //! A good plan is spoiled in every way there is, and each is found.
 
 use std::mem;
+use std::sync::Arc;
 
 use gpool_model::job::JobState;
 use gpool_model::{
@@ -406,7 +407,7 @@ fn jobs_that_are_left_waiting_although_they_fit() {
 #[test]
 fn waits_that_are_wrong() {
     let plan = Spoiled::of(SITUATION).plan;
-    let shape = Box::new(plan.waits[0].shape.clone());
+    let shape = Box::new((*plan.waits[0].shape).clone());
     found_fully(
         |plan| drop(plan.waits.remove(0)),
         &Violation::WrongWait { shape: shape.clone(), planned: 0, waiting: 1 },
@@ -424,7 +425,7 @@ fn waits_that_are_wrong() {
     found_fully(
         |plan| {
             let mut wait = plan.waits[0].clone();
-            wait.shape.priority = 7;
+            Arc::make_mut(&mut wait.shape).priority = 7;
             wait.n_jobs = 0;
             plan.waits.push(wait);
         },

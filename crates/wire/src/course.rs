@@ -120,13 +120,14 @@ pub(crate) fn life(job: &JobCreate, limit: Option<Millis>) -> Result<Life, Refus
         }
     }
     let exits = Exits::of(job)?;
+    let retry = job.retry.as_ref().map(RetryAsked::check).transpose()?;
     Ok(Life {
         after_one: dependencies("after_one", &job.after_one)?,
         on_unmet: job.on_unmet.as_deref().map_or(Ok(OnUnmet::Cancel), on_unmet)?,
         begin: job.begin.map(|at| at.0),
         deadline: job.deadline.map(|at| at.0),
         warning,
-        retry: job.retry.as_ref().map(RetryAsked::check).transpose()?.filter(|it| it.most > 0),
+        retry: retry.filter(|it| it.most > 0).map(Box::new),
         requeue: job.requeue,
         preemptible: exits.preemptible,
         exits: exits.exits,

@@ -266,7 +266,7 @@ impl Job {
             (None, _) => (None, None),
         };
         let until = started_at.or(ended.map(|end| end.ended_at)).unwrap_or(now);
-        let own = |path: &Option<String>| path.clone().filter(|_| !shown.private);
+        let own = |text: Option<&str>| text.filter(|_| !shown.private).map(ToOwned::to_owned);
         let reason = |reason| match shown.private {
             true => Reason::new(reason, true).for_stranger(),
             false => Reason::new(reason, true),
@@ -298,10 +298,10 @@ impl Job {
             mem: spec.memory.map(|memory| memory.get()),
             time_limit: spec.time_limit.map(seconds),
             grace: seconds(spec.grace),
-            note: own(&job.note),
+            note: own(job.note.as_deref()),
             notify: Vec::new(),
             cause,
-            cause_text: own(&cause_text),
+            cause_text: own(cause_text.as_deref()),
             signal: ended.and_then(|end| end.exit).and_then(signal_of),
             usage: ended.map(Usage::from),
             version: job.version.0,
@@ -314,7 +314,7 @@ impl Job {
             begin: spec.life.begin.map(Time),
             deadline: spec.life.deadline.map(Time),
             signal_before: spec.life.warning.as_ref().map(warning_text),
-            retry: spec.life.retry.as_ref().map(RetryAsked::from),
+            retry: spec.life.retry.as_deref().map(RetryAsked::from),
             n_retries: job.course.n_retries,
             requeue: spec.life.requeue,
             preemptible: spec.life.preemptible == Some(true),
@@ -322,9 +322,9 @@ impl Job {
             checkpoint: spec.life.checkpoint.as_ref().map(exits::checkpoint_text),
             attempts: job.course.past.iter().map(Attempted::from).collect(),
             release_at: job.course.release_at.map(Time),
-            stdin: own(&spec.stdin),
-            stdout: own(&spec.stdout),
-            stderr: own(&spec.stderr),
+            stdin: own(spec.stdin.as_deref()),
+            stdout: own(spec.stdout.as_deref()),
+            stderr: own(spec.stderr.as_deref()),
             pty: spec.pty.is_some(),
             activate: Vec::new(),
             setup: spec.setup.map(|job| job.to_string()),

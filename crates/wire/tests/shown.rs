@@ -63,7 +63,7 @@ fn job(phase: Phase) -> Job {
         attempt: Attempt::FIRST,
         generation: Generation(1),
         waited: Millis::ZERO,
-        course: gpool_model::Course::default(),
+        course: gpool_model::Rare::default(),
         phase,
     }
 }

@@ -22,7 +22,7 @@ impl World {
     /// array and has not ended, the array's.
     #[must_use]
     pub fn row_for(&self, id: JobId) -> Option<&JobRow> {
-        self.jobs.get(&id).or_else(|| {
+        self.job(id).or_else(|| {
             let (row, position) = self.position_of(id)?;
             let array = row.job.array.as_ref()?;
             let waits = array.unstarted.contains(position) || array.waiting.contains(position);
@@ -53,7 +53,7 @@ impl World {
     /// The elements of an array that have a row, by index.
     pub fn elements(&self, number: JobNumber) -> impl Iterator<Item = &JobRow> {
         let of = |element| JobId { number, element };
-        self.jobs.range(of(Some(0))..=of(Some(u32::MAX))).map(|(_, row)| row)
+        self.jobs.range(of(Some(0))..=of(Some(u32::MAX))).map(|(_, row)| &**row)
     }
 
     /// The elements of an array that others wait for by name.

@@ -101,7 +101,7 @@ impl World {
         }
         let mut jobs: Vec<JobId> = before.here.iter().map(|task| task.job).collect();
         jobs.dedup();
-        jobs.iter().map(|job| self.jobs[job].clone()).collect()
+        jobs.iter().filter_map(|job| self.job(*job)).cloned().collect()
     }
 
     /// Takes every node for one whose agent has not answered yet. What is recorded stays: whether
@@ -125,7 +125,7 @@ impl World {
         }
         self.mark_job(id);
         self.change_use(&spec, MilliGpu::ZERO, in_use(&job));
-        let row = JobRow { spec, job };
+        let row = Box::new(JobRow { spec, job });
         self.index(&row);
         self.jobs.insert(id, row);
     }

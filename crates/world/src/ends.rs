@@ -2,13 +2,13 @@
 //! without a look at the rest.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, btree_set};
+use std::collections::{BTreeMap, BinaryHeap, btree_map};
 use std::ops::Bound;
 
 use gpool_model::{AllocationState, Exit, JobId, Likeness, Millis, Phase, StartBasis, Timestamp};
 
 use crate::past::Past;
-use crate::world::JobRow;
+use crate::world::{JobRow, NodeIx};
 
 /// When one job is expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,21 +112,34 @@ pub(crate) fn of_start(
     Known::of_start(row, started_at).expected(row.job.id, now, past)
 }
 
+/// Where an end frees something, and how many devices, in part or whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FreedOn {
+    /// The node.
+    pub node: NodeIx,
+    /// Of how many devices.
+    pub n_devices: usize,
+}
+
+/// Jobs by a moment, with where their ends free something.
+type Jobs = BTreeMap<(Timestamp, JobId), Box<[FreedOn]>>;
+type Range<'a> = btree_map::Range<'a, (Timestamp, JobId), Box<[FreedOn]>>;
+
 /// The index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ends {
-    at: BTreeSet<(Timestamp, JobId)>,
+    at: Jobs,
     /// By start, of each likeness: what like jobs say of the end may change at any time.
-    like: BTreeMap<Likeness, BTreeSet<(Timestamp, JobId)>>,
+    like: BTreeMap<Likeness, Jobs>,
 }
 
 impl Ends {
-    pub fn insert(&mut self, row: &JobRow) {
+    pub fn insert(&mut self, row: &JobRow, freed: Box<[FreedOn]>) {
         let job = row.job.id;
         match Known::of(row) {
-            Some(Known::At(at)) => drop(self.at.insert((at, job))),
+            Some(Known::At(at)) => drop(self.at.insert((at, job), freed)),
             Some(Known::Like(at, like)) => {
-                self.like.entry(like).or_default().insert((at, job));
+                self.like.entry(like).or_default().insert((at, job), freed);
             }
             None => {}
         }
@@ -175,31 +188,31 @@ impl Ends {
 #[derive(Debug, Clone)]
 enum Source<'a> {
     /// Should have ended by limit.
-    Overdue(btree_set::Range<'a, (Timestamp, JobId)>),
+    Overdue(Range<'a>),
     /// End by limit.
-    At(btree_set::Range<'a, (Timestamp, JobId)>),
+    At(Range<'a>),
     /// By start: have run longer than like jobs. Who started last ends first.
-    Passed(btree_set::Range<'a, (Timestamp, JobId)>),
+    Passed(Range<'a>),
     /// By start: end when they have run as long as like jobs.
-    Due(btree_set::Range<'a, (Timestamp, JobId)>, Millis),
+    Due(Range<'a>, Millis),
 }
 
-impl Source<'_> {
-    fn next(&mut self, now: Timestamp) -> Option<ExpectedEnd> {
+impl<'a> Source<'a> {
+    fn next(&mut self, now: Timestamp) -> Option<(ExpectedEnd, &'a [FreedOn])> {
         let limit = |at, job| ExpectedEnd { at, job, basis: StartBasis::Limit };
         let predicted = |at, job| ExpectedEnd { at, job, basis: StartBasis::Predicted };
         Some(match self {
             Self::Overdue(jobs) | Self::At(jobs) => {
-                let (at, job) = *jobs.next()?;
-                limit(by_limit(at, now), job)
+                let ((at, job), freed) = jobs.next()?;
+                (limit(by_limit(*at, now), *job), freed)
             }
             Self::Passed(jobs) => {
-                let (started_at, job) = *jobs.next_back()?;
-                predicted(by_prediction(started_at, Millis::ZERO, now), job)
+                let ((started_at, job), freed) = jobs.next_back()?;
+                (predicted(by_prediction(*started_at, Millis::ZERO, now), *job), freed)
             }
             Self::Due(jobs, length) => {
-                let (started_at, job) = *jobs.next()?;
-                predicted(by_prediction(started_at, *length, now), job)
+                let ((started_at, job), freed) = jobs.next()?;
+                (predicted(by_prediction(*started_at, *length, now), *job), freed)
             }
         })
     }
@@ -209,27 +222,27 @@ impl Source<'_> {
 #[derive(Debug, Clone)]
 pub struct ExpectedEnds<'a> {
     now: Timestamp,
-    next: BinaryHeap<Reverse<(ExpectedEnd, usize)>>,
+    next: BinaryHeap<Reverse<(ExpectedEnd, usize, &'a [FreedOn])>>,
     sources: Vec<Source<'a>>,
 }
 
 impl<'a> ExpectedEnds<'a> {
     fn add(&mut self, mut source: Source<'a>) {
-        if let Some(end) = source.next(self.now) {
-            self.next.push(Reverse((end, self.sources.len())));
+        if let Some((end, freed)) = source.next(self.now) {
+            self.next.push(Reverse((end, self.sources.len(), freed)));
             self.sources.push(source);
         }
     }
 }
 
-impl Iterator for ExpectedEnds<'_> {
-    type Item = ExpectedEnd;
+impl<'a> Iterator for ExpectedEnds<'a> {
+    type Item = (ExpectedEnd, &'a [FreedOn]);
 
-    fn next(&mut self) -> Option<ExpectedEnd> {
-        let Reverse((end, source_ix)) = self.next.pop()?;
-        if let Some(following) = self.sources[source_ix].next(self.now) {
-            self.next.push(Reverse((following, source_ix)));
+    fn next(&mut self) -> Option<Self::Item> {
+        let Reverse((end, source_ix, freed)) = self.next.pop()?;
+        if let Some((following, freed)) = self.sources[source_ix].next(self.now) {
+            self.next.push(Reverse((following, source_ix, freed)));
         }
-        Some(end)
+        Some((end, freed))
     }
 }

@@ -2,6 +2,7 @@
 //! be. To take it costs what it holds, however much else waits.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use gpool_model::record::ClusterRecord;
 use gpool_model::{
@@ -18,7 +19,7 @@ pub struct Excerpt {
     /// How is decided.
     pub policy: Policy,
     /// What is agreed with projects.
-    pub projects: BTreeMap<ProjectName, Project>,
+    pub projects: Arc<BTreeMap<ProjectName, Project>>,
     /// What is known of jobs like these.
     past: BTreeMap<String, PastRuns>,
     used: Vec<Used>,
@@ -35,7 +36,7 @@ impl World {
     /// are among them, and for each that waits for others these too.
     #[must_use]
     pub fn excerpt(&self, jobs: impl IntoIterator<Item = JobId>) -> Excerpt {
-        let row = |id: JobId| Some((id, self.jobs.get(&id)?.clone()));
+        let row = |id: JobId| Some((id, self.job(id)?.clone()));
         let jobs: BTreeMap<JobId, JobRow> = jobs.into_iter().filter_map(row).collect();
         let likenesses: BTreeSet<Likeness> =
             jobs.values().map(|row| Likeness::of(&row.spec)).collect();
@@ -44,7 +45,7 @@ impl World {
         Excerpt {
             cluster: self.cluster.clone(),
             policy: self.policy.clone(),
-            projects: self.projects.clone(),
+            projects: Arc::clone(&self.projects),
             past: past.collect(),
             used: self.all_used().collect(),
             reservations: self.reservations.clone(),

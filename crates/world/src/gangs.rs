@@ -53,16 +53,16 @@ fn has_ended(row: &JobRow) -> bool {
 impl World {
     /// Jobs that run and may be on more nodes than they started on.
     pub fn elastic(&self) -> impl Iterator<Item = &JobRow> {
-        self.gangs.elastic.iter().filter_map(|id| self.jobs.get(id))
+        self.gangs.elastic.iter().filter_map(|id| self.job(*id))
     }
 
     /// Jobs that have not ended and join another one.
     pub fn joiners(&self) -> impl Iterator<Item = &JobRow> {
-        self.gangs.joiners.values().flatten().filter_map(|id| self.jobs.get(id))
+        self.gangs.joiners.values().flatten().filter_map(|id| self.job(*id))
     }
 
     /// Those that join that one.
     pub fn joiners_of(&self, job: JobId) -> impl Iterator<Item = &JobRow> {
-        self.gangs.joiners.get(&job).into_iter().flatten().filter_map(|id| self.jobs.get(id))
+        self.gangs.joiners.get(&job).into_iter().flatten().filter_map(|id| self.job(*id))
     }
 }

@@ -9,6 +9,7 @@ use gpool_model::{
     Phase, Placement, Shape, Timestamp,
 };
 
+use crate::ends::FreedOn;
 use crate::world::{JobRow, World};
 
 impl World {
@@ -38,12 +39,14 @@ impl World {
                 {
                     self.leaving.insert(row.job.id);
                 }
-                self.ends.insert(row);
+                let mut freed = Vec::with_capacity(allocations.len());
                 for allocation in allocations {
                     let ix = self.node_by_name.get(&allocation.node);
-                    let ix = ix.expect("what is held is on a node that is there");
-                    self.nodes[ix.0].book(allocation);
+                    let node = *ix.expect("what is held is on a node that is there");
+                    self.nodes[node.0].book(allocation);
+                    freed.push(FreedOn { node, n_devices: allocation.held_slots().len() });
                 }
+                self.ends.insert(row, freed.into());
             }
         }
     }

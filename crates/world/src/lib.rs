@@ -25,7 +25,7 @@ mod users;
 mod waiting;
 mod world;
 
-pub use ends::{ExpectedEnd, ExpectedEnds};
+pub use ends::{ExpectedEnd, ExpectedEnds, FreedOn};
 pub use excerpt::Excerpt;
 pub use ledger::{DeviceLedger, Free, NodeRow};
 pub use outbox::Outbox;

@@ -1,6 +1,7 @@
 //! What each project holds, counted as jobs change, and what there is to be held.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use gpool_model::job::StopCause;
 use gpool_model::{
@@ -80,14 +81,14 @@ impl World {
         for kind in promised(&project) {
             *self.holdings.promised.entry(kind.clone()).or_default() += 1;
         }
-        let before = self.projects.insert(name.clone(), project);
+        let before = Arc::make_mut(&mut self.projects).insert(name.clone(), project);
         self.promise_no_more(before.as_ref());
         self.cap_anew(&name, before.as_ref());
     }
 
     /// Takes a project away.
     pub fn remove_project(&mut self, name: &ProjectName) -> Option<Project> {
-        let project = self.projects.remove(name)?;
+        let project = Arc::make_mut(&mut self.projects).remove(name)?;
         self.mark(Record::Project(Box::new(project.clone())).key());
         self.promise_no_more(Some(&project));
         self.cap_anew(name, Some(&project));

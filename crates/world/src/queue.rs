@@ -2,6 +2,7 @@
 //! first of each shape and skips the rest of a shape that does not fit.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use gpool_model::plan::Fit;
 use gpool_model::{JobId, Millis, Shape, Timestamp};
@@ -20,7 +21,7 @@ pub struct FitIx(pub usize);
 #[derive(Debug, Clone)]
 pub struct ShapeQueue {
     /// What they have in common.
-    pub shape: Shape,
+    pub shape: Arc<Shape>,
     /// The row of `shape.project`.
     pub project_ix: ProjectIx,
     /// The row of `shape.fit`.
@@ -66,8 +67,6 @@ impl ShapeQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub shape_ix: ShapeIx,
-    /// For how many jobs it stands.
-    pub n: u64,
     pub submitted_at: Timestamp,
     /// When its wait began, as if it had been one spell.
     pub waits_since: Timestamp,
@@ -80,7 +79,7 @@ pub(crate) struct Queue {
     // Invariant: `shapes[ix]` is `None` exactly for the rows in `free_shapes`; likewise fits.
     shapes: Vec<Option<ShapeQueue>>,
     free_shapes: BTreeSet<usize>,
-    shape_by_content: BTreeMap<Shape, ShapeIx>,
+    shape_by_content: BTreeMap<Arc<Shape>, ShapeIx>,
     n_shapes_by_fit: Vec<usize>,
     free_fits: BTreeSet<usize>,
     fit_by_content: BTreeMap<Fit, FitIx>,
@@ -100,7 +99,7 @@ impl Queue {
         waits_since: Timestamp,
     ) {
         let shape_ix = self.intern(shape, project_ix);
-        let place = Place { shape_ix, n, submitted_at, waits_since, is_escalated: false };
+        let place = Place { shape_ix, submitted_at, waits_since, is_escalated: false };
         let queue = self.queue_mut(shape_ix);
         queue.fresh.insert((submitted_at, job));
         queue.n_jobs += n;
@@ -116,9 +115,10 @@ impl Queue {
         let queue = self.queue_mut(place.shape_ix);
         let set = if place.is_escalated { &mut queue.escalated } else { &mut queue.fresh };
         assert!(set.remove(&(place.submitted_at, job)), "a queued job is in its shape's set");
-        queue.n_jobs -= place.n;
+        let n = queue.n_of(job);
+        queue.n_jobs -= n;
         queue.note_n(job, 1);
-        self.n_jobs -= place.n;
+        self.n_jobs -= n;
         self.to_escalate.remove(&(place.waits_since, job));
         if self.queue_mut(place.shape_ix).is_empty() {
             self.forget(place.shape_ix);
@@ -127,9 +127,9 @@ impl Queue {
 
     /// Says for how many jobs one stands.
     pub fn set_n(&mut self, job: JobId, n: u64) {
-        let place = self.places.get_mut(&job).expect("only queued jobs are counted");
-        let (shape_ix, before) = (place.shape_ix, std::mem::replace(&mut place.n, n));
+        let shape_ix = self.places.get(&job).expect("only queued jobs are counted").shape_ix;
         let queue = self.queue_mut(shape_ix);
+        let before = queue.n_of(job);
         queue.n_jobs = queue.n_jobs - before + n;
         queue.note_n(job, n);
         self.n_jobs = self.n_jobs - before + n;
@@ -209,8 +209,9 @@ impl Queue {
             return *ix;
         }
         let fit_ix = self.intern_fit(&shape.fit);
+        let shape = Arc::new(shape);
         let row = ShapeQueue {
-            shape: shape.clone(),
+            shape: Arc::clone(&shape),
             project_ix,
             fit_ix,
             fresh: BTreeSet::new(),

@@ -66,14 +66,14 @@ pub struct World {
     pub(crate) policy: Policy,
     /// Up to when time has passed; the beginning of it in a world that was just made.
     pub(crate) clock: Timestamp,
-    pub(crate) projects: BTreeMap<ProjectName, Project>,
+    pub(crate) projects: Arc<BTreeMap<ProjectName, Project>>,
     /// How many of them limit what one user may hold.
     pub(crate) n_capping: usize,
     /// What their jobs hold.
     pub(crate) holdings: Holdings,
     pub(crate) nodes: Vec<NodeRow>,
     pub(crate) node_by_name: BTreeMap<NodeName, NodeIx>,
-    pub(crate) jobs: BTreeMap<JobId, JobRow>,
+    pub(crate) jobs: BTreeMap<JobId, Box<JobRow>>,
     pub(crate) queue: Queue,
     /// Pending jobs by what like jobs say of them; empty unless the policy's order asks for it.
     pub(crate) pending_by_like: BTreeMap<Likeness, BTreeSet<JobId>>,
@@ -136,7 +136,7 @@ impl World {
             cluster: ClusterRecord::default(),
             policy,
             clock: Timestamp::ZERO,
-            projects: BTreeMap::new(),
+            projects: Arc::default(),
             n_capping: 0,
             holdings: Holdings::default(),
             nodes: Vec::new(),
@@ -267,6 +267,12 @@ impl World {
         &self.policy
     }
 
+    /// All projects by name. Whoever holds on to it sees by its address whether it is still so.
+    #[must_use]
+    pub fn agreed(&self) -> &Arc<BTreeMap<ProjectName, Project>> {
+        &self.projects
+    }
+
     /// All projects by name.
     #[must_use]
     pub fn projects(&self) -> &BTreeMap<ProjectName, Project> {
@@ -296,16 +302,21 @@ impl World {
         self.node_by_name.get(name).copied()
     }
 
+    /// All jobs that have not ended, in the order of their ids.
+    pub fn job_rows(&self) -> impl DoubleEndedIterator<Item = &JobRow> + Clone {
+        self.jobs.values().map(|row| &**row)
+    }
+
     /// All jobs that have not ended, by id.
     #[must_use]
-    pub fn jobs(&self) -> &BTreeMap<JobId, JobRow> {
+    pub fn jobs(&self) -> &BTreeMap<JobId, Box<JobRow>> {
         &self.jobs
     }
 
     /// One job that has not ended.
     #[must_use]
     pub fn job(&self, id: JobId) -> Option<&JobRow> {
-        self.jobs.get(&id)
+        self.jobs.get(&id).map(|row| &**row)
     }
 
     /// How a job ended that left memory not long ago, or an element of an array that has not, or
@@ -352,19 +363,19 @@ impl World {
 
     /// Jobs that hold something on nodes, by id.
     pub fn holding(&self) -> impl Iterator<Item = &JobRow> {
-        self.holding.iter().map(|id| &self.jobs[id])
+        self.holding.iter().map(|id| &*self.jobs[id])
     }
 
     /// Jobs that leave what they hold on nodes, or some of it, by id.
     pub fn leaving(&self) -> impl Iterator<Item = &JobRow> {
-        self.leaving.iter().map(|id| &self.jobs[id])
+        self.leaving.iter().map(|id| &*self.jobs[id])
     }
 
     /// Elements of an array that hold something on nodes.
     pub fn elements_holding(&self, array: JobNumber) -> impl Iterator<Item = &JobRow> {
         let of = |element| JobId { number: array, element };
         let ids = self.holding.range(of(Some(0))..=of(Some(u32::MAX)));
-        ids.map(|id| &self.jobs[id])
+        ids.map(|id| &*self.jobs[id])
     }
 
     /// Jobs that are to start when others have left.
@@ -407,7 +418,8 @@ impl World {
     /// When jobs that hold something are expected to end, the earliest first: by their time limit
     /// and grace, by the order to stop, or as long after their start as like jobs ran. A job of
     /// which none of these is known does not stand here. No moment is before `now`: whoever should
-    /// have ended by limit ends soon, by prediction after as long again.
+    /// have ended by limit ends soon, by prediction after as long again. With each stands where it
+    /// frees something.
     pub fn expected_ends(&self, now: Timestamp) -> ExpectedEnds<'_> {
         self.ends.from(now, &self.past)
     }

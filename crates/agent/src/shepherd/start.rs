@@ -108,9 +108,10 @@ impl Program {
             name.extend(value);
             c_string("the environment", name)
         };
-        let named = |path: &Option<String>| path.as_ref().map(|path| fill_in(path, &launch.order));
+        let named =
+            |path: &Option<Box<str>>| path.as_ref().map(|path| fill_in(path, &launch.order));
         let output =
-            |path: &Option<String>| path.as_ref().map(|path| output_file(path, &launch.order));
+            |path: &Option<Box<str>>| path.as_ref().map(|path| output_file(path, &launch.order));
         let task = launch.order.task();
         Ok(Self {
             name,

@@ -8,7 +8,7 @@ use gpool_model::job::JobSpec;
 use crate::harness::{Node, code, job, shell, until};
 
 fn to(mut job: JobSpec, stdout: &Path) -> JobSpec {
-    job.stdout = Some(stdout.to_str().unwrap().to_owned());
+    job.stdout = Some(stdout.to_str().unwrap().into());
     job
 }
 
@@ -57,7 +57,7 @@ fn named_files_are_filled_in_and_shared() {
     let mut node = Node::new();
     let mut job = shell(7, "echo out; echo err >&2; echo out again");
     job.directory = node.folder.path().to_str().unwrap().to_owned();
-    job.stdout = Some("%x-%j.txt".to_owned());
+    job.stdout = Some("%x-%j.txt".into());
     job.stderr = job.stdout.clone();
     let file = node.path("test-7.txt");
     std::fs::write(&file, "of an earlier job").unwrap();
@@ -73,11 +73,11 @@ fn input_is_nothing_or_the_file_that_was_named() {
     std::fs::write(&file, "hello").unwrap();
     assert_eq!(node.finish(&job(1, &["cat"])).exit, code(0));
     let mut named = job(2, &["cat"]);
-    named.stdin = Some(file.to_str().unwrap().to_owned());
+    named.stdin = Some(file.to_str().unwrap().into());
     node.finish(&named);
     assert_eq!(node.stdout("2#1/0".parse().unwrap()), "hello");
     named = job(3, &["cat"]);
-    named.stdin = Some("/no/such/file".to_owned());
+    named.stdin = Some("/no/such/file".into());
     let why = node.failure(&named);
     assert!(why.starts_with("can't open /no/such/file for standard input: No such"), "{why}");
 }

@@ -67,13 +67,13 @@ fn paths_are_opened_as_the_user_and_not_as_root() {
     symlink(&precious, &trap).unwrap();
     for (number, path) in (1..).zip([&precious, &trap]) {
         let mut job = of_nobody(job(number, &["echo", "overwritten"]));
-        job.stdout = Some(path.to_str().unwrap().to_owned());
+        job.stdout = Some(path.to_str().unwrap().into());
         let why = node.failure(&job);
         assert!(why.contains("for output: Permission denied"), "{why}");
     }
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "root's");
     let mut job = of_nobody(job(3, &["echo", "fine"]));
-    job.stdout = Some(theirs.join("out").to_str().unwrap().to_owned());
+    job.stdout = Some(theirs.join("out").to_str().unwrap().into());
     assert_eq!(node.finish(&job).exit, code(0));
     assert_eq!(theirs.join("out").metadata().unwrap().uid(), NOBODY);
 

@@ -327,7 +327,7 @@ impl Part {
                 user_caps.of.insert(Arc::clone(user), caps);
             }
             WhatIf::WithoutCap { cap, project: Some(name), .. } => {
-                if let Some(project) = part.excerpt.projects.get_mut(name) {
+                if let Some(project) = Arc::make_mut(&mut part.excerpt.projects).get_mut(name) {
                     lift(&mut project.user_caps, *cap);
                 }
             }

@@ -25,12 +25,12 @@ fn who_saves_is_told_by_its_signal_and_is_run_again_as_its_next_attempt() {
     let mut new = gives_way(&[Exit::Checkpoint, Exit::Kill]);
     let grace = Some(Millis::from_mins(5));
     new.life.checkpoint = Some(Checkpoint { signal: 10, grace });
-    new.life.retry = Some(gpool_model::life::Retry {
+    new.life.retry = Some(Box::new(gpool_model::life::Retry {
         most: 1,
         on: std::collections::BTreeSet::new(),
         exits: std::collections::BTreeSet::new(),
         backoff: Millis::ZERO,
-    });
+    }));
     let victim = harness.add(new);
     harness.started(victim);
     harness.take_orders();

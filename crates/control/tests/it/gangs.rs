@@ -121,7 +121,7 @@ fn the_first_that_fails_takes_the_others_with_it_and_says_how_it_ended() {
 fn who_cancels_a_gang_that_fails_has_the_last_word() {
     let mut harness = Harness::new(2);
     let retry = Retry { most: 1, on: [].into(), exits: [].into(), backoff: Millis::ZERO };
-    let life = Life { retry: Some(retry), ..Life::default() };
+    let life = Life { retry: Some(Box::new(retry)), ..Life::default() };
     let id = harness.add(NewJob { life, ..pair() });
     started(&mut harness, id, 0);
     exited(&mut harness, id, 1, 3);
@@ -134,7 +134,7 @@ fn who_cancels_a_gang_that_fails_has_the_last_word() {
 fn a_gang_that_fails_is_retried_as_a_whole() {
     let mut harness = Harness::new(2);
     let retry = Retry { most: 1, on: [].into(), exits: [].into(), backoff: Millis::ZERO };
-    let life = Life { retry: Some(retry), ..Life::default() };
+    let life = Life { retry: Some(Box::new(retry)), ..Life::default() };
     let id = harness.add(NewJob { life, ..pair() });
     started(&mut harness, id, 0);
     started(&mut harness, id, 1);

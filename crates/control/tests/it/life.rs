@@ -17,7 +17,7 @@ use crate::harness::{Harness, after, ana, bo, end, inventory, job, root, tasks};
 fn retrying(most: u32, on: &[RetryOn]) -> NewJob {
     let mut job = job("1");
     let (on, exits) = (on.iter().copied().collect(), Default::default());
-    job.life.retry = Some(Retry { most, on, exits, backoff: Millis::ZERO });
+    job.life.retry = Some(Box::new(Retry { most, on, exits, backoff: Millis::ZERO }));
     job
 }
 

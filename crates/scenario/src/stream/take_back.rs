@@ -63,7 +63,7 @@ impl Cluster {
 
     /// Lets all leave who were told to; says how many they were.
     pub fn finish_leaving(&mut self) -> usize {
-        let rows = self.world.jobs().values().filter(|row| leaves(row));
+        let rows = self.world.job_rows().filter(|row| leaves(row));
         let jobs: Vec<Job> = rows.map(|row| row.job.clone()).collect();
         let n_jobs = jobs.len();
         jobs.into_iter().for_each(|job| self.end(job, Outcome::Lost));
@@ -126,7 +126,7 @@ impl Cluster {
                 !held.any(|it| it.task == *task && !it.is_paused())
             })
         };
-        let rows = self.world.jobs().values();
+        let rows = self.world.job_rows();
         let ready = rows.filter(|row| {
             let allocations = row.job.phase.allocations();
             !allocations.is_empty()

@@ -50,8 +50,10 @@ pub fn starts(
 fn end(cluster: &mut Cluster, id: JobId) {
     let holding = |row: &&gpool_world::JobRow| !row.job.phase.allocations().is_empty();
     let snapshot = cluster.snapshot();
-    let mut rows = snapshot.world.jobs().values().filter(holding);
-    let at = rows.position(|row| row.job.id == id).expect("it holds something");
+    let at = {
+        let mut rows = snapshot.world.job_rows().filter(holding);
+        rows.position(|row| row.job.id == id).expect("it holds something")
+    };
     let phase = &snapshot.world.job(id).expect("it holds something").job.phase;
     // Who was asked to stop does not succeed: nobody learns from it how long such jobs run.
     let outcome = match phase {

@@ -48,6 +48,6 @@ pub fn words(eta: &Eta, now: Timestamp) -> String {
 }
 
 pub fn id_of(world: &World, name: &str) -> JobId {
-    let row = world.jobs().values().find(|row| &*row.spec.name == name);
+    let row = world.job_rows().find(|row| &*row.spec.name == name);
     row.unwrap_or_else(|| panic!("no job {name}")).job.id
 }

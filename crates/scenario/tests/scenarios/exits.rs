@@ -183,3 +183,28 @@ fn who_is_told_to_stop_is_expected_to_have_stopped_soon() {
     wait  c would_delay job 3
     ");
 }
+
+/// A start is planned for when a job has ended by its limit: is that job paused for another one,
+/// and keeps the memory?
+#[test]
+fn nobody_is_paused_whose_memory_a_planned_start_counts_on() {
+    let running = "
+        policy  planned 2
+        node lab1  2 x h100  mem 90G  pauses
+        job  old    1  running lab1[0] 2h  mem 80G  limit 3h  priority -1";
+    // The same without a planned start: there it is paused.
+    assert_snapshot!(answer(&format!("{running}  exits pause
+        job  small  2  pending  limit 1h
+    ")), @"
+    evict old preempt for small by pause
+    claim small lab1[0,1]
+    ");
+    assert_snapshot!(answer(&format!("{running}  exits pause
+        job  large  1  pending  mem 11G  priority 1
+        job  small  2  pending  limit 1h
+    ")), @"
+    plan  large lab1[0] in 3610s by limit
+    wait  large cpu_or_mem_short memory need 11 GiB free 10 GiB on lab1
+    wait  small gpus_not_free need 2 free 1
+    ");
+}

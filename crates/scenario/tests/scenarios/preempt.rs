@@ -206,3 +206,33 @@ fn what_another_project_gives_up_makes_no_room_below_the_own_limit() {
         job  a  1  pending             project red   priority 1
     "), @"wait  a quota_project red limit 1 GPUs held 1 asked 1");
 }
+
+/// Somebody's start is planned for when my job has ended in a second: is it told to leave for
+/// another one, which takes longer?
+#[test]
+fn nobody_is_told_to_leave_on_whose_end_a_planned_start_counts() {
+    let cluster = |limit: &str| {
+        answer(&format!(
+            "
+        policy  share users  planned 2
+        node lab1  2 x h100
+        job  old  2  running lab1[0,1] 2h  limit {limit}  priority -1  preemptible  uid 1001
+        job  a    1  pending  priority -1  uid 1002
+        job  b    1  pending  uid 1001
+    "
+        ))
+    };
+    assert_snapshot!(cluster("7191s"), @"
+    plan  a lab1[0] in 1s by limit
+    plan  b lab1[1] in 1s by limit
+    wait  a gpus_not_free need 1 free 0
+    wait  b gpus_not_free need 1 free 0
+    ");
+    // Told to leave, it ends long before its limit.
+    assert_snapshot!(cluster("3h"), @"
+    evict old preempt for b
+    claim b lab1[1]
+    plan  a lab1[0] in 3610s by limit
+    wait  a gpus_not_free need 1 free 0
+    ");
+}

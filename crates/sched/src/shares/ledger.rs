@@ -61,6 +61,11 @@ impl Ledger {
         Self { n_kinds, accounts: vec![Account::EMPTY; tree.len() * n_kinds] }
     }
 
+    /// Empties all accounts.
+    pub fn clear(&mut self) {
+        self.accounts.fill(Account::EMPTY);
+    }
+
     /// How many kinds are counted.
     #[must_use]
     pub fn n_kinds(&self) -> usize {

@@ -236,7 +236,7 @@ fn total(view: &View<'_>, filter: &Filter) -> Option<u64> {
     }
     let n_by_state = view.world.n_by_state();
     let one_by_one = || {
-        let rows = view.world.jobs().values();
+        let rows = view.world.job_rows();
         rows.filter(|row| filter.lets_through(view.world, row)).count() as u64
     };
     let n_living = if view.world.n_arrays() > 0 {

@@ -1,0 +1,93 @@
+//! A value that is mostly as it is by default. Then it takes one word, which counts where there
+//! are a hundred thousand of them.
+
+use std::ops::{Deref, DerefMut};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What has a default that can be looked at without being made.
+pub trait Usual: Default + PartialEq + 'static {
+    /// The same as [`Default::default`].
+    const USUAL: &'static Self;
+}
+
+/// Read and written as what is in it.
+#[derive(Debug, Clone)]
+pub struct Rare<T>(Option<Box<T>>);
+
+impl<T> Default for Rare<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Usual> From<T> for Rare<T> {
+    fn from(value: T) -> Self {
+        Self((value != *T::USUAL).then(|| Box::new(value)))
+    }
+}
+
+impl<T: Usual> Deref for Rare<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_deref().unwrap_or(T::USUAL)
+    }
+}
+
+impl<T: Usual> DerefMut for Rare<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl<T: Usual> PartialEq for Rare<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Usual + Eq> Eq for Rare<T> {}
+
+impl<T: Usual + Serialize> Serialize for Rare<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (**self).serialize(serializer)
+    }
+}
+
+impl<'de, T: Usual + Deserialize<'de>> Deserialize<'de> for Rare<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::from(T::deserialize(deserializer)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    struct Notes(Vec<String>);
+
+    impl Usual for Notes {
+        const USUAL: &'static Self = &Self(Vec::new());
+    }
+
+    #[test]
+    fn what_is_usual_takes_a_word_and_is_read_as_it_is_written() {
+        let mut notes = Rare::<Notes>::default();
+        assert_eq!(size_of_val(&notes), size_of::<usize>());
+        assert_eq!(serde_json::to_string(&notes).unwrap(), "[]");
+        notes.deref_mut().0.push("late".to_owned());
+        let text = serde_json::to_string(&notes).unwrap();
+        assert_eq!(text, r#"["late"]"#);
+        assert_eq!(serde_json::from_str::<Rare<Notes>>(&text).unwrap(), notes);
+    }
+
+    #[test]
+    fn what_has_become_usual_again_equals_what_always_was() {
+        let mut notes = Rare::<Notes>::default();
+        notes.deref_mut().0.clear();
+        assert_eq!(notes, Rare::default());
+        assert!(Rare::from(Notes::default()).0.is_none());
+    }
+}

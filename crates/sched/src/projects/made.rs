@@ -1,0 +1,289 @@
+//! How it is worked out what projects hold and may have. What is agreed changes rarely: what
+//! follows from that alone is kept from one cycle to the next.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpool_model::{
+    Amount, GpuTime, MilliGpu, Policy, Project, ProjectName, Quota, ResourceKind, Resources,
+    ShareBetween, used,
+};
+use gpool_world::{Holding, ProjectIx, ProjectRow, Snapshot, World};
+
+use super::{Projects, in_devices};
+use crate::holders::{Holder, tree, users};
+use crate::preempt;
+use crate::shares::{Account, Ask, Buffers, Division, Feedback, Ledger, Method, Row, Rules};
+use crate::used::in_millionths;
+use crate::ways::Classes;
+
+impl Projects {
+    /// What the projects hold and may have. `None` where nobody has shares or bounds: the policy
+    /// says so, or there is but one project, which has none; and nothing may be preempted. `before`
+    /// are those of an earlier cycle, if there was one.
+    pub fn of(snapshot: &Snapshot<'_>, policy: &Policy, before: Option<Self>) -> Option<Self> {
+        let world = snapshot.world;
+        let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| !it.limit.is_unlimited());
+        // Whoever has to give way is charged for no more, so that must be known.
+        let preempts = preempt::happens(world, policy) && preempt::any_evictable(world);
+        let are_charged = preempts || world.projects().values().any(is_limited);
+        if !policy.shares() && !are_charged {
+            return None;
+        }
+        let mut projects = match before.filter(|before| before.still_hold(world, policy)) {
+            Some(before) => before,
+            None => Self::new(world, policy)?,
+        };
+        if !projects.are_shared && !are_charged {
+            return None;
+        }
+        let capacity = world.capacity();
+        projects.totals = projects.kinds.iter().map(|kind| capacity.counted_as(kind)).collect();
+        projects.classes = Classes::of(world, &projects.kinds);
+        let holdings = projects.holdings(world);
+        projects.count(&holdings);
+        if policy.asks_used() {
+            projects.look_back(snapshot);
+        }
+        projects.divide(world, policy, &holdings);
+        Some(projects)
+    }
+
+    /// Whether all that follows from what is agreed is as it was.
+    fn still_hold(&self, world: &World, policy: &Policy) -> bool {
+        let is_same = |(row, (name, is_recorded)): (&ProjectRow, &(ProjectName, bool))| {
+            row.name == *name && (*is_recorded || row.n_jobs == 0)
+        };
+        let rows = world.project_rows();
+        Arc::ptr_eq(&self.agreed, world.agreed())
+            && self.are_kept
+            && self.policy == *policy
+            && rows.len() == self.recorded.len()
+            && rows.iter().zip(&self.recorded).all(is_same)
+    }
+
+    /// What follows from what is agreed: who there is, and what each is promised.
+    fn new(world: &World, policy: &Policy) -> Option<Self> {
+        // Who has jobs left and no record any more has everything unlimited, as a project has that
+        // says nothing.
+        let projects = world.projects().iter();
+        let mut members: BTreeMap<&ProjectName, Cow<'_, Project>> =
+            projects.map(|(name, it)| (name, Cow::Borrowed(it))).collect();
+        for row in world.project_rows().iter().filter(|row| row.n_jobs > 0) {
+            let open = || Cow::Owned(Project::open(row.name.clone()));
+            members.entry(&row.name).or_insert_with(open);
+        }
+        let n_unrecorded = members.len() - world.projects().len();
+        let between_users = policy.share_between == ShareBetween::Users;
+        let are_shared = policy.shares()
+            && (between_users || members.len() > 1 || !members.values().all(|it| it.is_open()));
+        let holder = |project| Holder { project, user: None };
+        let mut holders: Vec<Holder<'_>> = members.into_values().map(holder).collect();
+        let n_projects = holders.len();
+        if between_users {
+            holders.extend(users(world));
+        }
+        let tree = tree(&holders, n_projects)?;
+        let quotas = holders.iter().flat_map(|it| it.project.quotas.iter());
+        let kinds: BTreeSet<&ResourceKind> =
+            quotas.map(|(kind, _)| kind).chain([&ResourceKind::Gpu]).collect();
+        let kinds: Vec<ResourceKind> = kinds.into_iter().cloned().collect();
+        let mut names = vec![ProjectName::new("default"); holders.len()];
+        let mut users = BTreeMap::new();
+        let mut is_user = vec![false; holders.len()];
+        for (member, it) in holders.iter().enumerate() {
+            let row = tree.row(member);
+            names[row.ix()] = it.project.name.clone();
+            is_user[row.ix()] = it.user.is_some();
+            users.extend(it.user.map(|user| (user, row)));
+        }
+        let row_of = |name: &ProjectName| {
+            let at = holders[..n_projects].binary_search_by(|it| it.project.name.cmp(name));
+            tree.row(at.unwrap_or(0))
+        };
+        let rows: Vec<Row> = world.project_rows().iter().map(|row| row_of(&row.name)).collect();
+        let is_recorded = |row: &ProjectRow| world.projects().contains_key(&row.name);
+        let recorded = world.project_rows().iter().map(|row| (row.name.clone(), is_recorded(row)));
+        let mut projects = Self {
+            ledger: Ledger::new(&tree, kinds.len()),
+            are_shared,
+            lends: policy.lend,
+            totals: Vec::new(),
+            classes: Classes::of(world, &kinds),
+            rows,
+            names,
+            users,
+            is_user,
+            used: vec![GpuTime::ZERO; tree.len()],
+            agreed: Arc::clone(world.agreed()),
+            policy: policy.clone(),
+            recorded: recorded.collect(),
+            divisions: Vec::new(),
+            bounds: Vec::new(),
+            are_kept: false,
+            tree,
+            kinds,
+        };
+        for at in 0..projects.kinds.len() {
+            projects.promise(world, &holders, at);
+        }
+        let depends = |kind: &ResourceKind| kind.is_part_of_gpus() && world.promises(kind);
+        projects.are_kept =
+            n_unrecorded == 0 && !between_users && !projects.kinds.iter().any(depends);
+        Some(projects)
+    }
+
+    /// What each is promised and forbidden of one kind.
+    fn promise(&mut self, world: &World, holders: &[Holder<'_>], at: usize) {
+        let kind = &self.kinds[at];
+        // Where nobody is promised any, all may have all of it, up to their limits.
+        let is_promised = world.promises(kind);
+        let left = match is_promised && kind.is_part_of_gpus() {
+            true => world.left_of_part(kind),
+            false => BTreeMap::new(),
+        };
+        let left = |it: &Holder<'_>| {
+            let left = left.get(&it.project.name).filter(|_| it.user.is_none())?;
+            Some(Amount::counted(*left))
+        };
+        let quota = |it: &Holder<'_>| match it.project.quota(kind) {
+            quota if is_promised => {
+                Quota { guaranteed: quota.guaranteed.or_else(|| left(it)), ..quota }
+            }
+            quota => {
+                Quota { guaranteed: Some(Amount::UNLIMITED), limit: Amount::UNLIMITED, ..quota }
+            }
+        };
+        let quotas: Vec<Quota> = holders.iter().map(quota).collect();
+        let step = if in_devices(kind) { MilliGpu::DEVICE.get() } else { 1 };
+        let method = Method { rules: Rules::Fair, step, feedback: self.feedback(kind) };
+        let mut bounds = Vec::new();
+        if !is_promised {
+            bounds.resize(holders.len(), Amount::UNLIMITED);
+            for (member, it) in holders.iter().enumerate() {
+                bounds[self.tree.row(member).ix()] = it.project.quota(kind).limit;
+            }
+        }
+        let total = world.capacity().counted_as(kind);
+        self.divisions.push(Division::new(method, &self.tree, &quotas, total));
+        self.bounds.push(bounds);
+    }
+
+    /// How much it counts what was used of a kind.
+    fn feedback(&self, kind: &ResourceKind) -> Feedback {
+        match *kind == ResourceKind::Gpu {
+            true if self.between_users_alone() => Feedback::ONE,
+            true => Feedback::from_thousandths(self.policy.use_weight).unwrap_or(Feedback::NONE),
+            false => Feedback::NONE,
+        }
+    }
+
+    /// Between users it always counts what was used, between projects by the weight; whether it
+    /// does between users alone.
+    fn between_users_alone(&self) -> bool {
+        self.policy.share_between == ShareBetween::Users && self.policy.use_weight == 0
+    }
+
+    /// What is held by whom, of the leaves of the tree.
+    fn holdings<'w>(&self, world: &'w World) -> Vec<(Row, &'w Holding)> {
+        let between_users = !self.users.is_empty();
+        let mut holdings = Vec::with_capacity(self.rows.len());
+        for (ix, it) in world.project_rows().iter().enumerate() {
+            match between_users {
+                false => holdings.push((self.rows[ix], &it.sum)),
+                true => holdings.extend(it.by_user.iter().filter_map(|(uid, held)| {
+                    Some((*self.users.get(&(ProjectIx(ix), *uid))?, held))
+                })),
+            }
+        }
+        holdings
+    }
+
+    /// What is held, taken over from the world.
+    fn count(&mut self, holdings: &[(Row, &Holding)]) {
+        self.ledger.clear();
+        for (row, it) in holdings.iter().filter(|(_, it)| it.held != Resources::none()) {
+            let for_good = self.amounts(&it.for_good);
+            let mut lent = self.amounts(&it.held);
+            lent.iter_mut().zip(&for_good).for_each(|(all, good)| *all -= good);
+            self.ledger.add(&self.tree, *row, &for_good, false);
+            self.ledger.add(&self.tree, *row, &lent, true);
+        }
+    }
+
+    /// What was used lately, by whoever has a row, and all above him.
+    fn look_back(&mut self, snapshot: &Snapshot<'_>) {
+        let Snapshot { world, now } = *snapshot;
+        self.used.fill(GpuTime::ZERO);
+        for (ix, row) in world.project_rows().iter().enumerate() {
+            for uid in row.used.keys() {
+                let used = world.used_by(ProjectIx(ix), *uid, now);
+                for above in self.tree.upwards(self.leaf_of(ProjectIx(ix), *uid)) {
+                    let sum = &mut self.used[above.ix()];
+                    *sum = sum.saturating_add(used);
+                }
+            }
+        }
+    }
+
+    /// What the leaves of the tree ask for, by row, of each kind.
+    fn asks(&self, world: &World, holdings: &[(Row, &Holding)]) -> Vec<Ask> {
+        let n_kinds = self.kinds.len();
+        let mut asks = vec![Ask::default(); n_kinds * self.tree.len()];
+        for (row, it) in holdings {
+            for (at, kind) in self.kinds.iter().enumerate() {
+                let ask = &mut asks[row.ix() * n_kinds + at];
+                ask.requested += it.held.counted_as(kind) + it.returning.counted_as(kind);
+                // What is held in shares stays of use in shares, as many as there are.
+                if in_devices(kind) && ask.requested > 0 {
+                    let part = Some(ask.requested % MilliGpu::DEVICE.get()).filter(|it| *it > 0);
+                    let least = it.shares.keys().next().map(|share| share.get());
+                    ask.smallest = ask.smallest.into_iter().chain(part).chain(least).min();
+                }
+            }
+        }
+        for (_, queue) in world.shapes() {
+            let row = self.leaf(queue);
+            for (at, amount) in self.charge(world, &queue.shape).into_iter().enumerate() {
+                let ask = &mut asks[row.ix() * n_kinds + at];
+                ask.requested = ask.requested.saturating_add(amount.saturating_mul(queue.n_jobs()));
+                if in_devices(&self.kinds[at]) && (1..MilliGpu::DEVICE.get()).contains(&amount) {
+                    ask.smallest = Some(ask.smallest.map_or(amount, |least| least.min(amount)));
+                }
+            }
+        }
+        asks
+    }
+
+    /// Divides what there is, wherever more or less of it is asked for than before.
+    fn divide(&mut self, world: &World, policy: &Policy, holdings: &[(Row, &Holding)]) {
+        let asks = self.asks(world, holdings);
+        let between_users_alone = self.between_users_alone();
+        let mut divisions = std::mem::take(&mut self.divisions);
+        let mut buffers = Buffers::default();
+        let n_kinds = divisions.len();
+        for (at, division) in divisions.iter_mut().enumerate() {
+            let total = self.totals[at];
+            division.set_total(&self.tree, total);
+            if self.feedback(&self.kinds[at]) != Feedback::NONE {
+                let all = used::always(MilliGpu::new(total), policy.use_half_life);
+                let rows = self.tree.rows();
+                for row in rows.filter(|row| !between_users_alone || self.is_user[row.ix()]) {
+                    let used = in_millionths(self.used[row.ix()], all);
+                    division.set_usage(&self.tree, row, used);
+                }
+            }
+            for row in self.tree.rows().filter(|row| self.tree.is_leaf(*row)) {
+                division.ask(&self.tree, row, asks[row.ix() * n_kinds + at]);
+            }
+            division.divide(&self.tree, &mut buffers);
+            self.ledger.take_over(at, division);
+            for (row, limit) in self.tree.rows().zip(&self.bounds[at]) {
+                let account = *self.ledger.account(row, at);
+                self.ledger.set(row, at, Account { limit: *limit, ..account });
+            }
+        }
+        self.divisions = divisions;
+    }
+}
