@@ -7,6 +7,7 @@
 
 import datetime
 import json
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -98,6 +99,7 @@ def pending_table():
     return "\n".join(lines)
 
 
+SHARED_BY = (100, 1_000, 10_000)
 SIZES = {1_000: "pending-1000", 10_000: "pending-10000", 100_000: "disk"}
 
 
@@ -112,6 +114,34 @@ def peers_table():
     return "\n".join([peers.figures_table(report["tools"]), "", *notes, "", when])
 
 
+def shares_table():
+    """What a cycle of a shared cluster costs, by its size."""
+    names = ["shares_full_ms", "shares_end_ms", "shares_submit_ms", "shares_reclaim_ms",
+             "shares_memory_mb"]
+    words = ["nodes", "GPUs", "projects", "jobs that wait", "shapes", "full cycle",
+             "after one end", "after one submission", "taking back", "among", "memory"]
+    lines = ["| " + " | ".join(words) + " |", "| --- " * len(words) + "|"]
+    report = None
+    for nodes in SHARED_BY:
+        for n in SIZES:
+            report = load(f"shares-{nodes}-{n}") or report
+            figures = (load(f"shares-{nodes}-{n}") or {}).get("figures")
+            if figures:
+                said = [int(it) for it in re.findall(r"\d+", figures["shares_full_ms"]["what"])]
+                n_nodes, n_gpus, n_projects, _, n_pending, n_shapes = said
+                among = int(re.search(r"\d+", figures["shares_reclaim_ms"]["what"])[0])
+                cells = [f"{it:,}" for it in (n_nodes, n_gpus, n_projects, n_pending, n_shapes)]
+                cells += [shown({"figures": figures}, name) for name in names]
+                cells.insert(-1, f"{among:,} jobs")
+                lines.append("| " + " | ".join(cells) + " |")
+    goals = [goal_of(report["figures"][name]) for name in names]
+    goals = [f"{goal}, {reached}" for goal, reached in goals]
+    goals.insert(-1, "10,000")
+    lines.append("| the goal for the last line | | | | | " + " | ".join(goals) + " |")
+    lines += ["", f"{report['date']}, {report['machine']}; in memory."]
+    return "\n".join(lines)
+
+
 def kill_table():
     report = load("peers")
     when = f"{report['date']}, {report['machine']}."
@@ -119,7 +149,8 @@ def kill_table():
 
 
 TABLES = {
-    "figures": figures_table, "pending": pending_table, "peers": peers_table, "kill": kill_table,
+    "figures": figures_table, "pending": pending_table, "shares": shares_table,
+    "peers": peers_table, "kill": kill_table,
 }
 
 

@@ -196,12 +196,56 @@ def pending():
     drawing.save("pending.svg")
 
 
+def shares():
+    """What a cycle of a shared cluster costs, against the jobs that wait, a line for each size."""
+    fleets = {100: "#7b4fb5", 1_000: "#c77800", 10_000: COLOURS["gpool"]}
+    panels = [
+        ("full cycle, ms", "shares_full_ms"),
+        ("after one end, ms", "shares_end_ms"),
+        ("taking back, ms", "shares_reclaim_ms"),
+    ]
+    reports = {}
+    for nodes in fleets:
+        for n in (1_000, 10_000, 100_000):
+            report = load(f"shares-{nodes}-{n}")
+            if report:
+                reports[nodes, n] = report["figures"]
+    if len(reports) < 2:
+        return
+    drawing = Drawing(720, 286, "What a cycle costs where projects share a cluster")
+    drawing.text(20, 26, "A cycle, by jobs that wait", size=15, weight="bold")
+    for at, (nodes, colour) in enumerate(fleets.items()):
+        drawing.text(300 + 110 * at, 26, f"{nodes:,} nodes", colour=colour, weight="bold")
+    drawing.text(700, 276, "dashes: the goal at 100,000 jobs and 10,000 nodes", "end", size=11)
+    for column, (title, name) in enumerate(panels):
+        values = [figures[name]["value"] for figures in reports.values()]
+        goal = reports[max(reports)][name]["goal"]["below"]
+        left = 58 + 232 * column
+        x = Log(1_000, 100_000, left, left + 150)
+        y = Log(min([*values, goal]), max([*values, goal]), 226, 66)
+        drawing.text(left - 34, 52, title, size=13)
+        for decade in y.decades():
+            drawing.line([(left, y.at(decade)), (left + 150, y.at(decade))], GREY)
+            drawing.text(left - 6, y.at(decade) + 4, short(decade), "end", size=11)
+        for n in (1_000, 10_000, 100_000):
+            drawing.text(x.at(n), 246, short(n), "middle", size=11)
+        for dash in range(left, left + 150, 12):
+            drawing.line([(dash, y.at(goal)), (dash + 6, y.at(goal))], "#b3273a", 1.5)
+        for nodes, colour in fleets.items():
+            of = [(n, it[name]["value"]) for (of, n), it in sorted(reports.items()) if of == nodes]
+            drawing.line([(x.at(n), y.at(value)) for n, value in of], colour, 2)
+            for n, value in of:
+                drawing.dot(x.at(n), y.at(value), colour)
+    drawing.save("shares.svg")
+
+
 def main():
     report = load("peers")
     if report:
         starts(report)
         rates(report)
     pending()
+    shares()
 
 
 if __name__ == "__main__":

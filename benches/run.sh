@@ -56,6 +56,11 @@ bench() { # NAME FOLDER OPTIONS…: so many runs, merged into one file of result
 bench disk "$disk"
 bench memory "$memory" --only start,submit,drain,pending,arrays
 for n in 1000 10000; do bench "pending-$n" "$disk" --only pending --pending $n; done
+for nodes in 100 1000 10000; do
+    for n in 1000 10000 100000; do
+        bench "shares-$nodes-$n" "$memory" --only shares --nodes $nodes --pending $n
+    done
+done
 if [ $peers = yes ]; then
     less=()
     [ ${#quick[@]} = 0 ] || less=(--rounds 1 --starts 5 --submits 20 --drain 50 --calm 5)

@@ -110,16 +110,26 @@ fn name(ix: u32) -> ProjectName {
     ProjectName::new(format!("d{:02}-p{:02}", ix / IN_EACH, ix % IN_EACH))
 }
 
-/// The job with that number, of one of the projects that ask for something; every fifth can't be
-/// taken back.
+/// The job with that number, of one of the projects that ask for something, any of the requests;
+/// every fifth can't be taken back.
 fn busy(n_projects: u32, n: u32) -> NewJob {
     let of_busy = n % (n_projects - n_projects.div_ceil(IDLE_OF));
     let ix = of_busy + of_busy / (IDLE_OF - 1) + 1;
-    let mut job = NewJob { project: name(ix), ..job(n / 7 % KINDS) };
+    let mut job = NewJob { project: name(ix), ..job(mixed(n) % KINDS) };
     job.life.preemptible = (!n.is_multiple_of(5)).then_some(true);
     // Of a few nodes a project is guaranteed less than its largest job asks for.
     job.allow_unsatisfiable = true;
     job
+}
+
+/// A number that has nothing to do with what the other one is a multiple of.
+///
+/// Source: the finalizer of MurmurHash3, Austin Appleby.
+fn mixed(n: u32) -> u32 {
+    let mut h = n;
+    h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
+    h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
+    h ^ (h >> 16)
 }
 
 /// Every project is guaranteed the same, all together four fifths of what there is.
