@@ -63,6 +63,9 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let n_victims = fleet.n_on_loan();
     let idle: Vec<u32> = (0..n_projects).filter(|ix| is_idle(*ix)).collect();
     let mut idle = idle.into_iter().cycle();
+    // Who was told to leave has left: nobody has to wait for him.
+    let answers = fleet.answers(false);
+    fleet.step(answers)?;
     let n_taken_before = fleet.n_leaving();
     let reclaimed = Ranked::of(times(ROUNDS, || {
         let owner = NewJob { project: name(idle.next().unwrap_or(0)), ..job(0) };
@@ -135,7 +138,9 @@ fn mixed(n: u32) -> u32 {
 /// Every project is guaranteed the same, all together four fifths of what there is.
 fn agree(fleet: &mut Fleet, options: &Options) -> Result<()> {
     let gpus = u64::from(options.nodes * DEVICES) * 1000;
-    let each = Amount::counted(gpus * 4 / 5 / u64::from(n_projects(options)));
+    let each = gpus * 4 / 5 / u64::from(n_projects(options));
+    // On the smallest cluster more than that, as less than a device is of no use here.
+    let each = Amount::counted(each.max(1000));
     let declare = |name, patch| ProjectChange {
         name,
         how: ProjectChangeHow::Declare { patch: Box::new(patch) },
