@@ -209,6 +209,7 @@ pub(crate) mod tests {
     use gpool_model::gpu::GpuRequest;
     use gpool_model::id::{DeviceUuid, Generation, NodeName, PoolName, ProjectName, TaskId, Term};
     use gpool_model::job::{BlobId, JobSpec, Owner};
+    use gpool_model::rare::Rare;
     use gpool_model::resource::Resources;
     use gpool_model::unit::{MilliCpu, Millis};
 
@@ -235,7 +236,7 @@ pub(crate) mod tests {
             stdout: None,
             stderr: None,
             pty: None,
-            activate: Vec::new(),
+            activate: Rare::default(),
             setup: None,
             gpus: GpuRequest::whole(1),
             gpus_written: Arc::from("1"),
@@ -243,10 +244,10 @@ pub(crate) mod tests {
             memory: None,
             time_limit: Some(Millis::from_mins(1)),
             grace: Millis::from_secs(1),
-            after: Vec::new(),
+            after: Rare::default(),
             life: gpool_model::Life::default(),
             allow_unsatisfiable: false,
-            compat: Vec::new(),
+            compat: Rare::default(),
             submitted_at: Timestamp::ZERO,
         };
         let slot = |index| Slot {
@@ -333,7 +334,7 @@ pub(crate) mod tests {
         // Of a Slurm that is not ours.
         assert_eq!(made(&order("7#1/0"), &inherited[..2])["SLURM_JOB_ID"], "3");
         let mut order = order("7#1/0");
-        Arc::make_mut(&mut order.spec).compat = vec![gpool_model::Compat::Slurm];
+        Arc::make_mut(&mut order.spec).compat = vec![gpool_model::Compat::Slurm].into();
         assert_eq!(made(&order, &inherited)["SLURM_JOB_ID"], "7");
     }
 

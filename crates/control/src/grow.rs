@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpool_model::event::Kept;
 use gpool_model::job::StopCause;
-use gpool_model::{Gang, GpuRequest, Job, JobId, JobSpec, Joins, Life, Phase};
+use gpool_model::{Gang, GpuRequest, Job, JobId, JobSpec, Joins, Life, Phase, Rare};
 use gpool_world::{JobRow, World};
 
 use crate::control::Control;
@@ -81,11 +81,15 @@ impl Control {
             gpus: self.same_model(row),
             gang: Gang { nodes: 1, nodes_most: 1, tasks_per_node },
             joins: Some(Box::new(joins)),
-            after: Vec::new(),
+            after: Rare::default(),
             setup: None,
             retry_of: None,
             pty: None,
-            life: Life { warning: spec.life.warning, preemptible: Some(true), ..Life::default() },
+            life: Life {
+                warning: spec.life.warning.clone(),
+                preemptible: Some(true),
+                ..Life::default()
+            },
             submitted_at: self.now,
             ..JobSpec::clone(spec)
         }

@@ -205,7 +205,7 @@ impl Control {
             stdout: new.stdout.map(Box::from),
             stderr: new.stderr.map(Box::from),
             pty: new.pty,
-            activate: new.activate,
+            activate: new.activate.into(),
             setup,
             gpus: new.gpus,
             gpus_written: new.gpus_written,
@@ -216,12 +216,12 @@ impl Control {
             torchrun: new.torchrun,
             time_limit: new.time_limit,
             grace: new.grace,
-            after: new.after,
+            after: new.after.into(),
             array: new.array.map(|array| Box::new(array.spec)),
             retry_of: new.retry_of,
             life: new.life,
             allow_unsatisfiable: new.allow_unsatisfiable,
-            compat: new.compat,
+            compat: new.compat.into(),
             submitted_at: self.now,
         };
         self.add_job(Arc::new(spec), job);

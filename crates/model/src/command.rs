@@ -307,7 +307,7 @@ impl NewJob {
             stdout: spec.stdout.clone().map(String::from),
             stderr: spec.stderr.clone().map(String::from),
             pty: spec.pty,
-            activate: spec.activate.clone(),
+            activate: spec.activate.to_vec(),
             after_setup: false,
             gpus: spec.gpus.clone(),
             gpus_written: spec.gpus_written.clone(),
@@ -325,7 +325,7 @@ impl NewJob {
             allow_unsatisfiable: spec.allow_unsatisfiable,
             array,
             retry_of: Some(job.id),
-            compat: spec.compat.clone(),
+            compat: spec.compat.to_vec(),
             notify: job.notify.clone(),
         }
     }

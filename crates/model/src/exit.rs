@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::JobSpec;
 use crate::life::Life;
+use crate::rare::Rare;
 use crate::unit::Millis;
 
 /// A way in which a job may be taken off its devices, the best first: the one that loses least.
@@ -119,7 +120,7 @@ impl Life {
         }
         match self.exits.is_empty() {
             true => BTreeSet::from([Exit::usual()]),
-            false => self.exits.clone(),
+            false => (*self.exits).clone(),
         }
     }
 
@@ -142,11 +143,11 @@ impl Life {
     ) {
         if preemptible == Some(false) {
             self.exits.clear();
-            self.checkpoint = None;
+            self.checkpoint = Rare::default();
         }
         let names_any = exits.as_ref().is_some_and(|exits| !exits.is_empty());
         if let Some(exits) = exits {
-            self.exits = exits;
+            self.exits = exits.into();
         }
         match checkpoint {
             Some(None) => drop(self.exits.remove(&Exit::Checkpoint)),
@@ -155,7 +156,7 @@ impl Life {
         }
         let names_any = names_any || matches!(checkpoint, Some(Some(_)));
         if let Some(checkpoint) = checkpoint {
-            self.checkpoint = checkpoint;
+            self.checkpoint = checkpoint.into();
         }
         if let Some(preemptible) = preemptible.or(names_any.then_some(true)) {
             self.preemptible = Some(preemptible);

@@ -74,8 +74,8 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pty: Option<WindowSize>,
     /// Software that is made active before its program starts, in order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub activate: Vec<Activation>,
+    #[serde(default, skip_serializing_if = "Rare::is_usual")]
+    pub activate: Rare<Vec<Activation>>,
     /// The job that was submitted with it to prepare it; one of [`JobSpec::after`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<JobId>,
@@ -104,8 +104,8 @@ pub struct JobSpec {
     /// Between TERM and KILL.
     pub grace: Millis,
     /// What must have happened before it may start, all of it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<Dependency>,
+    #[serde(default, skip_serializing_if = "Rare::is_usual")]
+    pub after: Rare<Vec<Dependency>>,
     /// Set for an array, whose elements share this spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<Box<ArraySpec>>,
@@ -119,8 +119,8 @@ pub struct JobSpec {
     #[serde(default)]
     pub allow_unsatisfiable: bool,
     /// Whose variables it finds beside ours; each once, in their order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub compat: Vec<Compat>,
+    #[serde(default, skip_serializing_if = "Rare::is_usual")]
+    pub compat: Rare<Vec<Compat>>,
     /// When it was submitted.
     pub submitted_at: Timestamp,
 }

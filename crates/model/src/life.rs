@@ -11,7 +11,7 @@ use crate::exit::{Checkpoint, Exit};
 use crate::id::{Attempt, JobId};
 use crate::job::{Dependency, EndCause, ExitStatus, JobState, Outcome};
 use crate::plan::TakenBack;
-use crate::rare::Usual;
+use crate::rare::{Rare, Usual};
 use crate::unit::{GpuTime, Millis, Timestamp};
 
 /// What a user may ask of a job's life beside its time limit.
@@ -19,8 +19,8 @@ use crate::unit::{GpuTime, Millis, Timestamp};
 #[serde(default)]
 pub struct Life {
     /// Jobs of which one must have ended so before it may start.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub after_one: Vec<Dependency>,
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub after_one: Rare<Vec<Dependency>>,
     /// What becomes of it if what it waits for can never be.
     #[serde(skip_serializing_if = "OnUnmet::is_cancel")]
     pub on_unmet: OnUnmet,
@@ -31,8 +31,8 @@ pub struct Life {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// A signal some time before its time is over.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub warning: Option<Warning>,
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub warning: Rare<Option<Warning>>,
     /// When it is run again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Box<Retry>>,
@@ -45,11 +45,11 @@ pub struct Life {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
     /// In which ways it may be taken back, if it may be; with none it is run again.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub exits: BTreeSet<Exit>,
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub exits: Rare<BTreeSet<Exit>>,
     /// How it is told to save what it has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub checkpoint: Option<Checkpoint>,
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub checkpoint: Rare<Option<Checkpoint>>,
 }
 
 impl Life {
@@ -63,7 +63,7 @@ impl Life {
     #[must_use]
     pub fn without_waits(&self) -> Self {
         Self {
-            after_one: Vec::new(),
+            after_one: Rare::default(),
             on_unmet: OnUnmet::default(),
             begin: None,
             deadline: None,

@@ -11,6 +11,7 @@ use crate::id::ProjectName;
 use crate::job::{BlobId, Dependency, JobSpec};
 use crate::life::{OnUnmet, Retry, Warning};
 use crate::notify::NotifyRule;
+use crate::rare::Rare;
 use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
 
 /// Changes to a job; what is `None` stays. Where there may be nothing, `Some(None)` removes it.
@@ -148,12 +149,12 @@ impl SpecPatch {
         set(&mut new.memory, self.memory);
         set(&mut new.time_limit, self.time_limit);
         set(&mut new.grace, self.grace);
-        set(&mut new.after, self.after);
-        set(&mut new.life.after_one, self.after_one);
+        set(&mut new.after, self.after.map(Rare::from));
+        set(&mut new.life.after_one, self.after_one.map(Rare::from));
         set(&mut new.life.on_unmet, self.on_unmet);
         set(&mut new.life.begin, self.begin);
         set(&mut new.life.deadline, self.deadline);
-        set(&mut new.life.warning, self.warning);
+        set(&mut new.life.warning, self.warning.map(Rare::from));
         set(&mut new.life.retry, self.retry.map(|it| it.map(Box::new)));
         set(&mut new.life.requeue, self.requeue);
         new.life.edit_exits(self.preemptible, self.exits, self.checkpoint);

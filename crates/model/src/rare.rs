@@ -1,6 +1,7 @@
 //! A value that is mostly as it is by default. Then it takes one word, which counts where there
 //! are a hundred thousand of them.
 
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,6 +12,18 @@ pub trait Usual: Default + PartialEq + 'static {
     const USUAL: &'static Self;
 }
 
+impl<T: PartialEq + 'static> Usual for Vec<T> {
+    const USUAL: &'static Self = &Self::new();
+}
+
+impl<T: PartialEq + 'static> Usual for Option<T> {
+    const USUAL: &'static Self = &None;
+}
+
+impl<T: Ord + 'static> Usual for BTreeSet<T> {
+    const USUAL: &'static Self = &Self::new();
+}
+
 /// Read and written as what is in it.
 #[derive(Debug, Clone)]
 pub struct Rare<T>(Option<Box<T>>);
@@ -18,6 +31,20 @@ pub struct Rare<T>(Option<Box<T>>);
 impl<T> Default for Rare<T> {
     fn default() -> Self {
         Self(None)
+    }
+}
+
+impl<T: Usual> Rare<T> {
+    /// Whether it is as it is by default.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        **self == *T::USUAL
+    }
+
+    /// What is in it.
+    #[must_use]
+    pub fn into_inner(self) -> T {
+        self.0.map_or_else(T::default, |value| *value)
     }
 }
 
@@ -38,6 +65,27 @@ impl<T: Usual> Deref for Rare<T> {
 impl<T: Usual> DerefMut for Rare<T> {
     fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_default()
+    }
+}
+
+impl<T: Usual + IntoIterator<Item = I>, I> FromIterator<I> for Rare<T>
+where
+    T: FromIterator<I>,
+{
+    fn from_iter<A: IntoIterator<Item = I>>(items: A) -> Self {
+        Self::from(T::from_iter(items))
+    }
+}
+
+impl<'a, T: Usual> IntoIterator for &'a Rare<T>
+where
+    &'a T: IntoIterator,
+{
+    type Item = <&'a T as IntoIterator>::Item;
+    type IntoIter = <&'a T as IntoIterator>::IntoIter;
+
+    fn into_iter(self) -> Self::IntoIter {
+        (**self).into_iter()
     }
 }
 

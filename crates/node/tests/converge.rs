@@ -13,6 +13,7 @@ use gpool_model::id::{
     TaskId, Term,
 };
 use gpool_model::job::{BlobId, ExitStatus, JobSpec, Owner, Usage};
+use gpool_model::rare::Rare;
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Millis, Timestamp};
 use gpool_node::converge::{Action, Converge, Halting, Input};
@@ -45,7 +46,7 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
         stdout: None,
         stderr: None,
         pty: None,
-        activate: Vec::new(),
+        activate: Rare::default(),
         setup: None,
         gpus: GpuRequest::whole(0),
         gpus_written: Arc::from("0"),
@@ -53,10 +54,10 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
         memory: None,
         time_limit: None,
         grace: GRACE,
-        after: Vec::new(),
+        after: Rare::default(),
         life: gpool_model::Life::default(),
         allow_unsatisfiable: false,
-        compat: Vec::new(),
+        compat: Rare::default(),
         submitted_at: Timestamp::ZERO,
     };
     let allocation = Allocation {

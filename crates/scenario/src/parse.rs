@@ -129,11 +129,11 @@ impl Reader {
                 memory: options.memory,
                 gang,
                 time_limit: options.limit,
-                after: options.after.clone(),
+                after: options.after.clone().into(),
                 joins: options.joins.map(gang::joins),
                 life: gpool_model::Life {
                     preemptible: options.preemptible,
-                    exits: options.exits.clone(),
+                    exits: options.exits.clone().into(),
                     ..gpool_model::Life::default()
                 },
                 ..bare_spec(id, &name, &gpus, submitted_at)

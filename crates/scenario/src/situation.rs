@@ -6,7 +6,7 @@ use gpool_model::job::BlobId;
 use gpool_model::record::ClusterRecord;
 use gpool_model::{
     GpuRequest, Job, JobId, JobNumber, JobSpec, Millis, Node, Owner, PastRuns, Policy, Project,
-    ProjectName, Reservation, Timestamp, Used,
+    ProjectName, Rare, Reservation, Timestamp, Used,
 };
 use gpool_world::{ProjectIx, Snapshot, World};
 
@@ -139,7 +139,7 @@ pub(crate) fn bare_spec(
         stdout: None,
         stderr: None,
         pty: None,
-        activate: Vec::new(),
+        activate: Rare::default(),
         setup: None,
         array: None,
         retry_of: None,
@@ -152,10 +152,10 @@ pub(crate) fn bare_spec(
         memory: None,
         time_limit: None,
         grace: Millis::from_secs(10),
-        after: Vec::new(),
+        after: Rare::default(),
         life: gpool_model::Life::default(),
         allow_unsatisfiable: true,
-        compat: Vec::new(),
+        compat: Rare::default(),
         submitted_at,
     }
 }

@@ -357,7 +357,7 @@ impl Cluster {
             project: self.leaf(seed.project),
             life: gpool_model::Life {
                 preemptible: seed.is_preemptible.then_some(true),
-                exits: seed.exits(),
+                exits: seed.exits().into(),
                 ..gpool_model::Life::default()
             },
             ..bare_spec(id, &format!("j{}", id.number), &seed.gpus, submitted_at)

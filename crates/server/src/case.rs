@@ -334,7 +334,7 @@ impl Names {
                 spec.command = Vec::new();
                 spec.directory = "/".to_owned();
                 (spec.stdin, spec.stdout, spec.stderr) = (None, None, None);
-                spec.activate = Vec::new();
+                spec.activate = Vec::new().into();
                 Kept::JobSpec(it)
             }
             Record::Job(mut it) => {

@@ -122,16 +122,16 @@ pub(crate) fn life(job: &JobCreate, limit: Option<Millis>) -> Result<Life, Refus
     let exits = Exits::of(job)?;
     let retry = job.retry.as_ref().map(RetryAsked::check).transpose()?;
     Ok(Life {
-        after_one: dependencies("after_one", &job.after_one)?,
+        after_one: dependencies("after_one", &job.after_one)?.into(),
         on_unmet: job.on_unmet.as_deref().map_or(Ok(OnUnmet::Cancel), on_unmet)?,
         begin: job.begin.map(|at| at.0),
         deadline: job.deadline.map(|at| at.0),
-        warning,
+        warning: warning.into(),
         retry: retry.filter(|it| it.most > 0).map(Box::new),
         requeue: job.requeue,
         preemptible: exits.preemptible,
-        exits: exits.exits,
-        checkpoint: exits.checkpoint,
+        exits: exits.exits.into(),
+        checkpoint: exits.checkpoint.into(),
     })
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use gpool_model::job::{BlobId, EndCause, ExitStatus, Holder, Usage};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, DeviceUuid, Generation, GpuRequest, Job, JobEnd,
-    JobId, JobSpec, Millis, NodeName, Outcome, Owner, Phase, ProjectName, Reason, Resources, Slot,
-    SlotPart, TaskId, Timestamp, Version,
+    JobId, JobSpec, Millis, NodeName, Outcome, Owner, Phase, ProjectName, Rare, Reason, Resources,
+    Slot, SlotPart, TaskId, Timestamp, Version,
 };
 use gpool_wire::job::Shown;
 use gpool_wire::{Document, List};
@@ -36,7 +36,7 @@ fn spec() -> JobSpec {
         stdout: None,
         stderr: None,
         pty: None,
-        activate: Vec::new(),
+        activate: Rare::default(),
         setup: None,
         gpus: GpuRequest::parse("a100:1").unwrap(),
         gpus_written: Arc::from("A100"),
@@ -44,10 +44,10 @@ fn spec() -> JobSpec {
         memory: Some(Bytes::from_gib(2)),
         time_limit: Some(Millis::from_mins(90)),
         grace: Millis::from_secs(30),
-        after: Vec::new(),
+        after: Rare::default(),
         life: gpool_model::Life::default(),
         allow_unsatisfiable: false,
-        compat: Vec::new(),
+        compat: Rare::default(),
         submitted_at: T0,
     }
 }

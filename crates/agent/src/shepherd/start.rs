@@ -127,7 +127,7 @@ impl Program {
             stdout: output(&spec.stdout),
             stderr: output(&spec.stderr),
             begin_anew: task.attempt == Attempt::FIRST,
-            activate: spec.activate.clone(),
+            activate: spec.activate.to_vec(),
         })
     }
 

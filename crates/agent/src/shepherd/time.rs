@@ -44,7 +44,7 @@ impl Allowed {
             generation: order.generation,
             limit: spec.time_limit,
             deadline: spec.life.deadline,
-            warning: spec.life.warning,
+            warning: *spec.life.warning,
             since: None,
             paused_at: None,
             deadline_at: None,

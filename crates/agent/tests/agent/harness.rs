@@ -14,6 +14,7 @@ use gpool_model::device::Device;
 use gpool_model::gpu::GpuRequest;
 use gpool_model::id::{Attempt, Generation, JobId, NodeName, PoolName, ProjectName, TaskId, Term};
 use gpool_model::job::{BlobId, EndCause, ExitStatus, JobSpec, Owner};
+use gpool_model::rare::Rare;
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Millis, Timestamp};
 
@@ -310,7 +311,7 @@ pub fn job(number: u64, command: &[&str]) -> JobSpec {
         stdout: None,
         stderr: None,
         pty: None,
-        activate: Vec::new(),
+        activate: Rare::default(),
         setup: None,
         gpus: GpuRequest::whole(0),
         gpus_written: Arc::from("0"),
@@ -318,10 +319,10 @@ pub fn job(number: u64, command: &[&str]) -> JobSpec {
         memory: None,
         time_limit: None,
         grace: Millis::new(200),
-        after: Vec::new(),
+        after: Rare::default(),
         life: gpool_model::Life::default(),
         allow_unsatisfiable: false,
-        compat: Vec::new(),
+        compat: Rare::default(),
         submitted_at: Timestamp::ZERO,
     }
 }

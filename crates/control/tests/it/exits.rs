@@ -24,7 +24,7 @@ fn who_saves_is_told_by_its_signal_and_is_run_again_as_its_next_attempt() {
     let mut harness = one_device();
     let mut new = gives_way(&[Exit::Checkpoint, Exit::Kill]);
     let grace = Some(Millis::from_mins(5));
-    new.life.checkpoint = Some(Checkpoint { signal: 10, grace });
+    new.life.checkpoint = Some(Checkpoint { signal: 10, grace }).into();
     new.life.retry = Some(Box::new(gpool_model::life::Retry {
         most: 1,
         on: std::collections::BTreeSet::new(),

@@ -174,7 +174,7 @@ fn one_of_several_is_enough_and_none_is_not() {
     let [one, two] = [harness.add(job("1")), harness.add(job("1"))];
     let mut first = job("0");
     let ok = |job| Dependency { job, kind: DependencyKind::Ok };
-    first.life.after_one = vec![ok(one), ok(two)];
+    first.life.after_one = vec![ok(one), ok(two)].into();
     let mut kept = first.clone();
     kept.life.on_unmet = OnUnmet::Keep;
     let waits = harness.add(first.clone());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::job::Usage;
-use gpool_model::{Gang, Job, JobEnd, JobId, JobSpec, Life, Outcome, Phase};
+use gpool_model::{Gang, Job, JobEnd, JobId, JobSpec, Life, Outcome, Phase, Rare};
 use gpool_world::JobRow;
 
 use super::Cluster;
@@ -56,7 +56,7 @@ impl Cluster {
             name: format!("{}.{}", row.spec.name, n_before + 1).into(),
             gang: Gang::SINGLE,
             joins: Some(gang::joins(row.job.id)),
-            after: Vec::new(),
+            after: Rare::default(),
             life: Life { preemptible: Some(true), ..Life::default() },
             submitted_at: self.now,
             ..JobSpec::clone(&row.spec)
