@@ -114,9 +114,12 @@ impl Control {
         let workspace = &mut self.workspace;
         let distort = self.distort;
         let made = catch_unwind(AssertUnwindSafe(|| {
-            let mut plan = gpool_sched::plan(&snapshot, policy, workspace);
+            let mut plan = gpool_sched::decide(&snapshot, policy, workspace);
             distort.iter().for_each(|distort| distort(&mut plan));
             let violations = gpool_verify::verify(&snapshot, policy, &plan);
+            if !violations.is_empty() {
+                plan.waits = gpool_sched::plan(&snapshot, policy, workspace).waits;
+            }
             (plan, violations)
         }));
         let (plan, violations) = match made {

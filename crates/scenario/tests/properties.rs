@@ -159,6 +159,10 @@ proptest! {
                 let plan = gpool_sched::plan(&again, cold.policy(), &mut Workspace::default());
                 let other = serde_json::to_string(&plan).unwrap();
                 prop_assert_eq!(&bytes, &other, "{}", Situation::of(snapshot));
+                // Whoever is not asked for reasons decides the same.
+                let quick = gpool_sched::decide(&again, cold.policy(), &mut Workspace::default());
+                let decided = |plan: &Plan| (plan.decisions.clone(), plan.planned.clone());
+                prop_assert_eq!(decided(&plan), decided(&quick), "{}", Situation::of(snapshot));
             }
             Ok(())
         })?;

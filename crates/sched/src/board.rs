@@ -118,6 +118,11 @@ impl<'a> Board<'a> {
         self.by_free.iter().skip(n_least).flatten().copied()
     }
 
+    /// How many devices are free on the node that takes work and has most.
+    pub fn most_free(&self) -> usize {
+        self.by_free.iter().rposition(|nodes| !nodes.is_empty()).unwrap_or(0)
+    }
+
     /// How well each kind that is free somewhere answers a request.
     pub fn answers(&self, gpus: &GpuRequest) -> Answers {
         let rank_by_kind = self.kinds.iter().map(|device| gpus.rank_of(device)).collect();

@@ -1,5 +1,6 @@
 //! One cycle: the pending jobs in order, each placed, planned or left waiting.
 
+mod look;
 mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +9,7 @@ use gpool_model::{
     Decision, DeviceStrategy, Millis, OrderKey, Plan, PlannedStart, PlannedStarts, Policy, Reason,
     Shape, TakenBack,
 };
-use gpool_world::{FitIx, JobRow, ShapeIx, Snapshot};
+use gpool_world::{FitIx, Head, JobRow, ShapeIx, Snapshot};
 
 use crate::ahead::Ahead;
 use crate::board::Board;
@@ -16,20 +17,18 @@ use crate::caps::Users;
 use crate::elements::Elements;
 use crate::evict::{Evictions, Ground, Lent};
 use crate::keep::{Keeps, length};
-use crate::order::Head;
 use crate::place::{self, Found, Seeker};
-use crate::preempt;
+use crate::preempt::{self, Lasts};
 use crate::projects::Projects;
 use crate::seek::{self, waits_for_room};
 use crate::shares::Row;
 use crate::turns::{Leaf, Turns};
-use crate::waiting::Waiting;
+use crate::waiting::{SaysWhy, Waiting};
 use crate::ways::Way;
 
 /// Memory that cycles use again. A new one gives the same plans, only later.
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
-    turns: Turns,
     projects: Option<Projects>,
     /// By [`FitIx`], of jobs that no reservation admits: what found no place in this cycle.
     failed: Vec<Option<Failed>>,
@@ -100,15 +99,19 @@ struct Cycle<'a, 'w> {
     starts_evictable: bool,
 }
 
-pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace) -> Plan {
+pub(crate) fn run(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    workspace: &mut Workspace,
+    says_why: SaysWhy,
+) -> Plan {
     let world = snapshot.world;
     let board = Board::new(world);
     workspace.failed.clear();
     workspace.failed.resize(world.n_fit_rows(), None);
     workspace.failed_inside.clear();
     let projects = Projects::of(snapshot, policy, workspace.projects.take());
-    let mut turns = std::mem::take(&mut workspace.turns);
-    turns.fill(world, policy, shared(&projects));
+    let evictions = Evictions::new(Lasts::new(world, policy, projects.as_ref()));
     let mut cycle = Cycle {
         snapshot: *snapshot,
         policy,
@@ -118,27 +121,28 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Work
         workspace,
         plan: Plan { basis: world.revision(), ..Plan::default() },
         projects,
-        evictions: Evictions::default(),
+        evictions,
         elements: Elements::default(),
         users: Users::default(),
-        waiting: Waiting::default(),
+        waiting: Waiting::new(says_why),
         tops: BTreeSet::new(),
         unknown: BTreeSet::new(),
         starts_evictable: false,
     };
+    let mut turns = Turns::new(world, shared(&cycle.projects), &cycle);
     loop {
-        while let Some((leaf, head)) = turns.next(shared(&cycle.projects)) {
-            cycle.turn(leaf, head, &mut turns);
-            turns.settle(shared(&cycle.projects), leaf);
-        }
-        if !turns.lend(shared(&cycle.projects)) {
-            break;
+        match turns.next(shared(&cycle.projects), &cycle) {
+            Some((leaf, head)) => {
+                cycle.turn(leaf, head, &mut turns);
+                turns.settle(shared(&cycle.projects), leaf);
+            }
+            None if turns.lend(shared(&cycle.projects), &cycle) => {}
+            None => break,
         }
     }
     let Cycle { mut plan, projects, waiting, starts_evictable, .. } = cycle;
     let evicts = plan.decisions.iter().any(|it| matches!(it, Decision::Evict { .. }));
     plan.waits = waiting.into_waits(world);
-    workspace.turns = turns;
     workspace.projects = projects;
     workspace.is_settled = !evicts && !starts_evictable && !preempt::any_evictable(world);
     plan
@@ -151,7 +155,7 @@ fn shared(projects: &Option<Projects>) -> Option<&Projects> {
 
 impl<'a> Cycle<'a, '_> {
     /// It is the turn of a job: it starts, or waits for a reason.
-    fn turn(&mut self, leaf: Leaf, head: Head, turns: &mut Turns) {
+    fn turn(&mut self, leaf: Leaf, head: Head, turns: &mut Turns<'_>) {
         let (world, policy) = (self.snapshot.world, self.policy);
         if let Some(reason) = self.elements.full(world, head.job()) {
             let n_left = self.elements.n_left(self.row(&head));
@@ -184,7 +188,7 @@ impl<'a> Cycle<'a, '_> {
                 None => open.push(way),
             }
         }
-        let reason = match open.is_empty() && !is_mixed && !aside.is_empty() {
+        let reason = match is_aside && open.is_empty() && !is_mixed {
             true => None,
             false => match self.start_in(&head, (&open, &shut, is_mixed), (leaf, charged), turns) {
                 Ok(charge) => {
@@ -287,7 +291,7 @@ impl<'a> Cycle<'a, '_> {
     }
 
     /// Takes back what is on loan so that a job can start; says whether that helped.
-    fn take_back(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns) -> bool {
+    fn take_back(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns<'_>) -> bool {
         let found = self.among_evictions(head, way, |evictions, ground, seeker| {
             evictions.search(ground, seeker, (leaf, &way.charge))
         });
@@ -299,7 +303,7 @@ impl<'a> Cycle<'a, '_> {
 
     /// Lets others of its project give way to a job that has a higher priority, or has had less
     /// GPU-time; says whether that helped.
-    fn preempt(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns) -> bool {
+    fn preempt(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns<'_>) -> bool {
         if !preempt::happens(self.snapshot.world, self.policy) {
             return false;
         }
@@ -330,7 +334,7 @@ impl<'a> Cycle<'a, '_> {
         shape: &Shape,
         found: &[Found],
         (why, victims): (Why<'_>, Vec<Lent>),
-        turns: &mut Turns,
+        turns: &mut Turns<'_>,
     ) {
         let (beneficiary, _) = self.elements.next(row);
         let mut after = Vec::new();
@@ -367,14 +371,18 @@ impl<'a> Cycle<'a, '_> {
         }
     }
 
+    /// How many starts are planned at most.
+    fn n_planned_max(&self) -> usize {
+        match self.policy.planned_starts {
+            PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX).min(ALL_MAX),
+            PlannedStarts::All => ALL_MAX,
+        }
+    }
+
     /// Keeps the earliest time and place for a job that waits, if it is its turn to have them kept.
     /// Answers whether the next of its shape could have that turn too.
     fn look_ahead(&mut self, head: &Head, ways: &[Way<'_>], reason: &Reason) -> bool {
-        let most = match self.policy.planned_starts {
-            PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX),
-            PlannedStarts::All => ALL_MAX,
-        };
-        if self.plan.planned.len() >= most.min(ALL_MAX)
+        if self.plan.planned.len() >= self.n_planned_max()
             || self.unknown.len() >= UNKNOWN_MAX
             || !waits_for_room(reason)
         {

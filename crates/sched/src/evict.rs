@@ -18,7 +18,7 @@ use crate::board::Board;
 use crate::cost::{Cost, cost};
 use crate::keep::{Ending, Keeps};
 use crate::place::{self, Found, Seeker};
-use crate::preempt::{Own, Precedence};
+use crate::preempt::{Lasts, Own};
 use crate::projects::{Amounts, Projects};
 use crate::room::Room;
 use crate::saturation::Saturation;
@@ -72,8 +72,7 @@ pub(crate) struct Evictions {
     lent: BTreeMap<bool, BTreeMap<usize, Vec<Lent>>>,
     /// Of each project, what may go for others of it that have a higher priority; the same.
     pub(crate) own: BTreeMap<(Option<Row>, bool), Own>,
-    /// Of each project and of all, who comes last of these by priority.
-    pub(crate) lasts: Option<BTreeMap<Option<Row>, Precedence>>,
+    pub(crate) lasts: Lasts,
     pub(crate) gone: BTreeSet<JobId>,
     /// Devices that are claimed already: node and position.
     pub(crate) claimed: BTreeSet<(usize, usize)>,
@@ -97,12 +96,12 @@ pub(crate) struct Ground<'a, 'b> {
     pub endings: &'b dyn Fn(usize) -> Vec<Ending>,
 }
 
-impl Default for Evictions {
-    fn default() -> Self {
+impl Evictions {
+    pub fn new(lasts: Lasts) -> Self {
         Self {
             lent: BTreeMap::new(),
             own: BTreeMap::new(),
-            lasts: None,
+            lasts,
             gone: BTreeSet::new(),
             claimed: BTreeSet::new(),
             freed: BTreeMap::new(),

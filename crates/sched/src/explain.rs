@@ -8,6 +8,7 @@ use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
     Allocation, AllocationState, DeviceHealth, JobId, Node, Phase, Policy, Reason, Shape, TakenBack,
 };
+use gpool_world::order::{Rank, level_of_waiting};
 use gpool_world::{JobRow, NodeRow, Snapshot};
 
 use crate::ahead::Ahead;
@@ -15,7 +16,6 @@ use crate::board::Board;
 use crate::caps::user_quota;
 use crate::elements::Elements;
 use crate::keep::Keeps;
-use crate::order::{Rank, level_of_waiting};
 use crate::place::{self, Seeker};
 use crate::seek::{self, place_among};
 use crate::usable::{Unusable, unusable};

@@ -195,6 +195,11 @@ impl<'a> Keeps<'a> {
         all.chain(some)
     }
 
+    /// Whether anything is kept for whom reservations admit.
+    pub fn are_reserved(&self) -> bool {
+        self.reserved_only || !self.reservations.is_empty()
+    }
+
     pub fn has(&self, board_ix: usize) -> bool {
         self.reserved_only || self.by_node.contains_key(&board_ix)
     }

@@ -7,14 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::attained::Level;
 use gpool_model::{Millis, OrderKey, Policy, Project, Shape, TakenBack};
+use gpool_world::order::level_of_waiting;
 use gpool_world::{ProjectIx, Snapshot, World};
 
 use crate::cost::{Cost, cost};
 use crate::evict::{
     Evictions, Ground, Lent, Search, amounts_of, pauses_any, piece, stay_in_the_way,
 };
-use crate::order::level_of_waiting;
 use crate::place::{self, Found, Seeker};
+use crate::projects::Projects;
 use crate::saturation::Saturation;
 use crate::shares::Row;
 use crate::site::Site;
@@ -39,7 +40,11 @@ pub(crate) type Precedence = [i64; 3];
 /// Before all others.
 const FIRST: Precedence = [i64::MIN; 3];
 
-fn precedence(policy: &Policy, (priority, joins): (i32, bool), level: Level) -> Precedence {
+pub(crate) fn precedence(
+    policy: &Policy,
+    (priority, joins): (i32, bool),
+    level: Level,
+) -> Precedence {
     // Of one priority what makes others larger comes last; elsewhere it does so before all else.
     let first = match policy.order.first() {
         Some(OrderKey::Priority) => 0,
@@ -51,6 +56,40 @@ fn precedence(policy: &Policy, (priority, joins): (i32, bool), level: Level) -> 
         OrderKey::Escalated | OrderKey::Predicted | OrderKey::Gpus | OrderKey::Age => None,
     });
     [first, keys.next().unwrap_or(0), keys.next().unwrap_or(0)]
+}
+
+/// Of each project and of all, who comes last in the order of those that may go, where nothing but
+/// priorities decides.
+#[derive(Debug, Default)]
+pub(crate) struct Lasts {
+    of_all: Option<Precedence>,
+    /// By row; none where nobody goes.
+    by_row: Vec<Option<Precedence>>,
+}
+
+impl Lasts {
+    pub fn new(world: &World, policy: &Policy, projects: Option<&Projects>) -> Self {
+        let mut lasts = Self::default();
+        let Some(projects) = projects.filter(|_| happens(world, policy)) else { return lasts };
+        lasts.by_row.resize(projects.tree.len(), None);
+        for (row, of) in world.project_rows().iter().zip(projects.rows()) {
+            let all = row.evictable_by.keys().map(|rank| precedence(policy, *rank, 0));
+            let last = all.max();
+            for known in [&mut lasts.of_all, &mut lasts.by_row[of.ix()]] {
+                *known = last.max(*known);
+            }
+        }
+        lasts
+    }
+
+    /// Of one project, or of all.
+    pub fn of(&self, project: Option<Row>) -> Precedence {
+        let last = match project {
+            None => self.of_all,
+            Some(row) => self.by_row.get(row.ix()).copied().flatten(),
+        };
+        last.unwrap_or(FIRST)
+    }
 }
 
 /// Whether the project may have a job once these have gone.
@@ -100,7 +139,7 @@ impl Evictions {
         let shape = seeker.shape;
         let asks = precedence_asked(policy, shape, is_escalated);
         // Mostly nobody comes after it: that is told without a look at the jobs.
-        if !policy.asks_attained() && asks >= self.last_of(ground, policy, project) {
+        if !policy.asks_attained() && asks >= self.lasts.of(project) {
             return None;
         }
         let which = (project, may_pause);
@@ -137,30 +176,6 @@ impl Evictions {
         self.own.insert(which, own);
         let found = found.filter(|(_, victims)| !stay_in_the_way(ground, victims));
         found.map(|found| self.go(found))
-    }
-
-    /// Of a project, or of all, who comes last in the order of those that may go, where nothing
-    /// but priorities decides.
-    fn last_of(
-        &mut self,
-        ground: Ground<'_, '_>,
-        policy: &Policy,
-        project: Option<Row>,
-    ) -> Precedence {
-        let lasts = self.lasts.get_or_insert_with(|| {
-            let mut lasts = BTreeMap::new();
-            let rows = ground.snapshot.world.project_rows().iter();
-            for (row, of) in rows.zip(ground.projects.rows()) {
-                let all = row.evictable_by.keys().map(|rank| precedence(policy, *rank, 0));
-                let Some(last) = all.max() else { continue };
-                for key in [None, Some(*of)] {
-                    let known = lasts.entry(key).or_insert(last);
-                    *known = last.max(*known);
-                }
-            }
-            lasts
-        });
-        lasts.get(&project).copied().unwrap_or(FIRST)
     }
 
     /// Where a job of one node has room once those have left who leave already, and nobody can come

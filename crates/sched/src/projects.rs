@@ -11,7 +11,7 @@ use gpool_model::reason::Bound;
 use gpool_model::{
     Allocation, Amount, GpuTime, Policy, Project, ProjectName, Reason, ResourceKind, Resources,
 };
-use gpool_world::{ProjectIx, ShapeQueue, World};
+use gpool_world::{LineKey, ProjectIx, ShapeQueue, World};
 
 use crate::saturation::Saturation;
 use crate::shares::{Account, Division, Ledger, Row, Tree};
@@ -26,7 +26,7 @@ pub(crate) struct Projects {
     pub are_shared: bool,
     /// Whether they may have more than they are guaranteed.
     lends: bool,
-    /// What is counted, in the order of the ledger's columns.
+    /// What is counted, in the order of the ledger's columns; the first are the GPUs.
     kinds: Vec<ResourceKind>,
     /// Classes of GPUs, where parts of the GPUs are counted; none where they are not.
     pub classes: Classes,
@@ -61,8 +61,13 @@ pub(crate) type Amounts = Vec<u64>;
 impl Projects {
     /// Who is charged for the jobs of a shape.
     pub fn leaf(&self, queue: &ShapeQueue) -> Row {
-        let user = queue.shape.uid.and_then(|uid| self.users.get(&(queue.project_ix, uid)));
-        user.copied().unwrap_or(self.rows[queue.project_ix.0])
+        self.leaf_in_line(queue.line())
+    }
+
+    /// Who is charged for the jobs of a line.
+    pub fn leaf_in_line(&self, LineKey { project_ix, uid }: LineKey) -> Row {
+        let user = uid.and_then(|uid| self.users.get(&(project_ix, uid)));
+        user.copied().unwrap_or(self.rows[project_ix.0])
     }
 
     /// Who is charged for a job of a project, by whose it is.
@@ -105,6 +110,20 @@ impl Projects {
         preemptible: bool,
         given: &[(Row, &[u64])],
     ) -> Option<Reason> {
+        let (row, at, (bound, held, most)) = self.bound(leaf, amounts, preemptible, given)?;
+        let (project, kind) = (self.names[row.ix()].clone(), self.kinds[at].clone());
+        Some(Reason::QuotaProject { project, kind, bound, held, asked: amounts[at], most })
+    }
+
+    /// The bound that a job would exceed, if there is one: whose, of which kind, and how much is
+    /// held of what is allowed.
+    pub fn bound(
+        &self,
+        leaf: Row,
+        amounts: &[u64],
+        preemptible: bool,
+        given: &[(Row, &[u64])],
+    ) -> Option<(Row, usize, (Bound, u64, u64))> {
         for row in self.tree.upwards(self.project(leaf)) {
             // What another project gives up makes room in nobody's bounds but its own.
             let given =
@@ -124,17 +143,7 @@ impl Projects {
                 let more = guarantee.map(|(bound, held)| (bound, held, account.guaranteed));
                 for (bound, held, most) in bounds.into_iter().chain(more) {
                     if let Some(most) = most.finite().filter(|most| held + asked > *most) {
-                        let project = self.names[row.ix()].clone();
-                        let kind = self.kinds[at].clone();
-                        let asked = *asked;
-                        return Some(Reason::QuotaProject {
-                            project,
-                            kind,
-                            bound,
-                            held,
-                            asked,
-                            most,
-                        });
+                        return Some((row, at, (bound, held, most)));
                     }
                 }
             }

@@ -7,9 +7,19 @@ use std::sync::Arc;
 use gpool_model::{JobNumber, Reason, Wait};
 use gpool_world::{ShapeIx, World};
 
+/// Whether a plan says why those wait that do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SaysWhy {
+    Yes,
+    /// Then nobody is looked at of whom nothing can come.
+    No,
+}
+
 /// Shapes of which something waits, and arrays that keep themselves from more.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
+    /// Whether nothing is noted but how many start.
+    pub is_silent: bool,
     /// In the order in which they were met.
     order: Vec<(ShapeIx, Option<JobNumber>)>,
     shapes: BTreeMap<ShapeIx, Reason>,
@@ -19,6 +29,10 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    pub fn new(says_why: SaysWhy) -> Self {
+        Self { is_silent: says_why == SaysWhy::No, ..Self::default() }
+    }
+
     /// One of a shape starts.
     pub fn started(&mut self, shape_ix: ShapeIx) {
         *self.n_aside.entry(shape_ix).or_default() += 1;
@@ -31,6 +45,9 @@ impl Waiting {
 
     /// Nothing more of a shape has a place; the reason is that of the first.
     pub fn of_shape(&mut self, shape_ix: ShapeIx, reason: &Reason) {
+        if self.is_silent {
+            return;
+        }
         if let Entry::Vacant(entry) = self.shapes.entry(shape_ix) {
             entry.insert(reason.clone());
             self.order.push((shape_ix, None));
@@ -40,6 +57,9 @@ impl Waiting {
     /// An array keeps itself from more.
     pub fn of_array(&mut self, shape_ix: ShapeIx, array: JobNumber, n: u64, reason: Reason) {
         *self.n_aside.entry(shape_ix).or_default() += n;
+        if self.is_silent {
+            return;
+        }
         let before = self.arrays.len();
         self.arrays.entry((shape_ix, array)).or_insert((0, reason)).0 += n;
         if self.arrays.len() > before {

@@ -8,7 +8,7 @@ use gpool_model::{
     JobId, JobSpec, MilliGpu, Node, NodeName, Phase, ResourceKind, Resources, Shape, SlotPart,
     Timestamp,
 };
-use gpool_world::{DeviceLedger, Free, JobRow, NodeRow, Snapshot, World};
+use gpool_world::{DeviceLedger, Free, Head, JobRow, Line, NodeRow, Snapshot, World};
 
 use crate::arrays::{check_row, weight};
 use crate::conserve::shape_of;
@@ -473,6 +473,20 @@ fn check_load(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
         });
         sets.collect()
     };
+    let lines = |world: &World| -> BTreeMap<_, _> {
+        let heads = |line: &Line| -> Vec<_> {
+            let shape = |head: &Head| Shape::clone(&world.shape(head.shape_ix).shape);
+            line.heads().map(|head| (head.rank, head.is_escalated, shape(head))).collect()
+        };
+        let lines = world.lines().map(|(key, line)| {
+            let project = world.project_rows()[key.project_ix.0].name.clone();
+            ((project, key.uid), (heads(line), line.asked().clone()))
+        });
+        lines.collect()
+    };
+    if lines(&loaded) != lines(world) {
+        differs("the lines in which jobs wait".to_owned());
+    }
     if queues(&loaded) != queues(world) {
         differs("its pending jobs".to_owned());
     }

@@ -22,7 +22,7 @@ impl World {
     pub fn advance(&mut self, now: Timestamp) {
         self.tell_time(now);
         self.advance_alarms(now);
-        self.queue.advance(now, self.policy.escalate_after);
+        self.queue.advance(now, &self.policy);
     }
 
     /// Replaces what the cluster must never forget.
@@ -45,7 +45,7 @@ impl World {
         }
         self.policy = policy;
         self.rotate_anew();
-        self.queue.reset_escalation();
+        self.queue.line_up_anew(&self.policy);
         if is_other {
             // What jobs have in common is another thing now.
             let pending: Vec<JobId> = self.queue.jobs().collect();
@@ -73,6 +73,9 @@ impl World {
             }
             None => {
                 let ix = NodeIx(self.nodes.len());
+                let before = |ix: &NodeIx| self.nodes[ix.0].node.name < name;
+                let at = self.nodes_in_order.partition_point(before);
+                self.nodes_in_order.insert(at, ix);
                 self.node_by_name.insert(name.clone(), ix);
                 self.nodes.push(row.clone());
                 ix

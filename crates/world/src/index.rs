@@ -89,7 +89,7 @@ impl World {
             self.unqueue(&row);
             self.enqueue(&row);
             if is_escalated {
-                self.queue.escalate(*id);
+                self.queue.escalate(*id, &self.policy);
             }
         }
     }
@@ -104,7 +104,8 @@ impl World {
         let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.unstarted.len()));
         let project_ix = self.project_ix(&row.spec.project);
         let key = (shape, project_ix);
-        self.queue.insert(row.job.id, n, key, row.spec.submitted_at, waits_since);
+        let since = (row.spec.submitted_at, waits_since);
+        self.queue.insert(row.job.id, n, key, since, &self.policy);
         if self.policy.order.contains(&OrderKey::Predicted) {
             let like = Likeness::of(&row.spec);
             self.pending_by_like.entry(like).or_default().insert(row.job.id);
@@ -112,7 +113,7 @@ impl World {
     }
 
     pub(crate) fn unqueue(&mut self, row: &JobRow) {
-        self.queue.remove(row.job.id);
+        self.queue.remove(row.job.id, &self.policy);
         if self.pending_by_like.is_empty() {
             return;
         }

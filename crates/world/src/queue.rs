@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_model::plan::Fit;
-use gpool_model::{JobId, Millis, Shape, Timestamp};
+use gpool_model::{JobId, Millis, Policy, Shape, Timestamp};
 
+use crate::lines::{self, Line, LineKey, Lines};
 use crate::projects::ProjectIx;
 
 /// A row of the table of shapes; recycled when the last job of the shape leaves.
@@ -16,6 +17,9 @@ pub struct ShapeIx(pub usize);
 /// A row of the table of fits; recycled with its last shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FitIx(pub usize);
+
+/// The first that are not escalated and that are.
+type Firsts = [Option<(Timestamp, JobId)>; 2];
 
 /// The pending jobs of one shape, oldest first.
 #[derive(Debug, Clone)]
@@ -47,6 +51,17 @@ impl ShapeQueue {
     #[must_use]
     pub fn n_of(&self, job: JobId) -> u64 {
         self.n_by_job.get(&job).copied().unwrap_or(1)
+    }
+
+    /// In whose line they are.
+    #[must_use]
+    pub fn line(&self) -> LineKey {
+        LineKey { project_ix: self.project_ix, uid: self.shape.uid }
+    }
+
+    /// Those of `fresh` and of `escalated` that stand in the line of heads.
+    fn firsts(&self) -> Firsts {
+        [&self.fresh, &self.escalated].map(|jobs| jobs.first().copied())
     }
 
     fn note_n(&mut self, job: JobId, n: u64) {
@@ -87,6 +102,7 @@ pub(crate) struct Queue {
     n_jobs: u64,
     /// Jobs that are not escalated, by the beginning of their wait.
     to_escalate: BTreeSet<(Timestamp, JobId)>,
+    lines: Lines,
 }
 
 impl Queue {
@@ -95,31 +111,33 @@ impl Queue {
         job: JobId,
         n: u64,
         (shape, project_ix): (Shape, ProjectIx),
-        submitted_at: Timestamp,
-        waits_since: Timestamp,
+        (submitted_at, waits_since): (Timestamp, Timestamp),
+        policy: &Policy,
     ) {
         let shape_ix = self.intern(shape, project_ix);
         let place = Place { shape_ix, submitted_at, waits_since, is_escalated: false };
         let queue = self.queue_mut(shape_ix);
+        let firsts = queue.firsts();
         queue.fresh.insert((submitted_at, job));
-        queue.n_jobs += n;
         queue.note_n(job, n);
-        self.n_jobs += n;
+        self.change_n(shape_ix, 0, n);
         self.to_escalate.insert((waits_since, job));
         let before = self.places.insert(job, place);
         assert!(before.is_none(), "job {job} is queued once");
+        self.stand_in_line(shape_ix, firsts, policy);
     }
 
-    pub fn remove(&mut self, job: JobId) {
+    pub fn remove(&mut self, job: JobId, policy: &Policy) {
         let place = self.places.remove(&job).expect("only queued jobs are removed");
         let queue = self.queue_mut(place.shape_ix);
+        let firsts = queue.firsts();
         let set = if place.is_escalated { &mut queue.escalated } else { &mut queue.fresh };
         assert!(set.remove(&(place.submitted_at, job)), "a queued job is in its shape's set");
         let n = queue.n_of(job);
-        queue.n_jobs -= n;
         queue.note_n(job, 1);
-        self.n_jobs -= n;
+        self.change_n(place.shape_ix, n, 0);
         self.to_escalate.remove(&(place.waits_since, job));
+        self.stand_in_line(place.shape_ix, firsts, policy);
         if self.queue_mut(place.shape_ix).is_empty() {
             self.forget(place.shape_ix);
         }
@@ -130,30 +148,73 @@ impl Queue {
         let shape_ix = self.places.get(&job).expect("only queued jobs are counted").shape_ix;
         let queue = self.queue_mut(shape_ix);
         let before = queue.n_of(job);
-        queue.n_jobs = queue.n_jobs - before + n;
         queue.note_n(job, n);
+        self.change_n(shape_ix, before, n);
+    }
+
+    /// For one of a shape that stood for so many jobs it does for so many now.
+    fn change_n(&mut self, shape_ix: ShapeIx, before: u64, n: u64) {
         self.n_jobs = self.n_jobs - before + n;
+        let queue = self.shapes[shape_ix.0].as_mut().expect("rows are asked for while it waits");
+        queue.n_jobs = queue.n_jobs - before + n;
+        self.lines.ask(queue.line(), &queue.shape, before, n);
+    }
+
+    /// Lets those of a shape stand in line that are its heads now. Others may have been before.
+    fn stand_in_line(&mut self, shape_ix: ShapeIx, before: Firsts, policy: &Policy) {
+        let queue = self.shapes[shape_ix.0].as_ref().expect("rows are asked for while it waits");
+        let rows = (shape_ix, queue.fit_ix);
+        let firsts = before.into_iter().zip(queue.firsts());
+        for ((before, now), is_escalated) in firsts.zip([false, true]) {
+            if before == now {
+                continue;
+            }
+            let head = |job| lines::head(policy, &queue.shape, rows, is_escalated, job);
+            if let Some(before) = before {
+                self.lines.remove(queue.line(), &head(before));
+            }
+            if let Some(now) = now {
+                self.lines.insert(queue.line(), head(now));
+            }
+        }
+    }
+
+    /// Finds the order of all again, under another policy. Nobody is escalated by it until time
+    /// goes on.
+    pub fn line_up_anew(&mut self, policy: &Policy) {
+        self.lines.clear_heads();
+        self.reset_escalation();
+        let rows: Vec<ShapeIx> = self.shapes().map(|(ix, _)| ix).collect();
+        for ix in rows {
+            self.stand_in_line(ix, [None, None], policy);
+        }
+    }
+
+    pub fn lines(&self) -> impl Iterator<Item = (LineKey, &Line)> {
+        self.lines.all()
     }
 
     /// Escalates every job that has waited so long by `now`.
-    pub fn advance(&mut self, now: Timestamp, escalate_after: Millis) {
+    pub fn advance(&mut self, now: Timestamp, policy: &Policy) {
         while let Some(&(waits_since, job)) = self.to_escalate.first() {
-            if waits_since.after(escalate_after) > now {
+            if waits_since.after(policy.escalate_after) > now {
                 break;
             }
-            self.escalate(job);
+            self.escalate(job, policy);
         }
     }
 
     /// Escalates a job that is not.
-    pub fn escalate(&mut self, job: JobId) {
+    pub fn escalate(&mut self, job: JobId, policy: &Policy) {
         let place = self.places.get_mut(&job).expect("only queued jobs escalate");
         place.is_escalated = true;
         let place = *place;
         self.to_escalate.remove(&(place.waits_since, job));
         let queue = self.queue_mut(place.shape_ix);
+        let firsts = queue.firsts();
         queue.fresh.remove(&(place.submitted_at, job));
         queue.escalated.insert((place.submitted_at, job));
+        self.stand_in_line(place.shape_ix, firsts, policy);
     }
 
     /// Every pending job, by id.
@@ -161,8 +222,8 @@ impl Queue {
         self.places.keys().copied()
     }
 
-    /// Takes every escalation back, for `advance` to decide anew under another policy.
-    pub fn reset_escalation(&mut self) {
+    /// Takes every escalation back, for `advance` to decide anew.
+    fn reset_escalation(&mut self) {
         for (job, place) in &mut self.places {
             if place.is_escalated {
                 place.is_escalated = false;

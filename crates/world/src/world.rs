@@ -16,6 +16,7 @@ use crate::arrays::Elements;
 use crate::ends::{self, Ends, ExpectedEnd, ExpectedEnds};
 use crate::gangs::Gangs;
 use crate::ledger::NodeRow;
+use crate::lines::{Line, LineKey};
 use crate::outbox::Outbox;
 use crate::past::Past;
 use crate::projects::Holdings;
@@ -73,6 +74,8 @@ pub struct World {
     pub(crate) holdings: Holdings,
     pub(crate) nodes: Vec<NodeRow>,
     pub(crate) node_by_name: BTreeMap<NodeName, NodeIx>,
+    /// In the order of their names: every cycle goes over all of them.
+    pub(crate) nodes_in_order: Vec<NodeIx>,
     pub(crate) jobs: BTreeMap<JobId, Box<JobRow>>,
     pub(crate) queue: Queue,
     /// Pending jobs by what like jobs say of them; empty unless the policy's order asks for it.
@@ -141,6 +144,7 @@ impl World {
             holdings: Holdings::default(),
             nodes: Vec::new(),
             node_by_name: BTreeMap::new(),
+            nodes_in_order: Vec::new(),
             jobs: BTreeMap::new(),
             queue: Queue::default(),
             gangs: Gangs::default(),
@@ -287,7 +291,7 @@ impl World {
 
     /// Nodes in the order of their names.
     pub fn nodes_by_name(&self) -> impl Iterator<Item = (NodeIx, &NodeRow)> {
-        self.node_by_name.values().map(|ix| (*ix, &self.nodes[ix.0]))
+        self.nodes_in_order.iter().map(|ix| (*ix, &self.nodes[ix.0]))
     }
 
     /// One node.
@@ -335,6 +339,11 @@ impl World {
     /// Shapes that have pending jobs, in the order of their rows.
     pub fn shapes(&self) -> impl Iterator<Item = (ShapeIx, &ShapeQueue)> {
         self.queue.shapes()
+    }
+
+    /// The lines in which jobs wait.
+    pub fn lines(&self) -> impl Iterator<Item = (LineKey, &Line)> {
+        self.queue.lines()
     }
 
     /// The pending jobs of one shape.

@@ -50,8 +50,8 @@ fn a_limit_of_a_model_leaves_the_other_models() {
     start h1 lab1[2]
     start e lab1[0]
     start a1 lab1[1]
-    wait  h2 quota_project red limit 1 H100 GPUs held 1 asked 1
     wait  a2 ×2 quota_project red limit 1 H100 GPUs held 1 asked 1
+    wait  h2 quota_project red limit 1 H100 GPUs held 1 asked 1
     ");
 }
 

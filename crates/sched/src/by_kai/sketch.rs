@@ -9,7 +9,7 @@ use gpool_model::{
     MilliGpu, Phase, Policy, PoolName, Project, ProjectName, Quota, Resources, Share, Timestamp,
 };
 use gpool_model::{Device, ResourceKind};
-use gpool_world::{JobRow, ProjectIx, ShapeIx, Snapshot, World};
+use gpool_world::{Head, JobRow, ProjectIx, ShapeIx, Snapshot, World};
 
 use super::DEPTH;
 use crate::board::Board;
@@ -192,18 +192,23 @@ impl<'a, 'b> Maker<'a, 'b> {
     /// The jobs that could start, of each project so many as are looked at.
     fn waiting(&mut self, policy: &Policy) {
         let world = self.snapshot.world;
-        let mut heads = BTreeMap::<ProjectIx, Heads>::new();
+        let mut heads = BTreeMap::<ProjectIx, Heads<'_>>::new();
         // By these rules nobody is paused, and nobody who is goes on.
-        let queues = world.shapes().filter(|(_, queue)| queue.shape.fit.at.is_empty());
-        for (shape_ix, queue) in queues {
-            heads.entry(queue.project_ix).or_default().add(world, policy, shape_ix);
+        let is_paused = |head: &Head| !world.shape(head.shape_ix).shape.fit.at.is_empty();
+        for (key, line) in world.lines() {
+            heads.entry(key.project_ix).or_default().add(line);
         }
         let (mut users, mut elements) = (Users::default(), Elements::default());
         for heads in heads.values_mut() {
+            heads.open(|_| false);
             let mut n_taken = 0;
             while n_taken < DEPTH
-                && let Some(head) = heads.pop()
+                && let Some(head) = heads.first().map(|(head, _)| *head)
             {
+                heads.advance();
+                if is_paused(&head) {
+                    continue;
+                }
                 let Some(row) = world.job(head.job()) else { continue };
                 let shape = &world.shape(head.shape_ix).shape;
                 if let Some(reason) = users.quota(world, policy, shape) {

@@ -1,9 +1,9 @@
 //! The start of one job, in one of the ways in which it can start.
 
 use gpool_model::Reason;
+use gpool_world::Head;
 
 use super::Cycle;
-use crate::order::Head;
 use crate::place;
 use crate::projects::Amounts;
 use crate::seek::waits_for_room;
@@ -21,7 +21,7 @@ impl Cycle<'_, '_> {
         head: &Head,
         (open, shut, is_mixed): (&[Way<'_>], &[(Way<'_>, Reason)], bool),
         (leaf, charged): (Leaf, Option<Row>),
-        turns: &mut Turns,
+        turns: &mut Turns<'_>,
     ) -> Result<Amounts, Option<Reason>> {
         let mut waits = Vec::new();
         for way in open {

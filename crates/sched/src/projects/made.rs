@@ -243,14 +243,23 @@ impl Projects {
                 }
             }
         }
-        for (_, queue) in world.shapes() {
+        for (key, line) in world.lines() {
+            let row = self.leaf_in_line(key);
+            for (at, kind) in self.kinds.iter().enumerate() {
+                let Some(amount) = line.asked().of(kind) else { continue };
+                let share = line.asked().smallest_share().filter(|_| in_devices(kind));
+                asks[row.ix() * n_kinds + at].add(amount, share);
+            }
+        }
+        // Of which GPUs a job may have depends what of their parts it asks for.
+        for (_, queue) in world.shapes().filter(|_| self.classes.are_counted()) {
             let row = self.leaf(queue);
-            for (at, amount) in self.charge(world, &queue.shape).into_iter().enumerate() {
-                let ask = &mut asks[row.ix() * n_kinds + at];
-                ask.requested = ask.requested.saturating_add(amount.saturating_mul(queue.n_jobs()));
-                if in_devices(&self.kinds[at]) && (1..MilliGpu::DEVICE.get()).contains(&amount) {
-                    ask.smallest = Some(ask.smallest.map_or(amount, |least| least.min(amount)));
-                }
+            let charge = self.charge(world, &queue.shape).into_iter().zip(&self.kinds).enumerate();
+            for (at, (amount, _)) in charge.filter(|(_, (_, kind))| kind.is_part_of_gpus()) {
+                let is_share = (1..MilliGpu::DEVICE.get()).contains(&amount);
+                let share = is_share.then(|| MilliGpu::new(amount));
+                let all = amount.saturating_mul(queue.n_jobs());
+                asks[row.ix() * n_kinds + at].add(all, share);
             }
         }
         asks

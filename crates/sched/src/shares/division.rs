@@ -2,7 +2,7 @@
 //! department's share is the total of its children. Kept between cycles; a change divides anew
 //! only where it is felt.
 
-use gpool_model::{Amount, Quota};
+use gpool_model::{Amount, MilliGpu, Quota};
 
 use super::claimant::{Claimant, Feedback};
 use super::tree::{Row, Tree};
@@ -27,6 +27,14 @@ pub struct Ask {
     pub requested: u64,
     /// The smallest amount that one of its tasks asks for, if that is less than the usual step.
     pub smallest: Option<u64>,
+}
+
+impl Ask {
+    /// So much more is asked for, some of it in shares of a device that are at least so large.
+    pub fn add(&mut self, amount: u64, share: Option<MilliGpu>) {
+        self.requested = self.requested.saturating_add(amount);
+        self.smallest = self.smallest.into_iter().chain(share.map(MilliGpu::get)).min();
+    }
 }
 
 /// One kind, divided over the tree.
