@@ -27,14 +27,20 @@ impl Control {
         let mut policy = match preset {
             None => before.clone(),
             Some(preset) => {
-                // Who may have how much is said of users, and stays.
-                let user_caps = before.user_caps.clone();
-                Policy { user_caps, ..Policy::from_preset(preset).map_err(invalid)? }
+                // Who may have how much is said of users, and stays; so does what pools have of
+                // their own.
+                let (user_caps, mut pools) = (before.user_caps.clone(), before.pools.clone());
+                let preset = Policy::from_preset(preset).map_err(invalid)?;
+                pools.extend(preset.pools.clone());
+                Policy { user_caps, pools, ..preset }
             }
         };
         for (key, value) in set {
             policy.set(key, value).map_err(invalid)?;
         }
+        policy.align_pools();
+        let wrong = |why| Refusal::Invalid { field: "preset".to_owned(), why };
+        policy.check_pools().map_err(wrong)?;
         if policy.quota_rules == QuotaRules::Kai
             && self.world.job_rows().any(|row| matches!(row.job.phase, Phase::Paused { .. }))
         {

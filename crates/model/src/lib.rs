@@ -33,6 +33,7 @@ pub mod pause;
 pub mod placeholder;
 pub mod plan;
 pub mod policy;
+mod policy_pools;
 pub mod policy_text;
 pub mod positions;
 pub mod prediction;

@@ -243,6 +243,9 @@ pub struct Shape {
     /// The job itself, if something is reserved for it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_as: Option<JobId>,
+    /// The pool whose own policy decides about it; `None` for that of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<PoolName>,
     /// Higher goes first.
     pub priority: i32,
     /// Whether it may be taken back.

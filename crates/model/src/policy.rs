@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::PoolName;
 use crate::unit::{GpuTime, MilliGpu, Millis};
 
 /// All that the scheduler and admission may vary by configuration.
@@ -58,6 +59,11 @@ pub struct Policy {
     /// less GPU-time.
     #[serde(default = "Policy::usual_min_run", skip_serializing_if = "is_usual_min_run")]
     pub min_run: Millis,
+    /// Of pools that have a policy of their own: in which order jobs that name the pool are
+    /// considered, and how they are placed. What is said of users and projects is said for all of
+    /// the cluster, and stands in these as it does in this one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pools: BTreeMap<PoolName, Policy>,
 }
 
 fn yes() -> bool {
@@ -265,6 +271,7 @@ impl Policy {
             use_weight: 0,
             attained_levels: Self::usual_levels(),
             min_run: Self::usual_min_run(),
+            pools: BTreeMap::new(),
         }
     }
 

@@ -1,7 +1,10 @@
 //! Policies as people write them: presets with parameters, and single settings by key.
 
+use std::collections::BTreeMap;
+
 use thiserror::Error;
 
+use crate::id::{PoolName, is_plain_name};
 use crate::parse;
 use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, QuotaRules, ShareBetween};
 use crate::unit::{GpuTime, MilliCpu, Millis};
@@ -44,6 +47,16 @@ impl Policy {
         "use_weight",
     ];
 
+    /// Those of them that a pool may have of its own.
+    pub const POOL_KEYS: [&'static str; 6] = [
+        "order",
+        "escalate_after",
+        "device_strategy",
+        "planned_starts",
+        "attained_levels",
+        "min_run",
+    ];
+
     /// In thousandths; beyond, any use at all would count as too much.
     const USE_WEIGHT_MAX: u32 = 10_000;
 
@@ -84,11 +97,61 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Changes one setting.
+    /// Changes one setting; of a pool that is to have its own policy as `pool.batch.order`, all of
+    /// them at once as `pool.batch`, which is a preset, or `none` for that of the cluster.
     ///
     /// # Errors
     /// There is no such setting, or it can't have that value.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), PolicyError> {
+        let mut changed = self.clone();
+        match key.strip_prefix("pool.") {
+            Some(of_pool) => changed.set_of_pool(key, of_pool, value)?,
+            None => changed.set_own(key, value)?,
+        }
+        changed.align_pools();
+        changed.check_pools().map_err(|why| PolicyError { key: key.to_owned(), why })?;
+        *self = changed;
+        Ok(())
+    }
+
+    fn set_of_pool(&mut self, key: &str, of_pool: &str, value: &str) -> Result<(), PolicyError> {
+        let wrong = |why: String| PolicyError { key: key.to_owned(), why };
+        let (name, setting) = match of_pool.rsplit_once('.') {
+            Some((name, setting)) if Self::KEYS.contains(&setting) => (name, Some(setting)),
+            _ => (of_pool, None),
+        };
+        if !is_plain_name(name) {
+            let why = "the name of a pool stands behind it: pool.batch, pool.batch.order";
+            return Err(wrong(why.to_owned()));
+        }
+        let pool = PoolName::new(name);
+        let base = || Self { pools: BTreeMap::new(), ..self.clone() };
+        let own = match setting {
+            None if value == "none" => None,
+            None => Some(Self::from_preset(value).map_err(|error| wrong(error.why))?),
+            Some(setting) if Self::POOL_KEYS.contains(&setting) => {
+                let mut own = self.pools.get(&pool).cloned().unwrap_or_else(base);
+                own.set_own(setting, value).map_err(|error| wrong(error.why))?;
+                Some(own)
+            }
+            Some(setting) => {
+                let all = Self::POOL_KEYS.join(", ");
+                let why = format!("{setting} is said of the whole cluster; a pool has {all}");
+                return Err(wrong(why));
+            }
+        };
+        if own.as_ref().is_some_and(|own| own.quota_rules != self.quota_rules) {
+            let why = "kai is a policy of the whole cluster; take another preset";
+            return Err(wrong(why.to_owned()));
+        }
+        match own {
+            Some(own) => drop(self.pools.insert(pool, own)),
+            None => drop(self.pools.remove(&pool)),
+        }
+        Ok(())
+    }
+
+    fn set_own(&mut self, key: &str, value: &str) -> Result<(), PolicyError> {
         let wrong = |why: String| {
             let example = Self::example(key).map(|value| format!("; write, for example, {value}"));
             PolicyError { key: key.to_owned(), why: why + &example.unwrap_or_default() }
@@ -156,11 +219,25 @@ impl Policy {
     /// A value that a setting can have.
     #[must_use]
     pub fn example(key: &str) -> Option<String> {
+        let key = key.rsplit('.').next().unwrap_or(key);
         let all = Self::fair().settings();
         all.into_iter().find(|(known, _)| *known == key).map(|(_, value)| value)
     }
 
-    /// Every setting as it is written.
+    /// Every setting as it is written, by key, those of pools with a policy of their own among
+    /// them.
+    #[must_use]
+    pub fn all_settings(&self) -> BTreeMap<String, String> {
+        let own = self.settings().map(|(key, value)| (key.to_owned(), value));
+        let pools = self.pools.iter().flat_map(|(pool, policy)| {
+            let settings = policy.settings().into_iter();
+            let settings = settings.filter(|(key, _)| Self::POOL_KEYS.contains(key));
+            settings.map(move |(key, value)| (format!("pool.{pool}.{key}"), value))
+        });
+        own.into_iter().chain(pools).collect()
+    }
+
+    /// Every setting as it is written, but those of pools.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 14] {
         let yes_or_no = |answer| if answer { "yes" } else { "no" }.to_owned();
@@ -281,6 +358,31 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_has_settings_of_its_own_and_all_others_of_the_cluster() {
+        let mut policy = Policy::fair();
+        policy.set("pool.batch.order", "age").expect("valid");
+        policy.set("pool.a.b", "las:min_run=1h").expect("valid");
+        policy.set("lend", "no").expect("valid");
+        policy.set("planned_starts", "3").expect("valid");
+        let batch = policy.of_pool(Some(&PoolName::new("batch")));
+        assert_eq!((&batch.order[..], batch.lend), (&[OrderKey::Age][..], false));
+        // What it began with stays its own.
+        assert_eq!(batch.planned_starts, PlannedStarts::AtMost(1));
+        let other = policy.of_pool(Some(&PoolName::new("a.b")));
+        assert_eq!((other.min_run, other.lend), (Millis::from_hours(1), false));
+        assert!(other.asks_attained());
+        assert_eq!(policy.of_pool(None), &policy);
+        let mut again = Policy::fair();
+        for (key, value) in policy.all_settings() {
+            again.set(&key, &value).expect("settings are read as they are written");
+        }
+        assert_eq!(again.all_settings(), policy.all_settings());
+        policy.set("pool.batch", "none").expect("valid");
+        policy.set("pool.a.b", "none").expect("valid");
+        assert!(policy.pools.is_empty());
+    }
+
+    #[test]
     fn what_can_not_be_taken_is_refused_by_its_key() {
         for (key, value) in [
             ("order", "age,size"),
@@ -308,6 +410,13 @@ mod tests {
             ("use_weight", "11"),
             ("use_weight", "-1"),
             ("shape", "round"),
+            ("pool.", "fifo"),
+            ("pool.4", "fifo"),
+            ("pool.batch", "kai"),
+            ("pool.batch", "best"),
+            ("pool.batch.order", "size"),
+            ("pool.batch.lend", "no"),
+            ("pool.batch.order.age", "1"),
         ] {
             let mut policy = Policy::fair();
             let error = policy.set(key, value).expect_err(value);

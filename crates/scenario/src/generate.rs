@@ -5,7 +5,7 @@ use std::fmt;
 
 use gpool_model::{
     Bytes, DependencyKind, DeviceStrategy, Gang, GpuRequest, MilliCpu, Millis, OrderKey, Outcome,
-    PlannedStarts, Policy,
+    PlannedStarts, Policy, PoolName, QuotaRules,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -79,7 +79,8 @@ const MODELS: [&str; 4] = ["h100-80g", "a100-40g", "a100-80g", "t4-16g"];
 pub fn situations() -> impl Strategy<Value = Situation> {
     let nodes = prop_oneof![3 => vec(node(), 1..=1), 2 => vec(node(), 2..=4)];
     let rules = (preset(), order(), 1u32..=48, strategy(), planned_starts());
-    (nodes, projects(), rules).prop_map(|(nodes, projects, rules)| {
+    let of_pool = option::weighted(0.3, (order(), 1u32..=48, strategy(), planned_starts()));
+    (nodes, projects(), rules, of_pool).prop_map(|(nodes, projects, rules, of_pool)| {
         let (preset, order, hours, strategy, planned_starts) = rules;
         let mut text = projects;
         for (at, node) in nodes.iter().enumerate() {
@@ -92,6 +93,17 @@ pub fn situations() -> impl Strategy<Value = Situation> {
         situation.policy.escalate_after = Millis::from_hours(hours);
         situation.policy.device_strategy = strategy;
         situation.policy.planned_starts = planned_starts;
+        let of_pool = of_pool.filter(|_| situation.policy.quota_rules == QuotaRules::Fair);
+        if let Some((order, hours, device_strategy, planned_starts)) = of_pool {
+            let own = Policy {
+                order,
+                escalate_after: Millis::from_hours(hours),
+                device_strategy,
+                planned_starts,
+                ..situation.policy.clone()
+            };
+            situation.policy.pools.insert(PoolName::new("big"), own);
+        }
         situation
     })
 }

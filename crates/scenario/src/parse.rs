@@ -40,6 +40,7 @@ impl Situation {
                 None => {}
                 Some(word) if word.starts_with('#') => {}
                 Some("policy") => reader.policy(&mut words)?,
+                Some("pool") => reader.pool(&mut words)?,
                 Some("node") => reader.node(&mut words)?,
                 Some("gpu") => reader.gpu(&mut words)?,
                 Some("link") => reader.link(&mut words)?,

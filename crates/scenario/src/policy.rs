@@ -1,16 +1,18 @@
-//! The line of a scenario that says how is decided, read and written:
-//! `policy  preset fair  order priority,age  escalate 24h  strategy pack  planned 2  share users`.
+//! The lines of a scenario that say how is decided, read and written:
+//! `policy  preset fair  order priority,age  escalate 24h  strategy pack  planned 2  share users`,
+//! and of a pool with a policy of its own `pool batch  preset fifo  planned all`.
 
 use std::fmt;
 
 use gpool_model::{
-    DeviceStrategy, OrderKey, PlannedStarts, Policy, QuotaRules, ShareBetween, parse,
+    DeviceStrategy, OrderKey, PlannedStarts, Policy, PoolName, QuotaRules, ShareBetween, parse,
 };
 
 use crate::parse::Reader;
 use crate::print::span;
 use crate::words::{ScenarioError, Words};
 
+const WORDS_OF_ORDER: &str = "preset, order, escalate, strategy, planned, levels or min-run";
 const WORDS: &str = "preset, order, escalate, strategy, planned, share, rules, lend-nothing, \
                      reserved-only, levels, min-run, half-life or \
                      use-weight";
@@ -21,19 +23,7 @@ impl Reader {
         let policy = &mut self.situation.policy;
         while let Some(word) = words.next() {
             match word {
-                "preset" => *policy = words.parse("a preset", Policy::from_preset)?,
-                "order" => policy.order = words.parse("keys of the order", order_keys)?,
-                "escalate" => {
-                    policy.escalate_after = words.parse("a length of time", parse::span)?
-                }
-                "strategy" => {
-                    let strategy = |word: &str| known(word, &DeviceStrategy::ALL);
-                    policy.device_strategy = words.parse("a strategy", strategy)?;
-                }
-                "planned" => {
-                    policy.planned_starts =
-                        words.parse("a number of planned starts, or all", planned_starts)?;
-                }
+                word if of_order(policy, word, words)? => {}
                 "share" => {
                     let between = |word: &str| known(word, &ShareBetween::ALL);
                     policy.share_between = words.parse("who shares", between)?;
@@ -42,11 +32,6 @@ impl Reader {
                     let rules = |word: &str| known(word, &QuotaRules::ALL);
                     policy.quota_rules = words.parse("rules of quotas", rules)?;
                 }
-                "levels" => {
-                    let word = words.need("GPU-hours by commas")?;
-                    let set = policy.set("attained_levels", word);
-                    set.map_err(|error| words.error(error.to_string()))?;
-                }
                 "half-life" => {
                     policy.use_half_life = words.parse("a length of time", parse::span)?;
                 }
@@ -54,14 +39,56 @@ impl Reader {
                     let set = policy.set("use_weight", words.need("a number up to 10")?);
                     set.map_err(|error| words.error(error.to_string()))?;
                 }
-                "min-run" => policy.min_run = words.parse("a length of time", parse::span)?,
                 "lend-nothing" => policy.lend = false,
                 "reserved-only" => policy.reserved_only = true,
                 word => return Err(words.unknown(word, WORDS)),
             }
         }
+        policy.align_pools();
         Ok(())
     }
+
+    /// Reads what follows the word `pool`.
+    pub fn pool(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+        let pool = PoolName::new(words.need("a pool")?);
+        let policy = &mut self.situation.policy;
+        let mut own = policy.with_order_of(policy);
+        while let Some(word) = words.next() {
+            if !of_order(&mut own, word, words)? {
+                return Err(words.unknown(word, WORDS_OF_ORDER));
+            }
+        }
+        policy.pools.insert(pool, own);
+        policy.align_pools();
+        Ok(())
+    }
+}
+
+/// Takes a word that says how jobs are ordered and placed; false if it is none.
+fn of_order(policy: &mut Policy, word: &str, words: &mut Words<'_>) -> Result<bool, ScenarioError> {
+    match word {
+        "preset" => {
+            let pools = std::mem::take(&mut policy.pools);
+            *policy = Policy { pools, ..words.parse("a preset", Policy::from_preset)? };
+        }
+        "order" => policy.order = words.parse("keys of the order", order_keys)?,
+        "escalate" => policy.escalate_after = words.parse("a length of time", parse::span)?,
+        "strategy" => {
+            let strategy = |word: &str| known(word, &DeviceStrategy::ALL);
+            policy.device_strategy = words.parse("a strategy", strategy)?;
+        }
+        "planned" => {
+            policy.planned_starts =
+                words.parse("a number of planned starts, or all", planned_starts)?;
+        }
+        "levels" => {
+            let set = policy.set("attained_levels", words.need("GPU-hours by commas")?);
+            set.map_err(|error| words.error(error.to_string()))?;
+        }
+        "min-run" => policy.min_run = words.parse("a length of time", parse::span)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 /// What a word stands for among others.
@@ -91,8 +118,36 @@ fn order_key(word: &str) -> Result<OrderKey, String> {
     known(word, &OrderKey::ALL).map_err(|expected| format!("unknown key {word:?}, {expected}"))
 }
 
-/// The line of a policy.
+/// The line of a policy, and those of pools that have their own.
 pub(crate) fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result {
+    let usual = Policy::fair();
+    f.write_str("policy")?;
+    order(f, policy, &usual)?;
+    if policy.share_between != ShareBetween::Projects {
+        write!(f, "  share {}", policy.share_between.as_str())?;
+    }
+    if policy.quota_rules != QuotaRules::Fair {
+        write!(f, "  rules {}", policy.quota_rules.as_str())?;
+    }
+    if policy.use_half_life != usual.use_half_life {
+        write!(f, "  half-life {}", span(policy.use_half_life))?;
+    }
+    if let Some(weight) = unusual(policy, &usual, "use_weight") {
+        write!(f, "  use-weight {weight}")?;
+    }
+    f.write_str(if policy.lend { "" } else { "  lend-nothing" })?;
+    f.write_str(if policy.reserved_only { "  reserved-only" } else { "" })?;
+    writeln!(f)?;
+    for (pool, own) in &policy.pools {
+        write!(f, "pool {pool}")?;
+        order(f, own, policy)?;
+        writeln!(f)?;
+    }
+    Ok(())
+}
+
+/// How jobs are ordered and placed, as far as it is not clear from another policy.
+fn order(f: &mut fmt::Formatter<'_>, policy: &Policy, usual: &Policy) -> fmt::Result {
     let mut keys: Vec<&str> = policy.order.iter().map(|key| key.as_str()).collect();
     if keys.is_empty() {
         keys.push("id");
@@ -102,36 +157,24 @@ pub(crate) fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result
         .find(|(_, strategy)| *strategy == policy.device_strategy)
         .expect("every strategy is in the list of all");
     let escalate = span(policy.escalate_after);
-    write!(f, "policy  order {}  escalate {escalate}  strategy {strategy}", keys.join(","))?;
+    write!(f, "  order {}  escalate {escalate}  strategy {strategy}", keys.join(","))?;
     match policy.planned_starts {
-        PlannedStarts::AtMost(1) => {}
+        same if same == usual.planned_starts => {}
         PlannedStarts::AtMost(most) => write!(f, "  planned {most}")?,
         PlannedStarts::All => f.write_str("  planned all")?,
     }
-    if policy.share_between != ShareBetween::Projects {
-        write!(f, "  share {}", policy.share_between.as_str())?;
-    }
-    if policy.quota_rules != QuotaRules::Fair {
-        write!(f, "  rules {}", policy.quota_rules.as_str())?;
-    }
-    let usual = Policy::fair();
-    let differs = |key: &str| {
-        let value = |policy: &Policy| policy.settings().into_iter().find(|(it, _)| *it == key);
-        value(policy).filter(|it| Some(it) != value(&usual).as_ref())
-    };
-    if let Some((_, levels)) = differs("attained_levels") {
+    if let Some(levels) = unusual(policy, usual, "attained_levels") {
         write!(f, "  levels {levels}")?;
     }
     if policy.min_run != usual.min_run {
         write!(f, "  min-run {}", span(policy.min_run))?;
     }
-    if policy.use_half_life != usual.use_half_life {
-        write!(f, "  half-life {}", span(policy.use_half_life))?;
-    }
-    if let Some((_, weight)) = differs("use_weight") {
-        write!(f, "  use-weight {weight}")?;
-    }
-    f.write_str(if policy.lend { "" } else { "  lend-nothing" })?;
-    f.write_str(if policy.reserved_only { "  reserved-only" } else { "" })?;
-    writeln!(f)
+    Ok(())
+}
+
+/// A setting that is not as usual.
+fn unusual(policy: &Policy, usual: &Policy, key: &str) -> Option<String> {
+    let value = |policy: &Policy| policy.settings().into_iter().find(|(it, _)| *it == key);
+    let (_, text) = value(policy).filter(|it| Some(it) != value(usual).as_ref())?;
+    Some(text)
 }

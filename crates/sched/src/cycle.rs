@@ -6,14 +6,15 @@ mod start;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
-    Decision, DeviceStrategy, Millis, OrderKey, Plan, PlannedStart, PlannedStarts, Policy, Reason,
-    Shape, TakenBack,
+    Decision, DeviceStrategy, Millis, OrderKey, Plan, PlannedStart, PlannedStarts, Policy,
+    PoolName, Reason, Shape, TakenBack,
 };
 use gpool_world::{FitIx, Head, JobRow, ShapeIx, Snapshot};
 
 use crate::ahead::Ahead;
 use crate::board::Board;
 use crate::caps::Users;
+use crate::domains;
 use crate::elements::Elements;
 use crate::evict::{Evictions, Ground, Lent};
 use crate::keep::{Keeps, length};
@@ -79,7 +80,7 @@ type Why<'w> = &'w dyn Fn(&Lent) -> TakenBack;
 /// A cycle while it is made.
 struct Cycle<'a, 'w> {
     snapshot: Snapshot<'a>,
-    policy: &'a Policy,
+    domain: Domain<'a>,
     board: Board<'a>,
     keeps: Keeps<'a>,
     ahead: Ahead<'a>,
@@ -91,17 +92,32 @@ struct Cycle<'a, 'w> {
     elements: Elements,
     users: Users,
     waiting: Waiting,
-    /// Priorities of which the first that waits was seen.
-    tops: BTreeSet<i32>,
-    /// Shapes for which no time is known, whoever of them asks.
-    unknown: BTreeSet<ShapeIx>,
     /// Whether anything was started that may be taken back.
     starts_evictable: bool,
 }
 
-pub(crate) fn run(
-    snapshot: &Snapshot<'_>,
-    policy: &Policy,
+/// Whose turn it is: the jobs that name a pool with a policy of its own, or all others. The
+/// cluster, and what projects have and may have of it, are the same for all.
+struct Domain<'a> {
+    pool: Option<&'a PoolName>,
+    policy: &'a Policy,
+    /// Priorities of which the first that waits was seen.
+    tops: BTreeSet<i32>,
+    /// Shapes for which no time is known, whoever of them asks.
+    unknown: BTreeSet<ShapeIx>,
+    /// How many starts are planned.
+    n_planned: usize,
+}
+
+impl<'a> Domain<'a> {
+    fn new((pool, policy): (Option<&'a PoolName>, &'a Policy)) -> Self {
+        Self { pool, policy, tops: BTreeSet::new(), unknown: BTreeSet::new(), n_planned: 0 }
+    }
+}
+
+pub(crate) fn run<'a>(
+    snapshot: &Snapshot<'a>,
+    policy: &'a Policy,
     workspace: &mut Workspace,
     says_why: SaysWhy,
 ) -> Plan {
@@ -111,34 +127,37 @@ pub(crate) fn run(
     workspace.failed.resize(world.n_fit_rows(), None);
     workspace.failed_inside.clear();
     let projects = Projects::of(snapshot, policy, workspace.projects.take());
-    let evictions = Evictions::new(Lasts::new(world, policy, projects.as_ref()));
+    let mut domains: Vec<Domain<'_>> = domains(policy).map(Domain::new).collect();
     let mut cycle = Cycle {
         snapshot: *snapshot,
-        policy,
+        domain: Domain::new((None, policy)),
         keeps: Keeps::of(snapshot, policy, &board),
         board,
         ahead: Ahead::new(snapshot),
         workspace,
         plan: Plan { basis: world.revision(), ..Plan::default() },
         projects,
-        evictions,
+        evictions: Evictions::default(),
         elements: Elements::default(),
         users: Users::default(),
         waiting: Waiting::new(says_why),
-        tops: BTreeSet::new(),
-        unknown: BTreeSet::new(),
         starts_evictable: false,
     };
-    let mut turns = Turns::new(world, shared(&cycle.projects), &cycle);
-    loop {
-        match turns.next(shared(&cycle.projects), &cycle) {
-            Some((leaf, head)) => {
-                cycle.turn(leaf, head, &mut turns);
-                turns.settle(shared(&cycle.projects), leaf);
+    // Nothing is lent before everybody has what he is entitled to, whatever pool he names.
+    let mut turns: Vec<Turns<'_>> = Vec::new();
+    for domain in &mut domains {
+        cycle.within(domain, |cycle| {
+            let mut own = Turns::new(world, cycle.domain.pool, shared(&cycle.projects), cycle);
+            cycle.take(&mut own);
+            turns.push(own);
+        });
+    }
+    for (domain, turns) in domains.iter_mut().zip(&mut turns) {
+        cycle.within(domain, |cycle| {
+            if turns.lend(shared(&cycle.projects), cycle) {
+                cycle.take(turns);
             }
-            None if turns.lend(shared(&cycle.projects), &cycle) => {}
-            None => break,
-        }
+        });
     }
     let Cycle { mut plan, projects, waiting, starts_evictable, .. } = cycle;
     let evicts = plan.decisions.iter().any(|it| matches!(it, Decision::Evict { .. }));
@@ -154,9 +173,27 @@ fn shared(projects: &Option<Projects>) -> Option<&Projects> {
 }
 
 impl<'a> Cycle<'a, '_> {
+    /// Lets those of a domain have their turns.
+    fn within(&mut self, domain: &mut Domain<'a>, go: impl FnOnce(&mut Self)) {
+        std::mem::swap(&mut self.domain, domain);
+        let projects = self.projects.as_ref();
+        let lasts = Lasts::new(self.snapshot.world, self.domain.policy, projects);
+        self.evictions.ask_by(lasts);
+        go(self);
+        std::mem::swap(&mut self.domain, domain);
+    }
+
+    /// Everybody has his turn for whom it is any use.
+    fn take(&mut self, turns: &mut Turns<'_>) {
+        while let Some((leaf, head)) = turns.next(shared(&self.projects), self) {
+            self.turn(leaf, head, turns);
+            turns.settle(shared(&self.projects), leaf);
+        }
+    }
+
     /// It is the turn of a job: it starts, or waits for a reason.
     fn turn(&mut self, leaf: Leaf, head: Head, turns: &mut Turns<'_>) {
-        let (world, policy) = (self.snapshot.world, self.policy);
+        let (world, policy) = (self.snapshot.world, self.domain.policy);
         if let Some(reason) = self.elements.full(world, head.job()) {
             let n_left = self.elements.n_left(self.row(&head));
             self.waiting.of_array(head.shape_ix, head.job().number, n_left, reason);
@@ -228,7 +265,7 @@ impl<'a> Cycle<'a, '_> {
 
     /// Chance for the next start of a job, where devices are chosen by it.
     fn seed(&self, head: &Head) -> u64 {
-        match self.policy.device_strategy {
+        match self.domain.policy.device_strategy {
             DeviceStrategy::Random => {
                 let (job, attempt) = self.elements.next(self.row(head));
                 place::seed(job, attempt)
@@ -251,7 +288,7 @@ impl<'a> Cycle<'a, '_> {
         if let Some(failed) = failed.filter(|failed| failed.covers(length)) {
             return Err(failed.reason.clone());
         }
-        let seeker = Seeker { shape, policy: self.policy, seed: self.seed(head) };
+        let seeker = Seeker { shape, policy: self.domain.policy, seed: self.seed(head) };
         if let Some(found) = self.place(&seeker) {
             return Ok(found);
         }
@@ -278,7 +315,8 @@ impl<'a> Cycle<'a, '_> {
         look: impl FnOnce(&mut Evictions, Ground<'_, '_>, &Seeker<'_>) -> T,
     ) -> Option<T> {
         let projects = self.projects.as_ref()?;
-        let seeker = Seeker { shape: &way.shape, policy: self.policy, seed: self.seed(head) };
+        let seeker =
+            Seeker { shape: &way.shape, policy: self.domain.policy, seed: self.seed(head) };
         let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
         let ground = Ground {
             snapshot: &self.snapshot,
@@ -304,7 +342,7 @@ impl<'a> Cycle<'a, '_> {
     /// Lets others of its project give way to a job that has a higher priority, or has had less
     /// GPU-time; says whether that helped.
     fn preempt(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns<'_>) -> bool {
-        if !preempt::happens(self.snapshot.world, self.policy) {
+        if !preempt::happens(self.snapshot.world, self.domain.policy) {
             return false;
         }
         let (shape, charge) = (&*way.shape, &way.charge[..]);
@@ -321,7 +359,7 @@ impl<'a> Cycle<'a, '_> {
             evictions.preempt(ground, seeker, (leaf, charge, head.is_escalated), &may_have)
         });
         let Some((found, victims)) = found.flatten() else { return false };
-        let policy = self.policy;
+        let policy = self.domain.policy;
         let why = |it: &Lent| preempt::why(policy, it, (shape, head.is_escalated));
         self.start_after(self.row(head), shape, &found, (&why, victims), turns);
         true
@@ -373,7 +411,7 @@ impl<'a> Cycle<'a, '_> {
 
     /// How many starts are planned at most.
     fn n_planned_max(&self) -> usize {
-        match self.policy.planned_starts {
+        match self.domain.policy.planned_starts {
             PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX).min(ALL_MAX),
             PlannedStarts::All => ALL_MAX,
         }
@@ -382,8 +420,8 @@ impl<'a> Cycle<'a, '_> {
     /// Keeps the earliest time and place for a job that waits, if it is its turn to have them kept.
     /// Answers whether the next of its shape could have that turn too.
     fn look_ahead(&mut self, head: &Head, ways: &[Way<'_>], reason: &Reason) -> bool {
-        if self.plan.planned.len() >= self.n_planned_max()
-            || self.unknown.len() >= UNKNOWN_MAX
+        if self.domain.n_planned >= self.n_planned_max()
+            || self.domain.unknown.len() >= UNKNOWN_MAX
             || !waits_for_room(reason)
         {
             return false;
@@ -393,16 +431,17 @@ impl<'a> Cycle<'a, '_> {
         if shape.joins {
             return false;
         }
-        let by_priority = self.policy.order.contains(&OrderKey::Priority);
-        let is_top = self.tops.insert(if by_priority { shape.priority } else { 0 });
-        let by_right = head.is_escalated || self.policy.planned_starts == PlannedStarts::All;
-        if !(is_top || by_right) || self.unknown.contains(&head.shape_ix) {
+        let by_priority = self.domain.policy.order.contains(&OrderKey::Priority);
+        let is_top = self.domain.tops.insert(if by_priority { shape.priority } else { 0 });
+        let by_right = head.is_escalated || self.domain.policy.planned_starts == PlannedStarts::All;
+        if !(is_top || by_right) || self.domain.unknown.contains(&head.shape_ix) {
             return false;
         }
         let next = self.elements.next(self.row(head));
         let mut earliest = None;
         for way in ways {
-            let planned = self.ahead.plan(&self.board, &self.keeps, &way.shape, next, self.policy);
+            let planned =
+                self.ahead.plan(&self.board, &self.keeps, &way.shape, next, self.domain.policy);
             let Some((planned, kept)) = planned else { continue };
             let is_earlier = |(than, ..): &(PlannedStart, Vec<_>, &Way<'_>)| planned.at < than.at;
             if earliest.as_ref().is_none_or(is_earlier) {
@@ -412,8 +451,9 @@ impl<'a> Cycle<'a, '_> {
         match earliest {
             Some((planned, kept, way)) => {
                 self.plan.planned.push(planned);
+                self.domain.n_planned += 1;
                 // What it is to have counts for its user, or others of his would take it.
-                self.users.started(self.snapshot.world, self.policy, shape);
+                self.users.started(self.snapshot.world, self.domain.policy, shape);
                 if let Some(projects) = &mut self.projects {
                     let row = projects.leaf(queue);
                     projects.add(row, &way.charge, shape.preemptible);
@@ -422,7 +462,7 @@ impl<'a> Cycle<'a, '_> {
                 by_right
             }
             None => {
-                self.unknown.insert(head.shape_ix);
+                self.domain.unknown.insert(head.shape_ix);
                 false
             }
         }

@@ -96,12 +96,12 @@ pub(crate) struct Ground<'a, 'b> {
     pub endings: &'b dyn Fn(usize) -> Vec<Ending>,
 }
 
-impl Evictions {
-    pub fn new(lasts: Lasts) -> Self {
+impl Default for Evictions {
+    fn default() -> Self {
         Self {
             lent: BTreeMap::new(),
             own: BTreeMap::new(),
-            lasts,
+            lasts: Lasts::default(),
             gone: BTreeSet::new(),
             claimed: BTreeSet::new(),
             freed: BTreeMap::new(),
@@ -109,6 +109,15 @@ impl Evictions {
             left: None,
             rules: Reclaim::new(Rules::Fair, Multiplier::ONE),
         }
+    }
+}
+
+impl Evictions {
+    /// Others ask now, by another policy: for whom somebody of the same project goes is another
+    /// question then.
+    pub fn ask_by(&mut self, lasts: Lasts) {
+        self.lasts = lasts;
+        self.own.clear();
     }
 }
 

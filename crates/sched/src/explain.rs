@@ -9,7 +9,7 @@ use gpool_model::{
     Allocation, AllocationState, DeviceHealth, JobId, Node, Phase, Policy, Reason, Shape, TakenBack,
 };
 use gpool_world::order::{Rank, level_of_waiting};
-use gpool_world::{JobRow, NodeRow, Snapshot};
+use gpool_world::{JobRow, NodeRow, ShapeQueue, Snapshot};
 
 use crate::ahead::Ahead;
 use crate::board::Board;
@@ -137,7 +137,8 @@ impl<'a> Explainer<'a> {
     /// before it, where the order asks for that.
     fn had(&self, row: &JobRow) -> Vec<Reason> {
         let Snapshot { world, now } = self.snapshot;
-        if !self.policy.asks_attained() {
+        let policy = world.policy_of(row);
+        if !policy.asks_attained() {
             return Vec::new();
         }
         let own = row.job.counted(now);
@@ -157,14 +158,17 @@ impl<'a> Explainer<'a> {
             return holding.filter(makes_room).take(1).map(|other| had(other, None)).collect();
         };
         let own_level = level_of_waiting(&world.shape(shape_ix).shape, is_escalated);
-        let level = |other: &JobRow| self.policy.level(other.job.counted(now));
-        let is_of_one =
-            |other: &JobRow| !self.policy.shares() || other.spec.project == row.spec.project;
+        let level = |other: &JobRow| policy.level(other.job.counted(now));
+        let domain = |row: &JobRow| self.policy.domain(row.spec.pool.as_ref()).cloned();
+        let is_of_one = |other: &&JobRow| {
+            (!policy.shares() || other.spec.project == row.spec.project)
+                && domain(other) == domain(row)
+        };
         let others = world.project_rows().iter().flat_map(|project| &project.evictable);
         let others: Vec<&JobRow> =
-            others.filter_map(|id| world.job(*id)).filter(|it| is_of_one(it)).collect();
+            others.filter_map(|id| world.job(*id)).filter(is_of_one).collect();
         let rested = |other: &JobRow| {
-            let mut moments = self.policy.rotation_moments(&other.job);
+            let mut moments = policy.rotation_moments(&other.job);
             // First is until when it is left to run.
             moments.next().filter(|at| *at > now)
         };
@@ -197,7 +201,7 @@ impl<'a> Explainer<'a> {
         let keeps = Keeps::of(snapshot, policy, &board);
         let ahead = Ahead::new(snapshot);
         let seed = place::seed(row.job.id, row.job.attempt);
-        let seeker = Seeker { shape, policy, seed };
+        let seeker = Seeker { shape, policy: snapshot.world.policy_of(row), seed };
         let endings = |board_ix| ahead.on_node(&board, board_ix);
         match place_among(snapshot, &board, &keeps, &seeker, &endings) {
             Some(_) => None,
@@ -243,23 +247,26 @@ impl<'a> Explainer<'a> {
             .collect()
     }
 
-    /// How many pending jobs go first, and the last of them.
+    /// How many pending jobs go first, and the last of them: of those about which the same policy
+    /// decides.
     fn ahead(&self, row: &JobRow) -> Option<Reason> {
         let world = self.snapshot.world;
+        let policy = world.policy_of(row);
         let rank_of = |job: JobId| {
             let (shape_ix, is_escalated) = world.place_of(job)?;
             let submitted_at = world.job(job)?.spec.submitted_at;
             let shape = &world.shape(shape_ix).shape;
-            Some(Rank::of(self.policy, shape, is_escalated, submitted_at, job))
+            Some(Rank::of(policy, shape, is_escalated, submitted_at, job))
         };
         let own = rank_of(row.job.id)?;
         let mut n_ahead = 0;
         let mut last: Option<Rank> = None;
-        for (_, queue) in world.shapes() {
+        let domain = self.policy.domain(row.spec.pool.as_ref());
+        let is_of_one = |queue: &ShapeQueue| queue.shape.domain.as_ref() == domain;
+        for (_, queue) in world.shapes().filter(|(_, queue)| is_of_one(queue)) {
             for (jobs, is_escalated) in [(&queue.escalated, true), (&queue.fresh, false)] {
                 for (submitted_at, job) in jobs {
-                    let rank =
-                        Rank::of(self.policy, &queue.shape, is_escalated, *submitted_at, *job);
+                    let rank = Rank::of(policy, &queue.shape, is_escalated, *submitted_at, *job);
                     // Within one shape ages only grow, so the rest comes later too.
                     if rank >= own {
                         break;

@@ -40,7 +40,7 @@ mod wait;
 mod waiting;
 mod ways;
 
-use gpool_model::{JobId, Placement, Plan, Policy, QuotaRules, Reason, Shape};
+use gpool_model::{JobId, Placement, Plan, Policy, PoolName, QuotaRules, Reason, Shape};
 use gpool_world::Snapshot;
 
 use board::Board;
@@ -73,21 +73,30 @@ pub fn decide(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspac
     }
 }
 
-/// The pending jobs in the order in which they are considered.
+/// The pending jobs in the order in which they are considered: first those that name pools with a
+/// policy of their own, pool by pool.
 pub fn in_order<'a>(
     snapshot: &Snapshot<'a>,
     policy: &'a Policy,
 ) -> impl Iterator<Item = JobId> + 'a {
     let world = snapshot.world;
-    let mut heads = Heads::default();
-    world.lines().for_each(|(_, line)| heads.add(line));
-    heads.open(|_| false);
-    std::iter::from_fn(move || {
-        let head = *heads.first()?.0;
-        heads.advance();
-        heads.push_next(world, policy, &head);
-        Some(head.job())
+    domains(policy).flat_map(move |(domain, policy)| {
+        let mut heads = Heads::default();
+        world.lines_of(domain).for_each(|(_, line)| heads.add(line));
+        heads.open(|_| false);
+        std::iter::from_fn(move || {
+            let head = *heads.first()?.0;
+            heads.advance();
+            heads.push_next(world, policy, &head);
+            Some(head.job())
+        })
     })
+}
+
+/// Those that decide: pools with a policy of their own, by name, and then the cluster.
+fn domains(policy: &Policy) -> impl Iterator<Item = (Option<&PoolName>, &Policy)> {
+    let pools = policy.pools.iter().map(|(pool, own)| (Some(pool), own));
+    pools.chain([(None, policy)])
 }
 
 /// Where the tasks of a job of that shape would go if it were next, by rank; `Err` says why it
@@ -102,6 +111,7 @@ pub fn would_place(
 ) -> Result<Vec<Placement>, Reason> {
     let board = Board::new(snapshot.world);
     let keeps = Keeps::of(snapshot, policy, &board);
+    let policy = policy.of_pool(shape.domain.as_ref());
     let seeker = Seeker { shape, policy, seed: 0 };
     match seek::place_among(snapshot, &board, &keeps, &seeker, &|_| Vec::new()) {
         Some(found) => Ok(place::placements(&found, &shape.fit, snapshot.world)),

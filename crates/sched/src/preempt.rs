@@ -6,9 +6,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::attained::Level;
-use gpool_model::{Millis, OrderKey, Policy, Project, Shape, TakenBack};
+use gpool_model::{Millis, OrderKey, Policy, PoolName, Project, Shape, TakenBack};
 use gpool_world::order::level_of_waiting;
-use gpool_world::{ProjectIx, Snapshot, World};
+use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use crate::cost::{Cost, cost};
 use crate::evict::{
@@ -143,7 +143,8 @@ impl Evictions {
             return None;
         }
         let which = (project, may_pause);
-        let own = self.own.entry(which).or_insert_with(|| of_project(ground, policy, which));
+        let of = |which| of_project(ground, (policy, shape.domain.as_ref()), which);
+        let own = self.own.entry(which).or_insert_with(|| of(which));
         let is_patient = || self.patient.contains(&(shape.project.clone(), shape.fit.clone()));
         if asks >= own.last || is_patient() {
             return None;
@@ -267,10 +268,11 @@ fn least<'l>(
     Some((chosen, place))
 }
 
-/// All that may go of a project, or of all.
+/// All that may go of a project, or of all, for one about whom the same policy decides: by
+/// another one it might go before that one itself.
 fn of_project(
     ground: Ground<'_, '_>,
-    policy: &Policy,
+    (policy, domain): (&Policy, Option<&PoolName>),
     (project, may_pause): (Option<Row>, bool),
 ) -> Own {
     let Snapshot { world, now } = *ground.snapshot;
@@ -281,7 +283,9 @@ fn of_project(
             continue;
         }
         let safe_for = min_runtime(ground, row);
-        for job in row.evictable.iter().filter_map(|id| world.job(*id)) {
+        let is_of_domain = |job: &&JobRow| world.policy().domain(job.spec.pool.as_ref()) == domain;
+        let jobs = row.evictable.iter().filter_map(|id| world.job(*id));
+        for job in jobs.filter(is_of_domain) {
             let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
             let amounts = amounts_of(world, projects, job);
             let piece = piece(&ground, (job, may_pause), leaf, &amounts, Saturation::EQUAL);

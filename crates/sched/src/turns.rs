@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use gpool_model::PoolName;
 use gpool_world::{Head, Line, ShapeIx, World};
 
 use crate::order::Heads;
@@ -12,6 +13,7 @@ use crate::shares::Row;
 /// The jobs that were not considered yet.
 pub(crate) struct Turns<'w> {
     world: &'w World,
+    domain: Option<&'w PoolName>,
     /// By row of the tree of projects; one where nothing is shared between projects.
     heads: Vec<Heads<'w>>,
     /// Heads of lines that were considered.
@@ -57,10 +59,17 @@ fn ix(leaf: Leaf) -> usize {
 impl<'w> Turns<'w> {
     /// The first job of every shape, but those of which a glance says that nothing can come.
     /// `projects` are those that have shares.
-    pub fn new(world: &'w World, projects: Option<&Projects>, glance: &impl Glance) -> Self {
+    /// Of a domain: the jobs that name a pool with a policy of its own, or all others.
+    pub fn new(
+        world: &'w World,
+        domain: Option<&'w PoolName>,
+        projects: Option<&Projects>,
+        glance: &impl Glance,
+    ) -> Self {
         let n_rows = projects.map_or(1, |projects| projects.tree.len());
         let mut turns = Self {
             world,
+            domain,
             heads: Vec::new(),
             seen: BTreeSet::new(),
             standings: vec![None; n_rows],
@@ -76,7 +85,7 @@ impl<'w> Turns<'w> {
     }
 
     fn line_up(&mut self, projects: Option<&Projects>, glance: &impl Glance) {
-        for (key, line) in self.world.lines() {
+        for (key, line) in self.world.lines_of(self.domain) {
             let leaf = projects.map(|projects| projects.leaf_in_line(key));
             match glance.at_line(leaf, line, self.is_lending) {
                 Look::Now => self.heads[ix(leaf)].add(line),

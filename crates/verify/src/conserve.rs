@@ -106,7 +106,8 @@ pub(crate) fn ran(row: &JobRow) -> Millis {
 
 /// What a job has in common with others, from its records alone.
 pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
-    let asks = world.policy().order.contains(&OrderKey::Predicted);
+    let policy = world.policy().of_pool(row.spec.pool.as_ref());
+    let asks = policy.order.contains(&OrderKey::Predicted);
     let step = Shape::STEP.get();
     let whole = JobId { element: None, ..row.job.id };
     let own = Whom::Job { id: whole };
@@ -121,6 +122,7 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
         project: row.spec.project.clone(),
         uid: is_told.then_some(uid),
         reserved_as: is_reserved.then_some(whole),
+        domain: order::domain(world.policy(), row).1.cloned(),
         priority: row.job.priority,
         preemptible: row.spec.life.preemptible == Some(true),
         joins: row.spec.joins.is_some(),
@@ -134,7 +136,7 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
             let shifts = (0..u64::BITS).find(|shift| 1 << shift >= length);
             Millis::new(shifts.map_or(u64::MAX, |shift| 1 << shift))
         }),
-        level: world.policy().order.contains(&OrderKey::Attained).then(|| {
+        level: policy.order.contains(&OrderKey::Attained).then(|| {
             let level = order::level(world.policy(), row, Timestamp::ZERO);
             u8::try_from(level).unwrap_or(u8::MAX)
         }),

@@ -65,6 +65,7 @@ pub(crate) fn taken_by(row: &JobRow, slots: &[Slot]) -> Resources {
 
 /// Whether a job has been waiting for so long at `now`; `None` for jobs that are not pending.
 pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Option<bool> {
+    let policy = policy.of_pool(row.spec.pool.as_ref());
     let since = waits_since(row)?;
     let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
     // Who ran before waits longer for it where the order asks how much jobs have had.
@@ -88,6 +89,7 @@ fn had(row: &JobRow) -> u64 {
 
 /// How many of the policy's bounds of GPU-time a job has reached.
 pub(crate) fn level(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
+    let policy = policy.of_pool(row.spec.pool.as_ref());
     let running = match &row.job.phase {
         Phase::Running { allocations, started_at } => {
             let gpus: u64 = allocations.iter().map(|it| it.resources.get(&ResourceKind::Gpu)).sum();
@@ -115,13 +117,25 @@ fn gpu_time(snapshot: &Snapshot<'_>, row: &JobRow) -> u64 {
     length.saturating_mul(row.spec.gpus_together().get().max(1))
 }
 
-/// Which of two pending jobs the policy puts first.
+/// The pool whose own policy decides about a job; `None` stands after all pools.
+pub(crate) fn domain<'a>(policy: &Policy, row: &'a JobRow) -> (bool, Option<&'a PoolName>) {
+    let own = row.spec.pool.as_ref().filter(|pool| policy.pools.contains_key(*pool));
+    (own.is_none(), own)
+}
+
+/// Which of two pending jobs the policy puts first: those about whom a pool's own decides, then
+/// all others.
 pub(crate) fn compare(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     one: &JobRow,
     other: &JobRow,
 ) -> Ordering {
+    let by_domain = domain(policy, one).cmp(&domain(policy, other));
+    if by_domain != Ordering::Equal {
+        return by_domain;
+    }
+    let policy_of_both = policy.of_pool(one.spec.pool.as_ref());
     let escalated = |row| is_escalated(row, policy, snapshot.now).unwrap_or(false);
     let level_of_waiting = |row| match escalated(row) {
         true => 0,
@@ -129,10 +143,11 @@ pub(crate) fn compare(
     };
     let mut both_escalated = false;
     let by_joining = one.spec.joins.is_some().cmp(&other.spec.joins.is_some());
-    if by_joining != Ordering::Equal && policy.order.first() != Some(&OrderKey::Priority) {
+    let order = &policy_of_both.order;
+    if by_joining != Ordering::Equal && order.first() != Some(&OrderKey::Priority) {
         return by_joining;
     }
-    for key in &policy.order {
+    for key in order {
         let by_key = match key {
             OrderKey::Priority => other.job.priority.cmp(&one.job.priority).then(by_joining),
             OrderKey::Escalated => {
@@ -166,7 +181,13 @@ pub(crate) fn check_decisions(
     if policy.quota_rules == QuotaRules::Kai {
         return;
     }
-    type Asked<'a> = (Fit, &'a ProjectName, Option<u32>, BTreeSet<(&'a PoolName, &'a str)>);
+    type Asked<'a> = (
+        Fit,
+        (bool, Option<&'a PoolName>),
+        &'a ProjectName,
+        Option<u32>,
+        BTreeSet<(&'a PoolName, &'a str)>,
+    );
     let mut last_by_fit = BTreeMap::<Asked<'_>, &JobRow>::new();
     let world = snapshot.world;
     let names_parts = |it: &Project| it.quotas.iter().any(|(kind, _)| kind.is_part_of_gpus());
@@ -181,7 +202,7 @@ pub(crate) fn check_decisions(
             true => placements.iter().flat_map(|it| classes_of(world, it)).collect(),
             false => BTreeSet::new(),
         };
-        let asked = (fit_of(row), &row.spec.project, user(row), classes);
+        let asked = (fit_of(row), domain(policy, row), &row.spec.project, user(row), classes);
         if let Some(before) = last_by_fit.insert(asked, row)
             && compare(snapshot, policy, before, row) == Ordering::Greater
         {
@@ -223,7 +244,7 @@ pub(crate) fn check_passed_over(
     let key = |row: &JobRow| {
         let shape = shape_of(world, row);
         let takes = shape.takes.map_or(u64::MAX, gpool_model::Millis::get);
-        ((shape.fit, shape.project, shape.uid, shape.reserved_as), takes)
+        ((shape.fit, shape.domain, shape.project, shape.uid, shape.reserved_as), takes)
     };
     let mut first_waiting = BTreeMap::<_, BTreeMap<u64, &JobRow>>::new();
     let running = Running::of(world, plan);

@@ -13,7 +13,7 @@ use crate::arrays::{Running, left, row_of};
 use crate::conserve::shape_of;
 use crate::course::{Course, reservation_turns, reserved, started, stretch};
 use crate::decisions::{is_spread, n_tasks};
-use crate::order::{compare, is_escalated, pending, taken_by};
+use crate::order::{compare, domain, is_escalated, pending, taken_by};
 use crate::projects::{are_bounded, are_shared};
 use crate::tally::unusable;
 use crate::users::Users;
@@ -150,7 +150,7 @@ fn expected(
     mut users: Users,
 ) -> Vec<(JobId, Timestamp)> {
     let world = snapshot.world;
-    let most = match policy.planned_starts {
+    let most = |policy: &Policy| match policy.planned_starts {
         PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX).min(ALL_MAX),
         PlannedStarts::All => ALL_MAX,
     };
@@ -166,8 +166,15 @@ fn expected(
     let running = Running::of(world, plan);
     let mut course = Course::of(snapshot, world.job_rows(), None);
     let mut expected = Vec::new();
-    let (mut tops, mut unknown) = (BTreeSet::new(), BTreeSet::new());
+    // Each domain has its own.
+    let (mut tops, mut unknown, mut n_planned) = (BTreeSet::new(), BTreeSet::new(), 0);
+    let mut current = None;
     for row in rows {
+        let of = domain(policy, row);
+        if current.replace(of).is_some_and(|before| before != of) {
+            (tops, unknown, n_planned) = (BTreeSet::new(), BTreeSet::new(), 0);
+        }
+        let own_policy = policy.of_pool(row.spec.pool.as_ref());
         let own: Vec<JobId> = match &row.job.array {
             None => vec![row.job.id],
             Some(_) => {
@@ -190,16 +197,16 @@ fn expected(
             continue;
         }
         let shape = shape_of(world, row);
-        if expected.len() >= most || unknown.len() >= UNKNOWN_MAX {
-            break;
+        if n_planned >= most(own_policy) || unknown.len() >= UNKNOWN_MAX {
+            continue;
         }
         if !reasons.get(&shape).is_some_and(|reason| waits_for_room(reason)) {
             continue;
         }
-        let by_priority = policy.order.contains(&OrderKey::Priority);
+        let by_priority = own_policy.order.contains(&OrderKey::Priority);
         let is_top = tops.insert(if by_priority { row.job.priority } else { 0 });
         let is_escalated = is_escalated(row, policy, snapshot.now) == Some(true);
-        let by_right = is_escalated || policy.planned_starts == PlannedStarts::All;
+        let by_right = is_escalated || own_policy.planned_starts == PlannedStarts::All;
         if !(is_top || by_right) || unknown.contains(&shape) {
             continue;
         }
@@ -218,6 +225,7 @@ fn expected(
             course.add(placement, row, stretch(&shape, at));
         }
         expected.push((own.map_or(id, |it| it.job), at));
+        n_planned += 1;
         users.add(world, row);
         if own.is_none() {
             break;
@@ -263,7 +271,8 @@ pub(crate) fn comes_after(
     let other = row_of(snapshot.world, other);
     other.is_some_and(|other| {
         // Between projects, and their users, the order changes with what they hold.
-        let is_apart = row.spec.project != other.spec.project
+        let is_apart = domain(policy, row) != domain(policy, other)
+            || row.spec.project != other.spec.project
             || policy.share_between == ShareBetween::Users
                 && row.spec.owner.uid != other.spec.owner.uid;
         are_shared(snapshot.world, policy) && (is_apart || !asks_no_more(row, other))

@@ -331,9 +331,9 @@ pub(crate) fn check(
 /// it has had.
 fn gives_way(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: JobId) -> bool {
     row_of(snapshot.world, other).is_some_and(|other| {
-        let is_of_one = row.spec.project == other.spec.project || !policy.shares();
+        let is_of_one = are_of_one(policy, row, other);
         let now = snapshot.now;
-        let by_priority = match policy.order[..] {
+        let by_priority = match policy.of_pool(row.spec.pool.as_ref()).order[..] {
             [OrderKey::Priority, ..] => true,
             [OrderKey::Attained, OrderKey::Priority, ..] => {
                 level_asked(policy, other, now) == order::level(policy, row, now)
@@ -342,6 +342,13 @@ fn gives_way(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: JobI
         };
         is_of_one && by_priority && row.job.priority < other.job.priority
     })
+}
+
+/// Whether one of two jobs may go before the other one that runs: they are of one project, and the
+/// same policy decides about them.
+fn are_of_one(policy: &Policy, row: &JobRow, other: &JobRow) -> bool {
+    (row.spec.project == other.spec.project || !policy.shares())
+        && order::domain(policy, row) == order::domain(policy, other)
 }
 
 /// How much GPU-time counts for a job that waits: none once it is escalated.
@@ -361,20 +368,20 @@ fn has_had_more(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: J
         _ => return false,
     };
     row_of(world, other).is_some_and(|other| {
-        let is_of_one = row.spec.project == other.spec.project || !policy.shares();
-        is_of_one
-            && policy.order.contains(&OrderKey::Attained)
+        let own_policy = policy.of_pool(row.spec.pool.as_ref());
+        are_of_one(policy, row, other)
+            && own_policy.order.contains(&OrderKey::Attained)
             && level_asked(policy, other, now) < order::level(policy, row, now)
-            && started_at.after(policy.min_run) <= now
+            && started_at.after(own_policy.min_run) <= now
     })
 }
 
 /// Whether a job makes another one larger, and gives way for that to one of its project.
 fn is_extra(world: &World, policy: &Policy, row: &JobRow, other: JobId) -> bool {
     row_of(world, other).is_some_and(|other| {
-        let is_of_one = row.spec.project == other.spec.project || !policy.shares();
-        let by_priority = policy.order.first() == Some(&OrderKey::Priority);
-        is_of_one
+        let order = &policy.of_pool(row.spec.pool.as_ref()).order;
+        let by_priority = order.first() == Some(&OrderKey::Priority);
+        are_of_one(policy, row, other)
             && row.spec.joins.is_some()
             && other.spec.joins.is_none()
             && (!by_priority || row.job.priority <= other.job.priority)

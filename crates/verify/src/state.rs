@@ -478,9 +478,9 @@ fn check_load(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
             let shape = |head: &Head| Shape::clone(&world.shape(head.shape_ix).shape);
             line.heads().map(|head| (head.rank, head.is_escalated, shape(head))).collect()
         };
-        let lines = world.lines().map(|(key, line)| {
+        let lines = world.lines().map(|(domain, key, line)| {
             let project = world.project_rows()[key.project_ix.0].name.clone();
-            ((project, key.uid), (heads(line), line.asked().clone()))
+            ((domain.cloned(), project, key.uid), (heads(line), line.asked().clone()))
         });
         lines.collect()
     };

@@ -110,9 +110,7 @@ impl From<&Policy> for PolicyInfo {
             escalate_after_s: policy.escalate_after.get() / 1000,
             device_strategy: policy.device_strategy,
             user_priority_max: policy.user_priority_max,
-            settings: (policy.settings().into_iter())
-                .map(|(key, value)| (key.to_owned(), value))
-                .collect(),
+            settings: policy.all_settings(),
             starts: Vec::new(),
         }
     }

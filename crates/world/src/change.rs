@@ -1,6 +1,7 @@
 //! The doors through which the world changes. Each keeps the indexes true and remembers which
 //! records changed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::notify::Delivery;
@@ -32,12 +33,17 @@ impl World {
     }
 
     /// Replaces the policy.
-    pub fn put_policy(&mut self, policy: Policy) {
+    pub fn put_policy(&mut self, mut policy: Policy) {
+        policy.align_pools();
         self.mark(Record::Policy(Box::new(policy.clone())).key());
-        let asks = |policy: &Policy| {
-            let users = policy.tells_users_apart();
+        let asks_of_one = |policy: &Policy| {
             let levels = policy.asks_attained().then(|| policy.attained_levels.clone());
-            (policy.order.contains(&OrderKey::Predicted), users, levels)
+            (policy.order.contains(&OrderKey::Predicted), levels)
+        };
+        let asks = |policy: &Policy| {
+            let pools = policy.pools.iter().map(|(pool, own)| (pool.clone(), asks_of_one(own)));
+            let pools: BTreeMap<_, _> = pools.collect();
+            (policy.tells_users_apart(), asks_of_one(policy), pools)
         };
         let is_other = asks(&self.policy) != asks(&policy);
         if policy.use_half_life != self.policy.use_half_life {

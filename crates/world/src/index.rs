@@ -6,7 +6,7 @@ use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::plan::Fit;
 use gpool_model::{
     Allocation, AllocationState, Dependency, GpuTime, JobId, Likeness, Millis, NewJob, OrderKey,
-    Phase, Placement, Shape, Timestamp,
+    Phase, Placement, Policy, Shape, Timestamp,
 };
 
 use crate::ends::FreedOn;
@@ -98,15 +98,15 @@ impl World {
         let Some(since) = row.job.phase.waits_for_room_since() else { return };
         let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
         let had = row.job.counted(since);
-        let waits_since =
-            waits_since.after(self.policy.escalates_later_by(had, row.spec.gpus_together()));
+        let waits_since = waits_since
+            .after(self.policy_of(row).escalates_later_by(had, row.spec.gpus_together()));
         let shape = self.shape_of(row);
         let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.unstarted.len()));
         let project_ix = self.project_ix(&row.spec.project);
         let key = (shape, project_ix);
         let since = (row.spec.submitted_at, waits_since);
         self.queue.insert(row.job.id, n, key, since, &self.policy);
-        if self.policy.order.contains(&OrderKey::Predicted) {
+        if self.policy_of(row).order.contains(&OrderKey::Predicted) {
             let like = Likeness::of(&row.spec);
             self.pending_by_like.entry(like).or_default().insert(row.job.id);
         }
@@ -187,25 +187,28 @@ impl World {
     /// The shape of a job.
     fn shape_of(&self, row: &JobRow) -> Shape {
         let spec = &row.spec;
-        let asks = self.policy.order.contains(&OrderKey::Predicted);
+        let policy = self.policy_of(row);
+        let asks = policy.order.contains(&OrderKey::Predicted);
         let prediction = asks.then(|| self.prediction(spec)).flatten();
         Shape {
             project: spec.project.clone(),
             uid: self.told_apart(spec.owner.uid, &spec.project),
             reserved_as: self.reserved_as(JobId { element: None, ..row.job.id }),
+            domain: self.policy.domain(spec.pool.as_ref()).cloned(),
             priority: row.job.priority,
             preemptible: spec.life.preemptible == Some(true),
             joins: spec.joins.is_some(),
             takes: Shape::takes(left_of(row), spec.grace),
             predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
-            level: self.level_of(row.job.counted(Timestamp::ZERO)),
+            level: level_of(policy, row.job.counted(Timestamp::ZERO)),
             fit: fit_of(row),
         }
     }
 
-    /// The level of a job that waits and has had so much, where the order asks for it.
-    fn level_of(&self, had: GpuTime) -> Option<Level> {
-        self.policy.asks_attained().then(|| self.policy.level(had))
+    /// The policy that decides about a job.
+    #[must_use]
+    pub fn policy_of(&self, row: &JobRow) -> &Policy {
+        self.policy.of_pool(row.spec.pool.as_ref())
     }
 
     /// The shape that a job of a user would have, as far as it decides about its place.
@@ -215,12 +218,13 @@ impl World {
             project: new.project.clone(),
             uid: self.told_apart(uid, &new.project),
             reserved_as: None,
+            domain: self.policy.domain(new.pool.as_ref()).cloned(),
             priority: new.priority,
             preemptible: new.life.preemptible == Some(true),
             joins: false,
             takes: Shape::takes(new.time_limit, new.grace),
             predicted: None,
-            level: self.level_of(GpuTime::ZERO),
+            level: level_of(self.policy.of_pool(new.pool.as_ref()), GpuTime::ZERO),
             fit: Fit {
                 gpus: new.gpus.clone(),
                 cpus: new.cpus.unwrap_or_default(),
@@ -231,6 +235,11 @@ impl World {
             },
         }
     }
+}
+
+/// The level of a job that waits and has had so much, where the order asks for it.
+fn level_of(policy: &Policy, had: GpuTime) -> Option<Level> {
+    policy.asks_attained().then(|| policy.level(had))
 }
 
 /// How much of its time limit a job has left.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, btree_set};
 
-use gpool_model::{JobId, MilliGpu, Millis, Policy, ResourceKind, Shape, Timestamp};
+use gpool_model::{JobId, MilliGpu, Millis, Policy, PoolName, ResourceKind, Shape, Timestamp};
 
 use crate::order::Rank;
 use crate::projects::ProjectIx;
@@ -189,39 +189,59 @@ impl Asked {
 /// All lines in which somebody waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Lines {
-    by_key: BTreeMap<LineKey, Line>,
+    /// Of jobs about which the policy of a pool decides, each pool's apart, as they stand in an
+    /// order of their own; and of all others.
+    by_domain: BTreeMap<Option<PoolName>, BTreeMap<LineKey, Line>>,
 }
 
+/// Which of all lines.
+pub(crate) type DomainLine<'a> = (Option<&'a PoolName>, LineKey);
+
 impl Lines {
-    pub fn all(&self) -> impl Iterator<Item = (LineKey, &Line)> {
-        self.by_key.iter().map(|(key, line)| (*key, line))
+    pub fn all(&self) -> impl Iterator<Item = (Option<&PoolName>, LineKey, &Line)> {
+        let domains = self.by_domain.iter();
+        domains.flat_map(|(domain, lines)| {
+            lines.iter().map(move |(key, line)| (domain.as_ref(), *key, line))
+        })
     }
 
-    pub fn insert(&mut self, key: LineKey, head: Head) {
-        self.by_key.entry(key).or_default().insert(head);
+    pub fn of(&self, domain: Option<&PoolName>) -> impl Iterator<Item = (LineKey, &Line)> {
+        let lines = self.by_domain.get(&domain.cloned());
+        lines.into_iter().flatten().map(|(key, line)| (*key, line))
     }
 
-    pub fn remove(&mut self, key: LineKey, head: &Head) {
-        if let Some(line) = self.by_key.get_mut(&key) {
-            line.remove(head);
-        }
+    pub fn insert(&mut self, key: DomainLine<'_>, head: Head) {
+        self.line(key).insert(head);
+    }
+
+    pub fn remove(&mut self, key: DomainLine<'_>, head: &Head) {
+        self.line(key).remove(head);
         self.close(key);
     }
 
     /// Of a shape so many jobs waited, and so many do now.
-    pub fn ask(&mut self, key: LineKey, shape: &Shape, before: u64, after: u64) {
-        self.by_key.entry(key).or_default().asked.change(shape, before, after);
+    pub fn ask(&mut self, key: DomainLine<'_>, shape: &Shape, before: u64, after: u64) {
+        self.line(key).asked.change(shape, before, after);
         self.close(key);
     }
 
     /// Forgets the order of all, which is another one now.
     pub fn clear_heads(&mut self) {
-        self.by_key.values_mut().for_each(Line::clear);
+        self.by_domain.values_mut().flat_map(BTreeMap::values_mut).for_each(Line::clear);
     }
 
-    fn close(&mut self, key: LineKey) {
-        if self.by_key.get(&key).is_some_and(|line| *line == Line::default()) {
-            self.by_key.remove(&key);
+    fn line(&mut self, (domain, key): DomainLine<'_>) -> &mut Line {
+        self.by_domain.entry(domain.cloned()).or_default().entry(key).or_default()
+    }
+
+    fn close(&mut self, (domain, key): DomainLine<'_>) {
+        let domain = domain.cloned();
+        let Some(lines) = self.by_domain.get_mut(&domain) else { return };
+        if lines.get(&key).is_some_and(|line| *line == Line::default()) {
+            lines.remove(&key);
+        }
+        if lines.is_empty() {
+            self.by_domain.remove(&domain);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_model::plan::Fit;
-use gpool_model::{JobId, Millis, Policy, Shape, Timestamp};
+use gpool_model::{JobId, Policy, PoolName, Shape, Timestamp};
 
 use crate::lines::{self, Line, LineKey, Lines};
 use crate::projects::ProjectIx;
@@ -100,7 +100,7 @@ pub(crate) struct Queue {
     fit_by_content: BTreeMap<Fit, FitIx>,
     places: BTreeMap<JobId, Place>,
     n_jobs: u64,
-    /// Jobs that are not escalated, by the beginning of their wait.
+    /// Jobs that are not escalated, by when they are.
     to_escalate: BTreeSet<(Timestamp, JobId)>,
     lines: Lines,
 }
@@ -121,7 +121,7 @@ impl Queue {
         queue.fresh.insert((submitted_at, job));
         queue.note_n(job, n);
         self.change_n(shape_ix, 0, n);
-        self.to_escalate.insert((waits_since, job));
+        self.to_escalate.insert((self.escalates_at(place, policy), job));
         let before = self.places.insert(job, place);
         assert!(before.is_none(), "job {job} is queued once");
         self.stand_in_line(shape_ix, firsts, policy);
@@ -136,11 +136,17 @@ impl Queue {
         let n = queue.n_of(job);
         queue.note_n(job, 1);
         self.change_n(place.shape_ix, n, 0);
-        self.to_escalate.remove(&(place.waits_since, job));
+        self.to_escalate.remove(&(self.escalates_at(place, policy), job));
         self.stand_in_line(place.shape_ix, firsts, policy);
         if self.queue_mut(place.shape_ix).is_empty() {
             self.forget(place.shape_ix);
         }
+    }
+
+    /// When a job has waited for long.
+    fn escalates_at(&self, place: Place, policy: &Policy) -> Timestamp {
+        let domain = self.shape(place.shape_ix).shape.domain.as_ref();
+        place.waits_since.after(policy.of_pool(domain).escalate_after)
     }
 
     /// Says for how many jobs one stands.
@@ -157,13 +163,14 @@ impl Queue {
         self.n_jobs = self.n_jobs - before + n;
         let queue = self.shapes[shape_ix.0].as_mut().expect("rows are asked for while it waits");
         queue.n_jobs = queue.n_jobs - before + n;
-        self.lines.ask(queue.line(), &queue.shape, before, n);
+        self.lines.ask((queue.shape.domain.as_ref(), queue.line()), &queue.shape, before, n);
     }
 
     /// Lets those of a shape stand in line that are its heads now. Others may have been before.
     fn stand_in_line(&mut self, shape_ix: ShapeIx, before: Firsts, policy: &Policy) {
         let queue = self.shapes[shape_ix.0].as_ref().expect("rows are asked for while it waits");
         let rows = (shape_ix, queue.fit_ix);
+        let policy = policy.of_pool(queue.shape.domain.as_ref());
         let firsts = before.into_iter().zip(queue.firsts());
         for ((before, now), is_escalated) in firsts.zip([false, true]) {
             if before == now {
@@ -171,10 +178,10 @@ impl Queue {
             }
             let head = |job| lines::head(policy, &queue.shape, rows, is_escalated, job);
             if let Some(before) = before {
-                self.lines.remove(queue.line(), &head(before));
+                self.lines.remove((queue.shape.domain.as_ref(), queue.line()), &head(before));
             }
             if let Some(now) = now {
-                self.lines.insert(queue.line(), head(now));
+                self.lines.insert((queue.shape.domain.as_ref(), queue.line()), head(now));
             }
         }
     }
@@ -183,21 +190,25 @@ impl Queue {
     /// goes on.
     pub fn line_up_anew(&mut self, policy: &Policy) {
         self.lines.clear_heads();
-        self.reset_escalation();
+        self.reset_escalation(policy);
         let rows: Vec<ShapeIx> = self.shapes().map(|(ix, _)| ix).collect();
         for ix in rows {
             self.stand_in_line(ix, [None, None], policy);
         }
     }
 
-    pub fn lines(&self) -> impl Iterator<Item = (LineKey, &Line)> {
+    pub fn lines(&self) -> impl Iterator<Item = (Option<&PoolName>, LineKey, &Line)> {
         self.lines.all()
+    }
+
+    pub fn lines_of(&self, domain: Option<&PoolName>) -> impl Iterator<Item = (LineKey, &Line)> {
+        self.lines.of(domain)
     }
 
     /// Escalates every job that has waited so long by `now`.
     pub fn advance(&mut self, now: Timestamp, policy: &Policy) {
-        while let Some(&(waits_since, job)) = self.to_escalate.first() {
-            if waits_since.after(policy.escalate_after) > now {
+        while let Some(&(at, job)) = self.to_escalate.first() {
+            if at > now {
                 break;
             }
             self.escalate(job, policy);
@@ -209,7 +220,7 @@ impl Queue {
         let place = self.places.get_mut(&job).expect("only queued jobs escalate");
         place.is_escalated = true;
         let place = *place;
-        self.to_escalate.remove(&(place.waits_since, job));
+        self.to_escalate.remove(&(self.escalates_at(place, policy), job));
         let queue = self.queue_mut(place.shape_ix);
         let firsts = queue.firsts();
         queue.fresh.remove(&(place.submitted_at, job));
@@ -223,21 +234,23 @@ impl Queue {
     }
 
     /// Takes every escalation back, for `advance` to decide anew.
-    fn reset_escalation(&mut self) {
+    fn reset_escalation(&mut self, policy: &Policy) {
         for (job, place) in &mut self.places {
             if place.is_escalated {
                 place.is_escalated = false;
                 let queue = self.shapes[place.shape_ix.0].as_mut().expect("shape of a queued job");
                 queue.escalated.remove(&(place.submitted_at, *job));
                 queue.fresh.insert((place.submitted_at, *job));
-                self.to_escalate.insert((place.waits_since, *job));
             }
         }
+        let all = self.places.iter();
+        let all = all.map(|(job, place)| (self.escalates_at(*place, policy), *job));
+        self.to_escalate = all.collect();
     }
 
     /// When the next job escalates.
-    pub fn next_escalation(&self, escalate_after: Millis) -> Option<Timestamp> {
-        self.to_escalate.first().map(|(waits_since, _)| waits_since.after(escalate_after))
+    pub fn next_escalation(&self) -> Option<Timestamp> {
+        self.to_escalate.first().map(|(at, _)| *at)
     }
 
     pub fn shapes(&self) -> impl Iterator<Item = (ShapeIx, &ShapeQueue)> {

@@ -12,14 +12,16 @@ use crate::world::{JobRow, World};
 impl World {
     pub(crate) fn set_rotations(&mut self, row: &JobRow) {
         if row.spec.life.preemptible == Some(true) {
-            let moments = self.policy.rotation_moments(&row.job);
+            let policy = self.policy.of_pool(row.spec.pool.as_ref());
+            let moments = policy.rotation_moments(&row.job);
             self.rotations.extend(moments.map(|at| (at, row.job.id)));
         }
     }
 
     pub(crate) fn unset_rotations(&mut self, row: &JobRow) {
         if row.spec.life.preemptible == Some(true) {
-            for at in self.policy.rotation_moments(&row.job) {
+            let policy = self.policy.of_pool(row.spec.pool.as_ref());
+            for at in policy.rotation_moments(&row.job) {
                 self.rotations.remove(&(at, row.job.id));
             }
         }
@@ -27,11 +29,11 @@ impl World {
 
     /// Finds all of them again, under another policy.
     pub(crate) fn rotate_anew(&mut self) {
-        let rows = self.holding.iter().map(|id| &self.jobs[id]);
+        let rows = self.holding.iter().map(|id| &*self.jobs[id]);
         let may_go = rows.filter(|row| row.spec.life.preemptible == Some(true));
         let moments: BTreeSet<(Timestamp, JobId)> = may_go
             .flat_map(|row| {
-                let moments = self.policy.rotation_moments(&row.job);
+                let moments = self.policy_of(row).rotation_moments(&row.job);
                 moments.map(|at| (at, row.job.id))
             })
             .collect();

@@ -7,7 +7,7 @@ use gpool_model::array::ArrayEnds;
 use gpool_model::job::JobState;
 use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordKey};
 use gpool_model::{
-    Exit, Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, PastRuns, Policy,
+    Exit, Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, PastRuns, Policy, PoolName,
     Prediction, Project, ProjectName, Reservation, ReservationName, Revision, TaskId, Timestamp,
 };
 use thiserror::Error;
@@ -341,9 +341,14 @@ impl World {
         self.queue.shapes()
     }
 
-    /// The lines in which jobs wait.
-    pub fn lines(&self) -> impl Iterator<Item = (LineKey, &Line)> {
+    /// The lines in which jobs wait, each with the pool whose own policy gives it its order.
+    pub fn lines(&self) -> impl Iterator<Item = (Option<&PoolName>, LineKey, &Line)> {
         self.queue.lines()
+    }
+
+    /// Those of jobs about which the policy of a pool decides, or that of the cluster.
+    pub fn lines_of(&self, domain: Option<&PoolName>) -> impl Iterator<Item = (LineKey, &Line)> {
+        self.queue.lines_of(domain)
     }
 
     /// The pending jobs of one shape.
@@ -477,7 +482,7 @@ impl World {
     /// When the next change comes that only time brings.
     #[must_use]
     pub fn next_timer(&self) -> Option<Timestamp> {
-        let escalation = self.queue.next_escalation(self.policy.escalate_after);
+        let escalation = self.queue.next_escalation();
         let timer = self.timers.first().map(|(at, _)| *at);
         let others = [self.alarms.next(), timer, self.next_rotation()];
         escalation.into_iter().chain(others.into_iter().flatten()).min()

@@ -1,6 +1,6 @@
 //! `gpool policy`: how the scheduler decides: shown, changed, compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -32,7 +32,7 @@ enum Verb {
     },
     /// Change settings, from the next decision on
     Set {
-        /// Settings: escalate_after=2h
+        /// Settings: escalate_after=2h; of one pool: pool.batch=fifo, pool.batch.order=age
         #[arg(value_name = "KEY=VALUE", required_unless_present_any = ["preset", "file"])]
         settings: Vec<String>,
         /// Begin with a preset: fair, valohai, fifo, priority; valohai:escalate_after=24h
@@ -89,6 +89,10 @@ pub fn run(args: PolicyArgs, session: &Session) -> Result {
             let patch = PolicyPatch { preset, set, dry_run, ..PolicyPatch::default() };
             let after = client.change_policy(&patch)?;
             show(&before, &after, session)?;
+            let pools: Vec<String> = client.pools()?.items.into_iter().map(|it| it.name).collect();
+            for pool in pools_of(&patch.set).filter(|pool| !pools.contains(pool)) {
+                session.screen.note(&format!("no node is in pool {pool} yet"));
+            }
         }
         Verb::Diff { with } => {
             let policy = client.policy()?;
@@ -97,6 +101,17 @@ pub fn run(args: PolicyArgs, session: &Session) -> Result {
         }
     }
     Ok(Exit::OK)
+}
+
+/// The pools of which something is set.
+fn pools_of(set: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
+    let of = |key: &String| {
+        let of_pool = key.strip_prefix("pool.")?;
+        let named = of_pool.rsplit_once('.').filter(|(_, last)| Policy::KEYS.contains(last));
+        Some(named.map_or(of_pool, |(pool, _)| pool).to_owned())
+    };
+    let pools: BTreeSet<String> = set.keys().filter_map(of).collect();
+    pools.into_iter()
 }
 
 /// What differs; as JSON, the policy as it is with what it was.
@@ -110,7 +125,8 @@ fn show(before: &PolicyInfo, after: &PolicyInfo, session: &Session) -> Result<()
 
 /// A setting that there is, or a refusal with the nearest.
 fn known(key: &str) -> Result<()> {
-    if Policy::KEYS.contains(&key) {
+    // Of those of pools the server says more.
+    if Policy::KEYS.contains(&key) || key.starts_with("pool.") {
         return Ok(());
     }
     let shown: String = key.chars().take(40).collect();
@@ -152,8 +168,13 @@ fn read(path: &Path) -> Result<(BTreeMap<String, String>, Option<String>)> {
         text.parse().map_err(|error| usage(format!("{shown} is no TOML: {error}")))?;
     let mut settings = BTreeMap::new();
     let mut preset = None;
-    for (key, value) in table {
+    let mut left: Vec<(String, toml::Value)> = table.into_iter().collect();
+    while let Some((key, value)) = left.pop() {
         let value = match value {
+            toml::Value::Table(inner) => {
+                left.extend(inner.into_iter().map(|(at, value)| (format!("{key}.{at}"), value)));
+                continue;
+            }
             toml::Value::String(text) => text,
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Array(list) => {
@@ -220,6 +241,9 @@ fn changes(before: &PolicyInfo, after: &PolicyInfo) -> String {
         if was != value {
             text.push_str(&format!("{key:18} {was} → {value}\n"));
         }
+    }
+    for (key, was) in before.settings.iter().filter(|(key, _)| !after.settings.contains_key(*key)) {
+        text.push_str(&format!("{key:18} {was} → as in the cluster\n"));
     }
     if text.is_empty() {
         text.push_str("nothing differs\n");

@@ -1,6 +1,6 @@
 //! Pools: nodes that are together, and jobs that are sent to them.
 
-use crate::harness::{Cluster, until_so};
+use crate::harness::{Cluster, Gate, until_so};
 use crate::recovery::says;
 
 const NODES: &str = r#"
@@ -142,4 +142,67 @@ fn nodes_are_moved_while_jobs_run_and_stay_moved() {
     cluster.gpool(["cancel", &runs]).ok();
     cluster.gpool(["pool", "move", "n2", "default"]).ok();
     until_so("it runs", || cluster.job(&waits).state.is_end());
+}
+
+#[test]
+fn a_pool_has_a_policy_of_its_own_that_is_kept_and_taken_away_again() {
+    let mut cluster = cluster();
+    let set =
+        |cluster: &Cluster, words: &[&str]| cluster.gpool([&["policy", "set"][..], words].concat());
+    let told = set(&cluster, &["pool.batch=fifo", "pool.batch.planned_starts=all"]).ok();
+    assert!(told.contains("pool.batch.order "), "{told}");
+    cluster.kill();
+    cluster.up();
+    let show = cluster.gpool(["policy", "show"]).ok();
+    let has = |key: &str, value: &str| {
+        let is_it = |line: &str| line.split_whitespace().eq([key, value]);
+        assert!(show.lines().any(is_it), "{key} {value} is not in {show}");
+    };
+    has("pool.batch.order", "age");
+    has("pool.batch.planned_starts", "all");
+    has("order", "priority,escalated,gpus,age");
+    // The larger and older job goes first in that pool, and the smaller one in the other.
+    let [mut larger, mut smaller] = [Vec::new(), Vec::new()];
+    let gates = ["batch", "default"].map(|pool| {
+        let gate = Gate::new(&cluster, pool);
+        let n_gpus = if pool == "batch" { "2" } else { "4" };
+        let holder = cluster.sh(&["--gpus", n_gpus, "--pool", pool], &gate.line());
+        cluster.until_is(&holder, "running");
+        let words = ["--gpus", n_gpus, "--pool", pool, "--", "sleep", "0.02"];
+        larger.push(cluster.submit(words));
+        smaller.push(cluster.submit(["--gpus", "1", "--pool", pool, "--", "sleep", "0.02"]));
+        gate
+    });
+    let why = cluster.gpool(["why", &larger[0]]).ok();
+    assert!(!why.contains(&format!(" {} (", smaller[0])), "{why}");
+    says(&cluster.gpool(["why", &larger[1]]), &[&format!(" {} (", smaller[1])]);
+    gates.iter().for_each(Gate::open);
+    larger.iter().chain(&smaller).for_each(|id| drop(cluster.until_ended(id)));
+    let started = |id: &str| cluster.job(id).started_at.unwrap();
+    assert!(started(&larger[0]) < started(&smaller[0]));
+    assert!(started(&smaller[1]) < started(&larger[1]));
+    // As a file, and back.
+    let file = cluster.path("site.toml");
+    std::fs::write(&file, cluster.gpool(["policy", "show", "--toml"]).ok()).unwrap();
+    let told = set(&cluster, &["pool.batch=none"]).ok();
+    assert!(told.contains("age → as in the cluster"), "{told}");
+    assert!(!cluster.gpool(["policy", "show"]).ok().contains("pool.batch"));
+    set(&cluster, &["--file", file.to_str().unwrap()]).ok();
+    assert_eq!(cluster.gpool(["policy", "show"]).ok(), show);
+    // Another preset for the cluster leaves the pool its own.
+    set(&cluster, &["--preset", "users"]).ok();
+    assert!(cluster.gpool(["policy", "show"]).ok().contains("pool.batch.order"));
+    says(&set(&cluster, &["pool.bach=fifo"]), &["no node is in pool bach"]);
+    let refused = |words: &[&str], why: &[&str]| {
+        let before = cluster.gpool(["policy", "show"]).ok();
+        set(&cluster, words).refused(2, why);
+        assert_eq!(cluster.gpool(["policy", "show"]).ok(), before);
+    };
+    refused(&["pool.batch.lend=no"], &["lend is said of the whole cluster", "planned_starts"]);
+    refused(&["pool.batch.order=size"], &["pool.batch.order", "size", "for example"]);
+    refused(&["pool.batch=kai"], &["kai is a policy of the whole cluster"]);
+    refused(&["pool.batch=best"], &["there is no \"best\"", "fifo"]);
+    refused(&["pool.=fifo"], &["the name of a pool", "pool.batch.order"]);
+    refused(&["pool.batch.colour=red"], &["pool.batch.colour"]);
+    refused(&["--preset", "kai"], &["by the rules of kai no pool has a policy of its own"]);
 }

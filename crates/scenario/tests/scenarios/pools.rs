@@ -98,3 +98,144 @@ fn the_rounds_of_kai_know_pools_too() {
     wait  c gpu_model_missing asked 2 most 1
     ");
 }
+
+/// A pool is to take jobs as they come, whatever their size: do others keep their order?
+#[test]
+fn a_pool_has_an_order_of_its_own() {
+    assert_snapshot!(answer("
+        pool batch   order age
+        node lab1  2 x h100
+        node lab2  2 x h100  pool batch
+        job  a    2  pending 2h  pool batch
+        job  b    1  pending 1h  pool batch
+        job  c    2  pending 2h  pool default
+        job  d    1  pending 1h  pool default
+    "), @"
+    start a lab2[0,1]
+    start d lab1[0]
+    wait  b gpus_not_free need 1 free 0
+    wait  c gpus_not_free need 2 free 1
+    ");
+}
+
+/// Does a job that names no pool take GPUs before those who name it?
+#[test]
+fn who_names_a_pool_with_a_policy_of_its_own_goes_first_there() {
+    assert_snapshot!(answer("
+        pool batch   order age
+        node lab2  2 x h100  pool batch
+        job  a    1  pending 9h  priority 5
+        job  b    1  pending 2h
+        job  c    1  pending     pool batch
+    "), @"
+    start c lab2[0]
+    start a lab2[1]
+    wait  b gpus_not_free need 1 free 0
+    ");
+}
+
+/// Is what is free in a pool with a policy of its own lent before others have what is theirs?
+#[test]
+fn nothing_is_lent_in_a_pool_before_all_have_what_they_are_guaranteed() {
+    assert_snapshot!(answer("
+        pool batch   order age
+        node lab2  2 x h100  pool batch
+        project red   gpus 2
+        project blue
+        job  a    1 x 2  pending 2h  project blue  preemptible  pool batch
+        job  b    1 x 2  pending     project red
+    "), @"
+    start b1 lab2[0]
+    start b2 lab2[1]
+    wait  a1 ×2 gpus_not_free need 1 free 0
+    ");
+}
+
+/// How many starts are planned where a pool has its own number?
+#[test]
+fn a_pool_has_planned_starts_of_its_own() {
+    assert_snapshot!(answer("
+        pool batch   planned all
+        node lab1  1 x h100
+        node lab2  1 x h100  pool batch
+        job  r    1  running lab1[0]  limit 1h
+        job  s    1  running lab2[0]  limit 1h
+        job  a    1  pending 3h  pool batch    limit 1h
+        job  b    1  pending 2h  pool batch    limit 1h
+        job  c    1  pending 3h  pool default  limit 1h
+        job  d    1  pending 2h  pool default  limit 1h
+    "), @"
+    plan  a lab2[0] in 3610s by limit
+    plan  b lab2[0] in 7510s by limit
+    plan  c lab1[0] in 3610s by limit
+    wait  a ×2 gpus_not_free need 1 free 0
+    wait  c ×2 gpus_not_free need 1 free 0
+    ");
+}
+
+/// A job of a higher priority waits where priorities mean nothing: does anybody go for it?
+#[test]
+fn priorities_count_where_the_policy_of_the_pool_asks_for_them() {
+    assert_snapshot!(answer("
+        pool batch   order age
+        node lab1  1 x h100
+        node lab2  1 x h100  pool batch
+        job  r    1  running lab1[0]  preemptible
+        job  s    1  running lab2[0]  preemptible  pool batch
+        job  a    1  pending  priority 5  pool batch
+        job  b    1  pending  priority 5  pool default
+    "), @"
+    evict r preempt for b
+    claim b lab1[0]
+    wait  a gpus_not_free need 1 free 0
+    ");
+}
+
+/// Who has to go for a job of a higher priority: somebody about whom another policy decides?
+#[test]
+fn nobody_goes_for_the_priority_of_a_job_that_another_policy_decides_about() {
+    assert_snapshot!(answer("
+        pool batch   preset las
+        node lab2  1 x h100  pool batch
+        job  r    1  running lab2[0]  preemptible
+        job  a    1  pending  priority 5  pool batch
+    "), @"wait  a gpus_not_free need 1 free 0");
+}
+
+/// Why does my job wait in a pool with a policy of its own: who is before it?
+#[test]
+fn only_those_of_the_same_policy_are_ahead() {
+    assert_snapshot!(reasons("
+        pool batch   order age
+        node lab2  1 x h100  pool batch
+        job  r    1  running lab2[0]
+        job  a    1  pending 2h  pool batch
+        job  b    1  pending 9h
+        job  c    1  pending 1h  pool batch
+    "), @"
+    a   gpus_not_free need 1 free 0
+    b   gpus_not_free need 1 free 0
+    c   gpus_not_free need 1 free 0
+        ahead_in_order 1 ahead, last job 2
+    ");
+}
+
+/// When is a job escalated in a pool that has its own time for that?
+#[test]
+fn a_pool_escalates_after_its_own_time() {
+    assert_snapshot!(answer("
+        policy       escalate 24h
+        pool batch   escalate 1h
+        node lab1  2 x h100
+        node lab2  2 x h100  pool batch
+        job  a    2  pending 2h  pool batch
+        job  b    1  pending 1m  pool batch
+        job  c    2  pending 2h  pool default
+        job  d    1  pending 1m  pool default
+    "), @"
+    start a lab2[0,1]
+    start d lab1[0]
+    wait  b gpus_not_free need 1 free 0
+    wait  c gpus_not_free need 2 free 1
+    ");
+}

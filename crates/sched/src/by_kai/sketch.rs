@@ -195,7 +195,7 @@ impl<'a, 'b> Maker<'a, 'b> {
         let mut heads = BTreeMap::<ProjectIx, Heads<'_>>::new();
         // By these rules nobody is paused, and nobody who is goes on.
         let is_paused = |head: &Head| !world.shape(head.shape_ix).shape.fit.at.is_empty();
-        for (key, line) in world.lines() {
+        for (_, key, line) in world.lines() {
             heads.entry(key.project_ix).or_default().add(line);
         }
         let (mut users, mut elements) = (Users::default(), Elements::default());

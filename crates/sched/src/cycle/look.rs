@@ -83,7 +83,7 @@ impl Cycle<'_, '_> {
 
     /// Whether it takes a look at a job to know what comes of it.
     fn looks_at_all(&self) -> bool {
-        self.policy.asks_attained()
+        self.domain.policy.asks_attained()
             || self.keeps.are_reserved()
             || self.projects.as_ref().is_some_and(|projects| projects.classes.are_counted())
     }
@@ -99,24 +99,24 @@ impl Cycle<'_, '_> {
     /// Whether others of its project might go for a job.
     fn may_preempt(&self, leaf: Leaf, (priority, joins): (i32, bool)) -> bool {
         let Some(projects) = &self.projects else { return false };
-        if !preempt::happens(self.snapshot.world, self.policy) {
+        if !preempt::happens(self.snapshot.world, self.domain.policy) {
             return false;
         }
         let project = leaf.map(|row| projects.project(row));
-        let asks = preempt::precedence(self.policy, (priority, joins), 0);
+        let asks = preempt::precedence(self.domain.policy, (priority, joins), 0);
         asks < self.evictions.lasts.of(project)
     }
 
     /// Whether more starts might be planned.
     fn may_plan(&self) -> bool {
-        self.plan.planned.len() < self.n_planned_max() && self.unknown.len() < UNKNOWN_MAX
+        self.domain.n_planned < self.n_planned_max() && self.domain.unknown.len() < UNKNOWN_MAX
     }
 
     /// Whether a start might be planned for a job that finds no room.
     fn may_be_planned(&self, head: &Head) -> bool {
-        let by_priority = self.policy.order.contains(&OrderKey::Priority);
-        let is_seen = self.tops.contains(&if by_priority { head.priority } else { 0 });
-        let by_right = head.is_escalated || self.policy.planned_starts == PlannedStarts::All;
+        let by_priority = self.domain.policy.order.contains(&OrderKey::Priority);
+        let is_seen = self.domain.tops.contains(&if by_priority { head.priority } else { 0 });
+        let by_right = head.is_escalated || self.domain.policy.planned_starts == PlannedStarts::All;
         self.may_plan() && !head.joins && (by_right || !is_seen)
     }
 }

@@ -26,7 +26,8 @@ impl Projects {
         let world = snapshot.world;
         let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| !it.limit.is_unlimited());
         // Whoever has to give way is charged for no more, so that must be known.
-        let preempts = preempt::happens(world, policy) && preempt::any_evictable(world);
+        let happens = policy.all().any(|policy| preempt::happens(world, policy));
+        let preempts = happens && preempt::any_evictable(world);
         let are_charged = preempts || world.projects().values().any(is_limited);
         if !policy.shares() && !are_charged {
             return None;
@@ -243,7 +244,7 @@ impl Projects {
                 }
             }
         }
-        for (key, line) in world.lines() {
+        for (_, key, line) in world.lines() {
             let row = self.leaf_in_line(key);
             for (at, kind) in self.kinds.iter().enumerate() {
                 let Some(amount) = line.asked().of(kind) else { continue };
