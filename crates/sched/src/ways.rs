@@ -3,7 +3,7 @@
 //! other, so that what is asked of quotas is known before a place is looked for.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{Amount, ModelPattern, Placement, PoolName, ResourceKind, Resources, Shape};
@@ -121,6 +121,32 @@ impl Projects {
             ways.push(Way { is_mixed: true, ..as_asked() });
         }
         ways
+    }
+
+    /// A request for GPUs of several classes kept to one pool after the other, with all models and
+    /// with those of which its project may have all that it asks.
+    pub fn narrower(&self, shape: &Shape, leaf: Row) -> Vec<Shape> {
+        let classes = self.classes.serving(&shape.fit);
+        let classes = || classes.iter().map(|ix| &self.classes.all[*ix]);
+        let pools: BTreeSet<&PoolName> = classes().map(|(class, _)| &class.pool).collect();
+        let in_pool = |pool: &PoolName| {
+            let mut all = shape.clone();
+            all.fit.pool = Some(pool.clone());
+            let mut open = all.clone();
+            let may_have = |counts: &[bool]| {
+                let charge = self.charge_if(shape, |at| counts[at]);
+                self.refuses(leaf, &charge, shape.preemptible).is_none()
+            };
+            let own = classes().filter(|(class, counts)| class.pool == *pool && may_have(counts));
+            let mut models: Vec<&str> = own.map(|(class, _)| class.model.as_str()).collect();
+            // Those first that it asks for first.
+            let rank = |model: &str| shape.fit.gpus.models.iter().position(|it| it.matches(model));
+            models.sort_by_key(|model| rank(model));
+            open.fit.gpus.models = models.into_iter().map(ModelPattern::exactly).collect();
+            let has_any = !open.fit.gpus.models.is_empty();
+            [Some(all), Some(open).filter(|_| has_any)]
+        };
+        pools.into_iter().flat_map(in_pool).flatten().collect()
     }
 
     /// What a job counts for that has those GPUs.

@@ -286,3 +286,15 @@ fn by_the_rules_of_kai_models_are_not_counted() {
     start r2 lab1[1]
     ");
 }
+
+/// A job wants GPUs of two models together, and where they are free first it may not have them:
+/// does it start where it may?
+#[test]
+fn devices_of_several_models_are_looked_for_in_every_pool() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100-80g + 1 x h100-80g  pool big
+        node lab2  1 x a100-80g + 1 x h100-80g
+        project red   gpus 4  limit-in big 0
+        job  r    2  pending  project red
+    "), @"start r lab2[0,1]");
+}

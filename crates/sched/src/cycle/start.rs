@@ -1,10 +1,10 @@
 //! The start of one job, in one of the ways in which it can start.
 
-use gpool_model::Reason;
+use gpool_model::{Reason, Shape};
 use gpool_world::Head;
 
 use super::Cycle;
-use crate::place;
+use crate::place::{self, Found, Seeker};
 use crate::projects::Amounts;
 use crate::seek::waits_for_room;
 use crate::shares::Row;
@@ -66,18 +66,39 @@ impl Cycle<'_, '_> {
     }
 
     /// Starts a job with GPUs of several classes, if it may have those that are free; says what it
-    /// is charged for.
+    /// is charged for. What it may not have where it is placed first it may have in one pool, or
+    /// without some of the models.
     fn start_mixed(&mut self, head: &Head, leaf: Row, by_right: bool) -> Option<Amounts> {
         let world = self.snapshot.world;
         let shape = &world.shape(head.shape_ix).shape;
         let found = self.find(head, &Way::as_asked(shape)).ok()?;
-        let projects = self.projects.as_ref()?;
-        let placements = place::placements(&found, &shape.fit, world);
+        if let Some(charge) = self.start_at(head, shape, &found, (leaf, by_right)) {
+            return Some(charge);
+        }
+        let narrower = self.projects.as_ref()?.narrower(shape, leaf);
+        narrower.into_iter().find_map(|narrower| {
+            let seed = self.seed(head);
+            let seeker = Seeker { shape: &narrower, policy: self.domain.policy, seed };
+            let found = self.place(&seeker)?;
+            self.start_at(head, &narrower, &found, (leaf, by_right))
+        })
+    }
+
+    /// Starts a job there if its project may have what it is charged for that.
+    fn start_at(
+        &mut self,
+        head: &Head,
+        shape: &Shape,
+        found: &[Found],
+        (leaf, by_right): (Row, bool),
+    ) -> Option<Amounts> {
+        let (world, projects) = (self.snapshot.world, self.projects.as_ref()?);
+        let placements = place::placements(found, &shape.fit, world);
         let charge = projects.charge_at(world, shape, &placements);
         let may = projects.refuses(leaf, &charge, shape.preemptible).is_none()
             && (!by_right || projects.is_entitled(leaf, &charge));
         may.then(|| {
-            self.start(self.row(head), shape, &found, Vec::new());
+            self.start(self.row(head), shape, found, Vec::new());
             charge
         })
     }
