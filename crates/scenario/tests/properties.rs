@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{Decision, Exit, JobId, Plan, Record, RecordKey};
+use gpool_model::{Decision, Exit, JobId, Plan, PlannedStart, Record, RecordKey, TakenBack};
 use gpool_scenario::{Case, Cluster, Situation, Step, cases, cases_of_las, config, plan_text};
 use gpool_sched::{Explainer, Workspace};
 use gpool_verify::{Violation, check, verify, verify_fully};
@@ -192,6 +192,61 @@ proptest! {
 
 proptest! {
     #![proptest_config(config(10_000))]
+
+    /// SCHEDULING §E 9: nobody who starts beside a planned start delays it: once all of a plan is
+    /// carried out, it is still where it was. Between projects it depends on what they hold whose
+    /// turn is next, and with it for whom a start is planned.
+    #[test]
+    fn what_starts_delays_no_planned_start(case in cases(60)) {
+        let mut cluster = Cluster::of(&case.start);
+        for step in &case.steps {
+            cluster.apply(step);
+            let world = cluster.snapshot().world;
+            let is_shared = world.policy().shares() && !world.projects().is_empty();
+            let before = Situation::of(&cluster.snapshot());
+            let plan = cluster.cycle();
+            let again = cluster.plan();
+            for planned in plan.planned.iter().filter(|_| !is_shared) {
+                let is_later = |it: &PlannedStart| it.job == planned.job && it.at > planned.at;
+                let delayed = again.planned.iter().find(|it| is_later(it));
+                prop_assert!(delayed.is_none(), "{planned:?}\n{delayed:?}\n{before}");
+            }
+        }
+    }
+
+    /// SCHEDULING §E 4: while nothing happens but that those leave who were told to, no project
+    /// takes from another what that one has just taken from it.
+    #[test]
+    fn what_was_taken_back_is_not_taken_back_again(case in cases(60)) {
+        let mut cluster = Cluster::of(&case.start);
+        for step in &case.steps {
+            cluster.apply(step);
+            let mut taken = BTreeSet::new();
+            loop {
+                let plan = cluster.plan();
+                let snapshot = cluster.snapshot();
+                let project = |job: JobId| {
+                    let of = JobId { element: None, ..job };
+                    let row = snapshot.world.job(job).or_else(|| snapshot.world.job(of)).unwrap();
+                    row.spec.project.clone()
+                };
+                for decision in &plan.decisions {
+                    let Decision::Evict { job, why: TakenBack::Reclaim, beneficiary, .. } = decision
+                    else {
+                        continue;
+                    };
+                    let (from, by) = (project(*job), project(*beneficiary));
+                    let text = plan_text(&snapshot, &plan);
+                    let again = taken.contains(&(by.clone(), from.clone()));
+                    prop_assert!(!again, "{by} from {from}\n{}\n{text}", Situation::of(&snapshot));
+                    taken.insert((from, by));
+                }
+                if cluster.cycle().decisions.is_empty() && cluster.finish_leaving() == 0 {
+                    break;
+                }
+            }
+        }
+    }
 
     /// SCHEDULING §E 5, 7: when nothing happens but that those leave who were told to, a cluster
     /// comes to rest, and whoever was made room for has started.
