@@ -40,12 +40,6 @@ impl<T: Usual> Rare<T> {
     pub fn is_usual(&self) -> bool {
         **self == *T::USUAL
     }
-
-    /// What is in it.
-    #[must_use]
-    pub fn into_inner(self) -> T {
-        self.0.map_or_else(T::default, |value| *value)
-    }
 }
 
 impl<T: Usual> From<T> for Rare<T> {

@@ -57,9 +57,9 @@ fn ix(leaf: Leaf) -> usize {
 }
 
 impl<'w> Turns<'w> {
-    /// The first job of every shape, but those of which a glance says that nothing can come.
+    /// The first job of every shape of a domain, but those of which a glance says that nothing can
+    /// come: of the jobs that name that pool, which has a policy of its own, or of all others.
     /// `projects` are those that have shares.
-    /// Of a domain: the jobs that name a pool with a policy of its own, or all others.
     pub fn new(
         world: &'w World,
         domain: Option<&'w PoolName>,
