@@ -69,11 +69,67 @@ pub(super) fn write_deadline(
 }
 
 /// Makes a new file of gpool's own for a task's output. The folder is its user's by then: whatever
-/// lies there under that name, a link above all, is not opened.
+/// lies there under that name, a link above all, is replaced and not opened. Under that name it is
+/// its user's from the first moment, for a reader trusts no file there that is anybody else's.
 pub(super) fn make_output(path: &Path, owner: Option<(u32, u32)>) -> io::Result<File> {
-    let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    if let Some((uid, gid)) = owner {
-        fchown(&file, Some(uid), Some(gid))?;
-    }
+    let make = |path: &Path| File::options().write(true).create_new(true).mode(0o600).open(path);
+    let Some((uid, gid)) = owner else { return make(path) };
+    let new = path.with_extension("new");
+    // Made by the job.
+    let _ = std::fs::remove_file(&new);
+    let file = make(&new)?;
+    fchown(&file, Some(uid), Some(gid))?;
+    std::fs::rename(&new, path)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn an_output_is_its_users_as_soon_as_it_is_there() {
+        const NOBODY: u32 = 65534;
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: only root can give files away");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stdout");
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut owners = std::collections::BTreeSet::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    owners.extend(path.symlink_metadata().ok().map(|about| about.uid()));
+                }
+                owners
+            });
+            for _ in 0..2_000 {
+                make_output(&path, Some((NOBODY, NOBODY))).unwrap();
+                std::fs::remove_file(&path).unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+            let owners = reader.join().unwrap();
+            assert!(owners.iter().all(|owner| *owner == NOBODY), "{owners:?}");
+        });
+    }
+
+    #[test]
+    fn what_a_job_put_in_place_of_its_output_is_replaced_and_not_opened() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let precious = folder.path().join("precious");
+        std::fs::write(&precious, "as it was").unwrap();
+        let path = folder.path().join("stdout");
+        for name in ["stdout", "stdout.new"] {
+            symlink(&precious, folder.path().join(name)).unwrap();
+        }
+        make_output(&path, Some((uid, gid))).unwrap().write_all(b"written").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "written");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "as it was");
+    }
 }

@@ -343,6 +343,10 @@ fn stream_out(
     tell: Sender<Happening>,
 ) {
     let (id, setup) = (job.id.clone(), job.setup.clone());
+    let has_own_file = match stream {
+        LogStream::Stdout => job.stdout.is_some(),
+        LogStream::Stderr => job.stderr.is_some(),
+    };
     let is_one_of_several = labelled::n_tasks(job) > 1;
     std::thread::spawn(move || {
         let mut out: Box<dyn Write> = match stream {
@@ -354,6 +358,9 @@ fn stream_out(
             None => Ok(()),
         };
         let ended = prepared.and_then(|()| {
+            if has_own_file {
+                return Ok(());
+            }
             if !is_one_of_several {
                 return copy_log(&client, &id, (stream, None), &mut out);
             }
@@ -382,9 +389,5 @@ fn copy_log(
     out: &mut dyn Write,
 ) -> Result<()> {
     let query = LogQuery { stream, rank, follow: true, ..LogQuery::default() };
-    match follow::copy(client, id, &query, out) {
-        // A job that writes to files of its own has no log here.
-        Err(failure) if failure.code() == Some(gpool_wire::catalogue::NO_SUCH_LOG) => Ok(()),
-        other => other,
-    }
+    follow::copy(client, id, &query, out)
 }
