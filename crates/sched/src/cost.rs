@@ -25,6 +25,13 @@ pub(crate) struct Cost {
     board_ix: usize,
 }
 
+impl Cost {
+    /// Whether it is less than any cost there is where nobody is further over its share than that.
+    pub fn is_below(&self, saturation: Reverse<Saturation>) -> bool {
+        !self.is_wasteful && self.saturation < saturation
+    }
+}
+
 /// What it costs that these go so that something is there which counts for `unit`, by kind.
 pub(crate) fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], board_ix: usize) -> Cost {
     let gpus_at = projects.position(&ResourceKind::Gpu);

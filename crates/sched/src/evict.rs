@@ -147,26 +147,32 @@ impl Evictions {
         seeker: &Seeker<'_>,
         unit: (Row, &[u64]),
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let found = self.search_with(ground, seeker, unit, true);
+        // What users of one project have is theirs; projects take back.
+        let (leaf, amounts) = unit;
+        let project = ground.projects.project(leaf);
+        let preemptible = seeker.shape.preemptible;
+        let reclaimer = Reclaimer { project, unit: amounts, preemptible };
+        self.rules.gate(&ground.projects.ledger, &reclaimer).ok()?;
+        if let Some(found) = self.leaves_room(ground, seeker) {
+            // It waits for that, and nobody after it may have it.
+            self.claim(&found);
+            return None;
+        }
+        let found = self.search_with(ground, seeker, reclaimer, true);
         if found.is_some() || !self.lent.get(&true).is_some_and(pauses_any) {
             return found;
         }
-        self.search_with(ground, seeker, unit, false)
+        self.search_with(ground, seeker, reclaimer, false)
     }
 
     fn search_with(
         &mut self,
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
-        (leaf, unit): (Row, &[u64]),
+        reclaimer: Reclaimer<'_>,
         may_pause: bool,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let preemptible = seeker.shape.preemptible;
-        // What users of one project have is theirs; projects take back.
-        let project = ground.projects.project(leaf);
-        let reclaimer = Reclaimer { project, unit, preemptible };
         let Projects { tree, ledger, .. } = ground.projects;
-        self.rules.gate(ledger, &reclaimer).ok()?;
         let lent = self.lent.remove(&may_pause).unwrap_or_else(|| lent(&ground, may_pause));
         let unused = Reclaim::new(Rules::Fair, Multiplier::ONE);
         let mut rules = std::mem::replace(&mut self.rules, unused);
@@ -179,16 +185,10 @@ impl Evictions {
                 _ => None,
             })
         };
+        let Reclaimer { project, unit, .. } = reclaimer;
         let may_go = |it: &Lent| it.project != project;
         let search = Search { ground, seeker, unit, all: &lent, may_go: &may_go };
-        let found = match self.leaves_room(ground, seeker) {
-            Some(found) => {
-                // It waits for that, and nobody after it may have it.
-                self.claim(&found);
-                None
-            }
-            None => self.nodes(search, &mut judge),
-        };
+        let found = self.nodes(search, &mut judge);
         self.lent.insert(may_pause, lent);
         self.rules = rules;
         let found = found.filter(|(_, victims)| !stay_in_the_way(ground, victims));
@@ -249,19 +249,30 @@ impl Evictions {
                 return None;
             }
         }
+        // Where somebody may go who is furthest over its share comes first: what it costs elsewhere
+        // is known to be more without a look.
+        let nodes = search.all.iter().filter_map(|(board_ix, all)| {
+            let first = all.iter().find(|it| (search.may_go)(it))?;
+            Some((first.order.saturation, *board_ix, &all[..]))
+        });
+        let mut nodes: Vec<_> = nodes.collect();
+        nodes.sort_by_key(|(saturation, board_ix, _)| (*saturation, *board_ix));
         while found.len() < n_nodes {
-            let mut options: Vec<(Cost, Found, Vec<Lent>)> = Vec::new();
-            for (board_ix, all) in search.all {
+            let mut best: Option<(Cost, Found, Vec<Lent>)> = None;
+            for (saturation, board_ix, all) in &nodes {
+                if best.as_ref().is_some_and(|(cost, ..)| cost.is_below(*saturation)) {
+                    break;
+                }
                 let is_other = found.iter().all(|found| found.board_ix != *board_ix);
                 if is_other && self.may_be_enough(search, *board_ix, all) {
                     let (ground, seeker) = (search.ground, search.seeker);
                     let site = Site::new(ground, *board_ix, seeker, rank, self);
                     let option =
                         site.and_then(|site| self.option(search, &site, all, &victims, judge));
-                    options.extend(option);
+                    let options = best.into_iter().chain(option);
+                    best = options.min_by(|one, other| one.0.cmp(&other.0));
                 }
             }
-            let best = options.into_iter().min_by(|one, other| one.0.cmp(&other.0));
             let (_, next, more) = best?;
             found.push(next);
             victims.extend(more);
