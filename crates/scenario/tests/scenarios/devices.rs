@@ -282,3 +282,21 @@ fn spread_keeps_away_from_what_is_busy() {
     start b2 lab1[1]
     ");
 }
+
+/// Somebody gives up cores for my job: is it still packed beside those who stay?
+#[test]
+fn beside_whom_a_job_is_packed_is_told_without_those_who_go_for_it() {
+    assert_snapshot!(answer("
+        policy  strategy pack
+        node lab1  6 x h100  cpus 8
+        link lab1[0,1]  nvlink 4
+        link lab1[2,3]  nvlink 4
+        link lab1[4,5]  nvlink 4
+        job  low   1  running lab1[1] 1h  preemptible  priority -5  cpus 6
+        job  stay  1  running lab1[3] 1h  cpus 1
+        job  a     1  pending  cpus 6
+    "), @"
+    evict low preempt for a
+    claim a lab1[2]
+    ");
+}

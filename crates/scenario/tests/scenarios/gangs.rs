@@ -254,6 +254,30 @@ fn a_gang_on_loan_goes_as_a_whole() {
     ");
 }
 
+/// Others leave as many nodes as my gang needs: does anybody go for it elsewhere?
+#[test]
+fn a_gang_waits_for_nodes_that_others_leave_already() {
+    assert_snapshot!(answer("
+        node n1  1 x h100
+        node n2  1 x h100
+        node n3  1 x h100
+        node n4  1 x h100
+        project red    gpus 0
+        project blue   gpus 2
+        project green  gpus 1
+        job  old  1 nodes 2  stopping n1[0] n2[0]  project red
+        job  r    1  running n3[0] 2h   project red    preemptible
+        job  s    1  running n4[0] 1h   project red    preemptible
+        job  b    1 nodes 2  pending    project blue
+        job  g    1  pending            project green
+    "), @"
+    evict s reclaim for g
+    claim g n4[0]
+    plan  b n1[0] n2[0] in 10s by limit
+    wait  b nodes_not_free need 2 free 0 of 4
+    ");
+}
+
 #[test]
 fn nothing_is_taken_back_for_half_of_a_gang() {
     assert_snapshot!(answer("

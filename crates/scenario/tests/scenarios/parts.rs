@@ -298,3 +298,22 @@ fn devices_of_several_models_are_looked_for_in_every_pool() {
         job  r    2  pending  project red
     "), @"start r lab2[0,1]");
 }
+
+/// I have all the H100s that my project is guaranteed, another one has none yet: who goes first?
+#[test]
+fn who_has_all_that_it_is_guaranteed_of_a_part_stands_behind_who_has_not() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        node lab2  2 x a100
+        project red   gpus 2  gpus-of h100 1  priority 1
+        project blue  gpus 2  gpus-of h100 1
+        job  r  1       running lab1[0] 1h  project red
+        job  b  1       running lab2[0] 1h  project blue
+        job  x  1       running lab2[1] 1h
+        job  s  1       pending             project red   preemptible
+        job  c  1       pending             project blue  preemptible
+    "), @"
+    start c lab1[1]
+    wait  s gpus_not_free need 1 free 0
+    ");
+}

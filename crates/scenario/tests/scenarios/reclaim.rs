@@ -286,3 +286,20 @@ fn halves_that_run_count_as_halves_that_wait() {
     wait  b gpus_not_free need 1 free 0
     ");
 }
+
+/// My project has all that is its own and somebody of mine would make room: may I take what is idle
+/// as well, before whoever is entitled to that?
+#[test]
+fn who_gives_way_in_my_project_opens_no_way_to_what_is_due_to_others() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        project red   gpus 1
+        project blue  gpus 1
+        job  r  1  running lab1[0] 2h  project red   preemptible  priority -5
+        job  a  2  pending 1h          project red   preemptible  priority 5
+        job  b  1  pending             project blue
+    "), @"
+    start b lab1[1]
+    wait  a gpus_not_free need 2 free 0
+    ");
+}

@@ -357,6 +357,13 @@ proptest! {
             kept.divide(&tree, &mut buffers);
             cold.divide(&tree, &mut Buffers::default());
             prop_assert_eq!(kept.claimants(), cold.claimants(), "{:?}", rules);
+            // With another total all is worked out again.
+            let total = kept.total();
+            let mut anew = kept.clone();
+            anew.set_total(&tree, total + 1);
+            anew.set_total(&tree, total);
+            anew.divide(&tree, &mut buffers);
+            prop_assert_eq!(kept.claimants(), anew.claimants(), "{:?}", rules);
         }
     }
 

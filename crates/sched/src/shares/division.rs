@@ -313,10 +313,4 @@ impl Division {
     pub fn total(&self) -> u64 {
         self.total
     }
-
-    /// What a project asks for with all below it.
-    #[must_use]
-    pub fn asked(&self, row: Row) -> u128 {
-        self.asked[row.ix()]
-    }
 }

@@ -253,3 +253,35 @@ fn give(level: &mut [Claimant], asker: &mut Asker, most: u64) -> u64 {
     asker.want -= given;
     given
 }
+
+#[cfg(test)]
+mod tests {
+    use gpool_model::{Amount, Weight};
+
+    use super::*;
+
+    fn has(share: u64, kept: u64) -> Claimant {
+        let all = Amount::counted(5_000);
+        let weight = Weight::from_thousandths(1000).expect("one is a weight");
+        Claimant {
+            guaranteed: all,
+            limit: Amount::UNLIMITED,
+            weight,
+            priority: 0,
+            usage: 0,
+            claim: 5_000,
+            step: 1000,
+            share,
+            safe: all,
+            kept,
+        }
+    }
+
+    #[test]
+    fn who_has_more_than_it_keeps_gives_it_to_who_has_less_and_no_more_than_that() {
+        let mut level = [has(4_000, 3_000), has(0, 1_500), has(2_000, 1_500), has(500, 500)];
+        keep(&mut level);
+        let shares = level.map(|it| it.share);
+        assert_eq!(shares, [3_000, 1_500, 1_500, 500]);
+    }
+}
