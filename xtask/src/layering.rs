@@ -34,6 +34,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "model", "world", "node", "sched", "verify", "control", "scenario", "wire",
         ]),
     ),
+    ("trace", Allowed::Only(&["model", "world", "node", "sched", "verify", "control"])),
     ("wire", Allowed::Only(&["model"])),
     ("client", Allowed::Only(&["wire"])),
     ("store", Allowed::Only(&["model"])),

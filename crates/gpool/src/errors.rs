@@ -96,6 +96,9 @@ own! {
     NO_DUMP = 256, EXIT_USAGE, "the dump can't be replayed",
         "gpool replay takes a file that gpool debug dump made, or that a server left in the folder alerts of its state when a plan broke an invariant, or a state folder or a backup with its journal. The message says what is wrong with this one. What another version made is replayed by that version: another one may decide otherwise, and rightly.";
     /// See the catalogue.
+    BAD_TRACE = 257, EXIT_USAGE, "the trace can't be used",
+        "gpool simulate packing reads tables of comma-separated values with a line of names, plain or compressed by gzip: nodes with sn, cpu_milli, memory_mib, gpu (how many) and model, tasks with cpu_milli, memory_mib, num_gpu, gpu_milli and, if there is one, gpu_spec (models of which any will do: V100M16|V100M32). The message says the file, its line and column, and what was expected there. Example: gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz";
+    /// See the catalogue.
     BAD_CONFIG = 229, EXIT_USAGE, "the settings can't be used",
         "gpool up takes settings from the file that GPOOL_CONFIG names, else from ~/.config/gpool/gpool.toml, or /etc/gpool/gpool.toml as root. gpool help settings lists its keys, and gpool init writes a file with all of them; flags go before them. A key that is none is refused rather than ignored.";
     /// See the catalogue.

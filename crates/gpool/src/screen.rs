@@ -98,6 +98,15 @@ impl Screen {
         }
     }
 
+    /// Shows how far something has come, in a line of its own that the next one replaces; where
+    /// nobody looks nothing.
+    pub fn progress(&self, text: &str) {
+        let mut out = std::io::stderr().lock();
+        if !self.quiet && out.is_terminal() {
+            let _ = write!(out, "\r{}\x1b[K", self.fit(text)).and_then(|()| out.flush());
+        }
+    }
+
     /// Writes a warning to standard error.
     pub fn warn(&self, text: &str) {
         self.talk(&format!("{} {text}", Style::Warn.paint("warning:", self.talk_colors)));

@@ -24,6 +24,7 @@ pub mod kai;
 mod keep;
 mod order;
 mod overview;
+pub mod packing;
 mod place;
 mod preempt;
 mod projects;

@@ -54,6 +54,7 @@ pub mod signal;
 pub mod sim;
 pub mod simulate;
 mod simulate_if;
+mod simulate_packing;
 pub mod status;
 pub mod submit;
 pub mod up;

@@ -9,6 +9,7 @@ use gpool_scenario::cycles::{self, Beside, Scenario};
 use serde_json::json;
 
 use super::simulate_if::SupposeArgs;
+use super::simulate_packing::PackingArgs;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -47,6 +48,7 @@ pub struct SimulateArgs {
 enum What {
     /// Play cases of clusters with quotas, and compare with what is expected of each
     Scenarios(ScenariosArgs),
+    Packing(PackingArgs),
 }
 
 /// A line for each case, then how many passed and failed; the exit code is 1 if one failed. By fair
@@ -74,8 +76,10 @@ struct Played {
 /// # Errors
 /// A file can't be read, or is none of cases.
 pub fn run(args: &SimulateArgs, session: &Session) -> Result {
-    let Some(What::Scenarios(args)) = &args.what else {
-        return super::simulate_if::run(&args.suppose, session);
+    let args = match &args.what {
+        None => return super::simulate_if::run(&args.suppose, session),
+        Some(What::Packing(args)) => return super::simulate_packing::run(args, session),
+        Some(What::Scenarios(args)) => args,
     };
     if args.policy == "fair" {
         return by_fair(args, session);

@@ -301,6 +301,62 @@ fn run_has_no_json_of_its_own() {
     assert!(stderr(&output).contains("gpool submit --json"), "{}", stderr(&output));
 }
 
+const NODES: &str = "sn,cpu_milli,memory_mib,gpu,model\nn1,64000,65536,8,A\nn2,64000,65536,8,A\n";
+const TASKS: &str = "cpu_milli,memory_mib,num_gpu,gpu_milli\n1000,1,1,1000\n1000,1,1,460\n\
+                     8000,1,8,1000\n";
+
+#[test]
+fn a_cluster_is_filled_by_one_policy_and_another() {
+    let place = Place::new();
+    place.file("nodes.csv", NODES.as_bytes());
+    place.file("tasks.csv", TASKS.as_bytes());
+    let files = ["simulate", "packing", "--nodes", "nodes.csv", "--tasks", "tasks.csv"];
+    let packing = |words: &[&str]| place.run(&[&files, words].concat());
+    let table = packing(&["--seeds", "1..3"]);
+    assert_eq!(table.status.code(), Some(0), "{}", stderr(&table));
+    let lines = stdout(&table);
+    let policies: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(policies[..3], ["POLICY", "fgd", "rollout"]);
+    let filled = packing(&["--seeds", "1..3", "--policy", "best-fit", "-o", "json"]);
+    let document: serde_json::Value = serde_json::from_slice(&filled.stdout).unwrap();
+    let items = document["items"].as_array().unwrap();
+    assert_eq!((items.len(), &document["gpus"]), (15, &serde_json::json!(16)));
+    for item in items {
+        assert_eq!(item["policy"], "best-fit");
+        let part = |key: &str| item[key].as_f64().unwrap();
+        assert!(part("allocated") > 0.3 && part("allocated") <= 1.0, "{item}");
+        assert!([0.9, 0.95, 1.0, 1.1, 1.3].contains(&part("arrived")), "{item}");
+    }
+    let churned = packing(&["--churn", "0.9", "--moves", "2", "--seeds", "4", "-o", "json"]);
+    let document: serde_json::Value = serde_json::from_slice(&churned.stdout).unwrap();
+    assert_eq!(document["items"].as_array().unwrap().len(), 2);
+    assert!(document["items"][0]["arrivals"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn what_can_not_be_filled_is_refused_and_says_what_there_is() {
+    let place = Place::new();
+    place.file("nodes.csv", NODES.as_bytes());
+    place.file("tasks.csv", TASKS.as_bytes());
+    place.file("bad.csv", TASKS.replace("1,460", "2,460").as_bytes());
+    place.file("none.csv", b"cpu_milli,memory_mib,num_gpu,gpu_milli\n1000,1,0,0\n");
+    for (tasks, words, said) in [
+        ("tasks.csv", &["--policy", "best"][..], "there are random, best-fit, fgd, rollout"),
+        ("tasks.csv", &["--policy", "fgd:x=1"], "it has margin"),
+        ("tasks.csv", &["--seeds", "3..1"], "from the lower to the higher"),
+        ("tasks.csv", &["--churn", "NaN"], "write 0.95"),
+        ("tasks.csv", &["--moves", "3"], "--churn"),
+        ("bad.csv", &[], "bad.csv:3, column gpu_milli: \"460\" is not"),
+        ("none.csv", &[], "no task asks for GPUs"),
+        ("missing.csv", &[], "missing.csv"),
+    ] {
+        let files = ["simulate", "packing", "--nodes", "nodes.csv", "--tasks", tasks];
+        let output = place.run(&[&files[..], words].concat());
+        assert_eq!(output.status.code(), Some(2), "{tasks} {words:?}");
+        assert!(stderr(&output).contains(said), "{said}: {}", stderr(&output));
+    }
+}
+
 /// One device, and a job that asks for it.
 const CASE: &str = r#"{"scenarios": [{
     "id": "one", "name": "a job gets what is free", "action": "allocate",

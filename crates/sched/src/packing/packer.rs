@@ -1,0 +1,385 @@
+//! A cluster that tasks come to and leave, one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::fgd::{fragment, score};
+use super::left::{Ask, Left};
+use super::mix::Mix;
+use super::reserve::Reserve;
+use super::rollout::{Rollout, RolloutRule, splitmix};
+
+/// By what a node is chosen of those on which a task finds room. Wherever there is room it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Any.
+    Random,
+    /// Where least is left, then the device of which least is.
+    BestFit,
+    /// Where the fragment grows least.
+    Fgd {
+        /// As for the rollout; none in the paper.
+        margin: u64,
+    },
+    /// Where least stays idle once the node is full; nodes that tasks of several devices are going
+    /// to need come last.
+    Rollout(RolloutRule),
+}
+
+/// Number of a node, in the order of names.
+pub type NodeNo = usize;
+
+/// Where a task is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// What it asked.
+    pub ask: Ask,
+    /// Its node.
+    pub node: NodeNo,
+    /// Its devices, by position on the node.
+    pub devices: Vec<usize>,
+}
+
+/// A task that went elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    /// Which one.
+    pub task: u64,
+    /// Where it was.
+    pub from: NodeNo,
+    /// Where it is.
+    pub to: NodeNo,
+}
+
+/// A way to place a task on a node of which that is left.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    /// The more, the better.
+    score: i64,
+    /// Of the devices in ascending order of what is left of them, the first that it takes.
+    at: usize,
+    /// Which tasks of several devices the node could take before and not after.
+    lost: u64,
+}
+
+/// A cluster, and what is known of what may be left of its nodes.
+#[derive(Debug, Clone)]
+pub struct Packer {
+    rule: Rule,
+    mix: Mix,
+    rollout: Rollout,
+    reserve: Reserve,
+    /// By number of the model, what a thousandth of a device costs who could do without it, in
+    /// millionths.
+    prices: Vec<u64>,
+    chance: u64,
+    nodes: Vec<Node>,
+    /// Thousandths of devices of which nothing is taken.
+    idle: u64,
+    /// All that was left of any node yet, by number.
+    lefts: Vec<Left>,
+    numbers: BTreeMap<Left, usize>,
+    hosts: Vec<u64>,
+    /// By number of what is left, the nodes.
+    nodes_with: Vec<BTreeSet<NodeNo>>,
+    /// Numbers of what is left of some node, and by number where in that list.
+    live: Vec<usize>,
+    live_at: Vec<usize>,
+    asks: BTreeMap<Ask, usize>,
+    /// By number of the request and of what is left: empty if it does not fit.
+    choices: Vec<Vec<Option<Box<[Choice]>>>>,
+    tasks: BTreeMap<u64, Placed>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    /// Number of what is left of it.
+    left: usize,
+    /// Thousandths left of each device, by position.
+    free: Vec<u32>,
+    /// Who is there.
+    pub tasks: BTreeSet<u64>,
+}
+
+impl Node {
+    /// Thousandths left of a device.
+    pub fn free(&self, device: usize) -> u32 {
+        self.free[device]
+    }
+}
+
+impl Packer {
+    /// An empty cluster: of each node, in the order of names, what there is of it. `seed` decides
+    /// for [`Rule::Random`] alone.
+    #[must_use]
+    pub fn new(nodes: &[Left], mix: &Mix, rule: Rule, seed: u64) -> Self {
+        let of_rollout = match rule {
+            Rule::Rollout(rule) => rule,
+            Rule::Fgd { margin } => RolloutRule { margin, ..RolloutRule::default() },
+            Rule::Random | Rule::BestFit => RolloutRule { margin: 0, ..RolloutRule::default() },
+        };
+        let mut capacity = Vec::<u64>::new();
+        for node in nodes {
+            let model = node.model as usize;
+            capacity.resize(capacity.len().max(model + 1), 0);
+            capacity[model] += node.gpus();
+        }
+        let total: u64 = capacity.iter().sum();
+        let price = |(model, there): (usize, &u64)| {
+            let bound = mix.bound.get(model).copied().unwrap_or(0);
+            let product = u128::from(bound) * u128::from(total) / u128::from(*there).max(1);
+            u64::try_from(product).unwrap_or(u64::MAX)
+        };
+        let mut packer = Self {
+            rule,
+            mix: mix.clone(),
+            rollout: Rollout::new(&of_rollout, mix),
+            reserve: Reserve::new(mix, of_rollout.margin),
+            prices: capacity.iter().enumerate().map(price).collect(),
+            chance: seed,
+            nodes: Vec::with_capacity(nodes.len()),
+            idle: 0,
+            lefts: Vec::new(),
+            numbers: BTreeMap::new(),
+            hosts: Vec::new(),
+            nodes_with: Vec::new(),
+            live: Vec::new(),
+            live_at: Vec::new(),
+            asks: BTreeMap::new(),
+            choices: Vec::new(),
+            tasks: BTreeMap::new(),
+        };
+        for (no, node) in nodes.iter().enumerate() {
+            let left = packer.number(node.clone());
+            let free = node.free.clone();
+            packer.nodes.push(Node { left, free, tasks: BTreeSet::new() });
+            packer.idle += node.gpus();
+            packer.reserve.change(0, packer.hosts[left]);
+            packer.list(left, no);
+        }
+        packer
+    }
+
+    /// Thousandths of devices of which nothing is taken.
+    #[must_use]
+    pub fn idle(&self) -> u64 {
+        self.idle
+    }
+
+    /// Expected thousandths of devices that are idle and of no use to the next task.
+    #[must_use]
+    pub fn fragment(&self) -> u64 {
+        let of = |number: &usize| {
+            fragment(&self.lefts[*number], &self.mix) * self.nodes_with[*number].len() as u64
+        };
+        self.live.iter().map(of).sum::<u64>() / 1_000_000
+    }
+
+    /// Where a task is.
+    #[must_use]
+    pub fn task(&self, task: u64) -> Option<&Placed> {
+        self.tasks.get(&task)
+    }
+
+    /// Puts a task where there is room for it; `None` if there is none anywhere.
+    pub fn place(&mut self, task: u64, ask: &Ask) -> Option<NodeNo> {
+        let (node, at) = self.choose(ask)?;
+        self.put(task, ask, node, at);
+        Some(node)
+    }
+
+    /// Takes a task away.
+    pub fn remove(&mut self, task: u64) -> Option<Placed> {
+        let placed = self.tasks.remove(&task)?;
+        let node = &mut self.nodes[placed.node];
+        node.tasks.remove(&task);
+        placed.devices.iter().for_each(|device| node.free[*device] += placed.ask.part);
+        let mut left = self.lefts[node.left].clone();
+        left.cpus += placed.ask.cpus;
+        left.memory += placed.ask.memory;
+        left.free.clone_from(&node.free);
+        left.free.sort_unstable();
+        self.idle += placed.ask.gpus();
+        self.change(placed.node, left);
+        Some(placed)
+    }
+
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    pub(super) fn left(&self, node: NodeNo) -> &Left {
+        &self.lefts[self.nodes[node].left]
+    }
+
+    /// Puts a task back where it was.
+    pub(super) fn put_back(&mut self, task: u64, placed: Placed) {
+        let node = &mut self.nodes[placed.node];
+        placed.devices.iter().for_each(|device| node.free[*device] -= placed.ask.part);
+        let mut left = self.lefts[node.left].clone();
+        left.cpus -= placed.ask.cpus;
+        left.memory -= placed.ask.memory;
+        left.free.clone_from(&node.free);
+        left.free.sort_unstable();
+        node.tasks.insert(task);
+        self.idle -= placed.ask.gpus();
+        self.change(placed.node, left);
+        self.tasks.insert(task, placed);
+    }
+
+    /// Puts a task on a node, from that of its devices on, in ascending order of what is left.
+    pub(super) fn put(&mut self, task: u64, ask: &Ask, node_no: NodeNo, at: usize) {
+        let node = &mut self.nodes[node_no];
+        let left = &self.lefts[node.left];
+        let devices: Vec<usize> = match ask.n_gpus {
+            0 => Vec::new(),
+            n_gpus => {
+                let wanted = left.free[at];
+                let alike = (0..node.free.len()).filter(|ix| node.free[*ix] == wanted);
+                alike.take(n_gpus as usize).collect()
+            }
+        };
+        let after = left.after(ask, at);
+        devices.iter().for_each(|device| node.free[*device] -= ask.part);
+        node.tasks.insert(task);
+        self.idle -= ask.gpus();
+        self.change(node_no, after);
+        self.tasks.insert(task, Placed { ask: *ask, node: node_no, devices });
+    }
+
+    /// The best node for a task, and which of its devices.
+    pub(super) fn choose(&mut self, ask: &Ask) -> Option<(NodeNo, usize)> {
+        let ask_no = self.ask_no(ask);
+        let scarce = self.reserve.scarce(self.idle);
+        let scale = i64::try_from(self.rollout.n_sequences()).unwrap_or(i64::MAX);
+        let mut n_ways = 0;
+        let mut best: Option<(i64, NodeNo, usize)> = None;
+        for live_ix in 0..self.live.len() {
+            let number = self.live[live_ix];
+            if self.choices[ask_no].len() <= number {
+                self.choices[ask_no].resize(self.lefts.len(), None);
+            }
+            if self.choices[ask_no][number].is_none() {
+                self.choices[ask_no][number] = Some(self.ways(ask, number));
+            }
+            let Some(ways) = &self.choices[ask_no][number] else { continue };
+            let nodes = &self.nodes_with[number];
+            let Some(first) = nodes.first() else { continue };
+            if self.rule == Rule::Random {
+                if let Some(way) = ways.first() {
+                    // Each node as likely as any other.
+                    for node in nodes {
+                        n_ways += 1;
+                        if splitmix(&mut self.chance).is_multiple_of(n_ways) {
+                            best = Some((0, *node, way.at));
+                        }
+                    }
+                }
+                continue;
+            }
+            for way in ways {
+                let lost = self.reserve.penalty(way.lost & scarce);
+                let penalty = i64::try_from(lost).unwrap_or(i64::MAX).saturating_mul(scale);
+                let score = way.score.saturating_sub(penalty);
+                if best
+                    .is_none_or(|(most, node, _)| score > most || (score == most && *first < node))
+                {
+                    best = Some((score, *first, way.at));
+                }
+            }
+        }
+        best.map(|(_, node, at)| (node, at))
+    }
+
+    /// How a task may be put on a node of which that is left.
+    fn ways(&mut self, ask: &Ask, number: usize) -> Box<[Choice]> {
+        let left = self.lefts[number].clone();
+        if !left.fits(ask) {
+            return Box::default();
+        }
+        let mut ways = Vec::<Choice>::new();
+        for at in left.choices(ask) {
+            let after = left.after(ask, at);
+            let score = self.score(&left, &after, ask);
+            let lost = self.hosts[number] & !self.reserve.hosts(&after);
+            // Of those that lose the same, the best one.
+            match ways.iter_mut().find(|it| it.lost == lost) {
+                Some(it) if it.score >= score => {}
+                Some(it) => *it = Choice { score, at, lost },
+                None => ways.push(Choice { score, at, lost }),
+            }
+        }
+        ways.into()
+    }
+
+    fn score(&mut self, left: &Left, after: &Left, ask: &Ask) -> i64 {
+        let signed = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
+        match self.rule {
+            Rule::Random => 0,
+            // What is left, as parts of 128 cores and of 8 devices.
+            Rule::BestFit => -signed(left.cpus + 16 * left.gpus()),
+            Rule::Fgd { .. } => {
+                let [before, after] = [left, after].map(|it| signed(fragment(it, &self.mix)));
+                score(after - before)
+            }
+            Rule::Rollout(_) => {
+                let [before, after] = [left, after].map(|it| signed(self.rollout.idle(it)));
+                let takes_any = (0..self.prices.len()).all(|model| ask.models >> model & 1 == 1);
+                let price = match self.prices.get(left.model as usize) {
+                    Some(price) if takes_any => {
+                        let product = u128::from(ask.gpus()) * u128::from(*price);
+                        let all = product * u128::from(self.rollout.n_sequences()) / 2_000_000;
+                        i64::try_from(all).unwrap_or(i64::MAX)
+                    }
+                    Some(_) | None => 0,
+                };
+                before - after - price
+            }
+        }
+    }
+
+    fn ask_no(&mut self, ask: &Ask) -> usize {
+        let next = self.asks.len();
+        let no = *self.asks.entry(*ask).or_insert(next);
+        if no == next {
+            self.choices.push(Vec::new());
+        }
+        no
+    }
+
+    fn number(&mut self, mut left: Left) -> usize {
+        left.free.sort_unstable();
+        if let Some(number) = self.numbers.get(&left) {
+            return *number;
+        }
+        let number = self.lefts.len();
+        self.hosts.push(self.reserve.hosts(&left));
+        self.nodes_with.push(BTreeSet::new());
+        self.live_at.push(usize::MAX);
+        self.lefts.push(left.clone());
+        self.numbers.insert(left, number);
+        number
+    }
+
+    fn change(&mut self, node: NodeNo, left: Left) {
+        let (before, after) = (self.nodes[node].left, self.number(left));
+        self.nodes[node].left = after;
+        self.reserve.change(self.hosts[before], self.hosts[after]);
+        self.nodes_with[before].remove(&node);
+        if self.nodes_with[before].is_empty() {
+            let at = std::mem::replace(&mut self.live_at[before], usize::MAX);
+            self.live.swap_remove(at);
+            if let Some(moved) = self.live.get(at) {
+                self.live_at[*moved] = at;
+            }
+        }
+        self.list(after, node);
+    }
+
+    fn list(&mut self, number: usize, node: NodeNo) {
+        if self.nodes_with[number].is_empty() {
+            self.live_at[number] = self.live.len();
+            self.live.push(number);
+        }
+        self.nodes_with[number].insert(node);
+    }
+}

@@ -1,0 +1,110 @@
+//! Further than one step: what stays idle of a node once it has been filled with tasks of the mix.
+
+use std::collections::BTreeMap;
+
+use super::left::{Ask, Left};
+use super::mix::Mix;
+
+/// How far is looked, and by which sequences of tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RolloutRule {
+    /// How many sequences of tasks a node is filled with.
+    pub n_sequences: u32,
+    /// How many tasks of a sequence are tried. Where tasks come and go, what is far ahead is never
+    /// reached, and to look there does harm.
+    pub length: u32,
+    /// Which sequences.
+    pub seed: u64,
+    /// How many more nodes are reserved for tasks of several devices than these are expected to
+    /// need.
+    pub margin: u64,
+}
+
+impl Default for RolloutRule {
+    fn default() -> Self {
+        Self { n_sequences: 48, length: 20, seed: 1, margin: 20 }
+    }
+}
+
+/// Cores are looked at by so many thousandths.
+const CPUS_STEP: u64 = 500;
+
+/// What stays idle of nodes, worked out once of each.
+#[derive(Debug, Clone)]
+pub(super) struct Rollout {
+    /// One after the other, numbers of the mix.
+    sequences: Vec<Vec<usize>>,
+    asks: Vec<Ask>,
+    known: BTreeMap<Left, u64>,
+}
+
+impl Rollout {
+    pub fn new(rule: &RolloutRule, mix: &Mix) -> Self {
+        let mut state = rule.seed;
+        let total: u64 = mix.popular.iter().map(|it| it.weight).sum();
+        let mut draw = || {
+            let mut point = splitmix(&mut state) % total.max(1);
+            let found = mix.popular.iter().position(|it| match point.checked_sub(it.weight) {
+                Some(rest) => {
+                    point = rest;
+                    false
+                }
+                None => true,
+            });
+            found.unwrap_or(0)
+        };
+        let n_draws = if mix.popular.is_empty() { 0 } else { rule.length };
+        let mut sequence = || (0..n_draws).map(|_| draw()).collect();
+        let sequences = (0..rule.n_sequences.max(1)).map(|_| sequence()).collect();
+        let asks = mix.popular.iter().map(|it| it.ask).collect();
+        Self { sequences, asks, known: BTreeMap::new() }
+    }
+
+    /// Times what a sum over all sequences is the mean.
+    pub fn n_sequences(&self) -> u64 {
+        self.sequences.len() as u64
+    }
+
+    /// Thousandths of devices that stay idle, summed over all sequences.
+    pub fn idle(&mut self, left: &Left) -> u64 {
+        let cpus = left.cpus / CPUS_STEP * CPUS_STEP;
+        let key = Left { cpus, memory: 0, ..left.clone() };
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let filled = |sequence: &Vec<usize>| {
+            let mut left = key.clone();
+            // What did not fit once will not later.
+            let mut is_out = 0_u64;
+            for ix in sequence {
+                if is_out >> ix.min(&63) & 1 == 1 {
+                    continue;
+                }
+                let ask = &self.asks[*ix];
+                match left.fits_but_memory(ask) {
+                    false if *ix < 63 => is_out |= 1 << ix,
+                    false => {}
+                    true => {
+                        let tightest = left.choices(ask).next().unwrap_or(0);
+                        left.take(ask, tightest);
+                    }
+                }
+            }
+            left.gpus()
+        };
+        let sum = self.sequences.iter().map(filled).sum();
+        self.known.insert(key, sum);
+        sum
+    }
+}
+
+/// The next number of a sequence that looks like chance and is not.
+///
+/// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+pub(super) fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

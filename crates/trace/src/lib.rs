@@ -1,0 +1,11 @@
+//! Traces of clusters: read as they come, played by the scheduler that runs jobs, and measured. A
+//! trace says what was asked of a cluster and when; what comes of it is a matter of the policy.
+
+#![forbid(unsafe_code)]
+
+pub mod openb;
+pub mod packing;
+pub mod packing_policy;
+mod table;
+
+pub use table::{Cause, TraceError};

@@ -1,0 +1,95 @@
+//! By what nodes are chosen in an experiment, as it is written: `fgd`, or `rollout:margin=8`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use gpool_sched::packing::{RolloutRule, Rule};
+
+/// The names that there are.
+pub const NAMES: [&str; 4] = ["random", "best-fit", "fgd", "rollout"];
+
+/// A rule, and how it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    text: String,
+    /// What it says.
+    pub rule: Rule,
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+        let mut rule = match name {
+            "random" => Rule::Random,
+            "best-fit" => Rule::BestFit,
+            "fgd" => Rule::Fgd { margin: 0 },
+            "rollout" => Rule::Rollout(RolloutRule::default()),
+            _ => {
+                return Err(format!("there is no policy {name:?}; there are {}", NAMES.join(", ")));
+            }
+        };
+        for setting in settings.split(',').filter(|it| !it.is_empty()) {
+            set(&mut rule, name, setting)?;
+        }
+        Ok(Self { text: text.to_owned(), rule })
+    }
+}
+
+fn set(rule: &mut Rule, name: &str, setting: &str) -> Result<(), String> {
+    let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+    let number = |least: u64, most: u64| match value.parse::<u64>() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("{key} is a whole number from {least} to {most}, not {value:?}")),
+    };
+    let small = |least: u32, most: u32| {
+        number(least.into(), most.into()).map(|it| u32::try_from(it).unwrap_or(most))
+    };
+    match (rule, key) {
+        (Rule::Fgd { margin }, "margin") => *margin = number(0, 1_000)?,
+        (Rule::Rollout(rule), "margin") => rule.margin = number(0, 1_000)?,
+        (Rule::Rollout(rule), "sequences") => rule.n_sequences = small(1, 10_000)?,
+        (Rule::Rollout(rule), "length") => rule.length = small(1, 10_000)?,
+        (Rule::Rollout(rule), "seed") => rule.seed = number(0, u64::MAX)?,
+        (rule, _) => {
+            let keys = match rule {
+                Rule::Random | Rule::BestFit => "none",
+                Rule::Fgd { .. } => "margin",
+                Rule::Rollout(_) => "margin, sequences, length and seed",
+            };
+            return Err(format!("{name} has no setting {key:?}; it has {keys}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_read_with_its_settings() {
+        let policy: Policy = "rollout:margin=8,length=20".parse().unwrap();
+        let expected = RolloutRule { margin: 8, length: 20, ..RolloutRule::default() };
+        assert_eq!(policy.rule, Rule::Rollout(expected));
+        assert_eq!(policy.to_string(), "rollout:margin=8,length=20");
+    }
+
+    #[test]
+    fn what_there_is_not_is_refused_with_what_there_is() {
+        let refused = |text: &str| text.parse::<Policy>().unwrap_err();
+        assert_eq!(
+            refused("best"),
+            "there is no policy \"best\"; there are random, best-fit, fgd, rollout"
+        );
+        assert_eq!(refused("fgd:length=3"), "fgd has no setting \"length\"; it has margin");
+        assert_eq!(refused("fgd:margin=-1"), "margin is a whole number from 0 to 1000, not \"-1\"");
+    }
+}
