@@ -161,9 +161,15 @@ impl Control {
     /// When a step is due although nothing happens.
     #[must_use]
     pub fn next_timer(&self) -> Option<Timestamp> {
-        let world = self.world.next_timer().into_iter();
-        let others = [self.sessions.next_timer(), self.couriers.next_timer(), self.next_planned()];
-        world.chain(others.into_iter().flatten()).min()
+        let others = [self.sessions.next_timer(), self.couriers.next_timer()];
+        self.next_change().into_iter().chain(others.into_iter().flatten()).min()
+    }
+
+    /// When something comes that only time brings; without asking agents again, and whom is to be
+    /// told of something, which is of no use where no message is lost.
+    #[must_use]
+    pub fn next_change(&self) -> Option<Timestamp> {
+        self.world.next_timer().into_iter().chain(self.next_planned()).min()
     }
 
     /// Takes events that came together, decides what starts, and answers with at most one commit

@@ -3,9 +3,13 @@
 
 #![forbid(unsafe_code)]
 
+mod fleet;
+pub mod jobs;
 pub mod openb;
 pub mod packing;
 pub mod packing_policy;
+pub mod queue;
 mod table;
 
+pub use fleet::Nodes;
 pub use table::{Cause, TraceError};

@@ -1,7 +1,7 @@
 //! How full a cluster gets: tasks come one after the other until more was asked than there is, and
 //! stay; or come and go all the time. Whoever finds no room when it comes is turned away.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use fastrand::Rng;
 pub use gpool_sched::packing::Mix;
@@ -51,11 +51,16 @@ pub struct Churned {
 }
 
 impl Experiment<'_> {
-    /// Fills the cluster; how full it was each time that so much had been asked, of all devices.
+    /// Fills the cluster; how full it was each time that so much had been asked, of all devices;
+    /// nothing if there are none, or none are asked for.
     /// The tasks of the trace come first, in any order, and then any of them again and again.
     #[must_use]
     pub fn fill(&self, at: &[f64]) -> Vec<Filled> {
         let capacity = self.cluster.gpus();
+        // So much would never have been asked.
+        if self.tasks.iter().all(|ask| ask.gpus() == 0) || capacity == 0 {
+            return Vec::new();
+        }
         let mut rng = Rng::with_seed(self.seed);
         let mut packer = Packer::new(&self.cluster.nodes, self.mix, self.rule, self.seed);
         let mut first: Vec<&Ask> = self.tasks.iter().collect();
@@ -92,11 +97,12 @@ impl Experiment<'_> {
         let per_unit = load * capacity / mean;
         let after = |rng: &mut Rng, mean: f64| -mean * (1.0 - rng.f64()).ln();
         let (mut now, mut n) = (0.0, 0_u64);
-        let mut ends = BTreeMap::<(u64, u64), ()>::new();
+        // By when they end, as bits, which for times are in the same order.
+        let mut ends = BTreeSet::<(u64, u64)>::new();
         let mut sums = Sums::default();
         loop {
             let next = now + after(&mut rng, 1.0 / per_unit);
-            while let Some(((end, task), ())) = ends.first_key_value() {
+            while let Some((end, task)) = ends.first() {
                 let (end, task) = (f64::from_bits(*end), *task);
                 if end > next.min(UNITS) {
                     break;
@@ -114,7 +120,7 @@ impl Experiment<'_> {
             let stays = after(&mut rng, 1.0);
             let moves = packer.place_or_move(n, ask, n_moves_of_one);
             if moves.is_some() {
-                ends.insert(((now + stays).to_bits(), n), ());
+                ends.insert(((now + stays).to_bits(), n));
             }
             if now >= WARM {
                 sums.count(ask, moves.as_deref().map(<[_]>::len));

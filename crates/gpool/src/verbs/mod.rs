@@ -55,6 +55,7 @@ pub mod sim;
 pub mod simulate;
 mod simulate_if;
 mod simulate_packing;
+mod simulate_queue;
 pub mod status;
 pub mod submit;
 pub mod up;

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::simulate_if::SupposeArgs;
 use super::simulate_packing::PackingArgs;
+use super::simulate_queue::QueueArgs;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -49,6 +50,7 @@ enum What {
     /// Play cases of clusters with quotas, and compare with what is expected of each
     Scenarios(ScenariosArgs),
     Packing(PackingArgs),
+    Queue(QueueArgs),
 }
 
 /// A line for each case, then how many passed and failed; the exit code is 1 if one failed. By fair
@@ -79,6 +81,7 @@ pub fn run(args: &SimulateArgs, session: &Session) -> Result {
     let args = match &args.what {
         None => return super::simulate_if::run(&args.suppose, session),
         Some(What::Packing(args)) => return super::simulate_packing::run(args, session),
+        Some(What::Queue(args)) => return super::simulate_queue::run(args, session),
         Some(What::Scenarios(args)) => args,
     };
     if args.policy == "fair" {

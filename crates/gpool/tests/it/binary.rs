@@ -357,6 +357,49 @@ fn what_can_not_be_filled_is_refused_and_says_what_there_is() {
     }
 }
 
+const JOBS: &str = "id,submit_s,duration_s,gpus\n0,0,7200,8\n1,60,3600,1\n2,120,60,16\n3,99,60,8\n";
+
+#[test]
+fn a_trace_is_played_by_one_policy_and_another() {
+    let place = Place::new();
+    place.file("jobs.csv", JOBS.replace("3,99", "3,130").as_bytes());
+    place.file("wrong.csv", JOBS.as_bytes());
+    let queue = |words: &[&str]| {
+        let files = ["simulate", "queue", "--trace", "jobs.csv", "--cluster", "2x8"];
+        place.run(&[&files, words].concat())
+    };
+    let table = queue(&[]);
+    assert_eq!(table.status.code(), Some(0), "{}", stderr(&table));
+    let text = stdout(&table);
+    let policies: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(policies[..3], ["POLICY", "fifo", "fair"]);
+    let document = queue(&["--policy", "fifo:planned_starts=0", "-o", "json"]);
+    let document: serde_json::Value = serde_json::from_slice(&document.stdout).unwrap();
+    let item = &document["items"][0];
+    // The third one waits for both nodes, the last one for the second.
+    let used = (8.0 * 130.0 + 70.0) / (16.0 * 130.0);
+    let expected = serde_json::json!({
+        "policy": "fifo:planned_starts=0", "jobs": 4, "refused": 0, "wait_mean_s": 2652.5,
+        "wait_p50_s": 0, "wait_p99_s": 7080, "wait_max_s": 7080, "wait_p99_large_s": 7080,
+        "jct_mean_s": 5382.5, "utilization": used, "makespan_s": 7260, "preemptions": 0,
+    });
+    assert_eq!(*item, expected);
+    let small = place.run(&["simulate", "queue", "--trace", "jobs.csv", "--cluster", "1x8"]);
+    assert!(stderr(&small).contains("1 jobs are refused"), "{}", stderr(&small));
+    for (trace, words, said) in [
+        ("jobs.csv", &["--cluster", "8"][..], "nodes x GPUs of each: 80x8"),
+        ("jobs.csv", &["--cluster", "2x8", "--policy", "best"], "best"),
+        ("jobs.csv", &["--cluster", "2x8", "--policy", "fair:x=1"], "x"),
+        ("jobs.csv", &["--cluster", "2x8", "--restart", "5s"], "--preemptible"),
+        ("wrong.csv", &["--cluster", "2x8"], "wrong.csv:5, column submit_s: \"99\" is not 120"),
+        ("none.csv", &["--cluster", "2x8"], "none.csv"),
+    ] {
+        let output = place.run(&[&["simulate", "queue", "--trace", trace], words].concat());
+        assert_eq!(output.status.code(), Some(2), "{trace} {words:?}");
+        assert!(stderr(&output).contains(said), "{said}: {}", stderr(&output));
+    }
+}
+
 /// One device, and a job that asks for it.
 const CASE: &str = r#"{"scenarios": [{
     "id": "one", "name": "a job gets what is free", "action": "allocate",

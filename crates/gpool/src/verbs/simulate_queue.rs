@@ -1,0 +1,256 @@
+//! `gpool simulate queue`: how long the jobs of a trace would wait, by one policy and by another.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use gpool_model::{Millis, Policy, Timestamp};
+use gpool_trace::jobs::Jobs;
+use gpool_trace::queue::{LARGE, Outcome, PlayError, Terms, play};
+use gpool_trace::{Nodes, TraceError};
+use gpool_wire::Problem;
+use serde_json::{Value, json};
+use signal_hook::consts::SIGINT;
+
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::render::json;
+use crate::render::table::{Cell, Table};
+use crate::render::yaml;
+use crate::session::Session;
+use crate::verbs::PageFormat;
+
+/// Let the jobs of a trace come to a cluster, by one policy and another, and say how long they wait
+///
+/// The scheduler that runs jobs decides, in virtual time. Nothing of a real cluster is touched, and
+/// no server is needed.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Policies are presets, with settings behind them: valohai:escalate_after=24h, \
+    fifo:planned_starts=0.\n\nExamples:\n  \
+    gpool simulate queue --trace jobs.csv.gz --cluster 80x8 --policy fifo --policy fair\n  \
+    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy las --preemptible -o json"
+)]
+pub struct QueueArgs {
+    /// The jobs, as they came: submit_s,duration_s,gpus[,vc]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    trace: PathBuf,
+    /// Nodes and the GPUs of each: 80x8
+    #[arg(long, value_name = "NODESxGPUS", value_parser = nodes)]
+    cluster: Nodes,
+    /// By what is decided; can be repeated
+    #[arg(long = "policy", value_name = "POLICY", default_values = ["fifo", "fair"])]
+    policies: Vec<NamedPolicy>,
+    /// Give each job a time limit of just what it runs, as nobody does but to compare
+    #[arg(long)]
+    known_times: bool,
+    /// Let jobs be taken back; they go on later where they were
+    #[arg(long)]
+    preemptible: bool,
+    /// What a job has to do again each time that it was taken back
+    #[arg(long, value_name = "TIME", default_value = "60s", requires = "preemptible",
+          value_parser = gpool_model::parse::span)]
+    restart: Millis,
+    /// How it is written
+    #[arg(short, long, value_enum, default_value_t)]
+    output: PageFormat,
+}
+
+fn nodes(text: &str) -> std::result::Result<Nodes, String> {
+    let parts = text.split_once('x').and_then(|(n, n_gpus)| {
+        let nodes = Nodes { n: n.parse().ok()?, n_gpus: n_gpus.parse().ok()? };
+        let is_some = nodes.n > 0 && nodes.n_gpus > 0;
+        (is_some && nodes.n <= 100_000 && nodes.n_gpus <= 64).then_some(nodes)
+    });
+    parts.ok_or_else(|| format!("{text:?} is no cluster; write nodes x GPUs of each: 80x8"))
+}
+
+/// A policy, and how it was written.
+#[derive(Debug, Clone)]
+struct NamedPolicy {
+    text: String,
+    policy: Policy,
+}
+
+impl FromStr for NamedPolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (preset, settings) = text.split_once(':').unwrap_or((text, ""));
+        let mut policy = Policy::from_preset(preset).map_err(|error| error.to_string())?;
+        for setting in settings.split(':').filter(|it| !it.is_empty()) {
+            let (key, value) = setting.split_once('=').ok_or_else(|| {
+                format!("{setting:?} is no setting; write valohai:escalate_after=24h")
+            })?;
+            policy.set(key, value).map_err(|error| error.to_string())?;
+        }
+        Ok(Self { text: text.to_owned(), policy })
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The trace can't be read, or can't be played.
+pub fn run(args: &QueueArgs, session: &Session) -> Result {
+    let stop = Arc::new(AtomicBool::new(false));
+    // After the first Ctrl-C those jobs end that have come; the second does not wait for that.
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
+        .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
+        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
+    // Counted first, so that it can be said how far it has come; and what is wrong is said at once.
+    let mut n_jobs = 0_u64;
+    for job in Jobs::open(&args.trace).map_err(|error| refused(&error))? {
+        job.map_err(|error| refused(&error))?;
+        n_jobs += 1;
+    }
+    if n_jobs == 0 {
+        let what = format!("{} has no jobs", args.trace.display());
+        return Err(Failure::new(errors::BAD_TRACE, what));
+    }
+    let terms = Terms {
+        are_ends_known: args.known_times,
+        are_preemptible: args.preemptible,
+        restart: args.restart,
+    };
+    let mut played = Vec::new();
+    for NamedPolicy { text, policy } in &args.policies {
+        let mut n_come = 0;
+        let jobs = Jobs::open(&args.trace).map_err(|error| refused(&error))?;
+        let jobs = jobs.inspect(|_| n_come += 1).take_while(|_| !stop.load(Ordering::Relaxed));
+        let mut last_hour = 0;
+        let mut look = |at: Timestamp, n_live: usize| {
+            let hour = at.get() / 3_600_000;
+            if hour == std::mem::replace(&mut last_hour, hour) {
+                return;
+            }
+            let shown = format!("{text}: day {}, {n_live} jobs run or wait", hour / 24);
+            session.screen.progress(&shown);
+        };
+        let outcome = play(jobs, args.cluster, policy.clone(), terms, &mut look);
+        session.screen.progress("");
+        let is_part = stop.load(Ordering::Relaxed);
+        match outcome {
+            Ok(outcome) if is_part => {
+                session
+                    .screen
+                    .warn("interrupted: the last line is of the jobs that came until then");
+                played.push((format!("{text} (part)"), outcome));
+                break;
+            }
+            Ok(outcome) => played.push((text.clone(), outcome)),
+            Err(PlayError::Trace(error)) => return Err(refused(&error)),
+            Err(error) => {
+                let what = format!("{text}: the trace can't be played");
+                return Err(Failure::new(errors::BAD_TRACE, what).why(error.to_string()));
+            }
+        }
+    }
+    let form = args.output.or_json(session.global.json);
+    for (text, outcome) in played.iter().filter(|_| form == PageFormat::Text) {
+        if let Some(refusal) = &outcome.refusal {
+            let n = outcome.n_refused;
+            let why = Problem::from(refusal).detail;
+            session.screen.warn(&format!("{text}: {n} jobs are refused, the first: {why}"));
+        }
+    }
+    let items: Vec<Value> = played.iter().map(|(text, it)| item(text, it, args.cluster)).collect();
+    let document = |items: Vec<Value>| json::one(json!({"jobs": n_jobs, "items": items}));
+    let text = match form {
+        PageFormat::Text => table(&played, args.cluster, session),
+        PageFormat::Json => document(items),
+        PageFormat::Jsonl => json::lines(&items),
+        PageFormat::Yaml => yaml::of_json(&document(items)),
+    };
+    session.screen.data(&text)?;
+    Ok(if stop.load(Ordering::Relaxed) { Exit::DETACHED } else { Exit::OK })
+}
+
+fn refused(error: &TraceError) -> Failure {
+    Failure::new(errors::BAD_TRACE, error.to_string()).tip("gpool simulate queue --help")
+}
+
+/// Waits in seconds, ascending.
+struct Waits(Vec<u64>);
+
+impl Waits {
+    fn of(outcome: &Outcome, least: u32) -> Self {
+        let jobs = outcome.jobs.iter().filter(|job| job.n_gpus >= least);
+        let mut waits: Vec<u64> = jobs.map(|job| job.wait().get() / 1000).collect();
+        waits.sort_unstable();
+        Self(waits)
+    }
+
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<u64>() as f64 / self.0.len().max(1) as f64
+    }
+
+    /// That which so many of a hundred do not exceed.
+    fn percentile(&self, percent: usize) -> Option<u64> {
+        let at = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
+        self.0.get(at).copied()
+    }
+}
+
+fn utilization(outcome: &Outcome, cluster: Nodes) -> f64 {
+    let Some((first, last)) = outcome.came else { return 0.0 };
+    let n_gpus = f64::from(cluster.n) * f64::from(cluster.n_gpus);
+    outcome.busy as f64 / (last.since(first).get().max(1) as f64 * n_gpus)
+}
+
+fn item(policy: &str, outcome: &Outcome, cluster: Nodes) -> Value {
+    let waits = Waits::of(outcome, 0);
+    let n_jobs = outcome.jobs.len();
+    let ran: u64 = outcome.jobs.iter().map(|job| job.duration.get() / 1000).sum();
+    let first = outcome.came.map_or(Timestamp::ZERO, |(first, _)| first);
+    let last = outcome.jobs.iter().map(|job| job.ended_at).max().unwrap_or(first);
+    json!({
+        "policy": policy,
+        "jobs": n_jobs,
+        "refused": outcome.n_refused,
+        "wait_mean_s": waits.mean(),
+        "wait_p50_s": waits.percentile(50),
+        "wait_p99_s": waits.percentile(99),
+        "wait_max_s": waits.percentile(100),
+        "wait_p99_large_s": Waits::of(outcome, LARGE).percentile(99),
+        "jct_mean_s": waits.mean() + ran as f64 / n_jobs.max(1) as f64,
+        "utilization": utilization(outcome, cluster),
+        "makespan_s": last.since(first).get() / 1000,
+        "preemptions": outcome.n_taken_back,
+    })
+}
+
+fn table(played: &[(String, Outcome)], cluster: Nodes, session: &Session) -> String {
+    let head = ["POLICY", "WAIT", "RATIO", "P50", "P99", "MAX", "P99 LARGE", "USE", "TAKEN BACK"];
+    let mut table = Table::new(head.map(str::to_owned).to_vec());
+    let mut first: Option<f64> = None;
+    for (policy, outcome) in played {
+        let waits = Waits::of(outcome, 0);
+        let mean = waits.mean();
+        let before = *first.get_or_insert(mean);
+        let ratio = if before > 0.0 { format!("{:.2}", mean / before) } else { "-".to_owned() };
+        let text = |seconds: u64| Millis::new(seconds.saturating_mul(1000)).to_string();
+        let shown = |seconds: Option<u64>| Cell::new(&seconds.map_or("-".to_owned(), text));
+        table.push(vec![
+            Cell::new(policy),
+            Cell::new(&format!("{:.3} h", mean / 3600.0)),
+            Cell::new(&ratio),
+            shown(waits.percentile(50)),
+            shown(waits.percentile(99)),
+            shown(waits.percentile(100)),
+            shown(Waits::of(outcome, LARGE).percentile(99)),
+            Cell::new(&format!("{:.1}%", utilization(outcome, cluster) * 100.0)),
+            Cell::new(&outcome.n_taken_back.to_string()),
+        ]);
+    }
+    let text = table.render(session.screen.width, session.screen.colors);
+    format!(
+        "{text}\nHow long jobs did not run between coming and ending: the mean, also as a ratio\n\
+         to the first policy, the half and 99 of a hundred that waited least, who waited\n\
+         longest, 99 of a hundred of those of {LARGE} GPUs and more; how much of the GPUs was\n\
+         used until the last one came; how often a job was taken back.\n"
+    )
+}

@@ -1,0 +1,70 @@
+//! Jobs of a cluster in the order in which they came.
+
+use std::path::Path;
+
+use crate::table::{Table, TraceError};
+
+/// A job of a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceJob {
+    /// When it came, in seconds.
+    pub submit_s: u64,
+    /// How long it runs, in seconds.
+    pub duration_s: u64,
+    /// How many devices it asks for.
+    pub n_gpus: u32,
+    /// Whose it is: a user, a team, a virtual cluster.
+    pub owner: String,
+}
+
+/// Reads jobs, line by line: `submit_s,duration_s,gpus` and, if there is one, `vc`.
+pub struct Jobs {
+    table: Table,
+    submit: usize,
+    duration: usize,
+    gpus: usize,
+    owner: Option<usize>,
+    last_s: u64,
+}
+
+impl Jobs {
+    /// Opens a trace.
+    ///
+    /// # Errors
+    /// It can't be read, or lacks a column.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let table = Table::open(path)?;
+        let submit = table.column("submit_s")?;
+        let duration = table.column("duration_s")?;
+        let gpus = table.column("gpus")?;
+        let owner = table.optional("vc");
+        Ok(Self { table, submit, duration, gpus, owner, last_s: 0 })
+    }
+
+    fn read(&mut self) -> Result<Option<TraceJob>, TraceError> {
+        if !self.table.advance()? {
+            return Ok(None);
+        }
+        let table = &self.table;
+        let submit_s = table.value(self.submit, "seconds, a whole number")?;
+        if submit_s < self.last_s {
+            let expected = format!("{} or later: jobs stand in the order of coming", self.last_s);
+            return Err(table.malformed(self.submit, &expected));
+        }
+        self.last_s = submit_s;
+        Ok(Some(TraceJob {
+            submit_s,
+            duration_s: table.value(self.duration, "seconds, a whole number")?,
+            n_gpus: table.value(self.gpus, "a number of GPUs")?,
+            owner: self.owner.map_or("", |owner| table.text(owner)).to_owned(),
+        }))
+    }
+}
+
+impl Iterator for Jobs {
+    type Item = Result<TraceJob, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}

@@ -1,0 +1,315 @@
+//! How long jobs wait: a trace of jobs is played by the state machine that runs jobs, in virtual
+//! time, on a cluster of nodes that are alike.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::agent::TaskIs;
+use gpool_model::{Event, Generation, JobId, Millis, NodeName, Policy, Refusal, TaskId, Timestamp};
+
+use crate::fleet::{Fleet, Nodes, Told, end, new_job, says};
+use crate::jobs::TraceJob;
+use crate::table::TraceError;
+
+/// When a trace begins: not at the very first moment there is.
+const EPOCH: u64 = 1_000_000;
+/// Jobs of so many devices are large.
+pub const LARGE: u32 = 8;
+
+/// What is known of jobs, and what it costs to take something back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// Whether it is known of each job how long it will run.
+    pub are_ends_known: bool,
+    /// Whether jobs may be taken back, and go on later from where they were.
+    pub are_preemptible: bool,
+    /// How much of what it did a job has to do again each time that it was taken back.
+    pub restart: Millis,
+}
+
+/// Why a trace could not be played to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum PlayError {
+    /// It could not be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A plan broke an invariant.
+    #[error("a plan broke an invariant: {}", .0.join("; "))]
+    Violation(Vec<String>),
+    /// Jobs wait and nothing will ever happen again.
+    #[error("{n} jobs wait and nothing goes on")]
+    Stuck {
+        /// How many.
+        n: usize,
+    },
+}
+
+/// What came of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Played {
+    /// When it came.
+    pub submitted_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// How long it ran, without what it had to do again.
+    pub duration: Millis,
+    /// Its devices.
+    pub n_gpus: u32,
+}
+
+impl Played {
+    /// How long it did not run since it came.
+    #[must_use]
+    pub fn wait(&self) -> Millis {
+        self.ended_at.since(self.submitted_at).saturating_sub(self.duration)
+    }
+}
+
+/// What came of a trace.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// Of each job, in the order in which they ended.
+    pub jobs: Vec<Played>,
+    /// How many were refused, and why the first one was.
+    pub n_refused: u64,
+    /// Why.
+    pub refusal: Option<Refusal>,
+    /// How often a job was taken back.
+    pub n_taken_back: u64,
+    /// Device-milliseconds given out until the last job came.
+    pub busy: u128,
+    /// When the first and the last job came.
+    pub came: Option<(Timestamp, Timestamp)>,
+}
+
+/// A job that has come and not ended.
+#[derive(Debug)]
+struct Live {
+    submitted_at: Timestamp,
+    duration: Millis,
+    n_gpus: u32,
+    /// What it has to do yet.
+    left: Millis,
+    runs: Option<Run>,
+}
+
+/// A run of a job.
+#[derive(Debug)]
+struct Run {
+    started_at: Timestamp,
+    ends_at: Timestamp,
+    tasks: Vec<(NodeName, TaskId, Generation)>,
+}
+
+/// With nothing but time passing so often, nothing will happen any more.
+const IDLE_STEPS_MAX: u32 = 10_000;
+
+/// Plays jobs on a cluster; `look` sees how far it has come and how many jobs are there, each time
+/// that jobs come.
+///
+/// # Errors
+/// The trace can't be read to its end, or what the scheduler does makes no sense.
+pub fn play(
+    jobs: impl IntoIterator<Item = Result<TraceJob, TraceError>>,
+    nodes: Nodes,
+    policy: Policy,
+    terms: Terms,
+    look: &mut dyn FnMut(Timestamp, usize),
+) -> Result<Outcome, PlayError> {
+    let mut player = Player::new(nodes, policy, terms);
+    let mut jobs = jobs.into_iter().peekable();
+    let mut n_idle = 0;
+    loop {
+        let comes = match jobs.peek() {
+            None => None,
+            Some(Ok(job)) => Some(time_of(job)),
+            Some(Err(_)) => Some(player.now),
+        };
+        if comes.is_none() && player.live.is_empty() {
+            return Ok(player.outcome);
+        }
+        let ends = player.ends.first().map(|(at, _)| *at);
+        n_idle = if comes.is_none() && ends.is_none() { n_idle + 1 } else { 0 };
+        // What was due before and is still there would keep us here.
+        let later = Timestamp::new(player.now.get() + 1);
+        let timer = player.fleet.control.next_change().map(|at| at.max(later));
+        let next = comes.into_iter().chain(ends).chain(timer).min();
+        let Some(now) = next.filter(|_| n_idle < IDLE_STEPS_MAX) else {
+            return Err(PlayError::Stuck { n: player.live.len() });
+        };
+        let mut come = Vec::new();
+        while comes == Some(now)
+            && let Some(job) =
+                jobs.next_if(|job| job.as_ref().map_or(true, |it| time_of(it) == now))
+        {
+            come.push(job?);
+        }
+        if !come.is_empty() {
+            look(now, player.live.len());
+        }
+        player.pass(now, comes.is_some());
+        player.happen(&come)?;
+    }
+}
+
+fn time_of(job: &TraceJob) -> Timestamp {
+    Timestamp::new(EPOCH.saturating_add(job.submit_s.saturating_mul(1000)))
+}
+
+struct Player {
+    fleet: Fleet,
+    nodes: Nodes,
+    terms: Terms,
+    now: Timestamp,
+    live: BTreeMap<JobId, Live>,
+    ends: BTreeSet<(Timestamp, JobId)>,
+    /// Devices that run something.
+    n_busy: u64,
+    outcome: Outcome,
+}
+
+impl Player {
+    fn new(nodes: Nodes, policy: Policy, terms: Terms) -> Self {
+        let now = Timestamp::new(EPOCH);
+        Self {
+            fleet: Fleet::new(nodes, policy, now),
+            nodes,
+            terms,
+            now,
+            live: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            n_busy: 0,
+            outcome: Outcome::default(),
+        }
+    }
+
+    fn pass(&mut self, now: Timestamp, is_measured: bool) {
+        if is_measured {
+            let area = u128::from(self.n_busy) * u128::from(now.since(self.now).get());
+            self.outcome.busy += area;
+        }
+        self.now = now;
+    }
+
+    /// Lets jobs come, and those end whose time it is; then whatever follows at once.
+    fn happen(&mut self, come: &[TraceJob]) -> Result<(), PlayError> {
+        let mut events = Vec::new();
+        while let Some((at, id)) = self.ends.first().copied().filter(|(at, _)| *at <= self.now) {
+            self.ends.remove(&(at, id));
+            events.extend(self.end(id));
+        }
+        let mut jobs = come.iter().collect::<Vec<_>>();
+        let first = self.fleet.control.world().cluster().last_job;
+        for job in &jobs {
+            let (each, n_nodes) = self.parts(job.n_gpus);
+            let duration = Millis::new(job.duration_s.saturating_mul(1000));
+            let mut new = new_job(each, n_nodes, self.terms.are_ends_known.then_some(duration));
+            new.life.preemptible = self.terms.are_preemptible.then_some(true);
+            events.push(self.fleet.submission(&job.owner, new));
+        }
+        if events.is_empty() {
+            events.push(Event::TimerFired);
+        }
+        let mut number = first;
+        while !events.is_empty() {
+            let came = self.fleet.step(self.now, std::mem::take(&mut events));
+            if !came.violations.is_empty() {
+                return Err(PlayError::Violation(came.violations));
+            }
+            for (job, refused) in jobs.drain(..).zip(came.refused) {
+                match refused {
+                    Some(refusal) => {
+                        self.outcome.n_refused += 1;
+                        self.outcome.refusal.get_or_insert(refusal);
+                    }
+                    None => {
+                        number = number.next();
+                        self.come(JobId::single(number.0), job);
+                    }
+                }
+            }
+            for told in came.told {
+                events.extend(self.obey(told));
+            }
+        }
+        Ok(())
+    }
+
+    /// Devices of each node, and how many nodes: those that do not fit on one have whole ones, or
+    /// as many of each as divides them.
+    fn parts(&self, n_gpus: u32) -> (u32, u32) {
+        let most = self.nodes.n_gpus.max(1);
+        let n_nodes = (n_gpus.div_ceil(most)..=n_gpus).find(|n| n_gpus.is_multiple_of(*n));
+        match n_nodes {
+            Some(n_nodes) if n_gpus > most => (n_gpus / n_nodes, n_nodes),
+            Some(_) | None => (n_gpus, 1),
+        }
+    }
+
+    fn come(&mut self, id: JobId, job: &TraceJob) {
+        let duration = Millis::new(job.duration_s.saturating_mul(1000));
+        let first = self.outcome.came.map_or(self.now, |(first, _)| first);
+        self.outcome.came = Some((first, self.now));
+        let live = Live {
+            submitted_at: self.now,
+            duration,
+            n_gpus: job.n_gpus,
+            left: duration,
+            runs: None,
+        };
+        self.live.insert(id, live);
+    }
+
+    fn obey(&mut self, told: Told) -> Vec<Event> {
+        match told {
+            Told::Run(node, task, generation) => {
+                let Some(live) = self.live.get_mut(&task.job) else { return Vec::new() };
+                let run = live.runs.get_or_insert_with(|| {
+                    let ends_at = self.now.after(live.left);
+                    self.ends.insert((ends_at, task.job));
+                    self.n_busy += u64::from(live.n_gpus);
+                    Run { started_at: self.now, ends_at, tasks: Vec::new() }
+                });
+                let is = TaskIs::Running { pid: 1, started_at: run.started_at };
+                let event = says(&node, task, generation, is);
+                run.tasks.push((node, task, generation));
+                vec![event]
+            }
+            Told::Stop(task) => self.stop(task.job),
+        }
+    }
+
+    /// All tasks of a job end, since its work is done.
+    fn end(&mut self, id: JobId) -> Vec<Event> {
+        let Some(live) = self.live.remove(&id) else { return Vec::new() };
+        let Some(run) = live.runs else { return Vec::new() };
+        self.n_busy -= u64::from(live.n_gpus);
+        self.outcome.jobs.push(Played {
+            submitted_at: live.submitted_at,
+            ended_at: self.now,
+            duration: live.duration,
+            n_gpus: live.n_gpus,
+        });
+        run.says_ended(self.now, false)
+    }
+
+    /// All tasks of a job end, since it was told to leave; it will go on where it was.
+    fn stop(&mut self, id: JobId) -> Vec<Event> {
+        let Some(live) = self.live.get_mut(&id) else { return Vec::new() };
+        let Some(run) = live.runs.take() else { return Vec::new() };
+        self.ends.remove(&(run.ends_at, id));
+        self.n_busy -= u64::from(live.n_gpus);
+        self.outcome.n_taken_back += 1;
+        let ran = self.now.since(run.started_at);
+        live.left = live.left.saturating_sub(ran).saturating_add(self.terms.restart);
+        run.says_ended(self.now, true)
+    }
+}
+
+impl Run {
+    fn says_ended(&self, now: Timestamp, stopped: bool) -> Vec<Event> {
+        let said = |(node, task, generation): &(NodeName, TaskId, Generation)| {
+            says(node, *task, *generation, end(now, self.started_at, stopped))
+        };
+        self.tasks.iter().map(said).collect()
+    }
+}

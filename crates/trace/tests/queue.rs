@@ -1,0 +1,130 @@
+//! Playing traces: the scheduler that runs jobs decides, in virtual time.
+
+use std::path::Path;
+
+use gpool_model::{Millis, Policy};
+use gpool_trace::jobs::{Jobs, TraceJob};
+use gpool_trace::queue::{Outcome, PlayError, Terms, play};
+use gpool_trace::{Nodes, TraceError};
+
+const TERMS: Terms =
+    Terms { are_ends_known: true, are_preemptible: false, restart: Millis::from_secs(60) };
+
+fn job(submit_s: u64, duration_s: u64, n_gpus: u32) -> Result<TraceJob, TraceError> {
+    Ok(TraceJob { submit_s, duration_s, n_gpus, owner: "anna".to_owned() })
+}
+
+fn played(
+    jobs: Vec<Result<TraceJob, TraceError>>,
+    nodes: Nodes,
+    policy: &str,
+    terms: Terms,
+) -> Outcome {
+    let (preset, settings) = policy.split_once(':').unwrap_or((policy, ""));
+    let mut policy = Policy::from_preset(preset).expect("a preset");
+    for (key, value) in settings.split(',').filter_map(|it| it.split_once('=')) {
+        policy.set(key, value).expect("a setting");
+    }
+    play(jobs, nodes, policy, terms, &mut |_, _| {}).expect("it is played to its end")
+}
+
+/// Of each job in the order of coming, how many seconds it did not run.
+fn waits(outcome: &Outcome) -> Vec<u64> {
+    let mut jobs = outcome.jobs.clone();
+    jobs.sort_by_key(|job| (job.submitted_at, job.ended_at));
+    jobs.iter().map(|job| job.wait().get() / 1000).collect()
+}
+
+#[test]
+fn jobs_wait_for_each_other_as_long_as_they_run() {
+    let nodes = Nodes { n: 1, n_gpus: 2 };
+    let jobs = vec![job(0, 100, 2), job(10, 50, 1), job(20, 50, 1), job(300, 7, 2)];
+    let outcome = played(jobs, nodes, "fifo", TERMS);
+    assert_eq!(waits(&outcome), [0, 90, 80, 0]);
+    // 200 and 100 GPU-seconds of the 600 that there were until the last one came.
+    assert_eq!(outcome.busy, 300_000);
+    assert_eq!((outcome.n_refused, outcome.n_taken_back), (0, 0));
+}
+
+#[test]
+fn what_does_not_delay_the_first_goes_before_it_where_ends_are_known() {
+    let nodes = Nodes { n: 1, n_gpus: 2 };
+    let jobs = || vec![job(0, 10_000, 1), job(1, 100, 2), job(2, 5_000, 1), job(3, 90_000, 1)];
+    assert_eq!(waits(&played(jobs(), nodes, "fifo", TERMS)), [0, 9_999, 0, 10_097]);
+}
+
+#[test]
+fn what_is_taken_back_goes_on_where_it_was_and_does_a_little_again() {
+    let nodes = Nodes { n: 1, n_gpus: 1 };
+    let terms = Terms { are_ends_known: false, are_preemptible: true, ..TERMS };
+    // The first has had more than an hour when the second comes, which goes before it.
+    let jobs = vec![job(0, 20_000, 1), job(10_000, 100, 1)];
+    let outcome = played(jobs, nodes, "las", terms);
+    assert_eq!((waits(&outcome), outcome.n_taken_back), (vec![160, 0], 1));
+}
+
+#[test]
+fn what_is_larger_than_a_node_takes_several_and_what_is_larger_than_all_is_refused() {
+    let nodes = Nodes { n: 2, n_gpus: 8 };
+    let jobs = vec![job(0, 100, 16), job(1, 100, 12), job(2, 100, 17), job(3, 10, 4)];
+    let outcome = played(jobs, nodes, "fifo", TERMS);
+    assert_eq!((waits(&outcome), outcome.n_refused), (vec![0, 99, 197], 1));
+}
+
+#[test]
+fn the_same_trace_is_the_same_course() {
+    let jobs = || (0..200).map(|n| job(n * 7, 1 + n * 37 % 400, 1 + (n % 4) as u32)).collect();
+    let nodes = Nodes { n: 3, n_gpus: 4 };
+    for policy in ["fair", "valohai", "las"] {
+        let terms = Terms { are_preemptible: policy == "las", ..TERMS };
+        let [one, other] = [(); 2].map(|()| played(jobs(), nodes, policy, terms));
+        assert_eq!(one.jobs, other.jobs, "{policy}");
+        assert_eq!(one.jobs.len(), 200, "{policy}");
+    }
+}
+
+#[test]
+fn a_trace_out_of_order_is_refused_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.csv");
+    let play = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let jobs = Jobs::open(&path)?;
+        play(jobs, Nodes { n: 1, n_gpus: 8 }, Policy::fair(), TERMS, &mut |_, _| {})
+    };
+    let good = play("id,submit_s,duration_s,gpus,vc\n0,5,30,1,a\n1,5,60,1,b\n").unwrap();
+    assert_eq!(good.jobs.len(), 2);
+    for (text, said) in [
+        (
+            "submit_s,duration_s,gpus\n9,1,1\n7,1,1\n",
+            ":3, column submit_s: \"7\" is not 9 or later",
+        ),
+        ("submit_s,duration_s,gpus\n9,-1,1\n", ":2, column duration_s: \"-1\" is not seconds"),
+        ("submit_s,gpus\n9,1\n", "there is no column \"duration_s\""),
+    ] {
+        let error = play(text).unwrap_err();
+        assert!(matches!(error, PlayError::Trace(_)), "{error}");
+        assert!(error.to_string().contains(said), "{said}: {error}");
+    }
+}
+
+/// A day of a published trace: what the rules come to is known.
+#[test]
+fn a_published_day_comes_out_as_it_is_known_to() {
+    let Some(shared) = std::env::var_os("GPOOL_SHARED") else {
+        return eprintln!("skipped: no data");
+    };
+    let path = Path::new(&shared).join("traces/philly_day_2017-10-10.csv");
+    let mean = |policy| {
+        let jobs = Jobs::open(&path).unwrap().collect();
+        let outcome = played(jobs, Nodes { n: 24, n_gpus: 8 }, policy, TERMS);
+        let waits = waits(&outcome);
+        waits.iter().sum::<u64>() as f64 / waits.len() as f64 / 3600.0
+    };
+    for (policy, known) in
+        [("fifo:planned_starts=0", 0.236), ("fifo", 0.371), ("fair:planned_starts=0", 0.237)]
+    {
+        let mean = mean(policy);
+        assert!((mean - known).abs() < 0.01, "{policy}: {mean}");
+    }
+}
