@@ -99,6 +99,9 @@ own! {
     BAD_TRACE = 257, EXIT_USAGE, "the trace can't be used",
         "gpool simulate packing reads tables of comma-separated values with a line of names, plain or compressed by gzip: nodes with sn, cpu_milli, memory_mib, gpu (how many) and model, tasks with cpu_milli, memory_mib, num_gpu, gpu_milli and, if there is one, gpu_spec (models of which any will do: V100M16|V100M32). The message says the file, its line and column, and what was expected there. gpool simulate queue reads jobs with submit_s, duration_s and gpus, in the order of coming, and, if there is one, vc. Example: gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz";
     /// See the catalogue.
+    NOT_PLAYED = 258, EXIT_OTHER, "the trace could not be played to its end",
+        "gpool simulate queue lets the scheduler that runs jobs decide, and checks each of its plans. Either a plan broke one of its promises, which the message names, or jobs wait though nothing will ever happen again. Both are defects of gpool: please report them with the trace and the command.";
+    /// See the catalogue.
     BAD_CONFIG = 229, EXIT_USAGE, "the settings can't be used",
         "gpool up takes settings from the file that GPOOL_CONFIG names, else from ~/.config/gpool/gpool.toml, or /etc/gpool/gpool.toml as root. gpool help settings lists its keys, and gpool init writes a file with all of them; flags go before them. A key that is none is refused rather than ignored.";
     /// See the catalogue.

@@ -26,8 +26,8 @@ pub struct Nodes {
 /// What agents were told, of one task.
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
-    /// To run it.
-    Run(NodeName, TaskId, Generation),
+    /// To run it, there, on these devices.
+    Run(NodeName, TaskId, Generation, Vec<u32>),
     /// To end it.
     Stop(TaskId),
 }
@@ -42,16 +42,25 @@ pub(crate) struct Came {
     pub violations: Vec<String>,
 }
 
+/// Users have numbers from this one on.
+const FIRST_UID: u32 = 1_000;
+
 /// The cluster.
 pub(crate) struct Fleet {
     pub control: Control,
     last_request: RequestId,
+    /// Users by number.
+    users: BTreeMap<Arc<str>, u32>,
 }
 
 impl Fleet {
     /// So many nodes, all connected, without jobs.
     pub fn new(nodes: Nodes, policy: Policy, now: Timestamp) -> Self {
-        let mut fleet = Self { control: Control::create(policy), last_request: RequestId(0) };
+        let mut fleet = Self {
+            control: Control::create(policy),
+            last_request: RequestId(0),
+            users: BTreeMap::new(),
+        };
         let term = fleet.control.world().cluster().term.next();
         let started = Event::ServerStarted { term, n_skipped_jobs: 0 };
         fleet.effects(now, vec![started]);
@@ -75,7 +84,8 @@ impl Fleet {
         for effect in self.effects(now, events) {
             match effect {
                 Effect::Order { node, order: Order::Run(run), .. } => {
-                    came.told.push(Told::Run(node, run.task(), run.generation));
+                    let devices = run.allocation.slots.iter().map(|slot| slot.index).collect();
+                    came.told.push(Told::Run(node, run.task(), run.generation, devices));
                 }
                 Effect::Order { order: Order::Stop { task, .. }, .. } => {
                     came.told.push(Told::Stop(task));
@@ -105,10 +115,12 @@ impl Fleet {
         all
     }
 
-    /// A submission of one job.
-    pub fn submission(&mut self, owner: &str, job: NewJob) -> Event {
+    /// A submission of one job by a user.
+    pub fn submission(&mut self, user: &Arc<str>, job: NewJob) -> Event {
         self.last_request = self.last_request.next();
-        let owner = Owner { uid: 0, gid: 0, user: Arc::from(owner) };
+        let next = u32::try_from(self.users.len()).unwrap_or(u32::MAX).saturating_add(FIRST_UID);
+        let uid = *self.users.entry(Arc::clone(user)).or_insert(next);
+        let owner = Owner { uid, gid: uid, user: Arc::clone(user) };
         let command = Command::Submit {
             jobs: vec![job],
             key: None,
@@ -116,7 +128,7 @@ impl Fleet {
             array_ends: Vec::new(),
             dry_run: false,
         };
-        Event::Requested { request: self.last_request, caller: Caller::new(owner, true), command }
+        Event::Requested { request: self.last_request, caller: Caller::new(owner, false), command }
     }
 }
 
@@ -141,6 +153,21 @@ pub(crate) fn end(now: Timestamp, started_at: Timestamp, stopped: bool) -> TaskI
 fn node_name(n: u32) -> NodeName {
     NodeName::new(format!("node{n:05}"))
 }
+
+/// The number of a node of that name.
+pub(crate) fn number_of(node: &NodeName) -> u32 {
+    let digits = node.as_str().trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    digits.parse().unwrap_or_default()
+}
+
+/// A name for all jobs of that size: lengths are told from jobs whose names differ in digits alone.
+fn name_of_size(n_gpus: u32) -> String {
+    let letter = |digit: char| digit.to_digit(10).map_or('x', |digit| SIZE_LETTERS[digit as usize]);
+    n_gpus.to_string().chars().map(letter).collect()
+}
+
+/// In place of digits.
+const SIZE_LETTERS: [char; 10] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'];
 
 fn inventory(n: u32, n_gpus: u32) -> Report {
     let device = |index| Device {
@@ -176,7 +203,7 @@ pub(crate) fn new_job(n_gpus: u32, n_nodes: u32, time_limit: Option<Millis>) -> 
         retry_of: None,
         gang: Gang { nodes: n_nodes, nodes_most: n_nodes, ..Gang::SINGLE },
         torchrun: false,
-        name: Arc::from(format!("{n_gpus}x{n_nodes}")),
+        name: Arc::from(name_of_size(n_gpus.saturating_mul(n_nodes))),
         project: ProjectName::new("default"),
         pool: None,
         command: vec!["true".to_owned()],

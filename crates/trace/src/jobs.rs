@@ -1,6 +1,8 @@
 //! Jobs of a cluster in the order in which they came.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::table::{Table, TraceError};
 
@@ -14,7 +16,7 @@ pub struct TraceJob {
     /// How many devices it asks for.
     pub n_gpus: u32,
     /// Whose it is: a user, a team, a virtual cluster.
-    pub owner: String,
+    pub owner: Arc<str>,
 }
 
 /// Reads jobs, line by line: `submit_s,duration_s,gpus` and, if there is one, `vc`.
@@ -24,6 +26,8 @@ pub struct Jobs {
     duration: usize,
     gpus: usize,
     owner: Option<usize>,
+    /// Those that were read, each kept once.
+    owners: BTreeSet<Arc<str>>,
     last_s: u64,
 }
 
@@ -38,7 +42,8 @@ impl Jobs {
         let duration = table.column("duration_s")?;
         let gpus = table.column("gpus")?;
         let owner = table.optional("vc");
-        Ok(Self { table, submit, duration, gpus, owner, last_s: 0 })
+        let owners = BTreeSet::new();
+        Ok(Self { table, submit, duration, gpus, owner, owners, last_s: 0 })
     }
 
     fn read(&mut self) -> Result<Option<TraceJob>, TraceError> {
@@ -52,11 +57,17 @@ impl Jobs {
             return Err(table.malformed(self.submit, &expected));
         }
         self.last_s = submit_s;
+        let owner = self.owner.map_or("", |owner| table.text(owner));
+        let owner = match self.owners.get(owner) {
+            Some(known) => Arc::clone(known),
+            None => Arc::from(owner),
+        };
+        self.owners.insert(Arc::clone(&owner));
         Ok(Some(TraceJob {
             submit_s,
             duration_s: table.value(self.duration, "seconds, a whole number")?,
             n_gpus: table.value(self.gpus, "a number of GPUs")?,
-            owner: self.owner.map_or("", |owner| table.text(owner)).to_owned(),
+            owner,
         }))
     }
 }

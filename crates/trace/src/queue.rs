@@ -2,11 +2,12 @@
 //! time, on a cluster of nodes that are alike.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use gpool_model::agent::TaskIs;
 use gpool_model::{Event, Generation, JobId, Millis, NodeName, Policy, Refusal, TaskId, Timestamp};
 
-use crate::fleet::{Fleet, Nodes, Told, end, new_job, says};
+use crate::fleet::{Fleet, Nodes, Told, end, new_job, number_of, says};
 use crate::jobs::TraceJob;
 use crate::table::TraceError;
 
@@ -43,9 +44,24 @@ pub enum PlayError {
     },
 }
 
+/// A run of a job, or the part of it until it was taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// When it started.
+    pub from: Timestamp,
+    /// When it ended.
+    pub until: Timestamp,
+    /// Its devices: number of the node, and index there.
+    pub devices: Vec<(u32, u32)>,
+}
+
 /// What came of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Played {
+    /// Whose it was.
+    pub owner: Arc<str>,
+    /// All of its runs.
+    pub runs: Vec<Ran>,
     /// When it came.
     pub submitted_at: Timestamp,
     /// When it ended.
@@ -84,6 +100,8 @@ pub struct Outcome {
 /// A job that has come and not ended.
 #[derive(Debug)]
 struct Live {
+    owner: Arc<str>,
+    before: Vec<Ran>,
     submitted_at: Timestamp,
     duration: Millis,
     n_gpus: u32,
@@ -98,6 +116,7 @@ struct Run {
     started_at: Timestamp,
     ends_at: Timestamp,
     tasks: Vec<(NodeName, TaskId, Generation)>,
+    devices: Vec<(u32, u32)>,
 }
 
 /// With nothing but time passing so often, nothing will happen any more.
@@ -250,6 +269,8 @@ impl Player {
         let first = self.outcome.came.map_or(self.now, |(first, _)| first);
         self.outcome.came = Some((first, self.now));
         let live = Live {
+            owner: Arc::clone(&job.owner),
+            before: Vec::new(),
             submitted_at: self.now,
             duration,
             n_gpus: job.n_gpus,
@@ -261,16 +282,18 @@ impl Player {
 
     fn obey(&mut self, told: Told) -> Vec<Event> {
         match told {
-            Told::Run(node, task, generation) => {
+            Told::Run(node, task, generation, devices) => {
                 let Some(live) = self.live.get_mut(&task.job) else { return Vec::new() };
                 let run = live.runs.get_or_insert_with(|| {
                     let ends_at = self.now.after(live.left);
                     self.ends.insert((ends_at, task.job));
                     self.n_busy += u64::from(live.n_gpus);
-                    Run { started_at: self.now, ends_at, tasks: Vec::new() }
+                    Run { started_at: self.now, ends_at, tasks: Vec::new(), devices: Vec::new() }
                 });
                 let is = TaskIs::Running { pid: 1, started_at: run.started_at };
                 let event = says(&node, task, generation, is);
+                let number = number_of(&node);
+                run.devices.extend(devices.into_iter().map(|index| (number, index)));
                 run.tasks.push((node, task, generation));
                 vec![event]
             }
@@ -280,10 +303,13 @@ impl Player {
 
     /// All tasks of a job end, since its work is done.
     fn end(&mut self, id: JobId) -> Vec<Event> {
-        let Some(live) = self.live.remove(&id) else { return Vec::new() };
+        let Some(mut live) = self.live.remove(&id) else { return Vec::new() };
         let Some(run) = live.runs else { return Vec::new() };
         self.n_busy -= u64::from(live.n_gpus);
+        live.before.push(run.until(self.now));
         self.outcome.jobs.push(Played {
+            owner: live.owner,
+            runs: live.before,
             submitted_at: live.submitted_at,
             ended_at: self.now,
             duration: live.duration,
@@ -300,12 +326,17 @@ impl Player {
         self.n_busy -= u64::from(live.n_gpus);
         self.outcome.n_taken_back += 1;
         let ran = self.now.since(run.started_at);
+        live.before.push(run.until(self.now));
         live.left = live.left.saturating_sub(ran).saturating_add(self.terms.restart);
         run.says_ended(self.now, true)
     }
 }
 
 impl Run {
+    fn until(&self, until: Timestamp) -> Ran {
+        Ran { from: self.started_at, until, devices: self.devices.clone() }
+    }
+
     fn says_ended(&self, now: Timestamp, stopped: bool) -> Vec<Event> {
         let said = |(node, task, generation): &(NodeName, TaskId, Generation)| {
             says(node, *task, *generation, end(now, self.started_at, stopped))

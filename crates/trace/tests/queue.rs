@@ -11,7 +11,7 @@ const TERMS: Terms =
     Terms { are_ends_known: true, are_preemptible: false, restart: Millis::from_secs(60) };
 
 fn job(submit_s: u64, duration_s: u64, n_gpus: u32) -> Result<TraceJob, TraceError> {
-    Ok(TraceJob { submit_s, duration_s, n_gpus, owner: "anna".to_owned() })
+    Ok(TraceJob { submit_s, duration_s, n_gpus, owner: "anna".into() })
 }
 
 fn played(

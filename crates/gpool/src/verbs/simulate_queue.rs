@@ -145,7 +145,7 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
             Err(PlayError::Trace(error)) => return Err(refused(&error)),
             Err(error) => {
                 let what = format!("{text}: the trace can't be played");
-                return Err(Failure::new(errors::BAD_TRACE, what).why(error.to_string()));
+                return Err(Failure::new(errors::NOT_PLAYED, what).why(error.to_string()));
             }
         }
     }
