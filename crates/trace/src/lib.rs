@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 mod fleet;
 pub mod jobs;
 pub mod openb;

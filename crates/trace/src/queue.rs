@@ -12,7 +12,7 @@ use crate::jobs::TraceJob;
 use crate::table::TraceError;
 
 /// When a trace begins: not at the very first moment there is.
-const EPOCH: u64 = 1_000_000;
+pub(crate) const EPOCH: u64 = 1_000_000;
 /// Jobs of so many devices are large.
 pub const LARGE: u32 = 8;
 
@@ -170,7 +170,7 @@ pub fn play(
     }
 }
 
-fn time_of(job: &TraceJob) -> Timestamp {
+pub(crate) fn time_of(job: &TraceJob) -> Timestamp {
     Timestamp::new(EPOCH.saturating_add(job.submit_s.saturating_mul(1000)))
 }
 

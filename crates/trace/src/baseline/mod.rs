@@ -1,0 +1,119 @@
+//! What others' rules would come to: a trace is played on a cluster of nodes that are alike, by
+//! rules that are published, to compare with what the scheduler makes of it.
+//!
+//! None of this is how gpool decides, and nothing of it is shared with what does. Of each job it is
+//! known how long it runs, nothing is ever late, and there is one queue.
+
+mod by_service;
+mod course;
+mod in_turn;
+mod places;
+mod rule;
+
+use gpool_model::{Millis, Timestamp};
+
+use self::by_service::{ByService, Service};
+use self::course::Course;
+use self::in_turn::{Blocked, InTurn, Order};
+pub use self::rule::Rule;
+use crate::fleet::Nodes;
+use crate::jobs::TraceJob;
+use crate::queue::{Outcome, PlayError, time_of};
+use crate::table::TraceError;
+
+/// Plays jobs on a cluster by a rule; `look` sees how far it has come and how many jobs are there,
+/// each time that jobs come.
+///
+/// A job goes to the tightest node that holds it: of those with enough free devices the one with
+/// the fewest, and of these the first. One that is larger than a node takes whole nodes, and what
+/// is left of it goes to the tightest of the others. One that is larger than the cluster is
+/// refused. Each time that a job was taken back it does `restart` of its work again.
+///
+/// # Errors
+/// The trace can't be read to its end.
+pub fn play(
+    jobs: impl IntoIterator<Item = Result<TraceJob, TraceError>>,
+    nodes: Nodes,
+    rule: Rule,
+    restart: Millis,
+    look: &mut dyn FnMut(Timestamp, usize),
+) -> Result<Outcome, PlayError> {
+    let mut course = Course::new(nodes, restart);
+    let mut decider = Decider::of(rule);
+    let mut jobs = jobs.into_iter().peekable();
+    loop {
+        let comes = match jobs.peek() {
+            None => None,
+            Some(Ok(job)) => Some(time_of(job)),
+            Some(Err(_)) => Some(course.now),
+        };
+        if comes.is_none() && course.live().is_empty() {
+            return Ok(course.outcome);
+        }
+        let next = [comes, course.next_end(), decider.next_change(&course)];
+        let Some(now) = next.into_iter().flatten().min() else {
+            return Err(PlayError::Stuck { n: course.live().len() });
+        };
+        let n_live = course.live().len();
+        course.pass(now, comes.is_some());
+        if comes == Some(now) {
+            look(now, n_live);
+        }
+        while let Some(job) =
+            jobs.next_if(|job| job.as_ref().map_or(true, |job| time_of(job) == now))
+        {
+            if let Some(id) = course.come(&job?) {
+                decider.come(&course, id);
+            }
+        }
+        decider.decide(&mut course);
+    }
+}
+
+/// Who decides.
+enum Decider {
+    InTurn(InTurn),
+    ByService(ByService),
+}
+
+impl Decider {
+    fn of(rule: Rule) -> Self {
+        let in_turn = |order, blocked| Self::InTurn(InTurn::new(order, blocked));
+        match rule {
+            Rule::FifoStrict => in_turn(Order::Age, Blocked::All),
+            Rule::Easy => in_turn(Order::Age, Blocked::WhoeverDelaysTheFirst),
+            Rule::Greedy => in_turn(Order::Age, Blocked::Nobody),
+            Rule::SmallFirst => in_turn(Order::Size, Blocked::Nobody),
+            Rule::ValohaiBlocking => in_turn(Order::Size, Blocked::AllByEscalated),
+            Rule::Sjf => in_turn(Order::Duration, Blocked::Nobody),
+            Rule::Srsf => Self::ByService(ByService::new(Service::Left)),
+            Rule::Tiresias => Self::ByService(ByService::new(Service::Attained)),
+        }
+    }
+
+    /// When it has to decide though nothing comes or ends.
+    fn next_change(&self, course: &Course) -> Option<Timestamp> {
+        match self {
+            // Whoever fits has started; that one has waited for long lets nobody else start.
+            Self::InTurn(_) => None,
+            Self::ByService(it) => it.next_change(course),
+        }
+    }
+
+    /// A job has come that needs devices.
+    fn come(&mut self, course: &Course, id: u64) {
+        match self {
+            Self::InTurn(it) => it.come(course, id),
+            // It looks at all that there are.
+            Self::ByService(_) => {}
+        }
+    }
+
+    /// Starts whoever may start now, and takes back whoever has to go.
+    fn decide(&mut self, course: &mut Course) {
+        match self {
+            Self::InTurn(it) => it.decide(course),
+            Self::ByService(it) => it.decide(course),
+        }
+    }
+}
