@@ -56,6 +56,7 @@ pub mod simulate;
 mod simulate_if;
 mod simulate_packing;
 mod simulate_queue;
+mod simulate_queue_policy;
 pub mod status;
 pub mod submit;
 pub mod up;

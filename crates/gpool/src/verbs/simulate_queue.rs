@@ -1,14 +1,13 @@
 //! `gpool simulate queue`: how long the jobs of a trace would wait, by one policy and by another.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use gpool_model::{Millis, Policy, Timestamp};
+use gpool_model::{Millis, Timestamp};
 use gpool_trace::jobs::Jobs;
-use gpool_trace::queue::{LARGE, Outcome, PlayError, Terms, play};
+use gpool_trace::queue::{LARGE, Outcome, PlayError, Terms};
 use gpool_trace::{Nodes, TraceError};
 use gpool_wire::Problem;
 use serde_json::{Value, json};
@@ -22,17 +21,22 @@ use crate::render::table::{Cell, Table};
 use crate::render::yaml;
 use crate::session::Session;
 use crate::verbs::PageFormat;
+use crate::verbs::simulate_queue_policy::NamedPolicy;
 
 /// Let the jobs of a trace come to a cluster, by one policy and another, and say how long they wait
 ///
-/// The scheduler that runs jobs decides, in virtual time. Nothing of a real cluster is touched, and
-/// no server is needed.
+/// The scheduler that runs jobs decides, in virtual time, unless a baseline does. Nothing of a real
+/// cluster is touched, and no server is needed.
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Policies are presets, with settings behind them: valohai:escalate_after=24h, \
-    fifo:planned_starts=0.\n\nExamples:\n  \
+    fifo:planned_starts=0.\n\nOr baselines, to compare: idealised rules of others that know how \
+    long each job runs, played by a small simulator of their own and not by gpool's scheduler: \
+    fifo-strict, easy, greedy, small-first, valohai-blocking, sjf; srsf and tiresias, which take \
+    jobs back with --preemptible or without.\n\nExamples:\n  \
     gpool simulate queue --trace jobs.csv.gz --cluster 80x8 --policy fifo --policy fair\n  \
-    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy las --preemptible -o json"
+    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy las --preemptible -o json\n  \
+    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy fair"
 )]
 pub struct QueueArgs {
     /// The jobs, as they came: submit_s,duration_s,gpus[,vc]
@@ -41,7 +45,7 @@ pub struct QueueArgs {
     /// Nodes and the GPUs of each: 80x8
     #[arg(long, value_name = "NODESxGPUS", value_parser = nodes)]
     cluster: Nodes,
-    /// By what is decided; can be repeated
+    /// By what is decided: a preset or a baseline; can be repeated
     #[arg(long = "policy", value_name = "POLICY", default_values = ["fifo", "fair"])]
     policies: Vec<NamedPolicy>,
     /// Give each job a time limit of just what it runs, as nobody does but to compare
@@ -66,29 +70,6 @@ fn nodes(text: &str) -> std::result::Result<Nodes, String> {
         (is_some && nodes.n <= 100_000 && nodes.n_gpus <= 64).then_some(nodes)
     });
     parts.ok_or_else(|| format!("{text:?} is no cluster; write nodes x GPUs of each: 80x8"))
-}
-
-/// A policy, and how it was written.
-#[derive(Debug, Clone)]
-struct NamedPolicy {
-    text: String,
-    policy: Policy,
-}
-
-impl FromStr for NamedPolicy {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let (preset, settings) = text.split_once(':').unwrap_or((text, ""));
-        let mut policy = Policy::from_preset(preset).map_err(|error| error.to_string())?;
-        for setting in settings.split(':').filter(|it| !it.is_empty()) {
-            let (key, value) = setting.split_once('=').ok_or_else(|| {
-                format!("{setting:?} is no setting; write valohai:escalate_after=24h")
-            })?;
-            policy.set(key, value).map_err(|error| error.to_string())?;
-        }
-        Ok(Self { text: text.to_owned(), policy })
-    }
 }
 
 /// Runs it.
@@ -117,7 +98,8 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
         restart: args.restart,
     };
     let mut played = Vec::new();
-    for NamedPolicy { text, policy } in &args.policies {
+    for policy in &args.policies {
+        let text = &policy.text;
         let mut n_come = 0;
         let jobs = Jobs::open(&args.trace).map_err(|error| refused(&error))?;
         let jobs = jobs.inspect(|_| n_come += 1).take_while(|_| !stop.load(Ordering::Relaxed));
@@ -130,7 +112,7 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
             let shown = format!("{text}: day {}, {n_live} jobs run or wait", hour / 24);
             session.screen.progress(&shown);
         };
-        let outcome = play(jobs, args.cluster, policy.clone(), terms, &mut look);
+        let outcome = policy.play(jobs, args.cluster, terms, &mut look);
         session.screen.progress("");
         let is_part = stop.load(Ordering::Relaxed);
         match outcome {

@@ -384,11 +384,24 @@ fn a_trace_is_played_by_one_policy_and_another() {
         "jct_mean_s": 5382.5, "utilization": used, "makespan_s": 7260, "preemptions": 0,
     });
     assert_eq!(*item, expected);
-    let small = place.run(&["simulate", "queue", "--trace", "jobs.csv", "--cluster", "1x8"]);
-    assert!(stderr(&small).contains("1 jobs are refused"), "{}", stderr(&small));
+    let small = ["simulate", "queue", "--trace", "jobs.csv", "--cluster", "1x8"];
+    for policy in ["fifo", "easy", "tiresias"] {
+        let small = place.run(&[&small[..], &["--policy", policy]].concat());
+        assert!(stderr(&small).contains("1 jobs are refused"), "{}", stderr(&small));
+    }
+    // The third takes the others back; the first waits for the last one then, and does a minute again.
+    let document = queue(&["--policy", "greedy", "--policy", "srsf", "-o", "json"]);
+    let document: serde_json::Value = serde_json::from_slice(&document.stdout).unwrap();
+    let waits = |n: usize| document["items"][n]["wait_max_s"].as_u64();
+    assert_eq!([waits(0), waits(1)], [Some(7_080), Some(180)], "{document}");
     for (trace, words, said) in [
         ("jobs.csv", &["--cluster", "8"][..], "nodes x GPUs of each: 80x8"),
-        ("jobs.csv", &["--cluster", "2x8", "--policy", "best"], "best"),
+        (
+            "jobs.csv",
+            &["--cluster", "2x8", "--policy", "best"],
+            "las, kai, and the baselines fifo-",
+        ),
+        ("jobs.csv", &["--cluster", "2x8", "--policy", "easy:x=1"], "easy has no settings"),
         ("jobs.csv", &["--cluster", "2x8", "--policy", "fair:x=1"], "x"),
         ("jobs.csv", &["--cluster", "2x8", "--restart", "5s"], "--preemptible"),
         ("wrong.csv", &["--cluster", "2x8"], "wrong.csv:5, column submit_s: \"99\" is not 120"),

@@ -1,0 +1,117 @@
+//! By what a trace is played: a preset of the scheduler with settings, or a baseline, which is a
+//! rule of others.
+
+use std::str::FromStr;
+
+use gpool_model::{Policy, Timestamp};
+use gpool_trace::baseline::{self, Rule};
+use gpool_trace::jobs::TraceJob;
+use gpool_trace::queue::{self, Outcome, PlayError, Terms};
+use gpool_trace::{Nodes, TraceError};
+
+/// A policy, and how it was written.
+#[derive(Debug, Clone)]
+pub struct NamedPolicy {
+    /// As it was written.
+    pub text: String,
+    by: By,
+}
+
+#[derive(Debug, Clone)]
+enum By {
+    Preset(Box<Policy>),
+    Baseline(Rule),
+}
+
+impl NamedPolicy {
+    /// Plays jobs by it; `look` sees how far it has come and how many jobs are there.
+    ///
+    /// A baseline knows how long each job runs and takes jobs back if that is its rule, whatever
+    /// the terms say; of these it heeds what it costs.
+    ///
+    /// # Errors
+    /// The trace can't be read to its end, or what the scheduler does makes no sense.
+    pub fn play(
+        &self,
+        jobs: impl IntoIterator<Item = Result<TraceJob, TraceError>>,
+        cluster: Nodes,
+        terms: Terms,
+        look: &mut dyn FnMut(Timestamp, usize),
+    ) -> Result<Outcome, PlayError> {
+        match &self.by {
+            By::Preset(policy) => queue::play(jobs, cluster, (**policy).clone(), terms, look),
+            By::Baseline(rule) => baseline::play(jobs, cluster, *rule, terms.restart, look),
+        }
+    }
+}
+
+impl FromStr for NamedPolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, settings) = match text.split_once(':') {
+            Some((name, settings)) => (name, Some(settings)),
+            None => (text, None),
+        };
+        let by = match name.parse::<Rule>() {
+            Ok(rule) if settings.is_none() => By::Baseline(rule),
+            Ok(_) => {
+                return Err(format!(
+                    "baseline {name} has no settings: write {name}, or a preset with settings, \
+                     fifo:planned_starts=0"
+                ));
+            }
+            Err(_) => By::Preset(Box::new(preset(name, settings.unwrap_or_default())?)),
+        };
+        Ok(Self { text: text.to_owned(), by })
+    }
+}
+
+fn preset(name: &str, settings: &str) -> Result<Policy, String> {
+    if !Policy::PRESETS.contains(&name) {
+        let shown: String = name.chars().take(40).collect();
+        let presets = Policy::PRESETS.join(", ");
+        let baselines = Rule::ALL.map(Rule::name).join(", ");
+        return Err(format!(
+            "there is no policy {shown:?}; there are the presets {presets}, and the baselines \
+             {baselines}"
+        ));
+    }
+    let mut policy = Policy::from_preset(name).map_err(|error| error.to_string())?;
+    for setting in settings.split(':').filter(|it| !it.is_empty()) {
+        let (key, value) = setting.split_once('=').ok_or_else(|| {
+            format!("{setting:?} is no setting; write valohai:escalate_after=24h")
+        })?;
+        policy.set(key, value).map_err(|error| error.to_string())?;
+    }
+    Ok(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_have_settings_and_baselines_have_none() {
+        for text in ["fair", "fifo:planned_starts=0", "easy", "tiresias"] {
+            let policy: NamedPolicy = text.parse().unwrap();
+            assert_eq!(policy.text, text);
+            assert_eq!(matches!(policy.by, By::Baseline(_)), !text.starts_with('f'), "{text}");
+        }
+        let refused = |text: &str| text.parse::<NamedPolicy>().unwrap_err();
+        assert!(refused("easy:x=1").contains("write easy, or a preset"), "{}", refused("easy:x=1"));
+        assert!(refused("easy:").contains("no settings"), "{}", refused("easy:"));
+        let unknown = refused("fastest");
+        for name in Policy::PRESETS.into_iter().chain(Rule::ALL.map(Rule::name)) {
+            assert!(unknown.contains(name), "{name}: {unknown}");
+        }
+    }
+
+    #[test]
+    fn no_baseline_is_named_as_a_preset() {
+        for rule in Rule::ALL {
+            assert!(!Policy::PRESETS.contains(&rule.name()), "{rule}");
+            assert_eq!(rule.name().parse(), Ok(rule));
+        }
+    }
+}
