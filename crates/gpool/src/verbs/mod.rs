@@ -55,6 +55,7 @@ pub mod sim;
 pub mod simulate;
 mod simulate_if;
 mod simulate_packing;
+mod simulate_page;
 mod simulate_queue;
 mod simulate_queue_policy;
 pub mod status;
@@ -82,6 +83,32 @@ pub enum PageFormat {
 }
 
 impl PageFormat {
+    /// The form, with `--json` meaning `-o json`.
+    #[must_use]
+    pub fn or_json(self, json: bool) -> Self {
+        if json && self == Self::Text { Self::Json } else { self }
+    }
+}
+
+/// In which form what came of a simulation is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum ResultFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON document.
+    Json,
+    /// One JSON object a line.
+    Jsonl,
+    /// The JSON document as YAML.
+    Yaml,
+    /// Values with commas, below a line of names.
+    Csv,
+    /// A page with tables and pictures, in one file.
+    Html,
+}
+
+impl ResultFormat {
     /// The form, with `--json` meaning `-o json`.
     #[must_use]
     pub fn or_json(self, json: bool) -> Self {

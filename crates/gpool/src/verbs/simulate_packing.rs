@@ -1,6 +1,5 @@
 //! `gpool simulate packing`: how full a cluster gets, by one policy and by another.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,11 +16,12 @@ use signal_hook::consts::SIGINT;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::render::csv;
 use crate::render::json;
-use crate::render::table::{Cell, Table};
 use crate::render::yaml;
 use crate::session::Session;
-use crate::verbs::PageFormat;
+use crate::verbs::ResultFormat;
+use crate::verbs::simulate_page::{Grid, packing};
 
 /// Parts of all GPUs that have been asked for when it is looked how many are given out.
 const AT: [f64; 5] = [0.90, 0.95, 1.00, 1.10, 1.30];
@@ -36,7 +36,8 @@ const ALL: usize = 2;
 #[command(after_help = "Policies: random, best-fit, fgd, rollout; with settings: \
     rollout:margin=8,length=20, fgd:margin=30.\n\nExamples:\n  \
     gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz --policy fgd --policy rollout\n  \
-    gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz --churn 0.95 --moves 8")]
+    gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz --churn 0.95 --moves 8\n  \
+    gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz -o html > result.html")]
 pub struct PackingArgs {
     /// The cluster: sn,cpu_milli,memory_mib,gpu,model
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -56,9 +57,9 @@ pub struct PackingArgs {
     /// How many others may move for a task that finds no room
     #[arg(long, value_name = "N", requires = "churn", default_value_t = 0)]
     moves: usize,
-    /// How it is written
+    /// How it is written; html is one page with the answer, tables and pictures
     #[arg(short, long, value_enum, default_value_t)]
-    output: PageFormat,
+    output: ResultFormat,
 }
 
 /// Numbers, as they are written.
@@ -145,15 +146,29 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
     session.screen.progress("");
     measured.retain(|(_, all)| !all.is_empty());
     let document = || document(&measured, &cluster, args.churn);
-    let text = match (args.output.or_json(session.global.json), args.churn) {
-        (PageFormat::Text, None) => filled(&measured, session),
-        (PageFormat::Text, Some(_)) => churned(&measured, session),
-        (PageFormat::Json, _) => json::one(document()),
-        (PageFormat::Jsonl, _) => json::lines(&items(&measured, args.churn)),
-        (PageFormat::Yaml, _) => yaml::of_json(&json::one(document())),
+    let is_part = stop.load(Ordering::Relaxed);
+    let grid = || if args.churn.is_none() { filled(&measured) } else { churned(&measured) };
+    let text = match args.output.or_json(session.global.json) {
+        ResultFormat::Text => grid().text(&session.screen),
+        ResultFormat::Json => json::one(document()),
+        ResultFormat::Jsonl => json::lines(&items(&measured, args.churn)),
+        ResultFormat::Yaml => yaml::of_json(&json::one(document())),
+        ResultFormat::Csv if args.churn.is_none() => csv::of(&FILLED, &items(&measured, None)),
+        ResultFormat::Csv => csv::of(&CHURNED, &items(&measured, args.churn)),
+        ResultFormat::Html => packing::page(packing::Packing {
+            nodes: &args.nodes,
+            tasks: &args.tasks,
+            n_nodes: cluster.nodes.len(),
+            n_gpus: cluster.gpus() / 1000,
+            n_tasks: tasks.len(),
+            churn: args.churn.map(|load| (load, args.moves)),
+            measured: measured.iter().map(seeds).collect(),
+            is_part,
+            table: grid(),
+        }),
     };
     session.screen.data(&text)?;
-    Ok(if stop.load(Ordering::Relaxed) { Exit::DETACHED } else { Exit::OK })
+    Ok(if is_part { Exit::DETACHED } else { Exit::OK })
 }
 
 fn refused(error: &TraceError) -> Failure {
@@ -165,6 +180,12 @@ fn no_use(file: &Path, why: &str) -> Failure {
 }
 
 type All<'a> = [(&'a Policy, Vec<(u64, Measured)>)];
+
+/// What is said of each policy, seed and amount that came, in the order of columns.
+const FILLED: [&str; 5] = ["policy", "seed", "arrived", "allocated", "fragment"];
+/// The same where tasks come and go.
+const CHURNED: [&str; 8] =
+    ["policy", "seed", "load", "allocated", "rejected", "rejected_of_eight", "arrivals", "moves"];
 
 fn document(measured: &All<'_>, cluster: &Cluster, load: Option<f64>) -> Value {
     let (gpus, nodes) = (cluster.gpus() / 1000, cluster.nodes.len());
@@ -194,11 +215,30 @@ fn items(measured: &All<'_>, load: Option<f64>) -> Vec<Value> {
     items
 }
 
-fn filled(measured: &All<'_>, session: &Session) -> String {
+/// What the page compares: what is idle when as much was asked as there is, or turned away.
+fn seeds((policy, all): &(&Policy, Vec<(u64, Measured)>)) -> (String, Vec<packing::Seed>) {
+    let seed = |(seed, measured): &(u64, Measured)| match measured {
+        Measured::Filled(filled) => packing::Seed {
+            seed: *seed,
+            loss: filled.get(ALL).map_or(0.0, |it| 1.0 - it.allocated),
+            filled: filled.iter().zip(AT).map(|(it, at)| (at, it.allocated)).collect(),
+            of_eight: None,
+        },
+        Measured::Churned(it) => packing::Seed {
+            seed: *seed,
+            loss: it.rejected,
+            filled: Vec::new(),
+            of_eight: Some(it.rejected_of_eight),
+        },
+    };
+    (policy.to_string(), all.iter().map(seed).collect())
+}
+
+fn filled(measured: &All<'_>) -> Grid {
     let mut head = vec!["POLICY".to_owned()];
     head.extend(AT.iter().map(|at| format!("AT {:.0}%", at * 100.0)));
     head.extend(["FRAGMENT", "IDLE", "RATIO", "SEEDS"].map(str::to_owned));
-    let mut table = Table::new(head);
+    let mut rows = Vec::new();
     let mut first: Option<f64> = None;
     for (policy, all) in measured {
         let of = |at: usize, get: fn(&Filled) -> f64| {
@@ -208,28 +248,26 @@ fn filled(measured: &All<'_>, session: &Session) -> String {
             });
             Spread::of(values)
         };
-        let mut row = vec![Cell::new(&policy.to_string())];
-        row.extend((0..AT.len()).map(|at| Cell::new(&of(at, |it| it.allocated).percent())));
+        let mut row = vec![policy.to_string()];
+        row.extend((0..AT.len()).map(|at| of(at, |it| it.allocated).percent()));
         let idle = 1.0 - of(ALL, |it| it.allocated).mean;
-        row.push(Cell::new(&percent(of(ALL, |it| it.fragment).mean)));
-        row.push(Cell::new(&percent(idle)));
-        row.push(Cell::new(&ratio(idle, *first.get_or_insert(idle))));
-        row.push(Cell::new(&all.len().to_string()));
-        table.push(row);
+        row.push(percent(of(ALL, |it| it.fragment).mean));
+        row.push(percent(idle));
+        row.push(ratio(idle, *first.get_or_insert(idle)));
+        row.push(all.len().to_string());
+        rows.push(row);
     }
-    let mut text = table.render(session.screen.width, session.screen.colors);
-    let _ = writeln!(
-        text,
-        "\nGPUs given out, of all, when so much had been asked; at 100%, what is idle and of no\n\
+    let note =
+        "GPUs given out, of all, when so much had been asked; at 100%, what is idle and of no\n\
          use to the next task (FRAGMENT), and all that is idle, also as a ratio to the first\n\
-         policy."
-    );
-    text
+         policy.\n"
+            .to_owned();
+    Grid { caption: "How full the cluster got, in per cent".to_owned(), head, rows, note }
 }
 
-fn churned(measured: &All<'_>, session: &Session) -> String {
+fn churned(measured: &All<'_>) -> Grid {
     let head = ["POLICY", "GIVEN OUT", "TURNED AWAY", "RATIO", "OF EIGHT", "MOVES", "SEEDS"];
-    let mut table = Table::new(head.map(str::to_owned).to_vec());
+    let mut rows = Vec::new();
     let mut first: Option<f64> = None;
     for (policy, all) in measured {
         let of = |get: fn(&Churned) -> f64| {
@@ -241,24 +279,23 @@ fn churned(measured: &All<'_>, session: &Session) -> String {
         };
         let rejected = of(|it| it.rejected);
         let moves = of(|it| it.n_moves as f64 * 100.0 / it.n_arrived.max(1) as f64).mean;
-        table.push(vec![
-            Cell::new(&policy.to_string()),
-            Cell::new(&of(|it| it.allocated).percent()),
-            Cell::new(&rejected.percent()),
-            Cell::new(&ratio(rejected.mean, *first.get_or_insert(rejected.mean))),
-            Cell::new(&of(|it| it.rejected_of_eight).percent()),
-            Cell::new(&format!("{moves:.2}")),
-            Cell::new(&all.len().to_string()),
+        rows.push(vec![
+            policy.to_string(),
+            of(|it| it.allocated).percent(),
+            rejected.percent(),
+            ratio(rejected.mean, *first.get_or_insert(rejected.mean)),
+            of(|it| it.rejected_of_eight).percent(),
+            format!("{moves:.2}"),
+            all.len().to_string(),
         ]);
     }
-    let mut text = table.render(session.screen.width, session.screen.colors);
-    let _ = writeln!(
-        text,
-        "\nOf all GPUs, over time; what was turned away of what was asked of GPUs, also as a\n\
+    let note =
+        "Of all GPUs, over time; what was turned away of what was asked of GPUs, also as a\n\
          ratio to the first policy; the same of tasks of eight GPUs; moves for each 100 that\n\
-         came."
-    );
-    text
+         came.\n"
+            .to_owned();
+    let caption = "What was given out and turned away, in per cent".to_owned();
+    Grid { caption, head: head.map(str::to_owned).to_vec(), rows, note }
 }
 
 /// A mean, and how far values lie from it.

@@ -16,11 +16,12 @@ use signal_hook::consts::SIGINT;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::render::csv;
 use crate::render::json;
-use crate::render::table::{Cell, Table};
 use crate::render::yaml;
 use crate::session::Session;
-use crate::verbs::PageFormat;
+use crate::verbs::ResultFormat;
+use crate::verbs::simulate_page::{Grid, queue};
 use crate::verbs::simulate_queue_policy::NamedPolicy;
 
 /// Let the jobs of a trace come to a cluster, by one policy and another, and say how long they wait
@@ -36,7 +37,8 @@ use crate::verbs::simulate_queue_policy::NamedPolicy;
     jobs back with --preemptible or without.\n\nExamples:\n  \
     gpool simulate queue --trace jobs.csv.gz --cluster 80x8 --policy fifo --policy fair\n  \
     gpool simulate queue --trace jobs.csv --cluster 24x8 --policy las --preemptible -o json\n  \
-    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy fair"
+    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy fair \
+    -o html > result.html"
 )]
 pub struct QueueArgs {
     /// The jobs, as they came: submit_s,duration_s,gpus[,vc]
@@ -58,9 +60,9 @@ pub struct QueueArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", requires = "preemptible",
           value_parser = gpool_model::parse::span)]
     restart: Millis,
-    /// How it is written
+    /// How it is written; html is one page with the answer, tables and pictures
     #[arg(short, long, value_enum, default_value_t)]
-    output: PageFormat,
+    output: ResultFormat,
 }
 
 fn nodes(text: &str) -> std::result::Result<Nodes, String> {
@@ -132,7 +134,7 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
         }
     }
     let form = args.output.or_json(session.global.json);
-    for (text, outcome) in played.iter().filter(|_| form == PageFormat::Text) {
+    for (text, outcome) in played.iter().filter(|_| form == ResultFormat::Text) {
         if let Some(refusal) = &outcome.refusal {
             let n = outcome.n_refused;
             let why = Problem::from(refusal).detail;
@@ -141,14 +143,21 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
     }
     let items: Vec<Value> = played.iter().map(|(text, it)| item(text, it, args.cluster)).collect();
     let document = |items: Vec<Value>| json::one(json!({"jobs": n_jobs, "items": items}));
+    let is_part = stop.load(Ordering::Relaxed);
     let text = match form {
-        PageFormat::Text => table(&played, args.cluster, session),
-        PageFormat::Json => document(items),
-        PageFormat::Jsonl => json::lines(&items),
-        PageFormat::Yaml => yaml::of_json(&document(items)),
+        ResultFormat::Text => grid(&played, args.cluster).text(&session.screen),
+        ResultFormat::Json => document(items),
+        ResultFormat::Jsonl => json::lines(&items),
+        ResultFormat::Yaml => yaml::of_json(&document(items)),
+        ResultFormat::Csv => csv::of(&KEYS, &items),
+        ResultFormat::Html => {
+            let (trace, cluster, table) = (&args.trace, args.cluster, grid(&played, args.cluster));
+            let played = &played[..];
+            queue::page(queue::Queue { trace, n_jobs, cluster, terms, played, is_part, table })
+        }
     };
     session.screen.data(&text)?;
-    Ok(if stop.load(Ordering::Relaxed) { Exit::DETACHED } else { Exit::OK })
+    Ok(if is_part { Exit::DETACHED } else { Exit::OK })
 }
 
 fn refused(error: &TraceError) -> Failure {
@@ -183,6 +192,22 @@ fn utilization(outcome: &Outcome, cluster: Nodes) -> f64 {
     outcome.busy as f64 / (last.since(first).get().max(1) as f64 * n_gpus)
 }
 
+/// What is said of each policy, in the order of columns.
+const KEYS: [&str; 12] = [
+    "policy",
+    "jobs",
+    "refused",
+    "wait_mean_s",
+    "wait_p50_s",
+    "wait_p99_s",
+    "wait_max_s",
+    "wait_p99_large_s",
+    "jct_mean_s",
+    "utilization",
+    "makespan_s",
+    "preemptions",
+];
+
 fn item(policy: &str, outcome: &Outcome, cluster: Nodes) -> Value {
     let waits = Waits::of(outcome, 0);
     let n_jobs = outcome.jobs.len();
@@ -205,9 +230,12 @@ fn item(policy: &str, outcome: &Outcome, cluster: Nodes) -> Value {
     })
 }
 
-fn table(played: &[(String, Outcome)], cluster: Nodes, session: &Session) -> String {
-    let head = ["POLICY", "WAIT", "RATIO", "P50", "P99", "MAX", "P99 LARGE", "USE", "TAKEN BACK"];
-    let mut table = Table::new(head.map(str::to_owned).to_vec());
+const HEAD: [&str; 9] =
+    ["POLICY", "WAIT", "RATIO", "P50", "P99", "MAX", "P99 LARGE", "USE", "TAKEN BACK"];
+
+/// The table, and what its columns mean.
+fn grid(played: &[(String, Outcome)], cluster: Nodes) -> Grid {
+    let mut rows = Vec::new();
     let mut first: Option<f64> = None;
     for (policy, outcome) in played {
         let waits = Waits::of(outcome, 0);
@@ -215,24 +243,25 @@ fn table(played: &[(String, Outcome)], cluster: Nodes, session: &Session) -> Str
         let before = *first.get_or_insert(mean);
         let ratio = if before > 0.0 { format!("{:.2}", mean / before) } else { "-".to_owned() };
         let text = |seconds: u64| Millis::new(seconds.saturating_mul(1000)).to_string();
-        let shown = |seconds: Option<u64>| Cell::new(&seconds.map_or("-".to_owned(), text));
-        table.push(vec![
-            Cell::new(policy),
-            Cell::new(&format!("{:.3} h", mean / 3600.0)),
-            Cell::new(&ratio),
+        let shown = |seconds: Option<u64>| seconds.map_or("-".to_owned(), text);
+        rows.push(vec![
+            policy.clone(),
+            format!("{:.3} h", mean / 3600.0),
+            ratio,
             shown(waits.percentile(50)),
             shown(waits.percentile(99)),
             shown(waits.percentile(100)),
             shown(Waits::of(outcome, LARGE).percentile(99)),
-            Cell::new(&format!("{:.1}%", utilization(outcome, cluster) * 100.0)),
-            Cell::new(&outcome.n_taken_back.to_string()),
+            format!("{:.1}%", utilization(outcome, cluster) * 100.0),
+            outcome.n_taken_back.to_string(),
         ]);
     }
-    let text = table.render(session.screen.width, session.screen.colors);
-    format!(
-        "{text}\nHow long jobs did not run between coming and ending: the mean, also as a ratio\n\
+    let note = format!(
+        "How long jobs did not run between coming and ending: the mean, also as a ratio\n\
          to the first policy, the half and 99 of a hundred that waited least, who waited\n\
          longest, 99 of a hundred of those of {LARGE} GPUs and more; how much of the GPUs was\n\
          used until the last one came; how often a job was taken back.\n"
-    )
+    );
+    let caption = "How long jobs waited".to_owned();
+    Grid { caption, head: HEAD.map(str::to_owned).to_vec(), rows, note }
 }

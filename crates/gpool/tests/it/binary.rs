@@ -7,12 +7,12 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-struct Place {
+pub struct Place {
     folder: TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
@@ -29,20 +29,20 @@ impl Place {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    pub fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 
-    fn file(&self, name: &str, bytes: &[u8]) {
+    pub fn file(&self, name: &str, bytes: &[u8]) {
         std::fs::write(self.folder.path().join(name), bytes).unwrap();
     }
 }
 
-fn stderr(output: &Output) -> String {
+pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-fn stdout(output: &Output) -> String {
+pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 

@@ -8,4 +8,5 @@ mod compat;
 mod directives;
 mod flags;
 mod rendering;
+mod simulations;
 mod things;

@@ -1,0 +1,43 @@
+//! Comma-separated values with a line of names, as RFC 4180 has them.
+
+use csv::Writer;
+use serde_json::Value;
+
+use super::safe::safe;
+
+/// A line for each object, with the values of these keys: text as it is, nothing for null, the
+/// rest as JSON.
+#[must_use]
+pub fn of(keys: &[&str], items: &[Value]) -> String {
+    let mut writer = Writer::from_writer(Vec::new());
+    let field = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => safe(text).into_owned(),
+        other => other.to_string(),
+    };
+    // Memory takes all that is written, and each line has as many fields.
+    let mut is_written = writer.write_record(keys).is_ok();
+    for item in items {
+        is_written &= writer.write_record(keys.iter().map(|key| field(&item[*key]))).is_ok();
+    }
+    assert!(is_written, "lines of one length are written to memory");
+    let bytes = writer.into_inner().unwrap_or_default();
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let items = [
+            json!({"name": "a \"b\", c", "wait": 1.5, "most": null, "other": 1}),
+            json!({"name": "x\ny", "wait": 2, "most": 7}),
+        ];
+        let text = of(&["name", "most", "wait"], &items);
+        assert_eq!(text, "name,most,wait\n\"a \"\"b\"\", c\",,1.5\nx\\ny,7,2\n");
+    }
+}

@@ -1,0 +1,248 @@
+//! Plots as SVG: places are reckoned here, shapes get classes, and the style sheet of the page
+//! around gives these their colours. Crates that plot write colours into each shape, so that no
+//! picture of theirs is right on a light page and on a dark one, and have no words for those who
+//! can't see it; several of them bring fonts and encoders of images besides.
+
+mod scale;
+
+use std::fmt::Write as _;
+
+use askama::Template;
+
+pub use scale::{Axis, DAY, HOUR, Scale, plain};
+
+/// About how wide a letter of an axis is.
+const LETTER: f64 = 8.0;
+/// Above what is plotted, and where it is written what the second axis is of.
+const TOP: f64 = 14.0;
+const TOP_WITH_LABEL: f64 = 32.0;
+/// Below them, for what is written along the axis, and what it is of.
+const BOTTOM: f64 = 46.0;
+/// To the right of them.
+const RIGHT: f64 = 16.0;
+
+/// A picture of values along two axes.
+#[derive(Debug, Clone, Template)]
+#[template(path = "plot.svg")]
+pub struct Plot {
+    /// What it shows.
+    pub title: String,
+    /// What is to be seen, for those who can't see it.
+    pub summary: String,
+    width: f64,
+    height: f64,
+    left: f64,
+    x: Axis,
+    y: Axis,
+    shapes: Vec<Shape>,
+    labels: Vec<Label>,
+}
+
+#[derive(Debug, Clone)]
+struct Shape {
+    class: String,
+    path: String,
+}
+
+#[derive(Debug, Clone)]
+struct Label {
+    x: f64,
+    y: f64,
+    text: String,
+}
+
+/// A box between two values of each axis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Block {
+    /// From here to there, along the first axis.
+    pub x: (f64, f64),
+    /// The same of the second.
+    pub y: (f64, f64),
+}
+
+impl Plot {
+    /// An empty one of that size: a picture is scaled to the room that there is.
+    #[must_use]
+    pub fn new(title: &str, summary: &str, (width, height): (f64, f64), x: Axis, y: Axis) -> Self {
+        let letters = y.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+        let left = letters as f64 * LETTER + 14.0;
+        let (title, summary) = (title.to_owned(), summary.to_owned());
+        let (shapes, labels) = (Vec::new(), Vec::new());
+        Self { title, summary, width, height, left, x, y, shapes, labels }
+    }
+
+    fn place_x(&self, value: f64) -> f64 {
+        self.left + self.x.scale.part(value) * (self.width - self.left - RIGHT)
+    }
+
+    fn place_y(&self, value: f64) -> f64 {
+        self.bottom() - self.y.scale.part(value) * (self.bottom() - self.top())
+    }
+
+    fn top(&self) -> f64 {
+        if self.y.label.is_empty() { TOP } else { TOP_WITH_LABEL }
+    }
+
+    /// Where the first axis lies.
+    fn bottom(&self) -> f64 {
+        self.height - if self.x.label.is_empty() { 8.0 } else { BOTTOM }
+    }
+
+    /// Lines between values of the second axis that are written, and along the first.
+    fn grid(&self) -> String {
+        let (left, right) = (place(self.left), place(self.width - RIGHT));
+        let lines = self.y.ticks.iter().map(|(at, _)| {
+            let y = place(self.place_y(*at));
+            format!("M{left} {y}H{right}")
+        });
+        let bottom = place(self.bottom());
+        let lines: String = lines.collect();
+        lines + &format!("M{left} {bottom}H{right}")
+    }
+
+    /// Small ones at values of the first axis.
+    fn notches(&self) -> String {
+        let bottom = self.bottom();
+        let notch =
+            |(at, _): &(f64, String)| format!("M{} {}v5", place(self.place_x(*at)), place(bottom));
+        self.x.ticks.iter().map(notch).collect()
+    }
+
+    fn texts_x(&self) -> Vec<Label> {
+        let y = self.bottom() + 20.0;
+        let label = |(at, text): &(f64, String)| {
+            // Half of a text that stands at the end would be cut.
+            let half = text.chars().count() as f64 * LETTER / 2.0;
+            let x = self.place_x(*at).min(self.width - half - 1.0);
+            Label { x, y, text: text.clone() }
+        };
+        self.x.ticks.iter().map(label).collect()
+    }
+
+    fn texts_y(&self) -> Vec<Label> {
+        let x = self.left - 7.0;
+        let label = |(at, text): &(f64, String)| {
+            let y = self.place_y(*at) + 4.5;
+            Label { x, y, text: text.clone() }
+        };
+        self.y.ticks.iter().map(label).collect()
+    }
+
+    fn label_x(&self) -> Label {
+        let x = f64::midpoint(self.left, self.width - RIGHT);
+        Label { x, y: self.height - 6.0, text: self.x.label.clone() }
+    }
+
+    fn push(&mut self, class: &str, path: String) {
+        if !path.is_empty() {
+            self.shapes.push(Shape { class: class.to_owned(), path });
+        }
+    }
+
+    /// A line through points, in their order; of one alone a dot.
+    pub fn line(&mut self, class: &str, points: &[(f64, f64)]) {
+        if points.len() == 1 {
+            return self.dots(class, points);
+        }
+        let mut path = String::new();
+        for (ix, (x, y)) in points.iter().enumerate() {
+            let letter = if ix == 0 { 'M' } else { 'L' };
+            let (x, y) = (place(self.place_x(*x)), place(self.place_y(*y)));
+            let _ = write!(path, "{letter}{x} {y}");
+        }
+        self.push(&format!("line {class}"), path);
+    }
+
+    /// What lies between two values of the second axis for each of the first.
+    pub fn area(&mut self, class: &str, points: &[(f64, f64, f64)]) {
+        let mut path = String::new();
+        let there = points.iter().map(|(x, _, upper)| (*x, *upper));
+        let back = points.iter().rev().map(|(x, lower, _)| (*x, *lower));
+        for (ix, (x, y)) in there.chain(back).enumerate() {
+            let letter = if ix == 0 { 'M' } else { 'L' };
+            let (x, y) = (place(self.place_x(x)), place(self.place_y(y)));
+            let _ = write!(path, "{letter}{x} {y}");
+        }
+        if !path.is_empty() {
+            path.push('Z');
+        }
+        self.push(&format!("area {class}"), path);
+    }
+
+    /// Boxes of one kind.
+    pub fn blocks(&mut self, class: &str, blocks: impl IntoIterator<Item = Block>) {
+        let mut path = String::new();
+        for Block { x, y } in blocks {
+            let (left, right) = (self.place_x(x.0), self.place_x(x.1));
+            let (bottom, top) = (self.place_y(y.0), self.place_y(y.1));
+            let (width, height) = (place(right - left), place(bottom - top));
+            let (x, y) = (place(left), place(top));
+            let _ = write!(path, "M{x} {y}h{width}v{height}h-{width}z");
+        }
+        self.push(&format!("area {class}"), path);
+    }
+
+    /// A dot at each point.
+    pub fn dots(&mut self, class: &str, points: &[(f64, f64)]) {
+        let mut path = String::new();
+        for (x, y) in points {
+            // A line of no length, whose ends are round.
+            let _ = write!(path, "M{} {}h0", place(self.place_x(*x)), place(self.place_y(*y)));
+        }
+        self.push(&format!("dots {class}"), path);
+    }
+
+    /// Words that begin at a point.
+    pub fn text(&mut self, x: f64, y: f64, text: &str) {
+        let (x, y) = (self.place_x(x), self.place_y(y));
+        self.labels.push(Label { x, y, text: text.to_owned() });
+    }
+}
+
+/// A place in the picture: a tenth of a unit is finer than anybody sees.
+fn place(value: f64) -> String {
+    let text = format!("{value:.1}");
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(title: &str) -> Plot {
+        let x = Axis::linear("hours", (0.0, 10.0), 5, plain);
+        Plot::new(title, "it grows", (200.0, 100.0), x, Axis::percent("", (0.0, 1.0), 2))
+    }
+
+    #[test]
+    fn shapes_lie_where_their_values_are() {
+        let mut plot = plot("Growth");
+        plot.line("s1", &[(0.0, 0.0), (10.0, 1.0), (99.0, 9.0)]);
+        plot.blocks("s2", [Block { x: (0.0, 5.0), y: (0.0, 0.5) }]);
+        plot.dots("s3", &[(5.0, 0.5)]);
+        plot.area("s4", &[(0.0, 0.0, 0.5), (10.0, 0.5, 1.0)]);
+        let paths: Vec<&str> = plot.shapes.iter().map(|shape| shape.path.as_str()).collect();
+        let left = 5.0 * LETTER + 14.0;
+        assert_eq!(left, 54.0);
+        assert_eq!(
+            paths,
+            [
+                "M54 54L184 14L184 14",
+                "M54 34h65v20h-65z",
+                "M119 34h0",
+                "M54 34L184 14L184 34L54 54Z"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_escaped_and_the_summary_is_there_twice() {
+        let mut plot = plot("<script>alert('x')</script> & co");
+        plot.text(0.0, 0.0, "\"><b>");
+        let text = plot.to_string();
+        assert!(!text.contains("<script") && !text.contains("<b>"), "{text}");
+        assert!(text.contains("role=\"img\"") && text.contains(": it grows\""), "{text}");
+        assert!(text.contains("<desc>it grows</desc>"), "{text}");
+    }
+}

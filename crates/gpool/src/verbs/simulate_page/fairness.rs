@@ -1,0 +1,122 @@
+//! How evenly owners get what they ask for, over time.
+//!
+//! Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and Discrimination for
+//! Resource Allocation in Shared Computer Systems", DEC Research Report TR-301, 1984.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gpool_trace::queue::Outcome;
+
+use super::owners::{Window, spread};
+use super::waits::part_of_time;
+use super::{Figure, Grid, Key, USUAL, class_of, keys};
+use crate::render::plot::{Axis, Plot, plain};
+
+/// Parts of time: of shorter ones chance decides, who has a job just then.
+const N_PARTS_MAX: f64 = 62.0;
+
+/// GPU-time of one owner in one part of time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Share {
+    /// Of jobs that ran.
+    got: f64,
+    /// Of jobs that ran or waited.
+    asked: f64,
+}
+
+/// Jain's index of which part owners got of what they asked for: 1 if all got the same part, and
+/// one of so many owners if one got everything. Nothing if fewer than two ask, or nobody gets any.
+fn index(shares: impl Iterator<Item = Share>) -> Option<f64> {
+    let parts = shares.filter(|share| share.asked > 0.0).map(|share| share.got / share.asked);
+    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for part in parts {
+        n += 1.0;
+        sum += part;
+        squares += part * part;
+    }
+    (n > 1.0 && squares > 0.0).then(|| sum * sum / (n * squares))
+}
+
+/// That of each part of time.
+fn indexes(outcome: &Outcome, window: Window, parts: &[(f64, f64)]) -> Vec<Option<f64>> {
+    let mut owners = BTreeMap::<&Arc<str>, Vec<Share>>::new();
+    for job in &outcome.jobs {
+        let none = || vec![Share::default(); parts.len()];
+        let shares = owners.entry(&job.owner).or_insert_with(none);
+        let n_gpus = f64::from(job.n_gpus);
+        let there = (window.at(job.submitted_at), window.at(job.ended_at));
+        spread(parts, there, |ix, span| shares[ix].asked += span * n_gpus);
+        for run in &job.runs {
+            let ran = (window.at(run.from), window.at(run.until));
+            spread(parts, ran, |ix, span| shares[ix].got += span * n_gpus);
+        }
+    }
+    (0..parts.len()).map(|ix| index(owners.values().map(|shares| shares[ix]))).collect()
+}
+
+/// How evenly owners get what they ask for, by each policy; nothing if there is nobody to compare.
+pub fn over_time(played: &[(String, Outcome)], window: Window) -> Option<Figure> {
+    let parts = window.parts(N_PARTS_MAX);
+    let all: Vec<Vec<Option<f64>>> =
+        played.iter().map(|(_, outcome)| indexes(outcome, window, &parts)).collect();
+    let known = || all.iter().flatten().flatten().copied();
+    known().next()?;
+    let least = known().fold(1.0, f64::min);
+    let from = ((least * 10.0).floor() / 10.0).min(0.9);
+    let x = Axis::time("the first job came", (0.0, window.span));
+    let y = Axis::linear("Jain's index, 1 is even", (from, 1.0), 5, plain);
+    let step = part_of_time(parts.first().map_or(0.0, |(from, to)| to - from));
+    let mut grid = Grid {
+        caption: format!("Jain's index, of each {step}"),
+        head: ["POLICY", "MEAN", "LEAST"].map(str::to_owned).to_vec(),
+        ..Grid::default()
+    };
+    for ((policy, _), indexes) in played.iter().zip(&all) {
+        let values: Vec<f64> = indexes.iter().flatten().copied().collect();
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let least = values.iter().copied().fold(1.0, f64::min);
+        grid.rows.push(vec![policy.clone(), format!("{mean:.3}"), format!("{least:.3}")]);
+    }
+    let said = grid
+        .rows
+        .iter()
+        .map(|row| format!("by {} {} in the mean, {} at the least", row[0], row[1], row[2]));
+    let summary = said.collect::<Vec<_>>().join("; ");
+    let mut plot = Plot::new("How evenly owners get what they ask for", &summary, USUAL, x, y);
+    for (ix, indexes) in all.iter().enumerate() {
+        // Where nobody is to be compared the line stops.
+        for known in parts.iter().zip(indexes).collect::<Vec<_>>().split(|(_, it)| it.is_none()) {
+            let middle = |(from, to): (f64, f64)| f64::midpoint(from, to);
+            let points = known.iter().filter_map(|(part, it)| it.map(|it| (middle(**part), it)));
+            plot.line(&class_of(ix), &points.collect::<Vec<_>>());
+        }
+    }
+    let text = format!(
+        "Which part an owner gets: the GPU-time of its jobs that run, of that of all its jobs that \
+         are there, in each {step}. Jain's index of these parts (Jain, Chiu, Hawe, DEC-TR-301, \
+         1984) is 1 if it is the same for all owners, large and small. The upright axis begins at \
+         {}.",
+        plain(from)
+    );
+    let keys = keys(played.iter().map(|(policy, _)| policy.as_str()), Key::line);
+    Some(Figure::usual("How evenly owners get what they ask for", text, keys, plot, grid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_is_that_of_its_source() {
+        let of = |shares: &[(f64, f64)]| {
+            index(shares.iter().map(|(got, asked)| Share { got: *got, asked: *asked }))
+        };
+        assert_eq!(of(&[(1.0, 2.0), (5.0, 10.0)]), Some(1.0));
+        assert_eq!(of(&[(1.0, 1.0), (0.0, 1.0), (0.0, 9.0), (0.0, 1.0)]), Some(0.25));
+        // Who asks for nothing is not treated badly; alone there is nobody to compare with.
+        assert_eq!(of(&[(1.0, 2.0), (5.0, 10.0), (0.0, 0.0)]), Some(1.0));
+        assert_eq!(of(&[(1.0, 2.0)]), None);
+        assert_eq!(of(&[(0.0, 2.0), (0.0, 1.0)]), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! What ran on which GPU: a day of a few nodes, since all of a month on all of them is more than
+//! anybody can see, or than a page should weigh.
+
+use gpool_trace::Nodes;
+use gpool_trace::queue::Outcome;
+
+use super::owners::{Owners, Window, spread};
+use super::{Figure, Panel, percent};
+use crate::render::plot::{Axis, Block, DAY, HOUR, Plot, Scale, plain};
+use crate::render::words::count;
+
+/// GPUs that are shown, if a node has no more.
+const ROWS_MAX: u32 = 64;
+/// Boxes of all pictures together: each is about twenty bytes of the page.
+const BLOCKS_MAX: usize = 30_000;
+/// How high the line of a GPU is.
+const ROW: f64 = 6.0;
+
+/// What is shown: the first nodes, from when to when.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Cut {
+    nodes: Nodes,
+    from: f64,
+    to: f64,
+}
+
+/// The jobs of the first nodes on the day on which most was in use.
+pub fn figure(
+    played: &[(String, Outcome)],
+    owners: &Owners,
+    window: Window,
+    cluster: Nodes,
+) -> Option<Figure> {
+    let (_, first) = played.first()?;
+    let (day, from, to) = busiest(first, window);
+    let n = (ROWS_MAX / cluster.n_gpus.max(1)).clamp(1, cluster.n);
+    let mut cut = Cut { nodes: Nodes { n, ..cluster }, from, to };
+    let mut all = blocks_of_all(played, owners, window, cut);
+    while all.iter().flatten().map(Vec::len).sum::<usize>() > BLOCKS_MAX {
+        // Fewer nodes; if there is one left, less of its day.
+        match cut.nodes.n {
+            1 => cut.to = f64::midpoint(cut.from, cut.to),
+            n => cut.nodes.n = n.div_ceil(2),
+        }
+        all = blocks_of_all(played, owners, window, cut);
+    }
+    let n_rows = cut.nodes.n * cut.nodes.n_gpus;
+    let height = f64::from(n_rows).mul_add(ROW, 60.0);
+    let which = match cut.nodes.n {
+        n if n == cluster.n => "all nodes".to_owned(),
+        1 => "the first node".to_owned(),
+        n => format!("the first {n} nodes"),
+    };
+    let panels = played.iter().zip(all).map(|((policy, _), blocks)| {
+        let area: f64 = blocks.iter().flatten().map(|it| it.x.1 - it.x.0).sum();
+        let part = area / (f64::from(n_rows) * (cut.to - cut.from));
+        let title = format!("GPUs of {which} by {policy}");
+        let summary = format!(
+            "{} were in use {} of the time, by {} of jobs",
+            count(u64::from(n_rows), "GPU"),
+            percent(part),
+            count(blocks.iter().map(Vec::len).sum::<usize>() as u64, "run")
+        );
+        let mut plot = Plot::new(&title, &summary, (960.0, height), hours(cut), rows(cut.nodes));
+        for (class, blocks) in blocks.into_iter().enumerate() {
+            let apart = blocks.into_iter().map(|block| block_apart(block, cut));
+            plot.blocks(&format!("o{class}"), apart);
+        }
+        Panel { heading: policy.clone(), plot }
+    });
+    let text = format!(
+        "Each line is a GPU, each box a job on it, in the colour of its owner; where nothing is \
+         drawn it was idle. This is {which}, {} of day {day}, on which most was in use by {}.",
+        if cut.to < to { "the first hours" } else { "all" },
+        played[0].0
+    );
+    Some(Figure {
+        heading: "What ran where".to_owned(),
+        text,
+        keys: owners.keys(),
+        panels: panels.collect(),
+        grid: None,
+        is_wide: true,
+        is_long: true,
+    })
+}
+
+/// The day, counted from 1, on which most GPU-time was in use, the earliest of them; from when to
+/// when it is.
+fn busiest(outcome: &Outcome, window: Window) -> (usize, f64, f64) {
+    let mut days = Vec::new();
+    let mut from = 0.0;
+    while from < window.span {
+        days.push((from, (from + DAY).min(window.span)));
+        from += DAY;
+    }
+    let mut used = vec![0.0; days.len()];
+    for job in &outcome.jobs {
+        for run in &job.runs {
+            let ran = (window.at(run.from), window.at(run.until));
+            spread(&days, ran, |ix, span| used[ix] += span * f64::from(job.n_gpus));
+        }
+    }
+    let most = used.iter().copied().fold(0.0, f64::max);
+    let ix = used.iter().position(|used| *used >= most).unwrap_or(0);
+    let (from, to) = days.get(ix).copied().unwrap_or((0.0, window.span));
+    (ix + 1, from, to)
+}
+
+/// For each policy, of each colour.
+fn blocks_of_all(
+    played: &[(String, Outcome)],
+    owners: &Owners,
+    window: Window,
+    cut: Cut,
+) -> Vec<Vec<Vec<Block>>> {
+    played.iter().map(|(_, outcome)| blocks(outcome, owners, window, cut)).collect()
+}
+
+fn blocks(outcome: &Outcome, owners: &Owners, window: Window, cut: Cut) -> Vec<Vec<Block>> {
+    let mut blocks = vec![Vec::new(); owners.classes()];
+    for job in &outcome.jobs {
+        for run in &job.runs {
+            let x = (window.at(run.from).max(cut.from), window.at(run.until).min(cut.to));
+            if x.0 >= x.1 {
+                continue;
+            }
+            for (node, gpu) in run.devices.iter().filter(|(node, _)| *node < cut.nodes.n) {
+                let row = f64::from(node * cut.nodes.n_gpus + gpu);
+                let y = (row + 0.92, row + 0.08);
+                blocks[owners.class_of(&job.owner)].push(Block { x, y });
+            }
+        }
+    }
+    blocks
+}
+
+/// Jobs that follow each other are told apart by a gap, of which short ones would vanish.
+fn block_apart(block: Block, cut: Cut) -> Block {
+    let gap = ((block.x.1 - block.x.0) * 0.15).min((cut.to - cut.from) / 1_200.0);
+    Block { x: (block.x.0, block.x.1 - gap), ..block }
+}
+
+fn hours(cut: Cut) -> Axis {
+    let day = (cut.from / DAY).floor() * DAY;
+    let axis = Axis::time("", (cut.from - day, cut.to - day));
+    let ticks = axis.ticks.into_iter().map(|(at, text)| (at + day, text)).collect();
+    let label = match cut.to - cut.from {
+        span if span > 2.0 * HOUR => format!("hours of day {}", plain(day / DAY + 1.0)),
+        _ => axis.label.replace("since ", &format!("of day {}", plain(day / DAY + 1.0))),
+    };
+    Axis { label, scale: Scale::Linear(cut.from, cut.to), ticks }
+}
+
+fn rows(nodes: Nodes) -> Axis {
+    let n_gpus = f64::from(nodes.n_gpus);
+    // A line of text is as high as two GPUs.
+    let every = 3_u32.div_ceil(nodes.n_gpus.max(1));
+    let shown = (0..nodes.n).step_by(every as usize);
+    let ticks = shown.map(|n| (f64::from(n) * n_gpus, format!("node {n}"))).collect();
+    Axis { label: String::new(), scale: Scale::Linear(f64::from(nodes.n) * n_gpus, 0.0), ticks }
+}

@@ -1,0 +1,187 @@
+//! What came of a simulation as one page of HTML, for somebody who was not there: what was
+//! simulated, the answer in a sentence, how sure it is, tables, and pictures with words beside
+//! them. The page is one file that loads nothing, runs nothing, and is the same each time.
+
+mod fairness;
+mod gantt;
+mod interval;
+mod owners;
+pub(super) mod packing;
+pub(super) mod queue;
+#[cfg(test)]
+mod tests;
+mod waits;
+
+use askama::Template;
+use interval::Mean;
+
+use crate::render::plot::Plot;
+use crate::render::safe::safe;
+use crate::render::table::{Cell, Table};
+use crate::render::words;
+use crate::screen::Screen;
+
+/// A plot of usual size, of which two stand side by side where there is room.
+const USUAL: (f64, f64) = (480.0, 290.0);
+
+/// The page.
+#[derive(Template)]
+#[template(path = "simulation.html")]
+struct Page {
+    title: String,
+    /// What was simulated, in a sentence.
+    lead: String,
+    answers: Vec<String>,
+    warnings: Vec<String>,
+    facts: Vec<(&'static str, String)>,
+    command: String,
+    grids: Vec<Grid>,
+    figures: Vec<Figure>,
+    version: &'static str,
+}
+
+/// A table.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Grid {
+    /// What stands above it.
+    pub caption: String,
+    /// The names of its columns.
+    pub head: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<Vec<String>>,
+    /// What its columns mean.
+    pub note: String,
+}
+
+impl Grid {
+    /// The table as it is printed.
+    pub fn text(self, screen: &Screen) -> String {
+        let mut table = Table::new(self.head);
+        for row in self.rows {
+            table.push(row.iter().map(|text| Cell::new(text)).collect());
+        }
+        format!("{}\n{}", table.render(screen.width, screen.colors), self.note)
+    }
+}
+
+/// Pictures of one thing, side by side.
+struct Figure {
+    heading: String,
+    /// What is to be seen, and how it was reckoned.
+    text: String,
+    keys: Vec<Key>,
+    panels: Vec<Panel>,
+    /// The same in numbers.
+    grid: Option<Grid>,
+    /// Whether it takes the whole width of the page.
+    is_wide: bool,
+    /// Whether its pictures are too long to be shrunk to a small screen.
+    is_long: bool,
+}
+
+/// What a colour stands for.
+#[derive(Clone)]
+struct Key {
+    class: String,
+    path: &'static str,
+    text: String,
+}
+
+struct Panel {
+    heading: String,
+    plot: Plot,
+}
+
+impl Figure {
+    /// A picture of usual size.
+    fn usual(heading: &str, text: String, keys: Vec<Key>, plot: Plot, grid: Grid) -> Self {
+        let panels = vec![Panel { heading: String::new(), plot }];
+        let (heading, grid) = (heading.to_owned(), Some(grid));
+        Self { heading, text, keys, panels, grid, is_wide: false, is_long: false }
+    }
+}
+
+impl Key {
+    fn line(class: &str, text: &str) -> Self {
+        Self { class: format!("line {class}"), path: "M0 5.5H26", text: safe(text).into_owned() }
+    }
+
+    fn area(class: &str, text: &str) -> Self {
+        Self {
+            class: format!("area {class}"),
+            path: "M0 0H26V11H0z",
+            text: safe(text).into_owned(),
+        }
+    }
+}
+
+/// How the policy at that place is drawn: a colour, and a kind of line, as colours are not seen by
+/// all.
+fn class_of(ix: usize) -> String {
+    format!("p{} d{}", ix % 6, ix % 4)
+}
+
+fn keys<'a>(policies: impl Iterator<Item = &'a str>, key: impl Fn(&str, &str) -> Key) -> Vec<Key> {
+    policies.enumerate().map(|(ix, policy)| key(&class_of(ix), policy)).collect()
+}
+
+/// The words of the command line, as a shell would take them.
+pub(super) fn command() -> String {
+    // Words that are not UTF-8 were refused before.
+    let words: Vec<String> =
+        std::env::args_os().skip(1).filter_map(|it| it.into_string().ok()).collect();
+    format!("gpool {}", safe(&words::command(&words)))
+}
+
+/// How much less or more, and how sure that is.
+fn by_how_much(mean: &Mean, (less, more): (&str, &str), text: impl Fn(f64) -> String) -> String {
+    let word = |value: f64| if value < 0.0 { less } else { more };
+    let told = format!("{} {}", text(mean.mean.abs()), word(mean.mean));
+    match mean.interval {
+        Some((low, high)) if mean.is_told() => {
+            let (near, far) = if low > 0.0 { (low, high) } else { (-high, -low) };
+            let word = word(mean.mean);
+            format!("{told}, with 95 % confidence {} to {} {word}", text(near), text(far))
+        }
+        _ => format!("{told}, of which it can't be told whether it is more than chance"),
+    }
+}
+
+/// Between what a difference lies.
+fn interval(mean: &Mean, text: impl Fn(f64) -> String) -> String {
+    mean.interval.map_or("-".to_owned(), |(low, high)| {
+        format!("{} … {}", signed(low, &text), signed(high, &text))
+    })
+}
+
+/// With a minus that is as long as a plus.
+fn signed(value: f64, text: impl Fn(f64) -> String) -> String {
+    let sign = if value < 0.0 { '−' } else { '+' };
+    format!("{sign}{}", text(value.abs()))
+}
+
+/// How one compares with another.
+fn verdict(mean: &Mean, (less, more): (&str, &str)) -> String {
+    match mean {
+        mean if !mean.is_told() => "not told apart".to_owned(),
+        mean if mean.mean < 0.0 => less.to_owned(),
+        _ => more.to_owned(),
+    }
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.2} %", part * 100.0)
+}
+
+fn points(part: f64) -> String {
+    format!("{:.2} points", part * 100.0)
+}
+
+/// Names in a sentence.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [all @ .., last] => format!("{} and {last}", all.join(", ")),
+    }
+}

@@ -1,0 +1,268 @@
+//! Who has the GPUs: which owners are told apart, and what each has over time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gpool_model::Timestamp;
+use gpool_trace::Nodes;
+use gpool_trace::queue::{Outcome, Played};
+
+use super::waits::{Unit, mean, part_of_time};
+use super::{Figure, Grid, Key, Panel, USUAL, percent};
+use crate::render::plot::{Axis, DAY, HOUR, Plot, plain};
+use crate::render::safe::safe;
+
+/// How many owners have a colour of their own.
+const N_SHOWN: usize = 8;
+/// The class of all others.
+const OTHERS: usize = N_SHOWN;
+/// Parts of time: more are not seen.
+const N_PARTS_MAX: f64 = 180.0;
+
+/// Spans that people divide time into, in milliseconds.
+const STEPS: [f64; 14] = [
+    1_000.0,
+    10_000.0,
+    60_000.0,
+    300_000.0,
+    600_000.0,
+    1_800_000.0,
+    HOUR,
+    2.0 * HOUR,
+    3.0 * HOUR,
+    6.0 * HOUR,
+    12.0 * HOUR,
+    DAY,
+    2.0 * DAY,
+    7.0 * DAY,
+];
+
+/// From when to when is looked at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    /// When the first job came.
+    pub origin: Timestamp,
+    /// How long until the last one came, in milliseconds; later the cluster runs empty.
+    pub span: f64,
+}
+
+impl Window {
+    /// That of all jobs.
+    pub fn of(played: &[(String, Outcome)]) -> Option<Self> {
+        let came = || played.iter().filter_map(|(_, outcome)| outcome.came);
+        let origin = came().map(|(first, _)| first).min()?;
+        let last = came().map(|(_, last)| last).max()?;
+        let ended = || played.iter().flat_map(|(_, it)| it.jobs.iter().map(|job| job.ended_at));
+        // All came at once.
+        let last = if last > origin { last } else { ended().max()? };
+        let span = last.since(origin).get() as f64;
+        Some(Self { origin, span: span.max(1_000.0) })
+    }
+
+    /// How long after the first job came that is, in milliseconds.
+    pub fn at(self, at: Timestamp) -> f64 {
+        at.since(self.origin).get() as f64
+    }
+
+    /// Parts of it, so many at most: from when to when each is.
+    pub fn parts(self, n_most: f64) -> Vec<(f64, f64)> {
+        let fits = |step: &f64| self.span / step <= n_most;
+        let step = STEPS.into_iter().find(fits).unwrap_or(self.span / n_most);
+        let mut parts = Vec::new();
+        let mut from = 0.0;
+        while from < self.span {
+            let to = (from + step).min(self.span);
+            parts.push((from, to));
+            from += step;
+        }
+        parts
+    }
+}
+
+/// Adds to each part how much of it lies between two moments, times a weight.
+pub fn spread(parts: &[(f64, f64)], (from, to): (f64, f64), mut add: impl FnMut(usize, f64)) {
+    let first = parts.partition_point(|(_, end)| *end <= from);
+    for (ix, (start, end)) in parts.iter().enumerate().skip(first) {
+        if *start >= to {
+            break;
+        }
+        add(ix, to.min(*end) - from.max(*start));
+    }
+}
+
+/// The owners that are told apart, those with most GPU-time first.
+#[derive(Debug)]
+pub struct Owners {
+    names: Vec<Arc<str>>,
+    /// GPU-time of all, then of these and of the others, in GPU-hours.
+    all: f64,
+    hours: [f64; N_SHOWN + 1],
+    n_all: usize,
+}
+
+impl Owners {
+    /// Those of a trace, as it was played.
+    pub fn of(outcome: &Outcome) -> Self {
+        let mut times = BTreeMap::<&Arc<str>, f64>::new();
+        for job in &outcome.jobs {
+            let hours = job.duration.get() as f64 / HOUR * f64::from(job.n_gpus);
+            *times.entry(&job.owner).or_default() += hours;
+        }
+        let all = times.values().sum();
+        let n_all = times.len();
+        let mut sorted: Vec<(&Arc<str>, f64)> = times.into_iter().collect();
+        sorted.sort_by(|(a, x), (b, y)| y.total_cmp(x).then_with(|| a.cmp(b)));
+        let mut hours = [0.0; N_SHOWN + 1];
+        for (ix, (_, time)) in sorted.iter().enumerate() {
+            hours[ix.min(OTHERS)] += time;
+        }
+        let names = sorted.iter().take(N_SHOWN).map(|(name, _)| Arc::clone(name)).collect();
+        Self { names, all, hours, n_all }
+    }
+
+    /// Which colour an owner has.
+    pub fn class_of(&self, owner: &Arc<str>) -> usize {
+        self.names.iter().position(|name| name == owner).unwrap_or(OTHERS)
+    }
+
+    /// How many colours there are.
+    pub fn classes(&self) -> usize {
+        if self.n_all > N_SHOWN { N_SHOWN + 1 } else { self.names.len() }
+    }
+
+    fn name(&self, class: usize) -> String {
+        match self.names.get(class) {
+            None => format!("{} others", self.n_all - self.names.len()),
+            Some(name) if name.is_empty() => "nobody named".to_owned(),
+            Some(name) => safe(name).into_owned(),
+        }
+    }
+
+    /// Which colour is whose.
+    pub fn keys(&self) -> Vec<Key> {
+        (0..self.classes()).map(|ix| Key::area(&format!("o{ix}"), &self.name(ix))).collect()
+    }
+
+    /// What each asked for, and how long its jobs waited.
+    fn grid(&self, played: &[(String, Outcome)]) -> Grid {
+        let of = |class: usize, outcome: &'_ Outcome| -> Vec<usize> {
+            let is =
+                |(ix, job): (usize, &Played)| (self.class_of(&job.owner) == class).then_some(ix);
+            outcome.jobs.iter().enumerate().filter_map(is).collect()
+        };
+        let rows: Vec<(Vec<String>, Vec<Option<f64>>)> = (0..self.classes())
+            .map(|class| {
+                let n = played.first().map_or(0, |(_, outcome)| of(class, outcome).len());
+                let part = if self.all > 0.0 { self.hours[class] / self.all } else { 0.0 };
+                let n_digits = if self.hours[class] < 100.0 { 1 } else { 0 };
+                let hours = format!("{:.n_digits$}", self.hours[class]);
+                let waits = played.iter().map(|(_, outcome)| {
+                    mean(of(class, outcome).into_iter().map(|ix| &outcome.jobs[ix]))
+                });
+                (vec![self.name(class), n.to_string(), hours, percent(part)], waits.collect())
+            })
+            .collect();
+        let longest = rows.iter().flat_map(|(_, waits)| waits).flatten().copied();
+        let unit = Unit::of(longest.fold(0.0, f64::max));
+        let mut head = ["OWNER", "JOBS", "GPU-HOURS", "OF ALL"].map(str::to_owned).to_vec();
+        head.extend(played.iter().map(|(policy, _)| format!("WAIT, {policy}")));
+        let rows = rows.into_iter().map(|(mut row, waits)| {
+            let text = |wait: Option<f64>| wait.map_or("-".to_owned(), |wait| unit.text(wait));
+            row.extend(waits.into_iter().map(text));
+            row
+        });
+        let caption = "What owners asked for, and how long their jobs waited in the mean";
+        Grid { caption: caption.to_owned(), head, rows: rows.collect(), note: String::new() }
+    }
+}
+
+/// GPUs in use by each owner, in the mean of each part of time.
+fn in_use(
+    outcome: &Outcome,
+    owners: &Owners,
+    window: Window,
+    parts: &[(f64, f64)],
+) -> Vec<[f64; N_SHOWN + 1]> {
+    let mut sums = vec![[0.0; N_SHOWN + 1]; parts.len()];
+    for job in &outcome.jobs {
+        let class = owners.class_of(&job.owner);
+        for run in &job.runs {
+            let ran = (window.at(run.from), window.at(run.until));
+            spread(parts, ran, |ix, span| {
+                sums[ix][class] += span * f64::from(job.n_gpus) / (parts[ix].1 - parts[ix].0);
+            });
+        }
+    }
+    sums
+}
+
+/// Who has how many GPUs over time, by each policy.
+pub fn over_time(
+    played: &[(String, Outcome)],
+    owners: &Owners,
+    window: Window,
+    cluster: Nodes,
+) -> Figure {
+    let parts = window.parts(N_PARTS_MAX);
+    let n_gpus = f64::from(cluster.n) * f64::from(cluster.n_gpus);
+    let panels = played.iter().map(|(policy, outcome)| {
+        let sums = in_use(outcome, owners, window, &parts);
+        let used = |class: usize| {
+            let time: f64 =
+                sums.iter().zip(&parts).map(|(sum, (from, to))| sum[class] * (to - from)).sum();
+            time / window.span / n_gpus
+        };
+        let said = (0..owners.classes()).map(|class| {
+            format!("{} has {} of the GPUs in the mean", owners.name(class), percent(used(class)))
+        });
+        let title = format!("GPUs in use by {policy}");
+        let x = Axis::time("the first job came", (0.0, window.span));
+        let y = Axis::linear("GPUs in use", (0.0, n_gpus), 4, plain);
+        let mut plot = Plot::new(&title, &said.collect::<Vec<_>>().join("; "), USUAL, x, y);
+        let mut lower = vec![0.0; parts.len()];
+        for class in 0..owners.classes() {
+            let mut points = Vec::new();
+            for ((sum, lower), (from, to)) in sums.iter().zip(&mut lower).zip(&parts) {
+                let upper = *lower + sum[class];
+                points.extend([(*from, *lower, upper), (*to, *lower, upper)]);
+                *lower = upper;
+            }
+            plot.area(&format!("edge o{class}"), &points);
+        }
+        plot.line("bound", &[(0.0, n_gpus), (window.span, n_gpus)]);
+        Panel { heading: policy.clone(), plot }
+    });
+    let step = parts.first().map_or(0.0, |(from, to)| to - from);
+    let text = format!(
+        "Each area is the GPUs of one owner, in the mean of each {}; the broken line is all that \
+         there are. From when the first job came until the last one did.",
+        part_of_time(step)
+    );
+    Figure {
+        heading: "Who has the GPUs".to_owned(),
+        text,
+        keys: owners.keys(),
+        panels: panels.collect(),
+        grid: Some(owners.grid(played)),
+        is_wide: true,
+        is_long: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_divided_as_people_do_and_nothing_of_it_is_lost() {
+        let month = Window { origin: Timestamp::ZERO, span: 31.0 * DAY - 5.0 };
+        let parts = month.parts(180.0);
+        assert_eq!(parts[0], (0.0, 6.0 * HOUR));
+        assert_eq!(parts.last().map(|(_, to)| *to), Some(month.span));
+        let mut all = 0.0;
+        spread(&parts, (3.0 * HOUR, 40.0 * DAY), |_, span| all += span);
+        assert_eq!(all, month.span - 3.0 * HOUR);
+        let moment = Window { origin: Timestamp::ZERO, span: 1_000.0 };
+        assert_eq!(moment.parts(180.0), [(0.0, 1_000.0)]);
+    }
+}

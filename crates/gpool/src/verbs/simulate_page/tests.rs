@@ -1,0 +1,239 @@
+//! Pages of situations that are made up: what they say, and that they are pages.
+
+use std::path::Path;
+
+use gpool_model::{Millis, Timestamp};
+use gpool_trace::Nodes;
+use gpool_trace::queue::{Outcome, Played, Ran, Terms};
+
+use super::interval::Mean;
+use super::packing::{Packing, Seed};
+use super::queue::Queue;
+use super::{Grid, by_how_much, interval, listed, packing, queue, verdict};
+
+const HOUR: u64 = 3_600_000;
+
+/// Jobs of an hour, twenty a day, that wait as long as is said of the day and the place in it.
+fn outcome(n_days: u64, minutes: impl Fn(u64, u64) -> u64) -> Outcome {
+    let mut jobs = Vec::new();
+    for (day, ix) in (0..n_days).flat_map(|day| (0..20).map(move |ix| (day, ix))) {
+        let submitted_at = Timestamp::new(1_000_000 + (day * 24 + ix) * HOUR);
+        let from = submitted_at.after(Millis::new(minutes(day, ix) * 60_000));
+        let until = from.after(Millis::new(HOUR));
+        let owner = if ix % 3 == 0 { "<script>alert('red')</script>" } else { "blue & co" };
+        jobs.push(Played {
+            owner: owner.into(),
+            runs: vec![Ran { from, until, devices: vec![(0, 0)] }],
+            submitted_at,
+            ended_at: until,
+            duration: Millis::new(HOUR),
+            n_gpus: 1,
+        });
+    }
+    let came =
+        jobs.first().zip(jobs.last()).map(|(first, last)| (first.submitted_at, last.submitted_at));
+    Outcome { jobs, came, ..Outcome::default() }
+}
+
+fn page(played: Vec<(&str, Outcome)>, is_part: bool) -> String {
+    let played: Vec<(String, Outcome)> =
+        played.into_iter().map(|(policy, it)| (policy.to_owned(), it)).collect();
+    let page = queue::page(Queue {
+        trace: Path::new("<b>.csv"),
+        n_jobs: 7,
+        cluster: Nodes { n: 2, n_gpus: 4 },
+        terms: Terms { are_ends_known: false, are_preemptible: false, restart: Millis::ZERO },
+        played: &played,
+        is_part,
+        table: Grid::default(),
+    });
+    assert_page(&page);
+    page
+}
+
+fn seeds(losses: &[f64]) -> Vec<Seed> {
+    let seed = |(seed, loss): (u64, &f64)| {
+        let filled = vec![(0.9, 0.89), (1.0, 1.0 - loss), (1.3, 0.97)];
+        Seed { seed, loss: *loss, filled, of_eight: Some(loss / 2.0) }
+    };
+    (1..).zip(losses).map(seed).collect()
+}
+
+fn packed(measured: &[(&str, &[f64])], churn: Option<(f64, usize)>) -> String {
+    let page = packing::page(Packing {
+        nodes: Path::new("nodes.csv"),
+        tasks: Path::new("tasks.csv"),
+        n_nodes: 2,
+        n_gpus: 16,
+        n_tasks: 100,
+        churn,
+        measured: measured.iter().map(|(it, losses)| ((*it).to_owned(), seeds(losses))).collect(),
+        is_part: false,
+        table: Grid::default(),
+    });
+    assert_page(&page);
+    page
+}
+
+/// Nothing is loaded or run, nothing of a file is markup, and pictures are XML.
+fn assert_page(page: &str) {
+    for word in
+        ["http://", "https://", "<script", "<link", "<img", "src=", "url(", "@import", "<b>"]
+    {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert!(!page.contains("NaN") && !page.contains("inf "), "{page}");
+    for picture in page.split("<svg").skip(1) {
+        let (picture, _) = picture.split_once("</svg>").expect("it ends");
+        assert_xml(&format!("<svg{picture}</svg>"));
+    }
+}
+
+/// Tags are closed in their order, attributes stand in quotes, and signs are written out.
+fn assert_xml(text: &str) {
+    let mut open = Vec::new();
+    for part in text.split('<').skip(1) {
+        let (tag, between) = part.split_once('>').expect("a tag ends");
+        assert!(tag.matches('"').count().is_multiple_of(2), "{tag}");
+        for signs in [tag, between] {
+            for sign in signs.split('&').skip(1) {
+                let (name, _) = sign.split_once(';').expect("a sign ends");
+                assert!(name.trim_start_matches('#').chars().all(char::is_alphanumeric), "{name}");
+            }
+        }
+        let name = tag.trim_matches('/').split(' ').next().expect("a tag has a name");
+        match (tag.starts_with('/'), tag.ends_with('/')) {
+            (true, _) => assert_eq!(open.pop(), Some(name), "{text}"),
+            (false, false) => open.push(name),
+            (false, true) => {}
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+fn has_warnings(page: &str) -> bool {
+    page.contains("<strong>Warning</strong>")
+}
+
+#[test]
+fn a_long_window_that_tells_policies_apart_has_no_warning() {
+    let (slow, fast) = (outcome(30, |day, ix| 60 + day % 3 + ix), outcome(30, |_, ix| 30 + ix));
+    let page = page(vec![("fifo", slow), ("fair", fast)], false);
+    assert!(!has_warnings(&page), "{page}");
+    let said = "By fair jobs wait 0.66 h in the mean, 0.56 times as long as by fifo (1.18 h): \
+                0.52 h less, with 95 % confidence 0.51 h to 0.52 h less.";
+    assert!(page.contains(said), "{page}");
+}
+
+#[test]
+fn the_sentence_turns_with_the_policies() {
+    let (slow, fast) = (outcome(30, |day, ix| 60 + day % 3 + ix), outcome(30, |_, ix| 30 + ix));
+    let page = page(vec![("fair", fast), ("fifo", slow)], false);
+    assert!(page.contains("By fifo jobs wait 1.18 h in the mean, 1.78 times as long"), "{page}");
+    assert!(page.contains("0.52 h more, with 95 % confidence 0.51 h to 0.52 h more."), "{page}");
+}
+
+#[test]
+fn a_window_that_is_too_small_is_warned_of() {
+    let page = page(
+        vec![("fifo", outcome(1, |_, ix| 60 + ix)), ("fair", outcome(1, |_, ix| 30 + ix))],
+        false,
+    );
+    assert!(page.contains("too small to tell: its jobs came on 1 day."), "{page}");
+    assert!(page.contains("does not tell fifo and fair apart"), "{page}");
+    assert!(page.contains("0.50 h less, of which it can&#39;t be told"), "{page}");
+}
+
+#[test]
+fn days_that_differ_either_way_tell_nothing() {
+    let (one, other) = (outcome(30, |_, _| 60), outcome(30, |day, _| 30 + 61 * (day % 2)));
+    let page = page(vec![("fifo", one), ("fair", other)], false);
+    assert!(page.contains("does not tell fifo and fair apart"), "{page}");
+    assert!(!page.contains("too small"), "{page}");
+}
+
+#[test]
+fn days_like_the_one_before_are_warned_of() {
+    let (one, other) = (outcome(40, |_, _| 60), outcome(40, |day, _| 120 + 10 * (day / 10)));
+    let page = page(vec![("fifo", one), ("fair", other)], false);
+    assert!(page.contains("How fifo and fair differ on one day is much like"), "{page}");
+}
+
+#[test]
+fn one_policy_is_compared_with_nothing() {
+    let page = page(vec![("fifo", outcome(2, |_, ix| ix))], false);
+    assert!(page.contains("By fifo jobs wait 0.16 h in the mean; 5 % of them start"), "{page}");
+    assert!(!page.contains("job by job") && !has_warnings(&page), "{page}");
+}
+
+#[test]
+fn without_jobs_nothing_is_said_and_a_part_is_said_to_be_one() {
+    let page = page(vec![("fifo", Outcome::default()), ("fair", Outcome::default())], true);
+    assert!(page.contains("No job ran, so nothing can be said."), "{page}");
+    assert!(page.contains("This is a part: it was interrupted."), "{page}");
+}
+
+#[test]
+fn policies_are_compared_by_the_jobs_that_both_had() {
+    let (all, part) = (outcome(30, |_, _| 60), outcome(12, |day, _| 30 + day % 2));
+    let page = page(vec![("fifo", all), ("fair (part)", part)], true);
+    assert!(page.contains("<td>240</td>"), "{page}");
+}
+
+#[test]
+fn names_are_written_out() {
+    let page = page(vec![("fifo", outcome(2, |_, ix| ix))], false);
+    assert!(page.contains("&#60;script&#62;alert(&#39;red&#39;)&#60;/script&#62;"), "{page}");
+    assert!(page.contains("blue &#38; co") && page.contains("&#60;b&#62;.csv"), "{page}");
+}
+
+#[test]
+fn who_leaves_fewer_idle_is_said_to_and_few_seeds_are_warned_of() {
+    let losses: (&[f64], &[f64]) =
+        (&[0.05, 0.052, 0.051, 0.049, 0.05], &[0.04, 0.041, 0.042, 0.039, 0.04]);
+    let page = packed(&[("fgd", losses.0), ("rollout", losses.1)], None);
+    assert!(!has_warnings(&page), "{page}");
+    let said = "by rollout 4.04 % of them stay idle, 0.80 times as much as by fgd (5.04 %): \
+                1.00 points fewer";
+    assert!(page.contains(said), "{page}");
+    let page = packed(&[("fgd", &losses.0[..2]), ("rollout", &losses.1[..2])], None);
+    assert!(page.contains("too few seeds to tell: 2 seeds."), "{page}");
+    let page = packed(&[("fgd", &losses.0[..1])], None);
+    assert!(page.contains("by fgd 5.00 % of them stay idle.") && !has_warnings(&page), "{page}");
+    let page = packed(&[("fgd", losses.1), ("rollout", losses.0)], Some((0.95, 8)));
+    assert!(page.contains("By rollout 5.04 % of what is asked for is turned away"), "{page}");
+    assert!(page.contains("1.00 points more, with 95 % confidence"), "{page}");
+    assert!(page.contains("8 tasks may move for one"), "{page}");
+}
+
+#[test]
+fn seeds_that_are_alike_tell_nothing() {
+    let losses = [0.05, 0.052, 0.051, 0.049, 0.05];
+    let other = [0.052, 0.05, 0.049, 0.051, 0.05];
+    let page = packed(&[("fgd", &losses), ("rollout", &other)], None);
+    assert!(page.contains("do not tell fgd and rollout apart"), "{page}");
+}
+
+#[test]
+fn names_stand_in_a_sentence() {
+    assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
+}
+
+#[test]
+fn what_is_less_is_said_to_be_less() {
+    let mean = |mean: f64, half: f64| Mean {
+        mean,
+        n_blocks: 20,
+        interval: Some((mean - half, mean + half)),
+        correlation: 0.0,
+    };
+    let text = |value: f64| format!("{value:.1} h");
+    let said = |it: Mean| by_how_much(&it, ("less", "more"), text);
+    assert_eq!(said(mean(-2.0, 0.5)), "2.0 h less, with 95 % confidence 1.5 h to 2.5 h less");
+    assert_eq!(said(mean(2.0, 0.5)), "2.0 h more, with 95 % confidence 1.5 h to 2.5 h more");
+    let chance = said(mean(-2.0, 3.0));
+    assert!(chance.starts_with("2.0 h less, of which it can't be told"), "{chance}");
+    assert_eq!(interval(&mean(-2.0, 3.0), text), "−5.0 h … +1.0 h");
+    assert_eq!(verdict(&mean(-2.0, 3.0), ("less", "more")), "not told apart");
+    assert_eq!(verdict(&mean(-2.0, 1.0), ("less", "more")), "less");
+}

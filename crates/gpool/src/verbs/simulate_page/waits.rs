@@ -1,0 +1,250 @@
+//! How long jobs wait: which part of them no longer than what, and by how many GPUs they ask for.
+
+use gpool_trace::queue::{Outcome, Played};
+
+use super::owners::Window;
+use super::{Figure, Grid, Key, USUAL, class_of, keys, percent};
+use crate::render::plot::{Axis, Block, DAY, HOUR, Plot, Scale, plain};
+
+/// Numbers of GPUs that are looked at together: from, to, and how they are written.
+const SIZES: [(u32, u32, &str); 6] = [
+    (0, 1, "1"),
+    (2, 2, "2"),
+    (3, 4, "3–4"),
+    (5, 8, "5–8"),
+    (9, 16, "9–16"),
+    (17, u32::MAX, ">16"),
+];
+
+/// Points of a line: more are not seen.
+const N_POINTS: u32 = 240;
+
+/// Spans in one unit, so that they can be compared.
+#[derive(Debug, Clone, Copy)]
+pub struct Unit {
+    of: f64,
+    name: &'static str,
+}
+
+impl Unit {
+    /// The one in which the longest, in milliseconds, has few digits.
+    pub fn of(longest: f64) -> Self {
+        let (of, name) = match longest {
+            span if span >= 0.1 * HOUR => (HOUR, "h"),
+            span if span >= 6_000.0 => (60_000.0, "min"),
+            _ => (1_000.0, "s"),
+        };
+        Self { of, name }
+    }
+
+    /// A span in it.
+    pub fn text(self, span: f64) -> String {
+        format!("{:.2} {}", span / self.of, self.name)
+    }
+}
+
+/// A part of time as it stands behind "each".
+pub fn part_of_time(span: f64) -> String {
+    let (of, name) = match span {
+        span if span >= DAY => (DAY, "day"),
+        span if span >= HOUR => (HOUR, "hour"),
+        span if span >= 60_000.0 => (60_000.0, "minute"),
+        _ => (1_000.0, "second"),
+    };
+    match span / of {
+        1.0 => name.to_owned(),
+        n => format!("{} {name}s", plain((n * 10.0).round() / 10.0)),
+    }
+}
+
+/// In milliseconds.
+pub fn wait(job: &Played) -> f64 {
+    job.wait().get() as f64
+}
+
+/// The mean wait of jobs.
+pub fn mean<'a>(jobs: impl Iterator<Item = &'a Played>) -> Option<f64> {
+    let (sum, n) = jobs.fold((0.0, 0.0), |(sum, n), job| (sum + wait(job), n + 1.0));
+    (n > 0.0).then(|| sum / n)
+}
+
+/// Which part of the jobs waits no longer than so long.
+pub fn distribution(played: &[(String, Outcome)]) -> Figure {
+    let sorted: Vec<Vec<f64>> = played
+        .iter()
+        .map(|(_, outcome)| {
+            let mut waits: Vec<f64> = outcome.jobs.iter().map(wait).collect();
+            waits.sort_unstable_by(f64::total_cmp);
+            waits
+        })
+        .collect();
+    let part = |waits: &[f64], span: f64| {
+        let n = waits.partition_point(|wait| *wait <= span);
+        n as f64 / waits.len().max(1) as f64
+    };
+    let longest = sorted.iter().filter_map(|waits| waits.last()).copied().fold(0.0, f64::max);
+    let least = sorted.iter().map(|waits| part(waits, 1_000.0)).fold(1.0, f64::min);
+    let from = ((least * 10.0).floor() / 10.0).min(0.9);
+    let x = Axis::spans("no longer than, logarithmic", longest);
+    let y = Axis::percent("jobs that waited", (from, 1.0), 5);
+    let spans = [1_000.0, 60_000.0, 600_000.0, HOUR, 6.0 * HOUR, 24.0 * HOUR];
+    let head = ["POLICY", "≤ 1 s", "≤ 1 min", "≤ 10 min", "≤ 1 h", "≤ 6 h", "≤ 1 d"];
+    let mut grid = Grid {
+        caption: "Jobs that waited no longer than so long".to_owned(),
+        head: head.map(str::to_owned).to_vec(),
+        ..Grid::default()
+    };
+    let mut said = Vec::new();
+    for ((policy, _), waits) in played.iter().zip(&sorted) {
+        let parts = spans.map(|span| percent(part(waits, span)));
+        said.push(format!(
+            "by {policy} {} waited no longer than a second, {} no longer than an \
+                           hour",
+            parts[0], parts[3]
+        ));
+        grid.rows.push(std::iter::once(policy.clone()).chain(parts).collect());
+    }
+    let summary = said.join("; ");
+    let mut plot = Plot::new("Jobs that waited no longer than so long", &summary, USUAL, x, y);
+    let last = (longest.max(10_000.0) * 1.2).ln();
+    let first = 1_000_f64.ln();
+    for (ix, waits) in sorted.iter().enumerate() {
+        let at = |n: u32| (first + (last - first) * f64::from(n) / f64::from(N_POINTS)).exp();
+        let points: Vec<(f64, f64)> = (0..=N_POINTS).map(|n| (at(n), part(waits, at(n)))).collect();
+        plot.line(&class_of(ix), &points);
+    }
+    let text = match from {
+        from if from > 0.0 => format!(
+            "The higher a line, the more jobs waited no longer than that. The upright axis begins \
+             at {:.0} %: more than that waited less than a second.",
+            from * 100.0
+        ),
+        _ => "The higher a line, the more jobs waited no longer than that.".to_owned(),
+    };
+    let keys = keys(played.iter().map(|(policy, _)| policy.as_str()), Key::line);
+    Figure::usual("How many waited how long", text, keys, plot, grid)
+}
+
+/// How long jobs wait in the mean, by how many GPUs they ask for.
+pub fn by_size(played: &[(String, Outcome)]) -> Figure {
+    let of_size = |outcome: &Outcome, (least, most, _): (u32, u32, &str)| {
+        mean(outcome.jobs.iter().filter(|job| (least..=most).contains(&job.n_gpus)))
+    };
+    let means: Vec<[Option<f64>; 6]> =
+        played.iter().map(|(_, outcome)| SIZES.map(|size| of_size(outcome, size))).collect();
+    let longest = means.iter().flatten().flatten().copied().fold(0.0, f64::max);
+    let unit = Unit::of(longest);
+    let x = Axis {
+        label: "GPUs that the job asks for".to_owned(),
+        scale: Scale::Linear(0.0, SIZES.len() as f64),
+        ticks: (0_u32..)
+            .zip(SIZES)
+            .map(|(ix, (_, _, text))| (f64::from(ix) + 0.5, text.to_owned()))
+            .collect(),
+    };
+    let label = format!("mean wait, {}", unit.name);
+    let y = Axis::linear(&label, (0.0, longest / unit.of * 1.05), 5, plain);
+    let mut grid = Grid {
+        caption: "Mean wait by the GPUs that a job asks for".to_owned(),
+        head: ["GPUS", "JOBS"].map(str::to_owned).to_vec(),
+        ..Grid::default()
+    };
+    grid.head.extend(played.iter().map(|(policy, _)| policy.clone()));
+    for (ix, (least, most, text)) in SIZES.into_iter().enumerate() {
+        let n = played.first().map_or(0, |(_, outcome)| {
+            outcome.jobs.iter().filter(|job| (least..=most).contains(&job.n_gpus)).count()
+        });
+        let shown = |mean: Option<f64>| mean.map_or("-".to_owned(), |mean| unit.text(mean));
+        let mut row = vec![text.to_owned(), n.to_string()];
+        row.extend(means.iter().map(|means| shown(means[ix])));
+        grid.rows.push(row);
+    }
+    let said = grid.rows.iter().filter(|row| row[1] != "0").map(|row| {
+        let by =
+            played.iter().zip(&row[2..]).map(|((policy, _), wait)| format!("{wait} by {policy}"));
+        format!("{} GPUs: {}", row[0], by.collect::<Vec<_>>().join(", "))
+    });
+    let summary = said.collect::<Vec<_>>().join("; ");
+    let mut plot = Plot::new("Mean wait by the GPUs that a job asks for", &summary, USUAL, x, y);
+    let width = 0.8 / played.len().max(1) as f64;
+    for (policy, means) in means.iter().enumerate() {
+        let blocks = (0_u32..).zip(means).filter_map(|(size, mean)| {
+            let left = f64::from(size) + 0.1 + policy as f64 * width;
+            let x = (left, left + width * 0.92);
+            mean.map(|mean| Block { x, y: (0.0, mean / unit.of) })
+        });
+        plot.blocks(&class_of(policy), blocks);
+    }
+    let text = "Jobs that ask for many GPUs are few; how many there are of each size, and their \
+                waits in numbers, is in the table."
+        .to_owned();
+    let keys = keys(played.iter().map(|(policy, _)| policy.as_str()), Key::area);
+    Figure::usual("Who waits: small jobs and large ones", text, keys, plot, grid)
+}
+
+/// How long jobs wait in the mean, by when they came.
+pub fn over_time(played: &[(String, Outcome)], window: Window) -> Figure {
+    let parts = window.parts((window.span / DAY).clamp(24.0, 180.0));
+    let means: Vec<Vec<Option<f64>>> =
+        played.iter().map(|(_, outcome)| means_of(outcome, window, &parts)).collect();
+    let longest = means.iter().flatten().flatten().copied().fold(0.0, f64::max);
+    let unit = Unit::of(longest);
+    let each = part_of_time(parts.first().map_or(0.0, |(from, to)| to - from));
+    let x = Axis::time("the first job came", (0.0, window.span));
+    let y = Axis::linear(
+        &format!("mean wait, {}", unit.name),
+        (0.0, longest / unit.of * 1.05),
+        5,
+        plain,
+    );
+    let mut grid = Grid {
+        caption: format!("Mean wait of the jobs that came in each {each}"),
+        head: ["FROM", "JOBS"].map(str::to_owned).to_vec(),
+        ..Grid::default()
+    };
+    grid.head.extend(played.iter().map(|(policy, _)| policy.clone()));
+    let first: &[Played] = played.first().map_or(&[], |(_, outcome)| &outcome.jobs);
+    for (ix, (from, _)) in parts.iter().enumerate() {
+        let is = |job: &&Played| part_at(window.at(job.submitted_at), &parts) == ix;
+        let (of, name) = if window.span > 2.0 * DAY { (DAY, "d") } else { (HOUR, "h") };
+        let from = format!("{} {name}", plain((from / of * 100.0).round() / 100.0));
+        let mut row = vec![from, first.iter().filter(is).count().to_string()];
+        let text = |mean: Option<f64>| mean.map_or("-".to_owned(), |mean| unit.text(mean));
+        row.extend(means.iter().map(|means| text(means[ix])));
+        grid.rows.push(row);
+    }
+    let said = played.iter().zip(&means).map(|((policy, _), means)| {
+        let most = means.iter().flatten().copied().fold(0.0, f64::max);
+        let at = means.iter().position(|mean| *mean == Some(most)).unwrap_or(0);
+        format!("by {policy} {} at the most, from {} on", unit.text(most), grid.rows[at][0])
+    });
+    let summary = said.collect::<Vec<_>>().join("; ");
+    let mut plot = Plot::new(&grid.caption, &summary, USUAL, x, y);
+    for (ix, means) in means.iter().enumerate() {
+        let middle = |(from, to): (f64, f64)| f64::midpoint(from, to);
+        let points = parts.iter().zip(means);
+        let points = points.filter_map(|(part, it)| it.map(|it| (middle(*part), it / unit.of)));
+        plot.line(&class_of(ix), &points.collect::<Vec<_>>());
+    }
+    let text = format!(
+        "The mean wait of the jobs that came in each {each}. Where few stretches make up most of \
+         it, one window tells little of the next."
+    );
+    let keys = keys(played.iter().map(|(policy, _)| policy.as_str()), Key::line);
+    Figure::usual("When jobs wait", text, keys, plot, grid)
+}
+
+/// In which part of time that is; the last job comes when the last one ends.
+fn part_at(at: f64, parts: &[(f64, f64)]) -> usize {
+    parts.partition_point(|(_, to)| *to <= at).min(parts.len().saturating_sub(1))
+}
+
+fn means_of(outcome: &Outcome, window: Window, parts: &[(f64, f64)]) -> Vec<Option<f64>> {
+    let mut sums = vec![(0.0, 0.0); parts.len()];
+    for job in &outcome.jobs {
+        let (sum, n) = &mut sums[part_at(window.at(job.submitted_at), parts)];
+        *sum += wait(job);
+        *n += 1.0;
+    }
+    sums.into_iter().map(|(sum, n)| (n > 0.0).then(|| sum / n)).collect()
+}
