@@ -1,6 +1,6 @@
 //! How much GPU-time a job has had, and at which level of the order that puts it.
 
-use crate::job::{Job, Phase};
+use crate::job::{Job, JobSpec, Phase};
 use crate::policy::{OrderKey, Policy};
 use crate::resource::ResourceKind;
 use crate::unit::{GpuTime, MilliGpu, Millis, Timestamp};
@@ -80,6 +80,18 @@ impl Policy {
         match self.asks_attained() && !had.is_zero() {
             true => Millis::new(had.lasts(gpus).get().saturating_mul(2)),
             false => Millis::ZERO,
+        }
+    }
+
+    /// From when on others may be moved for a job that waits, if they ever may: it has waited for as
+    /// long as what was started is left to run, in which room may come by itself.
+    #[must_use]
+    pub fn moves_for(&self, job: &Job, spec: &JobSpec) -> Option<Timestamp> {
+        let n_devices = spec.gpus.n_devices().saturating_mul(spec.gang.nodes);
+        let may_help = self.consolidate && n_devices > 1 && spec.gpus.share().is_none();
+        match &job.phase {
+            Phase::Pending { since } if may_help => Some(since.after(self.min_run)),
+            _ => None,
         }
     }
 

@@ -59,6 +59,9 @@ pub struct Policy {
     /// less GPU-time.
     #[serde(default = "Policy::usual_min_run", skip_serializing_if = "is_usual_min_run")]
     pub min_run: Millis,
+    /// Whether jobs that save their work are moved so that a larger one finds room on a node.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub consolidate: bool,
     /// Of pools that have a policy of their own: in which order jobs that name the pool are
     /// considered, and how they are placed. What is said of users and projects is said for all of
     /// the cluster, and stands in these as it does in this one.
@@ -238,7 +241,7 @@ impl Policy {
         use OrderKey::{Age, Attained, Priority};
         let policy = Self::of("las", vec![Priority, Attained, Age]);
         let share_between = ShareBetween::Projects;
-        Self { escalate_after: Millis::from_hours(6), share_between, ..policy }
+        Self { escalate_after: Millis::from_hours(6), share_between, consolidate: true, ..policy }
     }
 
     /// Quotas as the KAI scheduler keeps them.
@@ -249,6 +252,7 @@ impl Policy {
             share_between: ShareBetween::Projects,
             quota_rules: QuotaRules::Kai,
             planned_starts: PlannedStarts::AtMost(0),
+            consolidate: true,
             ..policy
         }
     }
@@ -271,6 +275,7 @@ impl Policy {
             use_weight: 0,
             attained_levels: Self::usual_levels(),
             min_run: Self::usual_min_run(),
+            consolidate: false,
             pools: BTreeMap::new(),
         }
     }

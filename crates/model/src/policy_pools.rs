@@ -34,6 +34,7 @@ impl Policy {
             planned_starts: other.planned_starts,
             attained_levels: other.attained_levels.clone(),
             min_run: other.min_run,
+            consolidate: other.consolidate,
             pools: BTreeMap::new(),
             ..self.clone()
         }

@@ -30,7 +30,7 @@ impl Policy {
         ["fair", "users", "fixed", "priority", "static", "fifo", "valohai", "las", "kai"];
 
     /// The keys of all settings.
-    pub const KEYS: [&'static str; 14] = [
+    pub const KEYS: [&'static str; 15] = [
         "order",
         "escalate_after",
         "device_strategy",
@@ -43,18 +43,20 @@ impl Policy {
         "reserved_only",
         "attained_levels",
         "min_run",
+        "consolidate",
         "use_half_life",
         "use_weight",
     ];
 
     /// Those of them that a pool may have of its own.
-    pub const POOL_KEYS: [&'static str; 6] = [
+    pub const POOL_KEYS: [&'static str; 7] = [
         "order",
         "escalate_after",
         "device_strategy",
         "planned_starts",
         "attained_levels",
         "min_run",
+        "consolidate",
     ];
 
     /// In thousandths; beyond, any use at all would count as too much.
@@ -186,6 +188,7 @@ impl Policy {
             "quota_rules" => self.quota_rules = chosen(value, &QuotaRules::ALL).map_err(wrong)?,
             "lend" => self.lend = chosen(value, &YES_OR_NO).map_err(wrong)?,
             "reserved_only" => self.reserved_only = chosen(value, &YES_OR_NO).map_err(wrong)?,
+            "consolidate" => self.consolidate = chosen(value, &YES_OR_NO).map_err(wrong)?,
             "attained_levels" => self.attained_levels = levels(value).map_err(wrong)?,
             "min_run" => {
                 let span = parse::span(value).map_err(|error| wrong(error.to_string()))?;
@@ -239,7 +242,7 @@ impl Policy {
 
     /// Every setting as it is written, but those of pools.
     #[must_use]
-    pub fn settings(&self) -> [(&'static str, String); 14] {
+    pub fn settings(&self) -> [(&'static str, String); 15] {
         let yes_or_no = |answer| if answer { "yes" } else { "no" }.to_owned();
         let order: Vec<&str> = self.order.iter().map(|key| key.as_str()).collect();
         let strategy = DeviceStrategy::ALL.into_iter().find(|(_, it)| *it == self.device_strategy);
@@ -263,6 +266,7 @@ impl Policy {
             ("reserved_only", yes_or_no(self.reserved_only)),
             ("attained_levels", levels.join(",")),
             ("min_run", exact_span(self.min_run)),
+            ("consolidate", yes_or_no(self.consolidate)),
             ("use_half_life", exact_span(self.use_half_life)),
             ("use_weight", MilliCpu::new(u64::from(self.use_weight)).to_string()),
         ]
@@ -406,6 +410,7 @@ mod tests {
             ("attained_levels", "1,2,3,4,5,6,7,8,9"),
             ("attained_levels", "99999999999999"),
             ("min_run", "0"),
+            ("consolidate", "1"),
             ("use_half_life", "1s"),
             ("use_weight", "11"),
             ("use_weight", "-1"),

@@ -12,10 +12,11 @@ use crate::parse::Reader;
 use crate::print::span;
 use crate::words::{ScenarioError, Words};
 
-const WORDS_OF_ORDER: &str = "preset, order, escalate, strategy, planned, levels or min-run";
+const WORDS_OF_ORDER: &str = "preset, order, escalate, strategy, planned, levels, min-run, \
+                              consolidate or stay-put";
 const WORDS: &str = "preset, order, escalate, strategy, planned, share, rules, lend-nothing, \
-                     reserved-only, levels, min-run, half-life or \
-                     use-weight";
+                     reserved-only, levels, min-run, consolidate, stay-put, \
+                     half-life or use-weight";
 
 impl Reader {
     /// Reads what follows the word `policy`; a preset replaces what stands before it.
@@ -85,6 +86,8 @@ fn of_order(policy: &mut Policy, word: &str, words: &mut Words<'_>) -> Result<bo
             let set = policy.set("attained_levels", words.need("GPU-hours by commas")?);
             set.map_err(|error| words.error(error.to_string()))?;
         }
+        "consolidate" => policy.consolidate = true,
+        "stay-put" => policy.consolidate = false,
         "min-run" => policy.min_run = words.parse("a length of time", parse::span)?,
         _ => return Ok(false),
     }
@@ -168,6 +171,9 @@ fn order(f: &mut fmt::Formatter<'_>, policy: &Policy, usual: &Policy) -> fmt::Re
     }
     if policy.min_run != usual.min_run {
         write!(f, "  min-run {}", span(policy.min_run))?;
+    }
+    if policy.consolidate != usual.consolidate {
+        f.write_str(if policy.consolidate { "  consolidate" } else { "  stay-put" })?;
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use gpool_model::ResourceKind;
 use gpool_model::attained::Level;
+use gpool_model::{ResourceKind, Timestamp};
 
 use crate::evict::Lent;
 use crate::projects::Projects;
@@ -12,12 +12,15 @@ use crate::saturation::Saturation;
 /// What making room on a node would cost; the least is chosen.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cost {
+    /// Of who has had least GPU-time, where that is asked: whoever had less than others that stay
+    /// would go before those in turn, and so many would change places for one.
+    level: Reverse<Level>,
+    /// When the oldest of them came, where that is asked.
+    came_at: Option<Reverse<Timestamp>>,
     /// More than twice of what is asked for would go.
     is_wasteful: bool,
     /// Of who is furthest from being over its share.
     saturation: Reverse<Saturation>,
-    /// Of who has had least GPU-time.
-    level: Reverse<Level>,
     gpus: u64,
     priority: i32,
     lost: u64,
@@ -28,7 +31,7 @@ pub(crate) struct Cost {
 impl Cost {
     /// Whether it is less than any cost there is where nobody is further over its share than that.
     pub fn is_below(&self, saturation: Reverse<Saturation>) -> bool {
-        !self.is_wasteful && self.saturation < saturation
+        self.level == Reverse(0) && !self.is_wasteful && self.saturation < saturation
     }
 }
 
@@ -38,9 +41,10 @@ pub(crate) fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], board_i
     let gpus: u64 = victims.iter().map(|it| it.amounts[gpus_at]).sum();
     let orders = || victims.iter().map(|it| it.order);
     Cost {
+        level: orders().map(|it| it.level).max().unwrap_or(Reverse(0)),
+        came_at: orders().map(|it| it.came_at).max().flatten(),
         is_wasteful: gpus > unit[gpus_at].saturating_mul(2),
         saturation: orders().map(|it| it.saturation).max().expect("somebody goes"),
-        level: orders().map(|it| it.level).max().unwrap_or(Reverse(0)),
         gpus,
         priority: orders().map(|it| it.priority).max().unwrap_or(0),
         lost: orders().map(|it| it.lost).fold(0, u64::saturating_add),

@@ -19,7 +19,7 @@ use crate::elements::Elements;
 use crate::evict::{Evictions, Ground, Lent};
 use crate::keep::{Keeps, length};
 use crate::place::{self, Found, Seeker};
-use crate::preempt::{self, Lasts};
+use crate::preempt::{self, Asking, Lasts};
 use crate::projects::Projects;
 use crate::seek::{self, waits_for_room};
 use crate::shares::Row;
@@ -339,6 +339,28 @@ impl<'a> Cycle<'a, '_> {
         true
     }
 
+    /// Whether others may be moved for a job: it has waited for a while, in which room might have
+    /// come by itself.
+    fn may_move(&self, head: &Head) -> bool {
+        let row = self.row(head);
+        let at = self.domain.policy.moves_for(&row.job, &row.spec);
+        at.is_some_and(|at| at <= self.snapshot.now)
+    }
+
+    /// Moves others elsewhere so that a job can start; says whether that helped.
+    fn consolidate(&mut self, head: &Head, way: &Way<'_>, turns: &mut Turns<'_>) -> bool {
+        if !self.may_move(head) {
+            return false;
+        }
+        let found = self.among_evictions(head, way, |evictions, ground, seeker| {
+            evictions.consolidate(ground, seeker)
+        });
+        let Some((found, moved)) = found.flatten() else { return false };
+        let row = self.row(head);
+        self.start_after(row, &way.shape, &found, (&|_| TakenBack::Consolidate, moved), turns);
+        true
+    }
+
     /// Lets others of its project give way to a job that has a higher priority, or has had less
     /// GPU-time; says whether that helped.
     fn preempt(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns<'_>) -> bool {
@@ -346,6 +368,7 @@ impl<'a> Cycle<'a, '_> {
             return false;
         }
         let (shape, charge) = (&*way.shape, &way.charge[..]);
+        let may_move = self.may_move(head);
         let is_lending = turns.is_lending;
         let found = self.among_evictions(head, way, |evictions, ground, seeker| {
             let projects = ground.projects;
@@ -356,7 +379,8 @@ impl<'a> Cycle<'a, '_> {
                 (is_lent || projects.borrows_no_more(leaf, charge, &given))
                     && projects.refuses_after(leaf, charge, shape.preemptible, &given).is_none()
             };
-            evictions.preempt(ground, seeker, (leaf, charge, head.is_escalated), &may_have)
+            let who = Asking { leaf, unit: charge, is_escalated: head.is_escalated, may_move };
+            evictions.preempt(ground, seeker, who, &may_have)
         });
         let Some((found, victims)) = found.flatten() else { return false };
         let policy = self.domain.policy;

@@ -15,6 +15,7 @@ use gpool_model::{
 use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use crate::board::Board;
+use crate::consolidate::Movables;
 use crate::cost::{Cost, cost};
 use crate::keep::{Ending, Keeps};
 use crate::place::{self, Found, Seeker};
@@ -39,6 +40,8 @@ pub(crate) struct Lent {
     pub held: BTreeMap<usize, HeldOn>,
     /// How it goes.
     pub exit: Exit,
+    /// Whether it finds room elsewhere at once.
+    pub moves: bool,
     pub order: GoesFirst,
 }
 
@@ -60,6 +63,8 @@ pub(crate) struct GoesFirst {
     pub stays: bool,
     /// How much GPU-time it has had, where the order asks for that.
     pub level: Reverse<Level>,
+    /// When it came, where the order asks for GPU-time.
+    pub came_at: Option<Reverse<Timestamp>>,
     /// Thousandths of a device times milliseconds that have to be run again.
     pub lost: u64,
     pub started_at: Reverse<Timestamp>,
@@ -83,6 +88,7 @@ pub(crate) struct Evictions {
     pub(crate) patient: BTreeSet<(ProjectName, Fit)>,
     /// Nodes that somebody left before this cycle, by position on the board.
     pub(crate) left: Option<BTreeSet<usize>>,
+    pub(crate) movables: Movables,
     rules: Reclaim,
 }
 
@@ -107,6 +113,7 @@ impl Default for Evictions {
             freed: BTreeMap::new(),
             patient: BTreeSet::new(),
             left: None,
+            movables: Movables::default(),
             rules: Reclaim::new(Rules::Fair, Multiplier::ONE),
         }
     }
@@ -451,12 +458,13 @@ pub(crate) fn piece(
         priority: row.job.priority,
         stays: row.spec.joins.is_none(),
         level: Reverse(0),
+        came_at: None,
         lost: lost(row, exit, now.since(started_at)).get().saturating_mul(gpus.max(1)),
         started_at: Reverse(started_at),
         job: Reverse(row.job.id),
     };
     let project = ground.projects.project(leaf);
-    Some(Lent { job: row.job.id, leaf, project, amounts, held, exit, order })
+    Some(Lent { job: row.job.id, leaf, project, amounts, held, exit, moves: false, order })
 }
 
 /// The best way to take a job back; `None` if there is none. All of its tasks go in that way, so

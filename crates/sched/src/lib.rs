@@ -14,6 +14,7 @@ mod ahead;
 mod board;
 mod by_kai;
 mod caps;
+mod consolidate;
 mod cost;
 mod cycle;
 mod elements;

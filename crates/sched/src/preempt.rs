@@ -92,6 +92,18 @@ impl Lasts {
     }
 }
 
+/// Who asks others of its project to give way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking<'u> {
+    /// Who is charged for it.
+    pub leaf: Row,
+    /// For what, by kind.
+    pub unit: &'u [u64],
+    pub is_escalated: bool,
+    /// Whether others may be moved for it.
+    pub may_move: bool,
+}
+
 /// Whether the project may have a job once these have gone.
 pub(crate) type MayHave<'m> = &'m dyn Fn(&[&Lent]) -> bool;
 
@@ -106,19 +118,18 @@ pub(crate) struct Own {
 
 impl Evictions {
     /// Whose work of the same project goes so that a job can start, and where that is then; `None`
-    /// if none may go that would help. `leaf` is charged `unit` for it, and `may_have` says whether
-    /// it may have that once these have given up what they hold.
+    /// if none may go that would help. `may_have` says whether its project may have it once these
+    /// have given up what they hold.
     pub fn preempt(
         &mut self,
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
-        (leaf, unit, is_escalated): (Row, &[u64], bool),
+        who: Asking<'_>,
         may_have: MayHave<'_>,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let who = (leaf, unit, is_escalated);
         let found = self.preempt_with(ground, seeker, who, (may_have, true));
         let projects = ground.projects;
-        let project = projects.are_shared.then(|| projects.project(leaf));
+        let project = projects.are_shared.then(|| projects.project(who.leaf));
         let paused = self.own.get(&(project, true));
         if found.is_some() || !paused.is_some_and(|own| pauses_any(&own.by_node)) {
             return found;
@@ -131,7 +142,7 @@ impl Evictions {
         &mut self,
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
-        (leaf, unit, is_escalated): (Row, &[u64], bool),
+        Asking { leaf, unit, is_escalated, may_move }: Asking<'_>,
         (may_have, may_pause): (MayHave<'_>, bool),
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let (projects, policy) = (ground.projects, seeker.policy);
@@ -174,9 +185,20 @@ impl Evictions {
                 false => Err(None),
             }),
         };
-        self.own.insert(which, own);
         let found = found.filter(|(_, victims)| !stay_in_the_way(ground, victims));
-        found.map(|found| self.go(found))
+        let found = match found {
+            Some(found) => Some(self.go(found)),
+            None if may_move => {
+                let giving = own.by_node.iter().filter_map(|(ix, all)| {
+                    let all: Vec<&Lent> = all.iter().filter(|it| may_go(it)).collect();
+                    (!all.is_empty()).then_some((*ix, all))
+                });
+                self.clear(ground, seeker, giving.collect(), may_have)
+            }
+            None => None,
+        };
+        self.own.insert(which, own);
+        found
     }
 
     /// Where a job of one node has room once those have left who leave already, and nobody can come
@@ -232,6 +254,9 @@ fn precedence_asked(policy: &Policy, shape: &Shape, is_escalated: bool) -> Prece
 
 /// Why one that runs gives way to a job of that shape: by the first key in which they differ.
 pub(crate) fn why(policy: &Policy, it: &Lent, (shape, is_escalated): (&Shape, bool)) -> TakenBack {
+    if it.moves {
+        return TakenBack::Consolidate;
+    }
     let asks = precedence_asked(policy, shape, is_escalated);
     let differs = precedence_of(policy, it).iter().zip(asks).position(|(has, asks)| *has != asks);
     match differs.and_then(|at| policy.order.get(at.checked_sub(1)?)) {
@@ -292,6 +317,7 @@ fn of_project(
             let Some(mut piece) = piece else { continue };
             if policy.asks_attained() {
                 piece.order.level = Reverse(policy.level(job.job.counted(now)));
+                piece.order.came_at = Some(Reverse(job.spec.submitted_at));
             }
             let Reverse(started_at) = piece.order.started_at;
             if started_at.after(safe_for) <= now {

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_model::agent::TaskIs;
-use gpool_model::{Event, Generation, JobId, Millis, NodeName, Policy, Refusal, TaskId, Timestamp};
+use gpool_model::{
+    Event, Exit, Generation, JobId, Millis, NodeName, Policy, Refusal, TaskId, Timestamp,
+};
 
 use crate::fleet::{Fleet, Nodes, Told, end, new_job, number_of, says};
 use crate::jobs::TraceJob;
@@ -222,7 +224,10 @@ impl Player {
             let (each, n_nodes) = self.parts(job.n_gpus);
             let duration = Millis::new(job.duration_s.saturating_mul(1000));
             let mut new = new_job(each, n_nodes, self.terms.are_ends_known.then_some(duration));
-            new.life.preemptible = self.terms.are_preemptible.then_some(true);
+            if self.terms.are_preemptible {
+                new.life.preemptible = Some(true);
+                new.life.exits = BTreeSet::from([Exit::Checkpoint]).into();
+            }
             events.push(self.fleet.submission(&job.owner, new));
         }
         if events.is_empty() {

@@ -301,6 +301,14 @@ pub(crate) fn check(
                         found.push(Violation::WrongEviction { job: *job, what });
                     }
                 }
+                let is_fair = policy.quota_rules == QuotaRules::Fair;
+                if *why == TakenBack::Consolidate
+                    && is_fair
+                    && !is_moved(snapshot, policy, row, *exit)
+                {
+                    let what = "it does not save its work, was started just now, or stays put";
+                    found.push(Violation::WrongEviction { job: *job, what });
+                }
                 if *why == TakenBack::Preempt && !gives_way(snapshot, policy, row, *beneficiary) {
                     let what = "it has no lower priority than another of its project";
                     found.push(Violation::WrongEviction { job: *job, what });
@@ -374,6 +382,15 @@ fn has_had_more(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: J
             && level_asked(policy, other, now) < order::level(policy, row, now)
             && started_at.after(own_policy.min_run) <= now
     })
+}
+
+/// Whether a job may be moved: where its policy moves any, it has run for a while and saves its work.
+fn is_moved(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, exit: Exit) -> bool {
+    let own_policy = policy.of_pool(row.spec.pool.as_ref());
+    let Phase::Running { started_at, .. } = &row.job.phase else { return false };
+    own_policy.consolidate
+        && exit == Exit::Checkpoint
+        && started_at.after(row.job.course.paused).after(own_policy.min_run) <= snapshot.now
 }
 
 /// Whether a job makes another one larger, and gives way for that to one of its project.

@@ -250,7 +250,8 @@ fn left_of(row: &JobRow) -> Option<Millis> {
 }
 
 /// What a job asks of nodes: one that is paused, the devices that it had, and its cores again.
-fn fit_of(row: &JobRow) -> Fit {
+#[must_use]
+pub fn fit_of(row: &JobRow) -> Fit {
     let spec = &row.spec;
     let place = |it: &Allocation| Placement { node: it.node.clone(), slots: it.slots.clone() };
     let is_parked = row.job.phase.is_parked();

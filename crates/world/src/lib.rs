@@ -29,6 +29,7 @@ mod world;
 
 pub use ends::{ExpectedEnd, ExpectedEnds, FreedOn};
 pub use excerpt::Excerpt;
+pub use index::fit_of;
 pub use ledger::{DeviceLedger, Free, NodeRow};
 pub use lines::{Asked, Head, Line, LineKey};
 pub use outbox::Outbox;

@@ -184,6 +184,172 @@ fn a_gang_displaces_what_has_had_most() {
     ");
 }
 
+/// Two GPUs are free, but not on one node: does my job of two wait for long?
+#[test]
+fn small_jobs_move_out_of_the_way_of_a_larger_one() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  2 x h100
+        node lab2  2 x h100
+        job  r  1  running lab1[0] 30m  exits checkpoint
+        job  s  1  running lab2[0] 30m  exits checkpoint
+        job  a  2  pending 5m
+    "), @"
+    evict r consolidate for a by checkpoint
+    claim a lab1[0,1]
+    ");
+}
+
+/// Is my job moved as soon as a larger one comes?
+#[test]
+fn nobody_is_moved_for_whom_waited_a_moment_only() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  2 x h100
+        node lab2  2 x h100
+        job  r  1  running lab1[0] 30m  exits checkpoint
+        job  s  1  running lab2[0] 30m  exits checkpoint
+        job  a  2  pending 4m
+    "), @"wait  a gpus_not_free_together need 2 free 1 on lab1");
+}
+
+/// My job may be put back, but does not save what it has done: is it moved?
+#[test]
+fn what_does_not_save_its_work_stays_where_it_is() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  2 x h100
+        node lab2  2 x h100
+        job  r  1  running lab1[0] 30m  preemptible
+        job  s  1  running lab2[0] 30m
+        job  a  2  pending 9m
+    "), @"wait  a gpus_not_free_together need 2 free 1 on lab1");
+}
+
+/// I do not want my jobs to be moved at all; can that be said?
+#[test]
+fn a_policy_says_whether_jobs_are_moved() {
+    assert_snapshot!(answer("
+        policy preset las  stay-put
+        node lab1  2 x h100
+        node lab2  2 x h100
+        job  r  1  running lab1[0] 30m  exits checkpoint
+        job  s  1  running lab2[0] 30m  exits checkpoint
+        job  a  2  pending 9m
+    "), @"wait  a gpus_not_free_together need 2 free 1 on lab1");
+    assert_snapshot!(answer("
+        policy preset fair  consolidate
+        node lab1  2 x h100
+        node lab2  2 x h100
+        job  r  1  running lab1[0] 30m  exits checkpoint
+        job  s  1  running lab2[0] 30m  exits checkpoint
+        job  a  2  pending 9m
+    "), @"
+    evict r consolidate for a by checkpoint
+    claim a lab1[0,1]
+    ");
+}
+
+/// Who is moved of many?
+#[test]
+fn the_node_is_cleared_on_which_fewest_are_in_the_way() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  4 x h100
+        node lab2  4 x h100
+        node lab3  4 x h100
+        job  r  1  running lab1[0] 30m  exits checkpoint
+        job  s  1  running lab1[1] 30m  exits checkpoint
+        job  t  1  running lab2[0] 30m  exits checkpoint
+        job  u  2  running lab3[0,1] 15m  exits checkpoint
+        job  a  4  pending 9m
+    "), @"
+    evict t consolidate for a by checkpoint
+    claim a lab2[0,1,2,3]
+    ");
+}
+
+/// Is my job moved to where it has to wait?
+#[test]
+fn nobody_is_moved_who_finds_no_room_elsewhere() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  4 x h100
+        node lab2  2 x h100
+        job  r  2  running lab1[0,1] 15m  exits checkpoint
+        job  s  1  running lab2[0] 30m    exits checkpoint
+        job  a  3  pending 9m
+    "), @"wait  a gpus_not_free_together need 3 free 2 on lab1");
+}
+
+/// On one node there is a job that has had much and one that has not: which leaves for mine?
+#[test]
+fn who_has_had_more_goes_and_the_other_moves_to_where_it_will_find_room() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  2 x h100
+        node lab2  2 x h100
+        job  r  1  running lab1[0] 2h   preemptible
+        job  s  1  running lab1[1] 30m  exits checkpoint
+        job  t  1  running lab2[0] 3h   preemptible
+        job  u  1  running lab2[1] 30m
+        job  a  2  pending 9m
+    "), @"
+    evict r rotate for a
+    evict s consolidate for a by checkpoint
+    claim a lab1[0,1]
+    ");
+}
+
+/// Do jobs move for one that needs several nodes?
+#[test]
+fn several_nodes_are_cleared_for_a_gang() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  2 x h100
+        node lab2  2 x h100
+        node lab3  2 x h100
+        job  r  1  running lab1[0] 30m  exits checkpoint
+        job  s  1  running lab2[0] 30m  exits checkpoint
+        job  a  2  nodes 2  pending 9m
+    "), @"
+    evict r consolidate for a by checkpoint
+    claim a lab1[0,1] lab3[0,1]
+    ");
+}
+
+/// Of jobs that have had as much, whose goes?
+#[test]
+fn of_one_level_whoever_came_last_gives_way_first() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  3 x h100
+        job  r  1  running lab1[0] 2h  preemptible  submitted 9h
+        job  s  1  running lab1[1] 2h  preemptible  submitted 3h
+        job  t  1  running lab1[2] 2h  preemptible  submitted 8h
+        job  a  1  pending
+    "), @"
+    evict s rotate for a
+    claim a lab1[1]
+    ");
+}
+
+/// A small job comes, and only a large one has had much: are smaller ones put back for it?
+#[test]
+fn nobody_goes_before_one_that_has_had_more_though_that_is_larger() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  8 x h100
+        node lab2  1 x h100
+        job  r  8  running lab1[0-7] 30h  preemptible
+        job  s  1  running lab2[0] 3h     preemptible
+        job  a  1  pending
+    "), @"
+    evict r rotate for a
+    claim a lab1[0]
+    ");
+}
+
 #[test]
 fn why_says_who_has_had_what() {
     assert_snapshot!(reasons("

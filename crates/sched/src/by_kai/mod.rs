@@ -24,7 +24,9 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy) -> Plan {
     let board = Board::new(snapshot.world);
     let sketch = Sketch::of(snapshot, policy, &board);
     let usage_feedback = i64::from(policy.use_weight);
-    let settings = kai::Settings { usage_feedback, ..kai::Settings::default() };
+    let mut stages = kai::Stage::CYCLE.to_vec();
+    stages.retain(|stage| policy.consolidate || *stage != kai::Stage::Consolidate);
+    let settings = kai::Settings { stages, usage_feedback, ..kai::Settings::default() };
     let outcome = kai::cycle(&sketch.situation, &settings);
     Decider::new(snapshot, policy, board, sketch).plan(&outcome)
 }

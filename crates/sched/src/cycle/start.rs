@@ -41,6 +41,12 @@ impl Cycle<'_, '_> {
             return Ok(charge);
         }
         let is_patient = open.len() > 1 && waits.iter().any(|(way, _)| self.leaves_room(head, way));
+        let may_move = |(_, reason): &&(&Way<'_>, Reason)| !is_patient && waits_for_room(reason);
+        if let Some((way, _)) =
+            waits.iter().filter(may_move).find(|(way, _)| self.consolidate(head, way, turns))
+        {
+            return Ok(way.charge.clone());
+        }
         let shut = shut.iter().map(|(way, reason)| (way, reason, false));
         let all = waits.iter().map(|(way, reason)| (*way, reason, by_right)).chain(shut);
         for (way, reason, by_right) in all.clone() {

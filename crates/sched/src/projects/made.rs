@@ -20,13 +20,14 @@ use crate::ways::Classes;
 
 impl Projects {
     /// What the projects hold and may have. `None` where nobody has shares or bounds: the policy
-    /// says so, or there is but one project, which has none; and nothing may be preempted. `before`
+    /// says so, or there is but one project, which has none; and nothing may be preempted or moved. `before`
     /// are those of an earlier cycle, if there was one.
     pub fn of(snapshot: &Snapshot<'_>, policy: &Policy, before: Option<Self>) -> Option<Self> {
         let world = snapshot.world;
         let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| !it.limit.is_unlimited());
         // Whoever has to give way is charged for no more, so that must be known.
-        let happens = policy.all().any(|policy| preempt::happens(world, policy));
+        let happens =
+            policy.all().any(|policy| policy.consolidate || preempt::happens(world, policy));
         let preempts = happens && preempt::any_evictable(world);
         let are_charged = preempts || world.projects().values().any(is_limited);
         if !policy.shares() && !are_charged {

@@ -1,0 +1,326 @@
+//! Moving what runs so that something larger finds room on a node: small jobs leave the node on
+//! which fewest are in the way, if each of them finds room elsewhere at once and saves its work.
+//!
+//! Source: the consolidation of Run:ai and KAI; what it is worth is measured on the Philly trace,
+//! where it is fragmentation and not order that lets gangs wait.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::plan::Fit;
+use gpool_model::{Exit, Phase};
+use gpool_world::{JobRow, ProjectIx};
+
+use crate::board::Board;
+use crate::evict::{Evictions, Ground, Lent, amounts_of, best_exit, piece, stay_in_the_way};
+use crate::place::{self, Found, Seeker, n_devices_on_node};
+use crate::preempt::MayHave;
+use crate::room::Room;
+use crate::saturation::Saturation;
+use crate::site::Site;
+
+/// So many searches of a cycle may find nothing: each looks at many nodes.
+const FAILURES_MAX: usize = 8;
+
+/// A job that may be moved, and what it needs elsewhere.
+#[derive(Debug, Clone)]
+pub(crate) struct Movable {
+    lent: Lent,
+    fit: Fit,
+}
+
+/// What may be moved in a cycle, worked out when it is first asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Movables {
+    /// By position of the node on the board, whoever is moved first first.
+    by_node: Option<BTreeMap<usize, Vec<Movable>>>,
+    /// Of searches among those who move, and of those in which others go for good.
+    n_failures: [usize; 2],
+}
+
+/// Who leaves a node, and what one that needs the node gets there.
+struct Clearing {
+    /// How many leave, and thousandths of a device times milliseconds that have to be run again.
+    cost: (usize, u64),
+    found: Found,
+    victims: Vec<Lent>,
+    holes: Holes,
+}
+
+/// One who may leave a node: to a place elsewhere that has room for that, or for good.
+#[derive(Clone, Copy)]
+struct Leaver<'l> {
+    lent: &'l Lent,
+    moves: Option<&'l Fit>,
+}
+
+/// Those who may leave, for one job that waits.
+struct Leavers<'l> {
+    movable: &'l BTreeMap<usize, Vec<Movable>>,
+    /// By position of the node on the board, those who may go for good.
+    giving: BTreeMap<usize, Vec<&'l Lent>>,
+}
+
+impl<'l> Leavers<'l> {
+    /// On one node; those who go for good come first.
+    fn on(&self, board_ix: usize) -> Vec<Leaver<'l>> {
+        let giving = self.giving.get(&board_ix).map_or(&[][..], Vec::as_slice);
+        let gives = |job| giving.iter().any(|lent| lent.job == job);
+        let moving = self.movable.get(&board_ix).into_iter().flatten();
+        let moving = moving.filter(|it| !gives(it.lent.job));
+        let giving = giving.iter().map(|lent| Leaver { lent, moves: None });
+        giving.chain(moving.map(|it| Leaver { lent: &it.lent, moves: Some(&it.fit) })).collect()
+    }
+
+    /// How many devices those have of a node who may go for good.
+    fn n_given(&self, board_ix: usize) -> usize {
+        let giving = self.giving.get(&board_ix).into_iter().flatten();
+        giving.map(|lent| n_held(lent, board_ix)).sum()
+    }
+}
+
+fn n_held(lent: &Lent, board_ix: usize) -> usize {
+    lent.held.get(&board_ix).map_or(0, |held| held.devices.len())
+}
+
+/// What those have taken of nodes who are moved, by position of the node on the board.
+#[derive(Debug, Clone, Default)]
+struct Holes {
+    taken: BTreeMap<usize, (usize, Room)>,
+}
+
+impl Holes {
+    /// Lets one have the first place that is free, or else that others give for it, and that is
+    /// kept for nobody; false if there is none.
+    fn take(
+        &mut self,
+        ground: Ground<'_, '_>,
+        fit: &Fit,
+        leavers: &Leavers<'_>,
+        closed: &BTreeSet<usize>,
+    ) -> bool {
+        let board = ground.board;
+        let (n_devices, needs) = (n_devices_on_node(fit), Room::needed(fit));
+        let answers = board.answers(&fit.gpus);
+        let is_open = |board_ix: &usize, n_given: usize| {
+            let node = &board.nodes[*board_ix];
+            let (n_taken, room) = self.taken.get(board_ix).copied().unwrap_or_default();
+            let has_devices =
+                |rank| node.n_free_of(&answers, Some(rank)) + n_given >= n_devices + n_taken;
+            !closed.contains(board_ix)
+                && !ground.keeps.has(*board_ix)
+                && node.takes(fit)
+                && needs.first_short_with(room, node.free).is_none()
+                && (0..answers.n_ranks).any(has_devices)
+        };
+        let free = board.with_free(n_devices).find(|ix| is_open(ix, 0));
+        let given = || {
+            let mut giving = leavers.giving.keys().copied();
+            giving.find(|ix| is_open(ix, leavers.n_given(*ix)))
+        };
+        let Some(board_ix) = free.or_else(given) else { return false };
+        let (n_taken, room) = self.taken.entry(board_ix).or_default();
+        *n_taken += n_devices;
+        *room = room.more(needs);
+        true
+    }
+}
+
+impl Evictions {
+    /// Who moves elsewhere so that a job can start, and where that is then; `None` if nothing that
+    /// could be moved would help. What is moved is nobody's loss but for the time that it takes:
+    /// whose it is does not matter.
+    pub fn consolidate(
+        &mut self,
+        ground: Ground<'_, '_>,
+        seeker: &Seeker<'_>,
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        if self.leaves_room(ground, seeker).is_some() {
+            return None;
+        }
+        self.clear(ground, seeker, BTreeMap::new(), &|_| true)
+    }
+
+    /// The same where `giving` go for good, for it or for those who are moved: by position of the
+    /// node on the board.
+    pub fn clear(
+        &mut self,
+        ground: Ground<'_, '_>,
+        seeker: &Seeker<'_>,
+        giving: BTreeMap<usize, Vec<&Lent>>,
+        may_have: MayHave<'_>,
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        let fit = &seeker.shape.fit;
+        let n_asked = n_devices_on_node(fit).saturating_mul(place::n_nodes(fit));
+        let is_whole = fit.gpus.share().is_none() && fit.at.is_empty() && n_asked > 1;
+        let which = usize::from(!giving.is_empty());
+        if !is_whole || self.movables.n_failures[which] >= FAILURES_MAX {
+            return None;
+        }
+        let n_given: usize =
+            giving.iter().flat_map(|(ix, all)| all.iter().map(|it| n_held(it, *ix))).sum();
+        if ground.board.n_free() + n_given < n_asked {
+            return None;
+        }
+        let movable = self.movables.by_node.take().unwrap_or_else(|| movable(ground));
+        let leavers = Leavers { movable: &movable, giving };
+        let ranks = match place::n_nodes(fit) {
+            1 => vec![None],
+            _ => (0..fit.gpus.models.len().max(1)).map(Some).collect(),
+        };
+        let mut all = ranks.into_iter();
+        let found = all.find_map(|rank| self.cleared(ground, seeker, rank, &leavers));
+        self.movables.by_node = Some(movable);
+        let found = found.filter(|(_, victims)| {
+            let gone: Vec<&Lent> = victims.iter().filter(|it| !it.moves).collect();
+            may_have(&gone) && !stay_in_the_way(ground, victims)
+        });
+        if found.is_none() {
+            self.movables.n_failures[which] += 1;
+        }
+        found.map(|found| self.go(found))
+    }
+
+    /// The nodes that a job gets, one after the other: where fewest devices are in the way, and of
+    /// these where least is lost.
+    fn cleared(
+        &self,
+        ground: Ground<'_, '_>,
+        seeker: &Seeker<'_>,
+        rank: Option<usize>,
+        leavers: &Leavers<'_>,
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        let fit = &seeker.shape.fit;
+        let board = ground.board;
+        let n_open = |ix: usize| board.nodes[ix].n_free + leavers.n_given(ix);
+        let mut nodes: Vec<(Reverse<usize>, usize)> =
+            board.with_free(0).map(|ix| (Reverse(n_open(ix)), ix)).collect();
+        nodes.sort_unstable();
+        let (mut found, mut victims) = (Vec::<Found>::new(), Vec::<Lent>::new());
+        let mut holes = Holes::default();
+        while found.len() < place::n_nodes(fit) {
+            let mut best: Option<(Reverse<usize>, Clearing)> = None;
+            for (n_open, ix) in &nodes {
+                if best.as_ref().is_some_and(|(than, _)| n_open > than) {
+                    break;
+                }
+                let is_other = found.iter().all(|found| found.board_ix != *ix);
+                if !is_other || holes.taken.contains_key(ix) {
+                    continue;
+                }
+                let here = leavers.on(*ix);
+                let n_held: usize = here.iter().map(|it| n_held(it.lent, *ix)).sum();
+                if board.nodes[*ix].n_free + n_held < n_devices_on_node(fit) {
+                    continue;
+                }
+                let Some(site) = Site::new(ground, *ix, seeker, rank, self) else { continue };
+                let closed = found.iter().map(|found| found.board_ix).chain([*ix]).collect();
+                let option =
+                    self.clearing(ground, &site, (here, leavers), &victims, (&holes, &closed));
+                let is_better =
+                    |it: &Clearing| best.as_ref().is_none_or(|(_, best)| it.cost < best.cost);
+                if let Some(better) = option.filter(is_better) {
+                    best = Some((*n_open, better));
+                }
+            }
+            let (_, best) = best?;
+            found.push(best.found);
+            victims.extend(best.victims);
+            holes = best.holes;
+        }
+        found.sort_by_key(|found| found.board_ix);
+        (!victims.is_empty()).then_some((found, victims))
+    }
+
+    /// Who else leaves one node so that a job finds room there.
+    fn clearing(
+        &self,
+        ground: Ground<'_, '_>,
+        site: &Site<'_, '_>,
+        (here, leavers): (Vec<Leaver<'_>>, &Leavers<'_>),
+        victims: &[Lent],
+        (holes, closed): (&Holes, &BTreeSet<usize>),
+    ) -> Option<Clearing> {
+        let gone: Vec<&Lent> = victims.iter().collect();
+        if let Some(found) = site.found(&gone) {
+            let holes = holes.clone();
+            return Some(Clearing { cost: (0, 0), found, victims: Vec::new(), holes });
+        }
+        let mut all = here;
+        all.retain(|it| {
+            let goes = victims.iter().any(|victim| victim.job == it.lent.job);
+            !goes && !self.gone.contains(&it.lent.job)
+        });
+        loop {
+            let lents: Vec<&Lent> = all.iter().map(|it| it.lent).collect();
+            let more = site.least(victims, &lents)?;
+            let mut holes = holes.clone();
+            let leaves = |it: &&Leaver<'_>| more.iter().any(|lent| lent.job == it.lent.job);
+            let mut leaving = all.iter().filter(leaves);
+            let stuck = leaving
+                .find(|it| it.moves.is_some_and(|fit| !holes.take(ground, fit, leavers, closed)));
+            match stuck {
+                Some(stuck) => {
+                    let stuck = stuck.lent.job;
+                    all.retain(|it| it.lent.job != stuck);
+                }
+                None => {
+                    let gone: Vec<&Lent> = victims.iter().chain(more.iter().copied()).collect();
+                    let found = site.found(&gone)?;
+                    let lost = more.iter().map(|it| it.order.lost).fold(0, u64::saturating_add);
+                    let cost = (more.len(), lost);
+                    let victims = more.into_iter().cloned().collect();
+                    return Some(Clearing { cost, found, victims, holes });
+                }
+            }
+        }
+    }
+}
+
+/// Whatever may be moved, by position of its node on the board: jobs on one node with whole devices
+/// that have run for a while and save their work before they leave. The smaller ones go first.
+fn movable(ground: Ground<'_, '_>) -> BTreeMap<usize, Vec<Movable>> {
+    let (world, projects) = (ground.snapshot.world, ground.projects);
+    let mut by_node = BTreeMap::<usize, Vec<Movable>>::new();
+    for (ix, row) in world.project_rows().iter().enumerate() {
+        for job in row.evictable.iter().filter_map(|id| world.job(*id)) {
+            if !is_movable(ground, job) {
+                continue;
+            }
+            let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
+            let amounts = amounts_of(world, projects, job);
+            let lent = piece(&ground, (job, false), leaf, &amounts, Saturation::EQUAL);
+            let Some(mut lent) = lent else { continue };
+            lent.moves = true;
+
+            let Some(board_ix) = lent.held.keys().next().copied() else { continue };
+            let movable = Movable { lent, fit: gpool_world::fit_of(job) };
+            by_node.entry(board_ix).or_default().push(movable);
+        }
+    }
+    for all in by_node.values_mut() {
+        all.sort_by_key(|it| (n_devices_on_node(&it.fit), it.lent.order));
+    }
+    by_node
+}
+
+fn is_movable(ground: Ground<'_, '_>, row: &JobRow) -> bool {
+    let snapshot = ground.snapshot;
+    let Phase::Running { started_at, .. } = &row.job.phase else { return false };
+    let started_at = started_at.after(row.job.course.paused);
+    let policy = snapshot.world.policy_of(row);
+    policy.consolidate
+        && row.spec.gang.nodes_most == 1
+        && row.spec.joins.is_none()
+        && row.spec.gpus.n_devices() > 0
+        && row.spec.gpus.share().is_none()
+        && started_at.after(policy.min_run) <= snapshot.now
+        && best_exit(snapshot.world, row, false) == Some(Exit::Checkpoint)
+}
+
+impl Board<'_> {
+    /// How many devices are free on all nodes that take work.
+    fn n_free(&self) -> usize {
+        self.with_free(1).map(|ix| self.nodes[ix].n_free).sum()
+    }
+}
