@@ -120,8 +120,8 @@ impl Forecaster {
         };
         learnt.keep_told(waits);
         for (id, eta) in &forecast.etas {
-            if let Some(row) = part.excerpt.jobs.get(id) {
-                learnt.tell(*id, row.job.version, eta, forecast.as_of);
+            if let (Some(row), Some(lead)) = (part.excerpt.jobs.get(id), forecast.leads.get(id)) {
+                learnt.tell((*id, row.job.version), (eta, *lead), forecast.as_of);
             }
         }
         let is_other = learnt.told.len() != before;
@@ -191,6 +191,7 @@ fn calibration(buckets: &[Bucket]) -> Vec<Calibration> {
         n_by_p50: bucket.n_by_p50,
         bias_s: bucket.late_ms as f64 / 1000.0 / bucket.n.max(1) as f64,
         factor: bucket.factor as f64 / Learnt::ONE as f64,
+        factor_p50: bucket.factor_p50 as f64 / Learnt::ONE as f64,
     };
     buckets.iter().zip(next.chain([None])).map(of_bucket).collect()
 }

@@ -5,6 +5,7 @@
 
 pub mod baseline;
 mod fleet;
+mod foresight;
 pub mod jobs;
 pub mod openb;
 pub mod packing;
@@ -13,4 +14,5 @@ pub mod queue;
 mod table;
 
 pub use fleet::Nodes;
+pub use foresight::Foretold;
 pub use table::{Cause, TraceError};

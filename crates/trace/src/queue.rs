@@ -10,6 +10,7 @@ use gpool_model::{
 };
 
 use crate::fleet::{Fleet, Nodes, Told, end, new_job, number_of, says};
+use crate::foresight::{Foresight, Foretold};
 use crate::jobs::TraceJob;
 use crate::table::TraceError;
 
@@ -27,6 +28,8 @@ pub struct Terms {
     pub are_preemptible: bool,
     /// How much of what it did a job has to do again each time that it was taken back.
     pub restart: Millis,
+    /// How often it is forecast when those will start that wait, if at all.
+    pub forecast_every: Option<Millis>,
 }
 
 /// Why a trace could not be played to its end.
@@ -97,6 +100,8 @@ pub struct Outcome {
     pub busy: u128,
     /// When the first and the last job came.
     pub came: Option<(Timestamp, Timestamp)>,
+    /// What was forecast first of each job that waited then, in the order in which they started.
+    pub forecasts: Vec<Foretold>,
 }
 
 /// A job that has come and not ended.
@@ -153,7 +158,10 @@ pub fn play(
         // What was due before and is still there would keep us here.
         let later = Timestamp::new(player.now.get() + 1);
         let timer = player.fleet.control.next_change().map(|at| at.max(later));
-        let next = comes.into_iter().chain(ends).chain(timer).min();
+        let forecast = player.foresight.as_ref().map(|it| it.next.max(later));
+        // Forecasts bring nobody forward.
+        let forecast = forecast.filter(|_| comes.is_some() || ends.is_some());
+        let next = comes.into_iter().chain(ends).chain(timer).chain(forecast).min();
         let Some(now) = next.filter(|_| n_idle < IDLE_STEPS_MAX) else {
             return Err(PlayError::Stuck { n: player.live.len() });
         };
@@ -169,6 +177,9 @@ pub fn play(
         }
         player.pass(now, comes.is_some());
         player.happen(&come)?;
+        if let Some(foresight) = &mut player.foresight {
+            foresight.look(player.fleet.control.world(), now);
+        }
     }
 }
 
@@ -185,6 +196,7 @@ struct Player {
     ends: BTreeSet<(Timestamp, JobId)>,
     /// Devices that run something.
     n_busy: u64,
+    foresight: Option<Foresight>,
     outcome: Outcome,
 }
 
@@ -199,6 +211,7 @@ impl Player {
             live: BTreeMap::new(),
             ends: BTreeSet::new(),
             n_busy: 0,
+            foresight: terms.forecast_every.map(|every| Foresight::new(every, now)),
             outcome: Outcome::default(),
         }
     }
@@ -289,6 +302,9 @@ impl Player {
         match told {
             Told::Run(node, task, generation, devices) => {
                 let Some(live) = self.live.get_mut(&task.job) else { return Vec::new() };
+                let foretold =
+                    self.foresight.as_mut().and_then(|it| it.started(task.job, self.now));
+                self.outcome.forecasts.extend(foretold);
                 let run = live.runs.get_or_insert_with(|| {
                     let ends_at = self.now.after(live.left);
                     self.ends.insert((ends_at, task.job));

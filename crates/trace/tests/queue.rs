@@ -7,8 +7,12 @@ use gpool_trace::jobs::{Jobs, TraceJob};
 use gpool_trace::queue::{Outcome, PlayError, Terms, play};
 use gpool_trace::{Nodes, TraceError};
 
-const TERMS: Terms =
-    Terms { are_ends_known: true, are_preemptible: false, restart: Millis::from_secs(60) };
+const TERMS: Terms = Terms {
+    are_ends_known: true,
+    are_preemptible: false,
+    restart: Millis::from_secs(60),
+    forecast_every: None,
+};
 
 fn job(submit_s: u64, duration_s: u64, n_gpus: u32) -> Result<TraceJob, TraceError> {
     Ok(TraceJob { submit_s, duration_s, n_gpus, owner: "anna".into() })
@@ -80,6 +84,22 @@ fn the_same_trace_is_the_same_course() {
         let [one, other] = [(); 2].map(|()| played(jobs(), nodes, policy, terms));
         assert_eq!(one.jobs, other.jobs, "{policy}");
         assert_eq!(one.jobs.len(), 200, "{policy}");
+    }
+}
+
+#[test]
+fn what_was_forecast_of_jobs_that_wait_is_held_against_when_they_start() {
+    let nodes = Nodes { n: 1, n_gpus: 1 };
+    let jobs = || vec![job(0, 3_600, 1), job(10, 3_600, 1), job(20, 60, 1)];
+    let terms = Terms { forecast_every: Some(Millis::from_mins(10)), ..TERMS };
+    let outcome = played(jobs(), nodes, "fifo", terms);
+    // They are told of once, ten minutes from the beginning, and change nothing.
+    assert_eq!(outcome.jobs, played(jobs(), nodes, "fifo", TERMS).jobs);
+    let ms = |at: gpool_model::Timestamp| at.get() - outcome.came.unwrap().0.get();
+    let told: Vec<_> = outcome.forecasts.iter().map(|it| (ms(it.at), ms(it.started_at))).collect();
+    assert_eq!(told, [(600_000, 3_600_000), (600_000, 7_200_000)]);
+    for it in &outcome.forecasts {
+        assert!(it.at <= it.p10 && it.p10 <= it.p50 && it.p50 <= it.p90, "{it:?}");
     }
 }
 

@@ -87,4 +87,6 @@ pub struct Calibration {
     pub bias_s: f64,
     /// By what the way from now to p90 is multiplied, from what was learnt.
     pub factor: f64,
+    /// The same for the way from now to the middle.
+    pub factor_p50: f64,
 }

@@ -20,6 +20,8 @@ pub struct Forecast {
     pub horizon: Timestamp,
     /// Of each job that may start by what is known.
     pub etas: BTreeMap<JobId, Eta>,
+    /// How far ahead the middle of each of them was before anything learnt moved it.
+    pub leads: BTreeMap<JobId, Millis>,
     /// Jobs that wait for room and come after all of them.
     pub n_beyond: u64,
     /// Jobs that were looked at and never start, by what is known.
@@ -81,6 +83,7 @@ pub fn forecast(part: &Part, n_starts: usize, learnt: &Learnt) -> Forecast {
         as_of: part.now,
         horizon: courses.iter().map(|course| course.reach).min().unwrap_or(part.now),
         etas: BTreeMap::new(),
+        leads: BTreeMap::new(),
         n_beyond: part.n_beyond,
         unknown: BTreeSet::new(),
         last_job: part.excerpt.last_job(),
@@ -94,7 +97,11 @@ pub fn forecast(part: &Part, n_starts: usize, learnt: &Learnt) -> Forecast {
             continue;
         }
         match eta_of(part, &courses, id) {
-            Some(eta) => drop(made.etas.insert(id, learnt.corrected(eta, part.now))),
+            Some(eta) => {
+                let lead = eta.p50.unwrap_or(eta.horizon).since(part.now);
+                made.leads.insert(id, lead);
+                made.etas.insert(id, learnt.corrected(eta, part.now));
+            }
             None => drop(made.unknown.insert(id)),
         }
     }

@@ -1,6 +1,6 @@
 //! What is learnt from how earlier forecasts held: of each job that starts, what was told first is
 //! held against when it did. By it the last moment is moved, so that nine of ten jobs start
-//! before.
+//! before, and the middle, so that half of them do.
 
 use std::collections::BTreeMap;
 
@@ -33,6 +33,13 @@ pub struct Bucket {
     pub late_ms: i64,
     /// By what the way from now to p90 is multiplied, in thousandths.
     pub factor: u64,
+    /// The same for the way from now to the middle.
+    #[serde(default = "one")]
+    pub factor_p50: u64,
+}
+
+fn one() -> u64 {
+    Learnt::ONE
 }
 
 /// What was told of a job.
@@ -42,6 +49,9 @@ pub struct Told {
     pub at: Timestamp,
     /// The version that the job had: what its user changes since is nobody's error.
     pub version: Version,
+    /// From then to the middle as it was before anything learnt moved it.
+    #[serde(default)]
+    pub lead: Millis,
     /// See [`Eta::p10`].
     pub p10: Timestamp,
     /// See [`Eta::p50`].
@@ -60,6 +70,7 @@ impl Default for Learnt {
             n_by_p50: 0,
             late_ms: 0,
             factor: Self::ONE,
+            factor_p50: Self::ONE,
         };
         Self { buckets: Self::LEADS.map(bucket).to_vec(), told: BTreeMap::new() }
     }
@@ -86,12 +97,20 @@ impl Learnt {
     /// Source: adaptive conformal inference, Gibbs and Candès, 2021.
     const STEP: u64 = 20;
     const STEPS_UP: u64 = 9;
+    /// By one start after its middle its factor grows by so much, by one before it shrinks by as
+    /// much.
+    const STEP_P50: u64 = 3;
     const FACTOR_LEAST: u64 = 250;
     const FACTOR_MOST: u64 = 8000;
 
     /// Remembers what is told of a job first, since its user changed it last; one that starts at
-    /// once is no forecast.
-    pub fn tell(&mut self, job: JobId, version: Version, eta: &Eta, at: Timestamp) {
+    /// once is no forecast. `lead` is how far ahead its middle was before it was corrected.
+    pub fn tell(
+        &mut self,
+        (job, version): (JobId, Version),
+        (eta, lead): (&Eta, Millis),
+        at: Timestamp,
+    ) {
         let (Some(p10), Some(p50), Some(p90)) = (eta.p10, eta.p50, eta.p90) else { return };
         if p90.since(at) <= Self::MOMENT {
             return;
@@ -100,17 +119,22 @@ impl Learnt {
             return;
         }
         if self.told.len() < Self::TOLD_MAX || self.told.contains_key(&job) {
-            self.told.insert(job, Told { at, version, p10, p50, p90 });
+            self.told.insert(job, Told { at, version, lead, p10, p50, p90 });
         }
     }
 
     /// Holds a start against what was told; true if anything was.
     pub fn started(&mut self, job: JobId, at: Timestamp) -> bool {
         let Some(told) = self.told.remove(&job) else { return false };
-        let Some(bucket) = self.bucket_mut(told.p50.since(told.at)) else { return false };
+        let Some(bucket) = self.bucket_mut(told.lead) else { return false };
         bucket.n += 1;
         bucket.n_before_p10 += u64::from(at.after(Self::MOMENT) < told.p10);
-        bucket.n_by_p50 += u64::from(at <= told.p50.after(Self::MOMENT));
+        let is_by_p50 = at <= told.p50.after(Self::MOMENT);
+        bucket.n_by_p50 += u64::from(is_by_p50);
+        bucket.factor_p50 = match is_by_p50 {
+            true => bucket.factor_p50.saturating_sub(Self::STEP_P50).max(Self::FACTOR_LEAST),
+            false => bucket.factor_p50.saturating_add(Self::STEP_P50).min(Self::FACTOR_MOST),
+        };
         let (at_ms, middle) = (at.get(), told.p50.get());
         let late = i64::try_from(at_ms.abs_diff(middle)).unwrap_or(i64::MAX);
         let late = if at_ms >= middle { late } else { late.saturating_neg() };
@@ -130,15 +154,24 @@ impl Learnt {
         self.told.retain(|job, _| still_waits(*job));
     }
 
-    /// The estimate with its last moment moved by what was learnt; never before its middle.
+    /// The estimate with its middle and its last moment moved by what was learnt; neither is before
+    /// the one before it.
     #[must_use]
     pub fn corrected(&self, eta: Eta, now: Timestamp) -> Eta {
-        let (Some(p50), Some(p90)) = (eta.p50, eta.p90) else { return eta };
-        let factor = self.bucket(p50.since(now)).map_or(Self::ONE, |bucket| bucket.factor);
-        let way = p90.since(now);
-        let way = way.checked_mul(factor).map_or(way, |way| way.div_ceil(Self::ONE));
-        let late = now.after(way).max(p50);
-        Eta { p90: Some(late).filter(|late| *late <= eta.horizon), ..eta }
+        let Some(p50) = eta.p50 else { return eta };
+        let bucket = self.bucket(p50.since(now));
+        let (factor, factor_p50) =
+            bucket.map_or((Self::ONE, Self::ONE), |bucket| (bucket.factor, bucket.factor_p50));
+        let moved = |at: Timestamp, factor: u64| {
+            let way = at.since(now);
+            let way = way.checked_mul(factor).map_or(way, |way| way.div_ceil(Self::ONE));
+            now.after(way)
+        };
+        let within = |at: Timestamp| Some(at).filter(|at| *at <= eta.horizon);
+        let p10 = eta.p10.unwrap_or(now);
+        let p50 = moved(p50, factor_p50).max(p10);
+        let p90 = eta.p90.and_then(|p90| within(moved(p90, factor).max(p50)));
+        Eta { p50: within(p50), p90, ..eta }
     }
 
     fn bucket(&self, lead: Millis) -> Option<&Bucket> {

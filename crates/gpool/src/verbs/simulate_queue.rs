@@ -8,7 +8,7 @@ use clap::Args;
 use gpool_model::{Millis, Timestamp};
 use gpool_trace::jobs::Jobs;
 use gpool_trace::queue::{LARGE, Outcome, PlayError, Terms};
-use gpool_trace::{Nodes, TraceError};
+use gpool_trace::{Foretold, Nodes, TraceError};
 use gpool_wire::Problem;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
@@ -60,6 +60,9 @@ pub struct QueueArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", requires = "preemptible",
           value_parser = gpool_model::parse::span)]
     restart: Millis,
+    /// Forecast so often when those will start that wait, and say how well that held
+    #[arg(long, value_name = "TIME", value_parser = gpool_model::parse::span)]
+    forecast_every: Option<Millis>,
     /// How it is written; html is one page with the answer, tables and pictures
     #[arg(short, long, value_enum, default_value_t)]
     output: ResultFormat,
@@ -98,6 +101,7 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
         are_ends_known: args.known_times,
         are_preemptible: args.preemptible,
         restart: args.restart,
+        forecast_every: args.forecast_every,
     };
     let mut played = Vec::new();
     for policy in &args.policies {
@@ -193,7 +197,7 @@ fn utilization(outcome: &Outcome, cluster: Nodes) -> f64 {
 }
 
 /// What is said of each policy, in the order of columns.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 16] = [
     "policy",
     "jobs",
     "refused",
@@ -206,6 +210,10 @@ const KEYS: [&str; 12] = [
     "utilization",
     "makespan_s",
     "preemptions",
+    "forecasts",
+    "forecasts_by_p90",
+    "forecasts_by_p50",
+    "forecasts_wait_to_p50",
 ];
 
 fn item(policy: &str, outcome: &Outcome, cluster: Nodes) -> Value {
@@ -214,6 +222,7 @@ fn item(policy: &str, outcome: &Outcome, cluster: Nodes) -> Value {
     let ran: u64 = outcome.jobs.iter().map(|job| job.duration.get() / 1000).sum();
     let first = outcome.came.map_or(Timestamp::ZERO, |(first, _)| first);
     let last = outcome.jobs.iter().map(|job| job.ended_at).max().unwrap_or(first);
+    let held = Held::of(outcome);
     json!({
         "policy": policy,
         "jobs": n_jobs,
@@ -227,14 +236,51 @@ fn item(policy: &str, outcome: &Outcome, cluster: Nodes) -> Value {
         "utilization": utilization(outcome, cluster),
         "makespan_s": last.since(first).get() / 1000,
         "preemptions": outcome.n_taken_back,
+        "forecasts": held.as_ref().map(|it| it.n),
+        "forecasts_by_p90": held.as_ref().map(|it| it.by_p90),
+        "forecasts_by_p50": held.as_ref().map(|it| it.by_p50),
+        "forecasts_wait_to_p50": held.as_ref().map(|it| it.wait_to_p50),
     })
+}
+
+/// How well held what was forecast of jobs first.
+struct Held {
+    n: usize,
+    /// Which part of them had started at the moment after which they would hardly start.
+    by_p90: f64,
+    /// The same for the middle.
+    by_p50: f64,
+    /// How long all of them waited from the forecast on, as a ratio to what that said in the middle.
+    wait_to_p50: f64,
+}
+
+impl Held {
+    fn of(outcome: &Outcome) -> Option<Self> {
+        let all = &outcome.forecasts;
+        let n = all.len();
+        let part = |held: fn(&Foretold) -> bool| {
+            all.iter().filter(|it| held(it)).count() as f64 / n as f64
+        };
+        let sum = |until: fn(&Foretold) -> Timestamp| {
+            all.iter().map(|it| until(it).since(it.at).get()).sum::<u64>() as f64
+        };
+        (n > 0).then(|| Self {
+            n,
+            by_p90: part(|it| it.started_at <= it.p90),
+            by_p50: part(|it| it.started_at <= it.p50),
+            wait_to_p50: sum(|it| it.started_at) / sum(|it| it.p50).max(1.0),
+        })
+    }
 }
 
 const HEAD: [&str; 9] =
     ["POLICY", "WAIT", "RATIO", "P50", "P99", "MAX", "P99 LARGE", "USE", "TAKEN BACK"];
+/// Beside these, where starts were forecast.
+const HEAD_OF_FORECASTS: [&str; 4] = ["FORECASTS", "BY P90", "BY P50", "WAIT TO P50"];
 
 /// The table, and what its columns mean.
 fn grid(played: &[(String, Outcome)], cluster: Nodes) -> Grid {
+    let forecasts = played.iter().any(|(_, outcome)| !outcome.forecasts.is_empty());
     let mut rows = Vec::new();
     let mut first: Option<f64> = None;
     for (policy, outcome) in played {
@@ -244,7 +290,7 @@ fn grid(played: &[(String, Outcome)], cluster: Nodes) -> Grid {
         let ratio = if before > 0.0 { format!("{:.2}", mean / before) } else { "-".to_owned() };
         let text = |seconds: u64| Millis::new(seconds.saturating_mul(1000)).to_string();
         let shown = |seconds: Option<u64>| seconds.map_or("-".to_owned(), text);
-        rows.push(vec![
+        let mut row = vec![
             policy.clone(),
             format!("{:.3} h", mean / 3600.0),
             ratio,
@@ -254,14 +300,32 @@ fn grid(played: &[(String, Outcome)], cluster: Nodes) -> Grid {
             shown(Waits::of(outcome, LARGE).percentile(99)),
             format!("{:.1}%", utilization(outcome, cluster) * 100.0),
             outcome.n_taken_back.to_string(),
-        ]);
+        ];
+        if forecasts {
+            row.extend(match Held::of(outcome) {
+                Some(held) => [
+                    held.n.to_string(),
+                    format!("{:.1}%", held.by_p90 * 100.0),
+                    format!("{:.1}%", held.by_p50 * 100.0),
+                    format!("{:.2}", held.wait_to_p50),
+                ],
+                None => [(); 4].map(|()| "-".to_owned()),
+            });
+        }
+        rows.push(row);
     }
-    let note = format!(
+    let mut note = format!(
         "How long jobs did not run between coming and ending: the mean, also as a ratio\n\
          to the first policy, the half and 99 of a hundred that waited least, who waited\n\
          longest, 99 of a hundred of those of {LARGE} GPUs and more; how much of the GPUs was\n\
          used until the last one came; how often a job was taken back.\n"
     );
-    let caption = "How long jobs waited".to_owned();
-    Grid { caption, head: HEAD.map(str::to_owned).to_vec(), rows, note }
+    let mut head = HEAD.map(str::to_owned).to_vec();
+    if forecasts {
+        head.extend(HEAD_OF_FORECASTS.map(str::to_owned));
+        note += "Of how many jobs it was forecast, while they waited, when they would start; which part\n\
+                 of them had started by the late moment and by the middle one that were told first; how\n\
+                 long they waited from then on, as a ratio to the middle that was told.\n";
+    }
+    Grid { caption: "How long jobs waited".to_owned(), head, rows, note }
 }

@@ -78,7 +78,7 @@ fn preset(name: &str, settings: &str) -> Result<Policy, String> {
         ));
     }
     let mut policy = Policy::from_preset(name).map_err(|error| error.to_string())?;
-    for setting in settings.split(':').filter(|it| !it.is_empty()) {
+    for setting in settings.split([',', ':']).filter(|it| !it.is_empty()) {
         let (key, value) = setting.split_once('=').ok_or_else(|| {
             format!("{setting:?} is no setting; write valohai:escalate_after=24h")
         })?;
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn presets_have_settings_and_baselines_have_none() {
-        for text in ["fair", "fifo:planned_starts=0", "easy", "tiresias"] {
+        for text in ["fair", "fifo:planned_starts=0,min_run=1m", "easy", "tiresias"] {
             let policy: NamedPolicy = text.parse().unwrap();
             assert_eq!(policy.text, text);
             assert_eq!(matches!(policy.by, By::Baseline(_)), !text.starts_with('f'), "{text}");

@@ -42,7 +42,12 @@ fn page(played: Vec<(&str, Outcome)>, is_part: bool) -> String {
         trace: Path::new("<b>.csv"),
         n_jobs: 7,
         cluster: Nodes { n: 2, n_gpus: 4 },
-        terms: Terms { are_ends_known: false, are_preemptible: false, restart: Millis::ZERO },
+        terms: Terms {
+            are_ends_known: false,
+            are_preemptible: false,
+            restart: Millis::ZERO,
+            forecast_every: None,
+        },
         played: &played,
         is_part,
         table: Grid::default(),
