@@ -83,8 +83,8 @@ impl Policy {
         }
     }
 
-    /// From when on others may be moved for a job that waits, if they ever may: it has waited for as
-    /// long as what was started is left to run, in which room may come by itself.
+    /// From when on others may be moved for a job that waits, if they ever may: it has waited for
+    /// as long as what was started is left to run, in which room may come by itself.
     #[must_use]
     pub fn moves_for(&self, job: &Job, spec: &JobSpec) -> Option<Timestamp> {
         let n_devices = spec.gpus.n_devices().saturating_mul(spec.gang.nodes);

@@ -1,13 +1,31 @@
-//! What it costs to make room on a node.
+//! Who goes first to make room on a node, and what it costs.
 
 use std::cmp::Reverse;
 
 use gpool_model::attained::Level;
-use gpool_model::{ResourceKind, Timestamp};
+use gpool_model::{JobId, ResourceKind, Timestamp};
 
 use crate::evict::Lent;
 use crate::projects::Projects;
 use crate::saturation::Saturation;
+
+/// Who goes first: whose project is furthest over its share, then the lower priority, then what
+/// makes others larger or has had most GPU-time, then what loses least work, then the newest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct GoesFirst {
+    pub saturation: Reverse<Saturation>,
+    pub priority: i32,
+    /// Whether it is a job by itself, and does not make another one larger.
+    pub stays: bool,
+    /// How much GPU-time it has had, where the order asks for that.
+    pub level: Reverse<Level>,
+    /// When it came, where the order asks for GPU-time.
+    pub came_at: Option<Reverse<Timestamp>>,
+    /// Thousandths of a device times milliseconds that have to be run again.
+    pub lost: u64,
+    pub started_at: Reverse<Timestamp>,
+    pub job: Reverse<JobId>,
+}
 
 /// What making room on a node would cost; the least is chosen.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,17 +6,16 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::attained::Level;
 use gpool_model::plan::Fit;
 use gpool_model::{
     AllocationState, Bytes, Exit, JobId, Millis, Phase, Project, ProjectName, ResourceKind,
-    Resources, Timestamp,
+    Resources,
 };
 use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use crate::board::Board;
 use crate::consolidate::Movables;
-use crate::cost::{Cost, cost};
+use crate::cost::{Cost, GoesFirst, cost};
 use crate::keep::{Ending, Keeps};
 use crate::place::{self, Found, Seeker};
 use crate::preempt::{Lasts, Own};
@@ -51,24 +50,6 @@ pub(crate) struct HeldOn {
     /// Parts of devices, by position, with how much of their memory.
     pub devices: Vec<(usize, Bytes)>,
     pub room: Room,
-}
-
-/// Who goes first: whose project is furthest over its share, then the lower priority, then what
-/// makes others larger or has had most GPU-time, then what loses least work, then the newest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct GoesFirst {
-    pub saturation: Reverse<Saturation>,
-    pub priority: i32,
-    /// Whether it is a job by itself, and does not make another one larger.
-    pub stays: bool,
-    /// How much GPU-time it has had, where the order asks for that.
-    pub level: Reverse<Level>,
-    /// When it came, where the order asks for GPU-time.
-    pub came_at: Option<Reverse<Timestamp>>,
-    /// Thousandths of a device times milliseconds that have to be run again.
-    pub lost: u64,
-    pub started_at: Reverse<Timestamp>,
-    job: Reverse<JobId>,
 }
 
 /// What may be taken back in a cycle, worked out when it is first asked for.

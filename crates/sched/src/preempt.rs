@@ -302,8 +302,8 @@ fn least<'l>(
     Some((chosen, place))
 }
 
-/// Who comes last of those that might go of a project, or of all, where the order asks for GPU-time;
-/// to tell that takes much less time than to see how each of them would go.
+/// Who comes last of those that might go of a project, or of all, where the order asks for
+/// GPU-time; to tell that takes much less time than to see how each of them would go.
 fn last_by_had(
     ground: Ground<'_, '_>,
     (policy, domain): (&Policy, &Option<PoolName>),

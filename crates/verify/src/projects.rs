@@ -384,7 +384,8 @@ fn has_had_more(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: J
     })
 }
 
-/// Whether a job may be moved: where its policy moves any, it has run for a while and saves its work.
+/// Whether a job may be moved: where its policy moves any, it has run for a while and saves its
+/// work.
 fn is_moved(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, exit: Exit) -> bool {
     let own_policy = policy.of_pool(row.spec.pool.as_ref());
     let Phase::Running { started_at, .. } = &row.job.phase else { return false };

@@ -250,7 +250,8 @@ struct Held {
     by_p90: f64,
     /// The same for the middle.
     by_p50: f64,
-    /// How long all of them waited from the forecast on, as a ratio to what that said in the middle.
+    /// How long all of them waited from the forecast on, as a ratio to what that said in the
+    /// middle.
     wait_to_p50: f64,
 }
 
@@ -323,9 +324,9 @@ fn grid(played: &[(String, Outcome)], cluster: Nodes) -> Grid {
     let mut head = HEAD.map(str::to_owned).to_vec();
     if forecasts {
         head.extend(HEAD_OF_FORECASTS.map(str::to_owned));
-        note += "Of how many jobs it was forecast, while they waited, when they would start; which part\n\
-                 of them had started by the late moment and by the middle one that were told first; how\n\
-                 long they waited from then on, as a ratio to the middle that was told.\n";
+        note += "Of how many jobs it was forecast, while they waited, when they would start;\n\
+                 which part of them had started by the late moment and by the middle one that\n\
+                 were told first; how long they waited from then on, as a ratio to the middle.\n";
     }
     Grid { caption: "How long jobs waited".to_owned(), head, rows, note }
 }

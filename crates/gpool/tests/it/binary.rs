@@ -382,14 +382,23 @@ fn a_trace_is_played_by_one_policy_and_another() {
         "policy": "fifo:planned_starts=0", "jobs": 4, "refused": 0, "wait_mean_s": 2652.5,
         "wait_p50_s": 0, "wait_p99_s": 7080, "wait_max_s": 7080, "wait_p99_large_s": 7080,
         "jct_mean_s": 5382.5, "utilization": used, "makespan_s": 7260, "preemptions": 0,
+        "forecasts": null, "forecasts_by_p90": null, "forecasts_by_p50": null,
+        "forecasts_wait_to_p50": null,
     });
     assert_eq!(*item, expected);
+    let told = queue(&["--policy", "fifo", "--known-times", "--forecast-every", "10m"]);
+    assert!(stdout(&told).contains("FORECASTS  BY P90"), "{}", stdout(&told));
+    let told =
+        queue(&["--policy", "fifo", "--known-times", "--forecast-every", "10m", "-o", "json"]);
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!(told["items"][0]["forecasts"], 2, "{told}");
     let small = ["simulate", "queue", "--trace", "jobs.csv", "--cluster", "1x8"];
     for policy in ["fifo", "easy", "tiresias"] {
         let small = place.run(&[&small[..], &["--policy", policy]].concat());
         assert!(stderr(&small).contains("1 jobs are refused"), "{}", stderr(&small));
     }
-    // The third takes the others back; the first waits for the last one then, and does a minute again.
+    // The third takes the others back; the first waits for the last one then, and does a minute
+    // again.
     let document = queue(&["--policy", "greedy", "--policy", "srsf", "-o", "json"]);
     let document: serde_json::Value = serde_json::from_slice(&document.stdout).unwrap();
     let waits = |n: usize| document["items"][n]["wait_max_s"].as_u64();

@@ -20,8 +20,8 @@ use crate::ways::Classes;
 
 impl Projects {
     /// What the projects hold and may have. `None` where nobody has shares or bounds: the policy
-    /// says so, or there is but one project, which has none; and nothing may be preempted or moved. `before`
-    /// are those of an earlier cycle, if there was one.
+    /// says so, or there is but one project, which has none; and nothing may be preempted or moved.
+    /// `before` are those of an earlier cycle, if there was one.
     pub fn of(snapshot: &Snapshot<'_>, policy: &Policy, before: Option<Self>) -> Option<Self> {
         let world = snapshot.world;
         let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| !it.limit.is_unlimited());
