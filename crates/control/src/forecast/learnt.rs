@@ -99,7 +99,7 @@ impl Learnt {
     const STEPS_UP: u64 = 9;
     /// By one start after its middle its factor grows by so much, by one before it shrinks by as
     /// much.
-    const STEP_P50: u64 = 3;
+    const STEP_P50: u64 = 2;
     const FACTOR_LEAST: u64 = 250;
     const FACTOR_MOST: u64 = 8000;
 
