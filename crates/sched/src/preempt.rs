@@ -202,7 +202,10 @@ impl Evictions {
                     let all: Vec<&Lent> = all.iter().filter(|it| may_go(it)).collect();
                     (!all.is_empty()).then_some((*ix, all))
                 });
-                self.clear(ground, seeker, giving.collect(), may_have)
+                let giving = giving.collect::<BTreeMap<_, _>>();
+                // That nobody gives anything was tried before.
+                let any = !giving.is_empty();
+                any.then(|| self.clear(ground, seeker, giving, may_have)).flatten()
             }
             None => None,
         };

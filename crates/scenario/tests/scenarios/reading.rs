@@ -24,8 +24,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "policy sort age",
             "1:8 unknown word \"sort\", expected preset, order, escalate, strategy, planned, \
-             share, rules, lend-nothing, reserved-only, levels, min-run, half-life or \
-             use-weight",
+             share, rules, lend-nothing, reserved-only, levels, min-run, consolidate, stay-put, \
+             half-life or use-weight",
         ),
         (
             "policy order age,size",
