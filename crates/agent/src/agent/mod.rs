@@ -259,6 +259,9 @@ impl AgentHandle {
     }
 }
 
+/// So long whoever holds the lock on the state folder may be about to let go of it.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
 fn make(folder: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
@@ -275,13 +278,20 @@ fn outlive_jobs() {
     }
 }
 
+/// Takes the lock on the state folder. What an agent that was killed had just forked holds it as
+/// well until it runs a program of its own: so long is waited, and no longer for another agent.
 fn take_lock(layout: &Layout) -> Result<File, StartError> {
     let path = layout.lock();
-    match open_lock(&path).and_then(|file| Ok((lock::try_lock(&file)?, file))) {
-        Ok((true, file)) => Ok(file),
-        Ok((false, _)) => Err(StartError::InUse { path: layout.state().to_owned() }),
-        Err(error) => Err(StartError::Folder { path, error }),
+    let folder = |error| StartError::Folder { path: path.clone(), error };
+    let file = open_lock(&path).map_err(folder)?;
+    let since = Instant::now();
+    while !lock::try_lock(&file).map_err(folder)? {
+        if since.elapsed() >= LOCK_PATIENCE {
+            return Err(StartError::InUse { path: layout.state().to_owned() });
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
+    Ok(file)
 }
 
 /// Waits until each shepherd that an earlier agent had forked has claimed its task or is gone, and

@@ -193,6 +193,26 @@ fn a_second_agent_is_refused() {
     assert!(String::from_utf8_lossy(&second.stderr).contains("InUse"), "{second:?}");
 }
 
+/// What an agent that was killed had just forked holds its lock until it runs something else.
+#[test]
+fn an_agent_waits_a_moment_for_what_is_left_of_the_last_one() {
+    let mut node = Node::new();
+    node.kill();
+    let path = node.layout().lock();
+    let left = std::fs::File::options().write(true).open(&path).unwrap();
+    until("the lock is free", || gpool_sys::lock::try_lock(&left).unwrap());
+    node.start();
+    let open = format!("/proc/{}/fd", node.agent());
+    let has_come = || {
+        let files = std::fs::read_dir(&open).into_iter().flatten().flatten();
+        files.flat_map(|file| std::fs::read_link(file.path())).any(|file| file == path)
+    };
+    until("it has come to the lock", has_come);
+    drop(left);
+    let task = node.run(&job(1, &["true"]));
+    assert_eq!(node.wait_for_end(task).exit, code(0));
+}
+
 #[test]
 fn an_agent_that_stops_leaves_its_jobs_running() {
     let mut node = Node::new();
