@@ -61,13 +61,13 @@ impl FromStr for NamedPolicy {
                      fifo:planned_starts=0"
                 ));
             }
-            Err(_) => By::Preset(Box::new(preset(name, settings.unwrap_or_default())?)),
+            Err(_) => By::Preset(Box::new(preset(name, text)?)),
         };
         Ok(Self { text: text.to_owned(), by })
     }
 }
 
-fn preset(name: &str, settings: &str) -> Result<Policy, String> {
+fn preset(name: &str, text: &str) -> Result<Policy, String> {
     if !Policy::PRESETS.contains(&name) {
         let shown: String = name.chars().take(40).collect();
         let presets = Policy::PRESETS.join(", ");
@@ -77,14 +77,7 @@ fn preset(name: &str, settings: &str) -> Result<Policy, String> {
              {baselines}"
         ));
     }
-    let mut policy = Policy::from_preset(name).map_err(|error| error.to_string())?;
-    for setting in settings.split([',', ':']).filter(|it| !it.is_empty()) {
-        let (key, value) = setting.split_once('=').ok_or_else(|| {
-            format!("{setting:?} is no setting; write valohai:escalate_after=24h")
-        })?;
-        policy.set(key, value).map_err(|error| error.to_string())?;
-    }
-    Ok(policy)
+    Policy::from_preset(text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -93,7 +86,7 @@ mod tests {
 
     #[test]
     fn presets_have_settings_and_baselines_have_none() {
-        for text in ["fair", "fifo:planned_starts=0,min_run=1m", "easy", "tiresias"] {
+        for text in ["fair", "fifo:planned_starts=0,order=gpus+age", "easy", "tiresias"] {
             let policy: NamedPolicy = text.parse().unwrap();
             assert_eq!(policy.text, text);
             assert_eq!(matches!(policy.by, By::Baseline(_)), !text.starts_with('f'), "{text}");
