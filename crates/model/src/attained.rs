@@ -83,16 +83,40 @@ impl Policy {
         }
     }
 
-    /// From when on others may be moved for a job that waits, if they ever may: it has waited for
-    /// as long as what was started is left to run, in which room may come by itself.
+    /// How many others at most may be made to stop so that they move, or some of them, for a job
+    /// that waits. It is one more each time that it has waited for twice as long as what was
+    /// started is left to run: room may come by itself, and whoever pays for it by waiting first
+    /// makes others pay no more than that (ski rental; Karlin et al., Competitive Snoopy Caching,
+    /// 1988).
     #[must_use]
-    pub fn moves_for(&self, job: &Job, spec: &JobSpec) -> Option<Timestamp> {
+    pub fn n_moved_for(&self, job: &Job, spec: &JobSpec, now: Timestamp) -> u64 {
+        let waited = self.may_wait_for_moves(job, spec).map(|(since, _)| now.since(since));
+        let wait = self.wait_for_a_move().get();
+        waited.map_or(0, |it| it.get().checked_div(wait).unwrap_or(u64::MAX))
+    }
+
+    /// When that becomes one more, as often as it matters.
+    pub fn moments_of_moves(&self, job: &Job, spec: &JobSpec) -> impl Iterator<Item = Timestamp> {
+        let wait = self.wait_for_a_move();
+        let waits = self.may_wait_for_moves(job, spec).into_iter();
+        waits.flat_map(move |(since, n_devices)| {
+            let n = if wait.is_zero() { 1 } else { u64::from(n_devices) };
+            (1..=n).map(move |n| since.after(Millis::new(wait.get().saturating_mul(n))))
+        })
+    }
+
+    /// Since when a job waits for which others might be moved, and for how many devices.
+    fn may_wait_for_moves(&self, job: &Job, spec: &JobSpec) -> Option<(Timestamp, u32)> {
         let n_devices = spec.gpus.n_devices().saturating_mul(spec.gang.nodes);
         let may_help = self.consolidate && n_devices > 1 && spec.gpus.share().is_none();
         match &job.phase {
-            Phase::Pending { since } if may_help => Some(since.after(self.min_run)),
+            Phase::Pending { since } if may_help => Some((*since, n_devices)),
             _ => None,
         }
+    }
+
+    fn wait_for_a_move(&self) -> Millis {
+        Millis::new(self.min_run.get().saturating_mul(2))
     }
 
     /// When a running job may first be made to give way to one that has had less, and when it

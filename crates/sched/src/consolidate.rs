@@ -38,6 +38,16 @@ pub(crate) struct Movables {
     n_failures: [usize; 2],
 }
 
+/// How nodes may be cleared for one job.
+pub(crate) struct Clear<'c> {
+    /// By position of the node on the board, those who may go for good.
+    pub giving: BTreeMap<usize, Vec<&'c Lent>>,
+    /// How many may go at most, wherever to.
+    pub n_most: u64,
+    /// Whether the job may have what it asks once those have gone for good.
+    pub may_have: MayHave<'c>,
+}
+
 /// Who leaves a node, and what one that needs the node gets there.
 struct Clearing {
     /// How many leave, and thousandths of a device times milliseconds that have to be run again.
@@ -134,21 +144,20 @@ impl Evictions {
         &mut self,
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
+        n_most: u64,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         if self.leaves_room(ground, seeker).is_some() {
             return None;
         }
-        self.clear(ground, seeker, BTreeMap::new(), &|_| true)
+        self.clear(ground, seeker, Clear { giving: BTreeMap::new(), n_most, may_have: &|_| true })
     }
 
-    /// The same where `giving` go for good, for it or for those who are moved: by position of the
-    /// node on the board.
+    /// The same where some go for good, for it or for those who are moved.
     pub fn clear(
         &mut self,
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
-        giving: BTreeMap<usize, Vec<&Lent>>,
-        may_have: MayHave<'_>,
+        Clear { giving, n_most, may_have }: Clear<'_>,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let fit = &seeker.shape.fit;
         let n_asked = n_devices_on_node(fit).saturating_mul(place::n_nodes(fit));
@@ -173,7 +182,7 @@ impl Evictions {
         self.movables.by_node = Some(movable);
         let found = found.filter(|(_, victims)| {
             let gone: Vec<&Lent> = victims.iter().filter(|it| !it.moves).collect();
-            may_have(&gone) && !stay_in_the_way(ground, victims)
+            victims.len() as u64 <= n_most && may_have(&gone) && !stay_in_the_way(ground, victims)
         });
         if found.is_none() {
             self.movables.n_failures[which] += 1;

@@ -339,21 +339,20 @@ impl<'a> Cycle<'a, '_> {
         true
     }
 
-    /// Whether others may be moved for a job: it has waited for a while, in which room might have
-    /// come by itself.
-    fn may_move(&self, head: &Head) -> bool {
+    /// How many may be made to stop at most so that others move for a job.
+    fn n_moved_for(&self, head: &Head) -> u64 {
         let row = self.row(head);
-        let at = self.domain.policy.moves_for(&row.job, &row.spec);
-        at.is_some_and(|at| at <= self.snapshot.now)
+        self.domain.policy.n_moved_for(&row.job, &row.spec, self.snapshot.now)
     }
 
     /// Moves others elsewhere so that a job can start; says whether that helped.
     fn consolidate(&mut self, head: &Head, way: &Way<'_>, turns: &mut Turns<'_>) -> bool {
-        if !self.may_move(head) {
+        let n_most = self.n_moved_for(head);
+        if n_most == 0 {
             return false;
         }
         let found = self.among_evictions(head, way, |evictions, ground, seeker| {
-            evictions.consolidate(ground, seeker)
+            evictions.consolidate(ground, seeker, n_most)
         });
         let Some((found, moved)) = found.flatten() else { return false };
         let row = self.row(head);
@@ -368,7 +367,7 @@ impl<'a> Cycle<'a, '_> {
             return false;
         }
         let (shape, charge) = (&*way.shape, &way.charge[..]);
-        let may_move = self.may_move(head);
+        let n_moved_most = self.n_moved_for(head);
         let is_lending = turns.is_lending;
         let found = self.among_evictions(head, way, |evictions, ground, seeker| {
             let projects = ground.projects;
@@ -379,7 +378,8 @@ impl<'a> Cycle<'a, '_> {
                 (is_lent || projects.borrows_no_more(leaf, charge, &given))
                     && projects.refuses_after(leaf, charge, shape.preemptible, &given).is_none()
             };
-            let who = Asking { leaf, unit: charge, is_escalated: head.is_escalated, may_move };
+            let is_escalated = head.is_escalated;
+            let who = Asking { leaf, unit: charge, is_escalated, n_moved_most };
             evictions.preempt(ground, seeker, who, &may_have)
         });
         let Some((found, victims)) = found.flatten() else { return false };

@@ -373,14 +373,22 @@ fn lent(ground: &Ground<'_, '_>, may_pause: bool) -> BTreeMap<usize, Vec<Lent>> 
             let Some(piece) = piece(ground, who, leaf, &amounts, saturation) else { continue };
             let Reverse(started_at) = piece.order.started_at;
             if started_at.after(safe_for) <= now {
-                for board_ix in piece.held.keys() {
-                    lent.entry(*board_ix).or_default().push(piece.clone());
-                }
+                put(&mut lent, piece);
             }
         }
     }
-    lent.values_mut().for_each(|all| all.sort_by_key(|it| it.order));
+    lent.values_mut().for_each(|all| all.sort_unstable_by_key(|it| it.order));
     lent
+}
+
+/// Notes it on each of its nodes; mostly there is one, and nothing is copied.
+pub(crate) fn put(by_node: &mut BTreeMap<usize, Vec<Lent>>, lent: Lent) {
+    let mut nodes = lent.held.keys();
+    let Some(first) = nodes.next().copied() else { return };
+    for board_ix in nodes {
+        by_node.entry(*board_ix).or_default().push(lent.clone());
+    }
+    by_node.entry(first).or_default().push(lent);
 }
 
 pub(crate) fn amounts_of(world: &World, projects: &Projects, row: &JobRow) -> Amounts {

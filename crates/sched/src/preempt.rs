@@ -10,9 +10,10 @@ use gpool_model::{Millis, OrderKey, Policy, PoolName, Project, Shape, TakenBack}
 use gpool_world::order::level_of_waiting;
 use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
+use crate::consolidate::Clear;
 use crate::cost::{Cost, cost};
 use crate::evict::{
-    Evictions, Ground, Lent, Search, amounts_of, pauses_any, piece, stay_in_the_way,
+    Evictions, Ground, Lent, Search, amounts_of, pauses_any, piece, put, stay_in_the_way,
 };
 use crate::place::{self, Found, Seeker};
 use crate::projects::Projects;
@@ -102,8 +103,8 @@ pub(crate) struct Asking<'u> {
     /// For what, by kind.
     pub unit: &'u [u64],
     pub is_escalated: bool,
-    /// Whether others may be moved for it.
-    pub may_move: bool,
+    /// How many may be made to stop at most so that others move for it.
+    pub n_moved_most: u64,
 }
 
 /// Whether the project may have a job once these have gone.
@@ -112,6 +113,8 @@ pub(crate) type MayHave<'m> = &'m dyn Fn(&[&Lent]) -> bool;
 /// What of a project, or of all, may go for others of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Own {
+    /// Only those are here who come after that in the order.
+    after: Precedence,
     /// By position of its node on the board, who goes first first.
     by_node: BTreeMap<usize, Vec<Lent>>,
     /// Of whom that comes last in the order: nobody goes for whoever is not before that one.
@@ -144,7 +147,7 @@ impl Evictions {
         &mut self,
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
-        Asking { leaf, unit, is_escalated, may_move }: Asking<'_>,
+        Asking { leaf, unit, is_escalated, n_moved_most }: Asking<'_>,
         (may_have, may_pause): (MayHave<'_>, bool),
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let (projects, policy) = (ground.projects, seeker.policy);
@@ -163,13 +166,15 @@ impl Evictions {
             return None;
         }
         let which = (project, may_pause);
-        let of = |which| of_project(ground, (policy, shape.domain.as_ref()), which);
-        let own = self.own.entry(which).or_insert_with(|| of(which));
+        // Those who go first ask first, so what was looked up for one serves those after it.
+        let known = self.own.remove(&which).filter(|own| own.after <= asks);
+        let of = || of_project(ground, (policy, shape.domain.as_ref()), which, asks);
+        let own = known.unwrap_or_else(of);
         let is_patient = || self.patient.contains(&(shape.project.clone(), shape.fit.clone()));
         if asks >= own.last || is_patient() {
+            self.own.insert(which, own);
             return None;
         }
-        let own = std::mem::take(own);
         if let Some(found) = self.leaves_room(ground, seeker).filter(|_| may_have(&[])) {
             // It waits for that, and nobody after it may have it.
             self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
@@ -197,7 +202,7 @@ impl Evictions {
         let found = found.filter(|(_, victims)| !stay_in_the_way(ground, victims));
         let found = match found {
             Some(found) => Some(self.go(found)),
-            None if may_move => {
+            None if n_moved_most > 0 => {
                 let giving = own.by_node.iter().filter_map(|(ix, all)| {
                     let all: Vec<&Lent> = all.iter().filter(|it| may_go(it)).collect();
                     (!all.is_empty()).then_some((*ix, all))
@@ -205,7 +210,8 @@ impl Evictions {
                 let giving = giving.collect::<BTreeMap<_, _>>();
                 // That nobody gives anything was tried before.
                 let any = !giving.is_empty();
-                any.then(|| self.clear(ground, seeker, giving, may_have)).flatten()
+                let who = Clear { giving, n_most: n_moved_most, may_have };
+                any.then(|| self.clear(ground, seeker, who)).flatten()
             }
             None => None,
         };
@@ -325,16 +331,17 @@ fn last_by_had(
     all.max().unwrap_or(FIRST)
 }
 
-/// All that may go of a project, or of all, for one about whom the same policy decides: by
-/// another one it might go before that one itself.
+/// All that may go of a project, or of all, for those who are not before `after`, and about whom
+/// the same policy decides: by another one it might go before that one itself.
 fn of_project(
     ground: Ground<'_, '_>,
     (policy, domain): (&Policy, Option<&PoolName>),
     (project, may_pause): (Option<Row>, bool),
+    after: Precedence,
 ) -> Own {
     let Snapshot { world, now } = *ground.snapshot;
     let projects = ground.projects;
-    let mut own = Own { last: FIRST, ..Own::default() };
+    let mut own = Own { after, last: FIRST, by_node: BTreeMap::new() };
     for (ix, (row, of)) in world.project_rows().iter().zip(projects.rows()).enumerate() {
         if project.is_some_and(|project| project != *of) || row.evictable.is_empty() {
             continue;
@@ -343,24 +350,30 @@ fn of_project(
         let is_of_domain = |job: &&JobRow| world.policy().domain(job.spec.pool.as_ref()) == domain;
         let jobs = row.evictable.iter().filter_map(|id| world.job(*id));
         for job in jobs.filter(is_of_domain) {
+            let level = match policy.asks_attained() {
+                true => policy.level(job.job.counted(now)),
+                false => 0,
+            };
+            let has = precedence(policy, (job.job.priority, job.spec.joins.is_some()), level);
+            if has <= after {
+                continue;
+            }
             let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
             let amounts = amounts_of(world, projects, job);
             let piece = piece(&ground, (job, may_pause), leaf, &amounts, Saturation::EQUAL);
             let Some(mut piece) = piece else { continue };
             if policy.asks_attained() {
-                piece.order.level = Reverse(policy.level(job.job.counted(now)));
+                piece.order.level = Reverse(level);
                 piece.order.came_at = Some(Reverse(job.spec.submitted_at));
             }
             let Reverse(started_at) = piece.order.started_at;
             if started_at.after(safe_for) <= now {
-                own.last = own.last.max(precedence_of(policy, &piece));
-                for board_ix in piece.held.keys() {
-                    own.by_node.entry(*board_ix).or_default().push(piece.clone());
-                }
+                own.last = own.last.max(has);
+                put(&mut own.by_node, piece);
             }
         }
     }
-    own.by_node.values_mut().for_each(|all| all.sort_by_key(|it| it.order));
+    own.by_node.values_mut().for_each(|all| all.sort_unstable_by_key(|it| it.order));
     own
 }
 

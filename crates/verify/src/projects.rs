@@ -304,9 +304,9 @@ pub(crate) fn check(
                 let is_fair = policy.quota_rules == QuotaRules::Fair;
                 if *why == TakenBack::Consolidate
                     && is_fair
-                    && !is_moved(snapshot, policy, row, *exit)
+                    && !is_moved(snapshot, policy, (row, *exit), *beneficiary)
                 {
-                    let what = "it does not save its work, was started just now, or stays put";
+                    let what = "it does not save its work, was started just now, or the other came just now";
                     found.push(Violation::WrongEviction { job: *job, what });
                 }
                 if *why == TakenBack::Preempt && !gives_way(snapshot, policy, row, *beneficiary) {
@@ -384,14 +384,21 @@ fn has_had_more(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: J
     })
 }
 
-/// Whether a job may be moved: where its policy moves any, it has run for a while and saves its
-/// work.
-fn is_moved(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, exit: Exit) -> bool {
+/// Whether a job may be moved for another: where its policy moves any, it has run for a while and
+/// saves its work, and the other has waited for a while.
+fn is_moved(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    (row, exit): (&JobRow, Exit),
+    other: JobId,
+) -> bool {
     let own_policy = policy.of_pool(row.spec.pool.as_ref());
     let Phase::Running { started_at, .. } = &row.job.phase else { return false };
     own_policy.consolidate
         && exit == Exit::Checkpoint
         && started_at.after(row.job.course.paused).after(own_policy.min_run) <= snapshot.now
+        && row_of(snapshot.world, other)
+            .is_some_and(|other| own_policy.n_moved_for(&other.job, &other.spec, snapshot.now) > 0)
 }
 
 /// Whether a job makes another one larger, and gives way for that to one of its project.

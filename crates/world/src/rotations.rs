@@ -41,5 +41,5 @@ fn moments(policy: &Policy, row: &JobRow) -> impl Iterator<Item = Timestamp> {
     let policy = policy.of_pool(row.spec.pool.as_ref());
     let may_go = row.spec.life.preemptible == Some(true);
     let rotations = may_go.then(|| policy.rotation_moments(&row.job));
-    rotations.into_iter().flatten().chain(policy.moves_for(&row.job, &row.spec))
+    rotations.into_iter().flatten().chain(policy.moments_of_moves(&row.job, &row.spec))
 }

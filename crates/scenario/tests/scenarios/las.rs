@@ -193,7 +193,7 @@ fn small_jobs_move_out_of_the_way_of_a_larger_one() {
         node lab2  2 x h100
         job  r  1  running lab1[0] 30m  exits checkpoint
         job  s  1  running lab2[0] 30m  exits checkpoint
-        job  a  2  pending 5m
+        job  a  2  pending 10m
     "), @"
     evict r consolidate for a by checkpoint
     claim a lab1[0,1]
@@ -209,8 +209,37 @@ fn nobody_is_moved_for_whom_waited_a_moment_only() {
         node lab2  2 x h100
         job  r  1  running lab1[0] 30m  exits checkpoint
         job  s  1  running lab2[0] 30m  exits checkpoint
-        job  a  2  pending 4m
+        job  a  2  pending 9m
     "), @"wait  a gpus_not_free_together need 2 free 1 on lab1");
+}
+
+/// My job would need two others to move; how long does it wait first?
+#[test]
+fn the_more_have_to_move_the_longer_it_has_to_have_waited() {
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  4 x h100
+        node lab2  4 x h100
+        job  r  1  running lab1[0] 30m  exits checkpoint
+        job  s  1  running lab1[1] 30m  exits checkpoint
+        job  t  1  running lab2[0] 30m  exits checkpoint
+        job  u  1  running lab2[1] 30m  exits checkpoint
+        job  a  4  pending 19m
+    "), @"wait  a gpus_not_free_together need 4 free 2 on lab1");
+    assert_snapshot!(answer("
+        policy preset las
+        node lab1  4 x h100
+        node lab2  4 x h100
+        job  r  1  running lab1[0] 30m  exits checkpoint
+        job  s  1  running lab1[1] 30m  exits checkpoint
+        job  t  1  running lab2[0] 30m  exits checkpoint
+        job  u  1  running lab2[1] 30m  exits checkpoint
+        job  a  4  pending 20m
+    "), @"
+    evict s consolidate for a by checkpoint
+    evict r consolidate for a by checkpoint
+    claim a lab1[0,1,2,3]
+    ");
 }
 
 /// My job may be put back, but does not save what it has done: is it moved?
@@ -222,7 +251,7 @@ fn what_does_not_save_its_work_stays_where_it_is() {
         node lab2  2 x h100
         job  r  1  running lab1[0] 30m  preemptible
         job  s  1  running lab2[0] 30m
-        job  a  2  pending 9m
+        job  a  2  pending 11m
     "), @"wait  a gpus_not_free_together need 2 free 1 on lab1");
 }
 
@@ -235,7 +264,7 @@ fn a_policy_says_whether_jobs_are_moved() {
         node lab2  2 x h100
         job  r  1  running lab1[0] 30m  exits checkpoint
         job  s  1  running lab2[0] 30m  exits checkpoint
-        job  a  2  pending 9m
+        job  a  2  pending 11m
     "), @"wait  a gpus_not_free_together need 2 free 1 on lab1");
     assert_snapshot!(answer("
         policy preset fair  consolidate
@@ -243,7 +272,7 @@ fn a_policy_says_whether_jobs_are_moved() {
         node lab2  2 x h100
         job  r  1  running lab1[0] 30m  exits checkpoint
         job  s  1  running lab2[0] 30m  exits checkpoint
-        job  a  2  pending 9m
+        job  a  2  pending 11m
     "), @"
     evict r consolidate for a by checkpoint
     claim a lab1[0,1]
@@ -262,7 +291,7 @@ fn the_node_is_cleared_on_which_fewest_are_in_the_way() {
         job  s  1  running lab1[1] 30m  exits checkpoint
         job  t  1  running lab2[0] 30m  exits checkpoint
         job  u  2  running lab3[0,1] 15m  exits checkpoint
-        job  a  4  pending 9m
+        job  a  4  pending 11m
     "), @"
     evict t consolidate for a by checkpoint
     claim a lab2[0,1,2,3]
@@ -278,7 +307,7 @@ fn nobody_is_moved_who_finds_no_room_elsewhere() {
         node lab2  2 x h100
         job  r  2  running lab1[0,1] 15m  exits checkpoint
         job  s  1  running lab2[0] 30m    exits checkpoint
-        job  a  3  pending 9m
+        job  a  3  pending 11m
     "), @"wait  a gpus_not_free_together need 3 free 2 on lab1");
 }
 
@@ -293,7 +322,7 @@ fn who_has_had_more_goes_and_the_other_moves_to_where_it_will_find_room() {
         job  s  1  running lab1[1] 30m  exits checkpoint
         job  t  1  running lab2[0] 3h   preemptible
         job  u  1  running lab2[1] 30m
-        job  a  2  pending 9m
+        job  a  2  pending 20m
     "), @"
     evict r rotate for a
     evict s consolidate for a by checkpoint
@@ -311,7 +340,7 @@ fn several_nodes_are_cleared_for_a_gang() {
         node lab3  2 x h100
         job  r  1  running lab1[0] 30m  exits checkpoint
         job  s  1  running lab2[0] 30m  exits checkpoint
-        job  a  2  nodes 2  pending 9m
+        job  a  2  nodes 2  pending 11m
     "), @"
     evict r consolidate for a by checkpoint
     claim a lab1[0,1] lab3[0,1]
