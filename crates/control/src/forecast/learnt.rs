@@ -91,15 +91,16 @@ impl Learnt {
     const TOLD_MAX: usize = 10_000;
     /// A start within this of what was told is on time: the planner and the node need a moment.
     const MOMENT: Millis = Millis::from_secs(2);
-    /// By one start after its p90 the factor grows by nine steps, by one before it shrinks by
-    /// one: it rests where one in ten is late.
+    /// By one start after its p90 the factor grows by so many steps, by one before it shrinks by
+    /// one. It rests where one in fourteen is late: queues build up faster than starts tell of
+    /// it, so that with nine steps, where one in ten is, one in six is late in fact.
     ///
     /// Source: adaptive conformal inference, Gibbs and Candès, 2021.
     const STEP: u64 = 20;
-    const STEPS_UP: u64 = 9;
+    const STEPS_UP: u64 = 13;
     /// By one start after its middle its factor grows by so much, by one before it shrinks by as
     /// much.
-    const STEP_P50: u64 = 2;
+    const STEP_P50: u64 = 4;
     const FACTOR_LEAST: u64 = 250;
     const FACTOR_MOST: u64 = 8000;
 
