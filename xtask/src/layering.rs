@@ -99,6 +99,7 @@ const MAY_REACH_BEHIND: &[&str] = &[
     "verbs/backup.rs",
     "verbs/replay.rs",
     "verbs/restore.rs",
+    "verbs/simulate_history.rs",
     "verbs/verify.rs",
     "verbs/sim.rs",
 ];

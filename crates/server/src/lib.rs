@@ -12,6 +12,7 @@ pub mod dump;
 mod elements;
 mod forecast;
 pub mod handle;
+pub mod history;
 pub mod http;
 pub mod inspect;
 mod limits;

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use gpool_model::{Millis, Timestamp};
+
+use crate::coming::EPOCH;
 use crate::table::{Table, TraceError};
 
 /// A job of a trace.
@@ -17,6 +20,14 @@ pub struct TraceJob {
     pub n_gpus: u32,
     /// Whose it is: a user, a team, a virtual cluster.
     pub owner: Arc<str>,
+}
+
+impl TraceJob {
+    /// When it comes, as [`crate::queue`] plays it.
+    #[must_use]
+    pub fn came_at(&self) -> Timestamp {
+        EPOCH.after(Millis::new(self.submit_s.saturating_mul(1000)))
+    }
 }
 
 /// Reads jobs, line by line: `submit_s,duration_s,gpus` and, if there is one, `vc`.

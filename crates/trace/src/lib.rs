@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
+mod cluster;
+mod coming;
 mod fleet;
 mod foresight;
 pub mod jobs;
@@ -13,6 +15,7 @@ pub mod packing_policy;
 pub mod queue;
 mod table;
 
-pub use fleet::Nodes;
+pub use cluster::{Cluster, Layout, Nodes, Place};
+pub use coming::Coming;
 pub use foresight::Foretold;
 pub use table::{Cause, TraceError};

@@ -1,21 +1,21 @@
-//! How long jobs wait: a trace of jobs is played by the state machine that runs jobs, in virtual
-//! time, on a cluster of nodes that are alike.
+//! How long jobs wait: jobs come to a cluster and are played by the state machine that runs jobs,
+//! in virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_model::agent::TaskIs;
 use gpool_model::{
-    Event, Exit, Generation, JobId, Millis, NodeName, Policy, Refusal, TaskId, Timestamp,
+    Event, Generation, JobId, MilliGpu, Millis, NodeName, Policy, Refusal, TaskId, Timestamp,
 };
 
-use crate::fleet::{Fleet, Nodes, Told, end, new_job, number_of, says};
+use crate::cluster::{Cluster, Nodes};
+use crate::coming::{Asking, Coming};
+use crate::fleet::{Fleet, Start, Told, end, says};
 use crate::foresight::{Foresight, Foretold};
 use crate::jobs::TraceJob;
 use crate::table::TraceError;
 
-/// When a trace begins: not at the very first moment there is.
-pub(crate) const EPOCH: u64 = 1_000_000;
 /// Jobs of so many devices are large.
 pub const LARGE: u32 = 8;
 
@@ -73,11 +73,17 @@ pub struct Played {
     pub ended_at: Timestamp,
     /// How long it ran, without what it had to do again.
     pub duration: Millis,
-    /// Its devices.
-    pub n_gpus: u32,
+    /// How much it asked for.
+    pub gpus: MilliGpu,
 }
 
 impl Played {
+    /// The same as a number of devices, which may be a part of one.
+    #[must_use]
+    pub fn n_gpus(&self) -> f64 {
+        self.gpus.get() as f64 / MilliGpu::DEVICE.get() as f64
+    }
+
     /// How long it did not run since it came.
     #[must_use]
     pub fn wait(&self) -> Millis {
@@ -94,6 +100,11 @@ pub struct Outcome {
     pub n_refused: u64,
     /// Why.
     pub refusal: Option<Refusal>,
+    /// How many wait for ever: nothing that will happen lets them start.
+    pub n_stuck: u64,
+    /// How many were ended for good when they were taken back, before they had run as long as they
+    /// were to.
+    pub n_cut: u64,
     /// How often a job was taken back.
     pub n_taken_back: u64,
     /// Device-milliseconds given out until the last job came.
@@ -111,7 +122,9 @@ struct Live {
     before: Vec<Ran>,
     submitted_at: Timestamp,
     duration: Millis,
-    n_gpus: u32,
+    gpus: MilliGpu,
+    /// Whether it goes on where it was after it was taken back.
+    goes_on: bool,
     /// What it has to do yet.
     left: Millis,
     runs: Option<Run>,
@@ -124,13 +137,14 @@ struct Run {
     ends_at: Timestamp,
     tasks: Vec<(NodeName, TaskId, Generation)>,
     devices: Vec<(u32, u32)>,
+    /// How much of them it has.
+    gpus: MilliGpu,
 }
 
 /// With nothing but time passing so often, nothing will happen any more.
 const IDLE_STEPS_MAX: u32 = 10_000;
 
-/// Plays jobs on a cluster; `look` sees how far it has come and how many jobs are there, each time
-/// that jobs come.
+/// Plays the jobs of a file on nodes that are alike; see [`play_on`].
 ///
 /// # Errors
 /// The trace can't be read to its end, or what the scheduler does makes no sense.
@@ -141,17 +155,37 @@ pub fn play(
     terms: Terms,
     look: &mut dyn FnMut(Timestamp, usize),
 ) -> Result<Outcome, PlayError> {
-    let mut player = Player::new(nodes, policy, terms);
+    let mut asking = Asking::of(nodes);
+    let jobs = jobs.into_iter().map(|job| job.map(|job| asking.for_job(job)));
+    let outcome = play_on(Cluster::alike(nodes, policy), jobs, terms, look)?;
+    match usize::try_from(outcome.n_stuck).unwrap_or(usize::MAX) {
+        0 => Ok(outcome),
+        n => Err(PlayError::Stuck { n }),
+    }
+}
+
+/// Plays jobs on a cluster; `look` sees how far it has come and how many jobs are there, each time
+/// that jobs come.
+///
+/// # Errors
+/// The jobs can't be read to their end, or what the scheduler does makes no sense.
+pub fn play_on(
+    cluster: Cluster,
+    jobs: impl IntoIterator<Item = Result<Coming, TraceError>>,
+    terms: Terms,
+    look: &mut dyn FnMut(Timestamp, usize),
+) -> Result<Outcome, PlayError> {
+    let mut player = Player::new(cluster, terms);
     let mut jobs = jobs.into_iter().peekable();
     let mut n_idle = 0;
     loop {
         let comes = match jobs.peek() {
             None => None,
-            Some(Ok(job)) => Some(time_of(job)),
+            Some(Ok(job)) => Some(job.at),
             Some(Err(_)) => Some(player.now),
         };
         if comes.is_none() && player.live.is_empty() {
-            return Ok(player.outcome);
+            return Ok(player.finish());
         }
         let ends = player.ends.first().map(|(at, _)| *at);
         n_idle = if comes.is_none() && ends.is_none() { n_idle + 1 } else { 0 };
@@ -163,12 +197,11 @@ pub fn play(
         let forecast = forecast.filter(|_| comes.is_some() || ends.is_some());
         let next = comes.into_iter().chain(ends).chain(timer).chain(forecast).min();
         let Some(now) = next.filter(|_| n_idle < IDLE_STEPS_MAX) else {
-            return Err(PlayError::Stuck { n: player.live.len() });
+            return Ok(player.finish());
         };
         let mut come = Vec::new();
         while comes == Some(now)
-            && let Some(job) =
-                jobs.next_if(|job| job.as_ref().map_or(true, |it| time_of(it) == now))
+            && let Some(job) = jobs.next_if(|job| job.as_ref().map_or(true, |it| it.at == now))
         {
             come.push(job?);
         }
@@ -176,131 +209,122 @@ pub fn play(
             look(now, player.live.len());
         }
         player.pass(now, comes.is_some());
-        player.happen(&come)?;
+        player.happen(come)?;
         if let Some(foresight) = &mut player.foresight {
             foresight.look(player.fleet.control.world(), now);
         }
     }
 }
 
-pub(crate) fn time_of(job: &TraceJob) -> Timestamp {
-    Timestamp::new(EPOCH.saturating_add(job.submit_s.saturating_mul(1000)))
-}
-
 struct Player {
     fleet: Fleet,
-    nodes: Nodes,
     terms: Terms,
     now: Timestamp,
     live: BTreeMap<JobId, Live>,
     ends: BTreeSet<(Timestamp, JobId)>,
-    /// Devices that run something.
-    n_busy: u64,
+    /// What of devices runs something.
+    in_use: MilliGpu,
+    /// The same, times the milliseconds that passed.
+    busy: u128,
     foresight: Option<Foresight>,
     outcome: Outcome,
 }
 
 impl Player {
-    fn new(nodes: Nodes, policy: Policy, terms: Terms) -> Self {
-        let now = Timestamp::new(EPOCH);
+    fn new(cluster: Cluster, terms: Terms) -> Self {
+        let now = cluster.began;
         Self {
-            fleet: Fleet::new(nodes, policy, now),
-            nodes,
+            fleet: Fleet::start(cluster),
             terms,
             now,
             live: BTreeMap::new(),
             ends: BTreeSet::new(),
-            n_busy: 0,
+            in_use: MilliGpu::ZERO,
+            busy: 0,
             foresight: terms.forecast_every.map(|every| Foresight::new(every, now)),
             outcome: Outcome::default(),
         }
     }
 
+    fn finish(mut self) -> Outcome {
+        self.outcome.busy = self.busy / u128::from(MilliGpu::DEVICE.get());
+        self.outcome.n_stuck = self.live.len() as u64;
+        self.outcome
+    }
+
     fn pass(&mut self, now: Timestamp, is_measured: bool) {
         if is_measured {
-            let area = u128::from(self.n_busy) * u128::from(now.since(self.now).get());
-            self.outcome.busy += area;
+            self.busy += u128::from(self.in_use.get()) * u128::from(now.since(self.now).get());
         }
         self.now = now;
     }
 
     /// Lets jobs come, and those end whose time it is; then whatever follows at once.
-    fn happen(&mut self, come: &[TraceJob]) -> Result<(), PlayError> {
+    fn happen(&mut self, come: Vec<Coming>) -> Result<(), PlayError> {
         let mut events = Vec::new();
         while let Some((at, id)) = self.ends.first().copied().filter(|(at, _)| *at <= self.now) {
             self.ends.remove(&(at, id));
             events.extend(self.end(id));
         }
-        let mut jobs = come.iter().collect::<Vec<_>>();
-        let first = self.fleet.control.world().cluster().last_job;
-        for job in &jobs {
-            let (each, n_nodes) = self.parts(job.n_gpus);
-            let duration = Millis::new(job.duration_s.saturating_mul(1000));
-            let mut new = new_job(each, n_nodes, self.terms.are_ends_known.then_some(duration));
-            if self.terms.are_preemptible {
-                new.life.preemptible = Some(true);
-                new.life.exits = BTreeSet::from([Exit::Checkpoint]).into();
-            }
-            events.push(self.fleet.submission(&job.owner, new));
+        let mut jobs = Vec::with_capacity(come.len());
+        for coming in come {
+            let coming = coming.under(self.terms);
+            jobs.push(self.live_of(&coming));
+            events.push(self.fleet.submission(coming.owner, coming.job));
         }
         if events.is_empty() {
             events.push(Event::TimerFired);
         }
-        let mut number = first;
+        let mut stopped = Vec::new();
         while !events.is_empty() {
             let came = self.fleet.step(self.now, std::mem::take(&mut events));
             if !came.violations.is_empty() {
                 return Err(PlayError::Violation(came.violations));
             }
-            for (job, refused) in jobs.drain(..).zip(came.refused) {
-                match refused {
-                    Some(refusal) => {
+            for (job, answer) in jobs.drain(..).zip(came.answers) {
+                match answer {
+                    Err(refusal) => {
                         self.outcome.n_refused += 1;
                         self.outcome.refusal.get_or_insert(refusal);
                     }
-                    None => {
-                        number = number.next();
-                        self.come(JobId::single(number.0), job);
-                    }
+                    Ok(number) => self.come(JobId::single(number.unwrap_or_default().0), job),
                 }
             }
             for told in came.told {
+                if let Told::Stop(task) = &told {
+                    stopped.push(task.job);
+                }
                 events.extend(self.obey(told));
             }
+        }
+        for id in stopped {
+            self.cut(id);
         }
         Ok(())
     }
 
-    /// Devices of each node, and how many nodes: those that do not fit on one have whole ones, or
-    /// as many of each as divides them.
-    fn parts(&self, n_gpus: u32) -> (u32, u32) {
-        let most = self.nodes.n_gpus.max(1);
-        let n_nodes = (n_gpus.div_ceil(most)..=n_gpus).find(|n| n_gpus.is_multiple_of(*n));
-        match n_nodes {
-            Some(n_nodes) if n_gpus > most => (n_gpus / n_nodes, n_nodes),
-            Some(_) | None => (n_gpus, 1),
+    fn live_of(&self, coming: &Coming) -> Live {
+        Live {
+            owner: Arc::clone(&coming.whose),
+            before: Vec::new(),
+            submitted_at: self.now,
+            duration: coming.duration,
+            gpus: coming.gpus(),
+            goes_on: coming.goes_on(),
+            left: coming.duration,
+            runs: None,
         }
     }
 
-    fn come(&mut self, id: JobId, job: &TraceJob) {
-        let duration = Millis::new(job.duration_s.saturating_mul(1000));
+    fn come(&mut self, id: JobId, job: Live) {
         let first = self.outcome.came.map_or(self.now, |(first, _)| first);
         self.outcome.came = Some((first, self.now));
-        let live = Live {
-            owner: Arc::clone(&job.owner),
-            before: Vec::new(),
-            submitted_at: self.now,
-            duration,
-            n_gpus: job.n_gpus,
-            left: duration,
-            runs: None,
-        };
-        self.live.insert(id, live);
+        self.live.insert(id, job);
     }
 
     fn obey(&mut self, told: Told) -> Vec<Event> {
         match told {
-            Told::Run(node, task, generation, devices) => {
+            Told::Run(Start { node, task, generation, devices, gpus }) => {
                 let Some(live) = self.live.get_mut(&task.job) else { return Vec::new() };
                 let foretold =
                     self.foresight.as_mut().and_then(|it| it.started(task.job, self.now));
@@ -308,13 +332,13 @@ impl Player {
                 let run = live.runs.get_or_insert_with(|| {
                     let ends_at = self.now.after(live.left);
                     self.ends.insert((ends_at, task.job));
-                    self.n_busy += u64::from(live.n_gpus);
-                    Run { started_at: self.now, ends_at, tasks: Vec::new(), devices: Vec::new() }
+                    Run::new(self.now, ends_at)
                 });
+                self.in_use = self.in_use.saturating_add(gpus);
+                run.gpus = run.gpus.saturating_add(gpus);
                 let is = TaskIs::Running { pid: 1, started_at: run.started_at };
                 let event = says(&node, task, generation, is);
-                let number = number_of(&node);
-                run.devices.extend(devices.into_iter().map(|index| (number, index)));
+                run.devices.extend(devices);
                 run.tasks.push((node, task, generation));
                 vec![event]
             }
@@ -325,35 +349,63 @@ impl Player {
     /// All tasks of a job end, since its work is done.
     fn end(&mut self, id: JobId) -> Vec<Event> {
         let Some(mut live) = self.live.remove(&id) else { return Vec::new() };
-        let Some(run) = live.runs else { return Vec::new() };
-        self.n_busy -= u64::from(live.n_gpus);
+        let Some(run) = live.runs.take() else { return Vec::new() };
+        self.in_use = self.in_use.saturating_sub(run.gpus);
         live.before.push(run.until(self.now));
-        self.outcome.jobs.push(Played {
-            owner: live.owner,
-            runs: live.before,
-            submitted_at: live.submitted_at,
-            ended_at: self.now,
-            duration: live.duration,
-            n_gpus: live.n_gpus,
-        });
+        self.outcome.jobs.push(live.played(self.now));
         run.says_ended(self.now, false)
     }
 
-    /// All tasks of a job end, since it was told to leave; it will go on where it was.
+    /// All tasks of a job end, since it was told to leave; it will go on where it was, or from its
+    /// start.
     fn stop(&mut self, id: JobId) -> Vec<Event> {
         let Some(live) = self.live.get_mut(&id) else { return Vec::new() };
         let Some(run) = live.runs.take() else { return Vec::new() };
         self.ends.remove(&(run.ends_at, id));
-        self.n_busy -= u64::from(live.n_gpus);
+        self.in_use = self.in_use.saturating_sub(run.gpus);
         self.outcome.n_taken_back += 1;
         let ran = self.now.since(run.started_at);
         live.before.push(run.until(self.now));
-        live.left = live.left.saturating_sub(ran).saturating_add(self.terms.restart);
+        live.left = match live.goes_on {
+            true => live.left.saturating_sub(ran).saturating_add(self.terms.restart),
+            false => live.duration,
+        };
         run.says_ended(self.now, true)
+    }
+
+    /// A job that was told to leave may have been ended for good.
+    fn cut(&mut self, id: JobId) {
+        if self.fleet.control.world().job(id).is_some() {
+            return;
+        }
+        let Some(mut live) = self.live.remove(&id) else { return };
+        let spans = live.before.iter().map(|run| run.until.since(run.from));
+        live.duration = spans.fold(Millis::ZERO, Millis::saturating_add);
+        self.outcome.n_taken_back = self.outcome.n_taken_back.saturating_sub(1);
+        self.outcome.n_cut += 1;
+        self.outcome.jobs.push(live.played(self.now));
+    }
+}
+
+impl Live {
+    fn played(self, ended_at: Timestamp) -> Played {
+        Played {
+            owner: self.owner,
+            runs: self.before,
+            submitted_at: self.submitted_at,
+            ended_at,
+            duration: self.duration,
+            gpus: self.gpus,
+        }
     }
 }
 
 impl Run {
+    fn new(started_at: Timestamp, ends_at: Timestamp) -> Self {
+        let (tasks, devices) = (Vec::new(), Vec::new());
+        Self { started_at, ends_at, tasks, devices, gpus: MilliGpu::ZERO }
+    }
+
     fn until(&self, until: Timestamp) -> Ran {
         Ran { from: self.started_at, until, devices: self.devices.clone() }
     }

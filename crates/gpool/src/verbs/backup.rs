@@ -1,6 +1,7 @@
 //! `gpool backup`: copies the store into one file, whether a server uses it or not.
 
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
@@ -10,6 +11,9 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::render::json;
 use crate::session::{Session, state_dir};
+
+/// A file that begins so is a store.
+const STORE: &[u8] = b"SQLite format 3\0";
 
 /// Copy the store into one file; the server may go on meanwhile
 #[derive(Debug, Clone, Args)]
@@ -47,6 +51,19 @@ pub fn run(args: &BackupArgs, session: &Session) -> Result {
         ));
     }
     Ok(Exit::OK)
+}
+
+/// Whether that is a state folder or a backup, and no file of another kind.
+///
+/// # Errors
+/// It is not there, or may not be read.
+pub fn is_store(path: &Path) -> std::io::Result<bool> {
+    if std::fs::metadata(path)?.is_dir() {
+        return Ok(true);
+    }
+    let mut head = Vec::new();
+    std::fs::File::open(path)?.take(STORE.len() as u64).read_to_end(&mut head)?;
+    Ok(head == STORE)
 }
 
 /// A store that can't be used, with every cause.

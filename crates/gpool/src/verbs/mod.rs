@@ -53,6 +53,7 @@ pub mod show;
 pub mod signal;
 pub mod sim;
 pub mod simulate;
+mod simulate_history;
 mod simulate_if;
 mod simulate_packing;
 mod simulate_page;

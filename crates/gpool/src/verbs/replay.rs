@@ -1,7 +1,7 @@
 //! `gpool replay`: decisions are made again, from a dump or from the journal of a store, and
 //! compared byte for byte with those that were made. Changes nothing.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,7 +11,7 @@ use gpool_server::replay::{ReplayError, Replayed, replay};
 use gpool_store::Reader;
 use serde_json::json;
 
-use super::backup::fault;
+use super::backup::{fault, is_store};
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -19,8 +19,6 @@ use crate::render::json;
 use crate::render::safe::safe;
 use crate::session::Session;
 
-/// A file that begins so is a store.
-const STORE: &[u8] = b"SQLite format 3\0";
 /// Columns of the bar that says how far it is.
 const BAR: u64 = 30;
 /// Characters of a decision that are shown to people.
@@ -51,7 +49,7 @@ pub struct ReplayArgs {
 /// # Errors
 /// It can't be replayed.
 pub fn run(args: &ReplayArgs, session: &Session) -> Result {
-    if is_store(&args.what)? {
+    if is_store(&args.what).map_err(|error| not_replayed(&args.what, &error))? {
         return journal(args, session);
     }
     if args.from.is_some() {
@@ -59,17 +57,6 @@ pub fn run(args: &ReplayArgs, session: &Session) -> Result {
             .tip(format!("gpool replay {}", args.what.display())));
     }
     dump(&args.what, session)
-}
-
-fn is_store(path: &Path) -> Result<bool> {
-    let unread = |error: std::io::Error| not_replayed(path, &error);
-    if std::fs::metadata(path).map_err(unread)?.is_dir() {
-        return Ok(true);
-    }
-    let mut head = Vec::new();
-    let file = std::fs::File::open(path).map_err(unread)?;
-    file.take(STORE.len() as u64).read_to_end(&mut head).map_err(unread)?;
-    Ok(head == STORE)
 }
 
 fn not_replayed(path: &Path, why: &dyn std::fmt::Display) -> Failure {

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use gpool_model::{Millis, Timestamp};
-use gpool_trace::jobs::Jobs;
-use gpool_trace::queue::{LARGE, Outcome, PlayError, Terms};
-use gpool_trace::{Foretold, Nodes, TraceError};
+use gpool_trace::queue::{LARGE, Outcome, Played, Terms};
+use gpool_trace::{Foretold, Layout, Nodes};
 use gpool_wire::Problem;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
@@ -18,9 +17,11 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::render::csv;
 use crate::render::json;
+use crate::render::words::count;
 use crate::render::yaml;
 use crate::session::Session;
 use crate::verbs::ResultFormat;
+use crate::verbs::simulate_history::{Asked, Trace};
 use crate::verbs::simulate_page::{Grid, queue};
 use crate::verbs::simulate_queue_policy::NamedPolicy;
 
@@ -31,24 +32,36 @@ use crate::verbs::simulate_queue_policy::NamedPolicy;
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Policies are presets, with settings behind them: valohai:escalate_after=24h, \
-    fifo:planned_starts=0.\n\nOr baselines, to compare: idealised rules of others that know how \
-    long each job runs, played by a small simulator of their own and not by gpool's scheduler: \
+    fifo:planned_starts=0. Of a store there is also as-is, the one that it has.\n\nOr baselines, \
+    to compare, of a file only: idealised rules of others that know how long each job runs, \
+    played by a small simulator of their own and not by gpool's scheduler: \
     fifo-strict, easy, greedy, small-first, valohai-blocking, sjf; srsf and tiresias, which take \
     jobs back with --preemptible or without.\n\nExamples:\n  \
     gpool simulate queue --trace jobs.csv.gz --cluster 80x8 --policy fifo --policy fair\n  \
     gpool simulate queue --trace jobs.csv --cluster 24x8 --policy las --preemptible -o json\n  \
     gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy fair \
-    -o html > result.html"
+    -o html > result.html\n  \
+    gpool simulate queue --trace ~/.local/state/gpool --since 30d\n  \
+    gpool simulate queue --trace monday.backup --policy as-is --if 'add 1 node x 8 h100'"
 )]
 pub struct QueueArgs {
-    /// The jobs, as they came: submit_s,duration_s,gpus[,vc]
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    /// The jobs, as they came: submit_s,duration_s,gpus[,vc]; or a state folder or a backup of a
+    /// server, with its jobs and its cluster
+    #[arg(long, value_name = "FILE | STORE", value_hint = clap::ValueHint::AnyPath)]
     trace: PathBuf,
-    /// Nodes and the GPUs of each: 80x8
+    /// Nodes and the GPUs of each: 80x8; of a store in place of its own
     #[arg(long, value_name = "NODESxGPUS", value_parser = nodes)]
-    cluster: Nodes,
-    /// By what is decided: a preset or a baseline; can be repeated
-    #[arg(long = "policy", value_name = "POLICY", default_values = ["fifo", "fair"])]
+    cluster: Option<Nodes>,
+    /// Suppose that the cluster of a store is otherwise: --if 'add 2 nodes x 8 h100'; can be
+    /// repeated
+    #[arg(long = "if", value_name = "CHANGE")]
+    supposed: Vec<String>,
+    /// Only the jobs of a store that came since: 30d (before the last one), 2026-11-20
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// By what is decided: a preset, a baseline, or as-is; can be repeated. Without: fifo and fair;
+    /// of a store as-is and fair
+    #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<NamedPolicy>,
     /// Give each job a time limit of just what it runs, as nobody does but to compare
     #[arg(long)]
@@ -87,16 +100,18 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
     signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
         .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
-    // Counted first, so that it can be said how far it has come; and what is wrong is said at once.
-    let mut n_jobs = 0_u64;
-    for job in Jobs::open(&args.trace).map_err(|error| refused(&error))? {
-        job.map_err(|error| refused(&error))?;
-        n_jobs += 1;
-    }
-    if n_jobs == 0 {
-        let what = format!("{} has no jobs", args.trace.display());
-        return Err(Failure::new(errors::BAD_TRACE, what));
-    }
+    let asked = Asked {
+        trace: &args.trace,
+        cluster: args.cluster,
+        supposed: &args.supposed,
+        since: args.since.as_deref(),
+        policies: &args.policies,
+    };
+    let trace = Trace::open(asked, session)?;
+    let policies = match args.policies.is_empty() {
+        true => NamedPolicy::usual(trace.is_store()),
+        false => args.policies.clone(),
+    };
     let terms = Terms {
         are_ends_known: args.known_times,
         are_preemptible: args.preemptible,
@@ -104,68 +119,78 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
         forecast_every: args.forecast_every,
     };
     let mut played = Vec::new();
-    for policy in &args.policies {
+    for policy in &policies {
         let text = &policy.text;
-        let mut n_come = 0;
-        let jobs = Jobs::open(&args.trace).map_err(|error| refused(&error))?;
-        let jobs = jobs.inspect(|_| n_come += 1).take_while(|_| !stop.load(Ordering::Relaxed));
         let mut last_hour = 0;
         let mut look = |at: Timestamp, n_live: usize| {
-            let hour = at.get() / 3_600_000;
+            let hour = at.since(trace.began).get() / 3_600_000;
             if hour == std::mem::replace(&mut last_hour, hour) {
                 return;
             }
             let shown = format!("{text}: day {}, {n_live} jobs run or wait", hour / 24);
             session.screen.progress(&shown);
         };
-        let outcome = policy.play(jobs, args.cluster, terms, &mut look);
+        let outcome = trace.play(policy, terms, &stop, &mut look);
         session.screen.progress("");
-        let is_part = stop.load(Ordering::Relaxed);
-        match outcome {
-            Ok(outcome) if is_part => {
-                session
-                    .screen
-                    .warn("interrupted: the last line is of the jobs that came until then");
-                played.push((format!("{text} (part)"), outcome));
-                break;
-            }
-            Ok(outcome) => played.push((text.clone(), outcome)),
-            Err(PlayError::Trace(error)) => return Err(refused(&error)),
-            Err(error) => {
-                let what = format!("{text}: the trace can't be played");
-                return Err(Failure::new(errors::NOT_PLAYED, what).why(error.to_string()));
-            }
+        let outcome = outcome?;
+        if stop.load(Ordering::Relaxed) {
+            session.screen.warn("interrupted: the last line is of the jobs that came until then");
+            played.push((format!("{text} (part)"), outcome));
+            break;
         }
+        played.push((text.clone(), outcome));
     }
     let form = args.output.or_json(session.global.json);
     for (text, outcome) in played.iter().filter(|_| form == ResultFormat::Text) {
-        if let Some(refusal) = &outcome.refusal {
-            let n = outcome.n_refused;
-            let why = Problem::from(refusal).detail;
-            session.screen.warn(&format!("{text}: {n} jobs are refused, the first: {why}"));
+        for words in not_as_asked(outcome) {
+            session.screen.warn(&format!("{text}: {words}"));
         }
     }
-    let items: Vec<Value> = played.iter().map(|(text, it)| item(text, it, args.cluster)).collect();
-    let document = |items: Vec<Value>| json::one(json!({"jobs": n_jobs, "items": items}));
+    let layout = &trace.layout;
+    let items: Vec<Value> = played.iter().map(|(text, it)| item(text, it, layout)).collect();
+    let document = |items: Vec<Value>| {
+        let mut document = json!({"jobs": trace.n_jobs, "items": items});
+        if let Some(left_out) = trace.left_out() {
+            document["left_out"] = left_out;
+        }
+        json::one(document)
+    };
     let is_part = stop.load(Ordering::Relaxed);
     let text = match form {
-        ResultFormat::Text => grid(&played, args.cluster).text(&session.screen),
+        ResultFormat::Text => grid(&played, layout).text(&session.screen),
         ResultFormat::Json => document(items),
         ResultFormat::Jsonl => json::lines(&items),
         ResultFormat::Yaml => yaml::of_json(&document(items)),
         ResultFormat::Csv => csv::of(&KEYS, &items),
-        ResultFormat::Html => {
-            let (trace, cluster, table) = (&args.trace, args.cluster, grid(&played, args.cluster));
-            let played = &played[..];
-            queue::page(queue::Queue { trace, n_jobs, cluster, terms, played, is_part, table })
-        }
+        ResultFormat::Html => queue::page(queue::Queue {
+            trace: &args.trace,
+            is_store: trace.is_store(),
+            left_out: trace.left_out_words(),
+            n_jobs: trace.n_jobs,
+            cluster: layout,
+            terms,
+            played: &played,
+            is_part,
+            table: grid(&played, layout),
+        }),
     };
     session.screen.data(&text)?;
     Ok(if is_part { Exit::DETACHED } else { Exit::OK })
 }
 
-fn refused(error: &TraceError) -> Failure {
-    Failure::new(errors::BAD_TRACE, error.to_string()).tip("gpool simulate queue --help")
+/// What came of jobs otherwise than they asked for, in words.
+#[must_use]
+pub fn not_as_asked(outcome: &Outcome) -> Vec<String> {
+    let are = |n: u64| format!("{} {}", count(n, "job"), if n == 1 { "is" } else { "are" });
+    let refused = outcome.refusal.as_ref().map(|refusal| {
+        let why = Problem::from(refusal).detail;
+        format!("{} refused, the first: {why}", are(outcome.n_refused))
+    });
+    let stuck = (outcome.n_stuck > 0)
+        .then(|| format!("{} never started, as nothing gives way", count(outcome.n_stuck, "job")));
+    let cut = (outcome.n_cut > 0)
+        .then(|| format!("{} taken back for good before the work is done", are(outcome.n_cut)));
+    refused.into_iter().chain(stuck).chain(cut).collect()
 }
 
 /// Waits in seconds, ascending.
@@ -173,7 +198,8 @@ struct Waits(Vec<u64>);
 
 impl Waits {
     fn of(outcome: &Outcome, least: u32) -> Self {
-        let jobs = outcome.jobs.iter().filter(|job| job.n_gpus >= least);
+        let is_large = |job: &&Played| job.n_gpus() >= f64::from(least);
+        let jobs = outcome.jobs.iter().filter(is_large);
         let mut waits: Vec<u64> = jobs.map(|job| job.wait().get() / 1000).collect();
         waits.sort_unstable();
         Self(waits)
@@ -190,17 +216,19 @@ impl Waits {
     }
 }
 
-fn utilization(outcome: &Outcome, cluster: Nodes) -> f64 {
+fn utilization(outcome: &Outcome, cluster: &Layout) -> f64 {
     let Some((first, last)) = outcome.came else { return 0.0 };
-    let n_gpus = f64::from(cluster.n) * f64::from(cluster.n_gpus);
+    let n_gpus = cluster.n_usable().max(1) as f64;
     outcome.busy as f64 / (last.since(first).get().max(1) as f64 * n_gpus)
 }
 
 /// What is said of each policy, in the order of columns.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 18] = [
     "policy",
     "jobs",
     "refused",
+    "stuck",
+    "cut",
     "wait_mean_s",
     "wait_p50_s",
     "wait_p99_s",
@@ -216,7 +244,7 @@ const KEYS: [&str; 16] = [
     "forecasts_wait_to_p50",
 ];
 
-fn item(policy: &str, outcome: &Outcome, cluster: Nodes) -> Value {
+fn item(policy: &str, outcome: &Outcome, cluster: &Layout) -> Value {
     let waits = Waits::of(outcome, 0);
     let n_jobs = outcome.jobs.len();
     let ran: u64 = outcome.jobs.iter().map(|job| job.duration.get() / 1000).sum();
@@ -227,6 +255,8 @@ fn item(policy: &str, outcome: &Outcome, cluster: Nodes) -> Value {
         "policy": policy,
         "jobs": n_jobs,
         "refused": outcome.n_refused,
+        "stuck": outcome.n_stuck,
+        "cut": outcome.n_cut,
         "wait_mean_s": waits.mean(),
         "wait_p50_s": waits.percentile(50),
         "wait_p99_s": waits.percentile(99),
@@ -280,7 +310,7 @@ const HEAD: [&str; 9] =
 const HEAD_OF_FORECASTS: [&str; 4] = ["FORECASTS", "BY P90", "BY P50", "WAIT TO P50"];
 
 /// The table, and what its columns mean.
-fn grid(played: &[(String, Outcome)], cluster: Nodes) -> Grid {
+fn grid(played: &[(String, Outcome)], cluster: &Layout) -> Grid {
     let forecasts = played.iter().any(|(_, outcome)| !outcome.forecasts.is_empty());
     let mut rows = Vec::new();
     let mut first: Option<f64> = None;

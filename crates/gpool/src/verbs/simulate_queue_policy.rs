@@ -1,13 +1,16 @@
-//! By what a trace is played: a preset of the scheduler with settings, or a baseline, which is a
-//! rule of others.
+//! By what a trace is played: a preset of the scheduler with settings, the policy that a store has,
+//! or a baseline, which is a rule of others.
 
 use std::str::FromStr;
 
-use gpool_model::{Policy, Timestamp};
+use gpool_model::{Command, Policy, Timestamp};
 use gpool_trace::baseline::{self, Rule};
 use gpool_trace::jobs::TraceJob;
 use gpool_trace::queue::{self, Outcome, PlayError, Terms};
 use gpool_trace::{Nodes, TraceError};
+
+/// The policy that a store has.
+pub const AS_IS: &str = "as-is";
 
 /// A policy, and how it was written.
 #[derive(Debug, Clone)]
@@ -19,12 +22,48 @@ pub struct NamedPolicy {
 
 #[derive(Debug, Clone)]
 enum By {
+    AsIs,
     Preset(Box<Policy>),
     Baseline(Rule),
 }
 
 impl NamedPolicy {
-    /// Plays jobs by it; `look` sees how far it has come and how many jobs are there.
+    /// Those by which a trace is played if nothing is said, of a store or of a file.
+    #[must_use]
+    pub fn usual(of_store: bool) -> Vec<Self> {
+        let fair = (Policy::fair(), "fair");
+        let fifo = (Policy::fifo(), "fifo");
+        let preset = |(policy, text): (Policy, &str)| Self {
+            text: text.to_owned(),
+            by: By::Preset(Box::new(policy)),
+        };
+        match of_store {
+            true => vec![Self { text: AS_IS.to_owned(), by: By::AsIs }, preset(fair)],
+            false => vec![preset(fifo), preset(fair)],
+        }
+    }
+
+    /// Whether it is the one that a store has, as no file of jobs does.
+    #[must_use]
+    pub fn is_as_is(&self) -> bool {
+        matches!(self.by, By::AsIs)
+    }
+
+    /// Whether it is a baseline.
+    #[must_use]
+    pub fn is_baseline(&self) -> bool {
+        matches!(self.by, By::Baseline(_))
+    }
+
+    /// What an admin asks of a cluster so that it decides by it; nothing where it does.
+    #[must_use]
+    pub fn to_set(&self) -> Option<Command> {
+        let preset = Some(self.text.clone());
+        let set = Command::SetPolicy { preset, set: Vec::new(), dry_run: false };
+        matches!(self.by, By::Preset(_)).then_some(set)
+    }
+
+    /// Plays the jobs of a file by it; `look` sees how far it has come and how many jobs are there.
     ///
     /// A baseline knows how long each job runs and takes jobs back if that is its rule, whatever
     /// the terms say; of these it heeds what it costs.
@@ -39,6 +78,7 @@ impl NamedPolicy {
         look: &mut dyn FnMut(Timestamp, usize),
     ) -> Result<Outcome, PlayError> {
         match &self.by {
+            By::AsIs => unreachable!("only a store has it, and a file is told so"),
             By::Preset(policy) => queue::play(jobs, cluster, (**policy).clone(), terms, look),
             By::Baseline(rule) => baseline::play(jobs, cluster, *rule, terms.restart, look),
         }
@@ -53,6 +93,9 @@ impl FromStr for NamedPolicy {
             Some((name, settings)) => (name, Some(settings)),
             None => (text, None),
         };
+        if text == AS_IS {
+            return Ok(Self { text: text.to_owned(), by: By::AsIs });
+        }
         let by = match name.parse::<Rule>() {
             Ok(rule) if settings.is_none() => By::Baseline(rule),
             Ok(_) => {
@@ -74,7 +117,7 @@ fn preset(name: &str, text: &str) -> Result<Policy, String> {
         let baselines = Rule::ALL.map(Rule::name).join(", ");
         return Err(format!(
             "there is no policy {shown:?}; there are the presets {presets}, and the baselines \
-             {baselines}"
+             {baselines}; of a store also {AS_IS}"
         ));
     }
     Policy::from_preset(text).map_err(|error| error.to_string())

@@ -28,6 +28,7 @@ mod faults;
 mod forecast;
 mod gangs;
 mod harness;
+mod history;
 mod http;
 mod import;
 mod interactive;

@@ -379,7 +379,8 @@ fn a_trace_is_played_by_one_policy_and_another() {
     // The third one waits for both nodes, the last one for the second.
     let used = (8.0 * 130.0 + 70.0) / (16.0 * 130.0);
     let expected = serde_json::json!({
-        "policy": "fifo:planned_starts=0", "jobs": 4, "refused": 0, "wait_mean_s": 2652.5,
+        "policy": "fifo:planned_starts=0", "jobs": 4, "refused": 0, "stuck": 0, "cut": 0,
+        "wait_mean_s": 2652.5,
         "wait_p50_s": 0, "wait_p99_s": 7080, "wait_max_s": 7080, "wait_p99_large_s": 7080,
         "jct_mean_s": 5382.5, "utilization": used, "makespan_s": 7260, "preemptions": 0,
         "forecasts": null, "forecasts_by_p90": null, "forecasts_by_p50": null,
@@ -395,7 +396,7 @@ fn a_trace_is_played_by_one_policy_and_another() {
     let small = ["simulate", "queue", "--trace", "jobs.csv", "--cluster", "1x8"];
     for policy in ["fifo", "easy", "tiresias"] {
         let small = place.run(&[&small[..], &["--policy", policy]].concat());
-        assert!(stderr(&small).contains("1 jobs are refused"), "{}", stderr(&small));
+        assert!(stderr(&small).contains("1 job is refused"), "{}", stderr(&small));
     }
     // The third takes the others back; the first waits for the last one then, and does a minute
     // again.
@@ -415,6 +416,10 @@ fn a_trace_is_played_by_one_policy_and_another() {
         ("jobs.csv", &["--cluster", "2x8", "--restart", "5s"], "--preemptible"),
         ("wrong.csv", &["--cluster", "2x8"], "wrong.csv:5, column submit_s: \"99\" is not 120"),
         ("none.csv", &["--cluster", "2x8"], "none.csv"),
+        ("jobs.csv", &[], "says nothing of a cluster"),
+        ("jobs.csv", &["--cluster", "2x8", "--since", "3d"], "--since goes with a store"),
+        ("jobs.csv", &["--cluster", "2x8", "--if", "drain n3"], "--if goes with a store"),
+        ("jobs.csv", &["--cluster", "2x8", "--policy", "as-is"], "as-is goes with a store"),
     ] {
         let output = place.run(&[&["simulate", "queue", "--trace", trace], words].concat());
         assert_eq!(output.status.code(), Some(2), "{trace} {words:?}");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use gpool_model::{GpuTime, MilliGpu, Millis, Timestamp};
 
 use super::course::{Course, Live};
-use crate::queue::EPOCH;
+use crate::coming::EPOCH;
 
 /// What it goes by; less goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,14 +52,14 @@ struct Choice {
 impl ByService {
     /// It decides at once.
     pub fn new(service: Service) -> Self {
-        Self { service, next: Timestamp::new(EPOCH) }
+        Self { service, next: EPOCH }
     }
 
     /// The next tick, where anybody waits.
     pub fn next_change(&self, course: &Course) -> Option<Timestamp> {
-        let since = course.now.since(Timestamp::new(EPOCH));
+        let since = course.now.since(EPOCH);
         let n_ticks = since.div_ceil(TICK.get()).get();
-        let tick = Timestamp::new(EPOCH.saturating_add(n_ticks.saturating_mul(TICK.get())));
+        let tick = EPOCH.after(Millis::new(n_ticks.saturating_mul(TICK.get())));
         (course.n_waiting() > 0).then_some(self.next.max(tick))
     }
 

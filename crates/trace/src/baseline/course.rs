@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gpool_model::{Millis, Refusal, Timestamp};
+use gpool_model::{MilliGpu, Millis, Refusal, Timestamp};
 
 use super::places::{Parts, Places};
-use crate::fleet::Nodes;
+use crate::cluster::Nodes;
+use crate::coming::EPOCH;
 use crate::jobs::TraceJob;
-use crate::queue::{EPOCH, Outcome, Played, Ran};
+use crate::queue::{Outcome, Played, Ran};
 
 /// A job that has come and not ended.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl Course {
     /// Nothing has come yet.
     pub fn new(nodes: Nodes, restart: Millis) -> Self {
         Self {
-            now: Timestamp::new(EPOCH),
+            now: EPOCH,
             places: Places::new(nodes),
             outcome: Outcome::default(),
             restart,
@@ -194,7 +195,7 @@ impl Course {
             submitted_at: live.submitted_at,
             ended_at: self.now,
             duration: live.duration,
-            n_gpus: live.n_gpus,
+            gpus: MilliGpu::from_devices(live.n_gpus),
         });
     }
 }

@@ -16,9 +16,9 @@ use self::by_service::{ByService, Service};
 use self::course::Course;
 use self::in_turn::{Blocked, InTurn, Order};
 pub use self::rule::Rule;
-use crate::fleet::Nodes;
+use crate::cluster::Nodes;
 use crate::jobs::TraceJob;
-use crate::queue::{Outcome, PlayError, time_of};
+use crate::queue::{Outcome, PlayError};
 use crate::table::TraceError;
 
 /// Plays jobs on a cluster by a rule; `look` sees how far it has come and how many jobs are there,
@@ -44,7 +44,7 @@ pub fn play(
     loop {
         let comes = match jobs.peek() {
             None => None,
-            Some(Ok(job)) => Some(time_of(job)),
+            Some(Ok(job)) => Some(job.came_at()),
             Some(Err(_)) => Some(course.now),
         };
         if comes.is_none() && course.live().is_empty() {
@@ -60,7 +60,7 @@ pub fn play(
             look(now, n_live);
         }
         while let Some(job) =
-            jobs.next_if(|job| job.as_ref().map_or(true, |job| time_of(job) == now))
+            jobs.next_if(|job| job.as_ref().map_or(true, |job| job.came_at() == now))
         {
             if let Some(id) = course.come(&job?) {
                 decider.come(&course, id);

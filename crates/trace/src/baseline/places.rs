@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::fleet::Nodes;
+use crate::cluster::Nodes;
 
 /// Nodes with how many devices of each.
 pub(super) type Parts = Vec<(u32, u32)>;

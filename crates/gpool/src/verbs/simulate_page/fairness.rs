@@ -44,7 +44,7 @@ fn indexes(outcome: &Outcome, window: Window, parts: &[(f64, f64)]) -> Vec<Optio
     for job in &outcome.jobs {
         let none = || vec![Share::default(); parts.len()];
         let shares = owners.entry(&job.owner).or_insert_with(none);
-        let n_gpus = f64::from(job.n_gpus);
+        let n_gpus = job.n_gpus();
         let there = (window.at(job.submitted_at), window.at(job.ended_at));
         spread(parts, there, |ix, span| shares[ix].asked += span * n_gpus);
         for run in &job.runs {

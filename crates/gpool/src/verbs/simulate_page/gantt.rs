@@ -1,12 +1,13 @@
 //! What ran on which GPU: a day of a few nodes, since all of a month on all of them is more than
 //! anybody can see, or than a page should weigh.
 
-use gpool_trace::Nodes;
 use gpool_trace::queue::Outcome;
+use gpool_trace::{Layout, Place};
 
 use super::owners::{Owners, Window, spread};
 use super::{Figure, Panel, percent};
 use crate::render::plot::{Axis, Block, DAY, HOUR, Plot, Scale, plain};
+use crate::render::safe::safe;
 use crate::render::words::count;
 
 /// GPUs that are shown, if a node has no more.
@@ -18,8 +19,8 @@ const ROW: f64 = 6.0;
 
 /// What is shown: the first nodes, from when to when.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Cut {
-    nodes: Nodes,
+struct Cut<'a> {
+    nodes: &'a [Place],
     from: f64,
     to: f64,
 }
@@ -29,25 +30,27 @@ pub fn figure(
     played: &[(String, Outcome)],
     owners: &Owners,
     window: Window,
-    cluster: Nodes,
+    cluster: &Layout,
 ) -> Option<Figure> {
     let (_, first) = played.first()?;
     let (day, from, to) = busiest(first, window);
-    let n = (ROWS_MAX / cluster.n_gpus.max(1)).clamp(1, cluster.n);
-    let mut cut = Cut { nodes: Nodes { n, ..cluster }, from, to };
+    let all_nodes = &cluster.nodes[..];
+    let fits = |n: &usize| n_rows(&all_nodes[..*n]) <= ROWS_MAX;
+    let n = (1..=all_nodes.len()).take_while(fits).last().unwrap_or(1);
+    let mut cut = Cut { nodes: all_nodes.get(..n)?, from, to };
     let mut all = blocks_of_all(played, owners, window, cut);
     while all.iter().flatten().map(Vec::len).sum::<usize>() > BLOCKS_MAX {
         // Fewer nodes; if there is one left, less of its day.
-        match cut.nodes.n {
+        match cut.nodes.len() {
             1 => cut.to = f64::midpoint(cut.from, cut.to),
-            n => cut.nodes.n = n.div_ceil(2),
+            n => cut.nodes = &cut.nodes[..n.div_ceil(2)],
         }
         all = blocks_of_all(played, owners, window, cut);
     }
-    let n_rows = cut.nodes.n * cut.nodes.n_gpus;
+    let n_rows = n_rows(cut.nodes).max(1);
     let height = f64::from(n_rows).mul_add(ROW, 60.0);
-    let which = match cut.nodes.n {
-        n if n == cluster.n => "all nodes".to_owned(),
+    let which = match cut.nodes.len() {
+        n if n == all_nodes.len() => "all nodes".to_owned(),
         1 => "the first node".to_owned(),
         n => format!("the first {n} nodes"),
     };
@@ -98,7 +101,7 @@ fn busiest(outcome: &Outcome, window: Window) -> (usize, f64, f64) {
     for job in &outcome.jobs {
         for run in &job.runs {
             let ran = (window.at(run.from), window.at(run.until));
-            spread(&days, ran, |ix, span| used[ix] += span * f64::from(job.n_gpus));
+            spread(&days, ran, |ix, span| used[ix] += span * job.n_gpus());
         }
     }
     let most = used.iter().copied().fold(0.0, f64::max);
@@ -112,21 +115,23 @@ fn blocks_of_all(
     played: &[(String, Outcome)],
     owners: &Owners,
     window: Window,
-    cut: Cut,
+    cut: Cut<'_>,
 ) -> Vec<Vec<Vec<Block>>> {
     played.iter().map(|(_, outcome)| blocks(outcome, owners, window, cut)).collect()
 }
 
-fn blocks(outcome: &Outcome, owners: &Owners, window: Window, cut: Cut) -> Vec<Vec<Block>> {
+fn blocks(outcome: &Outcome, owners: &Owners, window: Window, cut: Cut<'_>) -> Vec<Vec<Block>> {
     let mut blocks = vec![Vec::new(); owners.classes()];
+    let rows = first_rows(cut.nodes);
     for job in &outcome.jobs {
         for run in &job.runs {
             let x = (window.at(run.from).max(cut.from), window.at(run.until).min(cut.to));
             if x.0 >= x.1 {
                 continue;
             }
-            for (node, gpu) in run.devices.iter().filter(|(node, _)| *node < cut.nodes.n) {
-                let row = f64::from(node * cut.nodes.n_gpus + gpu);
+            for (node, gpu) in &run.devices {
+                let Some(first) = rows.get(*node as usize) else { continue };
+                let row = f64::from(first + gpu);
                 let y = (row + 0.92, row + 0.08);
                 blocks[owners.class_of(&job.owner)].push(Block { x, y });
             }
@@ -136,12 +141,12 @@ fn blocks(outcome: &Outcome, owners: &Owners, window: Window, cut: Cut) -> Vec<V
 }
 
 /// Jobs that follow each other are told apart by a gap, of which short ones would vanish.
-fn block_apart(block: Block, cut: Cut) -> Block {
+fn block_apart(block: Block, cut: Cut<'_>) -> Block {
     let gap = ((block.x.1 - block.x.0) * 0.15).min((cut.to - cut.from) / 1_200.0);
     Block { x: (block.x.0, block.x.1 - gap), ..block }
 }
 
-fn hours(cut: Cut) -> Axis {
+fn hours(cut: Cut<'_>) -> Axis {
     let day = (cut.from / DAY).floor() * DAY;
     let axis = Axis::time("", (cut.from - day, cut.to - day));
     let ticks = axis.ticks.into_iter().map(|(at, text)| (at + day, text)).collect();
@@ -152,11 +157,31 @@ fn hours(cut: Cut) -> Axis {
     Axis { label, scale: Scale::Linear(cut.from, cut.to), ticks }
 }
 
-fn rows(nodes: Nodes) -> Axis {
-    let n_gpus = f64::from(nodes.n_gpus);
+/// Lines of all these nodes.
+fn n_rows(nodes: &[Place]) -> u32 {
+    nodes.iter().map(|node| node.n_gpus).sum()
+}
+
+/// The first line of each.
+fn first_rows(nodes: &[Place]) -> Vec<u32> {
+    let first = |next: &mut u32, node: &Place| {
+        let first = *next;
+        *next += node.n_gpus;
+        Some(first)
+    };
+    nodes.iter().scan(0, first).collect()
+}
+
+fn rows(nodes: &[Place]) -> Axis {
+    let mut ticks = Vec::new();
     // A line of text is as high as two GPUs.
-    let every = 3_u32.div_ceil(nodes.n_gpus.max(1));
-    let shown = (0..nodes.n).step_by(every as usize);
-    let ticks = shown.map(|n| (f64::from(n) * n_gpus, format!("node {n}"))).collect();
-    Axis { label: String::new(), scale: Scale::Linear(f64::from(nodes.n) * n_gpus, 0.0), ticks }
+    let mut free = 0;
+    for (node, row) in nodes.iter().zip(first_rows(nodes)) {
+        if row >= free && node.n_gpus > 0 {
+            ticks.push((f64::from(row), safe(&node.name).into_owned()));
+            free = row + 3;
+        }
+    }
+    let n_rows = f64::from(n_rows(nodes));
+    Axis { label: String::new(), scale: Scale::Linear(n_rows, 0.0), ticks }
 }

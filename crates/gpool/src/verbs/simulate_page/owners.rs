@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::Timestamp;
-use gpool_trace::Nodes;
+use gpool_trace::Layout;
 use gpool_trace::queue::{Outcome, Played};
 
 use super::waits::{Unit, mean, part_of_time};
@@ -105,7 +105,7 @@ impl Owners {
     pub fn of(outcome: &Outcome) -> Self {
         let mut times = BTreeMap::<&Arc<str>, f64>::new();
         for job in &outcome.jobs {
-            let hours = job.duration.get() as f64 / HOUR * f64::from(job.n_gpus);
+            let hours = job.duration.get() as f64 / HOUR * job.n_gpus();
             *times.entry(&job.owner).or_default() += hours;
         }
         let all = times.values().sum();
@@ -189,7 +189,7 @@ fn in_use(
         for run in &job.runs {
             let ran = (window.at(run.from), window.at(run.until));
             spread(parts, ran, |ix, span| {
-                sums[ix][class] += span * f64::from(job.n_gpus) / (parts[ix].1 - parts[ix].0);
+                sums[ix][class] += span * job.n_gpus() / (parts[ix].1 - parts[ix].0);
             });
         }
     }
@@ -201,10 +201,10 @@ pub fn over_time(
     played: &[(String, Outcome)],
     owners: &Owners,
     window: Window,
-    cluster: Nodes,
+    cluster: &Layout,
 ) -> Figure {
     let parts = window.parts(N_PARTS_MAX);
-    let n_gpus = f64::from(cluster.n) * f64::from(cluster.n_gpus);
+    let n_gpus = cluster.n_usable().max(1) as f64;
     let panels = played.iter().map(|(policy, outcome)| {
         let sums = in_use(outcome, owners, window, &parts);
         let used = |class: usize| {

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use gpool_model::Timestamp;
-use gpool_trace::Nodes;
+use gpool_trace::Layout;
 use gpool_trace::queue::{Outcome, Played, Terms};
-use gpool_wire::Problem;
 
 use super::interval::{Mean, Sum};
 use super::owners::{Owners, Window};
@@ -17,6 +16,7 @@ use super::{
 use crate::render::plot::DAY;
 use crate::render::safe::safe;
 use crate::render::words::{count, grouped};
+use crate::verbs::simulate_queue::not_as_asked;
 use crate::verbs::version::VERSION;
 
 /// With fewer blocks an interval means little.
@@ -26,12 +26,16 @@ const WORDS: (&str, &str) = ("less", "more");
 
 /// What was played, and what came of it.
 pub struct Queue<'a> {
-    /// The file of the jobs.
+    /// The file of the jobs, or the store.
     pub trace: &'a Path,
+    /// Whether it is a store.
+    pub is_store: bool,
+    /// Which jobs of it are not among them, in words.
+    pub left_out: Option<String>,
     /// How many it has.
     pub n_jobs: u64,
     /// Where they ran.
-    pub cluster: Nodes,
+    pub cluster: &'a Layout,
     /// What was known of them.
     pub terms: Terms,
     /// Policies, and what came of each.
@@ -64,11 +68,11 @@ pub fn page(queue: Queue<'_>) -> String {
     let page = Page {
         title: format!("How long jobs wait: {}", listed(&names)),
         lead: format!(
-            "The {} of a trace came to {} of {} each, in virtual time, and the scheduler that \
-             runs jobs decided by {each}{}.",
+            "The {} of {} came to {}, in virtual time, and the scheduler that runs jobs decided by \
+             {each}{}.",
             count(queue.n_jobs, "job"),
-            count(u64::from(queue.cluster.n), "node"),
-            count(u64::from(queue.cluster.n_gpus), "GPU"),
+            if queue.is_store { "a cluster's history" } else { "a trace" },
+            nodes(queue.cluster),
             listed(&names)
         ),
         answers: answers(played, &pairs),
@@ -82,7 +86,23 @@ pub fn page(queue: Queue<'_>) -> String {
     page.to_string()
 }
 
-fn figures(played: &[(String, Outcome)], cluster: Nodes) -> Vec<Figure> {
+/// `80 nodes of 8 GPUs each`.
+fn nodes(cluster: &Layout) -> String {
+    match cluster.alike() {
+        Some(nodes) => format!(
+            "{} of {} each",
+            count(u64::from(nodes.n), "node"),
+            count(u64::from(nodes.n_gpus), "GPU")
+        ),
+        None => format!(
+            "{} with {}",
+            count(cluster.nodes.len() as u64, "node"),
+            count(cluster.n_usable(), "GPU")
+        ),
+    }
+}
+
+fn figures(played: &[(String, Outcome)], cluster: &Layout) -> Vec<Figure> {
     let Some((_, first)) = played.first() else { return Vec::new() };
     let Some(window) = Window::of(played) else { return Vec::new() };
     let owners = Owners::of(first);
@@ -158,8 +178,8 @@ fn sorted(outcome: &Outcome) -> Vec<&Played> {
     jobs
 }
 
-fn key(job: &Played) -> (Timestamp, &str, u64, u32) {
-    (job.submitted_at, &job.owner, job.duration.get(), job.n_gpus)
+fn key(job: &Played) -> (Timestamp, &str, u64, u64) {
+    (job.submitted_at, &job.owner, job.duration.get(), job.gpus.get())
 }
 
 /// Which day it is, from the first job on.
@@ -198,17 +218,10 @@ fn warnings(queue: &Queue<'_>, pairs: &[Pair<'_>]) -> Vec<String> {
                 .to_owned(),
         );
     }
+    warnings.extend(queue.left_out.iter().map(|words| format!("{words}.")));
     for (policy, outcome) in queue.played {
-        if let Some(refusal) = &outcome.refusal {
-            warnings.push(format!(
-                "By {policy} {} refused, and not counted: {}.",
-                match outcome.n_refused {
-                    1 => "1 job was".to_owned(),
-                    n => format!("{} jobs were", grouped(n)),
-                },
-                Problem::from(refusal).detail
-            ));
-        }
+        let said = not_as_asked(outcome).into_iter();
+        warnings.extend(said.map(|words| format!("By {policy} {words}.")));
     }
     if let Some(pair) = pairs.iter().find(|pair| pair.difference.n_blocks < BLOCKS_MIN) {
         warnings.push(format!(
@@ -249,6 +262,9 @@ fn facts(queue: &Queue<'_>, names: &[&str]) -> Vec<(&'static str, String)> {
     let days = span.map(|(first, last)| last.since(first).get() as f64 / DAY).fold(0.0, f64::max);
     let known = match terms.are_ends_known {
         true => "of each job just how long it will run, as nobody knows but to compare",
+        false if queue.is_store => {
+            "the time limits of jobs that have one, and how long the jobs ran that ended before"
+        }
         false => "nothing but how long the jobs ran that ended before",
     };
     let taken_back = match terms.are_preemptible {
@@ -256,21 +272,19 @@ fn facts(queue: &Queue<'_>, names: &[&str]) -> Vec<(&'static str, String)> {
             "jobs may be taken back; they go on later where they were, and do {} of it again",
             terms.restart
         ),
+        false if queue.is_store => {
+            "jobs that may be are taken back; those that save go on where they were".to_owned()
+        }
         false => "no job is taken back".to_owned(),
     };
-    let n_gpus = u64::from(cluster.n) * u64::from(cluster.n_gpus);
+    let in_all = match cluster.alike() {
+        Some(_) => format!(", {} in all", count(cluster.n_usable(), "GPU")),
+        None => String::new(),
+    };
     vec![
         ("Trace", safe(&queue.trace.display().to_string()).into_owned()),
         ("Jobs", format!("{}, which came within {days:.1} days", grouped(queue.n_jobs))),
-        (
-            "Cluster",
-            format!(
-                "{} of {} each, {} in all",
-                count(u64::from(cluster.n), "node"),
-                count(u64::from(cluster.n_gpus), "GPU"),
-                count(n_gpus, "GPU")
-            ),
-        ),
+        ("Cluster", nodes(cluster) + &in_all),
         ("Policies", names.join(" · ")),
         ("Known of run times", known.to_owned()),
         ("Taking back", taken_back),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use gpool_model::{Millis, Timestamp};
-use gpool_trace::Nodes;
+use gpool_model::{MilliGpu, Millis, Timestamp};
 use gpool_trace::queue::{Outcome, Played, Ran, Terms};
+use gpool_trace::{Layout, Nodes};
 
 use super::interval::Mean;
 use super::packing::{Packing, Seed};
@@ -27,7 +27,7 @@ fn outcome(n_days: u64, minutes: impl Fn(u64, u64) -> u64) -> Outcome {
             submitted_at,
             ended_at: until,
             duration: Millis::new(HOUR),
-            n_gpus: 1,
+            gpus: MilliGpu::DEVICE,
         });
     }
     let came =
@@ -40,8 +40,10 @@ fn page(played: Vec<(&str, Outcome)>, is_part: bool) -> String {
         played.into_iter().map(|(policy, it)| (policy.to_owned(), it)).collect();
     let page = queue::page(Queue {
         trace: Path::new("<b>.csv"),
+        is_store: false,
+        left_out: None,
         n_jobs: 7,
-        cluster: Nodes { n: 2, n_gpus: 4 },
+        cluster: &Layout::from(Nodes { n: 2, n_gpus: 4 }),
         terms: Terms {
             are_ends_known: false,
             are_preemptible: false,

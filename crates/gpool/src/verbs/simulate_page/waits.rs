@@ -6,15 +6,28 @@ use super::owners::Window;
 use super::{Figure, Grid, Key, USUAL, class_of, keys, percent};
 use crate::render::plot::{Axis, Block, DAY, HOUR, Plot, Scale, plain};
 
-/// Numbers of GPUs that are looked at together: from, to, and how they are written.
-const SIZES: [(u32, u32, &str); 6] = [
-    (0, 1, "1"),
-    (2, 2, "2"),
-    (3, 4, "3–4"),
-    (5, 8, "5–8"),
-    (9, 16, "9–16"),
-    (17, u32::MAX, ">16"),
+/// Numbers of GPUs that are looked at together: up to how many thousandths, and how they are
+/// written. The first are parts of one.
+const SIZES: [(u64, &str); 7] = [
+    (999, "<1"),
+    (1_000, "1"),
+    (2_000, "2"),
+    (4_000, "3–4"),
+    (8_000, "5–8"),
+    (16_000, "9–16"),
+    (u64::MAX, ">16"),
 ];
+
+/// Sizes from, to and how they are written; without parts of a GPU if nobody asks for any.
+fn sizes(played: &[(String, Outcome)]) -> Vec<(u64, u64, &'static str)> {
+    let jobs = || played.iter().flat_map(|(_, outcome)| &outcome.jobs);
+    let has_parts = jobs().any(|job| (1..1_000).contains(&job.gpus.get()));
+    let mut least = 0;
+    let shown = SIZES.into_iter().skip(usize::from(!has_parts));
+    shown
+        .map(|(most, text)| (std::mem::replace(&mut least, most.saturating_add(1)), most, text))
+        .collect()
+}
 
 /// Points of a line: more are not seen.
 const N_POINTS: u32 = 240;
@@ -127,19 +140,21 @@ pub fn distribution(played: &[(String, Outcome)]) -> Figure {
 
 /// How long jobs wait in the mean, by how many GPUs they ask for.
 pub fn by_size(played: &[(String, Outcome)]) -> Figure {
-    let of_size = |outcome: &Outcome, (least, most, _): (u32, u32, &str)| {
-        mean(outcome.jobs.iter().filter(|job| (least..=most).contains(&job.n_gpus)))
+    let sizes = sizes(played);
+    let of_size = |outcome: &Outcome, (least, most, _): (u64, u64, &str)| {
+        mean(outcome.jobs.iter().filter(|job| (least..=most).contains(&job.gpus.get())))
     };
-    let means: Vec<[Option<f64>; 6]> =
-        played.iter().map(|(_, outcome)| SIZES.map(|size| of_size(outcome, size))).collect();
+    let of_sizes = |outcome: &Outcome| sizes.iter().map(|size| of_size(outcome, *size)).collect();
+    let means: Vec<Vec<Option<f64>>> =
+        played.iter().map(|(_, outcome)| of_sizes(outcome)).collect();
     let longest = means.iter().flatten().flatten().copied().fold(0.0, f64::max);
     let unit = Unit::of(longest);
     let x = Axis {
         label: "GPUs that the job asks for".to_owned(),
-        scale: Scale::Linear(0.0, SIZES.len() as f64),
+        scale: Scale::Linear(0.0, sizes.len() as f64),
         ticks: (0_u32..)
-            .zip(SIZES)
-            .map(|(ix, (_, _, text))| (f64::from(ix) + 0.5, text.to_owned()))
+            .zip(&sizes)
+            .map(|(ix, (_, _, text))| (f64::from(ix) + 0.5, (*text).to_owned()))
             .collect(),
     };
     let label = format!("mean wait, {}", unit.name);
@@ -150,9 +165,9 @@ pub fn by_size(played: &[(String, Outcome)]) -> Figure {
         ..Grid::default()
     };
     grid.head.extend(played.iter().map(|(policy, _)| policy.clone()));
-    for (ix, (least, most, text)) in SIZES.into_iter().enumerate() {
+    for (ix, (least, most, text)) in sizes.into_iter().enumerate() {
         let n = played.first().map_or(0, |(_, outcome)| {
-            outcome.jobs.iter().filter(|job| (least..=most).contains(&job.n_gpus)).count()
+            outcome.jobs.iter().filter(|job| (least..=most).contains(&job.gpus.get())).count()
         });
         let shown = |mean: Option<f64>| mean.map_or("-".to_owned(), |mean| unit.text(mean));
         let mut row = vec![text.to_owned(), n.to_string()];

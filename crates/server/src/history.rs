@@ -1,0 +1,390 @@
+//! What a store tells of its cluster and of the jobs that ran there, so that they can be played
+//! again otherwise. Reads a store that a server may have open, and changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpool_control::forecast::Otherwise;
+use gpool_model::gpu::short_model;
+use gpool_model::job::{DependencyKind, Owner};
+use gpool_model::life::Again;
+use gpool_model::record::EndedJob;
+use gpool_model::{
+    Command, DeviceHealth, Exit, Gang, Job, JobId, JobSpec, Millis, NewJob, Node, NodeName, Phase,
+    Record, Refusal, ResourceKind, Timestamp,
+};
+use gpool_store::{ArchiveFilter, Reader};
+
+use crate::codec;
+use crate::otherwise::{self, Supposed};
+
+/// Ended jobs that are read at once.
+const PAGE: u32 = 1000;
+
+/// A job that ran and has ended.
+#[derive(Debug, Clone)]
+pub struct PastJob {
+    /// Which; elements of arrays each by themselves.
+    pub id: JobId,
+    /// Who submitted it.
+    pub owner: Owner,
+    /// When it could start: it was submitted, its moment had come, and what it waited for had
+    /// ended.
+    pub came_at: Timestamp,
+    /// How long it ran.
+    pub ran: Millis,
+    /// What was asked for.
+    pub job: NewJob,
+}
+
+/// What a store tells.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// Policy, projects and nodes as they were last, the nodes whole and in nobody's use.
+    pub records: Vec<Record>,
+    /// Jobs that ran, in the order of coming.
+    pub jobs: Vec<PastJob>,
+    /// How many ended that had never run.
+    pub n_never_ran: u64,
+    /// How many have not ended.
+    pub n_not_ended: u64,
+}
+
+/// What is read of jobs before it is known when all of them ended.
+#[derive(Default)]
+struct Read {
+    ran: Vec<(Arc<JobSpec>, Job, Millis, Timestamp)>,
+    ended_at: BTreeMap<JobId, Timestamp>,
+    n_never_ran: u64,
+    n_not_ended: u64,
+}
+
+impl History {
+    /// Reads all of it.
+    ///
+    /// # Errors
+    /// The store can't be read, or says what this gpool does not know.
+    pub fn read(reader: &Reader) -> Result<Self, String> {
+        let said = |error: &dyn std::fmt::Display| error.to_string();
+        // The living first: what ends meanwhile is found among what has ended.
+        let loaded = reader.load().map_err(|error| said(&error))?;
+        let (mut records, mut specs, mut live) = (Vec::new(), BTreeMap::new(), Vec::new());
+        for row in &loaded.records {
+            match codec::decode(row).map_err(|error| said(&error))? {
+                Record::Node(node) => records.push(Record::Node(Box::new(whole(*node)))),
+                record @ (Record::Policy(_) | Record::Project(_)) => records.push(record),
+                Record::JobSpec(spec) => drop(specs.insert(spec.id, spec)),
+                Record::Job(job) => live.push(*job),
+                // What users had before decides who goes first, and of the time before the first
+                // job nothing is known.
+                Record::Cluster(_)
+                | Record::Idempotency(_)
+                | Record::Reservation(_)
+                | Record::PastRuns(_)
+                | Record::Delivery(_)
+                | Record::Used(_) => {}
+            }
+        }
+        let mut read = Read::default();
+        let mut archived = BTreeSet::new();
+        let mut filter = ArchiveFilter { limit: PAGE, ..ArchiveFilter::default() };
+        loop {
+            let rows = reader.archive(&filter).map_err(|error| said(&error))?;
+            let Some(last) = rows.last() else { break };
+            filter.before = Some(last.job);
+            for row in &rows {
+                archived.insert(row.job);
+                let EndedJob { spec, job } =
+                    codec::decode_ended(row).map_err(|error| said(&error))?;
+                match &spec.array {
+                    None => read.ended(spec, job),
+                    Some(array) => {
+                        let n_ended = read.elements(reader, &spec)?;
+                        read.n_never_ran += u64::from(array.indexes.len()).saturating_sub(n_ended);
+                        read.ended_at.insert(job.id, row.ended_at);
+                    }
+                }
+            }
+        }
+        for job in live {
+            let number = job.id.number;
+            let spec = specs.get(&job.id).filter(|_| !archived.contains(&number));
+            // Elements are counted with their array.
+            let Some(spec) = spec.filter(|spec| spec.joins.is_none()) else { continue };
+            read.n_not_ended += match &spec.array {
+                None => 1,
+                Some(array) => {
+                    let n_ended = read.elements(reader, spec)?;
+                    u64::from(array.indexes.len()).saturating_sub(n_ended)
+                }
+            };
+        }
+        Ok(read.history(records))
+    }
+
+    /// Puts so many nodes in the place of those that there are, with devices of the model of which
+    /// there are most, and the cores and memory of the largest node.
+    ///
+    /// # Errors
+    /// There is no device to be like.
+    pub fn replace_nodes(&mut self, n_nodes: u32, n_devices: u32) -> Result<(), Refusal> {
+        let nodes = self.nodes();
+        let mut models = BTreeMap::<String, usize>::new();
+        for device in nodes.iter().flat_map(|node| &node.devices) {
+            *models.entry(short_model(&device.model)).or_default() += 1;
+        }
+        // Of equals the first by name.
+        let most = models.into_iter().rev().max_by_key(|(_, n)| *n);
+        let model = most.map(|(model, _)| model).unwrap_or_default();
+        let supposed = vec![Supposed::Nodes { n_nodes, n_devices, model }];
+        let added = resolve(supposed, &nodes)?;
+        self.records.retain(|record| !matches!(record, Record::Node(_)));
+        for (nth, otherwise) in added.into_iter().enumerate() {
+            if let Otherwise::Node(mut node) = otherwise {
+                node.name = NodeName::new(format!("node{nth:05}"));
+                self.records.push(Record::Node(node));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what is supposed to be otherwise, in words: nodes are added, and what an admin has to
+    /// be asked for is answered.
+    ///
+    /// # Errors
+    /// The first that is not understood, or that makes no sense of what is over.
+    pub fn suppose(&mut self, texts: &[String]) -> Result<Vec<Command>, Refusal> {
+        let mut commands = Vec::new();
+        for otherwise in resolve(otherwise::read(texts)?, &self.nodes())? {
+            match otherwise {
+                Otherwise::Node(node) => self.records.push(Record::Node(node)),
+                Otherwise::Asked(
+                    command @ (Command::ChangeProjects(_)
+                    | Command::SetPolicy { .. }
+                    | Command::Drain { .. }
+                    | Command::Undrain { .. }),
+                ) => commands.push(command),
+                Otherwise::Asked(_) => {
+                    let why = "the jobs are those that there were: of a history add, project, \
+                               policy, drain and undrain can be supposed"
+                        .to_owned();
+                    return Err(Refusal::Invalid { field: "if".to_owned(), why });
+                }
+            }
+        }
+        Ok(commands)
+    }
+
+    fn nodes(&self) -> Vec<Node> {
+        let node = |record: &Record| match record {
+            Record::Node(node) => Some((**node).clone()),
+            _ => None,
+        };
+        self.records.iter().filter_map(node).collect()
+    }
+}
+
+fn resolve(supposed: Vec<Supposed>, nodes: &[Node]) -> Result<Vec<Otherwise>, Refusal> {
+    // No job is made of it: it is only seen that one was asked for.
+    let resolved = otherwise::resolve(supposed, nodes, |_| Ok(Vec::new()))?;
+    Ok(resolved.into_iter().map(|(_, otherwise)| otherwise).collect())
+}
+
+/// A node without what was so at the moment at which the store was read: work, faults and drains.
+/// What can be paused there is taken back and goes on later.
+fn whole(mut node: Node) -> Node {
+    node.drain = None;
+    node.device_drains = BTreeMap::new();
+    node.connected = false;
+    node.capacity.set(ResourceKind::PauseMemory, 0);
+    for device in &mut node.devices {
+        device.health = DeviceHealth::Healthy;
+        device.unmanaged = Vec::new();
+        device.strays = Vec::new();
+        device.overshoots = Vec::new();
+    }
+    node
+}
+
+impl Read {
+    /// Takes note of one that has ended.
+    fn ended(&mut self, spec: Arc<JobSpec>, job: Job) {
+        let Phase::Ended(end) = &job.phase else { return };
+        self.ended_at.insert(job.id, end.ended_at);
+        if spec.joins.is_some() {
+            return;
+        }
+        match ran(&job, spec.time_limit) {
+            Some((span, first)) => self.ran.push((spec, job, span, first)),
+            None => self.n_never_ran += 1,
+        }
+    }
+
+    /// Takes note of the elements of an array that have ended, and says how many those are.
+    fn elements(&mut self, reader: &Reader, spec: &Arc<JobSpec>) -> Result<u64, String> {
+        let mut next = Some(0);
+        let mut n = 0;
+        while let Some(from) = next {
+            let rows = reader.elements(spec.id.number, from, PAGE);
+            let rows = rows.map_err(|error| error.to_string())?;
+            next = rows.last().and_then(|last| last.element.checked_add(1));
+            for row in &rows {
+                let job = codec::decode_element(row).map_err(|error| error.to_string())?;
+                self.ended(Arc::clone(spec), job);
+                n += 1;
+            }
+        }
+        Ok(n)
+    }
+
+    fn history(self, records: Vec<Record>) -> History {
+        let Self { ran, ended_at, n_never_ran, n_not_ended } = self;
+        let jobs = ran.into_iter().map(|(spec, job, span, first)| PastJob {
+            id: job.id,
+            owner: spec.owner.clone(),
+            // Whatever else is said, it had come when it started.
+            came_at: came_at(&spec, job.id, &ended_at).min(first),
+            ran: span,
+            job: asked(&spec, &job, span),
+        });
+        let mut jobs: Vec<PastJob> = jobs.collect();
+        jobs.sort_by_key(|job| (job.came_at, job.id));
+        History { records, jobs, n_never_ran, n_not_ended }
+    }
+}
+
+/// How long a job ran in its last run, and when that one began: together with those before it from
+/// which it went on where it had saved.
+fn ran(job: &Job, limit: Option<Millis>) -> Option<(Millis, Timestamp)> {
+    let Phase::Ended(end) = &job.phase else { return None };
+    let span = |from: Timestamp, until: Timestamp, paused: Millis| {
+        let span = until.since(from).saturating_sub(paused);
+        // What is beyond it is how long it took to end.
+        limit.map_or(span, |limit| span.min(limit))
+    };
+    let mut all = end.started_at.map(|at| (span(at, end.ended_at, job.course.paused), at));
+    for past in job.course.past.iter().rev() {
+        let Some(at) = past.started_at else { continue };
+        let goes_on = matches!(past.again, Again::TakenBack { exit: Exit::Checkpoint, .. });
+        let (sum, _) = match all {
+            Some(_) if !goes_on => break,
+            // It was ended while it waited to go on.
+            sum => sum.unwrap_or((Millis::ZERO, at)),
+        };
+        all = Some((sum.saturating_add(span(at, past.ended_at, Millis::ZERO)), at));
+        if !goes_on {
+            break;
+        }
+    }
+    all
+}
+
+/// When a job could start, as far as that was not a matter of room.
+fn came_at(spec: &JobSpec, id: JobId, ended_at: &BTreeMap<JobId, Timestamp>) -> Timestamp {
+    let end_of = |job: JobId, kind: DependencyKind| {
+        let alike = JobId { number: job.number, element: id.element };
+        let alike = ended_at.get(&alike).filter(|_| kind == DependencyKind::Each);
+        alike.or_else(|| ended_at.get(&job)).copied()
+    };
+    let all = spec.after.iter().filter_map(|it| end_of(it.job, it.kind)).max();
+    let one = spec.life.after_one.iter().filter_map(|it| end_of(it.job, it.kind)).min();
+    let moments = [Some(spec.submitted_at), spec.life.begin, all, one];
+    moments.into_iter().flatten().max().unwrap_or(spec.submitted_at)
+}
+
+/// What was asked for, as a job by itself that tells nobody of it, does not grow, and ends when it
+/// has run for so long.
+fn asked(spec: &JobSpec, job: &Job, ran: Millis) -> NewJob {
+    let mut new = NewJob::again(spec, job, None);
+    new.retry_of = None;
+    new.note = None;
+    new.notify = Vec::new();
+    new.allow_unsatisfiable = false;
+    new.gang = Gang { nodes_most: new.gang.nodes, ..new.gang };
+    // A limit is for each run; here they are one.
+    new.time_limit = new.time_limit.map(|limit| limit.max(ran));
+    new.life.retry = None;
+    if new.life.exits.contains(&Exit::Pause) {
+        let mut exits = BTreeSet::clone(&new.life.exits);
+        exits.remove(&Exit::Pause);
+        exits.insert(Exit::Checkpoint);
+        new.life.exits = exits.into();
+    }
+    new
+}
+
+#[cfg(test)]
+mod tests {
+    use gpool_model::job::Usage;
+    use gpool_model::life::PastAttempt;
+    use gpool_model::plan::TakenBack;
+    use gpool_model::{Attempt, JobEnd, Outcome};
+
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::new(seconds * 1000)
+    }
+
+    fn ended(started_at: Option<u64>, ended_at: u64) -> Job {
+        let end = JobEnd {
+            outcome: Outcome::Succeeded,
+            cause: None,
+            exit: None,
+            started_at: started_at.map(at),
+            ended_at: at(ended_at),
+            usage: Usage::default(),
+            allocations: Vec::new(),
+        };
+        Job::new(JobId::single(7), 0, Phase::Ended(Box::new(end)))
+    }
+
+    fn past(started_at: u64, ended_at: u64, exit: Option<Exit>) -> PastAttempt {
+        let beneficiary = JobId::single(8);
+        PastAttempt {
+            attempt: Attempt::FIRST,
+            outcome: Outcome::Failed,
+            cause: None,
+            exit: None,
+            started_at: Some(at(started_at)),
+            ended_at: at(ended_at),
+            again: match exit {
+                None => Again::Retry,
+                Some(exit) => Again::TakenBack { why: TakenBack::Preempt, beneficiary, exit },
+            },
+        }
+    }
+
+    /// Seconds that a job ran after such attempts, and when the first of those began that count.
+    fn ran_after(
+        past: Vec<PastAttempt>,
+        last: Option<u64>,
+        limit: Option<u32>,
+    ) -> Option<[u64; 2]> {
+        let mut job = ended(last, 100);
+        job.course.past = past;
+        let ran = ran(&job, limit.map(Millis::from_secs));
+        ran.map(|(span, first)| [span.get() / 1000, first.get() / 1000])
+    }
+
+    #[test]
+    fn the_last_run_counts_with_those_that_it_went_on_from() {
+        let saved = || past(20, 30, Some(Exit::Checkpoint));
+        let failed = || past(1, 9, None);
+        assert_eq!(ran_after(vec![], Some(90), None), Some([10, 90]));
+        assert_eq!(ran_after(vec![], None, None), None);
+        assert_eq!(ran_after(vec![failed()], Some(90), None), Some([10, 90]));
+        assert_eq!(ran_after(vec![failed(), saved()], Some(90), None), Some([20, 20]));
+        assert_eq!(ran_after(vec![saved(), failed()], Some(90), None), Some([10, 90]));
+        let lost = past(40, 60, Some(Exit::Requeue));
+        assert_eq!(ran_after(vec![saved(), lost], Some(90), None), Some([10, 90]));
+        // Ended while it waited to run again.
+        assert_eq!(ran_after(vec![saved(), saved()], None, None), Some([20, 20]));
+        assert_eq!(ran_after(vec![saved(), failed()], None, None), Some([8, 1]));
+        // How long it took to end after its time was over is none of it.
+        assert_eq!(ran_after(vec![], Some(90), Some(7)), Some([7, 90]));
+        let mut paused = ended(Some(90), 100);
+        paused.course.paused = Millis::from_secs(4);
+        assert_eq!(ran(&paused, None), Some((Millis::from_secs(6), at(90))));
+    }
+}

@@ -1,0 +1,286 @@
+//! Where jobs come to: nodes that are alike, or the cluster that records tell of, with its
+//! projects, pools and policies.
+
+use std::collections::BTreeMap;
+
+use gpool_control::Control;
+use gpool_model::job::Owner;
+use gpool_model::node::NodeFacts;
+use gpool_model::{
+    Bytes, Caller, Command, Device, DeviceHealth, DeviceUuid, Effect, Event, MilliCpu, Node,
+    NodeName, Policy, PoolName, Record, Refusal, RequestId, Resources, Revision, Timestamp,
+};
+use gpool_world::{LoadError, World};
+
+use crate::coming::EPOCH;
+
+/// Nodes that are alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nodes {
+    /// How many.
+    pub n: u32,
+    /// Devices of each.
+    pub n_gpus: u32,
+}
+
+/// A node as tables and pictures have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What it is called.
+    pub name: String,
+    /// How many devices it has.
+    pub n_gpus: u32,
+    /// How many of them jobs may be given.
+    pub n_usable: u32,
+}
+
+/// All nodes, by their numbers in [`crate::queue::Ran::devices`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// In the order of their names.
+    pub nodes: Vec<Place>,
+}
+
+impl Layout {
+    /// How many devices jobs may be given.
+    #[must_use]
+    pub fn n_usable(&self) -> u64 {
+        self.nodes.iter().map(|node| u64::from(node.n_usable)).sum()
+    }
+
+    /// What they are if they have equally many devices, all of which may be used.
+    #[must_use]
+    pub fn alike(&self) -> Option<Nodes> {
+        let n_gpus = self.nodes.first()?.n_gpus;
+        let is_like = |node: &Place| (node.n_gpus, node.n_usable) == (n_gpus, n_gpus);
+        let n = u32::try_from(self.nodes.len()).ok()?;
+        self.nodes.iter().all(is_like).then_some(Nodes { n, n_gpus })
+    }
+}
+
+impl From<Nodes> for Layout {
+    fn from(nodes: Nodes) -> Self {
+        let n_gpus = nodes.n_gpus;
+        let place = |n| Place { name: format!("node {n}"), n_gpus, n_usable: n_gpus };
+        Self { nodes: (0..nodes.n).map(place).collect() }
+    }
+}
+
+/// A cluster to which no job has come yet.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    pub(crate) control: Control,
+    /// What agents report, by name.
+    pub(crate) nodes: BTreeMap<NodeName, Node>,
+    /// When it begins.
+    pub(crate) began: Timestamp,
+}
+
+impl Cluster {
+    /// Nodes that are alike, one project, and nothing else.
+    #[must_use]
+    pub fn alike(nodes: Nodes, policy: Policy) -> Self {
+        let nodes = (0..nodes.n).map(|n| (node_name(n), node(n, nodes.n_gpus))).collect();
+        Self { control: Control::create(policy), nodes, began: EPOCH }
+    }
+
+    /// The one that records tell of: its policy, projects and nodes. Jobs are not among them.
+    ///
+    /// # Errors
+    /// They contradict each other.
+    pub fn of_records(records: Vec<Record>, began: Timestamp) -> Result<Self, LoadError> {
+        let nodes = records.iter().filter_map(|record| match record {
+            Record::Node(node) => Some((node.name.clone(), (**node).clone())),
+            _ => None,
+        });
+        let nodes = nodes.collect();
+        let control = Control::new(World::load(Revision(0), records)?);
+        Ok(Self { control, nodes, began })
+    }
+
+    /// Lets an admin change something before the first job comes.
+    ///
+    /// # Errors
+    /// What is asked makes no sense in this cluster.
+    pub fn ask(&mut self, command: Command) -> Result<(), Refusal> {
+        let (request, caller) = (RequestId(0), admin());
+        let asked = Event::Requested { request, caller, command };
+        let mut replies = durable(&mut self.control, self.began, vec![asked]).into_iter();
+        let reply = replies.find_map(|effect| match effect {
+            Effect::Reply { reply, .. } => Some(reply),
+            _ => None,
+        });
+        reply.map_or(Ok(()), |reply| reply.map(drop))
+    }
+
+    /// Its nodes.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let place = |node: &Node| {
+            // Admins may have kept devices back, or divided them.
+            let is_usable = |device: &&Device| {
+                node.allows(&device.uuid) && !device.mig.as_ref().is_some_and(|mig| mig.enabled)
+            };
+            let highest = node.devices.iter().map(|device| device.index.saturating_add(1)).max();
+            let n_usable = node.devices.iter().filter(is_usable).count();
+            Place {
+                name: node.name.to_string(),
+                n_gpus: highest.unwrap_or(0),
+                n_usable: u32::try_from(n_usable).unwrap_or(u32::MAX),
+            }
+        };
+        Layout { nodes: self.nodes.values().map(place).collect() }
+    }
+}
+
+/// Lets events happen together; all of it is durable at once.
+pub(crate) fn durable(control: &mut Control, now: Timestamp, events: Vec<Event>) -> Vec<Effect> {
+    let mut all = Vec::new();
+    let mut events = Some(events);
+    while let Some(now_events) = events.take() {
+        for effect in control.step(now, now_events) {
+            if let Effect::Commit(commit) = &effect {
+                events = Some(vec![Event::Committed { revision: commit.revision }]);
+            }
+            all.push(effect);
+        }
+    }
+    all
+}
+
+fn admin() -> Caller {
+    Caller::new(Owner { uid: 0, gid: 0, user: "root".into() }, true)
+}
+
+fn node_name(n: u32) -> NodeName {
+    NodeName::new(format!("node{n:05}"))
+}
+
+fn node(n: u32, n_gpus: u32) -> Node {
+    let device = |index| Device {
+        index,
+        uuid: DeviceUuid::new(format!("GPU-{n:05}-{index}")),
+        model: "GPU".to_owned(),
+        memory: Bytes::from_gib(80),
+        pci_bus: String::new(),
+        minor: None,
+        numa: None,
+        links: BTreeMap::new(),
+        mig: None,
+        health: DeviceHealth::Healthy,
+        unmanaged: Vec::new(),
+        strays: Vec::new(),
+        overshoots: Vec::new(),
+        tells_memory: None,
+    };
+    let room = Resources::none().with_cpus(MilliCpu::new(1_000_000));
+    Node {
+        name: node_name(n),
+        pool: PoolName::usual(),
+        capacity: room.with_memory(Bytes::from_gib(4096)).with_tasks(100_000),
+        devices: (0..n_gpus).map(device).collect(),
+        allowed: None,
+        drain: None,
+        device_drains: BTreeMap::new(),
+        boot_id: "boot".to_owned(),
+        settled_boot_id: String::new(),
+        connected: false,
+        facts: NodeFacts::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpool_model::{Consent, Displace, DrainTarget, GpuRequest, Millis};
+
+    use super::*;
+    use crate::coming::{Asking, Coming};
+    use crate::jobs::TraceJob;
+    use crate::queue::{Outcome, Terms, play_on};
+
+    /// A moment of a calendar.
+    const BEGAN: Timestamp = Timestamp::new(1_790_000_000_000);
+
+    /// One node of two devices, as a store has it, of which one may not be used in the second case.
+    fn cluster(policy: Policy, keeps_back: bool) -> Cluster {
+        let mut node = node(0, 2);
+        node.name = NodeName::new("lab");
+        let first = node.devices.iter().take(1).map(|device| device.uuid.clone());
+        node.allowed = keeps_back.then(|| first.collect());
+        let records = vec![Record::Policy(Box::new(policy)), Record::Node(Box::new(node))];
+        Cluster::of_records(records, BEGAN).unwrap()
+    }
+
+    fn job(submit_s: u64, duration_s: u64, gpus: &str) -> Coming {
+        let owner = "anna".into();
+        let job = TraceJob { submit_s, duration_s, n_gpus: 1, owner };
+        let mut coming = Asking::of(Nodes { n: 1, n_gpus: 2 }).for_job(job);
+        coming.at = BEGAN.after(Millis::new(submit_s * 1000));
+        coming.job.gpus = GpuRequest::parse(gpus).unwrap();
+        coming
+    }
+
+    fn played(cluster: Cluster, jobs: Vec<Coming>) -> Outcome {
+        let terms = Terms {
+            are_ends_known: false,
+            are_preemptible: false,
+            restart: Millis::from_secs(60),
+            forecast_every: None,
+        };
+        play_on(cluster, jobs.into_iter().map(Ok), terms, &mut |_, _| {}).unwrap()
+    }
+
+    /// Of each job in the order of coming, how many seconds it did not run.
+    fn waits(outcome: &Outcome) -> Vec<u64> {
+        let mut jobs: Vec<_> = outcome.jobs.iter().collect();
+        jobs.sort_by_key(|job| (job.submitted_at, job.ended_at));
+        jobs.iter().map(|job| job.wait().get() / 1000).collect()
+    }
+
+    #[test]
+    fn parts_of_a_device_run_beside_each_other_and_are_counted_as_parts() {
+        let jobs = || vec![job(0, 100, "0.5"), job(10, 100, "0.5"), job(20, 100, "1")];
+        let outcome = played(cluster(Policy::fifo(), true), jobs());
+        assert_eq!(waits(&outcome), [0, 0, 90]);
+        let gpus: Vec<f64> = outcome.jobs.iter().map(crate::queue::Played::n_gpus).collect();
+        assert_eq!((gpus, outcome.busy), (vec![0.5, 0.5, 1.0], 15_000));
+        let layout = cluster(Policy::fifo(), true).layout();
+        assert_eq!((layout.n_usable(), layout.alike()), (1, None));
+        assert_eq!(layout.nodes[0].name, "lab");
+        let outcome = played(cluster(Policy::fifo(), false), jobs());
+        assert_eq!(waits(&outcome), [0, 0, 0]);
+    }
+
+    #[test]
+    fn what_saves_nothing_is_run_again_from_its_start() {
+        let mut long = job(0, 20_000, "1");
+        long.job.life.preemptible = Some(true);
+        let outcome = played(cluster(Policy::las(), true), vec![long, job(10_000, 100, "1")]);
+        assert_eq!((waits(&outcome), outcome.n_taken_back), (vec![10_100, 0], 1));
+    }
+
+    #[test]
+    fn what_is_ended_for_good_when_it_is_taken_back_is_counted() {
+        let mut long = job(0, 20_000, "1");
+        long.job.life.preemptible = Some(true);
+        long.job.life.exits = std::collections::BTreeSet::from([gpool_model::Exit::Kill]).into();
+        let outcome = played(cluster(Policy::las(), true), vec![long, job(10_000, 50, "1")]);
+        assert_eq!((outcome.n_cut, outcome.n_taken_back, outcome.n_stuck), (1, 0, 0));
+        let ran: Vec<u64> = outcome.jobs.iter().map(|job| job.duration.get() / 1000).collect();
+        assert_eq!((ran, waits(&outcome)), (vec![10_000, 50], vec![0, 0]));
+    }
+
+    #[test]
+    fn what_waits_for_ever_is_counted_and_what_an_admin_asks_is_refused_or_done() {
+        let mut cluster = cluster(Policy::fair(), false);
+        let mut drain = |node: &str| {
+            let targets = vec![DrainTarget { node: NodeName::new(node), device: None }];
+            let consent = Consent { dry_run: false, choice: Some(Displace::LetFinish) };
+            cluster.ask(Command::Drain { targets, by: None, reason: "supposed".into(), consent })
+        };
+        assert!(drain("none").is_err());
+        assert_eq!(drain("lab"), Ok(()));
+        let outcome = played(cluster, vec![job(0, 100, "1"), job(0, 100, "3")]);
+        assert_eq!((outcome.n_stuck, outcome.n_refused, outcome.jobs.len()), (1, 1, 0));
+    }
+}
