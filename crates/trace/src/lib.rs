@@ -11,6 +11,7 @@ pub mod openb;
 pub mod packing;
 pub mod packing_policy;
 pub mod queue;
+pub mod scene;
 mod table;
 
 pub use fleet::Nodes;

@@ -12,6 +12,7 @@ use gpool_model::{
 use crate::fleet::{Fleet, Nodes, Told, end, new_job, number_of, says};
 use crate::foresight::{Foresight, Foretold};
 use crate::jobs::TraceJob;
+use crate::scene::{Look, Scene, Seen};
 use crate::table::TraceError;
 
 /// When a trace begins: not at the very first moment there is.
@@ -129,8 +130,7 @@ struct Run {
 /// With nothing but time passing so often, nothing will happen any more.
 const IDLE_STEPS_MAX: u32 = 10_000;
 
-/// Plays jobs on a cluster; `look` sees how far it has come and how many jobs are there, each time
-/// that jobs come.
+/// Plays jobs on a cluster; `look` sees it each time before something happens.
 ///
 /// # Errors
 /// The trace can't be read to its end, or what the scheduler does makes no sense.
@@ -139,7 +139,7 @@ pub fn play(
     nodes: Nodes,
     policy: Policy,
     terms: Terms,
-    look: &mut dyn FnMut(Timestamp, usize),
+    look: &mut Look<'_>,
 ) -> Result<Outcome, PlayError> {
     let mut player = Player::new(nodes, policy, terms);
     let mut jobs = jobs.into_iter().peekable();
@@ -165,15 +165,13 @@ pub fn play(
         let Some(now) = next.filter(|_| n_idle < IDLE_STEPS_MAX) else {
             return Err(PlayError::Stuck { n: player.live.len() });
         };
+        look(&player, now);
         let mut come = Vec::new();
         while comes == Some(now)
             && let Some(job) =
                 jobs.next_if(|job| job.as_ref().map_or(true, |it| time_of(it) == now))
         {
             come.push(job?);
-        }
-        if !come.is_empty() {
-            look(now, player.live.len());
         }
         player.pass(now, comes.is_some());
         player.happen(&come)?;
@@ -183,7 +181,9 @@ pub fn play(
     }
 }
 
-pub(crate) fn time_of(job: &TraceJob) -> Timestamp {
+/// When a job comes, in virtual time.
+#[must_use]
+pub fn time_of(job: &TraceJob) -> Timestamp {
     Timestamp::new(EPOCH.saturating_add(job.submit_s.saturating_mul(1000)))
 }
 
@@ -350,6 +350,28 @@ impl Player {
         live.before.push(run.until(self.now));
         live.left = live.left.saturating_sub(ran).saturating_add(self.terms.restart);
         run.says_ended(self.now, true)
+    }
+}
+
+impl Scene for Player {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn n_live(&self) -> usize {
+        self.live.len()
+    }
+
+    fn live(&self) -> Box<dyn Iterator<Item = Seen<'_>> + '_> {
+        Box::new(self.live.values().map(|job| Seen {
+            owner: &job.owner,
+            n_gpus: job.n_gpus,
+            devices: job.runs.as_ref().map(|run| &run.devices[..]),
+        }))
+    }
+
+    fn ended(&self) -> &[Played] {
+        &self.outcome.jobs
     }
 }
 

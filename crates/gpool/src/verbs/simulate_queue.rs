@@ -1,5 +1,6 @@
 //! `gpool simulate queue`: how long the jobs of a trace would wait, by one policy and by another.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +9,7 @@ use clap::Args;
 use gpool_model::{Millis, Timestamp};
 use gpool_trace::jobs::Jobs;
 use gpool_trace::queue::{LARGE, Outcome, PlayError, Terms};
+use gpool_trace::scene::Scene;
 use gpool_trace::{Foretold, Nodes, TraceError};
 use gpool_wire::Problem;
 use serde_json::{Value, json};
@@ -22,7 +24,9 @@ use crate::render::yaml;
 use crate::session::Session;
 use crate::verbs::ResultFormat;
 use crate::verbs::simulate_page::{Grid, queue};
+use crate::verbs::simulate_progress::Extent;
 use crate::verbs::simulate_queue_policy::NamedPolicy;
+use crate::verbs::simulate_watch::{Ending, Shown, Speed, Watched, needs_terminal};
 
 /// Let the jobs of a trace come to a cluster, by one policy and another, and say how long they wait
 ///
@@ -63,6 +67,10 @@ pub struct QueueArgs {
     /// Forecast so often when those will start that wait, and say how well that held
     #[arg(long, value_name = "TIME", value_parser = gpool_model::parse::span)]
     forecast_every: Option<Millis>,
+    /// Show on the whole terminal how the cluster fills, so much virtual time in a second; all in
+    /// about a minute if that is not said, or max
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true)]
+    watch: Option<Option<Speed>>,
     /// How it is written; html is one page with the answer, tables and pictures
     #[arg(short, long, value_enum, default_value_t)]
     output: ResultFormat,
@@ -82,60 +90,37 @@ fn nodes(text: &str) -> std::result::Result<Nodes, String> {
 /// # Errors
 /// The trace can't be read, or can't be played.
 pub fn run(args: &QueueArgs, session: &Session) -> Result {
-    let stop = Arc::new(AtomicBool::new(false));
-    // After the first Ctrl-C those jobs end that have come; the second does not wait for that.
-    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
+    if args.watch.is_some() {
+        needs_terminal(session, "gpool simulate queue without --watch")?;
+    }
+    let [stop, is_left] = [false, true].map(|is_so| Arc::new(AtomicBool::new(is_so)));
+    // After the first Ctrl-C those jobs end that have come; the second does not wait for that, but
+    // where it is watched until the terminal is as it was.
+    let may_end = if args.watch.is_some() { &is_left } else { &stop };
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(may_end))
         .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
+    let ending = Ending { stop, is_left };
     // Counted first, so that it can be said how far it has come; and what is wrong is said at once.
-    let mut n_jobs = 0_u64;
+    let mut extent = None;
     for job in Jobs::open(&args.trace).map_err(|error| refused(&error))? {
-        job.map_err(|error| refused(&error))?;
-        n_jobs += 1;
+        extent = Some(Extent::with(extent, &job.map_err(|error| refused(&error))?));
     }
-    if n_jobs == 0 {
+    let Some(extent) = extent else {
         let what = format!("{} has no jobs", args.trace.display());
         return Err(Failure::new(errors::BAD_TRACE, what));
-    }
+    };
+    let n_jobs = extent.n_jobs;
     let terms = Terms {
         are_ends_known: args.known_times,
         are_preemptible: args.preemptible,
         restart: args.restart,
         forecast_every: args.forecast_every,
     };
-    let mut played = Vec::new();
-    for policy in &args.policies {
-        let text = &policy.text;
-        let mut n_come = 0;
-        let jobs = Jobs::open(&args.trace).map_err(|error| refused(&error))?;
-        let jobs = jobs.inspect(|_| n_come += 1).take_while(|_| !stop.load(Ordering::Relaxed));
-        let mut last_hour = 0;
-        let mut look = |at: Timestamp, n_live: usize| {
-            let hour = at.get() / 3_600_000;
-            if hour == std::mem::replace(&mut last_hour, hour) {
-                return;
-            }
-            let shown = format!("{text}: day {}, {n_live} jobs run or wait", hour / 24);
-            session.screen.progress(&shown);
-        };
-        let outcome = policy.play(jobs, args.cluster, terms, &mut look);
-        session.screen.progress("");
-        let is_part = stop.load(Ordering::Relaxed);
-        match outcome {
-            Ok(outcome) if is_part => {
-                session
-                    .screen
-                    .warn("interrupted: the last line is of the jobs that came until then");
-                played.push((format!("{text} (part)"), outcome));
-                break;
-            }
-            Ok(outcome) => played.push((text.clone(), outcome)),
-            Err(PlayError::Trace(error)) => return Err(refused(&error)),
-            Err(error) => {
-                let what = format!("{text}: the trace can't be played");
-                return Err(Failure::new(errors::NOT_PLAYED, what).why(error.to_string()));
-            }
-        }
+    let played = play_all(args, session, extent, (terms, &ending))?;
+    let is_part = ending.stop.load(Ordering::Relaxed);
+    if is_part {
+        session.screen.warn("interrupted: the last line is of the jobs that came until then");
     }
     let form = args.output.or_json(session.global.json);
     for (text, outcome) in played.iter().filter(|_| form == ResultFormat::Text) {
@@ -147,7 +132,6 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
     }
     let items: Vec<Value> = played.iter().map(|(text, it)| item(text, it, args.cluster)).collect();
     let document = |items: Vec<Value>| json::one(json!({"jobs": n_jobs, "items": items}));
-    let is_part = stop.load(Ordering::Relaxed);
     let text = match form {
         ResultFormat::Text => grid(&played, args.cluster).text(&session.screen),
         ResultFormat::Json => document(items),
@@ -162,6 +146,47 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
     };
     session.screen.data(&text)?;
     Ok(if is_part { Exit::DETACHED } else { Exit::OK })
+}
+
+/// What came of the trace by each policy, or by those until it was interrupted.
+fn play_all(
+    args: &QueueArgs,
+    session: &Session,
+    extent: Extent,
+    (terms, ending): (Terms, &Ending),
+) -> Result<Vec<(String, Outcome)>> {
+    let watched = Watched {
+        extent,
+        cluster: args.cluster,
+        n_policies: args.policies.len(),
+        speed: args.watch.flatten(),
+    };
+    let mut shown = Shown::new(session, args.watch.is_some(), watched, ending)?;
+    let is_stopped = || ending.stop.load(Ordering::Relaxed);
+    let mut played = Vec::new();
+    for policy in &args.policies {
+        let text = &policy.text;
+        let n_come = Cell::new(0);
+        let jobs = Jobs::open(&args.trace).map_err(|error| refused(&error))?;
+        let jobs = jobs.inspect(|_| n_come.set(n_come.get() + 1)).take_while(|_| !is_stopped());
+        shown.begin(text);
+        let mut look = |scene: &dyn Scene, until: Timestamp| shown.look(scene, until, n_come.get());
+        let outcome = policy.play(jobs, args.cluster, terms, &mut look);
+        shown.end();
+        match outcome {
+            Ok(outcome) if is_stopped() => {
+                played.push((format!("{text} (part)"), outcome));
+                break;
+            }
+            Ok(outcome) => played.push((text.clone(), outcome)),
+            Err(PlayError::Trace(error)) => return Err(refused(&error)),
+            Err(error) => {
+                let what = format!("{text}: the trace can't be played");
+                return Err(Failure::new(errors::NOT_PLAYED, what).why(error.to_string()));
+            }
+        }
+    }
+    Ok(played)
 }
 
 fn refused(error: &TraceError) -> Failure {

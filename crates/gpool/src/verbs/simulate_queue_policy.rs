@@ -3,10 +3,11 @@
 
 use std::str::FromStr;
 
-use gpool_model::{Policy, Timestamp};
+use gpool_model::Policy;
 use gpool_trace::baseline::{self, Rule};
 use gpool_trace::jobs::TraceJob;
 use gpool_trace::queue::{self, Outcome, PlayError, Terms};
+use gpool_trace::scene::Look;
 use gpool_trace::{Nodes, TraceError};
 
 /// A policy, and how it was written.
@@ -24,7 +25,7 @@ enum By {
 }
 
 impl NamedPolicy {
-    /// Plays jobs by it; `look` sees how far it has come and how many jobs are there.
+    /// Plays jobs by it; `look` sees it each time before something happens.
     ///
     /// A baseline knows how long each job runs and takes jobs back if that is its rule, whatever
     /// the terms say; of these it heeds what it costs.
@@ -36,7 +37,7 @@ impl NamedPolicy {
         jobs: impl IntoIterator<Item = Result<TraceJob, TraceError>>,
         cluster: Nodes,
         terms: Terms,
-        look: &mut dyn FnMut(Timestamp, usize),
+        look: &mut Look<'_>,
     ) -> Result<Outcome, PlayError> {
         match &self.by {
             By::Preset(policy) => queue::play(jobs, cluster, (**policy).clone(), terms, look),

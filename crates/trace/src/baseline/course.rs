@@ -9,6 +9,7 @@ use super::places::{Parts, Places};
 use crate::fleet::Nodes;
 use crate::jobs::TraceJob;
 use crate::queue::{EPOCH, Outcome, Played, Ran};
+use crate::scene::{Scene, Seen};
 
 /// A job that has come and not ended.
 #[derive(Debug)]
@@ -196,6 +197,28 @@ impl Course {
             duration: live.duration,
             n_gpus: live.n_gpus,
         });
+    }
+}
+
+impl Scene for Course {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn n_live(&self) -> usize {
+        self.live.len()
+    }
+
+    fn live(&self) -> Box<dyn Iterator<Item = Seen<'_>> + '_> {
+        Box::new(self.live.values().map(|job| Seen {
+            owner: &job.owner,
+            n_gpus: job.n_gpus,
+            devices: job.run.as_ref().map(|run| &run.devices[..]),
+        }))
+    }
+
+    fn ended(&self) -> &[Played] {
+        &self.outcome.jobs
     }
 }
 
