@@ -68,7 +68,8 @@ pub struct Watch<'s> {
     owners: Owners,
     waited: Waited,
     began: Instant,
-    drawn_at: Option<Duration>,
+    /// When the next picture is due.
+    draws_at: Duration,
     /// How long nothing was done, so that the picture could be followed.
     idle: Duration,
 }
@@ -116,7 +117,7 @@ impl<'s> Watch<'s> {
             owners: Owners::default(),
             waited: Waited::default(),
             began: Instant::now(),
-            drawn_at: None,
+            draws_at: Duration::ZERO,
             idle: Duration::ZERO,
         })
     }
@@ -132,15 +133,16 @@ impl<'s> Watch<'s> {
     pub fn look(&mut self, scene: &dyn Scene, until: Timestamp, n_come: u64) {
         while self.full.is_some() {
             let at = self.began.elapsed();
-            let since_drawn = self.drawn_at.map_or(FRAME, |drawn| at.saturating_sub(drawn));
-            if since_drawn >= FRAME {
-                self.drawn_at = Some(at);
+            if self.draws_at <= at {
                 self.draw(scene, self.pace.now(until, at), n_come);
+                let drawn_at = self.began.elapsed();
+                // Of a cluster for which it takes long, half of the time goes into playing.
+                self.draws_at = drawn_at + FRAME.max(drawn_at.saturating_sub(at));
                 self.heed(until, Duration::ZERO);
                 continue;
             }
             let Some(wait) = self.pace.wait(until, at) else { return };
-            let frame = if self.pace.is_paused() { PAUSED } else { FRAME - since_drawn };
+            let frame = if self.pace.is_paused() { PAUSED } else { self.draws_at - at };
             self.heed(until, wait.min(frame));
             self.idle += self.began.elapsed().saturating_sub(at);
         }
@@ -174,7 +176,7 @@ impl<'s> Watch<'s> {
         };
         for key in keys(&typed) {
             let at = self.began.elapsed();
-            self.drawn_at = None;
+            self.draws_at = at;
             match key {
                 Key::End => return self.leave(),
                 Key::Pause => self.pace.pause(until, at),
