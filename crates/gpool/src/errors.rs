@@ -76,7 +76,7 @@ own! {
         "gpool wait waited for as long as --timeout allows. The jobs are not touched by that.";
     /// See the catalogue.
     NO_TERMINAL_HERE = 250, EXIT_USAGE, "a terminal is needed",
-        "gpool shell, gpool attach and --pty show a terminal of the job on yours, so standard input and output must be one: not a pipe, not a file. Without --pty, gpool run and gpool exec work with pipes.";
+        "gpool shell, gpool attach and --pty show a terminal of the job on yours, and --watch draws on it, so standard input and output must be one: not a pipe, not a file. Without --pty, gpool run and gpool exec work with pipes.";
     /// See the catalogue.
     BAD_ENV_FILE = 251, EXIT_USAGE, "a file of variables can't be used",
         "A file of --env-file has a line for each variable: NAME=VALUE, where the value is all that follows as it stands, without quotes; or NAME alone, which takes your own; or a remark after #. The message names the file and the line.";

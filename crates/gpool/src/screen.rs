@@ -147,7 +147,9 @@ fn is_on(value: Option<OsString>) -> bool {
     value.is_some_and(|value| value != *"0")
 }
 
-fn is_dumb() -> bool {
+/// Whether the terminal is one that only writes lines.
+#[must_use]
+pub fn is_dumb() -> bool {
     variable("TERM").is_some_and(|term| term == *"dumb")
 }
 

@@ -74,7 +74,7 @@ impl Asking {
         let (each, n_nodes) = self.parts(job.n_gpus);
         Coming {
             at: job.came_at(),
-            duration: Millis::new(job.duration_s.saturating_mul(1000)),
+            duration: job.duration(),
             owner: Owner { uid, gid: uid, user: Arc::clone(&job.owner) },
             whose: job.owner,
             job: new_job(each, n_nodes),

@@ -23,10 +23,19 @@ pub struct TraceJob {
 }
 
 impl TraceJob {
+    /// When second 0 is, as [`crate::queue`] plays it.
+    pub const ZERO: Timestamp = EPOCH;
+
     /// When it comes, as [`crate::queue`] plays it.
     #[must_use]
     pub fn came_at(&self) -> Timestamp {
-        EPOCH.after(Millis::new(self.submit_s.saturating_mul(1000)))
+        Self::ZERO.after(Millis::new(self.submit_s.saturating_mul(1000)))
+    }
+
+    /// How long it runs.
+    #[must_use]
+    pub fn duration(&self) -> Millis {
+        Millis::new(self.duration_s.saturating_mul(1000))
     }
 }
 

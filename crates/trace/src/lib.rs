@@ -13,6 +13,7 @@ pub mod openb;
 pub mod packing;
 pub mod packing_policy;
 pub mod queue;
+pub mod scene;
 mod table;
 
 pub use cluster::{Cluster, Layout, Nodes, Place};

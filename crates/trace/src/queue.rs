@@ -14,6 +14,7 @@ use crate::coming::{Asking, Coming};
 use crate::fleet::{Fleet, Start, Told, end, says};
 use crate::foresight::{Foresight, Foretold};
 use crate::jobs::TraceJob;
+use crate::scene::{Look, Scene, Seen};
 use crate::table::TraceError;
 
 /// Jobs of so many devices are large.
@@ -153,7 +154,7 @@ pub fn play(
     nodes: Nodes,
     policy: Policy,
     terms: Terms,
-    look: &mut dyn FnMut(Timestamp, usize),
+    look: &mut Look<'_>,
 ) -> Result<Outcome, PlayError> {
     let mut asking = Asking::of(nodes);
     let jobs = jobs.into_iter().map(|job| job.map(|job| asking.for_job(job)));
@@ -164,8 +165,7 @@ pub fn play(
     }
 }
 
-/// Plays jobs on a cluster; `look` sees how far it has come and how many jobs are there, each time
-/// that jobs come.
+/// Plays jobs on a cluster; `look` sees it each time before something happens.
 ///
 /// # Errors
 /// The jobs can't be read to their end, or what the scheduler does makes no sense.
@@ -173,7 +173,7 @@ pub fn play_on(
     cluster: Cluster,
     jobs: impl IntoIterator<Item = Result<Coming, TraceError>>,
     terms: Terms,
-    look: &mut dyn FnMut(Timestamp, usize),
+    look: &mut Look<'_>,
 ) -> Result<Outcome, PlayError> {
     let mut player = Player::new(cluster, terms);
     let mut jobs = jobs.into_iter().peekable();
@@ -199,14 +199,12 @@ pub fn play_on(
         let Some(now) = next.filter(|_| n_idle < IDLE_STEPS_MAX) else {
             return Ok(player.finish());
         };
+        look(&player, now);
         let mut come = Vec::new();
         while comes == Some(now)
             && let Some(job) = jobs.next_if(|job| job.as_ref().map_or(true, |it| it.at == now))
         {
             come.push(job?);
-        }
-        if !come.is_empty() {
-            look(now, player.live.len());
         }
         player.pass(now, comes.is_some());
         player.happen(come)?;
@@ -397,6 +395,28 @@ impl Live {
             duration: self.duration,
             gpus: self.gpus,
         }
+    }
+}
+
+impl Scene for Player {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn n_live(&self) -> usize {
+        self.live.len()
+    }
+
+    fn live(&self) -> Box<dyn Iterator<Item = Seen<'_>> + '_> {
+        Box::new(self.live.values().map(|job| Seen {
+            owner: &job.owner,
+            gpus: job.gpus,
+            devices: job.runs.as_ref().map(|run| &run.devices[..]),
+        }))
+    }
+
+    fn ended(&self) -> &[Played] {
+        &self.outcome.jobs
     }
 }
 

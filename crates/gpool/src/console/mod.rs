@@ -1,6 +1,7 @@
-//! The user's terminal as a window to one at a job: typed bytes go there, what it shows comes here.
-//! Raw while that lasts, and as it was before however it ends.
+//! The user's terminal as a window to one at a job: typed bytes go there, what it shows comes here;
+//! or filled by a picture. Raw while that lasts, and as it was before however it ends.
 
+pub mod full;
 pub mod keys;
 pub mod raw;
 mod stay;

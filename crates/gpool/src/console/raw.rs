@@ -2,6 +2,7 @@
 //! what can't be caught, leaves the terminal as it was.
 
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -9,6 +10,11 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 /// How the terminal was, while it is raw.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 static HOOK: Once = Once::new();
+/// Whether this program fills the screen itself meanwhile.
+static IS_FULL: AtomicBool = AtomicBool::new(false);
+
+/// The second screen, without a cursor.
+const FULL: &[u8] = b"\x1b[?1049h\x1b[?25l";
 
 /// What programs turn on that fill a whole screen, turned off: the second screen, a hidden cursor,
 /// the mouse, marked pastes, colours.
@@ -37,6 +43,15 @@ impl Raw {
         again();
         Ok(Self(()))
     }
+
+    /// Makes it raw, and leaves what is on it alone: it shows another screen.
+    ///
+    /// # Errors
+    /// Standard input is no terminal.
+    pub fn enter_full() -> std::io::Result<Self> {
+        IS_FULL.store(true, Ordering::SeqCst);
+        Self::enter().inspect_err(|_| IS_FULL.store(false, Ordering::SeqCst))
+    }
 }
 
 impl Drop for Raw {
@@ -53,12 +68,18 @@ pub fn again() {
         let mut raw = before.clone();
         raw.make_raw();
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &raw);
+        if IS_FULL.load(Ordering::SeqCst) {
+            say(FULL);
+        }
     }
 }
 
 /// Makes it as it was.
 pub fn restore() {
     if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if IS_FULL.swap(false, Ordering::SeqCst) {
+            plain();
+        }
         // A terminal that has gone needs nothing.
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
     }
@@ -66,6 +87,10 @@ pub fn restore() {
 
 /// Turns off what a program that goes on elsewhere has turned on.
 pub fn plain() {
+    say(PLAIN);
+}
+
+fn say(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(PLAIN).and_then(|()| out.flush());
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
 }

@@ -4,18 +4,19 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpool_model::{Command, Record, Refusal, Timestamp};
 use gpool_server::history::{History, PastJob};
 use gpool_store::Reader;
-use gpool_trace::jobs::Jobs;
+use gpool_trace::jobs::{Jobs, TraceJob};
 use gpool_trace::queue::{self, Outcome, PlayError, Terms};
+use gpool_trace::scene::Look;
 use gpool_trace::{Cluster, Coming, Layout, Nodes, TraceError};
 use gpool_wire::{Problem, Time, catalogue};
 use serde_json::{Value, json};
 
 use super::backup::{fault, is_store};
+use super::simulate_progress::Extent;
 use super::simulate_queue_policy::{AS_IS, NamedPolicy};
 use crate::errors;
 use crate::failure::{Failure, Result};
@@ -41,10 +42,8 @@ pub struct Asked<'a> {
 pub struct Trace {
     path: PathBuf,
     of: Of,
-    /// How many jobs there are.
-    pub n_jobs: u64,
-    /// When it begins.
-    pub began: Timestamp,
+    /// How many jobs there are, and when.
+    pub extent: Extent,
     /// The nodes.
     pub layout: Layout,
 }
@@ -99,20 +98,19 @@ impl Trace {
         if asked.policies.iter().any(NamedPolicy::is_as_is) {
             return only_of_store(AS_IS);
         }
-        let mut n_jobs = 0;
-        let mut began = None;
+        let mut extent = None;
         for job in Jobs::open(asked.trace).map_err(|error| refused(&error))? {
-            began = began.or(Some(job.map_err(|error| refused(&error))?.came_at()));
-            n_jobs += 1;
+            let job = job.map_err(|error| refused(&error))?;
+            extent = Some(Extent::with(extent, (job.came_at(), job.duration()), TraceJob::ZERO));
         }
-        let Some(began) = began else { return Err(empty(asked.trace, "has no jobs")) };
+        let Some(extent) = extent else { return Err(empty(asked.trace, "has no jobs")) };
         let Some(nodes) = asked.cluster else {
             let what = "a file of jobs says nothing of a cluster";
             let tip = "gpool simulate queue --trace jobs.csv --cluster 80x8";
             return Err(Failure::new(errors::USAGE, what).tip(tip));
         };
         let path = asked.trace.to_owned();
-        Ok(Self { path, of: Of::File(nodes), n_jobs, began, layout: Layout::from(nodes) })
+        Ok(Self { path, of: Of::File(nodes), extent, layout: Layout::from(nodes) })
     }
 
     fn of_store(asked: Asked<'_>, session: &Session) -> Result<Self> {
@@ -147,17 +145,19 @@ impl Trace {
             not_ended: history.n_not_ended,
             before: (n_all - history.jobs.len()) as u64,
         };
-        let Some(began) = history.jobs.first().map(|job| job.came_at) else {
+        let History { records, jobs, .. } = history;
+        let jobs = coming(jobs);
+        let extent = jobs.iter().fold(None, |extent, job| {
+            Some(Extent::with(extent, (job.at, job.duration), Timestamp::ZERO))
+        });
+        let Some(extent) = extent else {
             let what = "has no job that came since then";
             return Err(empty(asked.trace, what));
         };
-        let History { records, jobs, .. } = history;
-        let jobs = coming(jobs);
         let path = asked.trace.to_owned();
-        let n_jobs = jobs.len() as u64;
         let past = Box::new(Past { records, commands, jobs, left_out });
-        let layout = past.cluster(None, began)?.layout();
-        let trace = Self { path, of: Of::Store(past), n_jobs, began, layout };
+        let layout = past.cluster(None, extent.first)?.layout();
+        let trace = Self { path, of: Of::Store(past), extent, layout };
         if let Some(words) = left_out.words() {
             session.screen.warn(&words);
         }
@@ -192,8 +192,8 @@ impl Trace {
         }
     }
 
-    /// Plays it by a policy, the jobs that come until it is told to stop; `look` sees how far it
-    /// has come.
+    /// Plays it by a policy; `comes` is asked for each job whether it and those after it come, and
+    /// `look` sees the cluster each time before something happens.
     ///
     /// # Errors
     /// The trace can't be read to its end, or what the scheduler does makes no sense.
@@ -201,18 +201,17 @@ impl Trace {
         &self,
         policy: &NamedPolicy,
         terms: Terms,
-        stop: &AtomicBool,
-        look: &mut dyn FnMut(Timestamp, usize),
+        comes: &dyn Fn() -> bool,
+        look: &mut Look<'_>,
     ) -> Result<Outcome> {
-        let goes_on = || !stop.load(Ordering::Relaxed);
         let outcome = match &self.of {
             Of::File(nodes) => {
                 let jobs = Jobs::open(&self.path).map_err(|error| refused(&error))?;
-                policy.play(jobs.take_while(|_| goes_on()), *nodes, terms, look)
+                policy.play(jobs.take_while(|_| comes()), *nodes, terms, look)
             }
             Of::Store(past) => {
-                let cluster = past.cluster(policy.to_set().as_ref(), self.began)?;
-                let jobs = past.jobs.iter().take_while(|_| goes_on()).cloned().map(Ok);
+                let cluster = past.cluster(policy.to_set().as_ref(), self.extent.first)?;
+                let jobs = past.jobs.iter().take_while(|_| comes()).cloned().map(Ok);
                 queue::play_on(cluster, jobs, terms, look)
             }
         };

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use clap::Args;
 use gpool_trace::TraceError;
@@ -22,6 +23,7 @@ use crate::render::yaml;
 use crate::session::Session;
 use crate::verbs::ResultFormat;
 use crate::verbs::simulate_page::{Grid, packing};
+use crate::verbs::simulate_progress::{Progress, words};
 
 /// Parts of all GPUs that have been asked for when it is looked how many are given out.
 const AT: [f64; 5] = [0.90, 0.95, 1.00, 1.10, 1.30];
@@ -124,6 +126,8 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
         .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
     let mut measured: Vec<(&Policy, Vec<(u64, Measured)>)> = Vec::new();
+    let (began, n_seeds) = (Instant::now(), args.seeds.0.len());
+    let mut progress = Progress::new(args.policies.len());
     'all: for policy in &args.policies {
         measured.push((policy, Vec::new()));
         for (ix, seed) in args.seeds.0.iter().enumerate() {
@@ -131,7 +135,10 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
                 session.screen.warn("interrupted: this is what was done until then");
                 break 'all;
             }
-            session.screen.progress(&format!("{policy}: {} of {}", ix + 1, args.seeds.0.len()));
+            let (place, nth, part) = (progress.place(), ix + 1, ix as f64 / n_seeds as f64);
+            let so_far = words(progress.part(part), progress.left(began.elapsed(), part));
+            let shown = format!("{policy}{place}: seed {nth} of {n_seeds}; {so_far}");
+            session.screen.progress(&shown);
             let (rule, seed) = (policy.rule, *seed);
             let it = Experiment { cluster: &cluster, tasks: &tasks, mix: &mix, rule, seed };
             let result = match args.churn {
@@ -142,6 +149,7 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
                 all.push((seed, result));
             }
         }
+        progress.next(began.elapsed());
     }
     session.screen.progress("");
     measured.retain(|(_, all)| !all.is_empty());

@@ -1,5 +1,6 @@
 //! `gpool simulate queue`: how long the jobs of a trace would wait, by one policy and by another.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use gpool_model::{Millis, Timestamp};
 use gpool_trace::queue::{LARGE, Outcome, Played, Terms};
+use gpool_trace::scene::Scene;
 use gpool_trace::{Foretold, Layout, Nodes};
 use gpool_wire::Problem;
 use serde_json::{Value, json};
@@ -24,6 +26,7 @@ use crate::verbs::ResultFormat;
 use crate::verbs::simulate_history::{Asked, Trace};
 use crate::verbs::simulate_page::{Grid, queue};
 use crate::verbs::simulate_queue_policy::NamedPolicy;
+use crate::verbs::simulate_watch::{Ending, Shown, Speed, Watched, needs_terminal};
 
 /// Let the jobs of a trace come to a cluster, by one policy and another, and say how long they wait
 ///
@@ -76,6 +79,10 @@ pub struct QueueArgs {
     /// Forecast so often when those will start that wait, and say how well that held
     #[arg(long, value_name = "TIME", value_parser = gpool_model::parse::span)]
     forecast_every: Option<Millis>,
+    /// Show on the whole terminal how the cluster fills, so much virtual time in a second; all in
+    /// about a minute if that is not said, or max
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true)]
+    watch: Option<Option<Speed>>,
     /// How it is written; html is one page with the answer, tables and pictures
     #[arg(short, long, value_enum, default_value_t)]
     output: ResultFormat,
@@ -95,11 +102,17 @@ fn nodes(text: &str) -> std::result::Result<Nodes, String> {
 /// # Errors
 /// The trace can't be read, or can't be played.
 pub fn run(args: &QueueArgs, session: &Session) -> Result {
-    let stop = Arc::new(AtomicBool::new(false));
-    // After the first Ctrl-C those jobs end that have come; the second does not wait for that.
-    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
+    if args.watch.is_some() {
+        needs_terminal(session, "gpool simulate queue without --watch")?;
+    }
+    let [stop, is_left] = [false, true].map(|is_so| Arc::new(AtomicBool::new(is_so)));
+    // After the first Ctrl-C those jobs end that have come; the second does not wait for that, but
+    // where it is watched until the terminal is as it was.
+    let may_end = if args.watch.is_some() { &is_left } else { &stop };
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(may_end))
         .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
+    let ending = Ending { stop, is_left };
     let asked = Asked {
         trace: &args.trace,
         cluster: args.cluster,
@@ -118,27 +131,17 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
         restart: args.restart,
         forecast_every: args.forecast_every,
     };
-    let mut played = Vec::new();
-    for policy in &policies {
-        let text = &policy.text;
-        let mut last_hour = 0;
-        let mut look = |at: Timestamp, n_live: usize| {
-            let hour = at.since(trace.began).get() / 3_600_000;
-            if hour == std::mem::replace(&mut last_hour, hour) {
-                return;
-            }
-            let shown = format!("{text}: day {}, {n_live} jobs run or wait", hour / 24);
-            session.screen.progress(&shown);
-        };
-        let outcome = trace.play(policy, terms, &stop, &mut look);
-        session.screen.progress("");
-        let outcome = outcome?;
-        if stop.load(Ordering::Relaxed) {
-            session.screen.warn("interrupted: the last line is of the jobs that came until then");
-            played.push((format!("{text} (part)"), outcome));
-            break;
-        }
-        played.push((text.clone(), outcome));
+    let watched = Watched {
+        extent: trace.extent,
+        layout: trace.layout.clone(),
+        n_policies: policies.len(),
+        speed: args.watch.flatten(),
+    };
+    let shown = Shown::new(session, args.watch.is_some(), watched, &ending)?;
+    let played = play_all(&trace, &policies, terms, (shown, &ending))?;
+    let is_part = ending.stop.load(Ordering::Relaxed);
+    if is_part {
+        session.screen.warn("interrupted: the last line is of the jobs that came until then");
     }
     let form = args.output.or_json(session.global.json);
     for (text, outcome) in played.iter().filter(|_| form == ResultFormat::Text) {
@@ -149,13 +152,12 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
     let layout = &trace.layout;
     let items: Vec<Value> = played.iter().map(|(text, it)| item(text, it, layout)).collect();
     let document = |items: Vec<Value>| {
-        let mut document = json!({"jobs": trace.n_jobs, "items": items});
+        let mut document = json!({"jobs": trace.extent.n_jobs, "items": items});
         if let Some(left_out) = trace.left_out() {
             document["left_out"] = left_out;
         }
         json::one(document)
     };
-    let is_part = stop.load(Ordering::Relaxed);
     let text = match form {
         ResultFormat::Text => grid(&played, layout).text(&session.screen),
         ResultFormat::Json => document(items),
@@ -166,7 +168,7 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
             trace: &args.trace,
             is_store: trace.is_store(),
             left_out: trace.left_out_words(),
-            n_jobs: trace.n_jobs,
+            n_jobs: trace.extent.n_jobs,
             cluster: layout,
             terms,
             played: &played,
@@ -176,6 +178,36 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
     };
     session.screen.data(&text)?;
     Ok(if is_part { Exit::DETACHED } else { Exit::OK })
+}
+
+/// What came of the trace by each policy, or by those until it was interrupted.
+fn play_all(
+    trace: &Trace,
+    policies: &[NamedPolicy],
+    terms: Terms,
+    (mut shown, ending): (Shown<'_>, &Ending),
+) -> Result<Vec<(String, Outcome)>> {
+    let is_stopped = || ending.stop.load(Ordering::Relaxed);
+    let mut played = Vec::new();
+    for policy in policies {
+        let text = &policy.text;
+        let n_come = Cell::new(0);
+        let comes = || {
+            n_come.set(n_come.get() + 1);
+            !is_stopped()
+        };
+        shown.begin(text);
+        let mut look = |scene: &dyn Scene, until: Timestamp| shown.look(scene, until, n_come.get());
+        let outcome = trace.play(policy, terms, &comes, &mut look);
+        shown.end();
+        let outcome = outcome?;
+        if is_stopped() {
+            played.push((format!("{text} (part)"), outcome));
+            break;
+        }
+        played.push((text.clone(), outcome));
+    }
+    Ok(played)
 }
 
 /// What came of jobs otherwise than they asked for, in words.

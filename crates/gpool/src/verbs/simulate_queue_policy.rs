@@ -3,10 +3,11 @@
 
 use std::str::FromStr;
 
-use gpool_model::{Command, Policy, Timestamp};
+use gpool_model::{Command, Policy};
 use gpool_trace::baseline::{self, Rule};
 use gpool_trace::jobs::TraceJob;
 use gpool_trace::queue::{self, Outcome, PlayError, Terms};
+use gpool_trace::scene::Look;
 use gpool_trace::{Nodes, TraceError};
 
 /// The policy that a store has.
@@ -63,7 +64,7 @@ impl NamedPolicy {
         matches!(self.by, By::Preset(_)).then_some(set)
     }
 
-    /// Plays the jobs of a file by it; `look` sees how far it has come and how many jobs are there.
+    /// Plays the jobs of a file by it; `look` sees it each time before something happens.
     ///
     /// A baseline knows how long each job runs and takes jobs back if that is its rule, whatever
     /// the terms say; of these it heeds what it costs.
@@ -75,7 +76,7 @@ impl NamedPolicy {
         jobs: impl IntoIterator<Item = Result<TraceJob, TraceError>>,
         cluster: Nodes,
         terms: Terms,
-        look: &mut dyn FnMut(Timestamp, usize),
+        look: &mut Look<'_>,
     ) -> Result<Outcome, PlayError> {
         match &self.by {
             By::AsIs => unreachable!("only a store has it, and a file is told so"),

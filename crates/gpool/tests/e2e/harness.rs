@@ -3,6 +3,7 @@
 
 mod gate;
 mod processes;
+mod tty;
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 pub use gate::Gate;
 pub use processes::{kill_9, processes_of};
+pub use tty::Tty;
 
 /// Longer than anything takes on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(90);

@@ -10,6 +10,7 @@ use crate::cluster::Nodes;
 use crate::coming::EPOCH;
 use crate::jobs::TraceJob;
 use crate::queue::{Outcome, Played, Ran};
+use crate::scene::{Scene, Seen};
 
 /// A job that has come and not ended.
 #[derive(Debug)]
@@ -197,6 +198,28 @@ impl Course {
             duration: live.duration,
             gpus: MilliGpu::from_devices(live.n_gpus),
         });
+    }
+}
+
+impl Scene for Course {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn n_live(&self) -> usize {
+        self.live.len()
+    }
+
+    fn live(&self) -> Box<dyn Iterator<Item = Seen<'_>> + '_> {
+        Box::new(self.live.values().map(|job| Seen {
+            owner: &job.owner,
+            gpus: MilliGpu::from_devices(job.n_gpus),
+            devices: job.run.as_ref().map(|run| &run.devices[..]),
+        }))
+    }
+
+    fn ended(&self) -> &[Played] {
+        &self.outcome.jobs
     }
 }
 

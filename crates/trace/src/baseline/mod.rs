@@ -19,10 +19,10 @@ pub use self::rule::Rule;
 use crate::cluster::Nodes;
 use crate::jobs::TraceJob;
 use crate::queue::{Outcome, PlayError};
+use crate::scene::Look;
 use crate::table::TraceError;
 
-/// Plays jobs on a cluster by a rule; `look` sees how far it has come and how many jobs are there,
-/// each time that jobs come.
+/// Plays jobs on a cluster by a rule; `look` sees it each time before something happens.
 ///
 /// A job goes to the tightest node that holds it: of those with enough free devices the one with
 /// the fewest, and of these the first. One that is larger than a node takes whole nodes, and what
@@ -36,7 +36,7 @@ pub fn play(
     nodes: Nodes,
     rule: Rule,
     restart: Millis,
-    look: &mut dyn FnMut(Timestamp, usize),
+    look: &mut Look<'_>,
 ) -> Result<Outcome, PlayError> {
     let mut course = Course::new(nodes, restart);
     let mut decider = Decider::of(rule);
@@ -54,11 +54,8 @@ pub fn play(
         let Some(now) = next.into_iter().flatten().min() else {
             return Err(PlayError::Stuck { n: course.live().len() });
         };
-        let n_live = course.live().len();
+        look(&course, now);
         course.pass(now, comes.is_some());
-        if comes == Some(now) {
-            look(now, n_live);
-        }
         while let Some(job) =
             jobs.next_if(|job| job.as_ref().map_or(true, |job| job.came_at() == now))
         {

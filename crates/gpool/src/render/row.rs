@@ -1,0 +1,122 @@
+//! A line of a picture that fills the screen: pieces of text, each painted in its way, cut to the
+//! room that there is.
+
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthChar as _;
+
+use super::style::Style;
+
+/// How a piece is painted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ink {
+    /// As words are.
+    Style(Style),
+    /// In the hue of that number, of which there are twelve.
+    Hue(usize),
+    /// The same behind the letters.
+    On(usize),
+}
+
+/// Colours of terminals, of which those before are seen better: bright ones and blue come last.
+const HUES: [u8; 12] = [32, 33, 36, 35, 31, 34, 92, 93, 96, 95, 91, 94];
+
+/// A line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    // Invariant: neighbours differ in how they are painted.
+    pieces: Vec<(Ink, String)>,
+}
+
+impl Row {
+    /// Adds a piece.
+    pub fn push(&mut self, ink: Ink, text: &str) {
+        match self.pieces.last_mut() {
+            Some((last, before)) if *last == ink => before.push_str(text),
+            Some(_) | None => self.pieces.push((ink, text.to_owned())),
+        }
+    }
+
+    /// Adds words.
+    pub fn plain(&mut self, text: &str) {
+        self.push(Ink::Style(Style::Plain), text);
+    }
+
+    /// Adds words of no interest now.
+    pub fn dim(&mut self, text: &str) {
+        self.push(Ink::Style(Style::Dim), text);
+    }
+
+    /// Adds all of another line.
+    pub fn append(&mut self, other: Self) {
+        for (ink, text) in other.pieces {
+            self.push(ink, &text);
+        }
+    }
+
+    /// How many columns it takes.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.pieces.iter().flat_map(|(_, text)| text.chars()).map(width).sum()
+    }
+
+    /// The line in so many columns; what is beyond is left out.
+    #[must_use]
+    pub fn text(&self, columns: usize, colors: bool) -> String {
+        let mut out = String::new();
+        let mut room = columns;
+        for (ink, text) in &self.pieces {
+            let mut kept = String::new();
+            let mut is_cut = false;
+            for letter in text.chars() {
+                let Some(left) = room.checked_sub(width(letter)) else {
+                    is_cut = true;
+                    break;
+                };
+                room = left;
+                kept.push(letter);
+            }
+            ink.paint(&kept, colors, &mut out);
+            if is_cut {
+                break;
+            }
+        }
+        out
+    }
+}
+
+fn width(letter: char) -> usize {
+    letter.width().unwrap_or(0)
+}
+
+impl Ink {
+    fn paint(self, text: &str, colors: bool, out: &mut String) {
+        let hue = |number: usize| HUES[number % HUES.len()];
+        // Writing to text can't fail.
+        let _ = match self {
+            Self::Hue(number) if colors => write!(out, "\x1b[{}m{text}\x1b[0m", hue(number)),
+            Self::On(number) if colors => write!(out, "\x1b[7;{}m{text}\x1b[0m", hue(number)),
+            Self::Style(style) => out.write_str(&style.paint(text, colors)),
+            Self::Hue(_) | Self::On(_) => out.write_str(text),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_by_columns_and_painted_piece_by_piece() {
+        let mut row = Row::default();
+        row.push(Ink::On(0), "a");
+        row.push(Ink::On(0), "a");
+        row.plain(" 训练");
+        assert_eq!(row.width(), 7);
+        assert_eq!(row.text(80, false), "aa 训练");
+        // Half a letter can't be shown.
+        assert_eq!(row.text(6, false), "aa 训");
+        assert_eq!(row.text(80, true), "\x1b[7;32maa\x1b[0m 训练");
+        assert_eq!(row.text(0, false), "");
+    }
+}

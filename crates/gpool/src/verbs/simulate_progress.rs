@@ -1,0 +1,271 @@
+//! How far a simulation has come, by one policy after the other, and how long it will take yet.
+
+use std::time::{Duration, Instant};
+
+use gpool_model::{Millis, Timestamp};
+use gpool_trace::scene::Scene;
+
+use crate::session::Session;
+
+/// Days of a trace begin so often.
+const DAY: Millis = Millis::from_hours(24);
+/// Something is shown anew so often at most.
+pub const FRAME: Duration = Duration::from_millis(100);
+/// Before, it is not said how long something will take.
+const WARM: Duration = Duration::from_secs(2);
+/// Nor is it told from what has come less far, of a policy.
+const LEAST: f64 = 0.02;
+
+/// From when to when a trace is, and how many jobs it has.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// How many.
+    pub n_jobs: u64,
+    /// When the first one comes.
+    pub first: Timestamp,
+    /// When the last one comes.
+    pub last: Timestamp,
+    /// When all would have ended if none of them waited.
+    pub until: Timestamp,
+    /// When the day begins on which the first one comes.
+    zero: Timestamp,
+}
+
+impl Extent {
+    /// The extent with one job more, which comes after all others and runs for so long; days are
+    /// counted from a moment at which one began.
+    #[must_use]
+    pub fn with(
+        before: Option<Self>,
+        (comes, duration): (Timestamp, Millis),
+        midnight: Timestamp,
+    ) -> Self {
+        let into_day = Millis::new(comes.since(midnight).get() % DAY.get());
+        let first = Self {
+            n_jobs: 0,
+            first: comes,
+            last: comes,
+            until: comes,
+            zero: Timestamp::new(comes.get().saturating_sub(into_day.get())),
+        };
+        let before = before.unwrap_or(first);
+        let ends = comes.after(duration);
+        let until = before.until.max(ends);
+        Self { n_jobs: before.n_jobs + 1, last: comes, until, ..before }
+    }
+
+    /// Which day it is, of how many, while jobs come; then which day it is.
+    #[must_use]
+    pub fn day(&self, at: Timestamp) -> String {
+        let day = |at: Timestamp| at.since(self.zero).get() / DAY.get() + 1;
+        match (day(at), day(self.last)) {
+            (day, last) if day <= last => format!("day {day} of {last}"),
+            (day, _) => format!("day {day}"),
+        }
+    }
+
+    /// What time of that day it is.
+    #[must_use]
+    pub fn time(&self, at: Timestamp) -> String {
+        let minutes = at.since(self.zero).get() / 60_000;
+        format!("{:02}:{:02}", minutes / 60 % 24, minutes % 60)
+    }
+
+    /// Which part of a policy is done when so many jobs have come, and so many of these are there
+    /// yet. It is counted what happens, since what passes without anything takes no time.
+    #[must_use]
+    pub fn part(&self, n_come: u64, n_live: usize) -> f64 {
+        let n_ended = n_come.saturating_sub(n_live as u64);
+        (n_come + n_ended) as f64 / (self.n_jobs * 2).max(1) as f64
+    }
+}
+
+/// How far it has come. Moments are told as how long ago it began.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    n_policies: usize,
+    /// How long each of those took that are done.
+    done: Vec<Duration>,
+    /// When the policy began that is under way.
+    began: Duration,
+}
+
+impl Progress {
+    /// Nothing is done.
+    #[must_use]
+    pub fn new(n_policies: usize) -> Self {
+        Self { n_policies, done: Vec::new(), began: Duration::ZERO }
+    }
+
+    /// The policy under way is done.
+    pub fn next(&mut self, at: Duration) {
+        self.done.push(at.saturating_sub(self.began));
+        self.began = at;
+    }
+
+    /// Which policy is under way, from 1, of how many.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match self.n_policies {
+            1 => String::new(),
+            n => format!(" ({} of {n})", (self.done.len() + 1).min(n)),
+        }
+    }
+
+    /// How many policies come after the one under way.
+    #[must_use]
+    pub fn n_after(&self) -> usize {
+        self.n_policies.saturating_sub(self.done.len() + 1)
+    }
+
+    /// Which part of all is done, if that part is of the policy under way.
+    #[must_use]
+    pub fn part(&self, part: f64) -> f64 {
+        (self.done.len() as f64 + part.clamp(0.0, 1.0)) / self.n_policies.max(1) as f64
+    }
+
+    /// How long all will take yet, if so much of the policy under way is done; once that can be
+    /// told. Those that follow are taken to be like those before.
+    #[must_use]
+    pub fn left(&self, at: Duration, part: f64) -> Option<Duration> {
+        if at < WARM {
+            return None;
+        }
+        let took = at.saturating_sub(self.began).as_secs_f64();
+        let before: f64 = self.done.iter().map(Duration::as_secs_f64).sum();
+        let n_before = self.done.len() as f64;
+        let whole = if part >= LEAST {
+            took / part.min(1.0)
+        } else if self.done.is_empty() {
+            return None;
+        } else {
+            took.max(before / n_before)
+        };
+        let each = (before + whole) / (n_before + 1.0);
+        let left = whole - took + each * self.n_after() as f64;
+        Duration::try_from_secs_f64(left.max(0.0)).ok()
+    }
+}
+
+/// So much of all is done, and it takes so long yet.
+#[must_use]
+pub fn words(part: f64, left: Option<Duration>) -> String {
+    let percent = format!("{:.0}%", (part * 100.0).floor());
+    match left.map(|left| left.as_secs()).filter(|seconds| *seconds > 0) {
+        Some(seconds) => format!("{percent}, {} left", Millis::new(seconds.saturating_mul(1000))),
+        None => percent,
+    }
+}
+
+/// The line that says how far traces were played.
+pub struct Line<'s> {
+    session: &'s Session,
+    extent: Extent,
+    progress: Progress,
+    policy: String,
+    began: Instant,
+    shown_at: Duration,
+}
+
+impl<'s> Line<'s> {
+    /// Nothing is shown yet.
+    #[must_use]
+    pub fn new(session: &'s Session, extent: Extent, n_policies: usize) -> Self {
+        Self {
+            session,
+            extent,
+            progress: Progress::new(n_policies),
+            policy: String::new(),
+            began: Instant::now(),
+            shown_at: Duration::ZERO,
+        }
+    }
+
+    /// That policy is next.
+    pub fn begin(&mut self, policy: &str) {
+        policy.clone_into(&mut self.policy);
+    }
+
+    /// Something happens then; so many jobs have come.
+    pub fn look(&mut self, scene: &dyn Scene, until: Timestamp, n_come: u64) {
+        let at = self.began.elapsed();
+        if at < self.shown_at + FRAME {
+            return;
+        }
+        self.shown_at = at;
+        let n_live = scene.n_live();
+        let part = self.extent.part(n_come, n_live);
+        let place = self.progress.place();
+        let so_far = words(self.progress.part(part), self.progress.left(at, part));
+        let (policy, day) = (&self.policy, self.extent.day(until));
+        let shown = format!("{policy}{place}: {day}, {n_live} jobs run or wait; {so_far}");
+        self.session.screen.progress(&shown);
+    }
+
+    /// The policy is done.
+    pub fn end(&mut self) {
+        self.progress.next(self.began.elapsed());
+        self.session.screen.progress("");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn time_left_is_told_once_there_is_something_to_tell_it_by() {
+        let mut progress = Progress::new(2);
+        assert_eq!(progress.left(s(1), 0.5), None);
+        assert_eq!(progress.left(s(3), 0.01), None);
+        // A fourth took ten seconds; so three more, and another policy.
+        assert_eq!(progress.left(s(10), 0.25), Some(s(70)));
+        assert_eq!((progress.part(0.25), progress.n_after()), (0.125, 1));
+        progress.next(s(40));
+        // Nothing is known of this one; it is taken to be like the first.
+        assert_eq!(progress.left(s(40), 0.0), Some(s(40)));
+        assert_eq!(progress.left(s(45), 0.5), Some(s(5)));
+        progress.next(s(50));
+        assert_eq!(progress.part(0.0), 1.0);
+    }
+
+    #[test]
+    fn a_slow_policy_after_a_fast_one_is_not_taken_to_be_fast() {
+        let mut progress = Progress::new(3);
+        progress.next(s(1));
+        // A hundred seconds, of which ten are over; and one more policy like these two.
+        assert_eq!(progress.left(s(11), 0.1), Some(Duration::from_millis(140_500)));
+    }
+
+    #[test]
+    fn days_are_counted_from_the_one_on_which_the_first_job_comes() {
+        let midnight = Timestamp::new(7_000);
+        let job = |submit_s: u64, duration_s: u64| {
+            (midnight.after(Millis::new(submit_s * 1000)), Millis::new(duration_s * 1000))
+        };
+        // Half past two, of a day long after 1970; and the same time two days later.
+        let start = 20_000 * 86_400 + 52_200;
+        let (one, other) = (job(start, 900_000), job(start + 172_800, 60));
+        let extent = Extent::with(Some(Extent::with(None, one, midnight)), other, midnight);
+        assert_eq!(extent.n_jobs, 2);
+        assert_eq!(
+            (extent.day(extent.first), extent.time(extent.first)),
+            ("day 1 of 3".into(), "14:30".into())
+        );
+        assert_eq!(extent.day(extent.last), "day 3 of 3");
+        assert_eq!(extent.day(extent.until), "day 12");
+        // One has come and runs; both have ended.
+        assert_eq!((extent.part(1, 1), extent.part(2, 0)), (0.25, 1.0));
+    }
+
+    #[test]
+    fn what_is_said_is_short() {
+        assert_eq!(words(0.401, Some(s(75))), "40%, 1m15s left");
+        assert_eq!(words(0.999, Some(Duration::from_millis(300))), "99%");
+        assert_eq!(words(0.0, None), "0%");
+    }
+}
