@@ -81,6 +81,11 @@ impl Cluster {
     #[must_use]
     pub fn alike(nodes: Nodes, policy: Policy) -> Self {
         let nodes = (0..nodes.n).map(|n| (node_name(n), node(n, nodes.n_gpus))).collect();
+        Self::of_nodes(nodes, policy)
+    }
+
+    /// These nodes, one project, and nothing else.
+    pub(crate) fn of_nodes(nodes: BTreeMap<NodeName, Node>, policy: Policy) -> Self {
         Self { control: Control::create(policy), nodes, began: EPOCH }
     }
 
@@ -156,7 +161,8 @@ fn node_name(n: u32) -> NodeName {
     NodeName::new(format!("node{n:05}"))
 }
 
-fn node(n: u32, n_gpus: u32) -> Node {
+/// A node with so many devices, and room for more than is ever asked.
+pub(crate) fn node(n: u32, n_gpus: u32) -> Node {
     let device = |index| Device {
         index,
         uuid: DeviceUuid::new(format!("GPU-{n:05}-{index}")),

@@ -103,7 +103,7 @@ fn name_of_size(n_gpus: u32) -> String {
 const SIZE_LETTERS: [char; 10] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'];
 
 /// A job that asks for so many devices on each of so many nodes.
-fn new_job(n_gpus: u32, n_nodes: u32) -> NewJob {
+pub(crate) fn new_job(n_gpus: u32, n_nodes: u32) -> NewJob {
     NewJob {
         array: None,
         retry_of: None,

@@ -28,6 +28,8 @@ pub(crate) struct Start {
     pub node: NodeName,
     pub task: TaskId,
     pub generation: Generation,
+    /// Number of the node.
+    pub number: u32,
     /// Numbers of the node and of its devices.
     pub devices: Vec<(u32, u32)>,
     /// How much of the devices it gets.
@@ -89,6 +91,7 @@ impl Fleet {
                         node,
                         task: run.task(),
                         generation: run.generation,
+                        number,
                         devices: slots.iter().map(|slot| (number, slot.index)).collect(),
                         gpus: slots.iter().fold(MilliGpu::ZERO, |sum, slot| {
                             sum.saturating_add(slot.part.charge())
@@ -116,7 +119,6 @@ impl Fleet {
     /// A submission of one job by its owner, whom every project lets in: whether it may be there
     /// was decided when it was submitted.
     pub fn submission(&mut self, owner: Owner, job: NewJob) -> Event {
-        self.last_request = self.last_request.next();
         let command = Command::Submit {
             jobs: vec![job],
             key: None,
@@ -124,6 +126,12 @@ impl Fleet {
             array_ends: Vec::new(),
             dry_run: false,
         };
+        self.request(owner, command)
+    }
+
+    /// A request of somebody who may do anything.
+    pub fn request(&mut self, owner: Owner, command: Command) -> Event {
+        self.last_request = self.last_request.next();
         Event::Requested { request: self.last_request, caller: Caller::new(owner, true), command }
     }
 }

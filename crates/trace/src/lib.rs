@@ -11,6 +11,7 @@ mod foresight;
 pub mod jobs;
 pub mod openb;
 pub mod packing;
+mod packing_live;
 pub mod packing_policy;
 pub mod queue;
 pub mod scene;

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 pub use gpool_sched::packing::Mix;
-use gpool_sched::packing::{Ask, Packer, Rule};
+use gpool_sched::packing::{Ask, Packer};
 
 use crate::openb::Cluster;
+use crate::packing_live::Live;
+use crate::packing_policy::By;
+use crate::queue::PlayError;
 
 /// Tasks and where they go.
 #[derive(Debug, Clone)]
@@ -19,7 +22,7 @@ pub struct Experiment<'a> {
     /// What is known of tasks that come.
     pub mix: &'a Mix,
     /// By what nodes are chosen.
-    pub rule: Rule,
+    pub by: &'a By,
     /// Which tasks come.
     pub seed: u64,
 }
@@ -54,45 +57,49 @@ impl Experiment<'_> {
     /// Fills the cluster; how full it was each time that so much had been asked, of all devices;
     /// nothing if there are none, or none are asked for.
     /// The tasks of the trace come first, in any order, and then any of them again and again.
-    #[must_use]
-    pub fn fill(&self, at: &[f64]) -> Vec<Filled> {
+    ///
+    /// # Errors
+    /// What the scheduler does makes no sense.
+    pub fn fill(&self, at: &[f64]) -> Result<Vec<Filled>, PlayError> {
         let capacity = self.cluster.gpus();
         // So much would never have been asked.
         if self.tasks.iter().all(|ask| ask.gpus() == 0) || capacity == 0 {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let mut rng = Rng::with_seed(self.seed);
-        let mut packer = Packer::new(&self.cluster.nodes, self.mix, self.rule, self.seed);
+        let mut placer = self.placer();
         let mut first: Vec<&Ask> = self.tasks.iter().collect();
         rng.shuffle(&mut first);
         let again = std::iter::from_fn(|| rng.choice(self.tasks));
         let (mut arrived, mut filled) = (0, Vec::new());
         for (no, ask) in (0..).zip(first.into_iter().chain(again)) {
-            packer.place(no, ask);
+            placer.place(no, ask)?;
             arrived += ask.gpus();
             while at.get(filled.len()).is_some_and(|at| arrived as f64 >= at * capacity as f64) {
                 let part = |amount: u64| amount as f64 / capacity as f64;
                 filled.push(Filled {
                     arrived: at[filled.len()],
-                    allocated: part(capacity - packer.idle()),
-                    fragment: part(packer.fragment()),
+                    allocated: part(capacity - placer.idle()),
+                    fragment: part(placer.fragment()),
                 });
             }
             if filled.len() == at.len() {
                 break;
             }
         }
-        filled
+        Ok(filled)
     }
 
     /// Lets tasks come by chance, so many that `load` of all devices would be taken if all found
     /// room, and stay for one unit of time in the mean; six units long, of which the first two and
-    /// a half are not measured. For a task that finds no room so many others may move.
-    #[must_use]
-    pub fn churn(&self, load: f64, n_moves_of_one: usize) -> Churned {
+    /// a half are not measured. For a task that finds no room so many others may move, by rules.
+    ///
+    /// # Errors
+    /// What the scheduler does makes no sense.
+    pub fn churn(&self, load: f64, n_moves_of_one: usize) -> Result<Churned, PlayError> {
         let capacity = self.cluster.gpus() as f64;
         let mut rng = Rng::with_seed(self.seed);
-        let mut packer = Packer::new(&self.cluster.nodes, self.mix, self.rule, self.seed);
+        let mut placer = self.placer();
         let mean = self.tasks.iter().map(Ask::gpus).sum::<u64>() as f64 / self.tasks.len() as f64;
         let per_unit = load * capacity / mean;
         let after = |rng: &mut Rng, mean: f64| -mean * (1.0 - rng.f64()).ln();
@@ -107,26 +114,93 @@ impl Experiment<'_> {
                 if end > next.min(UNITS) {
                     break;
                 }
-                sums.pass(&mut now, end, capacity - packer.idle() as f64);
-                packer.remove(task);
+                sums.pass(&mut now, end, capacity - placer.idle() as f64);
+                placer.remove(task)?;
                 ends.pop_first();
             }
-            sums.pass(&mut now, next.min(UNITS), capacity - packer.idle() as f64);
+            sums.pass(&mut now, next.min(UNITS), capacity - placer.idle() as f64);
             if next > UNITS {
                 break;
             }
             let Some(ask) = rng.choice(self.tasks) else { break };
             n += 1;
             let stays = after(&mut rng, 1.0);
-            let moves = packer.place_or_move(n, ask, n_moves_of_one);
-            if moves.is_some() {
+            let n_moves = placer.place_or_move(n, ask, n_moves_of_one)?;
+            if n_moves.is_some() {
                 ends.insert(((now + stays).to_bits(), n));
             }
             if now >= WARM {
-                sums.count(ask, moves.as_deref().map(<[_]>::len));
+                sums.count(ask, n_moves);
             }
         }
-        sums.result(capacity)
+        Ok(sums.result(capacity))
+    }
+
+    fn placer(&self) -> Placer<'_> {
+        let nodes = &self.cluster.nodes;
+        match self.by {
+            By::Rule(rule) => {
+                Placer::Rule(Box::new(Packer::new(nodes, self.mix, *rule, self.seed)))
+            }
+            By::Preset(policy) => {
+                Placer::Live(Box::new(Live::new(nodes, self.mix, (**policy).clone())))
+            }
+        }
+    }
+}
+
+/// Who places tasks.
+enum Placer<'a> {
+    Rule(Box<Packer>),
+    Live(Box<Live<'a>>),
+}
+
+impl Placer<'_> {
+    fn idle(&self) -> u64 {
+        match self {
+            Self::Rule(packer) => packer.idle(),
+            Self::Live(live) => live.idle(),
+        }
+    }
+
+    fn fragment(&self) -> u64 {
+        match self {
+            Self::Rule(packer) => packer.fragment(),
+            Self::Live(live) => live.fragment(),
+        }
+    }
+
+    fn place(&mut self, task: u64, ask: &Ask) -> Result<bool, PlayError> {
+        match self {
+            Self::Rule(packer) => Ok(packer.place(task, ask).is_some()),
+            Self::Live(live) => live.place(task, ask),
+        }
+    }
+
+    /// How many others moved so that it found room; `None` if it found none.
+    fn place_or_move(
+        &mut self,
+        task: u64,
+        ask: &Ask,
+        n_moves: usize,
+    ) -> Result<Option<usize>, PlayError> {
+        match self {
+            Self::Rule(packer) => {
+                let moves = packer.place_or_move(task, ask, n_moves);
+                Ok(moves.map(|moves| moves.len()))
+            }
+            Self::Live(live) => Ok(live.place(task, ask)?.then_some(0)),
+        }
+    }
+
+    fn remove(&mut self, task: u64) -> Result<(), PlayError> {
+        match self {
+            Self::Rule(packer) => {
+                packer.remove(task);
+                Ok(())
+            }
+            Self::Live(live) => live.remove(task),
+        }
     }
 }
 

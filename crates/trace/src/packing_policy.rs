@@ -1,19 +1,29 @@
-//! By what nodes are chosen in an experiment, as it is written: `fgd`, or `rollout:margin=8`.
+//! By what nodes are chosen in an experiment, as it is written: `fgd`, `rollout:margin=8`, or
+//! `fair`, which is a preset of the scheduler that runs jobs.
 
 use std::fmt;
 use std::str::FromStr;
 
 use gpool_sched::packing::{RolloutRule, Rule};
 
-/// The names that there are.
+/// The names of rules that there are.
 pub const NAMES: [&str; 4] = ["random", "best-fit", "fgd", "rollout"];
 
-/// A rule, and how it was written.
+/// A policy, and how it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     text: String,
     /// What it says.
-    pub rule: Rule,
+    pub by: By,
+}
+
+/// By what nodes are chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum By {
+    /// A rule alone.
+    Rule(Rule),
+    /// The scheduler that runs jobs.
+    Preset(Box<gpool_model::Policy>),
 }
 
 impl fmt::Display for Policy {
@@ -32,14 +42,32 @@ impl FromStr for Policy {
             "best-fit" => Rule::BestFit,
             "fgd" => Rule::Fgd { margin: 0 },
             "rollout" => Rule::Rollout(RolloutRule::default()),
-            _ => {
-                return Err(format!("there is no policy {name:?}; there are {}", NAMES.join(", ")));
-            }
+            _ => return Self::preset(name, text),
         };
         for setting in settings.split(',').filter(|it| !it.is_empty()) {
             set(&mut rule, name, setting)?;
         }
-        Ok(Self { text: text.to_owned(), rule })
+        Ok(Self { text: text.to_owned(), by: By::Rule(rule) })
+    }
+}
+
+impl Policy {
+    /// Whether the scheduler that runs jobs decides.
+    #[must_use]
+    pub fn is_preset(&self) -> bool {
+        matches!(self.by, By::Preset(_))
+    }
+
+    fn preset(name: &str, text: &str) -> Result<Self, String> {
+        let presets = gpool_model::Policy::PRESETS;
+        if !presets.contains(&name) {
+            let (rules, presets) = (NAMES.join(", "), presets.join(", "));
+            return Err(format!(
+                "there is no policy {name:?}; there are {rules}, and the presets {presets}"
+            ));
+        }
+        let policy = gpool_model::Policy::from_preset(text).map_err(|error| error.to_string())?;
+        Ok(Self { text: text.to_owned(), by: By::Preset(Box::new(policy)) })
     }
 }
 
@@ -78,7 +106,7 @@ mod tests {
     fn a_policy_is_read_with_its_settings() {
         let policy: Policy = "rollout:margin=8,length=20".parse().unwrap();
         let expected = RolloutRule { margin: 8, length: 20, ..RolloutRule::default() };
-        assert_eq!(policy.rule, Rule::Rollout(expected));
+        assert_eq!(policy.by, By::Rule(Rule::Rollout(expected)));
         assert_eq!(policy.to_string(), "rollout:margin=8,length=20");
     }
 
@@ -87,7 +115,14 @@ mod tests {
         let refused = |text: &str| text.parse::<Policy>().unwrap_err();
         assert_eq!(
             refused("best"),
-            "there is no policy \"best\"; there are random, best-fit, fgd, rollout"
+            "there is no policy \"best\"; there are random, best-fit, fgd, rollout, and the presets \
+             fair, users, fixed, priority, static, fifo, valohai, las, kai"
+        );
+        let preset = "fifo:planned_starts=0".parse::<Policy>().unwrap();
+        assert!(preset.is_preset());
+        assert_eq!(
+            refused("fair:length=3").split(';').next(),
+            Some("length: there is no such setting")
         );
         assert_eq!(refused("fgd:length=3"), "fgd has no setting \"length\"; it has margin");
         assert_eq!(refused("fgd:margin=-1"), "margin is a whole number from 0 to 1000, not \"-1\"");

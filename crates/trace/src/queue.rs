@@ -322,7 +322,7 @@ impl Player {
 
     fn obey(&mut self, told: Told) -> Vec<Event> {
         match told {
-            Told::Run(Start { node, task, generation, devices, gpus }) => {
+            Told::Run(Start { node, task, generation, devices, gpus, .. }) => {
                 let Some(live) = self.live.get_mut(&task.job) else { return Vec::new() };
                 let foretold =
                     self.foresight.as_mut().and_then(|it| it.started(task.job, self.now));

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use gpool_sched::packing::{Ask, Left, Mix, Packer, RolloutRule, Rule, WHOLE};
 use gpool_trace::openb::Cluster;
 use gpool_trace::packing::Experiment;
-use gpool_trace::packing_policy::Policy;
+use gpool_trace::packing_policy::{By, Policy};
 
 const RULES: [Rule; 4] = [
     Rule::Random,
@@ -82,18 +82,45 @@ fn nothing_is_given_twice_and_whoever_fits_is_placed() {
     }
 }
 
+fn preset(text: &str) -> By {
+    text.parse::<Policy>().expect("there is such a preset").by
+}
+
+/// The scheduler that runs jobs gives parts of GPUs, cores and models to no more tasks than there
+/// is room for, and to as many as fit.
+#[test]
+fn the_scheduler_itself_fills_a_cluster_to_its_last_part() {
+    let mut all = nodes(2, 2);
+    all[1].model = 1;
+    let models = vec!["A".into(), "B".into()];
+    let cluster = Cluster { nodes: all, models, names: Vec::new() };
+    let (fair, mix) = (preset("fair"), Mix::of(&[ask(1_000, 1, 250)], &[2_000, 2_000]));
+    let filled = |tasks: &[Ask], at: f64| {
+        let it = Experiment { cluster: &cluster, tasks, mix: &mix, by: &fair, seed: 1 };
+        it.fill(&[at]).unwrap()[0].allocated
+    };
+    assert_eq!(filled(&[ask(1_000, 1, 250)], 1.0), 1.0);
+    assert_eq!(filled(&[ask(1_000, 1, 250)], 1.3), 1.0);
+    // Two of 600 do not share a device; and cores are for three tasks on each node.
+    assert_eq!(filled(&[ask(1_000, 1, 600)], 1.3), 0.6);
+    assert_eq!(filled(&[ask(20_000, 1, 250)], 1.3), 0.375);
+    assert_eq!(filled(&[Ask { models: 0b10, ..ask(1_000, 2, WHOLE) }], 1.3), 0.5);
+    assert_eq!(filled(&[Ask { models: 0, ..ask(1_000, 1, WHOLE) }], 1.3), 0.0);
+}
+
 #[test]
 fn the_same_seed_is_the_same_course() {
     let cluster = Cluster { nodes: nodes(4, 8), models: vec!["A".into()], names: Vec::new() };
     let tasks = tasks();
     let mix = Mix::of(&tasks, &[32_000]);
-    for rule in RULES {
+    let rules = RULES.map(By::Rule);
+    for by in rules.into_iter().chain([preset("fair")]) {
         let of = |seed| {
-            let it = Experiment { cluster: &cluster, tasks: &tasks, mix: &mix, rule, seed };
-            (it.fill(&[0.5, 1.0, 1.3]), it.churn(0.9, 4))
+            let it = Experiment { cluster: &cluster, tasks: &tasks, mix: &mix, by: &by, seed };
+            (it.fill(&[0.5, 1.0, 1.3]).unwrap(), it.churn(0.9, 4).unwrap())
         };
-        assert_eq!(of(1), of(1), "{rule:?}");
-        assert_ne!(of(1), of(2), "{rule:?}");
+        assert_eq!(of(1), of(1), "{by:?}");
+        assert_ne!(of(1), of(2), "{by:?}");
     }
 }
 
@@ -210,10 +237,10 @@ fn published_figures_come_out_and_the_rollout_leaves_less_idle() {
     let mix = Mix::of(&tasks, &cluster.gpus_by_model());
     assert_eq!((cluster.gpus(), mix.popular.len(), mix.gangs.len()), (6_212_000, 35, 13));
     let mean = |policy: &str, at: f64| {
-        let rule = policy.parse::<Policy>().unwrap().rule;
+        let by = policy.parse::<Policy>().unwrap().by;
         let of = |seed| {
-            let it = Experiment { cluster: &cluster, tasks: &tasks, mix: &mix, rule, seed };
-            it.fill(&[at])[0].allocated
+            let it = Experiment { cluster: &cluster, tasks: &tasks, mix: &mix, by: &by, seed };
+            it.fill(&[at]).unwrap()[0].allocated
         };
         (1..=3).map(of).sum::<f64>() / 3.0
     };

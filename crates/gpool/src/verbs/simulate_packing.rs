@@ -35,8 +35,9 @@ const ALL: usize = 2;
 /// Tasks come one after the other and stay: those of the file in any order, then any of them again.
 /// Whoever finds no room is turned away. With --churn they come and go.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Policies: random, best-fit, fgd, rollout; with settings: \
-    rollout:margin=8,length=20, fgd:margin=30.\n\nExamples:\n  \
+#[command(after_help = "Policies: the rules random, best-fit, fgd, rollout; with settings: \
+    rollout:margin=8,length=20, fgd:margin=30. Or presets, as fair: then the scheduler that runs \
+    jobs decides.\n\nExamples:\n  \
     gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz --policy fgd --policy rollout\n  \
     gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz --churn 0.95 --moves 8\n  \
     gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz -o html > result.html")]
@@ -111,6 +112,10 @@ enum Measured {
 /// # Errors
 /// A file can't be read, or says what makes no sense.
 pub fn run(args: &PackingArgs, session: &Session) -> Result {
+    if let Some(preset) = args.policies.iter().find(|it| args.moves > 0 && it.is_preset()) {
+        let what = format!("--moves goes with rules alone, and {preset} is a preset");
+        return Err(Failure::new(errors::USAGE, what).tip("leave out --moves, or that policy"));
+    }
     let cluster = Cluster::read(&args.nodes).map_err(|error| refused(&error))?;
     let tasks = cluster.read_tasks(&args.tasks).map_err(|error| refused(&error))?;
     if cluster.gpus() == 0 {
@@ -139,12 +144,16 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
             let so_far = words(progress.part(part), progress.left(began.elapsed(), part));
             let shown = format!("{policy}{place}: seed {nth} of {n_seeds}; {so_far}");
             session.screen.progress(&shown);
-            let (rule, seed) = (policy.rule, *seed);
-            let it = Experiment { cluster: &cluster, tasks: &tasks, mix: &mix, rule, seed };
+            let (by, seed) = (&policy.by, *seed);
+            let it = Experiment { cluster: &cluster, tasks: &tasks, mix: &mix, by, seed };
             let result = match args.churn {
-                None => Measured::Filled(it.fill(&AT)),
-                Some(load) => Measured::Churned(it.churn(load, args.moves)),
+                None => it.fill(&AT).map(Measured::Filled),
+                Some(load) => it.churn(load, args.moves).map(Measured::Churned),
             };
+            let result = result.map_err(|error| {
+                let what = format!("{policy}: the tasks can't be placed");
+                Failure::new(errors::NOT_PLAYED, what).why(error.to_string())
+            })?;
             if let Some((_, all)) = measured.last_mut() {
                 all.push((seed, result));
             }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::left::Ask;
+use super::fgd::fragment;
+use super::left::{Ask, Left};
 
 /// How much the tasks are worth that a mix is made of.
 const ALL: u64 = 1_000_000;
@@ -33,6 +34,12 @@ pub struct Mix {
 }
 
 impl Mix {
+    /// Expected thousandths of devices of which the next task can use nothing, times a million.
+    #[must_use]
+    pub fn fragment(&self, left: &Left) -> u64 {
+        fragment(left, self)
+    }
+
     /// The mix of these tasks, on a cluster that has so much of each model, in thousandths of
     /// devices.
     #[must_use]
