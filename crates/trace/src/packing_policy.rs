@@ -115,8 +115,8 @@ mod tests {
         let refused = |text: &str| text.parse::<Policy>().unwrap_err();
         assert_eq!(
             refused("best"),
-            "there is no policy \"best\"; there are random, best-fit, fgd, rollout, and the presets \
-             fair, users, fixed, priority, static, fifo, valohai, las, kai"
+            "there is no policy \"best\"; there are random, best-fit, fgd, rollout, and the \
+             presets fair, users, fixed, priority, static, fifo, valohai, las, kai"
         );
         let preset = "fifo:planned_starts=0".parse::<Policy>().unwrap();
         assert!(preset.is_preset());

@@ -306,7 +306,7 @@ pub(crate) fn check(
                     && is_fair
                     && !is_moved(snapshot, policy, (row, *exit), *beneficiary)
                 {
-                    let what = "it does not save its work, was started just now, or the other came just now";
+                    let what = "it does not save its work, or it or the other came just now";
                     found.push(Violation::WrongEviction { job: *job, what });
                 }
                 if *why == TakenBack::Preempt && !gives_way(snapshot, policy, row, *beneficiary) {
