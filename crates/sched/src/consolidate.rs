@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
-use gpool_model::{Exit, Phase};
+use gpool_model::{Exit, JobId, Phase};
 use gpool_world::{JobRow, ProjectIx};
 
 use crate::board::Board;
@@ -17,6 +17,7 @@ use crate::place::{self, Found, Seeker, n_devices_on_node};
 use crate::preempt::MayHave;
 use crate::room::Room;
 use crate::saturation::Saturation;
+use crate::shares::Row;
 use crate::site::Site;
 
 /// So many searches of a cycle may find nothing: each looks at many nodes.
@@ -29,11 +30,24 @@ pub(crate) struct Movable {
     fit: Fit,
 }
 
+/// How many devices of a node a job has, which one it is, and who is charged for it.
+type Size = (Reverse<usize>, JobId, Row);
+
+/// Those of a node that may be moved.
+#[derive(Debug, Clone, Default)]
+struct OnNode {
+    /// The most devices first.
+    sizes: Vec<Size>,
+    /// What they need elsewhere, whoever is moved first first; worked out when somebody looks at
+    /// the node.
+    known: Option<Vec<Movable>>,
+}
+
 /// What may be moved in a cycle, worked out when it is first asked for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Movables {
-    /// By position of the node on the board, whoever is moved first first.
-    by_node: Option<BTreeMap<usize, Vec<Movable>>>,
+    /// By position of the node on the board.
+    by_node: Option<BTreeMap<usize, OnNode>>,
     /// Of searches among those who move, and of those in which others go for good.
     n_failures: [usize; 2],
 }
@@ -66,18 +80,41 @@ struct Leaver<'l> {
 
 /// Those who may leave, for one job that waits.
 struct Leavers<'l> {
-    movable: &'l BTreeMap<usize, Vec<Movable>>,
+    movable: BTreeMap<usize, OnNode>,
     /// By position of the node on the board, those who may go for good.
     giving: BTreeMap<usize, Vec<&'l Lent>>,
+    /// How many may go at most.
+    n_most: u64,
 }
 
-impl<'l> Leavers<'l> {
-    /// On one node; those who go for good come first.
-    fn on(&self, board_ix: usize) -> Vec<Leaver<'l>> {
+impl Leavers<'_> {
+    /// How many devices of a node may be free at most once some of it have left: told without a
+    /// look at where they would go.
+    fn n_at_most(&self, board: &Board<'_>, board_ix: usize) -> usize {
+        let giving = self.giving.get(&board_ix).into_iter().flatten();
+        let giving = giving.map(|lent| (Reverse(n_held(lent, board_ix)), lent.job, lent.leaf));
+        let moving = self.movable.get(&board_ix).into_iter().flat_map(|it| &it.sizes);
+        let mut sizes: Vec<Size> = giving.chain(moving.copied()).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let n_most = usize::try_from(self.n_most).unwrap_or(usize::MAX);
+        let n_left: usize = sizes.iter().take(n_most).map(|(Reverse(n), ..)| n).sum();
+        board.nodes[board_ix].n_free + n_left
+    }
+
+    /// Finds out what those of a node need elsewhere.
+    fn look_at(&mut self, ground: Ground<'_, '_>, board_ix: usize) {
+        if let Some(OnNode { sizes, known }) = self.movable.get_mut(&board_ix) {
+            known.get_or_insert_with(|| movable(ground, sizes));
+        }
+    }
+
+    /// On one node that was looked at; those who go for good come first.
+    fn on(&self, board_ix: usize) -> Vec<Leaver<'_>> {
         let giving = self.giving.get(&board_ix).map_or(&[][..], Vec::as_slice);
         let gives = |job| giving.iter().any(|lent| lent.job == job);
-        let moving = self.movable.get(&board_ix).into_iter().flatten();
-        let moving = moving.filter(|it| !gives(it.lent.job));
+        let moving = self.movable.get(&board_ix).and_then(|here| here.known.as_ref());
+        let moving = moving.into_iter().flatten().filter(|it| !gives(it.lent.job));
         let giving = giving.iter().map(|lent| Leaver { lent, moves: None });
         giving.chain(moving.map(|it| Leaver { lent: &it.lent, moves: Some(&it.fit) })).collect()
     }
@@ -171,15 +208,15 @@ impl Evictions {
         if ground.board.n_free() + n_given < n_asked {
             return None;
         }
-        let movable = self.movables.by_node.take().unwrap_or_else(|| movable(ground));
-        let leavers = Leavers { movable: &movable, giving };
+        let movable = self.movables.by_node.take().unwrap_or_else(|| movable_by_node(ground));
+        let mut leavers = Leavers { movable, giving, n_most };
         let ranks = match place::n_nodes(fit) {
             1 => vec![None],
             _ => (0..fit.gpus.models.len().max(1)).map(Some).collect(),
         };
         let mut all = ranks.into_iter();
-        let found = all.find_map(|rank| self.cleared(ground, seeker, rank, &leavers));
-        self.movables.by_node = Some(movable);
+        let found = all.find_map(|rank| self.cleared(ground, seeker, rank, &mut leavers));
+        self.movables.by_node = Some(leavers.movable);
         let found = found.filter(|(_, victims)| {
             let gone: Vec<&Lent> = victims.iter().filter(|it| !it.moves).collect();
             victims.len() as u64 <= n_most && may_have(&gone) && !stay_in_the_way(ground, victims)
@@ -197,7 +234,7 @@ impl Evictions {
         ground: Ground<'_, '_>,
         seeker: &Seeker<'_>,
         rank: Option<usize>,
-        leavers: &Leavers<'_>,
+        leavers: &mut Leavers<'_>,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let fit = &seeker.shape.fit;
         let board = ground.board;
@@ -217,15 +254,13 @@ impl Evictions {
                 if !is_other || holes.taken.contains_key(ix) {
                     continue;
                 }
-                let here = leavers.on(*ix);
-                let n_held: usize = here.iter().map(|it| n_held(it.lent, *ix)).sum();
-                if board.nodes[*ix].n_free + n_held < n_devices_on_node(fit) {
+                if leavers.n_at_most(board, *ix) < n_devices_on_node(fit) {
                     continue;
                 }
+                leavers.look_at(ground, *ix);
                 let Some(site) = Site::new(ground, *ix, seeker, rank, self) else { continue };
                 let closed = found.iter().map(|found| found.board_ix).chain([*ix]).collect();
-                let option =
-                    self.clearing(ground, &site, (here, leavers), &victims, (&holes, &closed));
+                let option = self.clearing(ground, &site, leavers, &victims, (&holes, &closed));
                 let is_better =
                     |it: &Clearing| best.as_ref().is_none_or(|(_, best)| it.cost < best.cost);
                 if let Some(better) = option.filter(is_better) {
@@ -246,7 +281,7 @@ impl Evictions {
         &self,
         ground: Ground<'_, '_>,
         site: &Site<'_, '_>,
-        (here, leavers): (Vec<Leaver<'_>>, &Leavers<'_>),
+        leavers: &Leavers<'_>,
         victims: &[Lent],
         (holes, closed): (&Holes, &BTreeSet<usize>),
     ) -> Option<Clearing> {
@@ -255,7 +290,7 @@ impl Evictions {
             let holes = holes.clone();
             return Some(Clearing { cost: (0, 0), found, victims: Vec::new(), holes });
         }
-        let mut all = here;
+        let mut all = leavers.on(site.board_ix);
         all.retain(|it| {
             let goes = victims.iter().any(|victim| victim.job == it.lent.job);
             !goes && !self.gone.contains(&it.lent.job)
@@ -287,30 +322,41 @@ impl Evictions {
 }
 
 /// Whatever may be moved, by position of its node on the board: jobs on one node with whole devices
-/// that have run for a while and save their work before they leave. The smaller ones go first.
-fn movable(ground: Ground<'_, '_>) -> BTreeMap<usize, Vec<Movable>> {
+/// that have run for a while and save their work before they leave.
+fn movable_by_node(ground: Ground<'_, '_>) -> BTreeMap<usize, OnNode> {
     let (world, projects) = (ground.snapshot.world, ground.projects);
-    let mut by_node = BTreeMap::<usize, Vec<Movable>>::new();
+    let mut by_node = BTreeMap::<usize, OnNode>::new();
     for (ix, row) in world.project_rows().iter().enumerate() {
         for job in row.evictable.iter().filter_map(|id| world.job(*id)) {
             if !is_movable(ground, job) {
                 continue;
             }
+            let held = job.job.phase.allocations();
+            let node = held.first().and_then(|it| ground.board.position(world, &it.node));
+            let Some(board_ix) = node else { continue };
+            let n_devices = held.iter().map(|it| it.slots.len()).sum();
             let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
-            let amounts = amounts_of(world, projects, job);
-            let lent = piece(&ground, (job, false), leaf, &amounts, Saturation::EQUAL);
-            let Some(mut lent) = lent else { continue };
-            lent.moves = true;
-
-            let Some(board_ix) = lent.held.keys().next().copied() else { continue };
-            let movable = Movable { lent, fit: gpool_world::fit_of(job) };
-            by_node.entry(board_ix).or_default().push(movable);
+            let size = (Reverse(n_devices), job.job.id, leaf);
+            by_node.entry(board_ix).or_default().sizes.push(size);
         }
     }
-    for all in by_node.values_mut() {
-        all.sort_by_key(|it| (n_devices_on_node(&it.fit), it.lent.order));
-    }
+    by_node.values_mut().for_each(|it| it.sizes.sort_unstable());
     by_node
+}
+
+/// What these need elsewhere. The smaller ones go first.
+fn movable(ground: Ground<'_, '_>, jobs: &[Size]) -> Vec<Movable> {
+    let (world, projects) = (ground.snapshot.world, ground.projects);
+    let known = jobs.iter().filter_map(|(_, id, leaf)| {
+        let job = world.job(*id)?;
+        let amounts = amounts_of(world, projects, job);
+        let mut lent = piece(&ground, (job, false), *leaf, &amounts, Saturation::EQUAL)?;
+        lent.moves = true;
+        Some(Movable { lent, fit: gpool_world::fit_of(job) })
+    });
+    let mut all: Vec<Movable> = known.collect();
+    all.sort_unstable_by_key(|it| (n_devices_on_node(&it.fit), it.lent.order));
+    all
 }
 
 fn is_movable(ground: Ground<'_, '_>, row: &JobRow) -> bool {

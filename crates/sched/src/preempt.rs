@@ -66,8 +66,6 @@ pub(crate) struct Lasts {
     of_all: Option<Precedence>,
     /// By row; none where nobody goes.
     by_row: Vec<Option<Precedence>>,
-    /// Where the order asks for GPU-time too, worked out when it is first asked for.
-    by_had: BTreeMap<Option<Row>, Precedence>,
 }
 
 impl Lasts {
@@ -154,15 +152,9 @@ impl Evictions {
         let project = projects.are_shared.then(|| projects.project(leaf));
         let shape = seeker.shape;
         let asks = precedence_asked(policy, shape, is_escalated);
-        // Mostly nobody comes after it: that is told without a look at the jobs.
-        let last = match policy.asks_attained() {
-            false => self.lasts.of(project),
-            true => {
-                let known = self.lasts.by_had.entry(project);
-                *known.or_insert_with(|| last_by_had(ground, (policy, &shape.domain), project))
-            }
-        };
-        if asks >= last {
+        // Mostly nobody comes after it: where nothing but priorities decides, that is told without a
+        // look at the jobs.
+        if !policy.asks_attained() && asks >= self.lasts.of(project) {
             return None;
         }
         let which = (project, may_pause);
@@ -309,26 +301,6 @@ fn least<'l>(
         }
     }
     Some((chosen, place))
-}
-
-/// Who comes last of those that might go of a project, or of all, where the order asks for
-/// GPU-time; to tell that takes much less time than to see how each of them would go.
-fn last_by_had(
-    ground: Ground<'_, '_>,
-    (policy, domain): (&Policy, &Option<PoolName>),
-    project: Option<Row>,
-) -> Precedence {
-    let Snapshot { world, now } = *ground.snapshot;
-    let rows = world.project_rows().iter().zip(ground.projects.rows());
-    let rows = rows.filter(|(_, of)| project.is_none_or(|project| project == **of));
-    let jobs = rows.flat_map(|(row, _)| &row.evictable).filter_map(|id| world.job(*id));
-    let of_domain =
-        jobs.filter(|job| world.policy().domain(job.spec.pool.as_ref()) == domain.as_ref());
-    let all = of_domain.map(|job| {
-        let level = policy.level(job.job.counted(now));
-        precedence(policy, (job.job.priority, job.spec.joins.is_some()), level)
-    });
-    all.max().unwrap_or(FIRST)
 }
 
 /// All that may go of a project, or of all, for those who are not before `after`, and about whom

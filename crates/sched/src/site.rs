@@ -15,7 +15,8 @@ use crate::usable::unusable;
 
 /// One node on which room is to be made.
 pub(crate) struct Site<'a, 'b> {
-    board_ix: usize,
+    /// Position of the node on the board.
+    pub board_ix: usize,
     node: &'b NodeBoard<'a>,
     seeker: &'b Seeker<'b>,
     rank: Option<usize>,
