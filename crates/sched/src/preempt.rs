@@ -152,8 +152,8 @@ impl Evictions {
         let project = projects.are_shared.then(|| projects.project(leaf));
         let shape = seeker.shape;
         let asks = precedence_asked(policy, shape, is_escalated);
-        // Mostly nobody comes after it: where nothing but priorities decides, that is told without a
-        // look at the jobs.
+        // Mostly nobody comes after it: where nothing but priorities decides, that is told without
+        // a look at the jobs.
         if !policy.asks_attained() && asks >= self.lasts.of(project) {
             return None;
         }
