@@ -19,6 +19,9 @@ use crate::queue::PlayError;
 /// Between two things that happen.
 const STEP: Millis = Millis::from_secs(1);
 
+/// The number of no model: those are below 64.
+const NO_MODEL: u32 = u32::MAX;
+
 /// A cluster as the scheduler has it.
 pub(crate) struct Live<'a> {
     fleet: Fleet,
@@ -137,13 +140,13 @@ impl<'a> Live<'a> {
             },
             false => GpuAmount::Whole(ask.n_gpus),
         };
-        let takes = |number: &&u32| ask.models >> **number & 1 == 1;
-        let models = match self.models.iter().all(|number| takes(&number)) {
-            true => Vec::new(),
-            false => self.models.iter().filter(takes).map(|it| pattern(*it)).collect(),
-        };
-        let is_nowhere = models.is_empty() && !self.models.iter().any(|it| takes(&it));
-        let models = if is_nowhere { vec![pattern(u32::MAX)] } else { models };
+        let taken = self.models.iter().filter(|it| ask.models >> **it & 1 == 1);
+        let mut models: Vec<_> = taken.map(|it| pattern(*it)).collect();
+        if ask.n_gpus == 0 || models.len() == self.models.len() {
+            models.clear();
+        } else if models.is_empty() {
+            models.push(pattern(NO_MODEL));
+        }
         NewJob {
             gpus: GpuRequest { amount, models, least_memory: None },
             cpus: Some(MilliCpu::new(ask.cpus)),

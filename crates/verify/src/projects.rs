@@ -397,8 +397,10 @@ fn is_moved(
     own_policy.consolidate
         && exit == Exit::Checkpoint
         && started_at.after(row.job.course.paused).after(own_policy.min_run) <= snapshot.now
-        && row_of(snapshot.world, other)
-            .is_some_and(|other| own_policy.n_moved_for(&other.job, &other.spec, snapshot.now) > 0)
+        && row_of(snapshot.world, other).is_some_and(|it| {
+            let policy = policy.of_pool(it.spec.pool.as_ref());
+            policy.n_moved_for(&it.job, &it.spec, snapshot.now) > 0
+        })
 }
 
 /// Whether a job makes another one larger, and gives way for that to one of its project.

@@ -202,6 +202,23 @@ fn nobody_goes_for_the_priority_of_a_job_that_another_policy_decides_about() {
     "), @"wait  a gpus_not_free need 1 free 0");
 }
 
+/// How long does my job wait until one moves about whom another policy decides: as mine says, or its?
+#[test]
+fn who_moves_has_run_as_its_own_policy_says_and_the_other_waited_as_that_of_the_other_does() {
+    assert_snapshot!(answer("
+        policy       preset las  min-run 30m
+        pool batch   preset las
+        node lab1  2 x h100  pool batch
+        node lab2  2 x h100  pool batch
+        job  r    1  running lab1[0] 40m  exits checkpoint
+        job  s    1  running lab2[0] 20m  exits checkpoint
+        job  a    2  pending 10m  pool batch
+    "), @"
+    evict r consolidate for a by checkpoint
+    claim a lab1[0,1]
+    ");
+}
+
 /// Why does my job wait in a pool with a policy of its own: who is before it?
 #[test]
 fn only_those_of_the_same_policy_are_ahead() {
