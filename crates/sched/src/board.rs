@@ -8,6 +8,7 @@ use gpool_model::{Bytes, Device, GpuRequest, NodeName, Share};
 use gpool_node::seating::Seat;
 use gpool_world::{FreedOn, NodeIx, NodeRow, World};
 
+use crate::packing::WHOLE;
 use crate::place::Found;
 use crate::room::Room;
 use crate::usable::unusable;
@@ -40,6 +41,8 @@ pub(crate) struct NodeBoard<'a> {
     booked: BTreeMap<usize, (usize, Bytes)>,
     /// How many devices have shares on them; none that a share could join if 0.
     n_shared: usize,
+    /// Whether anything was booked while the plan is made.
+    is_booked: bool,
 }
 
 /// How well each kind of device answers a request.
@@ -87,6 +90,7 @@ impl<'a> Board<'a> {
             kinds: Vec::new(),
             booked: BTreeMap::new(),
             n_shared: row.n_shared,
+            is_booked: false,
         };
         if row.n_whole > 0 {
             let is_free = |at| row.is_whole(at) && unusable(row, at).is_none();
@@ -137,6 +141,7 @@ impl<'a> Board<'a> {
         }
         let n_taken = before - node.n_free;
         node.free = node.free.less(Room::needed(fit));
+        node.is_booked = true;
         if n_taken > 0 {
             let board_ix = found.board_ix;
             let at = |list: &[usize]| list.partition_point(|ix| *ix < board_ix);
@@ -193,6 +198,18 @@ impl NodeBoard<'_> {
         }
         let (_, booked) = self.booked.get(&device_ix).copied().unwrap_or_default();
         self.row.free_memory(device_ix).saturating_sub(booked)
+    }
+
+    /// The same in thousandths of it, for whoever can make do with a part.
+    pub fn thousandths(&self, device_ix: usize) -> u32 {
+        let memory = u128::from(self.row.node.devices[device_ix].memory.get().max(1));
+        let part = u128::from(self.room(device_ix).get()) * u128::from(WHOLE) / memory;
+        u32::try_from(part).unwrap_or(WHOLE)
+    }
+
+    /// Whether anything was booked here while the plan is made.
+    pub fn is_booked(&self) -> bool {
+        self.is_booked
     }
 
     /// How many hold or claim a device, or a part of it.

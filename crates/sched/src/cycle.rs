@@ -18,6 +18,7 @@ use crate::domains;
 use crate::elements::Elements;
 use crate::evict::{Evictions, Ground, Lent};
 use crate::keep::{Keeps, length};
+use crate::outlook::{Look, Outlook};
 use crate::place::{self, Found, Seeker};
 use crate::preempt::{self, Asking, Lasts};
 use crate::projects::Projects;
@@ -36,6 +37,7 @@ pub struct Workspace {
     /// The same of jobs that some do, by which these are, and of those that are kept to one class
     /// of GPUs.
     failed_inside: BTreeMap<(usize, Option<usize>, Vec<usize>), Failed>,
+    outlook: Outlook,
     /// Whether nobody went in the last cycle, or may in one right after it: then that one would
     /// decide nothing.
     pub(crate) is_settled: bool,
@@ -123,6 +125,7 @@ pub(crate) fn run<'a>(
 ) -> Plan {
     let world = snapshot.world;
     let board = Board::new(world);
+    workspace.outlook.begin();
     workspace.failed.clear();
     workspace.failed.resize(world.n_fit_rows(), None);
     workspace.failed_inside.clear();
@@ -301,9 +304,15 @@ impl<'a> Cycle<'a, '_> {
         Err(reason)
     }
 
-    fn place(&self, seeker: &Seeker<'_>) -> Option<Vec<Found>> {
+    fn place(&mut self, seeker: &Seeker<'_>) -> Option<Vec<Found>> {
         let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
-        seek::place_among(&self.snapshot, &self.board, &self.keeps, seeker, &endings)
+        let (snapshot, board) = (&self.snapshot, &self.board);
+        let fit = &seeker.shape.fit;
+        let mut look = self.workspace.outlook.look(snapshot.world, board, fit);
+        let who = (seeker, look.as_mut());
+        let found = seek::place_among(snapshot, board, &self.keeps, who, &endings);
+        look.into_iter().for_each(Look::end);
+        found
     }
 
     /// Looks for whom others could make room, in one of the ways in which a job can start. `None`

@@ -203,7 +203,7 @@ impl<'a> Explainer<'a> {
         let seed = place::seed(row.job.id, row.job.attempt);
         let seeker = Seeker { shape, policy: snapshot.world.policy_of(row), seed };
         let endings = |board_ix| ahead.on_node(&board, board_ix);
-        match place_among(snapshot, &board, &keeps, &seeker, &endings) {
+        match place_among(snapshot, &board, &keeps, (&seeker, None), &endings) {
             Some(_) => None,
             None => Some(seek::reason(snapshot, &board, &keeps, &seeker)),
         }

@@ -24,6 +24,7 @@ mod holders;
 pub mod kai;
 mod keep;
 mod order;
+mod outlook;
 mod overview;
 pub mod packing;
 mod place;
@@ -51,6 +52,7 @@ pub use cycle::Workspace;
 pub use explain::Explainer;
 use keep::Keeps;
 use order::Heads;
+use outlook::Outlook;
 pub use overview::{Lent, LoanEnd, ProjectShare, project_shares};
 use place::Seeker;
 pub use usable::{Unusable, unusable};
@@ -115,7 +117,10 @@ pub fn would_place(
     let keeps = Keeps::of(snapshot, policy, &board);
     let policy = policy.of_pool(shape.domain.as_ref());
     let seeker = Seeker { shape, policy, seed: 0 };
-    match seek::place_among(snapshot, &board, &keeps, &seeker, &|_| Vec::new()) {
+    let mut outlook = Outlook::default();
+    let mut look = outlook.look(snapshot.world, &board, &shape.fit);
+    let who = (&seeker, look.as_mut());
+    match seek::place_among(snapshot, &board, &keeps, who, &|_| Vec::new()) {
         Some(found) => Ok(place::placements(&found, &shape.fit, snapshot.world)),
         None => Err(seek::reason(snapshot, &board, &keeps, &seeker)),
     }

@@ -1,5 +1,7 @@
 //! Placing the tasks of one job: filter the nodes, score them, choose, assign devices.
 
+use std::cmp::Reverse;
+
 use gpool_model::plan::Fit;
 use gpool_model::{
     Attempt, Bytes, GpuRequest, JobId, Placement, Policy, Shape, Share, Slot, SlotPart,
@@ -8,6 +10,7 @@ use gpool_node::seating::{Seat, seat};
 use gpool_world::{NodeIx, World};
 
 use crate::board::{Answers, Board};
+use crate::outlook::Look;
 use crate::room::Room;
 
 /// What a job gets of one node.
@@ -85,20 +88,25 @@ pub(crate) struct Seeker<'a> {
 }
 
 /// The best places for all tasks of a job that are free at once: where the earliest model of the
-/// request is to be had for all of them; for shares, where fewest devices are opened for them; then
-/// on the nodes that have the fewest free devices, so that large jobs find whole nodes; then the
-/// lower names. `kept` tells of a node which devices are kept from such work, or that the node has
-/// no room for it. In the order of nodes.
+/// request is to be had for all of them; for one node, where by `look` it leaves most that is of
+/// use; for shares, where fewest devices are opened for them; then on the nodes that have the
+/// fewest free devices, so that large jobs find whole nodes; then the lower names. `kept` tells of
+/// a node which devices are kept from such work, or that the node has no room for it. In the order
+/// of nodes.
 pub(crate) fn place(
     board: &Board<'_>,
     seeker: &Seeker<'_>,
+    mut look: Option<&mut Look<'_>>,
     kept: &dyn Fn(usize) -> Option<Vec<usize>>,
 ) -> Option<Vec<Found>> {
     let fit = &seeker.shape.fit;
     let answers = board.answers(&fit.gpus);
-    let on_nodes = |rank| match fit.gpus.share() {
-        None => nodes_for_whole(board, seeker, &answers, rank, kept),
-        Some(share) => nodes_for_shares(board, seeker, &answers, (rank, share), kept),
+    let mut on_nodes = |rank| {
+        let room = |board_ix| room(board, seeker, (&answers, rank), kept, board_ix);
+        match &mut look {
+            Some(look) => Some(vec![most_useful(board, fit, look, room)?]),
+            None => fewest_opened(board, fit, room),
+        }
     };
     let found = |rank| Some((rank, on_nodes(rank)?));
     let (rank, mut nodes) = (0..answers.n_ranks).find_map(found)?;
@@ -118,66 +126,90 @@ pub(crate) fn place(
 /// A node, and which of its devices are kept.
 type NodeFound = (usize, Vec<usize>);
 
-fn nodes_for_whole(
+/// If a node has room for all tasks that it gets, on devices of one rank: how many devices have to
+/// be opened for shares of them, and which are kept.
+fn room(
     board: &Board<'_>,
     seeker: &Seeker<'_>,
-    answers: &Answers,
-    rank: usize,
+    (answers, rank): (&Answers, usize),
     kept: &dyn Fn(usize) -> Option<Vec<usize>>,
-) -> Option<Vec<NodeFound>> {
+    board_ix: usize,
+) -> Option<(usize, Vec<usize>)> {
     let fit = &seeker.shape.fit;
-    let (needs, n_devices) = (Room::needed(fit), n_devices_on_node(fit));
-    let found = board.with_free(n_devices).filter_map(|board_ix| {
-        let node = &board.nodes[board_ix];
-        if !seeker.shape.fit.may_be_on(&node.row.node)
-            || needs.first_short(node.free).is_some()
-            || node.n_free_of(answers, Some(rank)) < n_devices
-        {
-            return None;
-        }
-        let kept = kept(board_ix)?;
-        (node.n_free_beside(answers, rank, &kept) >= n_devices).then_some((board_ix, kept))
-    });
-    let found: Vec<NodeFound> = found.take(n_nodes(fit)).collect();
-    (found.len() == n_nodes(fit)).then_some(found)
-}
-
-fn nodes_for_shares(
-    board: &Board<'_>,
-    seeker: &Seeker<'_>,
-    answers: &Answers,
-    (rank, share): (usize, Share),
-    kept: &dyn Fn(usize) -> Option<Vec<usize>>,
-) -> Option<Vec<NodeFound>> {
-    let fit = &seeker.shape.fit;
-    let (needs, n_devices) = (Room::needed(fit), n_devices_on_node(fit));
-    let opened = |board_ix: usize| {
-        let node = &board.nodes[board_ix];
-        if !seeker.shape.fit.may_be_on(&node.row.node)
-            || !node.takes_shares()
-            || needs.first_short(node.free).is_some()
-        {
-            return None;
-        }
-        let kept = kept(board_ix)?;
-        let n_with_room = node.n_with_room(&fit.gpus, share, Some(rank), &kept);
-        let n_free = node.n_free_beside(answers, rank, &kept);
-        (n_with_room >= n_devices)
-            .then(|| (n_devices.saturating_sub(n_with_room - n_free), board_ix, kept))
+    let (node, n_devices) = (&board.nodes[board_ix], n_devices_on_node(fit));
+    let share = fit.gpus.share();
+    let may_have_room = match share {
+        None => node.n_free_of(answers, Some(rank)) >= n_devices,
+        Some(_) => node.takes_shares(),
     };
-    let all = board.with_free(0).filter_map(opened);
-    // The first of those that open as few devices; for one task without a list of all nodes.
-    if n_nodes(fit) == 1 {
-        let best = all.min_by_key(|(n_opened, ..)| *n_opened);
-        return best.map(|(_, board_ix, kept)| vec![(board_ix, kept)]);
-    }
-    let mut found: Vec<(usize, usize, Vec<usize>)> = all.collect();
-    if found.len() < n_nodes(fit) {
+    if !may_have_room
+        || !fit.may_be_on(&node.row.node)
+        || Room::needed(fit).first_short(node.free).is_some()
+    {
         return None;
     }
-    found.sort_by_key(|(n_opened, ..)| *n_opened);
-    found.truncate(n_nodes(fit));
-    Some(found.into_iter().map(|(_, board_ix, kept)| (board_ix, kept)).collect())
+    let kept = kept(board_ix)?;
+    let n_free = node.n_free_beside(answers, rank, &kept);
+    let n_with_room = match share {
+        None => n_free,
+        Some(share) => node.n_with_room(&fit.gpus, share, Some(rank), &kept),
+    };
+    let n_opened = share.map_or(0, |_| n_devices.saturating_sub(n_with_room - n_free));
+    (n_with_room >= n_devices).then_some((n_opened, kept))
+}
+
+/// How many devices of a node must be free at least.
+fn n_free_least(fit: &Fit) -> usize {
+    if fit.gpus.share().is_some() { 0 } else { n_devices_on_node(fit) }
+}
+
+/// The node on which a job leaves most that is of use to those who come.
+fn most_useful(
+    board: &Board<'_>,
+    fit: &Fit,
+    look: &mut Look<'_>,
+    room: impl Fn(usize) -> Option<(usize, Vec<usize>)>,
+) -> Option<NodeFound> {
+    let mut best: Option<((i64, Reverse<usize>), NodeFound)> = None;
+    for board_ix in board.with_free(n_free_least(fit)) {
+        let node = &board.nodes[board_ix];
+        let Some(worth) = look.at(node) else { continue };
+        let Some((n_opened, kept)) = room(board_ix) else { continue };
+        look.found(node);
+        let key = (worth, Reverse(n_opened));
+        if best.as_ref().is_none_or(|(than, _)| key > *than) {
+            best = Some((key, (board_ix, kept)));
+        }
+        if look.is_enough() {
+            break;
+        }
+    }
+    best.map(|(_, found)| found)
+}
+
+/// The first nodes of those on which as few devices as can be are opened.
+fn fewest_opened(
+    board: &Board<'_>,
+    fit: &Fit,
+    room: impl Fn(usize) -> Option<(usize, Vec<usize>)>,
+) -> Option<Vec<NodeFound>> {
+    let nodes = board.with_free(n_free_least(fit));
+    let found = nodes.filter_map(|ix| room(ix).map(|(n_opened, kept)| (n_opened, (ix, kept))));
+    let n_nodes = n_nodes(fit);
+    let mut found: Vec<(usize, NodeFound)> = match fit.gpus.share() {
+        None => found.take(n_nodes).collect(),
+        // For one task without a list of all nodes.
+        Some(_) if n_nodes == 1 => {
+            found.min_by_key(|(n_opened, _)| *n_opened).into_iter().collect()
+        }
+        Some(_) => found.collect(),
+    };
+    if found.len() < n_nodes {
+        return None;
+    }
+    found.sort_by_key(|(n_opened, _)| *n_opened);
+    found.truncate(n_nodes);
+    Some(found.into_iter().map(|(_, found)| found).collect())
 }
 
 /// Chance for one run of one job: the same whenever it is asked for.

@@ -57,6 +57,11 @@ impl Room {
         })
     }
 
+    /// Thousandths of cores; nothing where it is below zero.
+    pub fn cpus(self) -> u64 {
+        u64::try_from(self.cpus).unwrap_or(0)
+    }
+
     /// How much of one kind; nothing where it is below zero.
     pub fn get(self, kind: &ResourceKind) -> u64 {
         u64::try_from(self.amount(kind)).unwrap_or(0)

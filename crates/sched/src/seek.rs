@@ -5,6 +5,7 @@ use gpool_world::Snapshot;
 
 use crate::board::Board;
 use crate::keep::{Ending, Keeps, Span, length};
+use crate::outlook::Look;
 use crate::place::{self, Found, Seeker};
 use crate::wait;
 
@@ -29,11 +30,11 @@ pub(crate) fn place_among<'a>(
     snapshot: &Snapshot<'a>,
     board: &Board<'a>,
     keeps: &Keeps<'a>,
-    seeker: &Seeker<'_>,
+    (seeker, look): (&Seeker<'_>, Option<&mut Look<'_>>),
     endings: &dyn Fn(usize) -> Vec<Ending>,
 ) -> Option<Vec<Found>> {
     let span = Span::new(snapshot.now, length(seeker.shape));
-    place::place(board, seeker, &|board_ix| {
+    place::place(board, seeker, look, &|board_ix| {
         let node = &board.nodes[board_ix];
         let mut kept = match keeps.has(board_ix) {
             false => Vec::new(),
@@ -52,7 +53,7 @@ pub(crate) fn reason(
     keeps: &Keeps<'_>,
     seeker: &Seeker<'_>,
 ) -> Reason {
-    let otherwise = place::place(board, seeker, &|board_ix| {
+    let otherwise = place::place(board, seeker, None, &|board_ix| {
         let mut kept = Vec::new();
         board.nodes[board_ix].close_others(&seeker.shape.fit, &mut kept);
         Some(kept)

@@ -93,6 +93,7 @@ impl World {
                 row.book(allocation);
             }
         }
+        row.n_changes = self.nodes[ix.0].n_changes + 1;
         self.nodes[ix.0] = row;
         for row in &charged {
             self.count_for_project(row);
@@ -118,6 +119,7 @@ impl World {
     pub fn disconnect_nodes(&mut self) {
         for row in &mut self.nodes {
             row.node.connected = false;
+            row.n_changes += 1;
         }
         self.holdings.capacity = Resources::none();
     }

@@ -29,6 +29,7 @@ impl World {
             | Phase::Stopping { allocations, .. } => {
                 self.enqueue(row);
                 self.holding.insert(row.job.id);
+                self.asks.add(&row.spec);
                 let claimed = |it: &Allocation| matches!(it.state, AllocationState::Claimed { .. });
                 if allocations.iter().any(claimed) {
                     self.claimants.insert(row.job.id);
@@ -69,6 +70,7 @@ impl World {
                     self.unqueue(row);
                 }
                 self.holding.remove(&row.job.id);
+                self.asks.remove(&row.spec);
                 self.claimants.remove(&row.job.id);
                 self.leaving.remove(&row.job.id);
                 self.ends.remove(row);

@@ -57,6 +57,8 @@ pub struct NodeRow {
     pub n_whole: usize,
     /// How many devices are shared ([`NodeRow::is_shared`]).
     pub n_shared: usize,
+    /// Grows with each change: what was worked out of it holds until then.
+    pub n_changes: u64,
 }
 
 /// What is free of one device and who holds the rest.
@@ -85,6 +87,7 @@ impl NodeRow {
         Self {
             n_whole: node.devices.len(),
             n_shared: 0,
+            n_changes: 0,
             here: BTreeSet::new(),
             devices: devices.collect(),
             cpu: free(ResourceKind::Cpu),
@@ -123,6 +126,7 @@ impl NodeRow {
     }
 
     fn count_whole(&mut self) {
+        self.n_changes += 1;
         let count =
             |test: &dyn Fn(usize) -> bool| (0..self.devices.len()).filter(|ix| test(*ix)).count();
         (self.n_whole, self.n_shared) =

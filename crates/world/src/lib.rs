@@ -6,6 +6,7 @@
 #![deny(clippy::float_arithmetic)]
 
 mod arrays;
+mod asks;
 mod change;
 mod ends;
 mod excerpt;

@@ -13,6 +13,7 @@ use gpool_model::{
 use thiserror::Error;
 
 use crate::arrays::Elements;
+use crate::asks::Asks;
 use crate::ends::{self, Ends, ExpectedEnd, ExpectedEnds};
 use crate::gangs::Gangs;
 use crate::ledger::NodeRow;
@@ -82,6 +83,8 @@ pub struct World {
     pub(crate) pending_by_like: BTreeMap<Likeness, BTreeSet<JobId>>,
     /// Jobs that hold something on nodes.
     pub(crate) holding: BTreeSet<JobId>,
+    /// What they ask of nodes.
+    pub(crate) asks: Asks,
     /// Those of them that are to start when others have left.
     pub(crate) claimants: BTreeSet<JobId>,
     /// Those of them that leave what they hold, or some of it.
@@ -150,6 +153,7 @@ impl World {
             gangs: Gangs::default(),
             pending_by_like: BTreeMap::new(),
             holding: BTreeSet::new(),
+            asks: Asks::default(),
             claimants: BTreeSet::new(),
             leaving: BTreeSet::new(),
             dependents: BTreeMap::new(),

@@ -196,7 +196,7 @@ impl<'a, 'b> Decider<'a, 'b> {
         if nodes.len() < start.to.len() || start.to.len() != place::n_nodes(&shape.fit) {
             let seed = place::seed(job, attempt);
             let seeker = Seeker { shape, policy: self.policy, seed };
-            let found = place::place(&self.board, &seeker, &|_| Some(Vec::new()));
+            let found = place::place(&self.board, &seeker, None, &|_| Some(Vec::new()));
             return Some((found.filter(|_| !is_claim)?, Vec::new()));
         }
         let (mut all, mut fresh) = (Vec::new(), Vec::new());
@@ -348,7 +348,8 @@ impl<'a, 'b> Decider<'a, 'b> {
             Some(Why::OverLimit(line)) => passed(line, Bound::Limit),
             Some(Why::OverGuarantee(line)) => passed(line, Bound::Guaranteed),
             _ => {
-                let has_room = place::place(&self.board, &seeker, &|_| Some(Vec::new())).is_some();
+                let has_room =
+                    place::place(&self.board, &seeker, None, &|_| Some(Vec::new())).is_some();
                 match ahead.filter(|_| has_room) {
                     // There is room, which is meant for others.
                     Some((job, n_ahead)) => Reason::AheadInOrder { job, n_ahead },

@@ -45,7 +45,16 @@ pub struct Left {
     pub free: Vec<u32>,
 }
 
+/// Cores are looked at by so many thousandths.
+const CPUS_STEP: u64 = 500;
+
 impl Left {
+    /// What of it is looked at: cores rounded down, no host memory.
+    pub(crate) fn rounded(&self) -> Self {
+        let cpus = self.cpus / CPUS_STEP * CPUS_STEP;
+        Self { cpus, memory: 0, ..self.clone() }
+    }
+
     /// Thousandths of devices.
     #[must_use]
     pub fn gpus(&self) -> u64 {
@@ -65,7 +74,7 @@ impl Left {
     }
 
     /// The same for whoever does not look at host memory.
-    pub(super) fn fits_but_memory(&self, ask: &Ask) -> bool {
+    pub(crate) fn fits_but_memory(&self, ask: &Ask) -> bool {
         let n_gpus = ask.n_gpus as usize;
         self.cpus >= ask.cpus
             && (n_gpus == 0 || ask.models >> self.model & 1 == 1)
@@ -75,7 +84,7 @@ impl Left {
 
     /// Of devices that a share may go to, one of each that have as much left: positions, the
     /// tightest first. Nothing to choose for other tasks that fit: those take what is left whole.
-    pub(super) fn choices(&self, ask: &Ask) -> impl Iterator<Item = usize> {
+    pub(crate) fn choices(&self, ask: &Ask) -> impl Iterator<Item = usize> {
         let is_share = ask.is_share();
         let part = ask.part;
         let first = self.free.len() - ask.n_gpus as usize;
@@ -87,7 +96,7 @@ impl Left {
     }
 
     /// What is left once a task has its part of the devices from that position on.
-    pub(super) fn after(&self, ask: &Ask, at: usize) -> Self {
+    pub(crate) fn after(&self, ask: &Ask, at: usize) -> Self {
         let mut after = self.clone();
         after.take(ask, at);
         after.memory = self.memory.saturating_sub(ask.memory);

@@ -44,11 +44,17 @@ impl Mix {
     /// devices.
     #[must_use]
     pub fn of(tasks: &[Ask], capacity: &[u64]) -> Self {
+        Self::of_counts(tasks.iter().map(|ask| (*ask, 1)), capacity)
+    }
+
+    /// The same where it is known how many there are of each.
+    pub(crate) fn of_counts(asks: impl IntoIterator<Item = (Ask, u64)>, capacity: &[u64]) -> Self {
         let mut counts = BTreeMap::<Ask, u64>::new();
-        for ask in tasks {
-            *counts.entry(Ask { memory: 0, ..*ask }).or_default() += 1;
+        for (ask, n) in asks {
+            *counts.entry(Ask { memory: 0, ..ask }).or_default() += n;
         }
         let mut counted: Vec<(Ask, u64)> = counts.into_iter().collect();
+        let n_tasks: u64 = counted.iter().map(|(_, n)| n).sum();
         let asked: u64 = counted.iter().map(|(ask, n)| ask.gpus() * n).sum();
         let of_asked = |amount: u64| amount.saturating_mul(ALL) / asked.max(1);
         let gangs = counted.iter().filter(|(ask, _)| ask.n_gpus > 1);
@@ -56,7 +62,6 @@ impl Mix {
             gangs.map(|(ask, n)| Weighed { ask: *ask, weight: of_asked(ask.gpus() * n) }).collect();
         let bound = bound(&counted, capacity).into_iter().map(of_asked).collect();
         counted.sort_by_key(|(ask, n)| (std::cmp::Reverse(*n), *ask));
-        let n_tasks = tasks.len() as u64;
         let mut sum = 0;
         let popular = counted.iter().take_while(|(_, n)| {
             let before = sum;
@@ -68,6 +73,20 @@ impl Mix {
         let weighed =
             popular.into_iter().map(|(ask, n)| Weighed { ask: *ask, weight: n * ALL / n_popular });
         Self { popular: weighed.collect(), gangs, bound }
+    }
+}
+
+impl Mix {
+    /// By number of the model, what a thousandth of a device costs who could do without it, in
+    /// millionths, on a cluster that has so much of each.
+    pub(crate) fn prices(&self, capacity: &[u64]) -> Vec<u64> {
+        let total: u64 = capacity.iter().sum();
+        let price = |(model, there): (usize, &u64)| {
+            let bound = self.bound.get(model).copied().unwrap_or(0);
+            let product = u128::from(bound) * u128::from(total) / u128::from(*there).max(1);
+            u64::try_from(product).unwrap_or(u64::MAX)
+        };
+        capacity.iter().enumerate().map(price).collect()
     }
 }
 

@@ -18,4 +18,6 @@ mod rollout;
 pub use left::{Ask, Left, WHOLE};
 pub use mix::{Mix, Weighed};
 pub use packer::{Move, NodeNo, Packer, Placed, Rule};
+pub(crate) use reserve::Reserve;
+pub(crate) use rollout::Rollout;
 pub use rollout::RolloutRule;

@@ -68,9 +68,6 @@ pub struct Packer {
     mix: Mix,
     rollout: Rollout,
     reserve: Reserve,
-    /// By number of the model, what a thousandth of a device costs who could do without it, in
-    /// millionths.
-    prices: Vec<u64>,
     chance: u64,
     nodes: Vec<Node>,
     /// Thousandths of devices of which nothing is taken.
@@ -123,18 +120,11 @@ impl Packer {
             capacity.resize(capacity.len().max(model + 1), 0);
             capacity[model] += node.gpus();
         }
-        let total: u64 = capacity.iter().sum();
-        let price = |(model, there): (usize, &u64)| {
-            let bound = mix.bound.get(model).copied().unwrap_or(0);
-            let product = u128::from(bound) * u128::from(total) / u128::from(*there).max(1);
-            u64::try_from(product).unwrap_or(u64::MAX)
-        };
         let mut packer = Self {
             rule,
             mix: mix.clone(),
-            rollout: Rollout::new(&of_rollout, mix),
+            rollout: Rollout::new(&of_rollout, mix, &capacity),
             reserve: Reserve::new(mix, of_rollout.margin),
-            prices: capacity.iter().enumerate().map(price).collect(),
             chance: seed,
             nodes: Vec::with_capacity(nodes.len()),
             idle: 0,
@@ -321,19 +311,7 @@ impl Packer {
                 let [before, after] = [left, after].map(|it| signed(fragment(it, &self.mix)));
                 score(after - before)
             }
-            Rule::Rollout(_) => {
-                let [before, after] = [left, after].map(|it| signed(self.rollout.idle(it)));
-                let takes_any = (0..self.prices.len()).all(|model| ask.models >> model & 1 == 1);
-                let price = match self.prices.get(left.model as usize) {
-                    Some(price) if takes_any => {
-                        let product = u128::from(ask.gpus()) * u128::from(*price);
-                        let all = product * u128::from(self.rollout.n_sequences()) / 2_000_000;
-                        i64::try_from(all).unwrap_or(i64::MAX)
-                    }
-                    Some(_) | None => 0,
-                };
-                before - after - price
-            }
+            Rule::Rollout(_) => self.rollout.gain(left, after, ask),
         }
     }
 

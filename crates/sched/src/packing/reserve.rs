@@ -9,8 +9,8 @@ use super::mix::{Mix, Weighed};
 const PENALTY: u64 = 2_500;
 
 /// How many nodes could take which tasks of several devices.
-#[derive(Debug, Clone)]
-pub(super) struct Reserve {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reserve {
     gangs: Vec<Weighed>,
     margin: u64,
     /// By gang, how many nodes could take it.
@@ -23,6 +23,11 @@ impl Reserve {
         let gangs: Vec<Weighed> = mix.gangs.iter().take(64).copied().collect();
         let n_nodes = vec![0; gangs.len()];
         Self { gangs, margin, n_nodes }
+    }
+
+    /// Counts anew.
+    pub fn clear(&mut self) {
+        self.n_nodes.fill(0);
     }
 
     fn bits(&self, which: impl Fn(&Ask) -> bool) -> u64 {

@@ -26,20 +26,21 @@ impl Default for RolloutRule {
     }
 }
 
-/// Cores are looked at by so many thousandths.
-const CPUS_STEP: u64 = 500;
-
 /// What stays idle of nodes, worked out once of each.
-#[derive(Debug, Clone)]
-pub(super) struct Rollout {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rollout {
     /// One after the other, numbers of the mix.
     sequences: Vec<Vec<usize>>,
     asks: Vec<Ask>,
+    /// By number of the model, what a thousandth of a device costs who could do without it, in
+    /// millionths.
+    prices: Vec<u64>,
     known: BTreeMap<Left, u64>,
 }
 
 impl Rollout {
-    pub fn new(rule: &RolloutRule, mix: &Mix) -> Self {
+    /// On a cluster that has so much of each model, in thousandths of devices.
+    pub fn new(rule: &RolloutRule, mix: &Mix, capacity: &[u64]) -> Self {
         let mut state = rule.seed;
         let total: u64 = mix.popular.iter().map(|it| it.weight).sum();
         let mut draw = || {
@@ -57,7 +58,17 @@ impl Rollout {
         let mut sequence = || (0..n_draws).map(|_| draw()).collect();
         let sequences = (0..rule.n_sequences.max(1)).map(|_| sequence()).collect();
         let asks = mix.popular.iter().map(|it| it.ask).collect();
-        Self { sequences, asks, known: BTreeMap::new() }
+        Self { sequences, asks, prices: mix.prices(capacity), known: BTreeMap::new() }
+    }
+
+    /// Whether no task is expected.
+    pub fn is_blank(&self) -> bool {
+        self.asks.is_empty()
+    }
+
+    /// Forgets what was worked out of nodes.
+    pub fn forget(&mut self) {
+        self.known.clear();
     }
 
     /// Times what a sum over all sequences is the mean.
@@ -65,10 +76,26 @@ impl Rollout {
         self.sequences.len() as u64
     }
 
+    /// How many thousandths of devices less stay idle, summed over all sequences, if a task takes
+    /// its part of what is left of a node; less what others would have paid for it.
+    pub fn gain(&mut self, left: &Left, after: &Left, ask: &Ask) -> i64 {
+        let signed = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
+        let [before, after] = [left, after].map(|it| signed(self.idle(it)));
+        let takes_any = (0..self.prices.len()).all(|model| ask.models >> model & 1 == 1);
+        let price = match self.prices.get(left.model as usize) {
+            Some(price) if takes_any => {
+                let product = u128::from(ask.gpus()) * u128::from(*price);
+                let all = product * u128::from(self.n_sequences()) / 2_000_000;
+                i64::try_from(all).unwrap_or(i64::MAX)
+            }
+            Some(_) | None => 0,
+        };
+        before - after - price
+    }
+
     /// Thousandths of devices that stay idle, summed over all sequences.
-    pub fn idle(&mut self, left: &Left) -> u64 {
-        let cpus = left.cpus / CPUS_STEP * CPUS_STEP;
-        let key = Left { cpus, memory: 0, ..left.clone() };
+    fn idle(&mut self, left: &Left) -> u64 {
+        let key = left.rounded();
         if let Some(known) = self.known.get(&key) {
             return *known;
         }

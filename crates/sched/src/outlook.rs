@@ -1,0 +1,289 @@
+//! What is likely to come, and how much of a node would stay idle by then: so that a job goes where
+//! it leaves most that is of use. What comes is taken to ask what those ask who are there.
+//!
+//! All of it follows from the world as it is; what is kept from cycle to cycle only saves time.
+
+use std::collections::BTreeMap;
+
+use gpool_model::plan::Fit;
+use gpool_model::{Bytes, GpuRequest, Share};
+use gpool_world::{GpuClass, NodeIx, World};
+
+use crate::board::{Board, NodeBoard};
+use crate::packing::{Ask, Left, Mix, Reserve, Rollout, RolloutRule, WHOLE};
+use crate::place::n_devices_on_node;
+
+/// So many different nodes are compared for one job: of more, the next are hardly better.
+const NODES_MAX: usize = 128;
+/// After so many looks at nodes in one cycle, jobs go where fewest devices are free.
+const LOOKS_MAX: usize = 100_000;
+/// So many different nodes are known at most.
+const KNOWN_MAX: usize = 16_384;
+/// Classes of GPUs are told apart by one bit each.
+const CLASSES_MAX: usize = 64;
+
+/// What comes, and what is known of nodes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outlook {
+    classes: Vec<Class>,
+    /// Which jobs it was made of.
+    n_changes_of_asks: Option<u64>,
+    rollout: Rollout,
+    reserve: Reserve,
+    /// By [`NodeIx`]: what was worked out when the node had changed so many times.
+    on_nodes: Vec<Option<(u64, Option<usize>)>>,
+    /// What may be left of a node, by number.
+    lefts: Vec<Left>,
+    numbers: BTreeMap<Left, usize>,
+    /// By number of what is left: tasks of several devices for which that is enough, as bits.
+    hosts: Vec<u64>,
+    /// By number of what is left, of those that were asked for.
+    worths: BTreeMap<Ask, Vec<Option<Worth>>>,
+    /// Tasks of several devices that can go to few nodes, as this cycle began.
+    scarce: Option<u64>,
+    n_looks: usize,
+}
+
+/// GPUs that are told apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Class {
+    class: GpuClass,
+    n_gpus: u64,
+    /// Of each of them.
+    memory: Bytes,
+}
+
+/// What it is worth that a task goes where so much is left.
+#[derive(Debug, Clone, Copy)]
+struct Worth {
+    /// How much less stays idle; the more, the better.
+    gain: i64,
+    /// Tasks of several devices for which it is not enough any more, as bits.
+    lost: u64,
+}
+
+/// A look for the best node for one job.
+pub(crate) struct Look<'a> {
+    outlook: &'a mut Outlook,
+    ask: Ask,
+    worths: Vec<Option<Worth>>,
+    scarce: u64,
+    /// By number of what is left: a node was found of which that is.
+    is_found: Vec<bool>,
+    n_found: usize,
+}
+
+impl Outlook {
+    /// Another cycle begins.
+    pub fn begin(&mut self) {
+        self.scarce = None;
+        self.n_looks = 0;
+        if self.lefts.len() > KNOWN_MAX {
+            self.forget_nodes();
+        }
+    }
+
+    /// A look for a job that starts on one node; `None` where any will do.
+    pub fn look(&mut self, world: &World, board: &Board<'_>, fit: &Fit) -> Option<Look<'_>> {
+        if self.n_looks >= LOOKS_MAX || fit.gang.nodes > 1 || !fit.at.is_empty() {
+            return None;
+        }
+        self.learn(world);
+        if self.rollout.is_blank() {
+            return None;
+        }
+        let scarce = self.scarce.unwrap_or_else(|| self.count(board));
+        self.scarce = Some(scarce);
+        let ask = self.ask(fit);
+        let worths = self.worths.remove(&ask).unwrap_or_default();
+        Some(Look { outlook: self, ask, worths, scarce, is_found: Vec::new(), n_found: 0 })
+    }
+
+    /// Takes what comes from those who are there, if they ask anything else than before.
+    fn learn(&mut self, world: &World) {
+        let is_same = {
+            let known = self.classes.iter().map(|it| (&it.class, it.n_gpus));
+            known.eq(world.n_gpus_by_class().take(CLASSES_MAX))
+        };
+        if is_same && self.n_changes_of_asks == Some(world.n_changes_of_asks()) {
+            return;
+        }
+        if !is_same {
+            self.forget_nodes();
+            self.classes = classes(world);
+        }
+        self.n_changes_of_asks = Some(world.n_changes_of_asks());
+        let capacity = self.classes.iter().map(|it| it.n_gpus * u64::from(WHOLE));
+        let capacity: Vec<u64> = capacity.collect();
+        let mix = Mix::of_counts(world.asks().map(|(fit, n)| (self.ask(fit), n)), &capacity);
+        let rule = RolloutRule::default();
+        self.rollout = Rollout::new(&rule, &mix, &capacity);
+        self.reserve = Reserve::new(&mix, rule.margin);
+        self.hosts = self.lefts.iter().map(|left| self.reserve.hosts(left)).collect();
+        self.worths.clear();
+        self.scarce = None;
+    }
+
+    fn forget_nodes(&mut self) {
+        self.on_nodes.clear();
+        self.lefts.clear();
+        self.numbers.clear();
+        self.hosts.clear();
+        self.worths.clear();
+        self.rollout.forget();
+    }
+
+    /// What all tasks of a job ask of one node together.
+    fn ask(&self, fit: &Fit) -> Ask {
+        let serves = |(_, it): &(usize, &Class)| it.class.serves(fit);
+        let serving = || self.classes.iter().enumerate().filter(serves);
+        let memory = serving().next().map_or(Bytes::ZERO, |(_, it)| it.memory);
+        Ask {
+            cpus: fit.cpus.get().saturating_mul(u64::from(fit.gang.tasks_per_node)),
+            memory: 0,
+            n_gpus: u32::try_from(n_devices_on_node(fit)).unwrap_or(u32::MAX),
+            part: part(&fit.gpus, memory),
+            models: serving().fold(0, |bits, (ix, _)| bits | 1 << ix),
+        }
+    }
+
+    /// Which tasks of several devices can go to so few nodes that none should be lost.
+    fn count(&mut self, board: &Board<'_>) -> u64 {
+        self.reserve.clear();
+        let mut idle = 0;
+        for board_ix in board.with_free(0) {
+            if let Some(number) = self.number_of(&board.nodes[board_ix]) {
+                idle += self.lefts[number].gpus();
+                self.reserve.change(0, self.hosts[number]);
+            }
+        }
+        self.reserve.scarce(idle)
+    }
+
+    /// The number of what is left of a node; `None` if its GPUs are not all of one class.
+    fn number_of(&mut self, node: &NodeBoard<'_>) -> Option<usize> {
+        let NodeIx(ix) = node.ix;
+        if node.is_booked() {
+            return self.left(node).map(|left| self.number(left));
+        }
+        if self.on_nodes.len() <= ix {
+            self.on_nodes.resize(ix + 1, None);
+        }
+        match self.on_nodes[ix] {
+            Some((n_changes, number)) if n_changes == node.row.n_changes => number,
+            _ => {
+                let number = self.left(node).map(|left| self.number(left));
+                self.on_nodes[ix] = Some((node.row.n_changes, number));
+                number
+            }
+        }
+    }
+
+    fn left(&self, node: &NodeBoard<'_>) -> Option<Left> {
+        let (pool, devices) = (&node.row.node.pool, &node.row.node.devices);
+        let model = match devices.split_first() {
+            None => 0,
+            Some((first, rest)) => {
+                let is_alike = rest.iter().all(|it| it.model == first.model);
+                let is_of = |it: &Class| it.class.model == first.model && it.class.pool == *pool;
+                self.classes.iter().position(is_of).filter(|_| is_alike)?
+            }
+        };
+        let mut free: Vec<u32> = (0..devices.len()).map(|ix| node.thousandths(ix)).collect();
+        free.sort_unstable();
+        let model = u32::try_from(model).unwrap_or(u32::MAX);
+        Some(Left { model, cpus: node.free.cpus(), memory: 0, free }.rounded())
+    }
+
+    fn number(&mut self, left: Left) -> usize {
+        if let Some(number) = self.numbers.get(&left) {
+            return *number;
+        }
+        let number = self.lefts.len();
+        self.hosts.push(self.reserve.hosts(&left));
+        self.lefts.push(left.clone());
+        self.numbers.insert(left, number);
+        number
+    }
+
+    fn worth(&mut self, number: usize, ask: &Ask) -> Worth {
+        let left = &self.lefts[number];
+        // What is left is rounded down.
+        if !left.fits_but_memory(ask) {
+            return Worth { gain: 0, lost: 0 };
+        }
+        let after = left.after(ask, left.choices(ask).next().unwrap_or(0)).rounded();
+        let gain = self.rollout.gain(left, &after, ask);
+        Worth { gain, lost: self.hosts[number] & !self.reserve.hosts(&after) }
+    }
+}
+
+impl Look<'_> {
+    /// What a node is worth; `None` if another was found of which as much is left.
+    pub fn at(&mut self, node: &NodeBoard<'_>) -> Option<i64> {
+        self.outlook.n_looks += 1;
+        // What differs in itself differs from all others.
+        let Some(number) = self.outlook.number_of(node) else { return Some(0) };
+        if self.is_found.get(number).copied().unwrap_or(false) {
+            return None;
+        }
+        if self.worths.len() <= number {
+            self.worths.resize(self.outlook.lefts.len(), None);
+        }
+        let known = self.worths[number];
+        let worth = known.unwrap_or_else(|| self.outlook.worth(number, &self.ask));
+        self.worths[number] = Some(worth);
+        let penalty = self.outlook.reserve.penalty(worth.lost & self.scarce);
+        let penalty = penalty.saturating_mul(self.outlook.rollout.n_sequences());
+        Some(worth.gain.saturating_sub(i64::try_from(penalty).unwrap_or(i64::MAX)))
+    }
+
+    /// A node was found that has room.
+    pub fn found(&mut self, node: &NodeBoard<'_>) {
+        self.n_found += 1;
+        if let Some(number) = self.outlook.number_of(node) {
+            self.is_found.resize(self.is_found.len().max(number + 1), false);
+            self.is_found[number] = true;
+        }
+    }
+
+    /// Whether enough nodes were found to choose from.
+    pub fn is_enough(&self) -> bool {
+        self.n_found >= NODES_MAX
+    }
+
+    /// Keeps what was worked out.
+    pub fn end(self) {
+        self.outlook.worths.insert(self.ask, self.worths);
+    }
+}
+
+/// All classes, with the memory of the first GPU of each.
+fn classes(world: &World) -> Vec<Class> {
+    let mut memory = BTreeMap::new();
+    for (_, row) in world.nodes_by_name() {
+        for device in &row.node.devices {
+            memory.entry((&row.node.pool, &device.model)).or_insert(device.memory);
+        }
+    }
+    let class = |(class, n_gpus): (&GpuClass, u64)| Class {
+        class: class.clone(),
+        n_gpus,
+        memory: memory.get(&(&class.pool, &class.model)).copied().unwrap_or_default(),
+    };
+    world.n_gpus_by_class().take(CLASSES_MAX).map(class).collect()
+}
+
+/// Thousandths of each device that are asked for, where a device has that much memory.
+fn part(gpus: &GpuRequest, memory: Bytes) -> u32 {
+    let part = match gpus.share() {
+        None => u64::from(WHOLE),
+        Some(Share::Part(milli)) => milli.get(),
+        Some(Share::Memory(asked)) => {
+            let thousandths = u128::from(asked.get()) * u128::from(WHOLE);
+            let part = thousandths.div_ceil(u128::from(memory.get().max(1)));
+            u64::try_from(part).unwrap_or(u64::MAX)
+        }
+    };
+    u32::try_from(part).unwrap_or(WHOLE).min(WHOLE)
+}
