@@ -3,6 +3,7 @@
 //!
 //! All of it follows from the world as it is; what is kept from cycle to cycle only saves time.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
@@ -14,7 +15,7 @@ use crate::packing::{Ask, Left, Mix, Reserve, Rollout, RolloutRule, WHOLE};
 use crate::place::n_devices_on_node;
 
 /// So many different nodes are compared for one job: of more, the next are hardly better.
-const NODES_MAX: usize = 128;
+const NODES_MAX: usize = 1024;
 /// After so many looks at nodes in one cycle, jobs go where fewest devices are free.
 const LOOKS_MAX: usize = 100_000;
 /// So many different nodes are known at most.
@@ -60,6 +61,8 @@ struct Worth {
     gain: i64,
     /// Tasks of several devices for which it is not enough any more, as bits.
     lost: u64,
+    /// Thousandths that are left of the device that it has its share of.
+    of_device: u32,
 }
 
 /// A look for the best node for one job.
@@ -68,9 +71,9 @@ pub(crate) struct Look<'a> {
     ask: Ask,
     worths: Vec<Option<Worth>>,
     scarce: u64,
-    /// By number of what is left: a node was found of which that is.
-    is_found: Vec<bool>,
-    n_found: usize,
+    /// By number of what is left: nodes of which that is were compared.
+    is_compared: Vec<bool>,
+    n_compared: usize,
 }
 
 impl Outlook {
@@ -96,7 +99,7 @@ impl Outlook {
         self.scarce = Some(scarce);
         let ask = self.ask(fit);
         let worths = self.worths.remove(&ask).unwrap_or_default();
-        Some(Look { outlook: self, ask, worths, scarce, is_found: Vec::new(), n_found: 0 })
+        Some(Look { outlook: self, ask, worths, scarce, is_compared: Vec::new(), n_compared: 0 })
     }
 
     /// Takes what comes from those who are there, if they ask anything else than before.
@@ -208,23 +211,32 @@ impl Outlook {
 
     fn worth(&mut self, number: usize, ask: &Ask) -> Worth {
         let left = &self.lefts[number];
-        // What is left is rounded down.
-        if !left.fits_but_memory(ask) {
-            return Worth { gain: 0, lost: 0 };
+        // What is left was rounded down: there may be room for it yet.
+        let most = Left { cpus: left.cpus.max(ask.cpus), ..left.clone() };
+        if !most.fits_but_memory(ask) {
+            return Worth { gain: i64::MIN, lost: 0, of_device: 0 };
         }
-        let after = left.after(ask, left.choices(ask).next().unwrap_or(0)).rounded();
-        let gain = self.rollout.gain(left, &after, ask);
-        Worth { gain, lost: self.hosts[number] & !self.reserve.hosts(&after) }
+        let worth = |at: usize| {
+            let after = most.after(ask, at).rounded();
+            let gain = self.rollout.gain(left, &after, ask);
+            let lost = self.hosts[number] & !self.reserve.hosts(&after);
+            Worth { gain, lost, of_device: most.free.get(at).copied().unwrap_or(0) }
+        };
+        let key = |it: &Worth| (Reverse(self.reserve.penalty(it.lost)), it.gain);
+        // Of devices that are as good the first, on which least is left.
+        let ways = most.choices(ask).map(worth);
+        let best = ways.reduce(|best, it| if key(&it) > key(&best) { it } else { best });
+        best.unwrap_or(Worth { gain: i64::MIN, lost: 0, of_device: 0 })
     }
 }
 
 impl Look<'_> {
-    /// What a node is worth; `None` if another was found of which as much is left.
+    /// What a node is worth; `None` if another was compared of which as much is left.
     pub fn at(&mut self, node: &NodeBoard<'_>) -> Option<i64> {
         self.outlook.n_looks += 1;
         // What differs in itself differs from all others.
         let Some(number) = self.outlook.number_of(node) else { return Some(0) };
-        if self.is_found.get(number).copied().unwrap_or(false) {
+        if self.is_compared.get(number).copied().unwrap_or(false) {
             return None;
         }
         if self.worths.len() <= number {
@@ -238,18 +250,26 @@ impl Look<'_> {
         Some(worth.gain.saturating_sub(i64::try_from(penalty).unwrap_or(i64::MAX)))
     }
 
-    /// A node was found that has room.
-    pub fn found(&mut self, node: &NodeBoard<'_>) {
-        self.n_found += 1;
+    /// A node has room, or is worth no more than one that has.
+    pub fn compared(&mut self, node: &NodeBoard<'_>) {
+        self.n_compared += 1;
         if let Some(number) = self.outlook.number_of(node) {
-            self.is_found.resize(self.is_found.len().max(number + 1), false);
-            self.is_found[number] = true;
+            self.is_compared.resize(self.is_compared.len().max(number + 1), false);
+            self.is_compared[number] = true;
         }
     }
 
-    /// Whether enough nodes were found to choose from.
+    /// Of which device of a node a task has its share: one of which so many thousandths are left.
+    pub fn device_for_share(&mut self, node: &NodeBoard<'_>) -> Option<u32> {
+        // Several go where they fit best.
+        let is_one = self.ask.is_share() && self.ask.n_gpus == 1;
+        let number = self.outlook.number_of(node).filter(|_| is_one)?;
+        self.worths.get(number).copied().flatten().map(|worth| worth.of_device)
+    }
+
+    /// Whether enough nodes were compared.
     pub fn is_enough(&self) -> bool {
-        self.n_found >= NODES_MAX
+        self.n_compared >= NODES_MAX
     }
 
     /// Keeps what was worked out.

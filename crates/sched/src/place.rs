@@ -74,10 +74,13 @@ pub(crate) fn only_of_rank(seats: &mut [Seat<'_>], gpus: &GpuRequest, rank: usiz
     if gpus.models.len() < 2 {
         return;
     }
-    for seat in seats.iter_mut().filter(|seat| gpus.rank_of(seat.device) != Some(rank)) {
-        seat.is_free = false;
-        seat.room = Bytes::ZERO;
-    }
+    seats.iter_mut().filter(|seat| gpus.rank_of(seat.device) != Some(rank)).for_each(close);
+}
+
+/// Takes a device for one that is not there.
+fn close(seat: &mut Seat<'_>) {
+    seat.is_free = false;
+    seat.room = Bytes::ZERO;
 }
 
 /// Who looks for a place: what it asks, and by which rules devices are chosen.
@@ -117,7 +120,13 @@ pub(crate) fn place(
         let node = &board.nodes[board_ix];
         let mut seats = node.seats(&kept);
         only_of_rank(&mut seats, &gpus, rank);
-        let devices = seat(&seats, &gpus, strategy, seed)?;
+        let on_one = look.as_mut().and_then(|look| look.device_for_share(node)).and_then(|most| {
+            let mut seats = seats.clone();
+            let others = |(ix, seat)| (node.thousandths(ix) != most).then_some(seat);
+            seats.iter_mut().enumerate().filter_map(others).for_each(close);
+            seat(&seats, &gpus, strategy, seed)
+        });
+        let devices = on_one.or_else(|| seat(&seats, &gpus, strategy, seed))?;
         Some(Found { board_ix, node_ix: node.ix, devices, share: gpus.share() })
     });
     seated.collect()
@@ -174,12 +183,15 @@ fn most_useful(
     for board_ix in board.with_free(n_free_least(fit)) {
         let node = &board.nodes[board_ix];
         let Some(worth) = look.at(node) else { continue };
-        let Some((n_opened, kept)) = room(board_ix) else { continue };
-        look.found(node);
-        let key = (worth, Reverse(n_opened));
-        if best.as_ref().is_none_or(|(than, _)| key > *than) {
-            best = Some((key, (board_ix, kept)));
+        let is_better = |key| best.as_ref().is_none_or(|(than, _)| key > *than);
+        if is_better((worth, Reverse(0))) {
+            let Some((n_opened, kept)) = room(board_ix) else { continue };
+            let key = (worth, Reverse(n_opened));
+            if is_better(key) {
+                best = Some((key, (board_ix, kept)));
+            }
         }
+        look.compared(node);
         if look.is_enough() {
             break;
         }

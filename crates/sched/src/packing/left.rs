@@ -88,7 +88,7 @@ impl Left {
         let is_share = ask.is_share();
         let part = ask.part;
         let first = self.free.len() - ask.n_gpus as usize;
-        let of_shares = (0..self.free.len()).filter(move |at| {
+        let of_shares = (0..self.free.len()).take(first + 1).filter(move |at| {
             let free = self.free[*at];
             is_share && free >= part && (*at == 0 || self.free[at - 1] != free)
         });

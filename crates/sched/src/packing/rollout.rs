@@ -22,7 +22,7 @@ pub struct RolloutRule {
 
 impl Default for RolloutRule {
     fn default() -> Self {
-        Self { n_sequences: 48, length: 20, seed: 1, margin: 20 }
+        Self { n_sequences: 48, length: 30, seed: 1, margin: 20 }
     }
 }
 
