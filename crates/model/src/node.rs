@@ -73,7 +73,7 @@ impl Node {
     pub fn may_give(&self, device: &Device) -> bool {
         device.health == DeviceHealth::Healthy
             && device.unmanaged.is_empty()
-            && !device.mig.as_ref().is_some_and(|mig| mig.enabled)
+            && !device.is_divided()
             && self.gives(&device.uuid)
     }
 

@@ -220,10 +220,25 @@ pub(crate) fn unusable(node: &Node, device: &Device) -> Option<Unusable> {
     if node.drain.is_some() || node.device_drains.contains_key(&device.uuid) {
         return Some(Unusable::Drained);
     }
-    if device.mig.as_ref().is_some_and(|mig| mig.enabled) {
+    if device.mig.is_some_and(|mig| mig.enabled) {
         return Some(Unusable::Divided);
     }
     None
+}
+
+/// Whether a part of a device leaves nothing of it to others.
+pub(crate) fn has_all(part: SlotPart) -> bool {
+    !matches!(part, SlotPart::Share { .. })
+}
+
+/// How many thousandths of a GPU a device is: an instance as many as it has of the compute slices
+/// of the one that it is cut from, or of its memory, whichever are more.
+pub(crate) fn milli_of(device: &Device) -> u64 {
+    let Some(instance) = device.instance else { return 1000 };
+    let slices = 1000 * u128::from(instance.compute_slices) / 7;
+    let all = u128::from(instance.parent_memory.get());
+    let memory = (1000 * u128::from(device.memory.get())).checked_div(all).unwrap_or(1000);
+    u64::try_from(slices.max(memory)).unwrap_or(u64::MAX).clamp(1, 1000)
 }
 
 /// Adds up; what can't be written down is more than any capacity anyway.
