@@ -196,6 +196,8 @@ pub enum DeviceState {
     Unmanaged,
     /// An admin keeps it from new work.
     Drained,
+    /// It is divided into MIG instances, which are given out in its place.
+    Divided,
     /// It reports a fault.
     Unhealthy,
     /// It is gone from the bus.

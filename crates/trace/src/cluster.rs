@@ -124,11 +124,10 @@ impl Cluster {
         let place = |node: &Node| {
             // Admins may have kept devices back, or divided them.
             let is_usable = |device: &&Device| node.allows(&device.uuid) && !device.is_divided();
-            let highest = node.devices.iter().map(|device| device.index.saturating_add(1)).max();
             let n_usable = node.devices.iter().filter(is_usable).count();
             Place {
                 name: node.name.to_string(),
-                n_gpus: highest.unwrap_or(0),
+                n_gpus: u32::try_from(node.devices.len()).unwrap_or(u32::MAX),
                 n_usable: u32::try_from(n_usable).unwrap_or(u32::MAX),
             }
         };

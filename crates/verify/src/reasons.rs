@@ -4,8 +4,8 @@
 use gpool_model::plan::Fit;
 use gpool_model::policy::UserCap;
 use gpool_model::{
-    Device, Node, NodeName, Plan, PlannedStart, Policy, ProjectName, Reason, ReservationName,
-    ResourceKind, Wait,
+    Device, GpuAmount, Node, NodeName, Plan, PlannedStart, Policy, ProjectName, Reason,
+    ReservationName, ResourceKind, Wait,
 };
 use gpool_world::{JobRow, Snapshot};
 
@@ -171,23 +171,26 @@ struct Moment<'a> {
 impl Moment<'_> {
     fn is_true(&self, reason: &Reason) -> bool {
         let asked = u32::try_from(devices_on_node(self.fit)).unwrap_or(u32::MAX);
+        let are_instances = matches!(self.fit.gpus.amount, GpuAmount::Instances { .. });
         let may_use = |node: &&NodeTally<'_>| node.node.connected && self.is_here(node);
         let mut connected = self.before.nodes.values().filter(may_use);
         match reason {
-            Reason::GpusNotFree { need, free } => {
+            Reason::GpusNotFree { need, free, of_instances } => {
                 let total = |tally: &Tally<'_>| -> u32 {
                     let nodes = tally.nodes.values().filter(may_use);
                     nodes.map(|node| node.n_free(&self.fit.gpus)).sum()
                 };
                 *need == asked
+                    && *of_instances == are_instances
                     && free < need
                     && between(*free, total(self.after), total(self.before))
             }
-            Reason::GpusNotFreeTogether { need, free, node } => {
+            Reason::GpusNotFreeTogether { need, free, node, of_instances } => {
                 let most = |node: &NodeTally<'_>| {
                     node.most_of_a_kind(&self.fit.gpus, |device| node.is_free(device))
                 };
                 *need == asked
+                    && *of_instances == are_instances
                     && free < need
                     && self.at(node, |before, after| between(*free, most(after), most(before)))
             }

@@ -275,6 +275,7 @@ pub fn state_of(device: &Device, allowed: bool, held: bool) -> DeviceState {
         DeviceHealth::Unhealthy { .. } => DeviceState::Unhealthy,
         DeviceHealth::Healthy if held => DeviceState::Busy,
         DeviceHealth::Healthy if !device.unmanaged.is_empty() => DeviceState::Unmanaged,
+        DeviceHealth::Healthy if device.is_divided() => DeviceState::Divided,
         DeviceHealth::Healthy if !allowed => DeviceState::Drained,
         DeviceHealth::Healthy => DeviceState::Free,
     }
