@@ -92,8 +92,8 @@ pub struct Outline {
 pub struct Inventory {
     /// Who answers, for people.
     pub driver: String,
-    /// In the driver's order, MIG instances behind all others; one that answered before and does not now is here as it was, with
-    /// its health saying so. Nobody's processes are not filled in.
+    /// In the driver's order, MIG instances behind all others; one that answered before and does
+    /// not now is here as it was, with its health saying so. Nobody's processes are not filled in.
     pub devices: Vec<Device>,
     /// Those that never answered.
     pub silent: Vec<Silent>,

@@ -38,8 +38,8 @@ impl ModelPattern {
     }
 
     /// Whether a device of that model answers to the pattern: each word of the pattern is a word
-    /// of the model, in the same order, any case; `80g` and `80gb` are one word. Words of a MIG
-    /// profile are asked of a pattern alone that names one: an instance with 40 GB is no `a100-40g`.
+    /// of the model, in the same order, any case; `80g` and `80gb` are one word. Only a pattern
+    /// that names a MIG profile looks at one: an instance with 40 GB is no `a100-40g`.
     #[must_use]
     pub fn matches(&self, model: &str) -> bool {
         if let Some(exact) = self.0.strip_prefix(Self::EXACTLY) {

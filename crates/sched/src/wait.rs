@@ -223,7 +223,7 @@ fn drained(node: &NodeBoard<'_>, gpus: &GpuRequest) -> Option<Reason> {
     }
     let mut devices = row.devices.iter().filter(|device| gpus.rank_of(device).is_some());
     devices.find_map(|device| {
-        let Drain { by, reason, .. } = row.device_drains.get(&device.uuid)?;
+        let Drain { by, reason, .. } = row.drain_of(&device.uuid)?;
         let (index, reason) = (Some(device.index), reason.clone());
         Some(Reason::NodeDrained { node: name(), index, by: *by, reason })
     })

@@ -16,7 +16,7 @@ use crate::course::{devices_on_node, is_reserved_for, on_node, stretch};
 use crate::order::pending;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
-use crate::tally::{NodeTally, Tally, has_at, is_at, is_of};
+use crate::tally::{NodeTally, Tally, drain_of, has_at, is_at, is_of};
 use crate::users::{self, Users};
 use crate::violation::Violation;
 
@@ -299,7 +299,7 @@ impl Moment<'_> {
                         Some(index) => {
                             let mut devices = node.node.devices.iter();
                             let device = devices.find(|device| device.index == *index);
-                            device.and_then(|it| node.node.device_drains.get(&it.uuid))
+                            device.and_then(|it| drain_of(node.node, it))
                         }
                     };
                     drain.is_some_and(|drain| drain.by == *by && drain.reason == *reason)
@@ -337,9 +337,7 @@ impl Moment<'_> {
     /// Whether a node has as many devices of one kind that nobody drains, whoever holds them.
     fn has_undrained(&self, tally: &NodeTally<'_>) -> bool {
         let node = tally.node;
-        let most = tally.most_of_a_kind(&self.fit.gpus, |device| {
-            !node.device_drains.contains_key(&device.uuid)
-        });
+        let most = tally.most_of_a_kind(&self.fit.gpus, |device| drain_of(node, device).is_none());
         node.drain.is_none() && devices_on_node(self.fit) <= u64::from(most)
     }
 

@@ -41,7 +41,7 @@ pub struct Head {
     pub preemptible: bool,
     /// How much of devices it asks for, all its tasks together.
     pub gpus: MilliGpu,
-    /// Of how many devices of one node it needs all; nothing where it shares them, or has instances.
+    /// Of how many GPUs of one node it needs all; nothing where it shares them or has instances.
     pub n_whole: usize,
     /// For how long it holds what it gets, at most; `None` is for ever.
     pub takes: Option<Millis>,

@@ -282,7 +282,7 @@ fn devices(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
             let is_off = device.health != DeviceHealth::Healthy
                 || !device.unmanaged.is_empty()
                 || !node.allows(&device.uuid)
-                || node.device_drains.contains_key(&device.uuid);
+                || node.drain_of(&device.uuid).is_some();
             is_off && asked.rank_of(device).is_some()
         });
         all.extend(
@@ -402,7 +402,11 @@ fn make_usable(node: &mut Node, index: u32) {
     device.health = DeviceHealth::Healthy;
     device.unmanaged.clear();
     let uuid = device.uuid.clone();
-    node.device_drains.remove(&uuid);
+    let parent = device.instance.map(|it| it.parent);
+    let parent = node.devices.iter().find(|it| Some(it.index) == parent);
+    for uuid in parent.map(|it| it.uuid.clone()).iter().chain([&uuid]) {
+        node.device_drains.remove(uuid);
+    }
     if let Some(allowed) = &mut node.allowed {
         allowed.insert(uuid);
     }

@@ -191,7 +191,9 @@ fn layouts(node: &kai::Node) -> Result<Vec<Vec<String>>, Missing> {
                 return Err(Missing::Unwritable);
             }
             match layouts.last_mut() {
-                Some(last) if is_one(&[last.as_slice(), &[instance.clone()]].concat()) => {
+                Some(last)
+                    if is_one(&[last.as_slice(), std::slice::from_ref(instance)].concat()) =>
+                {
                     last.push(instance.clone());
                 }
                 _ => layouts.push(vec![instance.clone()]),

@@ -189,3 +189,29 @@ fn the_start_on_an_instance_is_planned() {
     wait  a gpus_not_free need 1 free 0
     ");
 }
+
+/// I drain a GPU that is divided: are its instances still given out?
+#[test]
+fn a_drain_of_a_device_is_one_of_its_instances() {
+    assert_snapshot!(answer("
+        node  lab1  2 x h100/1g.10gb
+        drain lab1[0]
+        job  a  1g.10gb x 2  pending
+    "), @r"
+    start a1 lab1[2000]
+    wait  a2 gpus_not_free need 1 free 0
+    ");
+}
+
+/// May only some GPUs be used, what of their instances?
+#[test]
+fn an_instance_of_a_forbidden_device_is_not_given_out() {
+    assert_snapshot!(answer("
+        node  lab1  1 x h100/1g.10gb + 1 x h100/3g.40gb
+        gpu   lab1[0,1000]  forbidden
+        job   a  mig x 2  pending
+    "), @r"
+    start a1 lab1[2000]
+    wait  a2 gpus_not_free need 1 free 0
+    ");
+}
