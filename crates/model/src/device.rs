@@ -266,4 +266,16 @@ mod tests {
     fn indexes_of_instances_are_their_own() {
         assert_eq!((Instance::index(0, 0), Instance::index(3, 6)), (1000, 4006));
     }
+
+    #[test]
+    fn what_was_written_before_there_were_instances_is_read() {
+        let text = r#"{"index": 0, "uuid": "GPU-0", "model": "NVIDIA H100", "memory": 85899345920,
+            "pci_bus": "", "minor": null, "numa": null, "links": {}, "health": {"is": "healthy"},
+            "mig": {"enabled": true, "instances": [
+                {"uuid": "MIG-0", "memory": 1, "compute_slices": 1}]},
+            "unmanaged": []}"#;
+        let device: Device = serde_json::from_str(text).expect("an older record");
+        assert!(device.is_divided() && device.instance.is_none());
+        assert_eq!(device.counts_as(), MilliGpu::DEVICE);
+    }
 }

@@ -215,3 +215,17 @@ fn an_instance_of_a_forbidden_device_is_not_given_out() {
     wait  a2 gpus_not_free need 1 free 0
     ");
 }
+
+/// May one user have only half a GPU: what do the instances that I have count as?
+#[test]
+fn a_cap_of_users_counts_the_instances_that_they_have() {
+    assert_snapshot!(answer("
+        cap   all  gpus 0.5
+        node  lab1  1 x h100/1g.10gb+1g.10gb+1g.10gb+1g.10gb
+        job   r  mig:2  running lab1[1000,1001]
+        job   a  1g.10gb x 2  pending
+    "), @r"
+    start a1 lab1[1002]
+    wait  a2 quota_user gpus used 426 most 500
+    ");
+}
