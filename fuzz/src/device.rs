@@ -66,15 +66,18 @@ fn are_sound(asked: &NodesArg) {
 fn can_be_asked(node: &NodeArg, control: &Path) {
     let Opened::Source(source) = node.devices.open(&node.name, control) else { return };
     for index in 0..source.outline().expect("simulated devices answer").n_devices {
-        let device = source.describe(index).expect("simulated devices answer");
-        assert!(!device.memory.is_zero() && !device.model.is_empty());
+        let described = source.describe(index).expect("simulated devices answer");
+        let memory = described.device.memory;
+        assert!(!memory.is_zero() && !described.device.model.is_empty());
+        let parts = described.instances.iter().map(|it| it.memory.get());
+        assert!(parts.sum::<u64>() <= memory.get(), "instances are no more than their device");
     }
 }
 
 /// A file that can be edited once can be edited again: what was written is read as it was meant.
 fn control(input: &[u8]) {
     let path = written("control.toml", input);
-    let control = SimControl::new(&path, 2);
+    let control = SimControl::new(&path, 0..2);
     match control.use_memory(0, Bytes::new(12_345)) {
         Ok(()) => {
             let once = read(&path);

@@ -4,7 +4,7 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
-use gpool_model::gpu::short_model;
+use gpool_model::pattern::short_model;
 use gpool_model::{Bytes, GpuRequest, JobId, Millis, TaskId, parse};
 use gpool_wire::{Problem, Time, Written, signal};
 

@@ -129,7 +129,7 @@ impl Claimant {
     /// Takes note of the devices that it was given.
     pub fn has(&mut self, slots: &[Slot]) {
         let share = |slot: &Slot| match slot.part {
-            SlotPart::Whole => None,
+            SlotPart::Whole | SlotPart::Instance { .. } => None,
             SlotPart::Share { memory, .. } => Some(memory),
         };
         self.devices = slots.iter().map(|slot| slot.device.clone()).collect();

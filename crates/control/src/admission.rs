@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gpool_model::gpu::short_model;
+use gpool_model::pattern::short_model;
 use gpool_model::plan::Fit;
 use gpool_model::policy::{Caps, Held, UserCap};
 use gpool_model::reason::Bound;
@@ -388,9 +388,8 @@ fn most_of(row: &NodeRow, gpus: &GpuRequest) -> u32 {
 }
 
 fn usable_ever(row: &NodeRow) -> impl Iterator<Item = &gpool_model::Device> {
-    let divided = |device: &gpool_model::Device| device.mig.as_ref().is_some_and(|mig| mig.enabled);
     let devices = row.node.devices.iter();
-    devices.filter(move |device| row.node.allows(&device.uuid) && !divided(device))
+    devices.filter(move |device| row.node.allows(&device.uuid) && !device.is_divided())
 }
 
 fn impossible_gpus(nodes: &[&NodeRow], asked: &GpuRequest) -> Refusal {
@@ -451,7 +450,7 @@ fn nearest(nodes: &[&NodeRow], asked: &GpuRequest, memory_max: Bytes) -> Option<
         GpuAmount::Shared { count, .. } if is_too_large => GpuAmount::Whole(count),
         amount => amount,
     };
-    let any = GpuRequest { amount, ..GpuRequest::default() };
+    let any = GpuRequest { amount, ..asked.clone() }.of_any_kind();
     let less = GpuRequest { amount, least_memory: Some(memory_max), models: Vec::new() };
     let less = Some(less).filter(|_| asked.least_memory.is_some());
     let alternatives = less.into_iter().chain(Some(any).filter(|any| any != asked));

@@ -127,7 +127,7 @@ pub(crate) fn is_useful(node: &Node, device: &Device) -> bool {
     device.health == gpool_model::DeviceHealth::Healthy
         && node.allows(&device.uuid)
         && node.drain_of(&device.uuid).is_none()
-        && !device.mig.as_ref().is_some_and(|mig| mig.enabled)
+        && !device.is_divided()
 }
 
 /// The devices of a reservation that are there and can be given out.

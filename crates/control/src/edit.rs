@@ -127,7 +127,11 @@ impl Control {
         }
         let changes_waits =
             patch.after.is_some() || patch.after_one.is_some() || patch.on_unmet.is_some();
-        let spec = patch.applied_to(&row.spec);
+        let is_resized = patch.gpus.is_some();
+        let mut spec = patch.applied_to(&row.spec);
+        if is_resized {
+            spec.gpus = self.world.sized(&spec.gpus, spec.pool.as_ref());
+        }
         if row.job.phase.state() > JobState::Pending {
             return Ok((spec, None));
         }

@@ -154,10 +154,11 @@ impl Control {
         }
     }
 
-    /// Jobs with what their projects say where they say nothing.
+    /// Jobs with what their projects say where they say nothing, and as large as they are here.
     fn under_terms(&self, mut jobs: Vec<NewJob>) -> Vec<NewJob> {
         let projects = self.world.projects();
         for job in &mut jobs {
+            job.gpus = self.world.sized(&job.gpus, job.pool.as_ref());
             let Some(project) = projects.get(&job.project) else { continue };
             let terms = project_tree::terms(projects, project);
             job.time_limit = job.time_limit.or(terms.default_time);

@@ -117,7 +117,9 @@ impl Control {
             }
             for (device, drain) in node.device_drains.iter().filter(|(_, drain)| is_due(drain)) {
                 let mut what = Reserved::default();
-                what.devices.entry(node.name.clone()).or_default().insert(device.clone());
+                let own = what.devices.entry(node.name.clone()).or_default();
+                own.extend(node.instances_of(device).map(|instance| instance.uuid.clone()));
+                own.insert(device.clone());
                 due.push((what, drain.clone(), format!("drain of a GPU of {}", node.name)));
             }
         }

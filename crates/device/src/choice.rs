@@ -116,6 +116,7 @@ impl DevicesArg {
     /// count = 8               # 1 if absent
     /// numa = 0                # none if absent
     /// links = "nvlink:18"     # or "pcie", "host-bridge", "numa", "system" (if absent)
+    /// mig = ["3g.40gb", "1g.10gb"]  # the MIG instances that each is divided into; whole if absent
     /// ```
     ///
     /// or, for several nodes, any number of

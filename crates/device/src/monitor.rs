@@ -12,7 +12,7 @@ use gpool_model::unit::Timestamp;
 
 use crate::cadence::Wanted;
 use crate::process::Lookup;
-use crate::source::{DeviceSource, Inventory, Outline, RawProcess, Silent, SourceError};
+use crate::source::{Described, DeviceSource, Inventory, Outline, RawProcess, Silent, SourceError};
 use crate::worker::{Answer, Worker};
 
 /// The one place from which an agent asks for its devices.
@@ -20,7 +20,7 @@ pub struct Monitor {
     source: Arc<dyn DeviceSource>,
     front: Worker,
     outline: Option<Outline>,
-    /// By the driver's index.
+    /// By index; each MIG instance has one of its own.
     cards: BTreeMap<u32, Card>,
     lookup: Lookup,
 }
@@ -134,17 +134,29 @@ impl Monitor {
         for (index, answer) in answers {
             let Some(card) = self.cards.get_mut(&index) else { continue };
             let Some(described) = card.answered(answer, deadline) else { continue };
-            if let Some(device) = card.settle(Question::Description, described) {
-                // Who describes itself is not gone, whatever it said when it was last asked.
-                card.failed.retain(|_, error| {
-                    !matches!(error, SourceError::Lost | SourceError::NeedsReset)
-                });
-                card.reported = device.health.clone();
+            if let Some(described) = card.settle(Question::Description, described) {
+                let Described { device, instances } = described;
                 answered.push((index, device.uuid.clone()));
-                card.device = Some(device);
+                card.is_as(device);
+                self.take_instances(index, instances);
             }
         }
         answered
+    }
+
+    /// A device is divided into these now.
+    fn take_instances(&mut self, parent: u32, instances: Vec<Device>) {
+        let is_there = |card: &Card| {
+            card.device.as_ref().is_none_or(|it| {
+                it.instance.is_none_or(|instance| instance.parent != parent)
+                    || instances.iter().any(|one| (one.index, &one.uuid) == (it.index, &it.uuid))
+            })
+        };
+        self.cards.retain(|_, card| is_there(card));
+        for instance in instances {
+            let index = instance.index;
+            self.cards.entry(index).or_insert_with(|| Card::new(index)).is_as(instance);
+        }
     }
 
     fn link(&mut self, answered: &[(u32, DeviceUuid)], timeout: Duration) {
@@ -230,6 +242,14 @@ impl Card {
             failed: BTreeMap::new(),
             seen: BTreeMap::new(),
         }
+    }
+
+    /// It describes itself so: who does is not gone, whatever it said when it was last asked.
+    fn is_as(&mut self, device: Device) {
+        self.failed
+            .retain(|_, error| !matches!(error, SourceError::Lost | SourceError::NeedsReset));
+        self.reported = device.health.clone();
+        self.device = Some(device);
     }
 
     fn is(&self, uuid: &DeviceUuid) -> bool {

@@ -19,11 +19,12 @@ pub trait DeviceSource: Send + Sync {
     /// If the source as a whole does not answer properly.
     fn outline(&self) -> Result<Outline, SourceError>;
 
-    /// What the device at an index is and how it is, without links and processes.
+    /// What the device at an index is and how it is, with its MIG instances; without links and
+    /// processes.
     ///
     /// # Errors
     /// If it can't be had: it is gone, or not ours to see.
-    fn describe(&self, index: u32) -> Result<Device, SourceError>;
+    fn describe(&self, index: u32) -> Result<Described, SourceError>;
 
     /// How near a described device is to other described ones; what is not said is
     /// [`Link::System`].
@@ -48,7 +49,8 @@ pub trait DeviceSource: Send + Sync {
     /// If the device is gone.
     fn thermal(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError>;
 
-    /// Its compute processes, by pid; `None` where the driver can't list them.
+    /// Its compute processes, by pid; `None` where the driver can't list them. Those on MIG
+    /// instances are theirs alone, and none of the device that is divided into them.
     ///
     /// # Errors
     /// If the device is gone or the list can't be had this time.
@@ -67,6 +69,15 @@ pub trait DeviceSource: Send + Sync {
     }
 }
 
+/// A device, and what it is divided into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// The device.
+    pub device: Device,
+    /// Its MIG instances, by index.
+    pub instances: Vec<Device>,
+}
+
 /// A source as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outline {
@@ -81,8 +92,8 @@ pub struct Outline {
 pub struct Inventory {
     /// Who answers, for people.
     pub driver: String,
-    /// In the driver's order; one that answered before and does not now is here as it was, with
-    /// its health saying so. Nobody's processes are not filled in.
+    /// In the driver's order, MIG instances behind all others; one that answered before and does
+    /// not now is here as it was, with its health saying so. Nobody's processes are not filled in.
     pub devices: Vec<Device>,
     /// Those that never answered.
     pub silent: Vec<Silent>,

@@ -49,7 +49,11 @@ impl Machine {
 
     fn look(&mut self, ix: usize, wanted: Wanted) -> Observation {
         let uuid = DeviceUuid::new(&self.state.devices[ix].uuid);
-        self.monitor.look_at(&uuid, wanted, Timestamp::new(5), LONG)
+        self.look_at(&uuid, wanted)
+    }
+
+    fn look_at(&mut self, uuid: &DeviceUuid, wanted: Wanted) -> Observation {
+        self.monitor.look_at(uuid, wanted, Timestamp::new(5), LONG)
     }
 
     fn health(&mut self, ix: usize) -> DeviceHealth {
@@ -181,19 +185,63 @@ fn links_are_the_nearest_way_between_two_devices() {
     assert_eq!(link(0, 3), None, "across sockets is what is not said");
 }
 
+fn part(uuid: &str, memory_mb: u64, slices: u32) -> Instance {
+    Instance { uuid: uuid.into(), memory_mb, slices, ..Instance::default() }
+}
+
+/// One that is divided, the first of its instances with the driver's own name.
+fn divided(ix: u32) -> Device {
+    let large = part(&format!("MIG-{ix}b"), 40_192, 3);
+    let name = Some("NVIDIA H100 80GB HBM3 MIG 3g.40gb".to_owned());
+    let instances = vec![Instance { name, ..large }, part(&format!("MIG-{ix}a"), 9_856, 1)];
+    Device { mig: Some(true), instances, ..full(ix) }
+}
+
 #[test]
-fn mig_instances_are_listed_in_the_drivers_order() {
-    let part = |uuid: &str, memory_mb, slices| Instance { uuid: uuid.into(), memory_mb, slices };
-    let mut device = full(0);
-    device.mig = Some(true);
-    device.instances = vec![part("MIG-b", 40_192, 3), part("MIG-a", 9_856, 1)];
-    let inventory = Machine::new(vec![device]).inventory();
-    let mig = inventory.devices[0].mig.as_ref().unwrap();
-    assert!(mig.enabled);
-    let parts: Vec<_> =
-        mig.instances.iter().map(|it| (it.uuid.as_str(), it.memory, it.compute_slices)).collect();
-    let expected = [("MIG-b", Bytes::from_mib(40_192), 3), ("MIG-a", Bytes::from_mib(9_856), 1)];
-    assert_eq!(parts, expected);
+fn mig_instances_are_devices_behind_all_others() {
+    let inventory = Machine::new(vec![divided(0), divided(1)]).inventory();
+    let devices = &inventory.devices;
+    assert!(devices[0].is_divided() && devices[1].is_divided());
+    let listed: Vec<_> = devices.iter().map(|it| (it.index, it.uuid.as_str())).collect();
+    let instances = [(1000, "MIG-0b"), (1001, "MIG-0a"), (2000, "MIG-1b"), (2001, "MIG-1a")];
+    assert_eq!(listed[..2], [(0, "GPU-0"), (1, "GPU-1")]);
+    assert_eq!(listed[2..], instances);
+    assert_eq!(devices[4].model, "NVIDIA H100 80GB HBM3 MIG 3g.40gb");
+    assert_eq!(devices[5].model, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "made of its size");
+    assert_eq!(devices[5].memory, Bytes::from_mib(9_856));
+    assert_eq!((devices[4].counts_as().get(), devices[5].counts_as().get()), (490, 142));
+    assert_eq!((devices[5].minor, devices[5].mig), (Some(1), None), "that of its device");
+    assert_eq!(devices[5].instance.map(|it| it.parent), Some(1));
+}
+
+#[test]
+fn processes_on_instances_are_those_of_no_other() {
+    let process = |pid| Process { pid, memory: Some(1 << 30) };
+    let mut device = divided(0);
+    device.instances[0].processes = vec![process(10)];
+    device.instances[1].processes = vec![process(11)];
+    let mut machine = Machine::new(vec![device]);
+    let devices = machine.inventory().devices;
+    let mut pids = |ix: usize| -> Vec<u32> {
+        let seen = machine.look_at(&devices[ix].uuid, Wanted::ALL);
+        assert_eq!(seen.health, DeviceHealth::Healthy);
+        seen.processes.unwrap().iter().map(|it| it.pid).collect()
+    };
+    assert_eq!((pids(0), pids(1), pids(2)), (vec![], vec![10], vec![11]));
+}
+
+#[test]
+fn an_instance_is_as_healthy_as_its_device_and_gone_when_it_is_divided_anew() {
+    let mut machine = Machine::new(vec![divided(0)]);
+    let first = machine.inventory().devices;
+    machine.edit(|state| state.devices[0].events = Some(vec![Event { kind: 8, data: 79 }]));
+    let seen = machine.look_at(&first[1].uuid, Wanted::ALL);
+    assert!(matches!(seen.health, DeviceHealth::Unhealthy { .. }), "{:?}", seen.health);
+    machine.edit(|state| state.devices[0].instances = vec![part("MIG-c", 9_856, 1)]);
+    let uuids: Vec<_> = machine.inventory().devices.iter().map(|it| it.uuid.clone()).collect();
+    assert_eq!(uuids, [DeviceUuid::new("GPU-0"), DeviceUuid::new("MIG-c")]);
+    let seen = machine.look_at(&first[1].uuid, Wanted::ALL);
+    assert!(is_unknown(&seen.health), "{:?}", seen.health);
 }
 
 #[test]

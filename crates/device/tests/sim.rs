@@ -42,7 +42,7 @@ impl Machine {
         let file = folder.path().join("control.toml");
         let mut monitor = open(&DevicesArg::parse(words).unwrap(), "n1", &file);
         let n_devices = monitor.inventory(LONG).unwrap().devices.len();
-        Self { folder, monitor, control: SimControl::new(&file, n_devices) }
+        Self { folder, monitor, control: SimControl::new(&file, 0..n_devices) }
     }
 
     fn file(&self) -> PathBuf {

@@ -12,8 +12,8 @@ use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
 use gpool_client::{Client, JobsQuery};
-use gpool_model::gpu::short_model;
 use gpool_model::job::JobState;
+use gpool_model::pattern::short_model;
 use gpool_wire::Job;
 
 use crate::cli::Cli;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::Device;
 use crate::id::{DeviceUuid, NodeName, TaskId};
 use crate::resource::{ResourceKind, Resources};
 use crate::unit::{Bytes, MilliGpu, Timestamp};
@@ -41,7 +42,7 @@ impl Allocation {
 /// A part of one device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slot {
-    /// The driver's index when it was assigned; for people.
+    /// The device's index when it was assigned; for people.
     pub index: u32,
     /// Which device.
     pub device: DeviceUuid,
@@ -55,6 +56,11 @@ pub struct Slot {
 pub enum SlotPart {
     /// All of it, alone.
     Whole,
+    /// All of a MIG instance, alone.
+    Instance {
+        /// What part of the device that it is cut from is charged.
+        charge: MilliGpu,
+    },
     /// A share, beside others.
     Share {
         /// What part of the device is charged; for a share by memory rounded up, so the charges
@@ -66,12 +72,30 @@ pub enum SlotPart {
 }
 
 impl SlotPart {
-    /// How much of the device is charged.
+    /// All of a device, or of an instance.
+    #[must_use]
+    pub fn all_of(device: &Device) -> Self {
+        match device.instance {
+            None => Self::Whole,
+            Some(_) => Self::Instance { charge: device.counts_as() },
+        }
+    }
+
+    /// Whether nobody else has any of it.
+    #[must_use]
+    pub fn is_alone(self) -> bool {
+        match self {
+            Self::Whole | Self::Instance { .. } => true,
+            Self::Share { .. } => false,
+        }
+    }
+
+    /// How much of a device is charged.
     #[must_use]
     pub fn charge(self) -> MilliGpu {
         match self {
             Self::Whole => MilliGpu::DEVICE,
-            Self::Share { charge, .. } => charge,
+            Self::Instance { charge } | Self::Share { charge, .. } => charge,
         }
     }
 
@@ -79,7 +103,7 @@ impl SlotPart {
     #[must_use]
     pub fn memory_of(self, device: Bytes) -> Bytes {
         match self {
-            Self::Whole => device,
+            Self::Whole | Self::Instance { .. } => device,
             Self::Share { memory, .. } => memory,
         }
     }

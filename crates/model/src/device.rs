@@ -1,17 +1,18 @@
-//! What is known of one physical GPU.
+//! What is known of one GPU, or of a MIG instance of one.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{DeviceUuid, TaskId};
-use crate::unit::{Bytes, Timestamp};
+use crate::unit::{Bytes, MilliGpu, Timestamp};
 
-/// One physical GPU as its node's agent sees it: what it is (which a driver restart at most
-/// renumbers), how it is, and who uses it without having been given it.
+/// One physical GPU, or one MIG instance, as its node's agent sees it: what it is (which a driver
+/// restart at most renumbers), how it is, and who uses it without having been given it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// The driver's index; the order in which devices are listed and, by default, given out.
+    /// The driver's index, of an instance [`Instance::index`]; the order in which devices are
+    /// listed and, by default, given out.
     pub index: u32,
     /// What the driver calls it, for ever.
     pub uuid: DeviceUuid,
@@ -27,8 +28,11 @@ pub struct Device {
     pub numa: Option<u32>,
     /// How near other devices of the node are; a device that is not named is [`Link::System`].
     pub links: BTreeMap<DeviceUuid, Link>,
-    /// MIG mode and what it is divided into; `None` where the device has no MIG.
+    /// MIG mode; `None` where the device has no MIG.
     pub mig: Option<Mig>,
+    /// What it is cut from, if it is a MIG instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<Instance>,
     /// Whether it can be trusted with work.
     pub health: DeviceHealth,
     /// Compute processes on it that belong to no allocation of ours, by pid.
@@ -57,24 +61,72 @@ pub struct Overshoot {
     pub used: Bytes,
 }
 
-/// MIG mode of a device that has it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mig {
-    /// Whether the mode is on; then the device is usable only through its instances.
-    pub enabled: bool,
-    /// Its instances, in the driver's order.
-    pub instances: Vec<MigInstance>,
+impl Device {
+    /// What it counts as, given out whole.
+    #[must_use]
+    pub fn counts_as(&self) -> MilliGpu {
+        self.instance.map_or(MilliGpu::DEVICE, |instance| instance.counts_as(self.memory))
+    }
+
+    /// Whether it is in MIG mode, and so is used through its instances alone.
+    #[must_use]
+    pub fn is_divided(&self) -> bool {
+        self.mig.is_some_and(|mig| mig.enabled)
+    }
 }
 
-/// One MIG instance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MigInstance {
-    /// What the driver calls it: `MIG-…`.
-    pub uuid: DeviceUuid,
-    /// Memory of the instance.
-    pub memory: Bytes,
-    /// Compute slices of it, of the device's seven.
+/// MIG mode of a device that has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mig {
+    /// Whether the mode is on; then the device is usable only through its instances, which are
+    /// devices of their own.
+    pub enabled: bool,
+}
+
+/// What a MIG instance is cut from, and how large a cut it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// The index of the device.
+    pub parent: u32,
+    /// All memory of that device.
+    pub parent_memory: Bytes,
+    /// Compute slices of the instance, of [`Instance::SLICES`].
     pub compute_slices: u32,
+}
+
+impl Instance {
+    /// Into how many compute slices the driver cuts a device. It cuts some small ones into four;
+    /// of these an instance is counted by its memory, which is the larger part.
+    ///
+    /// Source: NVIDIA Multi-Instance GPU user guide, "Supported MIG profiles".
+    pub const SLICES: u32 = 7;
+
+    /// Indexes of instances begin here, and each device has so many of its own.
+    const INDEXES: u32 = 1000;
+
+    /// Of a node with more devices the index of one might be that of an instance.
+    pub const DEVICES_MOST: usize = Self::INDEXES as usize;
+
+    /// The index of the instance that is at a place of a device: it stays as it is when another
+    /// device is divided anew, and is no device's of a node with [`Instance::DEVICES_MOST`].
+    #[must_use]
+    pub const fn index(parent: u32, place: u32) -> u32 {
+        parent.saturating_add(1).saturating_mul(Self::INDEXES).saturating_add(place)
+    }
+
+    /// What an instance with so much memory counts as: its part of the device's compute slices or
+    /// of its memory, whichever is the larger, rounded down so that equal parts of a device never
+    /// come to more than one.
+    #[must_use]
+    pub fn counts_as(&self, memory: Bytes) -> MilliGpu {
+        let part = |of: u64, all: u64| {
+            u128::from(of) * u128::from(MilliGpu::DEVICE.get()) / u128::from(all.max(1))
+        };
+        let compute = part(self.compute_slices.into(), Self::SLICES.into());
+        let memory = part(memory.get(), self.parent_memory.get());
+        let counts = compute.max(memory).clamp(1, MilliGpu::DEVICE.get().into());
+        MilliGpu::new(u64::try_from(counts).unwrap_or(MilliGpu::DEVICE.get()))
+    }
 }
 
 /// How near two devices are, worst first, so that `max` prefers the faster way.
@@ -144,6 +196,8 @@ pub enum DeviceState {
     Unmanaged,
     /// An admin keeps it from new work.
     Drained,
+    /// It is divided into MIG instances, which are given out in its place.
+    Divided,
     /// It reports a fault.
     Unhealthy,
     /// It is gone from the bus.
@@ -165,4 +219,63 @@ pub struct DeviceSample {
     pub temperature_c: Option<u32>,
     /// Milliwatts drawn.
     pub power_mw: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(compute_slices: u32, gib: u32, of_gib: u32) -> u64 {
+        let parent_memory = Bytes::from_gib(of_gib);
+        let instance = Instance { parent: 0, parent_memory, compute_slices };
+        instance.counts_as(Bytes::from_gib(gib)).get()
+    }
+
+    #[test]
+    fn an_instance_counts_as_the_larger_of_its_parts() {
+        for (slices, gib, of_gib, milli) in [
+            (1, 10, 80, 142),
+            (1, 20, 80, 250),
+            (2, 20, 80, 285),
+            (3, 40, 80, 500),
+            (4, 40, 80, 571),
+            (7, 80, 80, 1000),
+            // Of a device that the driver cuts into four.
+            (1, 6, 24, 250),
+            (4, 24, 24, 1000),
+        ] {
+            assert_eq!(counts(slices, gib, of_gib), milli, "{slices}g.{gib}gb of {of_gib}");
+        }
+    }
+
+    #[test]
+    fn equal_instances_of_a_device_never_come_to_more_than_one() {
+        for (slices, eighths, most) in [(1, 1, 7), (1, 2, 4), (2, 2, 3), (3, 4, 2), (7, 8, 1)] {
+            assert!(counts(slices, eighths, 8) * most <= 1000, "{slices}g");
+        }
+    }
+
+    #[test]
+    fn nothing_counts_as_nothing_and_nothing_as_more_than_a_device() {
+        assert_eq!(counts(0, 0, 80), 1);
+        assert_eq!(counts(9, 90, 80), 1000);
+        assert_eq!(counts(1, 10, 0), 1000);
+    }
+
+    #[test]
+    fn indexes_of_instances_are_their_own() {
+        assert_eq!((Instance::index(0, 0), Instance::index(3, 6)), (1000, 4006));
+    }
+
+    #[test]
+    fn what_was_written_before_there_were_instances_is_read() {
+        let text = r#"{"index": 0, "uuid": "GPU-0", "model": "NVIDIA H100", "memory": 85899345920,
+            "pci_bus": "", "minor": null, "numa": null, "links": {}, "health": {"is": "healthy"},
+            "mig": {"enabled": true, "instances": [
+                {"uuid": "MIG-0", "memory": 1, "compute_slices": 1}]},
+            "unmanaged": []}"#;
+        let device: Device = serde_json::from_str(text).expect("an older record");
+        assert!(device.is_divided() && device.instance.is_none());
+        assert_eq!(device.counts_as(), MilliGpu::DEVICE);
+    }
 }

@@ -1,4 +1,4 @@
-//! What a user asks of GPUs: `2`, `a100:2`, `a100|h100:2`, `40G..:2`, `0.5`, `2@20G`.
+//! What a user asks of GPUs: `2`, `a100:2`, `a100|h100:2`, `40G..:2`, `0.5`, `2@20G`, `1g.10gb:2`.
 
 use std::fmt;
 
@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::device::Device;
 use crate::parse::{self, ParseError};
+use crate::pattern::ModelPattern;
 use crate::share::{Share, ShareError};
 use crate::unit::{Bytes, MilliGpu};
 
@@ -34,15 +35,34 @@ pub enum GpuAmount {
         /// How much of each.
         share: Share,
     },
+    /// That many MIG instances of one node, all of each.
+    Instances {
+        /// How many.
+        count: u32,
+        /// What each counts as at most, of those that there are; a whole device while that is not
+        /// known.
+        each: MilliGpu,
+    },
 }
 
 impl GpuAmount {
+    /// How many devices.
+    #[must_use]
+    pub fn count(self) -> u32 {
+        match self {
+            Self::Whole(count) | Self::Shared { count, .. } | Self::Instances { count, .. } => {
+                count
+            }
+        }
+    }
+
     /// As much of each of so many devices.
     #[must_use]
     pub fn of(self, count: u32) -> Self {
         match self {
             Self::Whole(_) => Self::Whole(count),
             Self::Shared { share, .. } => Self::Shared { count, share },
+            Self::Instances { each, .. } => Self::Instances { count, each },
         }
     }
 }
@@ -62,6 +82,15 @@ pub enum GpuRequestError {
     /// What it asks of each device is no part of one.
     #[error(transparent)]
     Share(#[from] ShareError),
+    /// Some of its alternatives are MIG instances and some are whole devices.
+    #[error(
+        "{value:?} would take a whole GPU or a MIG instance; ask for one of them, for example \
+         h100:1 or '1g.10gb|2g.20gb:1'"
+    )]
+    DevicesOrInstances {
+        /// What was written.
+        value: String,
+    },
     /// It is a form that the grammar knows and this version can't schedule.
     #[error(
         "{value:?} asks for {what}, which this version does not schedule; ask for whole GPUs, for example 1 or a100:2"
@@ -95,18 +124,22 @@ impl GpuRequest {
             return Self::parse_devices(text);
         };
         let share = Share::parse(share)?;
-        Self::parse_devices(devices)?.shared(share).ok_or_else(|| {
-            let value = text.chars().take(ParseError::SHOWN).collect();
-            ShareError::OfNothing { value }.into()
-        })
+        Ok(Self::parse_devices(devices)?.shared(share)?)
     }
 
-    /// The same devices, of each only that share; one device where none were asked for. `None` if
-    /// it asks for a share already.
-    #[must_use]
-    pub fn shared(self, share: Share) -> Option<Self> {
-        let GpuAmount::Whole(count) = self.amount else { return None };
-        Some(Self { amount: GpuAmount::Shared { count: count.max(1), share }, ..self })
+    /// The same devices, of each only that share; one device where none were asked for.
+    ///
+    /// # Errors
+    /// It asks for a share already, or for what is given out whole.
+    pub fn shared(self, share: Share) -> Result<Self, ShareError> {
+        let value = || self.to_string().chars().take(ParseError::SHOWN).collect();
+        match self.amount {
+            GpuAmount::Whole(count) => {
+                Ok(Self { amount: GpuAmount::Shared { count: count.max(1), share }, ..self })
+            }
+            GpuAmount::Shared { .. } => Err(ShareError::OfNothing { value: value() }),
+            GpuAmount::Instances { .. } => Err(ShareError::OfInstance { value: value() }),
+        }
     }
 
     /// What stands before the share: devices by count, or one fraction.
@@ -146,6 +179,18 @@ impl GpuRequest {
             models.push(ModelPattern::new(part));
             position += part.len() + 1;
         }
+        let value = || text.chars().take(ParseError::SHOWN).collect();
+        let n_instances = models.iter().filter(|model| model.names_instance()).count();
+        let amount = match (amount, n_instances) {
+            (amount, 0) => amount,
+            (_, n) if n < models.len() => {
+                return Err(GpuRequestError::DevicesOrInstances { value: value() });
+            }
+            (GpuAmount::Shared { .. }, _) => {
+                return Err(ShareError::OfInstance { value: value() }.into());
+            }
+            (amount, _) => GpuAmount::Instances { count: amount.count(), each: MilliGpu::DEVICE },
+        };
         Ok(Self { amount, models, least_memory: None })
     }
 
@@ -174,28 +219,48 @@ impl GpuRequest {
     /// How many devices it needs.
     #[must_use]
     pub fn n_devices(&self) -> u32 {
-        match self.amount {
-            GpuAmount::Whole(count) | GpuAmount::Shared { count, .. } => count,
-        }
+        self.amount.count()
     }
 
     /// The same of another number of devices.
     #[must_use]
     pub fn of_count(&self, count: u32) -> Self {
-        let amount = match self.amount {
-            GpuAmount::Whole(_) => GpuAmount::Whole(count),
-            GpuAmount::Shared { share, .. } => GpuAmount::Shared { count, share },
+        Self { amount: self.amount.of(count), ..self.clone() }
+    }
+
+    /// As much of devices of any model and memory, or as many instances of any.
+    #[must_use]
+    pub fn of_any_kind(&self) -> Self {
+        let models = match self.amount {
+            GpuAmount::Whole(_) | GpuAmount::Shared { .. } => Vec::new(),
+            GpuAmount::Instances { .. } => vec![ModelPattern::any_instance()],
         };
-        Self { amount, ..self.clone() }
+        Self { amount: self.amount, models, least_memory: None }
     }
 
     /// What it asks of each device, if it is not the whole.
     #[must_use]
     pub fn share(&self) -> Option<Share> {
         match self.amount {
-            GpuAmount::Whole(_) => None,
+            GpuAmount::Whole(_) | GpuAmount::Instances { .. } => None,
             GpuAmount::Shared { share, .. } => Some(share),
         }
+    }
+
+    /// Whether it asks for MIG instances.
+    #[must_use]
+    pub fn is_of_instances(&self) -> bool {
+        matches!(self.amount, GpuAmount::Instances { .. })
+    }
+
+    /// The same where that is all that there is: each instance is taken to count as the largest
+    /// does that answers. What one gets may be smaller, and is charged as what it is.
+    #[must_use]
+    pub fn among<'a>(&self, devices: impl Iterator<Item = &'a Device>) -> Self {
+        let GpuAmount::Instances { count, .. } = self.amount else { return self.clone() };
+        let answering = devices.filter(|device| self.rank_of(device).is_some());
+        let each = answering.map(Device::counts_as).max().unwrap_or(MilliGpu::DEVICE);
+        Self { amount: GpuAmount::Instances { count, each }, ..self.clone() }
     }
 
     /// How large it is among others, for the order of jobs. What a share by memory is charged
@@ -207,6 +272,7 @@ impl GpuRequest {
             GpuAmount::Whole(_) => MilliGpu::DEVICE,
             GpuAmount::Shared { share: Share::Part(milli), .. } => milli,
             GpuAmount::Shared { share: Share::Memory(_), .. } => MilliGpu::DEVICE,
+            GpuAmount::Instances { each, .. } => each,
         };
         each.checked_mul(u64::from(self.n_devices())).unwrap_or(MilliGpu::MAX)
     }
@@ -228,9 +294,13 @@ impl GpuRequest {
     }
 
     /// How well a device's kind answers: the position in the list of models (0 where any model
-    /// will do), or `None` if its model or memory does not.
+    /// will do), or `None` if its model or memory does not. Only who asks for MIG instances gets
+    /// any, and gets nothing else.
     #[must_use]
     pub fn rank_of(&self, device: &Device) -> Option<usize> {
+        if device.instance.is_some() != self.is_of_instances() {
+            return None;
+        }
         if self.memory_needed().is_some_and(|least| device.memory < least) {
             return None;
         }
@@ -245,7 +315,7 @@ impl fmt::Display for GpuRequest {
     /// Writes it in the grammar in which it is read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let amount = match self.amount {
-            GpuAmount::Whole(count) => count.to_string(),
+            GpuAmount::Whole(count) | GpuAmount::Instances { count, .. } => count.to_string(),
             GpuAmount::Shared { count: 1, share: Share::Part(milli) } => {
                 Share::Part(milli).to_string()
             }
@@ -260,81 +330,6 @@ impl fmt::Display for GpuRequest {
         let models: Vec<&str> = self.models.iter().map(ModelPattern::as_str).collect();
         f.pad(&format!("{}:{amount}", models.join("|")))
     }
-}
-
-/// Part of a device's model name, in lower case: `a100`, `a100-80g`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ModelPattern(String);
-
-impl ModelPattern {
-    /// What stands before the name of one model of which no other device will do.
-    const EXACTLY: char = '=';
-
-    /// A pattern as users write it.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        Self(text.to_ascii_lowercase())
-    }
-
-    /// The pattern to which only that model answers.
-    #[must_use]
-    pub fn exactly(model: &str) -> Self {
-        Self(format!("{}{model}", Self::EXACTLY))
-    }
-
-    /// The pattern as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether a device of that model answers to the pattern: each word of the pattern is a word
-    /// of the model, in the same order, any case; `80g` and `80gb` are one word.
-    #[must_use]
-    pub fn matches(&self, model: &str) -> bool {
-        if let Some(exact) = self.0.strip_prefix(Self::EXACTLY) {
-            return exact == model;
-        }
-        let mut rest = words(model);
-        let mut pattern = words(&self.0).peekable();
-        pattern.peek().is_some()
-            && pattern.all(|word| rest.any(|other| other.eq_ignore_ascii_case(word)))
-    }
-}
-
-/// The words of a model's name; of a size of memory, as far as the `G`.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(|word| {
-        let n_digits = word.bytes().take_while(u8::is_ascii_digit).count();
-        match word[n_digits..].eq_ignore_ascii_case("gb") {
-            true => &word[..=n_digits],
-            false => word,
-        }
-    })
-}
-
-/// The short name under which a model is shown and asked for: `A100-80G` for
-/// `NVIDIA A100-SXM4-80GB`.
-#[must_use]
-pub fn short_model(model: &str) -> String {
-    const NOISE: [&str; 9] =
-        ["nvidia", "tesla", "geforce", "quadro", "amd", "hbm2", "hbm2e", "hbm3", "hbm3e"];
-    let words: Vec<&str> = model
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .filter(|word| !NOISE.contains(&word.to_ascii_lowercase().as_str()))
-        .filter(|word| {
-            let lower = word.to_ascii_lowercase();
-            !lower.starts_with("sxm") && lower != "pcie" && lower != "nvl"
-        })
-        .map(|word| match word.strip_suffix("GB") {
-            Some(n) if n.bytes().all(|b| b.is_ascii_digit()) => &word[..word.len() - 1],
-            _ => word,
-        })
-        .collect();
-    if words.is_empty() { model.to_owned() } else { words.join("-") }
 }
 
 #[cfg(test)]
@@ -420,27 +415,26 @@ mod tests {
     }
 
     #[test]
-    fn models_match_whole_words_in_any_case() {
-        let model = "NVIDIA A100-SXM4-80GB";
-        for pattern in ["a100", "A100-80g", "a100-80gb", "nvidia a100", "sxm4"] {
-            assert!(parsed(&format!("{pattern}:1")).models[0].matches(model), "{pattern}");
+    fn instances_are_asked_for_by_profile_or_as_such() {
+        for (text, count) in [("1g.10gb", 1), ("h100-1g.10gb:2", 2), ("mig", 1), ("1g|2g:3", 3)] {
+            let request = parsed(text);
+            let amount = GpuAmount::Instances { count, each: MilliGpu::DEVICE };
+            assert_eq!((request.amount, request.is_of_instances()), (amount, true), "{text}");
+            assert_eq!(parsed(&request.to_string()), request, "{text}");
         }
-        for pattern in ["a10", "a100-40g", "80g-a100", "h100", "a100-sxm4-80gb-x"] {
-            assert!(!parsed(&format!("{pattern}:1")).models[0].matches(model), "{pattern}");
+        for text in ["h100:1", "40G..:1", "80g", "2"] {
+            assert!(!parsed(text).is_of_instances(), "{text}");
         }
     }
 
     #[test]
-    fn short_models_keep_what_people_say() {
-        for (model, short) in [
-            ("NVIDIA A100-SXM4-80GB", "A100-80G"),
-            ("NVIDIA H100 80GB HBM3", "H100-80G"),
-            ("NVIDIA H200", "H200"),
-            ("NVIDIA GeForce RTX 4090", "RTX-4090"),
-            ("Tesla T4", "T4"),
-            ("NVIDIA", "NVIDIA"),
-        ] {
-            assert_eq!(short_model(model), short);
+    fn no_part_of_an_instance_is_asked_for_and_none_beside_whole_devices() {
+        for text in ["1g.10gb:0.5", "1g.10gb@5G", "mig:2@0.5"] {
+            let error = GpuRequest::parse(text).expect_err(text);
+            let is_share = matches!(error, GpuRequestError::Share(ShareError::OfInstance { .. }));
+            assert!(is_share, "{text}: {error}");
         }
+        let error = GpuRequest::parse("1g.10gb|h100:1").expect_err("either");
+        assert!(matches!(error, GpuRequestError::DevicesOrInstances { .. }), "{error}");
     }
 }

@@ -25,10 +25,12 @@ pub mod indexes;
 pub mod job;
 pub mod launch;
 pub mod life;
+pub mod mig;
 pub mod node;
 pub mod notify;
 pub mod parse;
 pub mod patch;
+pub mod pattern;
 pub mod pause;
 pub mod placeholder;
 pub mod plan;
@@ -57,13 +59,13 @@ pub use allocation::{Allocation, AllocationState, Slot, SlotPart};
 pub use array::{ArraySpec, ArrayState, ArrayValues, NewArray};
 pub use command::{Caller, Command, LimitChange, NewJob, Reply};
 pub use compat::Compat;
-pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Link};
+pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Instance, Link};
 pub use effect::{Commit, Effect, Notice};
 pub use eta::{Basis, Eta, WhatIf};
 pub use event::Event;
 pub use exit::{Checkpoint, Exit};
 pub use gang::{Gang, Joins};
-pub use gpu::{GpuAmount, GpuRequest, ModelPattern};
+pub use gpu::{GpuAmount, GpuRequest};
 pub use id::{
     Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,
     ProjectName, RequestId, ReservationName, Revision, Round, Seq, TaskId, Term, Version,
@@ -76,6 +78,7 @@ pub use node::{Drain, Node};
 pub use notify::{Delivery, JobNews, NotifyOn, NotifyRule};
 pub use parse::ParseError;
 pub use patch::JobPatch;
+pub use pattern::ModelPattern;
 pub use pause::PauseCause;
 pub use plan::{Decision, Placement, Plan, PlannedStart, Shape, StartBasis, TakenBack, Wait};
 pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, QuotaRules, ShareBetween};

@@ -43,10 +43,27 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether new allocations may use a device.
+    /// Whether new allocations may use a device; a MIG instance, if they may use what it is cut
+    /// from.
     #[must_use]
     pub fn allows(&self, device: &DeviceUuid) -> bool {
-        self.allowed.as_ref().is_none_or(|allowed| allowed.contains(device))
+        self.allowed.as_ref().is_none_or(|allowed| {
+            allowed.contains(device) || self.cut_from(device).is_some_and(|it| allowed.contains(it))
+        })
+    }
+
+    /// The device from which a MIG instance is cut.
+    fn cut_from(&self, instance: &DeviceUuid) -> Option<&DeviceUuid> {
+        let parent = self.devices.iter().find(|it| it.uuid == *instance)?.instance?.parent;
+        let device = self.devices.iter().find(|it| it.index == parent);
+        device.map(|device| &device.uuid)
+    }
+
+    /// The MIG instances that are cut from a device.
+    pub fn instances_of(&self, device: &DeviceUuid) -> impl Iterator<Item = &Device> {
+        let parent = self.devices.iter().find(|it| it.uuid == *device).map(|it| it.index);
+        let is_of = move |it: &&Device| it.instance.map(|it| it.parent) == parent;
+        self.devices.iter().filter(|it| it.instance.is_some()).filter(is_of)
     }
 
     /// Whether new work may start there at all.
@@ -73,15 +90,19 @@ impl Node {
     pub fn may_give(&self, device: &Device) -> bool {
         device.health == DeviceHealth::Healthy
             && device.unmanaged.is_empty()
-            && !device.mig.as_ref().is_some_and(|mig| mig.enabled)
+            && !device.is_divided()
             && self.gives(&device.uuid)
     }
 
     /// What keeps new work from a device because an admin empties it: the drain of the node, or
-    /// else its own.
+    /// else its own, or else that of the device from which it is cut.
     #[must_use]
     pub fn drain_of(&self, device: &DeviceUuid) -> Option<&Drain> {
-        self.drain.as_ref().or_else(|| self.device_drains.get(device))
+        if self.drain.is_some() || self.device_drains.is_empty() {
+            return self.drain.as_ref();
+        }
+        let of_parent = || self.device_drains.get(self.cut_from(device)?);
+        self.device_drains.get(device).or_else(of_parent)
     }
 
     /// Every drain of the node and of its devices.

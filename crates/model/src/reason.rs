@@ -34,6 +34,9 @@ pub enum Reason {
         need: u32,
         /// Devices of the asked kind that are free.
         free: u32,
+        /// Whether they are MIG instances.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        of_instances: bool,
     },
     /// Enough devices are free, but not on one node.
     GpusNotFreeTogether {
@@ -43,6 +46,9 @@ pub enum Reason {
         free: u32,
         /// That node.
         node: NodeName,
+        /// Whether they are MIG instances.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        of_instances: bool,
     },
     /// Too few nodes have room at once for what it asks of each.
     NodesNotFree {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gpu::ModelPattern;
 use crate::id::PoolName;
+use crate::pattern::ModelPattern;
 use crate::unit::{Bytes, MilliCpu, MilliGpu};
 
 /// What can be counted, held and limited.

@@ -53,6 +53,14 @@ pub enum ShareError {
         /// What was written.
         value: String,
     },
+    /// It is a share of a MIG instance.
+    #[error(
+        "{value:?} would share a MIG instance, which is given out whole; ask for a smaller profile"
+    )]
+    OfInstance {
+        /// What was written.
+        value: String,
+    },
 }
 
 impl Share {

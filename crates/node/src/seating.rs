@@ -84,7 +84,7 @@ pub fn fits(seats: &[Seat<'_>], request: &GpuRequest) -> bool {
 fn ranks<'a>(seats: &[Seat<'a>], request: &GpuRequest) -> Vec<Option<usize>> {
     let mut last: Option<(&Device, Option<usize>)> = None;
     let mut rank = |device: &'a Device| match last {
-        Some((like, rank)) if like.model == device.model && like.memory == device.memory => rank,
+        Some((like, rank)) if alike(like, device) => rank,
         _ => {
             let rank = request.rank_of(device);
             last = Some((device, rank));
@@ -92,6 +92,12 @@ fn ranks<'a>(seats: &[Seat<'a>], request: &GpuRequest) -> Vec<Option<usize>> {
         }
     };
     seats.iter().map(|seat| rank(seat.device)).collect()
+}
+
+/// Whether two devices answer every request alike.
+fn alike(one: &Device, other: &Device) -> bool {
+    (&one.model, one.memory, one.instance.is_some())
+        == (&other.model, other.memory, other.instance.is_some())
 }
 
 /// The devices of one rank on which a share goes beside others, the fullest first, then those that
@@ -300,6 +306,7 @@ mod tests {
             numa: None,
             links: Default::default(),
             mig: None,
+            instance: None,
             health: DeviceHealth::Healthy,
             unmanaged: Vec::new(),
             strays: Vec::new(),

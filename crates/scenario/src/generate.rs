@@ -75,6 +75,15 @@ pub fn cases_of_las(n_steps_max: usize) -> impl Strategy<Value = Case> {
 /// Models that clusters are made of.
 const MODELS: [&str; 4] = ["h100-80g", "a100-40g", "a100-80g", "t4-16g"];
 
+/// The same divided into MIG instances.
+const DIVIDED: [&str; 5] = [
+    "h100-80g/3g.40gb+2g.20gb+1g.10gb",
+    "h100-80g/1g.10gb+1g.10gb+1g.10gb",
+    "a100-80g/3g.40gb+4g.40gb",
+    "a100-40g/3g.20gb+1g.5gb+1g.10gb",
+    "h100-80g/7g.80gb",
+];
+
 /// Clusters of one to four nodes without jobs, under all kinds of policies.
 pub fn situations() -> impl Strategy<Value = Situation> {
     let nodes = prop_oneof![3 => vec(node(), 1..=1), 2 => vec(node(), 2..=4)];
@@ -169,7 +178,11 @@ fn part_of_gpus() -> impl Strategy<Value = (&'static str, &'static str)> {
 
 /// The lines of one node, called `NODE`.
 fn node() -> impl Strategy<Value = String> {
-    let groups = vec((1u32..=4, prop::sample::select(&MODELS[..])), 1..=2);
+    let model = prop_oneof![
+        5 => prop::sample::select(&MODELS[..]),
+        1 => prop::sample::select(&DIVIDED[..]),
+    ];
+    let groups = vec((1u32..=4, model), 1..=2);
     let room = (option::of(1u32..=32), option::of(8u32..=256), option::weighted(0.3, 1u32..=8));
     let links = vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), link()), 0..6);
     let broken = vec((any::<prop::sample::Index>(), device_word()), 0..2);
@@ -336,9 +349,16 @@ fn job() -> impl Strategy<Value = JobSeed> {
             "a100:0.75",
             "2@30G",
             "0.333",
+            "1g.10gb:1",
+            "1g.10gb:2",
+            "1g:1",
+            "3g|1g:1",
+            "h100-3g.40gb:1",
+            "mig:1",
+            "mig:2",
         ][..],
     );
-    let gpus = prop_oneof![3 => often, 1 => seldom];
+    let gpus = prop_oneof![2 => often, 1 => seldom];
     let kind =
         prop::sample::select(&[DependencyKind::Ok, DependencyKind::Fail, DependencyKind::End][..]);
     (

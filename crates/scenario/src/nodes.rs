@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use gpool_model::device::Mig;
+use gpool_model::mig::Profile;
 use gpool_model::node::NodeFacts;
 use gpool_model::{
-    Bytes, Device, DeviceHealth, DeviceProcess, DeviceUuid, Link, Node, NodeName, PoolName,
-    ResourceKind, Resources, parse,
+    Bytes, Device, DeviceHealth, DeviceProcess, DeviceUuid, Instance, Link, Node, NodeName,
+    PoolName, ResourceKind, Resources, parse,
 };
 
 use crate::parse::{Reader, end};
@@ -37,6 +38,7 @@ impl Reader {
             facts: NodeFacts::default(),
         };
         let mut can_pause = false;
+        let mut instances = Vec::new();
         let (mut cpus, mut memory, mut tasks) =
             (Situation::CPUS, Situation::MEMORY, Situation::TASKS);
         while let Some(word) = words.next() {
@@ -49,10 +51,11 @@ impl Reader {
                 "pauses" => can_pause = true,
                 "+" if !node.devices.is_empty() => {
                     let count = words.parse("a number of devices", u32::from_str)?;
-                    devices(&mut node, count, words)?;
+                    instances.extend(devices(&mut node, count, words)?);
                 }
                 count if node.devices.is_empty() && count.parse::<u32>().is_ok() => {
-                    devices(&mut node, count.parse().unwrap_or(0), words)?;
+                    let count = count.parse().unwrap_or(0);
+                    instances.extend(devices(&mut node, count, words)?);
                 }
                 word => {
                     let known =
@@ -61,6 +64,11 @@ impl Reader {
                 }
             }
         }
+        if !instances.is_empty() && node.devices.len() > Instance::DEVICES_MOST {
+            let most = Instance::DEVICES_MOST;
+            return Err(words.error(format!("a node with instances has at most {most} devices")));
+        }
+        node.devices.extend(instances);
         node.capacity = Resources::none().with_cpus(cpus).with_memory(memory).with_tasks(tasks);
         node.capacity.set(ResourceKind::PauseMemory, if can_pause { memory.get() } else { 0 });
         self.situation.nodes.push(node);
@@ -94,7 +102,7 @@ impl Reader {
                 "unknown" => {
                     device.health = DeviceHealth::Unknown { why: "no answer".to_owned() };
                 }
-                "mig" => device.mig = Some(Mig { enabled: true, instances: Vec::new() }),
+                "mig" => device.mig = Some(Mig { enabled: true }),
                 "forbidden" => {
                     let all = || node.devices.iter().map(|device| device.uuid.clone()).collect();
                     let mut allowed: BTreeSet<DeviceUuid> = node.allowed.take().unwrap_or_else(all);
@@ -130,13 +138,22 @@ impl Reader {
     }
 }
 
-/// `2 x h100-80g` after its count, with `@70G` behind the model if that is its memory.
-fn devices(node: &mut Node, count: u32, words: &mut Words<'_>) -> Result<(), ScenarioError> {
+/// `2 x h100-80g` after its count, with `@70G` behind the model if that is its memory, and with
+/// `/3g.40gb+1g.10gb` if each is divided so. What comes of it are the instances.
+fn devices(
+    node: &mut Node,
+    count: u32,
+    words: &mut Words<'_>,
+) -> Result<Vec<Device>, ScenarioError> {
     if !words.take("x") {
         words.need("x and a model")?;
         return Err(words.error("expected x and a model: 2 x h100-80g".to_owned()));
     }
     let word = words.need("a model")?;
+    let (word, layout) = match word.split_once('/') {
+        Some((word, layout)) => (word, Some(layout)),
+        None => (word, None),
+    };
     let (model, memory) = match word.split_once('@') {
         Some((model, memory)) => {
             let memory = parse::bytes(memory).map_err(|error| words.error(error.to_string()))?;
@@ -151,6 +168,8 @@ fn devices(node: &mut Node, count: u32, words: &mut Words<'_>) -> Result<(), Sce
     if n_devices > Situation::DEVICES_MAX {
         return Err(words.error(format!("a node has at most {} devices", Situation::DEVICES_MAX)));
     }
+    let layout = layout.map(|layout| Layout::parse(layout, memory, words)).transpose()?;
+    let mut instances = Vec::new();
     for _ in 0..count {
         let position = node.devices.len();
         node.devices.push(Device {
@@ -163,14 +182,72 @@ fn devices(node: &mut Node, count: u32, words: &mut Words<'_>) -> Result<(), Sce
             numa: None,
             links: BTreeMap::new(),
             mig: None,
+            instance: None,
             health: DeviceHealth::Healthy,
             unmanaged: Vec::new(),
             strays: Vec::new(),
             overshoots: Vec::new(),
             tells_memory: None,
         });
+        if let (Some(layout), Some(device)) = (&layout, node.devices.last_mut()) {
+            instances.extend(layout.divide(device, &node.name));
+        }
     }
-    Ok(())
+    Ok(instances)
+}
+
+/// The instances of a device, with their memory where that is another than their profile says.
+struct Layout {
+    profiles: Vec<Profile>,
+    memory: Vec<Option<Bytes>>,
+}
+
+impl Layout {
+    fn parse(text: &str, memory: Bytes, words: &Words<'_>) -> Result<Self, ScenarioError> {
+        let parts = text.split('+').map(|part| match part.split_once('@') {
+            None => Ok((part, None)),
+            Some((profile, memory)) => {
+                let memory =
+                    parse::bytes(memory).map_err(|error| words.error(error.to_string()))?;
+                Ok((profile, Some(memory)))
+            }
+        });
+        let (profiles, exact): (Vec<&str>, Vec<Option<Bytes>>) =
+            parts.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let profiles = Profile::layout(profiles.into_iter(), memory)
+            .map_err(|error| words.error(error.to_string()))?;
+        Ok(Self { profiles, memory: exact })
+    }
+
+    fn divide(&self, device: &mut Device, node: &NodeName) -> Vec<Device> {
+        let parent = device.index;
+        let uuid = |place| DeviceUuid::new(format!("MIG-{node}-{parent}-{place}"));
+        let mut instances = device.divide(&self.profiles, uuid);
+        for (instance, memory) in instances.iter_mut().zip(&self.memory) {
+            instance.memory = memory.unwrap_or(instance.memory);
+        }
+        instances
+    }
+}
+
+/// By which numbers the devices of a node are known where it is read from its line: those of a
+/// driver may leave some out.
+pub(crate) fn numbers(node: &Node) -> Vec<u32> {
+    let position = |index: u32| node.devices.iter().position(|device| device.index == index);
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let number = |(at, device): (usize, &Device)| {
+        let Some(instance) = device.instance else { return count(at) };
+        let before = node.devices[..at].iter().filter_map(|device| device.instance);
+        let place = before.filter(|it| it.parent == instance.parent).count();
+        Instance::index(position(instance.parent).map_or(u32::MAX, count), count(place))
+    };
+    node.devices.iter().enumerate().map(number).collect()
+}
+
+/// The profile of an instance, as [`Layout::parse`] reads it.
+pub(crate) fn profile_of(device: &Device, instance: Instance) -> (String, Bytes) {
+    let profile = Profile::of(instance.compute_slices, device.memory);
+    (profile.to_string(), profile.memory())
 }
 
 /// The memory that a model's name says: 80 GiB for `h100-80g`, and for a name that says nothing.

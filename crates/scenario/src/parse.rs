@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpool_model::array::NewArray;
 use gpool_model::{
     Attempt, Bytes, Course, Dependency, DependencyKind, Exit, Generation, GpuRequest, GpuTime, Job,
-    JobId, JobSpec, Life, MilliCpu, Millis, Outcome, Owner, PoolName, Positions, ProjectName,
+    JobId, JobSpec, Life, MilliCpu, Millis, Node, Outcome, Owner, PoolName, Positions, ProjectName,
     Timestamp, Version, parse,
 };
 
@@ -60,7 +60,18 @@ impl Situation {
             }
         }
         fill_claims(&mut reader.situation.jobs);
+        reader.situation.size_jobs();
         Ok(reader.situation)
+    }
+
+    /// Says of each job how large the instances are that it asks for.
+    fn size_jobs(&mut self) {
+        for (spec, _) in self.jobs.iter_mut().filter(|(spec, _)| spec.gpus.is_of_instances()) {
+            let is_of = |node: &&Node| spec.pool.as_ref().is_none_or(|pool| *pool == node.pool);
+            let devices = self.nodes.iter().filter(is_of).flat_map(|node| &node.devices);
+            let gpus = spec.gpus.among(devices);
+            Arc::make_mut(spec).gpus = gpus;
+        }
     }
 }
 
@@ -291,12 +302,16 @@ impl Reader {
         for part in list.into_iter().flat_map(|list| list.split(',')) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let bad = || words.error(format!("{part:?} is no device of node {name}"));
-            let first: usize = first.parse().map_err(|_| bad())?;
-            let last: usize = last.parse().map_err(|_| bad())?;
-            if first > last || last >= nodes[node].devices.len() {
+            let first: u32 = first.parse().map_err(|_| bad())?;
+            let last: u32 = last.parse().map_err(|_| bad())?;
+            let devices = nodes[node].devices.iter().enumerate();
+            let meant = devices.filter(|(_, device)| (first..=last).contains(&device.index));
+            let meant: Vec<usize> = meant.map(|(position, _)| position).collect();
+            let n_meant = u64::from(last).checked_sub(first.into()).map(|n| n + 1);
+            if n_meant != Some(meant.len() as u64) {
                 return Err(bad());
             }
-            positions.extend(first..=last);
+            positions.extend(meant);
         }
         Ok((node, positions.into_iter().collect()))
     }

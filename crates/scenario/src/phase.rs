@@ -138,8 +138,9 @@ pub(crate) fn held_by(
         for slot in &mut allocation.slots {
             let mut devices = nodes.iter().flat_map(|node| &node.devices);
             let device = devices.find(|device| device.uuid == slot.device);
-            if let (Some(share), Some(device)) = (spec.gpus.share(), device) {
-                slot.part = share.slot_of(device.memory);
+            if let Some(device) = device {
+                let whole = || SlotPart::all_of(device);
+                slot.part = spec.gpus.share().map_or_else(whole, |it| it.slot_of(device.memory));
             }
         }
         if allocation.state == AllocationState::Placed {

@@ -13,7 +13,7 @@ use gpool_model::{
 use crate::array;
 use crate::caps::caps;
 use crate::gang::gang_text;
-use crate::nodes::memory_of;
+use crate::nodes::{memory_of, numbers, profile_of};
 use crate::past::{like, past};
 use crate::phase;
 use crate::policy::policy;
@@ -56,14 +56,17 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
     let kind = |device: &Device| {
         // A model is one word here; patterns match words, so they still match.
         let model = device.model.split_whitespace().collect::<Vec<_>>().join("-");
+        let layout = layout(node, device);
         match memory_of(&model) == device.memory {
-            true => model,
-            false => format!("{model}@{}", bytes(device.memory)),
+            true => format!("{model}{layout}"),
+            false => format!("{model}@{}{layout}", bytes(device.memory)),
         }
     };
-    for (at, group) in node.devices.chunk_by(|a, b| kind(a) == kind(b)).enumerate() {
+    let devices = node.devices.iter().filter(|device| device.instance.is_none());
+    let devices: Vec<&Device> = devices.collect();
+    for (at, group) in devices.chunk_by(|a, b| kind(a) == kind(b)).enumerate() {
         let plus = if at == 0 { "  " } else { " + " };
-        write!(f, "{plus}{} x {}", group.len(), kind(&group[0]))?;
+        write!(f, "{plus}{} x {}", group.len(), kind(group[0]))?;
     }
     let capacity = |kind| node.capacity.get(&kind);
     let cpus = MilliCpu::new(capacity(ResourceKind::Cpu));
@@ -86,8 +89,8 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
     }
     writeln!(f, "{}", if node.connected { "" } else { "  unreachable" })?;
     links(f, node)?;
-    for (position, device) in node.devices.iter().enumerate() {
-        let at = format!("gpu {}[{position}]", node.name);
+    for (device, number) in node.devices.iter().zip(numbers(node)) {
+        let at = format!("gpu {}[{number}]", node.name);
         match &device.health {
             DeviceHealth::Healthy => {}
             DeviceHealth::Unhealthy { .. } => writeln!(f, "{at}  unhealthy")?,
@@ -103,11 +106,25 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
         if !node.allows(&device.uuid) {
             writeln!(f, "{at}  forbidden")?;
         }
-        if device.mig.as_ref().is_some_and(|mig| mig.enabled) {
+        if device.is_divided() && layout(node, device).is_empty() {
             writeln!(f, "{at}  mig")?;
         }
     }
     Ok(())
+}
+
+/// How a device is divided, behind its model.
+fn layout(node: &Node, device: &Device) -> String {
+    let instances = node.devices.iter().filter_map(|it| {
+        let instance = it.instance.filter(|instance| instance.parent == device.index)?;
+        let (profile, memory) = profile_of(it, instance);
+        Some(match memory == it.memory {
+            true => profile,
+            false => format!("{profile}@{}", bytes(it.memory)),
+        })
+    });
+    let instances: Vec<String> = instances.collect();
+    if instances.is_empty() { String::new() } else { format!("/{}", instances.join("+")) }
 }
 
 /// Groups of devices that are all linked alike, a line each.
@@ -117,7 +134,7 @@ fn links(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
         let (a, b) = (&node.devices[a], &node.devices[b]);
         of(a, &b.uuid).or_else(|| of(b, &a.uuid)).unwrap_or(Link::System)
     };
-    let mut written = BTreeSet::new();
+    let (numbers, mut written) = (numbers(node), BTreeSet::new());
     for first in 0..node.devices.len() {
         for second in first + 1..node.devices.len() {
             let kind = link(first, second);
@@ -133,7 +150,8 @@ fn links(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
             for (at, one) in group.iter().enumerate() {
                 written.extend(group[at + 1..].iter().map(|other| (*one, *other)));
             }
-            let positions: Vec<String> = group.iter().map(usize::to_string).collect();
+            let indexes = group.iter().map(|at| numbers[*at].to_string());
+            let positions: Vec<String> = indexes.collect();
             let kind = match kind {
                 Link::System => continue,
                 Link::Numa => "numa".to_owned(),
@@ -276,9 +294,10 @@ fn after(f: &mut fmt::Formatter<'_>, situation: &Situation, spec: &JobSpec) -> f
 fn place(situation: &Situation, allocation: &gpool_model::Allocation) -> String {
     let node = situation.nodes.iter().find(|node| node.name == allocation.node);
     let devices = node.map_or(&[][..], |node| &node.devices);
+    let numbers = node.map(numbers).unwrap_or_default();
     let positions: Vec<String> = (allocation.slots.iter())
         .filter_map(|slot| devices.iter().position(|device| device.uuid == slot.device))
-        .map(|position| position.to_string())
+        .map(|position| numbers[position].to_string())
         .collect();
     let mut text = allocation.node.to_string();
     if !positions.is_empty() {

@@ -8,8 +8,8 @@ use gpool_model::{Bytes, MilliCpu, Reason, ResourceKind};
 #[must_use]
 pub fn reason_text(reason: &Reason) -> String {
     let rest = match reason {
-        Reason::GpusNotFree { need, free } => format!("need {need} free {free}"),
-        Reason::GpusNotFreeTogether { need, free, node } => {
+        Reason::GpusNotFree { need, free, .. } => format!("need {need} free {free}"),
+        Reason::GpusNotFreeTogether { need, free, node, .. } => {
             format!("need {need} free {free} on {node}")
         }
         Reason::NodesNotFree { need, free, able } => format!("need {need} free {free} of {able}"),

@@ -9,6 +9,7 @@ use gpool_model::{
     Window, parse,
 };
 
+use crate::nodes::numbers;
 use crate::parse::{Reader, before, end, owner};
 use crate::print::span;
 use crate::situation::Situation;
@@ -129,9 +130,9 @@ pub(crate) fn drains(f: &mut fmt::Formatter<'_>, now: Timestamp, node: &Node) ->
     if let Some(drain) = &node.drain {
         line(node.name.to_string(), drain)?;
     }
-    for (position, device) in node.devices.iter().enumerate() {
+    for (device, number) in node.devices.iter().zip(numbers(node)) {
         if let Some(drain) = node.device_drains.get(&device.uuid) {
-            line(format!("{}[{position}]", node.name), drain)?;
+            line(format!("{}[{number}]", node.name), drain)?;
         }
     }
     Ok(())
@@ -158,9 +159,9 @@ pub(crate) fn reservation(
             let _ = write!(places, " {}", node.name);
         }
         if let Some(here) = it.what.devices.get(&node.name) {
-            let devices = node.devices.iter().enumerate();
-            let kept = devices.filter(|(_, device)| here.contains(&device.uuid));
-            let positions: Vec<String> = kept.map(|(position, _)| position.to_string()).collect();
+            let devices = node.devices.iter().zip(numbers(node));
+            let kept = devices.filter(|(device, _)| here.contains(&device.uuid));
+            let positions: Vec<String> = kept.map(|(_, number)| number.to_string()).collect();
             if !positions.is_empty() {
                 let _ = write!(places, " {}[{}]", node.name, positions.join(","));
             }

@@ -83,12 +83,16 @@ impl DeviceChange {
     /// If the node has no device at that position.
     pub fn apply(self, node: &mut Node, device_ix: usize, now: Timestamp) {
         let all: BTreeSet<_> = node.devices.iter().map(|device| device.uuid.clone()).collect();
+        let has_instances = {
+            let parent = node.devices[device_ix].index;
+            node.devices.iter().any(|it| it.instance.is_some_and(|it| it.parent == parent))
+        };
         let device = &mut node.devices[device_ix];
         match self {
             Self::Mend => {
                 device.health = DeviceHealth::Healthy;
                 device.unmanaged.clear();
-                device.mig = None;
+                device.mig = device.mig.filter(|_| has_instances);
                 node.device_drains.remove(&device.uuid);
                 if let Some(allowed) = &mut node.allowed {
                     allowed.insert(device.uuid.clone());
@@ -107,7 +111,8 @@ impl DeviceChange {
             Self::Forbid => {
                 node.allowed.get_or_insert(all).remove(&device.uuid);
             }
-            Self::Divide => device.mig = Some(Mig { enabled: true, instances: vec![] }),
+            Self::Divide if device.instance.is_some() => {}
+            Self::Divide => device.mig = Some(Mig { enabled: true }),
             Self::Drain => drop(node.device_drains.insert(device.uuid.clone(), drain(now))),
         }
     }
@@ -373,7 +378,11 @@ impl Cluster {
         };
         // Some are of somebody else, by a part of a number of which others say more.
         let other = Some(owner(1001)).filter(|_| (seed.project >> 8).is_multiple_of(3));
-        let spec = JobSpec { owner: other.unwrap_or_else(|| spec.owner.clone()), ..spec };
+        let spec = JobSpec {
+            owner: other.unwrap_or_else(|| spec.owner.clone()),
+            gpus: self.world.sized(&spec.gpus, spec.pool.as_ref()),
+            ..spec
+        };
         let phase = match (seed.is_held, spec.after.is_empty()) {
             (true, _) => Phase::Held { by: Holder::User, since: self.now, missing: None },
             (false, true) => Phase::Pending { since: self.now },

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Files of questions, with what they are about.
-const PARTS: [(&str, &str); 15] = [
+const PARTS: [(&str, &str); 16] = [
     ("order", "Who goes first"),
     ("planned", "Planned starts and backfill"),
     ("projects", "Projects: quotas, turns, lending"),
@@ -18,6 +18,7 @@ const PARTS: [(&str, &str); 15] = [
     ("devices", "Which GPUs"),
     ("nodes", "Which node"),
     ("shares", "Shares of GPUs"),
+    ("instances", "MIG instances"),
     ("reserved", "Reservations"),
     ("drained", "Drains"),
     ("moments", "Begin times and caps"),

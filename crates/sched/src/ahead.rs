@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Attempt, Bytes, Exit, JobId, Millis, Phase, PlannedStart, Policy, Shape, Slot, SlotPart,
-    StartBasis, Timestamp,
+    Attempt, Bytes, Exit, JobId, Millis, Phase, PlannedStart, Policy, Shape, Slot, StartBasis,
+    Timestamp,
 };
 use gpool_node::seating::{Seat, seat};
 use gpool_world::{ExpectedEnd, ExpectedEnds, FreedOn, JobRow, Snapshot, World};
@@ -377,7 +377,7 @@ fn endings<'b>(
         let used = |slot: &Slot| {
             let device_ix = all.iter().position(|device| device.uuid == slot.device)?;
             let memory = slot.part.memory_of(all[device_ix].memory);
-            Some(Use { device_ix, memory, is_whole: slot.part == SlotPart::Whole })
+            Some(Use { device_ix, memory, is_whole: slot.part.is_alone() })
         };
         let uses = allocation.held_slots().iter().filter_map(used).collect();
         let room = Room::booked(&allocation.resources).less(keeps);

@@ -102,7 +102,10 @@ impl<'a> Board<'a> {
     }
 
     fn kind_of(&mut self, device: &'a Device) -> usize {
-        let alike = |it: &&Device| it.model == device.model && it.memory == device.memory;
+        let alike = |it: &&Device| {
+            (&it.model, it.memory, it.instance.is_some())
+                == (&device.model, device.memory, device.instance.is_some())
+        };
         self.kinds.iter().position(alike).unwrap_or_else(|| {
             self.kinds.push(device);
             self.kinds.len() - 1

@@ -41,7 +41,8 @@ impl Found {
         let n_each = usize::try_from(fit.gpus.n_devices()).unwrap_or(usize::MAX);
         let slot = |ix: &usize| {
             let device = &node.devices[*ix];
-            let part = self.share.map_or(SlotPart::Whole, |share| share.slot_of(device.memory));
+            let whole = || SlotPart::all_of(device);
+            let part = self.share.map_or_else(whole, |share| share.slot_of(device.memory));
             Slot { index: device.index, device: device.uuid.clone(), part }
         };
         let mut left = &self.devices[..];

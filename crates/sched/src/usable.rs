@@ -34,7 +34,7 @@ pub fn unusable(row: &NodeRow, device_ix: usize) -> Option<Unusable<'_>> {
     if let Some(drain) = row.node.drain_of(&device.uuid) {
         return Some(Unusable::Drained(drain));
     }
-    if device.mig.as_ref().is_some_and(|mig| mig.enabled) {
+    if device.is_divided() {
         return Some(Unusable::Divided);
     }
     None

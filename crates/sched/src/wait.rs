@@ -47,11 +47,12 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
     let none = (0, Reverse(first.unwrap_or(0)));
     let (most, Reverse(at)) = most.filter(|(most, _)| *most > 0).unwrap_or(none);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let of_instances = fit.gpus.is_of_instances();
     if count(total) >= need {
         let node = board.nodes[at].name().clone();
-        Reason::GpusNotFreeTogether { need, free: count(most), node }
+        Reason::GpusNotFreeTogether { need, free: count(most), node, of_instances }
     } else {
-        Reason::GpusNotFree { need, free: count(total) }
+        Reason::GpusNotFree { need, free: count(total), of_instances }
     }
 }
 
@@ -222,7 +223,7 @@ fn drained(node: &NodeBoard<'_>, gpus: &GpuRequest) -> Option<Reason> {
     }
     let mut devices = row.devices.iter().filter(|device| gpus.rank_of(device).is_some());
     devices.find_map(|device| {
-        let Drain { by, reason, .. } = row.device_drains.get(&device.uuid)?;
+        let Drain { by, reason, .. } = row.drain_of(&device.uuid)?;
         let (index, reason) = (Some(device.index), reason.clone());
         Some(Reason::NodeDrained { node: name(), index, by: *by, reason })
     })

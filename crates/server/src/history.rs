@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_control::forecast::Otherwise;
-use gpool_model::gpu::short_model;
 use gpool_model::job::{DependencyKind, Owner};
 use gpool_model::life::Again;
+use gpool_model::pattern::short_model;
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Command, DeviceHealth, Exit, Gang, Job, JobId, JobSpec, Millis, NewJob, Node, NodeName, Phase,

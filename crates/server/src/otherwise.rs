@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_control::forecast::Otherwise;
-use gpool_model::gpu::short_model;
 use gpool_model::node::NodeFacts;
+use gpool_model::pattern::short_model;
 use gpool_model::{
     Bytes, Command, Consent, Device, DeviceHealth, DeviceUuid, Displace, DrainTarget, JobId,
     JobPatch, NewJob, Node, NodeName, PoolName, ProjectsAsk, Refusal, Resources, parse,
@@ -310,6 +310,7 @@ fn added(nodes: &[Node], nth: u32, n_devices: u32, model: &str) -> Result<Node, 
         numa: None,
         links: BTreeMap::new(),
         mig: None,
+        instance: None,
         health: DeviceHealth::Healthy,
         unmanaged: Vec::new(),
         strays: Vec::new(),

@@ -3,7 +3,7 @@
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::{EndCause, ExitStatus};
-use gpool_model::{MilliGpu, Millis, SlotPart, TaskId};
+use gpool_model::{MilliGpu, Millis, TaskId};
 use gpool_node::converge::Input;
 
 use crate::agent::not_run;
@@ -266,8 +266,8 @@ impl Sim {
         }
         for slot in &run.slots {
             let users = self.watch.users.entry((run.machine, slot.device.clone())).or_default();
-            let whole = slot.part == SlotPart::Whole;
-            let other = users.iter().find(|(_, part)| whole || **part == SlotPart::Whole);
+            let alone = slot.part.is_alone();
+            let other = users.iter().find(|(_, part)| alone || part.is_alone());
             let other = other.map(|(other, _)| *other);
             users.insert(task, slot.part);
             let charge: u64 = users.values().map(|part| part.charge().get()).sum();

@@ -181,6 +181,7 @@ impl NodeShape {
                 numa: None,
                 links: std::collections::BTreeMap::new(),
                 mig: None,
+                instance: None,
                 health: DeviceHealth::Healthy,
                 unmanaged: Vec::new(),
                 strays: Vec::new(),

@@ -24,8 +24,11 @@ unsafe extern "C" fn nvmlDeviceGetUUID(device: Handle, buffer: *mut c_char, leng
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetName(device: Handle, buffer: *mut c_char, length: u32) -> Code {
-    // SAFETY: the buffer and its length are the caller's word.
-    device_call("nvmlDeviceGetName", device, |_, it| unsafe { give_text(buffer, length, &it.name) })
+    device_call("nvmlDeviceGetName", device, |_, it| {
+        let own = instance(it, device).and_then(|part| part.name.as_ref());
+        // SAFETY: the buffer and its length are the caller's word.
+        unsafe { give_text(buffer, length, own.unwrap_or(&it.name)) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -60,9 +63,11 @@ extern "C" fn nvmlDeviceGetMemoryInfo_v2(
 ) -> Code {
     device_call("nvmlDeviceGetMemoryInfo_v2", device, |_, it| {
         let info = info.ok_or(INVALID_ARGUMENT)?;
-        info.total = it.memory.ok_or(NOT_SUPPORTED)?;
+        (info.total, info.used) = match instance(it, device) {
+            Some(part) => (part.memory_mb << 20, part.used),
+            None => (it.memory.ok_or(NOT_SUPPORTED)?, it.used),
+        };
         info.reserved = 0;
-        info.used = it.used;
         info.free = info.total.saturating_sub(it.used);
         Ok(())
     })
@@ -74,7 +79,8 @@ extern "C" fn nvmlDeviceGetUtilizationRates(
     rates: Option<&mut nvmlUtilization_t>,
 ) -> Code {
     device_call("nvmlDeviceGetUtilizationRates", device, |_, it| {
-        give(rates, it.utilization.map(|gpu| nvmlUtilization_t { gpu, memory: 0 }))
+        let utilization = it.utilization.filter(|_| instance(it, device).is_none());
+        give(rates, utilization.map(|gpu| nvmlUtilization_t { gpu, memory: 0 }))
     })
 }
 
@@ -137,9 +143,17 @@ unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     count: Option<&mut u32>,
     room: *mut nvmlProcessInfo_t,
 ) -> Code {
-    // SAFETY: the room and its size are the caller's word.
-    device_call("nvmlDeviceGetComputeRunningProcesses_v3", device, |_, it| unsafe {
-        give_processes(it.processes.as_deref(), count, room)
+    device_call("nvmlDeviceGetComputeRunningProcesses_v3", device, |_, it| {
+        let of_instances = || it.instances.iter().flat_map(|part| &part.processes);
+        let processes = match instance(it, device) {
+            Some(part) => Some(part.processes.clone()),
+            None => {
+                let all = it.processes.as_ref().map(|own| own.iter().chain(of_instances()));
+                all.map(|all| all.cloned().collect::<Vec<Process>>())
+            }
+        };
+        // SAFETY: the room and its size are the caller's word.
+        unsafe { give_processes(processes.as_deref(), count, room) }
     })
 }
 
@@ -189,8 +203,9 @@ extern "C" fn nvmlDeviceGetMigMode(
     pending: Option<&mut u32>,
 ) -> Code {
     device_call("nvmlDeviceGetMigMode", device, |_, it| {
-        give(current, it.mig.map(u32::from))?;
-        give(pending, it.mig.map(u32::from))
+        let mig = it.mig.filter(|_| instance(it, device).is_none()).map(u32::from);
+        give(current, mig)?;
+        give(pending, mig)
     })
 }
 

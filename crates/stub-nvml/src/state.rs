@@ -95,6 +95,12 @@ pub struct Instance {
     pub memory_mb: u64,
     /// Compute slices.
     pub slices: u32,
+    /// The name; absent where the driver calls it as the device.
+    pub name: Option<String>,
+    /// Bytes of memory in use.
+    pub used: u64,
+    /// Compute processes on it; the driver lists them for the device too.
+    pub processes: Vec<Process>,
 }
 
 /// Something that happened to a device.

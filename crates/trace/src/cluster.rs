@@ -123,14 +123,11 @@ impl Cluster {
     pub fn layout(&self) -> Layout {
         let place = |node: &Node| {
             // Admins may have kept devices back, or divided them.
-            let is_usable = |device: &&Device| {
-                node.allows(&device.uuid) && !device.mig.as_ref().is_some_and(|mig| mig.enabled)
-            };
-            let highest = node.devices.iter().map(|device| device.index.saturating_add(1)).max();
+            let is_usable = |device: &&Device| node.allows(&device.uuid) && !device.is_divided();
             let n_usable = node.devices.iter().filter(is_usable).count();
             Place {
                 name: node.name.to_string(),
-                n_gpus: highest.unwrap_or(0),
+                n_gpus: u32::try_from(node.devices.len()).unwrap_or(u32::MAX),
                 n_usable: u32::try_from(n_usable).unwrap_or(u32::MAX),
             }
         };
@@ -173,6 +170,7 @@ pub(crate) fn node(n: u32, n_gpus: u32) -> Node {
         numa: None,
         links: BTreeMap::new(),
         mig: None,
+        instance: None,
         health: DeviceHealth::Healthy,
         unmanaged: Vec::new(),
         strays: Vec::new(),

@@ -8,7 +8,7 @@ use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
 use gpool_model::job::{ExitStatus, Owner, Usage};
 use gpool_model::{
     Caller, Command, Effect, Event, Generation, JobNumber, MilliGpu, NewJob, Node, NodeName,
-    Refusal, Reply, RequestId, TaskId, Timestamp,
+    Refusal, Reply, RequestId, Slot, TaskId, Timestamp,
 };
 
 use crate::cluster::{Cluster, durable};
@@ -87,15 +87,21 @@ impl Fleet {
                 Effect::Order { node, order: Order::Run(run), .. } => {
                     let number = self.numbers.get(&node).copied().unwrap_or_default();
                     let slots = &run.allocation.slots;
+                    let row = self.control.world().node(&node);
+                    let devices = || row.into_iter().flat_map(|row| &row.node.devices);
+                    let position = |slot: &Slot| {
+                        let at = devices().position(|device| device.uuid == slot.device);
+                        at.and_then(|at| u32::try_from(at).ok()).unwrap_or(slot.index)
+                    };
                     let start = Start {
-                        node,
                         task: run.task(),
                         generation: run.generation,
                         number,
-                        devices: slots.iter().map(|slot| (number, slot.index)).collect(),
+                        devices: slots.iter().map(|slot| (number, position(slot))).collect(),
                         gpus: slots.iter().fold(MilliGpu::ZERO, |sum, slot| {
                             sum.saturating_add(slot.part.charge())
                         }),
+                        node: node.clone(),
                     };
                     came.told.push(Told::Run(start));
                 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::agent::TaskIs;
-use gpool_model::gpu::ModelPattern;
 use gpool_model::job::Owner;
+use gpool_model::pattern::ModelPattern;
 use gpool_model::{
     Bytes, Command, GpuAmount, GpuRequest, JobId, MilliCpu, MilliGpu, Millis, NewJob, Policy,
     Resources, Share, Timestamp,

@@ -14,7 +14,7 @@ use gpool_world::{JobRow, Snapshot};
 use crate::arrays::row_of;
 use crate::conserve::ran;
 use crate::order::taken_by;
-use crate::tally::{add, has_at, is_at, is_of, unusable};
+use crate::tally::{add, has_all, has_at, is_at, is_of, unusable};
 
 /// A stretch of time; without an end it is for ever.
 #[derive(Debug, Clone, Copy)]
@@ -191,7 +191,7 @@ impl<'a> Course<'a> {
                     let taken =
                         parts.iter().map(|part| u128::from(part.memory_of(device.memory).get()));
                     let wanted = u128::from(share.memory_of(device.memory).get());
-                    !parts.contains(&SlotPart::Whole)
+                    !parts.iter().any(|part| has_all(*part))
                         && taken.sum::<u128>() + wanted <= u128::from(device.memory.get())
                 }
             }

@@ -10,7 +10,7 @@ use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, attempt_of, row_of};
 use crate::order::{is_parked, places_of, taken_by};
-use crate::tally::{Holding, NodeTally, Tally, add, is_of, unusable};
+use crate::tally::{Holding, NodeTally, Tally, add, has_all, is_of, milli_of, unusable};
 use crate::users::{self, Users};
 use crate::violation::Violation;
 
@@ -283,7 +283,7 @@ fn check_devices(
         }
         let (memory, part) = (device.memory, slot.part);
         let holders = node.holders.entry(uuid.clone()).or_default();
-        let is_alone = |holding: &&Holding| [part, holding.part].contains(&SlotPart::Whole);
+        let is_alone = |holding: &&Holding| has_all(part) || has_all(holding.part);
         let is_in_the_way = |holding: &&Holding| !(is_claim && holding.is_releasing);
         let first = holders.iter().filter(is_in_the_way).find(is_alone);
         let first = first.map(|holding| holding.task);
@@ -308,6 +308,9 @@ fn part_of(gpus: &GpuRequest, device: &Device) -> SlotPart {
     let has = u128::from(device.memory.get());
     let amount = |amount: u128| u64::try_from(amount).unwrap_or(u64::MAX);
     match gpus.share() {
+        None if device.instance.is_some() => {
+            SlotPart::Instance { charge: MilliGpu::new(milli_of(device)) }
+        }
         None => SlotPart::Whole,
         Some(Share::Part(charge)) => {
             let memory = Bytes::new(amount(u128::from(charge.get()) * has / whole));
@@ -337,7 +340,7 @@ pub(crate) fn check_shared(
     };
     let mut by_task = holders.to_vec();
     by_task.sort_unstable();
-    let whole = by_task.iter().position(|holding| holding.part == SlotPart::Whole);
+    let whole = by_task.iter().position(|holding| has_all(holding.part));
     if let (Some(whole), [first, second, ..]) = (whole, &by_task[..]) {
         let pair = if whole == 0 { (first, second) } else { (first, &by_task[whole]) };
         let (first, second) = (pair.0.task, pair.1.task);

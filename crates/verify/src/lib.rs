@@ -9,6 +9,7 @@ mod arrays;
 mod conserve;
 mod course;
 mod decisions;
+mod ledger;
 mod loans;
 mod order;
 mod planned;

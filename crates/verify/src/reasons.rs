@@ -4,8 +4,8 @@
 use gpool_model::plan::Fit;
 use gpool_model::policy::UserCap;
 use gpool_model::{
-    Device, Node, NodeName, Plan, PlannedStart, Policy, ProjectName, Reason, ReservationName,
-    ResourceKind, Wait,
+    Device, GpuAmount, Node, NodeName, Plan, PlannedStart, Policy, ProjectName, Reason,
+    ReservationName, ResourceKind, Wait,
 };
 use gpool_world::{JobRow, Snapshot};
 
@@ -16,7 +16,7 @@ use crate::course::{devices_on_node, is_reserved_for, on_node, stretch};
 use crate::order::pending;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
-use crate::tally::{NodeTally, Tally, has_at, is_at, is_of};
+use crate::tally::{NodeTally, Tally, drain_of, has_at, is_at, is_of};
 use crate::users::{self, Users};
 use crate::violation::Violation;
 
@@ -171,23 +171,26 @@ struct Moment<'a> {
 impl Moment<'_> {
     fn is_true(&self, reason: &Reason) -> bool {
         let asked = u32::try_from(devices_on_node(self.fit)).unwrap_or(u32::MAX);
+        let are_instances = matches!(self.fit.gpus.amount, GpuAmount::Instances { .. });
         let may_use = |node: &&NodeTally<'_>| node.node.connected && self.is_here(node);
         let mut connected = self.before.nodes.values().filter(may_use);
         match reason {
-            Reason::GpusNotFree { need, free } => {
+            Reason::GpusNotFree { need, free, of_instances } => {
                 let total = |tally: &Tally<'_>| -> u32 {
                     let nodes = tally.nodes.values().filter(may_use);
                     nodes.map(|node| node.n_free(&self.fit.gpus)).sum()
                 };
                 *need == asked
+                    && *of_instances == are_instances
                     && free < need
                     && between(*free, total(self.after), total(self.before))
             }
-            Reason::GpusNotFreeTogether { need, free, node } => {
+            Reason::GpusNotFreeTogether { need, free, node, of_instances } => {
                 let most = |node: &NodeTally<'_>| {
                     node.most_of_a_kind(&self.fit.gpus, |device| node.is_free(device))
                 };
                 *need == asked
+                    && *of_instances == are_instances
                     && free < need
                     && self.at(node, |before, after| between(*free, most(after), most(before)))
             }
@@ -296,7 +299,7 @@ impl Moment<'_> {
                         Some(index) => {
                             let mut devices = node.node.devices.iter();
                             let device = devices.find(|device| device.index == *index);
-                            device.and_then(|it| node.node.device_drains.get(&it.uuid))
+                            device.and_then(|it| drain_of(node.node, it))
                         }
                     };
                     drain.is_some_and(|drain| drain.by == *by && drain.reason == *reason)
@@ -334,9 +337,7 @@ impl Moment<'_> {
     /// Whether a node has as many devices of one kind that nobody drains, whoever holds them.
     fn has_undrained(&self, tally: &NodeTally<'_>) -> bool {
         let node = tally.node;
-        let most = tally.most_of_a_kind(&self.fit.gpus, |device| {
-            !node.device_drains.contains_key(&device.uuid)
-        });
+        let most = tally.most_of_a_kind(&self.fit.gpus, |device| drain_of(node, device).is_none());
         node.drain.is_none() && devices_on_node(self.fit) <= u64::from(most)
     }
 

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::JobState;
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, Device, Generation,
-    JobId, JobSpec, MilliGpu, Node, NodeName, Phase, ResourceKind, Resources, Shape, SlotPart,
-    Timestamp,
+    Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, Generation, GpuAmount,
+    JobId, JobSpec, Node, NodeName, Phase, ResourceKind, Resources, Shape, SlotPart, Timestamp,
 };
-use gpool_world::{DeviceLedger, Free, Head, JobRow, Line, NodeRow, Snapshot, World};
+use gpool_world::{DeviceLedger, Head, JobRow, Line, NodeRow, Snapshot, World};
 
 use crate::arrays::{check_row, weight};
 use crate::conserve::shape_of;
 use crate::decisions::{check_shared, is_spread, n_tasks};
+use crate::ledger::{check_capacity, check_ledger};
 use crate::order::is_escalated;
 use crate::projects::check_holdings;
-use crate::tally::{Holding, NodeTally, Tally};
+use crate::tally::{NodeTally, Tally};
 use crate::violation::Violation;
 
 /// Checks everything.
@@ -32,6 +32,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
             check_ledger(row, counted, &mut found);
         }
     }
+    check_capacity(world, &mut found);
     check_counts(world, &mut found);
     check_leaving(world, &mut found);
     check_queue(snapshot, &mut found);
@@ -207,7 +208,12 @@ fn check_kinds(node: &Node, row: &JobRow, allocation: &Allocation, found: &mut V
             Some(rank) => drop(ranks.insert(rank)),
             None => found.push(Violation::WrongKind { job, device: slot.device.clone() }),
         }
-        if (slot.part == SlotPart::Whole) != row.spec.gpus.share().is_none() {
+        let is_asked = match row.spec.gpus.amount {
+            GpuAmount::Whole(_) => slot.part == SlotPart::Whole,
+            GpuAmount::Shared { .. } => matches!(slot.part, SlotPart::Share { .. }),
+            GpuAmount::Instances { .. } => matches!(slot.part, SlotPart::Instance { .. }),
+        };
+        if !is_asked {
             found.push(Violation::WrongPart { job, device: slot.device.clone() });
         }
     }
@@ -256,69 +262,6 @@ fn check_sharing(counted: &NodeTally<'_>, found: &mut Vec<Violation>) {
             found.push(Violation::Overbooked { node: node.clone(), kind, capacity, booked });
         }
     }
-}
-
-fn check_ledger(row: &NodeRow, counted: &NodeTally<'_>, found: &mut Vec<Violation>) {
-    let node = &row.node.name;
-    let mut wrong = |what: String| {
-        found.push(Violation::WrongLedger { node: node.clone(), what });
-    };
-    for (kind, free) in [
-        (ResourceKind::Cpu, row.cpu),
-        (ResourceKind::Memory, row.memory),
-        (ResourceKind::Tasks, row.tasks),
-    ] {
-        let capacity = row.node.capacity.get(&kind);
-        let expected = Free {
-            now: difference(capacity, counted.booked.get(&kind)),
-            later: difference(capacity, counted.kept.get(&kind)),
-        };
-        if free != expected {
-            wrong(kind.to_string());
-        }
-    }
-    if row.here != counted.tasks {
-        wrong("the tasks that are here".to_owned());
-    }
-    let is_whole = |device: &&Device| !counted.holders.contains_key(&device.uuid);
-    if row.n_whole != row.node.devices.iter().filter(is_whole).count() {
-        wrong("the number of whole devices".to_owned());
-    }
-    let is_shared = |device: &&Device| {
-        let holders = counted.holders.get(&device.uuid);
-        holders.is_some_and(|held| held.iter().all(|holding| holding.part != SlotPart::Whole))
-    };
-    if row.n_shared != row.node.devices.iter().filter(is_shared).count() {
-        wrong("the number of shared devices".to_owned());
-    }
-    if row.devices.len() != row.node.devices.len() {
-        wrong("the number of devices".to_owned());
-        return;
-    }
-    for (device, ledger) in row.node.devices.iter().zip(&row.devices) {
-        let holders = counted.holders.get(&device.uuid).map_or(&[][..], Vec::as_slice);
-        let charge = |holding: &Holding| holding.part.charge().get();
-        let memory = |holding: &Holding| holding.part.memory_of(device.memory).get();
-        let free = free_of(MilliGpu::DEVICE.get(), holders, &charge);
-        let free_memory = free_of(device.memory.get(), holders, &memory);
-        let mut tasks: Vec<_> = holders.iter().map(|holding| holding.task).collect();
-        tasks.sort_unstable();
-        if ledger.free != free || ledger.memory != free_memory || ledger.holders != tasks {
-            wrong(format!("device {}", device.uuid));
-        }
-    }
-}
-
-/// What is left of an amount that holders have parts of.
-fn free_of(amount: u64, holders: &[Holding], part: &dyn Fn(&Holding) -> u64) -> Free {
-    let sum = |holdings: &mut dyn Iterator<Item = &Holding>| holdings.map(part).sum::<u64>();
-    let kept = sum(&mut holders.iter().filter(|holding| !holding.is_releasing));
-    Free { now: difference(amount, sum(&mut holders.iter())), later: difference(amount, kept) }
-}
-
-fn difference(capacity: u64, used: u64) -> i64 {
-    let rest = i128::from(capacity) - i128::from(used);
-    i64::try_from(rest).unwrap_or(if rest < 0 { i64::MIN } else { i64::MAX })
 }
 
 fn check_counts(world: &World, found: &mut Vec<Violation>) {

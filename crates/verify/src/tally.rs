@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Device, DeviceHealth, DeviceUuid, GpuRequest, JobId, Node,
-    NodeName, PoolName, ResourceKind, Resources, SlotPart, TaskId,
+    Allocation, AllocationState, Bytes, Device, DeviceHealth, DeviceUuid, Drain, GpuRequest, JobId,
+    Node, NodeName, PoolName, ResourceKind, Resources, SlotPart, TaskId,
 };
 use gpool_world::{JobRow, NodeRow, World};
 
@@ -214,16 +214,44 @@ pub(crate) fn unusable(node: &Node, device: &Device) -> Option<Unusable> {
     if !device.unmanaged.is_empty() {
         return Some(Unusable::Unmanaged);
     }
-    if node.allowed.as_ref().is_some_and(|allowed| !allowed.contains(&device.uuid)) {
+    if node.allowed.as_ref().is_some_and(|it| !with_parent(node, device).any(|id| it.contains(id)))
+    {
         return Some(Unusable::NotAllowed);
     }
-    if node.drain.is_some() || node.device_drains.contains_key(&device.uuid) {
+    if node.drain.is_some() || drain_of(node, device).is_some() {
         return Some(Unusable::Drained);
     }
-    if device.mig.as_ref().is_some_and(|mig| mig.enabled) {
+    if device.mig.is_some_and(|mig| mig.enabled) {
         return Some(Unusable::Divided);
     }
     None
+}
+
+/// A device, and the one that it is cut from.
+fn with_parent<'n>(node: &'n Node, device: &'n Device) -> impl Iterator<Item = &'n DeviceUuid> {
+    let others = node.devices.iter();
+    let parent = others.filter(|it| device.instance.is_some_and(|own| own.parent == it.index));
+    std::iter::once(device).chain(parent).map(|it| &it.uuid)
+}
+
+/// The drain of a device, or of the one that it is cut from.
+pub(crate) fn drain_of<'n>(node: &'n Node, device: &'n Device) -> Option<&'n Drain> {
+    with_parent(node, device).find_map(|uuid| node.device_drains.get(uuid))
+}
+
+/// Whether a part of a device leaves nothing of it to others.
+pub(crate) fn has_all(part: SlotPart) -> bool {
+    !matches!(part, SlotPart::Share { .. })
+}
+
+/// How many thousandths of a GPU a device is: an instance as many as it has of the compute slices
+/// of the one that it is cut from, or of its memory, whichever are more.
+pub(crate) fn milli_of(device: &Device) -> u64 {
+    let Some(instance) = device.instance else { return 1000 };
+    let slices = 1000 * u128::from(instance.compute_slices) / 7;
+    let all = u128::from(instance.parent_memory.get());
+    let memory = (1000 * u128::from(device.memory.get())).checked_div(all).unwrap_or(1000);
+    u64::try_from(slices.max(memory)).unwrap_or(u64::MAX).clamp(1, 1000)
 }
 
 /// Adds up; what can't be written down is more than any capacity anyway.

@@ -33,7 +33,8 @@ impl Users {
     fn count<'a>(world: &World, policy: &Policy, rows: impl Iterator<Item = &'a JobRow>) -> Self {
         let mut users = Self::default();
         if !is_open(world, policy) {
-            rows.filter(|row| holds(row)).for_each(|row| users.add(world, row));
+            let held = rows.filter(|row| holds(row));
+            held.for_each(|row| users.add_so_much(world, row, gpus_held(row)));
         }
         users
     }
@@ -49,9 +50,13 @@ impl Users {
         users
     }
 
-    /// One more job of its user.
+    /// One more job of its user, with as much of GPUs as it asks for.
     pub fn add(&mut self, world: &World, row: &JobRow) {
-        let (uid, gpus) = (row.spec.owner.uid, row.spec.gpus_together().get());
+        self.add_so_much(world, row, row.spec.gpus_together().get());
+    }
+
+    fn add_so_much(&mut self, world: &World, row: &JobRow, gpus: u64) {
+        let uid = row.spec.owner.uid;
         let add = |(jobs, sum): &mut (u64, u64)| {
             *jobs += 1;
             *sum = sum.saturating_add(gpus);
@@ -125,6 +130,15 @@ pub(crate) fn is_open(world: &World, policy: &Policy) -> bool {
     policy.user_caps.is_none() && !world.projects().values().any(|it| limits(&it.user_caps))
 }
 
+/// What a job that holds something counts as: as it asks, or as the instances that it has.
+fn gpus_held(row: &JobRow) -> u64 {
+    if !row.spec.gpus.is_of_instances() {
+        return row.spec.gpus_together().get();
+    }
+    let slots = row.job.phase.allocations().iter().flat_map(|it| &it.slots);
+    slots.map(|slot| slot.part.charge().get()).sum()
+}
+
 fn holds(row: &JobRow) -> bool {
     !row.job.phase.allocations().is_empty() && !is_parked(row)
 }
@@ -147,7 +161,7 @@ pub(crate) fn check_index(world: &World, found: &mut Vec<Violation>) {
         *n_jobs += n;
         *n_waiting += if row.job.phase.allocations().is_empty() { n } else { 0 };
         if holds(row) {
-            let own = row.spec.gpus_together().get();
+            let own = gpus_held(row);
             let here = counted.in_projects.entry(row.spec.project.clone()).or_default();
             (*n_holding, *gpus) = (*n_holding + 1, *gpus + own);
             *here = (here.0 + 1, here.1 + own);

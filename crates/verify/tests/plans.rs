@@ -441,6 +441,14 @@ fn with_reason(text: &str, reason: &Reason) -> Vec<Violation> {
     spoiled.fully()
 }
 
+fn not_free(need: u32, free: u32) -> Reason {
+    Reason::GpusNotFree { need, free, of_instances: false }
+}
+
+fn not_free_together(need: u32, free: u32, node: NodeName) -> Reason {
+    Reason::GpusNotFreeTogether { need, free, node, of_instances: false }
+}
+
 #[test]
 fn reasons_that_are_not_so() {
     let busy = "
@@ -458,15 +466,16 @@ fn reasons_that_are_not_so() {
     let (node, gpus) = (lab1(), |text| gpool_model::GpuRequest::parse(text).expect("valid"));
     let gib = gpool_model::Bytes::from_gib;
     for (text, reason) in [
-        (busy, Reason::GpusNotFree { need: 2, free: 1 }),
-        (busy, Reason::GpusNotFree { need: 3, free: 2 }),
-        (busy, Reason::GpusNotFreeTogether { need: 2, free: 0, node: node.clone() }),
-        (busy, Reason::GpusNotFreeTogether { need: 2, free: 1, node: NodeName::new("lab3") }),
+        (busy, not_free(2, 1)),
+        (busy, not_free(3, 2)),
+        (busy, Reason::GpusNotFree { need: 2, free: 2, of_instances: true }),
+        (busy, not_free_together(2, 0, node.clone())),
+        (busy, not_free_together(2, 1, NodeName::new("lab3"))),
         (busy, Reason::GpuModelMissing { asked: gpus("2"), most: 1 }),
         (busy, Reason::GpuMemoryTooSmall { need: gib(100), largest: gib(80) }),
         (busy, Reason::AgentUnreachable { node: node.clone() }),
         (busy, Reason::WaitsForJob { job: id(1), kind: gpool_model::DependencyKind::Ok }),
-        (short, Reason::GpusNotFree { need: 1, free: 0 }),
+        (short, not_free(1, 0)),
         (
             short,
             Reason::CpuOrMemShort {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gpool_model::gpu::GpuRequest;
+use gpool_model::share::ShareError;
 use gpool_model::unit::Bytes;
 use gpool_model::{Refusal, Share, parse};
 
@@ -29,7 +30,10 @@ impl JobCreate {
             return Err(invalid(field, "gpus is 0, and a part is one of at least one GPU"));
         }
         let why = format!("gpus is {written} and says how much of a GPU already");
-        let gpus = gpus.shared(share).ok_or_else(|| invalid(field, &why))?;
+        let gpus = gpus.shared(share).map_err(|error| match error {
+            ShareError::OfInstance { .. } => invalid(field, &error.to_string()),
+            _ => invalid(field, &why),
+        })?;
         let written = Arc::from(gpus.to_string());
         Ok((gpus, written))
     }

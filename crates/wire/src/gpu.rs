@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use gpool_model::device::{
-    Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Link, Mig,
+    Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Instance, Link, Mig,
 };
-use gpool_model::gpu::short_model;
-use gpool_model::id::{NodeName, TaskId};
-use gpool_model::{Bytes, SlotPart};
+use gpool_model::id::TaskId;
+use gpool_model::pattern::short_model;
+use gpool_model::{Bytes, Node, SlotPart};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -21,7 +21,7 @@ use crate::time::Time;
 pub struct Gpu {
     /// The node that it is in.
     pub node: String,
-    /// The driver's index.
+    /// The driver's index; of a MIG instance a number from 1000 that is its own.
     pub index: u32,
     /// What the driver calls it, for ever.
     pub uuid: String,
@@ -56,6 +56,9 @@ pub struct Gpu {
     pub links: BTreeMap<String, String>,
     /// MIG mode and instances; `null` where the device has none.
     pub mig: Option<GpuMig>,
+    /// What it is cut from; `null` if it is no MIG instance.
+    #[serde(default)]
+    pub part_of: Option<GpuPartOf>,
     /// What is wrong with it; `null` if nothing is.
     pub health_why: Option<String>,
     /// Whether new allocations may use it.
@@ -113,6 +116,17 @@ pub struct GpuMig {
     pub enabled: bool,
     /// Its instances, in the driver's order.
     pub instances: Vec<GpuMigInstance>,
+}
+
+/// What a MIG instance is cut from, and what it counts as.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GpuPartOf {
+    /// The index of the device.
+    pub index: u32,
+    /// Compute slices of the instance, of the device's seven.
+    pub compute_slices: u32,
+    /// What it counts as in quotas and charges, in GPUs: 0.142.
+    pub gpus: f64,
 }
 
 /// One MIG instance.
@@ -178,7 +192,7 @@ impl Gpu {
     /// What is shown of a device.
     #[must_use]
     pub fn new(
-        node: &NodeName,
+        node: &Node,
         device: &Device,
         kept: Kept,
         sample: DeviceSample,
@@ -190,7 +204,7 @@ impl Gpu {
         let state = state_of(device, is_given, first.is_some());
         let is_usable = is_given && matches!(state, DeviceState::Free | DeviceState::Busy);
         Self {
-            node: node.to_string(),
+            node: node.name.to_string(),
             index: device.index,
             uuid: device.uuid.to_string(),
             model: device.model.clone(),
@@ -210,7 +224,8 @@ impl Gpu {
                 .iter()
                 .map(|(to, link)| (to.to_string(), link_word(*link)))
                 .collect(),
-            mig: device.mig.as_ref().map(GpuMig::from),
+            mig: GpuMig::of(node, device),
+            part_of: device.instance.map(|it| GpuPartOf::from((device, it))),
             health_why: match &device.health {
                 DeviceHealth::Healthy => None,
                 DeviceHealth::Unhealthy { why } | DeviceHealth::Unknown { why } => {
@@ -260,6 +275,7 @@ pub fn state_of(device: &Device, allowed: bool, held: bool) -> DeviceState {
         DeviceHealth::Unhealthy { .. } => DeviceState::Unhealthy,
         DeviceHealth::Healthy if held => DeviceState::Busy,
         DeviceHealth::Healthy if !device.unmanaged.is_empty() => DeviceState::Unmanaged,
+        DeviceHealth::Healthy if device.is_divided() => DeviceState::Divided,
         DeviceHealth::Healthy if !allowed => DeviceState::Drained,
         DeviceHealth::Healthy => DeviceState::Free,
     }
@@ -280,14 +296,29 @@ fn link_word(link: Link) -> String {
     }
 }
 
-impl From<&Mig> for GpuMig {
-    fn from(mig: &Mig) -> Self {
-        let instances = mig.instances.iter().map(|instance| GpuMigInstance {
-            uuid: instance.uuid.to_string(),
-            memory: instance.memory.get(),
-            compute_slices: instance.compute_slices,
+impl GpuMig {
+    /// What is shown of a device of a node, if it has MIG mode.
+    fn of(node: &Node, device: &Device) -> Option<Self> {
+        let Mig { enabled } = device.mig?;
+        let instances = node.devices.iter().filter_map(|it| {
+            let instance = it.instance.filter(|it| it.parent == device.index)?;
+            Some(GpuMigInstance {
+                uuid: it.uuid.to_string(),
+                memory: it.memory.get(),
+                compute_slices: instance.compute_slices,
+            })
         });
-        Self { enabled: mig.enabled, instances: instances.collect() }
+        Some(Self { enabled, instances: instances.collect() })
+    }
+}
+
+impl From<(&Device, Instance)> for GpuPartOf {
+    fn from((device, instance): (&Device, Instance)) -> Self {
+        Self {
+            index: instance.parent,
+            compute_slices: instance.compute_slices,
+            gpus: cores(device.counts_as().get()),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::allocation::Slot;
+use gpool_model::allocation::{Slot, SlotPart};
 use gpool_model::id::NodeName;
 use gpool_model::job::{
     DependencyKind, EndCause, ExitStatus, Holder, JobEnd, JobSpec, JobState, Phase, StopCause,
@@ -179,7 +179,7 @@ pub struct Job {
 }
 
 /// One task's place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlacedOn {
     /// Which node.
     pub node: String,
@@ -187,6 +187,9 @@ pub struct PlacedOn {
     pub devices: Vec<u32>,
     /// UUIDs of the same devices, in the same order.
     pub uuids: Vec<String>,
+    /// What they count as, in GPUs, where they are shares or MIG instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<f64>,
 }
 
 /// What a job used, as the kernel counted it.
@@ -204,7 +207,9 @@ impl PlacedOn {
     /// The place of one task.
     #[must_use]
     pub fn new(node: &NodeName, slots: &[Slot]) -> Self {
+        let charge: u64 = slots.iter().map(|slot| slot.part.charge().get()).sum();
         Self {
+            gpus: slots.iter().any(|it| it.part != SlotPart::Whole).then(|| cores(charge)),
             node: node.to_string(),
             devices: slots.iter().map(|slot| slot.index).collect(),
             uuids: slots.iter().map(|slot| slot.device.to_string()).collect(),

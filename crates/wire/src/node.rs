@@ -64,6 +64,8 @@ impl Node {
     /// What is shown of a node.
     #[must_use]
     pub fn new(node: &gpool_model::Node, in_use: &InUse) -> Self {
+        // What is divided is given out as its instances.
+        let given = node.devices.iter().filter(|device| !device.is_divided());
         Self {
             name: node.name.to_string(),
             pool: node.pool.to_string(),
@@ -74,7 +76,7 @@ impl Node {
             drain: node.drain.as_ref().map(Drain::from),
             n_gpus_drained: u32::try_from(node.device_drains.len()).unwrap_or(u32::MAX),
             reservations: in_use.reservations.clone(),
-            n_gpus: u32::try_from(node.devices.len()).unwrap_or(u32::MAX),
+            n_gpus: u32::try_from(given.count()).unwrap_or(u32::MAX),
             n_gpus_free: in_use.n_gpus_free,
             cpus: cores(node.capacity.get(&ResourceKind::Cpu)),
             cpus_used: cores(in_use.booked.get(&ResourceKind::Cpu)),

@@ -59,7 +59,7 @@ fn model(field: &str, name: &str) -> Result<String, Refusal> {
         request.and_then(|it| it.models.first().map(ModelPattern::as_str).map(str::to_owned));
     let why = || format!("{:?} is no model of GPUs; write h100, or a100-80g", repeated(name));
     // One way to write what is one word to devices.
-    let short = pattern.map(|it| gpool_model::gpu::short_model(&it.replace("gb", "GB")));
+    let short = pattern.map(|it| gpool_model::pattern::short_model(&it.replace("gb", "GB")));
     short.map(|it| it.to_ascii_lowercase()).ok_or_else(|| invalid(field, &why()))
 }
 

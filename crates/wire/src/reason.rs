@@ -65,8 +65,8 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
         ]
     };
     let facts = match reason {
-        R::GpusNotFree { need, free } => vec![("need", json!(need)), ("free", json!(free))],
-        R::GpusNotFreeTogether { need, free, node } => {
+        R::GpusNotFree { need, free, .. } => vec![("need", json!(need)), ("free", json!(free))],
+        R::GpusNotFreeTogether { need, free, node, .. } => {
             vec![("need", json!(need)), ("free", json!(free)), ("node", json!(node))]
         }
         R::NodesNotFree { need, free, able } => {
@@ -187,9 +187,12 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
 pub fn reason_text(reason: &gpool_model::Reason) -> String {
     use gpool_model::Reason as R;
     match reason {
-        R::GpusNotFree { need, free } => format!("{need} {} needed, {free} free", gpus(*need)),
-        R::GpusNotFreeTogether { need, free, node } => {
-            format!("{need} {} needed together; {node} has {free} free", gpus(*need))
+        R::GpusNotFree { need, free, of_instances } => {
+            format!("{need} {} needed, {free} free", devices(*need, *of_instances))
+        }
+        R::GpusNotFreeTogether { need, free, node, of_instances } => {
+            let what = devices(*need, *of_instances);
+            format!("{need} {what} needed together; {node} has {free} free")
         }
         R::NodesNotFree { need, able, .. } if able < need => {
             format!("{need} nodes needed at once, and {able} could ever hold a part of it")
@@ -384,6 +387,15 @@ pub(crate) fn gpus(count: u32) -> &'static str {
     if count == 1 { "GPU" } else { "GPUs" }
 }
 
+/// Whole devices, or MIG instances, in words.
+pub(crate) fn devices(count: u32, of_instances: bool) -> &'static str {
+    match (of_instances, count) {
+        (false, _) => gpus(count),
+        (true, 1) => "MIG instance",
+        (true, _) => "MIG instances",
+    }
+}
+
 /// A request in words: `16 × H100`, `2 GPUs of at least 40 GiB`.
 #[must_use]
 pub fn request_words(asked: &GpuRequest) -> String {
@@ -418,7 +430,11 @@ fn share_part(share: Share) -> String {
 
 /// The models of a request in words: `A100 or H100`.
 pub(crate) fn models_words(asked: &GpuRequest) -> String {
-    let models = asked.models.iter().map(|model| model.as_str().to_ascii_uppercase());
+    // A profile is written in small letters.
+    let models = asked.models.iter().map(|model| match model.names_instance() {
+        true => model.as_str().to_owned(),
+        false => model.as_str().to_ascii_uppercase(),
+    });
     models.collect::<Vec<_>>().join(" or ")
 }
 

@@ -11,7 +11,7 @@ use crate::json::nearest;
 use crate::kind::amount_words;
 use crate::problem::Problem;
 use crate::project_words;
-use crate::reason::{cap_words, gpus, models_words, request_words};
+use crate::reason::{cap_words, devices, gpus, models_words, request_words};
 use crate::touched;
 
 impl From<&Refusal> for Problem {
@@ -341,7 +341,10 @@ fn largest_words(asked: &GpuRequest, largest: &LargestFit) -> String {
     let kind = match (asked.memory_needed(), asked.models.is_empty()) {
         (Some(least), _) => format!("{} of at least {least}", gpus(*n_in_cluster)),
         (None, true) => gpus(*n_in_cluster).to_owned(),
-        (None, false) => format!("{} {}", models_words(asked), gpus(*n_in_cluster)),
+        (None, false) => {
+            let what = devices(*n_in_cluster, asked.is_of_instances());
+            format!("{} {what}", models_words(asked))
+        }
     };
     let are = if *n_in_cluster == 1 { "is" } else { "are" };
     format!(

@@ -5,7 +5,7 @@ use gpool_model::Bytes;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::Job;
+use crate::job::{Job, PlacedOn};
 use crate::time::Time;
 
 /// Below this share of what was asked, less would have done.
@@ -82,6 +82,11 @@ impl Report {
         let ran_s = job.started_at.map(|started| crate::job::seconds(until.0.since(started.0)));
         let n_gpus = job.placement.iter().map(|placed| placed.devices.len()).sum::<usize>();
         let n_gpus = u32::try_from(n_gpus).unwrap_or(u32::MAX);
+        let of_one = |placed: &PlacedOn| {
+            let n_devices = u32::try_from(placed.devices.len()).unwrap_or(u32::MAX);
+            placed.gpus.unwrap_or(f64::from(n_devices))
+        };
+        let gpus: f64 = job.placement.iter().map(of_one).sum();
         let ran = ran_s.filter(|ran| *ran > 0.0);
         let cpu_s = job.usage.map(|usage| usage.cpu_user_s + usage.cpu_system_s);
         let cores_used = ran.zip(cpu_s).map(|(ran, cpu)| cpu / ran);
@@ -90,7 +95,7 @@ impl Report {
             waited_s: job.waited_s,
             ran_s,
             n_gpus,
-            gpu_hours: f64::from(n_gpus) * ran_s.unwrap_or(0.0) / 3600.0,
+            gpu_hours: gpus * ran_s.unwrap_or(0.0) / 3600.0,
             cpu_s,
             cores_used,
             cpu_share: share(cores_used, job.cpus),

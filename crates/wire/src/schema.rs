@@ -40,12 +40,13 @@ pub fn device_strategy() -> Object {
 }
 
 /// Every state of a device, in the order in which they are counted.
-pub const DEVICE_STATES: [DeviceState; 8] = [
+pub const DEVICE_STATES: [DeviceState; 9] = [
     DeviceState::Free,
     DeviceState::Busy,
     DeviceState::HeldIdle,
     DeviceState::Unmanaged,
     DeviceState::Drained,
+    DeviceState::Divided,
     DeviceState::Unhealthy,
     DeviceState::Lost,
     DeviceState::Unknown,
@@ -60,6 +61,7 @@ pub fn device_state_word(state: DeviceState) -> &'static str {
         DeviceState::HeldIdle => "held_idle",
         DeviceState::Unmanaged => "unmanaged",
         DeviceState::Drained => "drained",
+        DeviceState::Divided => "divided",
         DeviceState::Unhealthy => "unhealthy",
         DeviceState::Lost => "lost",
         DeviceState::Unknown => "unknown",

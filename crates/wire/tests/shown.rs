@@ -96,7 +96,7 @@ fn has(document: &Value, expected: &Value) {
 
 #[test]
 fn a_job_has_the_keys_that_scripts_rely_on() {
-    let reason = Reason::GpusNotFree { need: 1, free: 0 };
+    let reason = Reason::GpusNotFree { need: 1, free: 0, of_instances: false };
     let pending = shown(Phase::Pending { since: T0 }, vec![reason]);
     has(
         &pending,

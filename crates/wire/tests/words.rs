@@ -295,9 +295,14 @@ fn reasons() -> Vec<(Reason, &'static str)> {
     let (node, index, device) = (lab7(), 3, DeviceUuid::new("GPU-3"));
     let (job, since) = (JobId::single(7), Timestamp::new(0));
     vec![
-        (Reason::GpusNotFree { need: 4, free: 2 }, "4 GPUs needed, 2 free"),
+        (Reason::GpusNotFree { need: 4, free: 2, of_instances: false }, "4 GPUs needed, 2 free"),
         (
-            Reason::GpusNotFreeTogether { need: 4, free: 2, node: node.clone() },
+            Reason::GpusNotFreeTogether {
+                need: 4,
+                free: 2,
+                node: node.clone(),
+                of_instances: false,
+            },
             "4 GPUs needed together; lab7 has 2 free",
         ),
         (Reason::GpuModelMissing { asked: h100(2), most: 0 }, "no node has 2 × H100"),

@@ -4,9 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use gpool_model::{
-    Allocation, AllocationState, Bytes, MilliGpu, Node, ResourceKind, Resources, SlotPart, TaskId,
-};
+use gpool_model::{Allocation, AllocationState, Bytes, Node, ResourceKind, Resources, TaskId};
 
 /// Free amounts of one kind; may fall below zero only for `now`, under a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,7 +62,7 @@ pub struct NodeRow {
 /// What is free of one device and who holds the rest.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceLedger {
-    /// Thousandths of the device that are not charged.
+    /// Thousandths of the device, or of that of which it is an instance, that are not charged.
     pub free: Free,
     /// Bytes of its memory; what fits beside other shares is asked in these.
     pub memory: Free,
@@ -76,9 +74,8 @@ pub struct DeviceLedger {
 
 impl NodeRow {
     pub(crate) fn new(node: Node) -> Self {
-        let whole = Free::of(MilliGpu::DEVICE.get());
         let devices = node.devices.iter().map(|device| DeviceLedger {
-            free: whole,
+            free: Free::of(device.counts_as().get()),
             memory: Free::of(device.memory.get()),
             n_whole_holders: 0,
             holders: vec![],
@@ -104,7 +101,7 @@ impl NodeRow {
                 && let Err(at) = ledger.holders.binary_search(&allocation.task)
             {
                 ledger.holders.insert(at, allocation.task);
-                ledger.n_whole_holders += u32::from(slot.part == SlotPart::Whole);
+                ledger.n_whole_holders += u32::from(slot.part.is_alone());
             }
         }
         self.here.insert(allocation.task);
@@ -118,7 +115,7 @@ impl NodeRow {
                 && let Ok(at) = ledger.holders.binary_search(&allocation.task)
             {
                 ledger.holders.remove(at);
-                ledger.n_whole_holders -= u32::from(slot.part == SlotPart::Whole);
+                ledger.n_whole_holders -= u32::from(slot.part.is_alone());
             }
         }
         self.here.remove(&allocation.task);

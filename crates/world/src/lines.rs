@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, btree_set};
 
-use gpool_model::{JobId, MilliGpu, Millis, Policy, PoolName, ResourceKind, Shape, Timestamp};
+use gpool_model::{
+    GpuAmount, JobId, MilliGpu, Millis, Policy, PoolName, ResourceKind, Shape, Timestamp,
+};
 
 use crate::order::Rank;
 use crate::projects::ProjectIx;
@@ -39,7 +41,7 @@ pub struct Head {
     pub preemptible: bool,
     /// How much of devices it asks for, all its tasks together.
     pub gpus: MilliGpu,
-    /// Of how many devices of one node it needs all; nothing where it shares them.
+    /// Of how many GPUs of one node it needs all; nothing where it shares them or has instances.
     pub n_whole: usize,
     /// For how long it holds what it gets, at most; `None` is for ever.
     pub takes: Option<Millis>,
@@ -263,9 +265,11 @@ pub(crate) fn head(
         joins: shape.joins,
         preemptible: shape.preemptible,
         gpus: shape.fit.gpus_together(),
-        n_whole: match shape.fit.gpus.share() {
-            None => usize::try_from(shape.fit.n_devices_on_node()).unwrap_or(usize::MAX),
-            Some(_) => 0,
+        n_whole: match shape.fit.gpus.amount {
+            GpuAmount::Whole(_) => {
+                usize::try_from(shape.fit.n_devices_on_node()).unwrap_or(usize::MAX)
+            }
+            GpuAmount::Shared { .. } | GpuAmount::Instances { .. } => 0,
         },
         takes: shape.takes,
     }

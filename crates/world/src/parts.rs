@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, Amount, Device, ModelPattern, Node, NodeName, PoolName, Project, ProjectName,
-    Quota, ResourceKind, Resources, Slot,
+    Allocation, Amount, Device, GpuRequest, ModelPattern, Node, NodeName, PoolName, Project,
+    ProjectName, Quota, ResourceKind, Resources, Slot,
 };
 
 use crate::ledger::NodeRow;
@@ -19,6 +19,8 @@ pub struct GpuClass {
     pub pool: PoolName,
     /// What the driver calls them.
     pub model: String,
+    /// Whether they are MIG instances.
+    pub is_of_instances: bool,
 }
 
 impl GpuClass {
@@ -38,6 +40,7 @@ impl GpuClass {
     pub fn serves(&self, fit: &Fit) -> bool {
         let models = &fit.gpus.models;
         fit.pool.as_ref().is_none_or(|pool| *pool == self.pool)
+            && self.is_of_instances == fit.gpus.is_of_instances()
             && (models.is_empty() || models.iter().any(|model| model.matches(&self.model)))
     }
 }
@@ -58,6 +61,14 @@ impl World {
     /// Pools and models of which there are GPUs.
     pub fn gpu_classes(&self) -> impl Iterator<Item = &GpuClass> {
         self.holdings.classes.keys()
+    }
+
+    /// A request for GPUs of a pool, or of any, as large as it is among those that there are.
+    #[must_use]
+    pub fn sized(&self, gpus: &GpuRequest, pool: Option<&PoolName>) -> GpuRequest {
+        let nodes = self.nodes().iter().map(|row| &row.node);
+        let nodes = nodes.filter(|node| pool.is_none_or(|pool| *pool == node.pool));
+        gpus.among(nodes.flat_map(|node| &node.devices))
     }
 
     /// What an allocation books, its GPUs by model and by pool too.
@@ -137,7 +148,11 @@ impl World {
 
 /// The class of each GPU of a node.
 pub(crate) fn classes(node: &Node) -> impl Iterator<Item = GpuClass> + '_ {
-    let class = |device: &Device| GpuClass { pool: node.pool.clone(), model: device.model.clone() };
+    let class = |device: &Device| GpuClass {
+        pool: node.pool.clone(),
+        model: device.model.clone(),
+        is_of_instances: device.instance.is_some(),
+    };
     node.devices.iter().map(class)
 }
 

@@ -338,7 +338,7 @@ fn usable(node: &Node) -> Resources {
     for device in node.devices.iter().filter(|device| node.may_give(device)) {
         let pool = ResourceKind::GpuPool(node.pool.clone());
         for kind in [ResourceKind::Gpu, ResourceKind::GpuModel(device.model.clone()), pool] {
-            usable.add(kind, MilliGpu::DEVICE.get());
+            usable.add(kind, device.counts_as().get());
         }
     }
     usable

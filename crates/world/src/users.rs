@@ -164,9 +164,13 @@ impl World {
 }
 
 /// What the tasks of a job that hold something asked of devices; of how much of a device the
-/// memory is that a share asks for, depends on the device, and is not asked here.
+/// memory is that a share asks for, depends on the device, and is not asked here. Of instances, as
+/// those that they have.
 fn held(row: &JobRow) -> Option<MilliGpu> {
     let n_tasks = row.job.phase.allocations().len();
-    let together = || row.spec.gpus.size().checked_mul(n_tasks as u64).unwrap_or(MilliGpu::MAX);
+    let together = || match row.spec.gpus.is_of_instances() {
+        true => row.job.gpus_given(),
+        false => row.spec.gpus.size().checked_mul(n_tasks as u64).unwrap_or(MilliGpu::MAX),
+    };
     (n_tasks > 0 && !row.job.phase.is_parked()).then(together)
 }

@@ -413,7 +413,7 @@ impl Runner {
             Ok(pid) => {
                 fail::fail_point!("agent-launch-after");
                 let slots = order.allocation.slots.iter().map(|slot| match slot.part {
-                    SlotPart::Whole => (slot.device.clone(), None),
+                    SlotPart::Whole | SlotPart::Instance { .. } => (slot.device.clone(), None),
                     SlotPart::Share { memory, .. } => (slot.device.clone(), Some(memory)),
                 });
                 self.parts.devices.owned(pid, task, slots);

@@ -29,7 +29,7 @@ fn a_job_sees_its_devices_by_their_uuids() {
 fn a_device_in_use_by_others_is_reported_and_refused() {
     let mut node = Node::with(&["sim:2xH100-80G", "unmanaged_grace=0"]);
     let devices = inventory(&mut node, |devices| devices.len() == 2);
-    let control = SimControl::new(&node.path("control"), 2);
+    let control = SimControl::new(&node.path("control"), 0..2);
     control.add_process(0, SimProcess { pid: 4_000_000, ..SimProcess::default() }).unwrap();
     let task = node.run_on(&shell(1, "exit 0"), &[&devices[0], &devices[1]]);
     assert_eq!(node.wait_for_refusal(task), 1, "one of two");
@@ -47,7 +47,7 @@ fn a_process_of_the_job_itself_is_no_use_by_others() {
     let devices = inventory(&mut node, |devices| devices.len() == 1);
     let task = node.run_on(&shell(1, "sleep 600; true"), &[&devices[0]]);
     let pid = node.wait_for_start(task);
-    let control = SimControl::new(&node.path("control"), 1);
+    let control = SimControl::new(&node.path("control"), 0..1);
     control.add_process(0, SimProcess { pid, ..SimProcess::default() }).unwrap();
     control.add_process(0, SimProcess { pid: 4_000_000, ..SimProcess::default() }).unwrap();
     let seen = inventory(&mut node, |devices| !devices[0].unmanaged.is_empty());
@@ -59,7 +59,7 @@ fn a_process_of_the_job_itself_is_no_use_by_others() {
 fn a_broken_device_is_reported_and_not_used() {
     let mut node = Node::with(&["sim:1xH100-80G"]);
     let devices = inventory(&mut node, |devices| devices.len() == 1);
-    let control = SimControl::new(&node.path("control"), 1);
+    let control = SimControl::new(&node.path("control"), 0..1);
     control.hang(0, gpool_device::Query::Health).unwrap();
     let task = node.run_on(&shell(1, "exit 0"), &[&devices[0]]);
     assert_eq!(node.wait_for_refusal(task), 1);
@@ -78,7 +78,7 @@ fn a_job_on_a_device_that_it_was_not_given_is_seen_as_a_stray() {
     let devices = inventory(&mut node, |devices| devices.len() == 2);
     let task = node.run_on(&shell(1, "exec sleep 600"), &[&devices[0]]);
     let pid = node.wait_for_start(task);
-    let control = SimControl::new(&node.path("control"), 2);
+    let control = SimControl::new(&node.path("control"), 0..2);
     control.add_process(1, SimProcess { pid, ..SimProcess::default() }).unwrap();
     // Asked about just before a launch, so that the test need not wait for the next look.
     let second = node.run_on(&shell(2, "exit 0"), &[&devices[1]]);

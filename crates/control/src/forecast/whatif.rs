@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpool_model::gpu::short_model;
+use gpool_model::pattern::short_model;
 use gpool_model::policy::{Caps, UserCap};
 use gpool_model::{
     DeviceHealth, Eta, GpuAmount, GpuRequest, JobId, JobSpec, MilliCpu, Millis, Node, Phase,
@@ -183,11 +183,17 @@ fn gpus(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
     let mut fewer = n_devices;
     while fewer > 1 {
         fewer = if fewer.is_power_of_two() { fewer / 2 } else { fewer.next_power_of_two() / 2 };
-        all.push(GpuRequest { amount: GpuAmount::Whole(fewer), ..asked.clone() });
+        let amount = match asked.amount {
+            GpuAmount::Instances { .. } => asked.amount.of(fewer),
+            GpuAmount::Whole(_) | GpuAmount::Shared { .. } => GpuAmount::Whole(fewer),
+        };
+        all.push(GpuRequest { amount, ..asked.clone() });
     }
     if n_devices > 0 && (!asked.models.is_empty() || asked.least_memory.is_some()) {
-        let amount = GpuAmount::Whole(n_devices);
-        all.push(GpuRequest { amount, ..GpuRequest::default() });
+        all.push(match asked.is_of_instances() {
+            true => asked.of_any_kind(),
+            false => GpuRequest::whole(n_devices),
+        });
         let devices = part.excerpt.nodes.iter().flat_map(|node| &node.devices);
         let others = devices.filter(|device| asked.rank_of(device).is_none());
         let models: BTreeSet<String> = others.map(|device| short_model(&device.model)).collect();
@@ -276,7 +282,7 @@ fn devices(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
             let is_off = device.health != DeviceHealth::Healthy
                 || !device.unmanaged.is_empty()
                 || !node.allows(&device.uuid)
-                || node.device_drains.contains_key(&device.uuid);
+                || node.drain_of(&device.uuid).is_some();
             is_off && asked.rank_of(device).is_some()
         });
         all.extend(
@@ -295,10 +301,14 @@ impl Part {
     pub fn with(&self, what: &WhatIf, job: JobId) -> Self {
         let mut part = self.clone();
         match what {
-            WhatIf::Gpus { gpus } => part.change(job, |spec| {
-                spec.gpus = gpus.clone();
-                spec.gpus_written = Arc::from(gpus.to_string());
-            }),
+            WhatIf::Gpus { gpus } => {
+                let devices = self.excerpt.nodes.iter().flat_map(|node| &node.devices);
+                let gpus = gpus.among(devices);
+                part.change(job, |spec| {
+                    spec.gpus_written = Arc::from(gpus.to_string());
+                    spec.gpus = gpus;
+                });
+            }
             WhatIf::TimeLimit { limit } => part.change(job, |spec| spec.time_limit = Some(*limit)),
             WhatIf::Cpus { cpus } => {
                 part.change(job, |spec| spec.cpus = Some(*cpus).filter(|cpus| !cpus.is_zero()));
@@ -392,7 +402,11 @@ fn make_usable(node: &mut Node, index: u32) {
     device.health = DeviceHealth::Healthy;
     device.unmanaged.clear();
     let uuid = device.uuid.clone();
-    node.device_drains.remove(&uuid);
+    let parent = device.instance.map(|it| it.parent);
+    let parent = node.devices.iter().find(|it| Some(it.index) == parent);
+    for uuid in parent.map(|it| it.uuid.clone()).iter().chain([&uuid]) {
+        node.device_drains.remove(uuid);
+    }
     if let Some(allowed) = &mut node.allowed {
         allowed.insert(uuid);
     }

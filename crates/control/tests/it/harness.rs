@@ -232,6 +232,7 @@ pub fn device(index: u32) -> Device {
         numa: None,
         links: BTreeMap::new(),
         mig: None,
+        instance: None,
         health: DeviceHealth::Healthy,
         unmanaged: Vec::new(),
         strays: Vec::new(),

@@ -188,7 +188,7 @@ fn a_dry_run_says_where_or_why_not_and_changes_nothing() {
         panic!("no forecast");
     };
     assert_eq!(forecasts[0].placements[0].slots[0].index, 1);
-    assert!(matches!(forecasts[1].reasons[..], [Reason::GpusNotFree { need: 2, free: 1 }]));
+    assert!(matches!(forecasts[1].reasons[..], [Reason::GpusNotFree { need: 2, free: 1, .. }]));
     assert!(matches!(forecasts[2].reasons[..], [Reason::HeldByUser { .. }]));
     assert_eq!(harness.control.revision(), before);
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use gpool_model::device::{Device, DeviceHealth, Mig, MigInstance};
+use gpool_model::device::{Device, DeviceHealth, Instance, Mig};
 use gpool_model::id::DeviceUuid;
+use gpool_model::mig::{Profile, model_of, split_model};
 use gpool_model::unit::Bytes;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
@@ -21,8 +22,10 @@ pub(super) struct Card {
     pub(super) device: nvml_wrapper::Device<'static>,
     pub(super) pci_bus: String,
     pub(super) nv_links: NvLinks,
-    /// Held during a call that reads events, which only this device's thread makes.
-    pub(super) faults: Mutex<Faults>,
+    /// Held during a call that reads events.
+    faults: Mutex<Faults>,
+    /// What it is cut from, if it is a MIG instance: that is asked for faults.
+    parent: Option<Arc<Self>>,
 }
 
 impl Card {
@@ -33,9 +36,22 @@ impl Card {
         let pci_bus = supported(device.pci_info())?.map(|pci| pci.bus_id).unwrap_or_default();
         let nv_links = NvLinks::of(&device)?;
         let faults = Mutex::new(Faults::watch(nvml, &device)?);
-        Ok(Self { nvml, device, pci_bus, nv_links, faults })
+        Ok(Self { nvml, device, pci_bus, nv_links, faults, parent: None })
     }
 
+    /// A MIG instance of a device.
+    fn of_instance(parent: &Arc<Self>, device: nvml_wrapper::Device<'static>) -> Self {
+        Self {
+            nvml: parent.nvml,
+            device,
+            pci_bus: parent.pci_bus.clone(),
+            nv_links: NvLinks::none(),
+            faults: Mutex::new(Faults::unheard()),
+            parent: Some(Arc::clone(parent)),
+        }
+    }
+
+    /// What the device is, without its instances.
     pub(super) fn describe(&self, index: u32, uuid: DeviceUuid) -> Result<Device, SourceError> {
         let health = match self.health() {
             Ok(health) => health,
@@ -55,6 +71,7 @@ impl Card {
             },
             links: BTreeMap::new(),
             mig: self.mig()?,
+            instance: None,
             health,
             unmanaged: Vec::new(),
             strays: Vec::new(),
@@ -78,28 +95,63 @@ impl Card {
 
     fn mig(&self) -> Result<Option<Mig>, SourceError> {
         const ENABLED: u32 = 1;
-        let Some(mode) = supported(self.device.mig_mode())? else { return Ok(None) };
-        let mut mig = Mig { enabled: mode.current == ENABLED, instances: Vec::new() };
-        if mig.enabled {
-            let n_places = supported(self.device.mig_device_count())?.unwrap_or(0);
-            for ix in 0..n_places {
-                // Places of instances that do not exist are not found.
-                let Some(part) = supported(self.device.mig_device_by_index(ix))? else { continue };
-                let (uuid, attributes) = (supported(part.uuid())?, supported(part.attributes())?);
-                // What has neither a name nor a size can't be given out.
-                let (Some(uuid), Some(attributes)) = (uuid, attributes) else { continue };
-                mig.instances.push(MigInstance {
-                    uuid: DeviceUuid::new(uuid),
-                    memory: Bytes::new(attributes.memory_size_mb.saturating_mul(1 << 20)),
-                    compute_slices: attributes.compute_instance_slice_count,
-                });
-            }
+        let mode = supported(self.device.mig_mode())?;
+        Ok(mode.map(|mode| Mig { enabled: mode.current == ENABLED }))
+    }
+
+    /// Whether it is an instance of that.
+    pub(super) fn is_of(&self, other: &Arc<Self>) -> bool {
+        self.parent.as_ref().is_some_and(|parent| Arc::ptr_eq(parent, other))
+    }
+
+    /// Whether it is used through its instances alone.
+    pub(super) fn is_divided(&self) -> Result<bool, SourceError> {
+        Ok(self.mig()?.is_some_and(|mig| mig.enabled))
+    }
+
+    /// The MIG instances of a device that was described so.
+    pub(super) fn instances(
+        card: &Arc<Self>,
+        device: &Device,
+    ) -> Result<Vec<(Self, Device)>, SourceError> {
+        let mut instances = Vec::new();
+        let n_places = match device.is_divided() {
+            true => supported(card.device.mig_device_count())?.unwrap_or(0),
+            false => 0,
+        };
+        for place in 0..n_places {
+            // Places of instances that do not exist are not found.
+            let Some(part) = supported(card.device.mig_device_by_index(place))? else { continue };
+            let (uuid, attributes) = (supported(part.uuid())?, supported(part.attributes())?);
+            // What has neither a name nor a size can't be given out.
+            let (Some(uuid), Some(attributes)) = (uuid, attributes) else { continue };
+            let memory = Bytes::new(attributes.memory_size_mb.saturating_mul(1 << 20));
+            let compute_slices = attributes.compute_instance_slice_count;
+            let said = supported(part.name())?.filter(|name| split_model(name).1.is_some());
+            let named = || model_of(&device.model, Profile::of(compute_slices, memory));
+            let instance = Device {
+                index: Instance::index(device.index, place),
+                uuid: DeviceUuid::new(uuid),
+                model: said.unwrap_or_else(named),
+                memory,
+                mig: None,
+                instance: Some(Instance {
+                    parent: device.index,
+                    parent_memory: device.memory,
+                    compute_slices,
+                }),
+                ..device.clone()
+            };
+            instances.push((Self::of_instance(card, part), instance));
         }
-        Ok(Some(mig))
+        Ok(instances)
     }
 
     /// What the device reports now or reported since the agent started.
     pub(super) fn health(&self) -> Result<DeviceHealth, SourceError> {
+        if let Some(parent) = &self.parent {
+            return parent.health();
+        }
         let mut faults = self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         faults.read(&self.device)
     }

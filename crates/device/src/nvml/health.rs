@@ -36,6 +36,11 @@ pub(super) struct Faults {
 }
 
 impl Faults {
+    /// Those of a device of which another hears.
+    pub(super) fn unheard() -> Self {
+        Self { events: None, condemned: None }
+    }
+
     /// Begins to listen.
     pub(super) fn watch(
         nvml: &'static Nvml,

@@ -22,6 +22,11 @@ pub(super) struct NvLinks {
 }
 
 impl NvLinks {
+    /// Those of a MIG instance.
+    pub(super) fn none() -> Self {
+        Self { remotes: Vec::new() }
+    }
+
     pub(super) fn of(device: &Device<'_>) -> Result<Self, SourceError> {
         let mut remotes = Vec::new();
         for number in 0..MAX_LINKS {

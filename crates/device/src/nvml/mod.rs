@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpool_model::device::{Device, DeviceHealth, DeviceSample, Link};
+use gpool_model::device::{DeviceHealth, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
 use gpool_model::unit::Bytes;
 use nvml_wrapper::Nvml;
@@ -21,7 +21,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use thiserror::Error;
 
-use crate::source::{DeviceSource, Outline, RawProcess, SourceError};
+use crate::source::{Described, DeviceSource, Outline, RawProcess, SourceError};
 use card::Card;
 
 /// The environment variable that names another library than the loader would find.
@@ -101,7 +101,7 @@ impl DeviceSource for NvmlSource {
         Ok(Outline { driver: format!("NVIDIA {}", self.driver), n_devices })
     }
 
-    fn describe(&self, index: u32) -> Result<Device, SourceError> {
+    fn describe(&self, index: u32) -> Result<Described, SourceError> {
         let device = needed("nvmlDeviceGetHandleByIndex", self.nvml.device_by_index(index))?;
         let uuid = DeviceUuid::new(needed("nvmlDeviceGetUUID", device.uuid())?);
         let known = self.cards().get(&uuid).cloned();
@@ -113,7 +113,16 @@ impl DeviceSource for NvmlSource {
                 card
             }
         };
-        card.describe(index, uuid)
+        let device = card.describe(index, uuid.clone())?;
+        let instances = Card::instances(&card, &device)?;
+        let mut cards = self.cards();
+        cards.retain(|_, it| !it.is_of(&card));
+        let mut described = Described { device, instances: Vec::new() };
+        for (card, instance) in instances {
+            cards.insert(instance.uuid.clone(), Arc::new(card));
+            described.instances.push(instance);
+        }
+        Ok(described)
     }
 
     fn links(
@@ -153,7 +162,12 @@ impl DeviceSource for NvmlSource {
     }
 
     fn processes(&self, uuid: &DeviceUuid) -> Result<Option<Vec<RawProcess>>, SourceError> {
-        let device = &self.card(uuid)?.device;
+        let card = self.card(uuid)?;
+        if card.is_divided()? {
+            // The driver lists those of all instances here too.
+            return Ok(Some(Vec::new()));
+        }
+        let device = &card.device;
         let call = "nvmlDeviceGetComputeRunningProcesses";
         let Some(mut found) = list(call, || device.running_compute_processes())? else {
             return Ok(None);

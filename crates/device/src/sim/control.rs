@@ -125,6 +125,14 @@ impl State {
         }
     }
 
+    /// The state of an instance of a device in that state.
+    pub(crate) fn on(self, device: &Self) -> Self {
+        match device.health {
+            None => self,
+            Some(_) => Self { health: device.health, why: device.why.clone(), ..self },
+        }
+    }
+
     /// Its own and that of its processes.
     pub(crate) fn memory_used(&self) -> Bytes {
         let processes = self.process.iter().filter_map(|process| process.memory);
@@ -145,18 +153,22 @@ impl State {
 }
 
 impl Control {
-    /// Reads a file's text. Devices from `n_devices` on do not exist.
-    pub(crate) fn parse(file: &Path, bytes: &[u8], n_devices: usize) -> Result<Self, ControlError> {
+    /// Reads a file's text. Other devices than of these indexes do not exist.
+    pub(crate) fn parse(
+        file: &Path,
+        bytes: &[u8],
+        devices: &BTreeSet<usize>,
+    ) -> Result<Self, ControlError> {
         let bad = |why: String| ControlError::Content(format!("{}: {why}", file.display()));
         let text = std::str::from_utf8(bytes).map_err(|_| bad("it is not UTF-8 text".into()))?;
         let control: Self = toml::from_str(text)
             .map_err(|error| ControlError::Content(toml_problem(file, text, &error)))?;
         // `007` would be read and never found.
         let is_device = |key: &&String| {
-            key.parse().is_ok_and(|ix: usize| ix < n_devices && ix.to_string() == **key)
+            key.parse().is_ok_and(|ix: usize| devices.contains(&ix) && ix.to_string() == **key)
         };
         match control.device.keys().find(|key| !is_device(key)) {
-            Some(key) => Err(bad(no_device(key, n_devices))),
+            Some(key) => Err(bad(no_device(key, devices))),
             None => Ok(control),
         }
     }
@@ -166,8 +178,8 @@ impl Control {
     }
 }
 
-fn no_device(key: &str, n_devices: usize) -> String {
-    let last = n_devices.saturating_sub(1);
+fn no_device(key: &str, devices: &BTreeSet<usize>) -> String {
+    let (n_devices, last) = (devices.len(), devices.last().copied().unwrap_or(0));
     format!("there is no device {key:?}: there are {n_devices}, and the last is {last}")
 }
 
@@ -194,14 +206,14 @@ fn no_device(key: &str, n_devices: usize) -> String {
 #[derive(Debug, Clone)]
 pub struct SimControl {
     file: PathBuf,
-    n_devices: usize,
+    devices: BTreeSet<usize>,
 }
 
 impl SimControl {
-    /// An editor of a file, which need not exist, of so many devices.
+    /// An editor of a file, which need not exist, of devices with these indexes.
     #[must_use]
-    pub fn new(file: &Path, n_devices: usize) -> Self {
-        Self { file: file.into(), n_devices }
+    pub fn new(file: &Path, devices: impl IntoIterator<Item = usize>) -> Self {
+        Self { file: file.into(), devices: devices.into_iter().collect() }
     }
 
     /// Puts a process on a device, in the place of one with the same pid.
@@ -290,14 +302,14 @@ impl SimControl {
     fn edit(&self, device: usize, change: impl FnOnce(&mut State)) -> Result<(), ControlError> {
         let failed =
             |action| move |error| ControlError::File { action, file: self.file.clone(), error };
-        if device >= self.n_devices {
-            return Err(ControlError::Content(no_device(&device.to_string(), self.n_devices)));
+        if !self.devices.contains(&device) {
+            return Err(ControlError::Content(no_device(&device.to_string(), &self.devices)));
         }
         // The lock is a file of its own, since the control file is replaced at each edit.
         let lock = File::create(self.beside(".lock")).map_err(failed("lock"))?;
         lock.lock().map_err(failed("lock"))?;
         let mut control = match std::fs::read(&self.file) {
-            Ok(bytes) => Control::parse(&self.file, &bytes, self.n_devices)?,
+            Ok(bytes) => Control::parse(&self.file, &bytes, &self.devices)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Control::default(),
             Err(error) => return Err(failed("read")(error)),
         };

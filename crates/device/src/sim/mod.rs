@@ -4,16 +4,16 @@
 mod control;
 mod spec;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gpool_model::device::{Device, DeviceHealth, DeviceSample, Link};
+use gpool_model::device::{Device, DeviceHealth, DeviceSample, Instance, Link};
 use gpool_model::id::{DeviceUuid, NodeName};
 use gpool_model::unit::Bytes;
 
-use crate::source::{DeviceSource, Outline, RawProcess, SourceError};
+use crate::source::{Described, DeviceSource, Outline, RawProcess, SourceError};
 
 pub use control::{Breakage, ControlError, Query, SimControl, SimProcess};
 use control::{Control, State};
@@ -28,6 +28,16 @@ pub struct SimSource {
     devices: Vec<(DeviceUuid, SimDevice)>,
     control: PathBuf,
     last: Mutex<LastRead>,
+}
+
+/// A device of a name, or an instance.
+struct Found<'a> {
+    device: &'a SimDevice,
+    /// The position of the device.
+    ix: usize,
+    memory: Bytes,
+    /// The index of the instance, if it is one.
+    instance: Option<usize>,
 }
 
 /// The control file as it was last read.
@@ -63,7 +73,7 @@ impl SimSource {
         };
         if bytes.is_none() || bytes != last.bytes {
             let text = bytes.as_deref().unwrap_or_default();
-            let said = Control::parse(&self.control, text, self.devices.len());
+            let said = Control::parse(&self.control, text, &self.indexes());
             *last = LastRead { bytes, said: Arc::new(said.map_err(|error| error.to_string())) };
         }
         Arc::clone(&last.said)
@@ -84,20 +94,46 @@ impl SimSource {
         }
     }
 
-    fn find(&self, uuid: &DeviceUuid) -> Result<(usize, &SimDevice), SourceError> {
-        let ix = self.devices.iter().position(|(name, _)| name == uuid);
-        let ix = ix.ok_or_else(|| SourceError::NoDevice(uuid.clone()))?;
-        Ok((ix, &self.devices[ix].1))
+    fn find(&self, uuid: &DeviceUuid) -> Result<Found<'_>, SourceError> {
+        let found = self.devices.iter().enumerate().find_map(|(ix, (name, device))| {
+            if name == uuid {
+                return Some(Found { device, ix, memory: device.memory, instance: None });
+            }
+            let mut layout = (0..).zip(device.mig.iter().flatten());
+            let (place, profile) =
+                layout.find(|(place, _)| uuid_of_instance(name, *place) == *uuid)?;
+            let instance = Some(index_of_instance(ix, place));
+            Some(Found { device, ix, memory: profile.memory(), instance })
+        });
+        found.ok_or_else(|| SourceError::NoDevice(uuid.clone()))
+    }
+
+    /// The state of a device; an instance is as healthy as the device that it is cut from.
+    fn state_of(&self, found: &Found<'_>, query: Query) -> Result<State, SourceError> {
+        let device = self.state(found.ix, query)?;
+        match found.instance {
+            None => Ok(device),
+            Some(index) => Ok(self.state(index, query)?.on(&device)),
+        }
     }
 
     /// A device that answers: its state, unless it is gone from the bus.
     fn present(&self, uuid: &DeviceUuid, query: Query) -> Result<(State, Bytes), SourceError> {
-        let (ix, device) = self.find(uuid)?;
-        let state = self.state(ix, query)?;
+        let found = self.find(uuid)?;
+        let state = self.state_of(&found, query)?;
         match state.health() {
             DeviceHealth::Lost => Err(SourceError::Lost),
-            _ => Ok((state, device.memory)),
+            _ => Ok((state, found.memory)),
         }
+    }
+
+    /// By which numbers the control file may tell of devices.
+    fn indexes(&self) -> BTreeSet<usize> {
+        let instances = self.devices.iter().enumerate().flat_map(|(ix, (_, device))| {
+            let layout = (0..).zip(device.mig.iter().flatten());
+            layout.map(move |(place, _)| index_of_instance(ix, place))
+        });
+        (0..self.devices.len()).chain(instances).collect()
     }
 }
 
@@ -111,7 +147,7 @@ impl DeviceSource for SimSource {
         true
     }
 
-    fn describe(&self, index: u32) -> Result<Device, SourceError> {
+    fn describe(&self, index: u32) -> Result<Described, SourceError> {
         let found = usize::try_from(index).ok().and_then(|ix| Some((ix, self.devices.get(ix)?)));
         let Some((ix, (uuid, device))) = found else {
             return Err(SourceError::Call { call: "describe", why: format!("no device {index}") });
@@ -120,7 +156,7 @@ impl DeviceSource for SimSource {
             Ok(state) => state.health(),
             Err(error) => error.health(),
         };
-        Ok(Device {
+        let mut whole = Device {
             index,
             uuid: uuid.clone(),
             model: device.model.clone(),
@@ -130,12 +166,18 @@ impl DeviceSource for SimSource {
             numa: device.numa,
             links: BTreeMap::new(),
             mig: None,
+            instance: None,
             health,
             unmanaged: Vec::new(),
             strays: Vec::new(),
             overshoots: Vec::new(),
             tells_memory: None,
-        })
+        };
+        let instances = match &device.mig {
+            Some(layout) => whole.divide(layout, |place| uuid_of_instance(uuid, place)),
+            None => Vec::new(),
+        };
+        Ok(Described { device: whole, instances })
     }
 
     fn links(
@@ -143,10 +185,10 @@ impl DeviceSource for SimSource {
         uuid: &DeviceUuid,
         others: &[DeviceUuid],
     ) -> Result<BTreeMap<DeviceUuid, Link>, SourceError> {
-        let (_, me) = self.find(uuid)?;
+        let me = self.find(uuid)?.device;
         let mut links = BTreeMap::new();
         for other in others {
-            let (_, it) = self.find(other)?;
+            let it = self.find(other)?.device;
             if let (true, Some(link)) = (it.group == me.group, me.links) {
                 links.insert(other.clone(), link);
             }
@@ -180,9 +222,18 @@ impl DeviceSource for SimSource {
     }
 
     fn health(&self, uuid: &DeviceUuid) -> Result<DeviceHealth, SourceError> {
-        let (ix, _) = self.find(uuid)?;
-        Ok(self.state(ix, Query::Health)?.health())
+        Ok(self.state_of(&self.find(uuid)?, Query::Health)?.health())
     }
+}
+
+fn index_of_instance(ix: usize, place: u32) -> usize {
+    Instance::index(u32::try_from(ix).unwrap_or(u32::MAX), place) as usize
+}
+
+/// `MIG-sim-` and what tells its device from others, then its place there.
+fn uuid_of_instance(device: &DeviceUuid, place: u32) -> DeviceUuid {
+    let device = device.as_str().trim_start_matches("GPU-");
+    DeviceUuid::new(format!("MIG-{device}-{place}"))
 }
 
 /// `GPU-sim-` and what tells nodes and devices apart.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use gpool_model::device::Link;
 use gpool_model::id::{NodeName, PoolName, is_plain_name};
+use gpool_model::mig::Profile;
 use gpool_model::parse;
 use gpool_model::unit::{Bytes, MilliCpu};
 use serde::de::Error as _;
@@ -34,6 +35,8 @@ pub struct SimDevice {
     pub group: u32,
     /// How near devices of its group are; `None` if no nearer than others.
     pub links: Option<Link>,
+    /// The MIG instances that it is divided into; `None` if it is not.
+    pub mig: Option<Vec<Profile>>,
 }
 
 /// Reads what stands after `sim:`.
@@ -55,8 +58,14 @@ pub(crate) fn from_words(argument: &str, words: &str) -> Result<Vec<SimDevice>, 
         if let Some(strange) = name.chars().find(|c| c.is_control()) {
             return Err(refuse(format!("a model can't have a {strange:?}")));
         }
-        let device =
-            SimDevice { model: format!("NVIDIA {model}"), memory, numa: None, group, links: None };
+        let device = SimDevice {
+            model: format!("NVIDIA {model}"),
+            memory,
+            numa: None,
+            group,
+            links: None,
+            mig: None,
+        };
         devices.extend(std::iter::repeat_n(device, n_devices));
         check_total(devices.len()).map_err(refuse)?;
     }
@@ -143,7 +152,12 @@ pub(crate) fn check_n_nodes(n_nodes: usize) -> Result<(), String> {
 fn devices(tables: Vec<Table>) -> Result<Vec<SimDevice>, String> {
     let mut devices = Vec::new();
     for (group, table) in (0u32..).zip(tables) {
+        let layout = |profiles: &Vec<String>| {
+            Profile::layout(profiles.iter().map(String::as_str), table.memory)
+        };
+        let mig = table.mig.as_ref().map(layout).transpose();
         let device = SimDevice {
+            mig: mig.map_err(|error| format!("mig of {:?}: {error}", table.model))?,
             model: table.model,
             memory: table.memory,
             numa: table.numa,
@@ -192,6 +206,7 @@ struct Table {
     numa: Option<u32>,
     #[serde(default, deserialize_with = "links")]
     links: Option<Link>,
+    mig: Option<Vec<String>>,
 }
 
 fn node_name<'de, D: Deserializer<'de>>(from: D) -> Result<Spanned<String>, D::Error> {

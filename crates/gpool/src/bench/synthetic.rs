@@ -208,6 +208,7 @@ fn inventory(n: u32) -> Report {
         numa: None,
         links: std::collections::BTreeMap::new(),
         mig: None,
+        instance: None,
         health: DeviceHealth::Healthy,
         unmanaged: Vec::new(),
         strays: Vec::new(),

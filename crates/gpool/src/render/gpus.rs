@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpool_model::device::DeviceState;
 use gpool_model::{Bytes, Millis};
+use gpool_wire::gpu::GpuPartOf;
 use gpool_wire::reservation::ReservedHere;
 use gpool_wire::{Gpu, GpuShare};
 use serde::Serialize;
@@ -105,7 +106,7 @@ fn active(gpu: &Gpu) -> impl Iterator<Item = &ReservedHere> {
 
 /// Nothing is said of what a free device does, so that neighbours look alike.
 fn is_quiet(gpu: &Gpu) -> bool {
-    matches!(gpu.state, DeviceState::Free | DeviceState::Drained)
+    matches!(gpu.state, DeviceState::Free | DeviceState::Drained | DeviceState::Divided)
 }
 
 #[expect(
@@ -178,7 +179,7 @@ fn free_in(row: &GpuRow) -> String {
     match (row.gpu.state, row.job_left) {
         (DeviceState::Free, _) => String::new(),
         (DeviceState::Busy | DeviceState::HeldIdle, Some(left)) => format!("{left} (limit)"),
-        (DeviceState::Drained, _) => NOTHING.to_owned(),
+        (DeviceState::Drained | DeviceState::Divided, _) => NOTHING.to_owned(),
         _ => "unknown".to_owned(),
     }
 }
@@ -237,6 +238,7 @@ pub fn footer(gpus: &[GpuRow]) -> String {
         DeviceState::HeldIdle,
         DeviceState::Unmanaged,
         DeviceState::Drained,
+        DeviceState::Divided,
         DeviceState::Unhealthy,
         DeviceState::Lost,
         DeviceState::Unknown,
@@ -297,6 +299,10 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
             "mig",
             &format!("{on}, {}", words::count(mig.instances.len() as u64, "instance")),
         );
+    }
+    if let Some(GpuPartOf { index, compute_slices, gpus }) = &gpu.part_of {
+        let slices = words::count(u64::from(*compute_slices), "compute slice");
+        page.label("part of", &format!("GPU {index}: {slices} of 7, counts as {gpus} GPUs"));
     }
     page.label_if("fault", gpu.health_why.as_deref());
     if !gpu.allowed {

@@ -58,7 +58,7 @@ impl Style {
             DeviceState::Busy => Self::Good,
             DeviceState::HeldIdle | DeviceState::Unmanaged | DeviceState::Drained => Self::Warn,
             DeviceState::Unhealthy | DeviceState::Lost | DeviceState::Unknown => Self::Bad,
-            DeviceState::Free => Self::Plain,
+            DeviceState::Free | DeviceState::Divided => Self::Plain,
         }
     }
 }

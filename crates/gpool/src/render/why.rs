@@ -284,6 +284,7 @@ pub fn device_state(state: DeviceState) -> &'static str {
         DeviceState::HeldIdle => "held idle",
         DeviceState::Unmanaged => "unmanaged",
         DeviceState::Drained => "drained",
+        DeviceState::Divided => "divided",
         DeviceState::Unhealthy => "unhealthy",
         DeviceState::Lost => "lost",
         DeviceState::Unknown => "unknown",

@@ -142,8 +142,8 @@ pub fn run(args: SimArgs, session: &Session) -> Result {
     let node = node(&gpus, args.action.gpu())?;
     let state_dir = Path::new(&status.state_dir);
     let file = node_folder(state_dir, &NodeName::new(node), true).join(CONTROL_FILE);
-    let n_gpus = gpus.iter().filter(|gpu| gpu.node == node).count();
-    let control = SimControl::new(&file, n_gpus);
+    let here = gpus.iter().filter(|gpu| gpu.node == node);
+    let control = SimControl::new(&file, here.filter_map(|gpu| gpu.index.try_into().ok()));
     act(&control, args.action).map_err(|error| refused(&error))?;
     session
         .screen

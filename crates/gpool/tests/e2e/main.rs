@@ -31,6 +31,7 @@ mod harness;
 mod history;
 mod http;
 mod import;
+mod instances;
 mod interactive;
 mod kill;
 mod life;

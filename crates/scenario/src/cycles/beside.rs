@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use gpool_model::job::JobState;
-use gpool_model::{JobId, Phase, ProjectName};
+use gpool_model::{JobId, Phase, ProjectName, ResourceKind};
 use gpool_sched::kai::{self, Stage, TaskState};
 use gpool_world::Snapshot;
 
@@ -427,8 +427,8 @@ impl Case<'_> {
             !self.situation.projects.iter().any(|other| other.parent.as_ref() == Some(&it.name))
         });
         let promised: i64 = leaves.filter_map(|it| it.gpu.guaranteed).sum();
-        let devices = self.situation.nodes.iter().flat_map(|node| &node.devices);
-        promised > devices.map(|devices| devices.count * 1000).sum()
+        let capacity = self.cluster.snapshot().world.capacity();
+        i128::from(promised) > i128::from(capacity.get(&ResourceKind::Gpu))
     }
 
     /// Whether the room is kept for one with a planned start.
@@ -459,7 +459,8 @@ fn of_task(task: &kai::Task) -> i64 {
         kai::GpuAsk::Whole(count) => count * 1000,
         kai::GpuAsk::Share { milli, devices } => milli * devices,
         kai::GpuAsk::Memory { devices, .. } => devices * 1000,
-        _ => 0,
+        kai::GpuAsk::Mig(asked) => asked.iter().map(|it| it.count * it.charge).sum(),
+        kai::GpuAsk::None | kai::GpuAsk::Unbooked => 0,
     }
 }
 

@@ -1,11 +1,13 @@
 //! A case of the quota scheduler as a situation of the scheduler that runs jobs, in its lines of
 //! text, as far as that has what the case uses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fmt::Write as _;
 
-use gpool_sched::kai::{self, DeviceMode, GpuAsk, Settings, TaskState};
+use gpool_model::mig::Profile;
+use gpool_model::{Bytes, Instance};
+use gpool_sched::kai::{self, DeviceMode, GpuAsk, MigAsk, Settings, TaskState};
 
 /// What a case uses that the scheduler does not have, or has otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +16,8 @@ pub enum Missing {
     Gang,
     /// A job of several kinds of tasks.
     Parts,
-    /// Parts of devices that the driver cuts.
+    /// MIG instances that are booked by nobody, or are of several profiles for one task; or nodes
+    /// whose devices are single instances beside others.
     Instances,
     /// Nodes that a job names.
     NamedNodes,
@@ -37,7 +40,7 @@ impl Missing {
         match self {
             Self::Gang => "tasks that must run at once, on any number of nodes",
             Self::Parts => "a job of several kinds of tasks",
-            Self::Instances => "MIG instances",
+            Self::Instances => "MIG instances that are not asked for by one profile",
             Self::NamedNodes => "a job that names its nodes",
             Self::Midway => "tasks that leave, have ended or are promised a place at the beginning",
             Self::Switches => "rules that are switched off",
@@ -141,25 +144,91 @@ fn line_of_project(project: &kai::Project) -> Result<String, Missing> {
 
 fn line_of_node(node: &kai::Node) -> Result<String, Missing> {
     let mut text = format!("node {}", name(&node.name)?);
+    let mut divided = String::new();
     for devices in &node.devices {
-        if devices.mode != DeviceMode::Whole {
-            return Err(Missing::Instances);
+        match &devices.mode {
+            DeviceMode::Whole => {
+                let each = devices.memory.map_or(Ok("80G".to_owned()), memory)?;
+                let _ = write!(text, "  {} x gpu@{each}", devices.count);
+            }
+            DeviceMode::Single => {
+                let _ = write!(text, "  {} x {DIVIDED}/{SINGLE}", devices.count);
+            }
+            DeviceMode::Mixed(_) => {
+                let layouts = layouts(node)?;
+                let all = layouts.iter().map(|it| format!("1 x {DIVIDED}/{}", it.join("+")));
+                // Devices of which nobody has made instances.
+                let bare = (0..devices.count).map(|_| format!("1 x {DIVIDED}"));
+                let kinds: Vec<String> = all.chain(bare).collect();
+                let _ = write!(text, "  {}", kinds.join(" + "));
+                let first = i64::try_from(layouts.len()).unwrap_or(i64::MAX);
+                for ix in first..first.saturating_add(devices.count) {
+                    let _ = writeln!(divided, "gpu {}[{ix}]  mig", node.name);
+                }
+            }
         }
-        let each = devices.memory.map_or(Ok("80G".to_owned()), memory)?;
-        let _ = write!(text, "  {} x gpu@{each}", devices.count);
     }
     let _ = write!(text, "  cpus {}  mem {}", number(node.cpu)?, memory(node.memory)?);
     let _ = writeln!(text, "  tasks {}", node.slots.clamp(0, 100_000));
-    Ok(text)
+    Ok(text + &divided)
+}
+
+/// A device that is divided: what the cases say of its memory has nothing to do with its instances.
+const DIVIDED: &str = "gpu@80G";
+/// A device that is all of one instance.
+const SINGLE: &str = "7g.80gb";
+
+/// The instances of a node, on as few devices as hold them.
+fn layouts(node: &kai::Node) -> Result<Vec<Vec<String>>, Missing> {
+    let mut layouts: Vec<Vec<String>> = Vec::new();
+    let is_one = |layout: &[String]| {
+        Profile::layout(layout.iter().map(String::as_str), Bytes::from_gib(80)).is_ok()
+    };
+    for devices in &node.devices {
+        let DeviceMode::Mixed(instances) = &devices.mode else { continue };
+        for instance in instances.iter().flat_map(|it| (0..it.count).map(|_| &it.profile)) {
+            if !is_one(std::slice::from_ref(instance)) {
+                return Err(Missing::Unwritable);
+            }
+            match layouts.last_mut() {
+                Some(last)
+                    if is_one(&[last.as_slice(), std::slice::from_ref(instance)].concat()) =>
+                {
+                    last.push(instance.clone());
+                }
+                _ => layouts.push(vec![instance.clone()]),
+            }
+        }
+    }
+    Ok(layouts)
 }
 
 /// Which devices of each node are taken: by whom they are shared, where they are.
 #[derive(Default)]
 struct Places {
     taken: BTreeMap<String, Vec<Option<String>>>,
+    /// Instances, by node and index.
+    taken_instances: BTreeSet<(String, u32)>,
 }
 
 impl Places {
+    /// Instances for a task that runs there, the lowest first.
+    fn take_instances(&mut self, node: &kai::Node, asked: &MigAsk) -> Option<Vec<u32>> {
+        let layouts = (0..).zip(layouts(node).ok()?);
+        let all = layouts.flat_map(|(parent, layout)| {
+            let places = (0..).zip(layout);
+            places.map(move |(place, profile)| (Instance::index(parent, place), profile))
+        });
+        let mut own = Vec::new();
+        for (index, _) in all.filter(|(_, profile)| *profile == asked.profile) {
+            let is_enough = i64::try_from(own.len()).is_ok_and(|n| n >= asked.count);
+            if !is_enough && self.taken_instances.insert((node.name.clone(), index)) {
+                own.push(index);
+            }
+        }
+        i64::try_from(own.len()).is_ok_and(|n| n == asked.count).then_some(own)
+    }
+
     /// Devices for a task that runs there: whole ones, or the shared one of a name.
     fn take(&mut self, node: &kai::Node, ask: &GpuAsk, shared: &[String]) -> Option<Vec<usize>> {
         let n_devices = node.devices.iter().map(|devices| devices.count).sum::<i64>();
@@ -190,14 +259,29 @@ impl Places {
     }
 }
 
-fn gpus(ask: &GpuAsk) -> Result<String, Missing> {
+fn gpus(situation: &kai::Situation, ask: &GpuAsk) -> Result<String, Missing> {
     match ask {
         GpuAsk::None => Ok("0".to_owned()),
+        GpuAsk::Whole(count) if has_single(situation)? => Ok(format!("{SINGLE}:{count}")),
         GpuAsk::Whole(count) => Ok(count.to_string()),
         GpuAsk::Share { milli, devices: 1 } => number(*milli),
         GpuAsk::Share { milli, devices } => Ok(format!("{devices}@{}", number(*milli)?)),
         GpuAsk::Memory { bytes, devices } => Ok(format!("{devices}@{}", memory(*bytes)?)),
-        GpuAsk::Mig(_) | GpuAsk::Unbooked => Err(Missing::Instances),
+        GpuAsk::Mig(asked) => match &asked[..] {
+            [one] => Ok(format!("{}:{}", one.profile, one.count)),
+            _ => Err(Missing::Instances),
+        },
+        GpuAsk::Unbooked => Err(Missing::Instances),
+    }
+}
+
+/// Whether every device is all of one instance: then whole ones are asked for as that.
+fn has_single(situation: &kai::Situation) -> Result<bool, Missing> {
+    let devices = || situation.nodes.iter().flat_map(|node| &node.devices);
+    let is_single = |it: &kai::Devices| it.mode == DeviceMode::Single;
+    match (devices().any(is_single), devices().all(is_single)) {
+        (true, false) => Err(Missing::Instances),
+        (any, _) => Ok(any),
     }
 }
 
@@ -237,7 +321,7 @@ fn lines_of_job(
     // As old as its place among the others says: ages of equal jobs are equal there.
     let age = situation.now.saturating_sub(job.created).max(0) / 1000;
     let own = name(&job.name)?;
-    let asked = gpus(&first.request.gpu)?;
+    let asked = gpus(situation, &first.request.gpu)?;
     let gang = gang_words(situation, &first.request.gpu, least)?;
     let state = match running.is_empty() {
         true => format!("pending {age}s"),
@@ -274,9 +358,22 @@ fn place_of(
     let placement = task.placement.as_ref().ok_or(Missing::Midway)?;
     let node = situation.nodes.iter().find(|node| node.name == placement.node);
     let node = node.ok_or(Missing::Overbooked)?;
-    let devices = places.take(node, &task.request.gpu, &placement.shared);
-    let devices = devices.ok_or(Missing::Overbooked)?;
-    let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
+    let devices: Vec<String> = match &task.request.gpu {
+        GpuAsk::Mig(asked) => {
+            let [asked] = &asked[..] else { return Err(Missing::Instances) };
+            let instances = places.take_instances(node, asked).ok_or(Missing::Overbooked)?;
+            instances.iter().map(ToString::to_string).collect()
+        }
+        ask => {
+            let devices = places.take(node, ask, &placement.shared).ok_or(Missing::Overbooked)?;
+            let of_single =
+                |ix: &usize| Instance::index(u32::try_from(*ix).unwrap_or(u32::MAX), 0).to_string();
+            match has_single(situation)? {
+                true => devices.iter().map(of_single).collect(),
+                false => devices.iter().map(ToString::to_string).collect(),
+            }
+        }
+    };
     let on = if devices.is_empty() { String::new() } else { format!("[{}]", devices.join(",")) };
     Ok(format!("{}{on}", name(&node.name)?))
 }

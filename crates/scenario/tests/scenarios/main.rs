@@ -7,6 +7,7 @@ mod devices;
 mod drained;
 mod exits;
 mod gangs;
+mod instances;
 mod las;
 mod moments;
 mod nodes;

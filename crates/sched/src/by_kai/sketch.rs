@@ -385,7 +385,8 @@ fn ask(gpus: &GpuRequest, n_devices: usize) -> GpuAsk {
     let devices = count(n_devices);
     match gpus.amount {
         _ if devices == 0 => GpuAsk::None,
-        GpuAmount::Whole(_) => GpuAsk::Whole(devices),
+        // Instances are kinds of devices of their own here, and each counts as a whole one.
+        GpuAmount::Whole(_) | GpuAmount::Instances { .. } => GpuAsk::Whole(devices),
         GpuAmount::Shared { share: Share::Part(part), .. } => {
             GpuAsk::Share { milli: signed(part.get()), devices }
         }

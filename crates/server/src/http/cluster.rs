@@ -51,7 +51,7 @@ pub(crate) async fn all_gpus(api: &Api) -> Result<Vec<Gpu>, Refusal> {
     for (node, held, kept) in devices.await? {
         for ((device, held), kept) in node.devices.iter().zip(held).zip(kept) {
             let sample = samples.get(&device.uuid).copied().unwrap_or_default();
-            gpus.push(Gpu::new(&node.name, device, kept, sample, &held));
+            gpus.push(Gpu::new(&node, device, kept, sample, &held));
         }
     }
     Ok(gpus)

@@ -77,9 +77,10 @@ impl Sums {
         self.n_succeeded += u64::from(end.outcome == Outcome::Succeeded);
         let Some(started_at) = end.started_at else { return };
         self.n_started += 1;
-        let n_gpus = end.allocations.iter().map(|held| held.slots.len() as u128).sum::<u128>();
+        let slots = end.allocations.iter().flat_map(|held| &held.slots);
+        let gpus = slots.map(|slot| u128::from(slot.part.charge().get())).sum::<u128>();
         let millis = |span: Millis| u128::from(span.get());
-        self.gpu += n_gpus * millis(end.ended_at.since(started_at));
+        self.gpu += gpus * millis(end.ended_at.since(started_at)) / 1000;
         self.cpu += millis(end.usage.cpu_user) + millis(end.usage.cpu_system);
         self.waited += millis(started_at.since(ended.spec.submitted_at));
     }

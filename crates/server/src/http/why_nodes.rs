@@ -36,7 +36,7 @@ fn device(view: &View<'_>, node: &NodeRow, device_ix: usize, spec: &JobSpec) -> 
     let length = row.map(|row| Length::of(row, view.world.prediction(&row.spec), view.now));
     WhyDevice {
         index: device.index,
-        model: gpool_model::gpu::short_model(&device.model),
+        model: gpool_model::pattern::short_model(&device.model),
         state: state_of(device, node.node.gives(&device.uuid), holder.is_some()),
         matches: is_here && !spec.gpus.is_none() && spec.gpus.rank_of(device).is_some(),
         job: holder.map(|job| job.to_string()),

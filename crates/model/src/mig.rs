@@ -1,0 +1,191 @@
+//! MIG profiles as the driver writes them, `1g.10gb`, and what a device becomes that is divided by
+//! some of them. What instances a real device has, its driver says.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::device::{Device, Instance, Mig};
+use crate::id::DeviceUuid;
+use crate::unit::Bytes;
+
+/// What the driver puts between the name of a device and the profile of an instance.
+const MIG: &str = " MIG ";
+
+/// How large an instance is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Profile {
+    compute_slices: u32,
+    gib: u32,
+}
+
+/// Why a device can't be divided so.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LayoutError {
+    /// It is not how a profile is written.
+    #[error("{value:?} is no MIG profile; write compute slices and memory, for example 1g.10gb")]
+    Malformed {
+        /// What was written.
+        value: String,
+    },
+    /// The driver makes no instance with so many compute slices.
+    #[error("no MIG instance has {slices} compute slices; one has 1, 2, 3, 4 or 7")]
+    NoSuchSize {
+        /// How many were written.
+        slices: u32,
+    },
+    /// There are more compute slices in it than in a device.
+    #[error(
+        "these instances have {slices} compute slices together and a GPU has 7; leave some out or \
+         make them smaller"
+    )]
+    TooManySlices {
+        /// How many there are.
+        slices: u32,
+    },
+    /// There is more memory in it than in the device.
+    #[error(
+        "these instances have {asked} of memory together and the GPU has {memory}; leave some out \
+         or make them smaller"
+    )]
+    TooMuchMemory {
+        /// How much there is in it.
+        asked: Bytes,
+        /// How much the device has.
+        memory: Bytes,
+    },
+}
+
+impl Profile {
+    /// Compute slices that instances have.
+    ///
+    /// Source: NVIDIA Multi-Instance GPU user guide, "Supported MIG profiles".
+    const SIZES: [u32; 5] = [1, 2, 3, 4, 7];
+
+    /// Reads `1g.10gb`.
+    ///
+    /// # Errors
+    /// It is no profile.
+    pub fn parse(text: &str) -> Result<Self, LayoutError> {
+        let lower = text.to_ascii_lowercase();
+        let number = |digits: &str| -> Option<u32> {
+            digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
+        };
+        let parts = lower.strip_suffix("gb").and_then(|it| it.split_once("g."));
+        let parts = parts.and_then(|(slices, gib)| Some((number(slices)?, number(gib)?)));
+        match parts {
+            Some((slices, _)) if !Self::SIZES.contains(&slices) => {
+                Err(LayoutError::NoSuchSize { slices })
+            }
+            Some((compute_slices, gib)) if gib > 0 => Ok(Self { compute_slices, gib }),
+            _ => Err(LayoutError::Malformed { value: text.chars().take(80).collect() }),
+        }
+    }
+
+    /// The profile of an instance of that size, as the driver calls it: its memory is a little less
+    /// than the profile says.
+    #[must_use]
+    pub fn of(compute_slices: u32, memory: Bytes) -> Self {
+        let gib = memory.div_ceil(Bytes::from_gib(1).get()).get();
+        Self { compute_slices, gib: u32::try_from(gib).unwrap_or(u32::MAX) }
+    }
+
+    /// Its memory.
+    #[must_use]
+    pub fn memory(self) -> Bytes {
+        Bytes::from_gib(self.gib)
+    }
+
+    /// Reads the profiles of all instances of a device with so much memory.
+    ///
+    /// # Errors
+    /// One of them is no profile, or they are more than the device.
+    pub fn layout<'a>(
+        profiles: impl Iterator<Item = &'a str>,
+        memory: Bytes,
+    ) -> Result<Vec<Self>, LayoutError> {
+        let layout = profiles.map(Self::parse).collect::<Result<Vec<Self>, _>>()?;
+        let slices = layout.iter().map(|it| it.compute_slices).sum();
+        if slices > Instance::SLICES {
+            return Err(LayoutError::TooManySlices { slices });
+        }
+        let asked = layout.iter().map(|it| it.memory()).fold(Bytes::ZERO, Bytes::saturating_add);
+        match asked > memory {
+            true => Err(LayoutError::TooMuchMemory { asked, memory }),
+            false => Ok(layout),
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}g.{}gb", self.compute_slices, self.gib))
+    }
+}
+
+/// What an instance of a device is called.
+#[must_use]
+pub fn model_of(device: &str, profile: Profile) -> String {
+    format!("{device}{MIG}{profile}")
+}
+
+/// The name of the device, and the profile if it is an instance that is called so.
+#[must_use]
+pub fn split_model(model: &str) -> (&str, Option<&str>) {
+    match model.split_once(MIG) {
+        Some((device, profile)) => (device, Some(profile)),
+        None => (model, None),
+    }
+}
+
+impl Device {
+    /// Puts it into MIG mode; what comes of it are its instances, called as `uuid` says by their
+    /// places.
+    pub fn divide(&mut self, layout: &[Profile], uuid: impl Fn(u32) -> DeviceUuid) -> Vec<Self> {
+        self.mig = Some(Mig { enabled: true });
+        let instance = |(place, profile): (u32, &Profile)| Self {
+            index: Instance::index(self.index, place),
+            uuid: uuid(place),
+            model: model_of(&self.model, *profile),
+            memory: profile.memory(),
+            links: BTreeMap::new(),
+            mig: None,
+            instance: Some(Instance {
+                parent: self.index,
+                parent_memory: self.memory,
+                compute_slices: profile.compute_slices,
+            }),
+            ..self.clone()
+        };
+        (0..).zip(layout).map(instance).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(text: &str) -> Result<Vec<Profile>, LayoutError> {
+        Profile::layout(text.split('+'), Bytes::from_gib(80))
+    }
+
+    #[test]
+    fn layouts_are_no_more_than_a_device() {
+        for text in ["1g.10gb", "3g.40gb+2g.20gb+1g.10gb+1g.10gb", "4g.40gb+3g.40gb", "7g.80gb"] {
+            let profiles: Vec<String> =
+                layout(text).expect(text).iter().map(Profile::to_string).collect();
+            assert_eq!(profiles.join("+"), text);
+        }
+        for text in ["", "1g", "10gb", "g.10gb", "1g.gb", "1g.0gb", "1g.10", "+1g.10gb", "a"] {
+            let error = layout(text).expect_err(text);
+            assert!(matches!(error, LayoutError::Malformed { .. }), "{text}: {error}");
+        }
+        assert_eq!(layout("5g.40gb"), Err(LayoutError::NoSuchSize { slices: 5 }));
+        let slices = 8;
+        assert_eq!(layout("4g.20gb+4g.20gb"), Err(LayoutError::TooManySlices { slices }));
+        let (asked, memory) = (Bytes::from_gib(81), Bytes::from_gib(80));
+        let too_much = LayoutError::TooMuchMemory { asked, memory };
+        assert_eq!(layout("3g.40gb+1g.41gb"), Err(too_much));
+    }
+}

@@ -1,0 +1,168 @@
+//! The models of devices as users name them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::mig::split_model;
+
+/// Part of a device's model name, in lower case: `a100`, `a100-80g`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ModelPattern(String);
+
+impl ModelPattern {
+    /// What stands before the name of one model of which no other device will do.
+    const EXACTLY: char = '=';
+
+    /// A pattern as users write it.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(text.to_ascii_lowercase())
+    }
+
+    /// The pattern to which only that model answers.
+    #[must_use]
+    pub fn exactly(model: &str) -> Self {
+        Self(format!("{}{model}", Self::EXACTLY))
+    }
+
+    /// The pattern to which each MIG instance answers.
+    #[must_use]
+    pub fn any_instance() -> Self {
+        Self::new(MIG)
+    }
+
+    /// The pattern as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a device of that model answers to the pattern: each word of the pattern is a word
+    /// of the model, in the same order, any case; `80g` and `80gb` are one word. Only a pattern
+    /// that names a MIG profile looks at one: an instance with 40 GB is no `a100-40g`.
+    #[must_use]
+    pub fn matches(&self, model: &str) -> bool {
+        if let Some(exact) = self.0.strip_prefix(Self::EXACTLY) {
+            return exact == model;
+        }
+        let (device, profile) = split_model(model);
+        let mut rest = match (profile, self.names_instance()) {
+            (None, _) | (Some(_), true) => words(model),
+            (Some(_), false) => words(device),
+        };
+        let mut pattern = words(&self.0).peekable();
+        pattern.peek().is_some()
+            && pattern.all(|word| rest.any(|other| other.eq_ignore_ascii_case(word)))
+    }
+
+    /// Whether it asks for MIG instances: it has the word `mig`, or one of a profile's compute
+    /// slices, as `1g`.
+    #[must_use]
+    pub fn names_instance(&self) -> bool {
+        if let Some(exact) = self.0.strip_prefix(Self::EXACTLY) {
+            return split_model(exact).1.is_some();
+        }
+        let of_profile = |word: &str| {
+            word.eq_ignore_ascii_case(MIG) || matches!(word.as_bytes(), [b'1'..=b'7', b'g' | b'G'])
+        };
+        whole_words(&self.0).any(of_profile)
+    }
+}
+
+/// The word that every instance has in its name.
+const MIG: &str = "mig";
+
+fn whole_words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+/// The words of a model's name; of a size of memory, as far as the `G`.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    whole_words(text).map(|word| {
+        let n_digits = word.bytes().take_while(u8::is_ascii_digit).count();
+        match word[n_digits..].eq_ignore_ascii_case("gb") {
+            true => &word[..=n_digits],
+            false => word,
+        }
+    })
+}
+
+/// The short name under which a model is shown and asked for: `A100-80G` for
+/// `NVIDIA A100-SXM4-80GB`, `H100-80G-1g.10gb` for an instance.
+#[must_use]
+pub fn short_model(model: &str) -> String {
+    let (model, profile) = split_model(model);
+    let short = short_device(model);
+    profile.map_or(short.clone(), |profile| format!("{short}-{profile}"))
+}
+
+fn short_device(model: &str) -> String {
+    const NOISE: [&str; 9] =
+        ["nvidia", "tesla", "geforce", "quadro", "amd", "hbm2", "hbm2e", "hbm3", "hbm3e"];
+    let words: Vec<&str> = whole_words(model)
+        .filter(|word| !NOISE.contains(&word.to_ascii_lowercase().as_str()))
+        .filter(|word| {
+            let lower = word.to_ascii_lowercase();
+            !lower.starts_with("sxm") && lower != "pcie" && lower != "nvl"
+        })
+        .map(|word| match word.strip_suffix("GB") {
+            Some(n) if n.bytes().all(|b| b.is_ascii_digit()) => &word[..word.len() - 1],
+            _ => word,
+        })
+        .collect();
+    if words.is_empty() { model.to_owned() } else { words.join("-") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INSTANCE: &str = "NVIDIA A100-SXM4-80GB MIG 3g.40gb";
+
+    #[test]
+    fn models_match_whole_words_in_any_case() {
+        let model = "NVIDIA A100-SXM4-80GB";
+        for pattern in ["a100", "A100-80g", "a100-80gb", "nvidia a100", "sxm4"] {
+            assert!(ModelPattern::new(pattern).matches(model), "{pattern}");
+        }
+        for pattern in ["a10", "a100-40g", "80g-a100", "h100", "a100-sxm4-80gb-x"] {
+            assert!(!ModelPattern::new(pattern).matches(model), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn short_models_keep_what_people_say() {
+        for (model, short) in [
+            ("NVIDIA A100-SXM4-80GB", "A100-80G"),
+            ("NVIDIA H100 80GB HBM3", "H100-80G"),
+            ("NVIDIA H200", "H200"),
+            ("NVIDIA GeForce RTX 4090", "RTX-4090"),
+            ("Tesla T4", "T4"),
+            ("NVIDIA", "NVIDIA"),
+            ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "H100-80G-1g.10gb"),
+        ] {
+            assert_eq!(short_model(model), short);
+        }
+    }
+
+    #[test]
+    fn profiles_are_asked_of_patterns_that_name_one() {
+        for pattern in ["3g", "3g.40gb", "3G.40GB", "a100-3g.40gb", "a100-80g-3g.40g", "mig"] {
+            let pattern = ModelPattern::new(pattern);
+            assert!(pattern.names_instance() && pattern.matches(INSTANCE), "{pattern:?}");
+            assert!(!pattern.matches("NVIDIA A100-SXM4-80GB"), "{pattern:?}");
+        }
+        for pattern in ["1g.10gb", "3g.20gb", "h100-3g.40gb", "40g-mig"] {
+            let pattern = ModelPattern::new(pattern);
+            assert!(pattern.names_instance() && !pattern.matches(INSTANCE), "{pattern:?}");
+        }
+        for pattern in ["40g", "40gb", "a100-40g", "8g", "10g", "2gb"] {
+            let pattern = ModelPattern::new(pattern);
+            assert!(!pattern.names_instance() && !pattern.matches(INSTANCE), "{pattern:?}");
+        }
+        let device = ModelPattern::new("a100-80g");
+        assert!(!device.names_instance() && device.matches(INSTANCE), "a quota's");
+        let exact = ModelPattern::exactly(INSTANCE);
+        assert!(exact.names_instance() && exact.matches(INSTANCE));
+    }
+}

@@ -1,0 +1,86 @@
+//! Whether what is free of each node and of its devices, and what there is of GPUs in all, is
+//! counted right.
+
+use gpool_model::{Device, ResourceKind};
+use gpool_world::{Free, NodeRow, World};
+
+use crate::tally::{Holding, NodeTally, has_all, milli_of, unusable};
+use crate::violation::Violation;
+
+/// The world counts the GPUs that may be given out, each as what it is.
+pub(crate) fn check_capacity(world: &World, found: &mut Vec<Violation>) {
+    let open = world.nodes().iter().map(|row| &row.node).filter(|node| node.takes_work());
+    let usable = open.flat_map(|node| {
+        let devices = node.devices.iter();
+        devices.filter(|device| unusable(node, device).is_none())
+    });
+    let expected: u64 = usable.map(milli_of).sum();
+    let counted = world.capacity().get(&ResourceKind::Gpu);
+    if counted != expected {
+        let about = format!("{counted} thousandths of GPUs, counted {expected}");
+        found.push(Violation::WrongIndexEntry { index: "capacity", about });
+    }
+}
+
+pub(crate) fn check_ledger(row: &NodeRow, counted: &NodeTally<'_>, found: &mut Vec<Violation>) {
+    let node = &row.node.name;
+    let mut wrong = |what: String| {
+        found.push(Violation::WrongLedger { node: node.clone(), what });
+    };
+    for (kind, free) in [
+        (ResourceKind::Cpu, row.cpu),
+        (ResourceKind::Memory, row.memory),
+        (ResourceKind::Tasks, row.tasks),
+    ] {
+        let capacity = row.node.capacity.get(&kind);
+        let expected = Free {
+            now: difference(capacity, counted.booked.get(&kind)),
+            later: difference(capacity, counted.kept.get(&kind)),
+        };
+        if free != expected {
+            wrong(kind.to_string());
+        }
+    }
+    if row.here != counted.tasks {
+        wrong("the tasks that are here".to_owned());
+    }
+    let is_whole = |device: &&Device| !counted.holders.contains_key(&device.uuid);
+    if row.n_whole != row.node.devices.iter().filter(is_whole).count() {
+        wrong("the number of whole devices".to_owned());
+    }
+    let is_shared = |device: &&Device| {
+        let holders = counted.holders.get(&device.uuid);
+        holders.is_some_and(|held| held.iter().all(|holding| !has_all(holding.part)))
+    };
+    if row.n_shared != row.node.devices.iter().filter(is_shared).count() {
+        wrong("the number of shared devices".to_owned());
+    }
+    if row.devices.len() != row.node.devices.len() {
+        wrong("the number of devices".to_owned());
+        return;
+    }
+    for (device, ledger) in row.node.devices.iter().zip(&row.devices) {
+        let holders = counted.holders.get(&device.uuid).map_or(&[][..], Vec::as_slice);
+        let charge = |holding: &Holding| holding.part.charge().get();
+        let memory = |holding: &Holding| holding.part.memory_of(device.memory).get();
+        let free = free_of(milli_of(device), holders, &charge);
+        let free_memory = free_of(device.memory.get(), holders, &memory);
+        let mut tasks: Vec<_> = holders.iter().map(|holding| holding.task).collect();
+        tasks.sort_unstable();
+        if ledger.free != free || ledger.memory != free_memory || ledger.holders != tasks {
+            wrong(format!("device {}", device.uuid));
+        }
+    }
+}
+
+/// What is left of an amount that holders have parts of.
+fn free_of(amount: u64, holders: &[Holding], part: &dyn Fn(&Holding) -> u64) -> Free {
+    let sum = |holdings: &mut dyn Iterator<Item = &Holding>| holdings.map(part).sum::<u64>();
+    let kept = sum(&mut holders.iter().filter(|holding| !holding.is_releasing));
+    Free { now: difference(amount, sum(&mut holders.iter())), later: difference(amount, kept) }
+}
+
+fn difference(capacity: u64, used: u64) -> i64 {
+    let rest = i128::from(capacity) - i128::from(used);
+    i64::try_from(rest).unwrap_or(if rest < 0 { i64::MIN } else { i64::MAX })
+}
