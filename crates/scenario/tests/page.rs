@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Files of questions, with what they are about.
-const PARTS: [(&str, &str); 16] = [
+const PARTS: [(&str, &str); 17] = [
     ("order", "Who goes first"),
     ("planned", "Planned starts and backfill"),
     ("projects", "Projects: quotas, turns, lending"),
@@ -17,6 +17,7 @@ const PARTS: [(&str, &str); 16] = [
     ("used", "What was used lately"),
     ("devices", "Which GPUs"),
     ("nodes", "Which node"),
+    ("useful", "Which of the nodes that have room"),
     ("shares", "Shares of GPUs"),
     ("instances", "MIG instances"),
     ("reserved", "Reservations"),

@@ -6,10 +6,10 @@ mod start;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
-    Decision, DeviceStrategy, Millis, OrderKey, Plan, PlannedStart, PlannedStarts, Policy,
-    PoolName, Reason, Shape, TakenBack,
+    Decision, Millis, OrderKey, Plan, PlannedStart, PlannedStarts, Policy, PoolName, Reason, Shape,
+    TakenBack,
 };
-use gpool_world::{FitIx, Head, JobRow, ShapeIx, Snapshot};
+use gpool_world::{Head, JobRow, ShapeIx, Snapshot};
 
 use crate::ahead::Ahead;
 use crate::board::Board;
@@ -17,12 +17,12 @@ use crate::caps::Users;
 use crate::domains;
 use crate::elements::Elements;
 use crate::evict::{Evictions, Ground, Lent};
-use crate::keep::{Keeps, length};
-use crate::outlook::{Look, Outlook};
+use crate::keep::Keeps;
+use crate::outlook::Outlook;
 use crate::place::{self, Found, Seeker};
 use crate::preempt::{self, Asking, Lasts};
 use crate::projects::Projects;
-use crate::seek::{self, waits_for_room};
+use crate::seek::waits_for_room;
 use crate::shares::Row;
 use crate::turns::{Leaf, Turns};
 use crate::waiting::{SaysWhy, Waiting};
@@ -264,55 +264,6 @@ impl<'a> Cycle<'a, '_> {
 
     fn row(&self, head: &Head) -> &'a JobRow {
         self.snapshot.world.job(head.job()).expect("queued jobs are there")
-    }
-
-    /// Chance for the next start of a job, where devices are chosen by it.
-    fn seed(&self, head: &Head) -> u64 {
-        match self.domain.policy.device_strategy {
-            DeviceStrategy::Random => {
-                let (job, attempt) = self.elements.next(self.row(head));
-                place::seed(job, attempt)
-            }
-            DeviceStrategy::Sequential | DeviceStrategy::Pack | DeviceStrategy::Spread => 0,
-        }
-    }
-
-    /// Where a job can start at once, or why it waits.
-    fn find(&mut self, head: &Head, way: &Way<'_>) -> Result<Vec<Found>, Reason> {
-        let FitIx(fit_ix) = self.snapshot.world.shape(head.shape_ix).fit_ix;
-        let shape = &*way.shape;
-        let (length, access) = (length(shape), self.keeps.access(shape));
-        let is_usual = access.is_empty() && way.class.is_none();
-        let key = (fit_ix, way.class, access);
-        let failed = match is_usual {
-            true => self.workspace.failed[fit_ix].as_ref(),
-            false => self.workspace.failed_inside.get(&key),
-        };
-        if let Some(failed) = failed.filter(|failed| failed.covers(length)) {
-            return Err(failed.reason.clone());
-        }
-        let seeker = Seeker { shape, policy: self.domain.policy, seed: self.seed(head) };
-        if let Some(found) = self.place(&seeker) {
-            return Ok(found);
-        }
-        let reason = seek::reason(&self.snapshot, &self.board, &self.keeps, &seeker);
-        let failed = Failed { length, reason: reason.clone() };
-        match is_usual {
-            true => self.workspace.failed[fit_ix] = Some(failed),
-            false => drop(self.workspace.failed_inside.insert(key, failed)),
-        }
-        Err(reason)
-    }
-
-    fn place(&mut self, seeker: &Seeker<'_>) -> Option<Vec<Found>> {
-        let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
-        let (snapshot, board) = (&self.snapshot, &self.board);
-        let fit = &seeker.shape.fit;
-        let mut look = self.workspace.outlook.look(snapshot.world, board, fit);
-        let who = (seeker, look.as_mut());
-        let found = seek::place_among(snapshot, board, &self.keeps, who, &endings);
-        look.into_iter().for_each(Look::end);
-        found
     }
 
     /// Looks for whom others could make room, in one of the ways in which a job can start. `None`

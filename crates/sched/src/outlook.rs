@@ -15,11 +15,13 @@ use crate::packing::{Ask, Left, Mix, Reserve, Rollout, RolloutRule, WHOLE};
 use crate::place::n_devices_on_node;
 
 /// So many different nodes are compared for one job: of more, the next are hardly better.
-const NODES_MAX: usize = 1024;
+const NODES_MAX: usize = 512;
 /// After so many looks at nodes in one cycle, jobs go where fewest devices are free.
 const LOOKS_MAX: usize = 100_000;
 /// So many different nodes are known at most.
 const KNOWN_MAX: usize = 16_384;
+/// What comes is another mix time and again: a node should be worth as much by each.
+const N_SEQUENCES: u32 = 64;
 /// Classes of GPUs are told apart by one bit each.
 const CLASSES_MAX: usize = 64;
 
@@ -31,8 +33,8 @@ pub(crate) struct Outlook {
     n_changes_of_asks: Option<u64>,
     rollout: Rollout,
     reserve: Reserve,
-    /// By [`NodeIx`]: what was worked out when the node had changed so many times.
-    on_nodes: Vec<Option<(u64, Option<usize>)>>,
+    /// By [`NodeIx`].
+    on_nodes: Vec<OnNode>,
     /// What may be left of a node, by number.
     lefts: Vec<Left>,
     numbers: BTreeMap<Left, usize>,
@@ -52,6 +54,19 @@ struct Class {
     n_gpus: u64,
     /// Of each of them.
     memory: Bytes,
+}
+
+/// What is left of a node.
+#[derive(Debug, Clone, Copy)]
+struct OnNode {
+    /// When it had changed so many times.
+    n_changes: u64,
+    /// `None` if its GPUs are not all of one class.
+    number: Option<u32>,
+}
+
+impl OnNode {
+    const UNKNOWN: Self = Self { n_changes: u64::MAX, number: None };
 }
 
 /// What it is worth that a task goes where so much is left.
@@ -119,8 +134,9 @@ impl Outlook {
         let capacity = self.classes.iter().map(|it| it.n_gpus * u64::from(WHOLE));
         let capacity: Vec<u64> = capacity.collect();
         let mix = Mix::of_counts(world.asks().map(|(fit, n)| (self.ask(fit), n)), &capacity);
-        let rule = RolloutRule::default();
-        self.rollout = Rollout::new(&rule, &mix, &capacity);
+        let rule = RolloutRule { n_sequences: N_SEQUENCES, ..RolloutRule::default() };
+        let before = std::mem::take(&mut self.rollout);
+        self.rollout = Rollout::new(&rule, &mix, &capacity).knowing_of(before);
         self.reserve = Reserve::new(&mix, rule.margin);
         self.hosts = self.lefts.iter().map(|left| self.reserve.hosts(left)).collect();
         self.worths.clear();
@@ -170,16 +186,15 @@ impl Outlook {
             return self.left(node).map(|left| self.number(left));
         }
         if self.on_nodes.len() <= ix {
-            self.on_nodes.resize(ix + 1, None);
+            self.on_nodes.resize(ix + 1, OnNode::UNKNOWN);
         }
-        match self.on_nodes[ix] {
-            Some((n_changes, number)) if n_changes == node.row.n_changes => number,
-            _ => {
-                let number = self.left(node).map(|left| self.number(left));
-                self.on_nodes[ix] = Some((node.row.n_changes, number));
-                number
-            }
+        let n_changes = node.row.n_changes;
+        if self.on_nodes[ix].n_changes != n_changes {
+            let number = self.left(node).map(|left| self.number(left));
+            let number = number.and_then(|number| u32::try_from(number).ok());
+            self.on_nodes[ix] = OnNode { n_changes, number };
         }
+        self.on_nodes[ix].number.map(|number| number as usize)
     }
 
     fn left(&self, node: &NodeBoard<'_>) -> Option<Left> {

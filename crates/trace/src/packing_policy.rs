@@ -85,12 +85,13 @@ fn set(rule: &mut Rule, name: &str, setting: &str) -> Result<(), String> {
         (Rule::Rollout(rule), "margin") => rule.margin = number(0, 1_000)?,
         (Rule::Rollout(rule), "sequences") => rule.n_sequences = small(1, 10_000)?,
         (Rule::Rollout(rule), "length") => rule.length = small(1, 10_000)?,
+        (Rule::Rollout(rule), "per-gpu") => rule.length_per_gpu = small(0, 10_000)?,
         (Rule::Rollout(rule), "seed") => rule.seed = number(0, u64::MAX)?,
         (rule, _) => {
             let keys = match rule {
                 Rule::Random | Rule::BestFit => "none",
                 Rule::Fgd { .. } => "margin",
-                Rule::Rollout(_) => "margin, sequences, length and seed",
+                Rule::Rollout(_) => "margin, sequences, length, per-gpu and seed",
             };
             return Err(format!("{name} has no setting {key:?}; it has {keys}"));
         }
@@ -104,10 +105,11 @@ mod tests {
 
     #[test]
     fn a_policy_is_read_with_its_settings() {
-        let policy: Policy = "rollout:margin=8,length=20".parse().unwrap();
-        let expected = RolloutRule { margin: 8, length: 20, ..RolloutRule::default() };
+        let policy: Policy = "rollout:margin=8,length=20,per-gpu=0".parse().unwrap();
+        let expected =
+            RolloutRule { margin: 8, length: 20, length_per_gpu: 0, ..RolloutRule::default() };
         assert_eq!(policy.by, By::Rule(Rule::Rollout(expected)));
-        assert_eq!(policy.to_string(), "rollout:margin=8,length=20");
+        assert_eq!(policy.to_string(), "rollout:margin=8,length=20,per-gpu=0");
     }
 
     #[test]

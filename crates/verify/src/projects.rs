@@ -398,8 +398,7 @@ fn is_moved(
         && exit == Exit::Checkpoint
         && started_at.after(row.job.course.paused).after(own_policy.min_run) <= snapshot.now
         && row_of(snapshot.world, other).is_some_and(|it| {
-            let policy = policy.of_pool(it.spec.pool.as_ref());
-            policy.n_moved_for(&it.job, &it.spec, snapshot.now) > 0
+            policy.of_pool(it.spec.pool.as_ref()).n_moved_for(&it.job, &it.spec, snapshot.now) > 0
         })
 }
 

@@ -25,5 +25,6 @@ mod reserved;
 mod room;
 mod shares;
 mod used;
+mod useful;
 mod user_caps;
 mod why;

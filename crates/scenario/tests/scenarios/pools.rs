@@ -202,7 +202,7 @@ fn nobody_goes_for_the_priority_of_a_job_that_another_policy_decides_about() {
     "), @"wait  a gpus_not_free need 1 free 0");
 }
 
-/// How long does my job wait until one moves about whom another policy decides: as mine says, or its?
+/// How long does my job wait until one moves about whom another policy decides?
 #[test]
 fn who_moves_has_run_as_its_own_policy_says_and_the_other_waited_as_that_of_the_other_does() {
     assert_snapshot!(answer("

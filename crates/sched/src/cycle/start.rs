@@ -1,17 +1,68 @@
 //! The start of one job, in one of the ways in which it can start.
 
-use gpool_model::{Reason, Shape};
-use gpool_world::Head;
+use gpool_model::{DeviceStrategy, Reason, Shape};
+use gpool_world::{FitIx, Head};
 
-use super::Cycle;
+use super::{Cycle, Failed};
+use crate::keep::length;
+use crate::outlook::Look;
 use crate::place::{self, Found, Seeker};
 use crate::projects::Amounts;
-use crate::seek::waits_for_room;
+use crate::seek::{self, waits_for_room};
 use crate::shares::Row;
 use crate::turns::{Leaf, Turns};
 use crate::ways::Way;
 
 impl Cycle<'_, '_> {
+    /// Chance for the next start of a job, where devices are chosen by it.
+    pub(super) fn seed(&self, head: &Head) -> u64 {
+        match self.domain.policy.device_strategy {
+            DeviceStrategy::Random => {
+                let (job, attempt) = self.elements.next(self.row(head));
+                place::seed(job, attempt)
+            }
+            DeviceStrategy::Sequential | DeviceStrategy::Pack | DeviceStrategy::Spread => 0,
+        }
+    }
+
+    /// Where a job can start at once, or why it waits.
+    pub(super) fn find(&mut self, head: &Head, way: &Way<'_>) -> Result<Vec<Found>, Reason> {
+        let FitIx(fit_ix) = self.snapshot.world.shape(head.shape_ix).fit_ix;
+        let shape = &*way.shape;
+        let (length, access) = (length(shape), self.keeps.access(shape));
+        let is_usual = access.is_empty() && way.class.is_none();
+        let key = (fit_ix, way.class, access);
+        let failed = match is_usual {
+            true => self.workspace.failed[fit_ix].as_ref(),
+            false => self.workspace.failed_inside.get(&key),
+        };
+        if let Some(failed) = failed.filter(|failed| failed.covers(length)) {
+            return Err(failed.reason.clone());
+        }
+        let seeker = Seeker { shape, policy: self.domain.policy, seed: self.seed(head) };
+        if let Some(found) = self.place(&seeker) {
+            return Ok(found);
+        }
+        let reason = seek::reason(&self.snapshot, &self.board, &self.keeps, &seeker);
+        let failed = Failed { length, reason: reason.clone() };
+        match is_usual {
+            true => self.workspace.failed[fit_ix] = Some(failed),
+            false => drop(self.workspace.failed_inside.insert(key, failed)),
+        }
+        Err(reason)
+    }
+
+    fn place(&mut self, seeker: &Seeker<'_>) -> Option<Vec<Found>> {
+        let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
+        let (snapshot, board) = (&self.snapshot, &self.board);
+        let fit = &seeker.shape.fit;
+        let mut look = self.workspace.outlook.look(snapshot.world, board, fit);
+        let who = (seeker, look.as_mut());
+        let found = seek::place_among(snapshot, board, &self.keeps, who, &endings);
+        look.into_iter().for_each(Look::end);
+        found
+    }
+
     /// Starts a job in the first way in which there is room, or else in which others make it; says
     /// what it is charged for, or why it waits, if it may start in some way. `shut` are ways in
     /// which it may not start unless others of its project give way; with `is_mixed` it may have

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::left::{Ask, Left};
+use super::left::{Ask, Left, WHOLE};
 use super::mix::Mix;
 
 /// How far is looked, and by which sequences of tasks.
@@ -10,9 +10,11 @@ use super::mix::Mix;
 pub struct RolloutRule {
     /// How many sequences of tasks a node is filled with.
     pub n_sequences: u32,
-    /// How many tasks of a sequence are tried. Where tasks come and go, what is far ahead is never
-    /// reached, and to look there does harm.
+    /// How many tasks of a sequence are tried on a node of which no GPU is left. Where tasks come
+    /// and go, what is far ahead is never reached, and to look there does harm.
     pub length: u32,
+    /// How many more for each GPU that is left: what is large takes longer to fill.
+    pub length_per_gpu: u32,
     /// Which sequences.
     pub seed: u64,
     /// How many more nodes are reserved for tasks of several devices than these are expected to
@@ -22,15 +24,20 @@ pub struct RolloutRule {
 
 impl Default for RolloutRule {
     fn default() -> Self {
-        Self { n_sequences: 48, length: 30, seed: 1, margin: 20 }
+        Self { n_sequences: 48, length: 10, length_per_gpu: 6, seed: 1, margin: 20 }
     }
 }
+
+/// Of nodes that have more GPUs no more tasks are tried.
+const GPUS_MAX: u32 = 16;
 
 /// What stays idle of nodes, worked out once of each.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rollout {
     /// One after the other, numbers of the mix.
     sequences: Vec<Vec<usize>>,
+    length: u64,
+    length_per_gpu: u64,
     asks: Vec<Ask>,
     /// By number of the model, what a thousandth of a device costs who could do without it, in
     /// millionths.
@@ -54,11 +61,27 @@ impl Rollout {
             });
             found.unwrap_or(0)
         };
-        let n_draws = if mix.popular.is_empty() { 0 } else { rule.length };
+        let most = rule.length.saturating_add(rule.length_per_gpu.saturating_mul(GPUS_MAX));
+        let n_draws = if mix.popular.is_empty() { 0 } else { most };
         let mut sequence = || (0..n_draws).map(|_| draw()).collect();
         let sequences = (0..rule.n_sequences.max(1)).map(|_| sequence()).collect();
         let asks = mix.popular.iter().map(|it| it.ask).collect();
-        Self { sequences, asks, prices: mix.prices(capacity), known: BTreeMap::new() }
+        Self {
+            sequences,
+            length: rule.length.into(),
+            length_per_gpu: rule.length_per_gpu.into(),
+            asks,
+            prices: mix.prices(capacity),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// With what another has worked out, if it goes by the same tasks.
+    pub fn knowing_of(self, other: Self) -> Self {
+        match self.sequences == other.sequences && self.asks == other.asks {
+            true => Self { known: other.known, ..self },
+            false => self,
+        }
     }
 
     /// Whether no task is expected.
@@ -99,11 +122,13 @@ impl Rollout {
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
+        let of_gpus = self.length_per_gpu.saturating_mul(left.gpus()) / u64::from(WHOLE);
+        let length = usize::try_from(self.length.saturating_add(of_gpus)).unwrap_or(usize::MAX);
         let filled = |sequence: &Vec<usize>| {
             let mut left = key.clone();
             // What did not fit once will not later.
             let mut is_out = 0_u64;
-            for ix in sequence {
+            for ix in sequence.iter().take(length) {
                 if is_out >> ix.min(&63) & 1 == 1 {
                     continue;
                 }

@@ -1,0 +1,63 @@
+//! Several nodes have room: on which does my job leave most that is of use?
+
+use gpool_scenario::answer;
+use insta::assert_snapshot;
+
+/// Nobody else is there: where does my job go?
+#[test]
+fn where_nothing_is_known_of_others_the_fullest_node_is_taken() {
+    assert_snapshot!(answer("
+        node lab1  8 x h100
+        node lab2  4 x h100
+        job  a  1  pending
+    "), @"start a lab2[0]");
+}
+
+/// One node has GPUs free, but hardly cores for what others ask: does my small job go there?
+#[test]
+fn what_is_of_no_use_to_others_is_taken_first() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100  cpus 32
+        node lab2  4 x h100  cpus 20
+        job  b1  1  running lab1[0]  cpus 8
+        job  b2  1  running lab1[1]  cpus 8
+        job  c1  1  running lab2[0]  cpus 8
+        job  c2  1  running lab2[1]  cpus 8
+        job  a   1  pending  cpus 4
+    "), @"start a lab2[2]");
+}
+
+/// Others take whole nodes of eight: which node does my small job break into?
+#[test]
+fn nodes_that_large_jobs_need_come_last() {
+    assert_snapshot!(answer("
+        node lab1   8 x h100
+        node lab2   8 x h100
+        node lab3  10 x h100
+        job  big  8  running lab1[0,1,2,3,4,5,6,7]
+        job  one  1  running lab3[0]
+        job  a    1  pending
+    "), @"start a lab3[1]");
+}
+
+/// Two GPUs have room for my share: on which is it?
+#[test]
+fn a_share_goes_where_no_scrap_is_left() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        node lab2  1 x h100
+        job  half  0.5  running lab1[0]
+        job  more  0.6  running lab2[0]
+        job  a     0.4  pending
+    "), @"start a lab2[0]");
+}
+
+/// Whatever is left is of no use to others: is there a place for my job all the same?
+#[test]
+fn a_job_for_which_there_is_room_starts_wherever_that_is() {
+    assert_snapshot!(answer("
+        node lab1  8 x h100
+        job  big  7  running lab1[0,1,2,3,4,5,6]
+        job  a    1  pending
+    "), @"start a lab1[7]");
+}
