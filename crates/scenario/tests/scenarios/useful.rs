@@ -61,3 +61,14 @@ fn a_job_for_which_there_is_room_starts_wherever_that_is() {
         job  a    1  pending
     "), @"start a lab1[7]");
 }
+
+/// Others have shares of two GPUs each: does mine go beside them?
+#[test]
+fn shares_of_several_gpus_go_beside_others() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        node lab2  2 x h100
+        job  b  2@0.5  running lab1[0,1]
+        job  a  2@0.5  pending
+    "), @"start a lab1[0,1]");
+}
