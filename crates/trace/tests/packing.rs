@@ -14,7 +14,13 @@ const RULES: [Rule; 4] = [
     Rule::Random,
     Rule::BestFit,
     Rule::Fgd { margin: 0 },
-    Rule::Rollout(RolloutRule { n_sequences: 8, length: 16, seed: 1, margin: 20 }),
+    Rule::Rollout(RolloutRule {
+        n_sequences: 8,
+        length: 8,
+        length_per_gpu: 2,
+        seed: 1,
+        margin: 20,
+    }),
 ];
 
 fn ask(cpus: u64, n_gpus: u32, part: u32) -> Ask {
