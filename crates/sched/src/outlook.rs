@@ -18,10 +18,9 @@ use crate::place::n_devices_on_node;
 const NODES_MAX: usize = 512;
 /// After so many looks at nodes in one cycle, jobs go where fewest devices are free.
 const LOOKS_MAX: usize = 100_000;
-/// So many different nodes are known at most.
+/// So many different nodes are known at most, and so much of each: tens of megabytes.
 const KNOWN_MAX: usize = 16_384;
-/// What comes is another mix time and again: a node should be worth as much by each.
-const N_SEQUENCES: u32 = 64;
+const KNOWN_OF_EACH_MAX: usize = 32;
 /// Classes of GPUs are told apart by one bit each.
 const CLASSES_MAX: usize = 64;
 
@@ -96,7 +95,8 @@ impl Outlook {
     pub fn begin(&mut self) {
         self.scarce = None;
         self.n_looks = 0;
-        if self.lefts.len() > KNOWN_MAX {
+        let n_known = self.rollout.n_known().max(self.worths.len() * self.lefts.len());
+        if self.lefts.len() > KNOWN_MAX || n_known > KNOWN_MAX * KNOWN_OF_EACH_MAX {
             self.forget_nodes();
         }
     }
@@ -134,7 +134,7 @@ impl Outlook {
         let capacity = self.classes.iter().map(|it| it.n_gpus * u64::from(WHOLE));
         let capacity: Vec<u64> = capacity.collect();
         let mix = Mix::of_counts(world.asks().map(|(fit, n)| (self.ask(fit), n)), &capacity);
-        let rule = RolloutRule { n_sequences: N_SEQUENCES, ..RolloutRule::default() };
+        let rule = RolloutRule::of_who_is_there();
         let before = std::mem::take(&mut self.rollout);
         self.rollout = Rollout::new(&rule, &mix, &capacity).knowing_of(before);
         self.reserve = Reserve::new(&mix, rule.margin);

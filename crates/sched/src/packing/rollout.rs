@@ -24,7 +24,15 @@ pub struct RolloutRule {
 
 impl Default for RolloutRule {
     fn default() -> Self {
-        Self { n_sequences: 48, length: 10, length_per_gpu: 6, seed: 1, margin: 20 }
+        Self { n_sequences: 48, length: 20, length_per_gpu: 0, seed: 1, margin: 20 }
+    }
+}
+
+impl RolloutRule {
+    /// Where what comes is taken from who is there, and so is another mix time and again: by more
+    /// sequences a node is worth as much by each.
+    pub(crate) fn of_who_is_there() -> Self {
+        Self { n_sequences: 64, length: 10, length_per_gpu: 6, ..Self::default() }
     }
 }
 
@@ -87,6 +95,11 @@ impl Rollout {
     /// Whether no task is expected.
     pub fn is_blank(&self) -> bool {
         self.asks.is_empty()
+    }
+
+    /// Of how many nodes it is known what stays idle.
+    pub fn n_known(&self) -> usize {
+        self.known.len()
     }
 
     /// Forgets what was worked out of nodes.
