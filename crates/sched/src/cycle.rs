@@ -17,8 +17,8 @@ use crate::caps::Users;
 use crate::domains;
 use crate::elements::Elements;
 use crate::evict::{Evictions, Ground, Lent};
+use crate::foresight::Foresight;
 use crate::keep::Keeps;
-use crate::outlook::Outlook;
 use crate::place::{self, Found, Seeker};
 use crate::preempt::{self, Asking, Lasts};
 use crate::projects::Projects;
@@ -37,7 +37,7 @@ pub struct Workspace {
     /// The same of jobs that some do, by which these are, and of those that are kept to one class
     /// of GPUs.
     failed_inside: BTreeMap<(usize, Option<usize>, Vec<usize>), Failed>,
-    outlook: Outlook,
+    foresight: Foresight,
     /// Whether nobody went in the last cycle, or may in one right after it: then that one would
     /// decide nothing.
     pub(crate) is_settled: bool,
@@ -125,7 +125,7 @@ pub(crate) fn run<'a>(
 ) -> Plan {
     let world = snapshot.world;
     let board = Board::new(world);
-    workspace.outlook.begin();
+    workspace.foresight.begin();
     workspace.failed.clear();
     workspace.failed.resize(world.n_fit_rows(), None);
     workspace.failed_inside.clear();

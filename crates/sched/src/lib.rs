@@ -20,11 +20,11 @@ mod cycle;
 mod elements;
 mod evict;
 mod explain;
+mod foresight;
 mod holders;
 pub mod kai;
 mod keep;
 mod order;
-mod outlook;
 mod overview;
 pub mod packing;
 mod place;
@@ -50,9 +50,9 @@ use board::Board;
 pub use caps::user_quota;
 pub use cycle::Workspace;
 pub use explain::Explainer;
+use foresight::Foresight;
 use keep::Keeps;
 use order::Heads;
-use outlook::Outlook;
 pub use overview::{Lent, LoanEnd, ProjectShare, project_shares};
 use place::Seeker;
 pub use usable::{Unusable, unusable};
@@ -117,8 +117,8 @@ pub fn would_place(
     let keeps = Keeps::of(snapshot, policy, &board);
     let policy = policy.of_pool(shape.domain.as_ref());
     let seeker = Seeker { shape, policy, seed: 0 };
-    let mut outlook = Outlook::default();
-    let mut look = outlook.look(snapshot.world, &board, &shape.fit);
+    let mut foresight = Foresight::default();
+    let mut look = foresight.look(snapshot, &board, shape);
     let who = (&seeker, look.as_mut());
     match seek::place_among(snapshot, &board, &keeps, who, &|_| Vec::new()) {
         Some(found) => Ok(place::placements(&found, &shape.fit, snapshot.world)),

@@ -4,13 +4,13 @@ use std::cmp::Reverse;
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Attempt, Bytes, GpuRequest, JobId, Placement, Policy, Shape, Share, Slot, SlotPart,
+    Attempt, Bytes, GpuRequest, JobId, Millis, Placement, Policy, Shape, Share, Slot, SlotPart,
 };
 use gpool_node::seating::{Seat, seat};
 use gpool_world::{NodeIx, World};
 
 use crate::board::{Answers, Board};
-use crate::outlook::Look;
+use crate::foresight::Look;
 use crate::room::Room;
 
 /// What a job gets of one node.
@@ -93,7 +93,7 @@ pub(crate) struct Seeker<'a> {
 
 /// The best places for all tasks of a job that are free at once: where the earliest model of the
 /// request is to be had for all of them; for one node, where by `look` it leaves most that is of
-/// use; for shares, where fewest devices are opened for them; then on the nodes that have the
+/// use, and of those where it has work least longer than others have there; for shares, where fewest devices are opened for them; then on the nodes that have the
 /// fewest free devices, so that large jobs find whole nodes; then the lower names. `kept` tells of
 /// a node which devices are kept from such work, or that the node has no room for it. In the order
 /// of nodes.
@@ -132,6 +132,9 @@ pub(crate) fn place(
     });
     seated.collect()
 }
+
+/// Of so many nodes on which a job leaves as much it is looked at who ends when.
+const ALIKE_MAX: usize = 512;
 
 /// A node, and which of its devices are kept.
 type NodeFound = (usize, Vec<usize>);
@@ -197,7 +200,41 @@ fn most_useful(
             break;
         }
     }
-    best.map(|(_, found)| found)
+    let (key, found) = best?;
+    Some(longest_there(board, fit, look, (key, found), room))
+}
+
+/// Of the nodes on which a job leaves as much the first that has work the least longer by it: of
+/// nodes that become empty sooner large jobs have more. `found` is one of them.
+fn longest_there(
+    board: &Board<'_>,
+    fit: &Fit,
+    look: &mut Look<'_>,
+    ((worth, n_opened), found): ((i64, Reverse<usize>), NodeFound),
+    room: impl Fn(usize) -> Option<(usize, Vec<usize>)>,
+) -> NodeFound {
+    if !look.has_end() {
+        return found;
+    }
+    let mut best = (look.lengthens(&board.nodes[found.0]), found);
+    let mut n_looks = 0;
+    for board_ix in board.with_free(n_free_least(fit)) {
+        let node = &board.nodes[board_ix];
+        if best.0 == Millis::ZERO || n_looks == ALIKE_MAX {
+            break;
+        }
+        if board_ix == best.1.0 || look.known(node) != Some(worth) {
+            continue;
+        }
+        n_looks += 1;
+        let lengthens = look.lengthens(node);
+        if lengthens < best.0
+            && let Some((_, kept)) = room(board_ix).filter(|(n, _)| *n == n_opened.0)
+        {
+            best = (lengthens, (board_ix, kept));
+        }
+    }
+    best.1
 }
 
 /// The first nodes of those on which as few devices as can be are opened.

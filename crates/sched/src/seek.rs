@@ -4,8 +4,8 @@ use gpool_model::Reason;
 use gpool_world::Snapshot;
 
 use crate::board::Board;
+use crate::foresight::Look;
 use crate::keep::{Ending, Keeps, Span, length};
-use crate::outlook::Look;
 use crate::place::{self, Found, Seeker};
 use crate::wait;
 

@@ -72,3 +72,53 @@ fn shares_of_several_gpus_go_beside_others() {
         job  a  2@0.5  pending
     "), @"start a lab1[0,1]");
 }
+
+/// Others end within the hour on one node and tomorrow on the other: where does my long job go?
+#[test]
+fn long_work_goes_beside_long_work() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        node lab2  4 x h100
+        job  s1  1  running lab1[0]  limit 1h
+        job  s2  1  running lab1[1]  limit 1h
+        job  l1  1  running lab2[0]  limit 24h
+        job  l2  1  running lab2[1]  limit 1h
+        job  a   1  pending  limit 8h
+    "), @"start a lab2[2]");
+}
+
+/// The same, and mine is over before the others: does it go where it has gone so far?
+#[test]
+fn short_work_goes_anywhere() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        node lab2  4 x h100
+        job  s1  1  running lab1[0]  limit 1h
+        job  l1  1  running lab2[0]  limit 24h
+        job  a   1  pending  limit 10min
+    "), @"start a lab1[1]");
+}
+
+/// Nobody knows when the only one on a node ends: does my job go beside it?
+#[test]
+fn whoever_has_no_limit_may_stay_for_ever() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        node lab2  4 x h100
+        job  s1  1  running lab1[0]  limit 1h
+        job  l1  1  running lab2[0]
+        job  a   1  pending  limit 8h
+    "), @"start a lab2[1]");
+}
+
+/// My job has no limit: does it matter when others end?
+#[test]
+fn without_a_limit_it_goes_where_it_would_go_anyway() {
+    assert_snapshot!(answer("
+        node lab1  4 x h100
+        node lab2  4 x h100
+        job  s1  1  running lab1[0]  limit 1h
+        job  l1  1  running lab2[0]  limit 24h
+        job  a   1  pending
+    "), @"start a lab1[1]");
+}

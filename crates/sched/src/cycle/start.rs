@@ -4,8 +4,8 @@ use gpool_model::{DeviceStrategy, Reason, Shape};
 use gpool_world::{FitIx, Head};
 
 use super::{Cycle, Failed};
+use crate::foresight::Look;
 use crate::keep::length;
-use crate::outlook::Look;
 use crate::place::{self, Found, Seeker};
 use crate::projects::Amounts;
 use crate::seek::{self, waits_for_room};
@@ -55,8 +55,7 @@ impl Cycle<'_, '_> {
     fn place(&mut self, seeker: &Seeker<'_>) -> Option<Vec<Found>> {
         let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
         let (snapshot, board) = (&self.snapshot, &self.board);
-        let fit = &seeker.shape.fit;
-        let mut look = self.workspace.outlook.look(snapshot.world, board, fit);
+        let mut look = self.workspace.foresight.look(snapshot, board, seeker.shape);
         let who = (seeker, look.as_mut());
         let found = seek::place_among(snapshot, board, &self.keeps, who, &endings);
         look.into_iter().for_each(Look::end);

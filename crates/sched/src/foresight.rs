@@ -7,10 +7,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Bytes, GpuRequest, Share};
-use gpool_world::{GpuClass, NodeIx, World};
+use gpool_model::{Bytes, GpuRequest, Millis, Shape, Share, StartBasis, Timestamp};
+use gpool_world::{GpuClass, NodeIx, Snapshot, World};
 
 use crate::board::{Board, NodeBoard};
+use crate::keep::length;
 use crate::packing::{Ask, Left, Mix, Reserve, Rollout, RolloutRule, WHOLE};
 use crate::place::n_devices_on_node;
 
@@ -26,7 +27,7 @@ const CLASSES_MAX: usize = 64;
 
 /// What comes, and what is known of nodes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Outlook {
+pub(crate) struct Foresight {
     classes: Vec<Class>,
     /// Which jobs it was made of.
     n_changes_of_asks: Option<u64>,
@@ -81,7 +82,10 @@ struct Worth {
 
 /// A look for the best node for one job.
 pub(crate) struct Look<'a> {
-    outlook: &'a mut Outlook,
+    foresight: &'a mut Foresight,
+    snapshot: Snapshot<'a>,
+    /// When the job will have ended, if it has a time limit.
+    ends_at: Option<Timestamp>,
     ask: Ask,
     worths: Vec<Option<Worth>>,
     scarce: u64,
@@ -90,7 +94,7 @@ pub(crate) struct Look<'a> {
     n_compared: usize,
 }
 
-impl Outlook {
+impl Foresight {
     /// Another cycle begins.
     pub fn begin(&mut self) {
         self.scarce = None;
@@ -102,11 +106,17 @@ impl Outlook {
     }
 
     /// A look for a job that starts on one node; `None` where any will do.
-    pub fn look(&mut self, world: &World, board: &Board<'_>, fit: &Fit) -> Option<Look<'_>> {
+    pub fn look<'a>(
+        &'a mut self,
+        snapshot: &Snapshot<'a>,
+        board: &Board<'_>,
+        shape: &Shape,
+    ) -> Option<Look<'a>> {
+        let fit = &shape.fit;
         if self.n_looks >= LOOKS_MAX || fit.gang.nodes > 1 || !fit.at.is_empty() {
             return None;
         }
-        self.learn(world);
+        self.learn(snapshot.world);
         if self.rollout.is_blank() {
             return None;
         }
@@ -114,7 +124,16 @@ impl Outlook {
         self.scarce = Some(scarce);
         let ask = self.ask(fit);
         let worths = self.worths.remove(&ask).unwrap_or_default();
-        Some(Look { outlook: self, ask, worths, scarce, is_compared: Vec::new(), n_compared: 0 })
+        Some(Look {
+            foresight: self,
+            snapshot: *snapshot,
+            ends_at: length(shape).map(|length| snapshot.now.after(length)),
+            ask,
+            worths,
+            scarce,
+            is_compared: Vec::new(),
+            n_compared: 0,
+        })
     }
 
     /// Takes what comes from those who are there, if they ask anything else than before.
@@ -248,27 +267,66 @@ impl Outlook {
 impl Look<'_> {
     /// What a node is worth; `None` if another was compared of which as much is left.
     pub fn at(&mut self, node: &NodeBoard<'_>) -> Option<i64> {
-        self.outlook.n_looks += 1;
+        self.foresight.n_looks += 1;
         // What differs in itself differs from all others.
-        let Some(number) = self.outlook.number_of(node) else { return Some(0) };
+        let Some(number) = self.foresight.number_of(node) else { return Some(0) };
         if self.is_compared.get(number).copied().unwrap_or(false) {
             return None;
         }
         if self.worths.len() <= number {
-            self.worths.resize(self.outlook.lefts.len(), None);
+            self.worths.resize(self.foresight.lefts.len(), None);
         }
         let known = self.worths[number];
-        let worth = known.unwrap_or_else(|| self.outlook.worth(number, &self.ask));
+        let worth = known.unwrap_or_else(|| self.foresight.worth(number, &self.ask));
         self.worths[number] = Some(worth);
-        let penalty = self.outlook.reserve.penalty(worth.lost & self.scarce);
-        let penalty = penalty.saturating_mul(self.outlook.rollout.n_sequences());
-        Some(worth.gain.saturating_sub(i64::try_from(penalty).unwrap_or(i64::MAX)))
+        Some(self.balance(worth))
+    }
+
+    /// What it gains less what it costs that tasks are lost for which few nodes are left.
+    fn balance(&self, worth: Worth) -> i64 {
+        let penalty = self.foresight.reserve.penalty(worth.lost & self.scarce);
+        let penalty = penalty.saturating_mul(self.foresight.rollout.n_sequences());
+        worth.gain.saturating_sub(i64::try_from(penalty).unwrap_or(i64::MAX))
+    }
+
+    /// What a node is worth, if by this look one was compared of which as much is left.
+    pub fn known(&mut self, node: &NodeBoard<'_>) -> Option<i64> {
+        let Some(number) = self.foresight.number_of(node) else { return Some(0) };
+        let is_compared = self.is_compared.get(number).copied().unwrap_or(false);
+        let worth = self.worths.get(number).copied().flatten().filter(|_| is_compared);
+        worth.map(|worth| self.balance(worth))
+    }
+
+    /// Whether it matters who ends when on a node.
+    pub fn has_end(&self) -> bool {
+        self.ends_at.is_some()
+    }
+
+    /// For how much longer a node has work if the job goes there, by the time limits of those who
+    /// are there.
+    ///
+    /// Source: that long work goes beside long work, so that whole machines come free, is Barbalho
+    /// et al., "Virtual Machine Allocation with Lifetime Predictions", MLSys 2023.
+    pub fn lengthens(&mut self, node: &NodeBoard<'_>) -> Millis {
+        self.foresight.n_looks += 1;
+        let Some(ends_at) = self.ends_at else { return Millis::ZERO };
+        let Snapshot { world, now } = self.snapshot;
+        let mut last = now;
+        for row in node.row.here.iter().filter_map(|task| world.job(task.job)) {
+            match world.expected_end(row, now).filter(|end| end.basis == StartBasis::Limit) {
+                Some(end) => last = last.max(end.at),
+                // It stays for ever, for all that is known.
+                None => return Millis::ZERO,
+            }
+        }
+        // What jobs take is rounded up.
+        ends_at.since(last.after(Shape::STEP))
     }
 
     /// A node has room, or is worth no more than one that has.
     pub fn compared(&mut self, node: &NodeBoard<'_>) {
         self.n_compared += 1;
-        if let Some(number) = self.outlook.number_of(node) {
+        if let Some(number) = self.foresight.number_of(node) {
             self.is_compared.resize(self.is_compared.len().max(number + 1), false);
             self.is_compared[number] = true;
         }
@@ -278,7 +336,7 @@ impl Look<'_> {
     pub fn device_for_share(&mut self, node: &NodeBoard<'_>) -> Option<u32> {
         // Several go where they fit best.
         let is_one = self.ask.is_share() && self.ask.n_gpus == 1;
-        let number = self.outlook.number_of(node).filter(|_| is_one)?;
+        let number = self.foresight.number_of(node).filter(|_| is_one)?;
         self.worths.get(number).copied().flatten().map(|worth| worth.of_device)
     }
 
@@ -289,7 +347,7 @@ impl Look<'_> {
 
     /// Keeps what was worked out.
     pub fn end(self) {
-        self.outlook.worths.insert(self.ask, self.worths);
+        self.foresight.worths.insert(self.ask, self.worths);
     }
 }
 
