@@ -46,6 +46,15 @@ impl Likeness {
     pub fn key(&self) -> String {
         format!("{}:{}:{}", self.uid, self.project, self.stem)
     }
+
+    /// Of which that is the key.
+    #[must_use]
+    pub fn of_key(key: &str) -> Option<Self> {
+        let mut parts = key.splitn(3, ':');
+        let (uid, project, stem) = (parts.next()?, parts.next()?, parts.next()?);
+        let project = ProjectName::new(project);
+        Some(Self { uid: uid.parse().ok()?, project, stem: stem.to_owned() })
+    }
 }
 
 /// How long the last jobs of one likeness ran.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{Exit, JobId, Phase};
-use gpool_world::{JobRow, ProjectIx};
+use gpool_world::JobRow;
 
 use crate::board::Board;
 use crate::evict::{Evictions, Ground, Lent, amounts_of, best_exit, piece, stay_in_the_way};
@@ -43,11 +43,11 @@ struct OnNode {
     known: Option<Vec<Movable>>,
 }
 
-/// What may be moved in a cycle, worked out when it is first asked for.
+/// What may be moved in a cycle, worked out of a node when it is first asked for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Movables {
-    /// By position of the node on the board.
-    by_node: Option<BTreeMap<usize, OnNode>>,
+    /// By position of the node on the board, of nodes that somebody looked at.
+    by_node: BTreeMap<usize, OnNode>,
     /// Of searches among those who move, and of those in which others go for good.
     n_failures: [usize; 2],
 }
@@ -80,7 +80,7 @@ struct Leaver<'l> {
 
 /// Those who may leave, for one job that waits.
 struct Leavers<'l> {
-    movable: BTreeMap<usize, OnNode>,
+    movable: &'l mut BTreeMap<usize, OnNode>,
     /// By position of the node on the board, those who may go for good.
     giving: BTreeMap<usize, Vec<&'l Lent>>,
     /// How many may go at most.
@@ -90,16 +90,16 @@ struct Leavers<'l> {
 impl Leavers<'_> {
     /// How many devices of a node may be free at most once some of it have left: told without a
     /// look at where they would go.
-    fn n_at_most(&self, board: &Board<'_>, board_ix: usize) -> usize {
+    fn n_at_most(&mut self, ground: Ground<'_, '_>, board_ix: usize) -> usize {
         let giving = self.giving.get(&board_ix).into_iter().flatten();
         let giving = giving.map(|lent| (Reverse(n_held(lent, board_ix)), lent.job, lent.leaf));
-        let moving = self.movable.get(&board_ix).into_iter().flat_map(|it| &it.sizes);
-        let mut sizes: Vec<Size> = giving.chain(moving.copied()).collect();
+        let moving = self.movable.entry(board_ix).or_insert_with(|| OnNode::of(ground, board_ix));
+        let mut sizes: Vec<Size> = giving.chain(moving.sizes.iter().copied()).collect();
         sizes.sort_unstable();
         sizes.dedup();
         let n_most = usize::try_from(self.n_most).unwrap_or(usize::MAX);
         let n_left: usize = sizes.iter().take(n_most).map(|(Reverse(n), ..)| n).sum();
-        board.nodes[board_ix].n_free + n_left
+        ground.board.nodes[board_ix].n_free + n_left
     }
 
     /// Finds out what those of a node need elsewhere.
@@ -208,15 +208,15 @@ impl Evictions {
         if ground.board.n_free() + n_given < n_asked {
             return None;
         }
-        let movable = self.movables.by_node.take().unwrap_or_else(|| movable_by_node(ground));
-        let mut leavers = Leavers { movable, giving, n_most };
+        let mut movable = std::mem::take(&mut self.movables.by_node);
+        let mut leavers = Leavers { movable: &mut movable, giving, n_most };
         let ranks = match place::n_nodes(fit) {
             1 => vec![None],
             _ => (0..fit.gpus.models.len().max(1)).map(Some).collect(),
         };
         let mut all = ranks.into_iter();
         let found = all.find_map(|rank| self.cleared(ground, seeker, rank, &mut leavers));
-        self.movables.by_node = Some(leavers.movable);
+        self.movables.by_node = movable;
         let found = found.filter(|(_, victims)| {
             let gone: Vec<&Lent> = victims.iter().filter(|it| !it.moves).collect();
             victims.len() as u64 <= n_most && may_have(&gone) && !stay_in_the_way(ground, victims)
@@ -254,7 +254,7 @@ impl Evictions {
                 if !is_other || holes.taken.contains_key(ix) {
                     continue;
                 }
-                if leavers.n_at_most(board, *ix) < n_devices_on_node(fit) {
+                if leavers.n_at_most(ground, *ix) < n_devices_on_node(fit) {
                     continue;
                 }
                 leavers.look_at(ground, *ix);
@@ -321,27 +321,26 @@ impl Evictions {
     }
 }
 
-/// Whatever may be moved, by position of its node on the board: jobs on one node with whole devices
-/// that have run for a while and save their work before they leave.
-fn movable_by_node(ground: Ground<'_, '_>) -> BTreeMap<usize, OnNode> {
-    let (world, projects) = (ground.snapshot.world, ground.projects);
-    let mut by_node = BTreeMap::<usize, OnNode>::new();
-    for (ix, row) in world.project_rows().iter().enumerate() {
-        for job in row.evictable.iter().filter_map(|id| world.job(*id)) {
-            if !is_movable(ground, job) {
-                continue;
-            }
+impl OnNode {
+    /// Jobs on that node alone with whole devices that have run for a while and save their work
+    /// before they leave.
+    fn of(ground: Ground<'_, '_>, board_ix: usize) -> Self {
+        let (world, projects) = (ground.snapshot.world, ground.projects);
+        let here = &ground.board.nodes[board_ix].row.here;
+        let mut jobs: Vec<JobId> = here.iter().map(|task| task.job).collect();
+        jobs.dedup();
+        let size = |id: JobId| {
+            let job = world.job(id).filter(|job| is_movable(ground, job))?;
+            let project_ix = world.ix_of_project(&job.spec.project)?;
             let held = job.job.phase.allocations();
-            let node = held.first().and_then(|it| ground.board.position(world, &it.node));
-            let Some(board_ix) = node else { continue };
             let n_devices = held.iter().map(|it| it.slots.len()).sum();
-            let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
-            let size = (Reverse(n_devices), job.job.id, leaf);
-            by_node.entry(board_ix).or_default().sizes.push(size);
-        }
+            let leaf = projects.leaf_of(project_ix, job.spec.owner.uid);
+            Some((Reverse(n_devices), id, leaf))
+        };
+        let mut sizes: Vec<Size> = jobs.into_iter().filter_map(size).collect();
+        sizes.sort_unstable();
+        Self { sizes, known: None }
     }
-    by_node.values_mut().for_each(|it| it.sizes.sort_unstable());
-    by_node
 }
 
 /// What these need elsewhere. The smaller ones go first.
@@ -365,6 +364,7 @@ fn is_movable(ground: Ground<'_, '_>, row: &JobRow) -> bool {
     let started_at = started_at.after(row.job.course.paused);
     let policy = snapshot.world.policy_of(row);
     policy.consolidate
+        && row.is_evictable()
         && row.spec.gang.nodes_most == 1
         && row.spec.joins.is_none()
         && row.spec.gpus.n_devices() > 0

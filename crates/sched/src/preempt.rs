@@ -180,7 +180,7 @@ impl Evictions {
             // What matters less goes at once; for all else, to change places has its cost.
             let is_rested = || started_at.after(policy.min_run) <= now;
             precedence_of(policy, it) > asks
-                && (why(policy, it, (shape, is_escalated)) != TakenBack::Rotate || is_rested())
+                && (is_rested() || why(policy, it, (shape, is_escalated)) != TakenBack::Rotate)
                 && !self.gone.contains(&it.job)
         };
         let search = Search { ground, seeker, unit, all: &own.by_node, may_go: &may_go };

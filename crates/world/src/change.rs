@@ -296,7 +296,10 @@ impl World {
                 found.cloned().map(|it| Record::Reservation(Box::new(it)))
             }
             RecordKind::Used => self.used_by_key(&key.key).map(Record::Used),
-            RecordKind::PastRuns => self.past.by_key(&key.key).cloned().map(Record::PastRuns),
+            RecordKind::PastRuns => {
+                let like = Likeness::of_key(&key.key);
+                like.and_then(|like| self.past.runs(&like)).cloned().map(Record::PastRuns)
+            }
             RecordKind::Delivery => {
                 let delivery = self.outbox.get(&key.key).cloned();
                 delivery.map(|delivery| Record::Delivery(Box::new(delivery)))

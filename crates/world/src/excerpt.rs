@@ -40,8 +40,8 @@ impl World {
         let jobs: BTreeMap<JobId, JobRow> = jobs.into_iter().filter_map(row).collect();
         let likenesses: BTreeSet<Likeness> =
             jobs.values().map(|row| Likeness::of(&row.spec)).collect();
-        let past = likenesses.iter().map(Likeness::key);
-        let past = past.filter_map(|key| Some((key.clone(), self.past.by_key(&key)?.clone())));
+        let past = likenesses.iter();
+        let past = past.filter_map(|like| Some((like.key(), self.past.runs(like)?.clone())));
         Excerpt {
             cluster: self.cluster.clone(),
             policy: self.policy.clone(),

@@ -8,10 +8,10 @@ use gpool_model::{Likeness, Millis, PastRuns, Prediction, Timestamp};
 /// What is remembered of ended jobs for predictions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Past {
-    /// By [`Likeness::key`].
-    runs: BTreeMap<String, PastRuns>,
+    /// With what they say of the next.
+    runs: BTreeMap<Likeness, (PastRuns, Option<Prediction>)>,
     /// The same by the last end.
-    by_age: BTreeSet<(Timestamp, String)>,
+    by_age: BTreeSet<(Timestamp, Likeness)>,
 }
 
 impl Past {
@@ -20,18 +20,19 @@ impl Past {
 
     /// Replaces what is remembered of one likeness.
     pub fn put(&mut self, runs: PastRuns) {
-        let (key, last_ended_at) = (runs.like.key(), runs.last_ended_at);
-        self.by_age.insert((last_ended_at, key.clone()));
-        if let Some(before) = self.runs.insert(key.clone(), runs)
+        let (like, last_ended_at) = (runs.like.clone(), runs.last_ended_at);
+        let prediction = runs.prediction();
+        self.by_age.insert((last_ended_at, like.clone()));
+        if let Some((before, _)) = self.runs.insert(like.clone(), (runs, prediction))
             && before.last_ended_at != last_ended_at
         {
-            self.by_age.remove(&(before.last_ended_at, key));
+            self.by_age.remove(&(before.last_ended_at, like));
         }
     }
 
     /// Remembers one more run; which likenesses changed, those included that are forgotten for it.
     pub fn add(&mut self, like: Likeness, length: Millis, ended_at: Timestamp) -> Vec<Likeness> {
-        let known = self.runs.get(&like.key()).cloned();
+        let known = self.runs.get(&like).map(|(runs, _)| runs.clone());
         let mut runs = known.unwrap_or_else(|| PastRuns::none(like.clone()));
         runs.add(length, ended_at);
         self.put(runs);
@@ -39,24 +40,25 @@ impl Past {
         while self.runs.len() > Self::LIKENESSES_MAX
             && let Some((_, oldest)) = self.by_age.pop_first()
         {
-            changed.extend(self.runs.remove(&oldest).map(|runs| runs.like));
+            self.runs.remove(&oldest);
+            changed.push(oldest);
         }
         changed
     }
 
     /// What is known of such jobs.
     pub fn of(&self, like: &Likeness) -> Option<Prediction> {
-        self.runs.get(&like.key())?.prediction()
+        self.runs.get(like)?.1
     }
 
     /// The record of one likeness.
-    pub fn by_key(&self, key: &str) -> Option<&PastRuns> {
-        self.runs.get(key)
+    pub fn runs(&self, like: &Likeness) -> Option<&PastRuns> {
+        self.runs.get(like).map(|(runs, _)| runs)
     }
 
     /// Every record.
     pub fn all(&self) -> impl Iterator<Item = &PastRuns> {
-        self.runs.values()
+        self.runs.values().map(|(runs, _)| runs)
     }
 }
 
@@ -84,6 +86,6 @@ mod tests {
         assert_eq!(past.of(&like(0)).expect("it ended again").n_runs, 2);
         assert_eq!(past.all().count(), Past::LIKENESSES_MAX);
         assert_eq!(past.by_age.len(), Past::LIKENESSES_MAX);
-        assert!(past.by_key(&new.key()).is_some());
+        assert!(past.runs(&new).is_some());
     }
 }

@@ -119,6 +119,12 @@ impl World {
         self.holdings.ix_by_name.get(name).map(|ix| &self.holdings.rows[ix.0])
     }
 
+    /// Where a project stands in [`World::project_rows`].
+    #[must_use]
+    pub fn ix_of_project(&self, name: &ProjectName) -> Option<ProjectIx> {
+        self.holdings.ix_by_name.get(name).copied()
+    }
+
     /// What nodes that take work have and may give, whoever holds it.
     #[must_use]
     pub fn capacity(&self) -> &Resources {
@@ -157,7 +163,7 @@ impl World {
             project.sum.add_share(share);
             project.by_user.entry(row.spec.owner.uid).or_default().add_share(share);
         }
-        if is_evictable(row) && project.evictable.insert(row.job.id) {
+        if row.is_evictable() && project.evictable.insert(row.job.id) {
             *project.evictable_by.entry(rank(row)).or_default() += 1;
         }
     }
@@ -301,15 +307,18 @@ fn for_each_held(row: &JobRow, mut count: impl FnMut(HeldAs, &Allocation)) {
     }
 }
 
-/// Whether a job holds something that may be taken back; what is only claimed is not held.
-fn is_evictable(row: &JobRow) -> bool {
-    let held = |state: &AllocationState| {
-        matches!(state, AllocationState::Placed | AllocationState::Running)
-    };
-    let allocations = row.job.phase.allocations();
-    row.spec.life.preemptible == Some(true)
-        && !allocations.is_empty()
-        && allocations.iter().all(|it| held(&it.state))
+impl JobRow {
+    /// Whether it holds something that may be taken back; what is only claimed is not held.
+    #[must_use]
+    pub fn is_evictable(&self) -> bool {
+        let held = |state: &AllocationState| {
+            matches!(state, AllocationState::Placed | AllocationState::Running)
+        };
+        let allocations = self.job.phase.allocations();
+        self.spec.life.preemptible == Some(true)
+            && !allocations.is_empty()
+            && allocations.iter().all(|it| held(&it.state))
+    }
 }
 
 /// Its priority, and whether it makes another one larger.
