@@ -131,11 +131,12 @@ fn projects() -> impl Strategy<Value = String> {
         option::weighted(0.15, 0u32..=3),
         option::weighted(0.15, prop::sample::select(&["0", "1", "2", "1.5"][..])),
         prop_oneof![3 => vec(part_of_gpus(), 0..=0), 1 => vec(part_of_gpus(), 1..=2)],
+        option::weighted(0.3, of_the_rest()),
     );
     prop_oneof![1 => vec(project.clone(), 0..=0), 2 => vec(project, 1..=5)].prop_map(|projects| {
         let mut text = String::new();
         for (at, project) in projects.iter().enumerate() {
-            let (gpus, limit, weight, priority, parent, cpus, user_running, user_gpus, parts) =
+            let (gpus, limit, weight, priority, parent, cpus, most_jobs, most_gpus, parts, rest) =
                 project;
             let parent = parent.filter(|_| at > 0).map(|parent| format!("p{}", parent.index(at)));
             text.push_str(&format!("project p{at}"));
@@ -146,13 +147,13 @@ fn projects() -> impl Strategy<Value = String> {
                 ("weight", weight.map(|it| it.to_string())),
                 ("priority", priority.map(|it| it.to_string())),
                 ("cpus", cpus.map(|it| it.to_string())),
-                ("user-running", user_running.map(|it| it.to_string())),
-                ("user-gpus", user_gpus.map(str::to_owned)),
+                ("user-running", most_jobs.map(|it| it.to_string())),
+                ("user-gpus", most_gpus.map(str::to_owned)),
             ];
             for (word, value) in words {
                 value.iter().for_each(|value| text.push_str(&format!("  {word} {value}")));
             }
-            for (word, amount) in parts {
+            for (word, amount) in parts.iter().chain(rest) {
                 text.push_str(&format!("  {word} {amount}"));
             }
             text.push('\n');
@@ -174,6 +175,18 @@ fn part_of_gpus() -> impl Strategy<Value = (&'static str, &'static str)> {
     ];
     let amounts = ["0", "1", "2", "3", "0.5", "unlimited"];
     (prop::sample::select(words.to_vec()), prop::sample::select(amounts.to_vec()))
+}
+
+/// What a project is limited to of cores, or has of memory.
+fn of_the_rest() -> impl Strategy<Value = (&'static str, &'static str)> + Clone {
+    prop::sample::select(vec![
+        ("cpus-limit", "4"),
+        ("cpus-limit", "12.5"),
+        ("mem", "16G"),
+        ("mem", "unlimited"),
+        ("mem-limit", "0"),
+        ("mem-limit", "64G"),
+    ])
 }
 
 /// The lines of one node, called `NODE`.

@@ -20,7 +20,7 @@
 //! drain    lab1[2]  by 3h  requeue
 //! past     train-  20m,25m,1h
 //! used     12.5  uid 1001
-//! project  red  in lab  gpus 4  limit 8  weight 2
+//! project  red  in lab  gpus 4  limit 8  weight 2  cpus 64  mem-limit 512G
 //! ```
 //!
 //! A job is pending, waiting, held, starting, claiming (it is to have what others still leave),

@@ -1,15 +1,15 @@
 //! The lines of scenarios that say what projects are guaranteed and may have, read and written:
-//! `project red  in lab  gpus 4  limit 8  weight 2  priority 1  cpus 64`.
+//! `project red  in lab  gpus 4  limit 8  weight 2  priority 1  cpus 64  mem-limit 512G`.
 
 use std::fmt;
 use std::str::FromStr as _;
 
 use gpool_model::{
-    Amount, MilliGpu, PoolName, Project, ProjectName, Quota, Quotas, ResourceKind, Weight, parse,
+    Amount, Bytes, MilliGpu, PoolName, Project, ProjectName, Quota, Quotas, ResourceKind, Weight, parse,
 };
 
 use crate::parse::{Reader, before};
-use crate::print::span;
+use crate::print::{bytes, span};
 use crate::situation::Situation;
 use crate::words::{ScenarioError, Words};
 
@@ -18,7 +18,6 @@ impl Reader {
     pub fn project(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let name = ProjectName::new(words.need("the name of the project")?);
         let mut gpus = Quota::default();
-        let mut cpus = None;
         let mut project = Project { quotas: Quotas::default(), ..Project::open(name) };
         while let Some(word) = words.next() {
             match word {
@@ -43,7 +42,14 @@ impl Reader {
                     let limit = Amount::counted(most);
                     project.quotas.set(ResourceKind::Tasks, Quota { limit, ..Quota::default() });
                 }
-                "cpus" => cpus = Some(words.parse("a number of cores", amount)?),
+                "cpus" | "cpus-limit" => {
+                    let cores = words.parse("a number of cores", amount)?;
+                    bound(&mut project.quotas, ResourceKind::Cpu, word, cores);
+                }
+                "mem" | "mem-limit" => {
+                    let bytes = words.parse("an amount of memory", memory)?;
+                    bound(&mut project.quotas, ResourceKind::Memory, word, bytes);
+                }
                 "priority" => project.priority = words.parse("a priority", i32::from_str)?,
                 "user-running" => {
                     let most = words.parse("a number of jobs", parse::count)?;
@@ -63,17 +69,13 @@ impl Reader {
                 }
                 word => {
                     let known = "in, gpus, limit, gpus-of, limit-of, gpus-in, limit-in, jobs, \
-                         weight, cpus, priority, user-running, user-gpus, reclaim-after or \
-                         preempt-after";
+                         weight, cpus, cpus-limit, mem, mem-limit, priority, user-running, \
+                         user-gpus, reclaim-after or preempt-after";
                     return Err(words.unknown(word, known));
                 }
             }
         }
         project.quotas.set(ResourceKind::Gpu, gpus);
-        if let Some(guaranteed) = cpus {
-            let quota = Quota { guaranteed: Some(guaranteed), ..Quota::default() };
-            project.quotas.set(ResourceKind::Cpu, quota);
-        }
         let n_above = u64::try_from(self.situation.projects.len()).unwrap_or(u64::MAX);
         let age = gpool_model::Millis::from_hours(24 * 365);
         let oldest = before(self.situation.now, age);
@@ -101,6 +103,28 @@ fn amount(text: &str) -> Result<Amount, String> {
             Amount::of(thousandths.get()).ok_or_else(|| "it is too much".to_owned())
         }
     }
+}
+
+/// `20G`, `0` or `unlimited`.
+fn memory(text: &str) -> Result<Amount, String> {
+    match text {
+        "unlimited" => Ok(Amount::UNLIMITED),
+        "0" => Ok(Amount::NOTHING),
+        _ => {
+            let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
+            Amount::of(bytes.get()).ok_or_else(|| "it is too much".to_owned())
+        }
+    }
+}
+
+/// What a word says of one kind: its limit, or what is guaranteed of it.
+fn bound(quotas: &mut Quotas, kind: ResourceKind, word: &str, amount: Amount) {
+    let quota = quotas.get(&kind).unwrap_or_default();
+    let quota = match word.ends_with("-limit") {
+        true => Quota { limit: amount, ..quota },
+        false => Quota { guaranteed: Some(amount), ..quota },
+    };
+    quotas.agree(kind, quota);
 }
 
 fn weight(text: &str) -> Result<Weight, String> {
@@ -154,9 +178,19 @@ pub(crate) fn project(f: &mut fmt::Formatter<'_>, project: &Project) -> fmt::Res
     if let Some(most) = jobs {
         write!(f, "  jobs {most}")?;
     }
-    let cpus = project.quotas.get(&ResourceKind::Cpu).and_then(|quota| quota.guaranteed);
-    if let Some(cpus) = cpus {
-        write!(f, "  cpus {}", amount_text(cpus))?;
+    for (kind, word) in [(ResourceKind::Cpu, "cpus"), (ResourceKind::Memory, "mem")] {
+        let said = |amount| match kind {
+            ResourceKind::Memory => bytes(Bytes::new(amount)),
+            _ => number(amount),
+        };
+        let quota = project.quotas.get(&kind).unwrap_or_default();
+        let said = |it: Amount| it.finite().map_or_else(|| "unlimited".to_owned(), said);
+        if let Some(guaranteed) = quota.guaranteed {
+            write!(f, "  {word} {}", said(guaranteed))?;
+        }
+        if !quota.limit.is_unlimited() {
+            write!(f, "  {word}-limit {}", said(quota.limit))?;
+        }
     }
     if project.priority != 0 {
         write!(f, "  priority {}", project.priority)?;

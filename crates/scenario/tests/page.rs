@@ -7,10 +7,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Files of questions, with what they are about.
-const PARTS: [(&str, &str); 17] = [
+const PARTS: [(&str, &str); 18] = [
     ("order", "Who goes first"),
     ("planned", "Planned starts and backfill"),
     ("projects", "Projects: quotas, turns, lending"),
+    ("cores", "Quotas of cores and memory"),
     ("parts", "Quotas of one model, and in one pool"),
     ("reclaim", "Taking back what is on loan"),
     ("las", "Whoever has had least"),

@@ -3,6 +3,7 @@
 
 mod arrays;
 mod by_kai;
+mod cores;
 mod devices;
 mod drained;
 mod exits;

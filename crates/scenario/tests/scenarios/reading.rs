@@ -42,6 +42,11 @@ fn unknown_words_are_refused_with_line_and_column() {
             "1:14 \"many\" is not a number of cores: \"many\" is not a number of CPU \
              cores; write, for example, 4 or 0.5",
         ),
+        (
+            "project a  mem 20",
+            "1:16 \"20\" is not an amount of memory: \"20\" is not an amount of memory; write, for \
+             example, 20G or 512M",
+        ),
         ("node a\nnode a", "2:6 node a stands here twice"),
         ("gpu a[0] mig", "1:5 no node a stands above"),
         ("node a  1 x h100\ngpu a[1] mig", "2:5 \"1\" is no device of node a"),
@@ -112,6 +117,8 @@ job j4  40G..:2  pending 10m  waited 5m  submitted 1h  had 2.5  attempt 2
 job j7  1  waiting 1s  after j1,fail:j2,end:j4  id 7
 job j8  1  held by admin 3d
 job j9  1  waiting  begin 3h  pool batch
+project red  gpus 4  limit 8  cpus 64  cpus-limit 96.5  mem-limit 256G  priority 1
+project blue  gpus unlimited  cpus unlimited  mem 512M  mem-limit 1000000B
 used 12.5  uid 1001
 ";
     let situation = Situation::parse(text).expect("every word is known");
