@@ -282,9 +282,10 @@ pub(crate) fn quota(
 }
 
 fn amount(field: &str, written: &Written, read: Read<'_>) -> Result<Amount, Refusal> {
-    // Memory as a bare number is bytes, as everywhere in the API.
+    // Memory as a bare number is bytes, as everywhere in the API; nothing is nothing in any unit.
     let text = match (field.starts_with("mem"), written) {
         (true, Written::Whole(bytes)) => format!("{bytes}B"),
+        (true, _) if is_word(written, "0") => "0B".to_owned(),
         _ => written.to_string(),
     };
     let large = || invalid(field, &format!("{written} is more than can be meant"));
@@ -402,6 +403,10 @@ mod tests {
         let zero: ProjectSettings = serde_json::from_str(r#"{"limit": 0}"#).unwrap();
         let patch = zero.patch().unwrap();
         assert_eq!(patch.quotas[0].1.limit, Some(Amount::NOTHING), "0 is nothing");
+        let none = serde_json::json!({ "cpus_limit": "0", "mem_limit": "0" });
+        let none: ProjectSettings = serde_json::from_value(none).unwrap();
+        let limits = none.patch().unwrap().quotas.into_iter().map(|(_, patch)| patch.limit);
+        assert!(limits.eq([Some(Amount::NOTHING); 2]), "0 of memory needs no unit");
     }
 
     #[test]
