@@ -5,7 +5,8 @@ use std::fmt;
 use std::str::FromStr as _;
 
 use gpool_model::{
-    Amount, Bytes, MilliGpu, PoolName, Project, ProjectName, Quota, Quotas, ResourceKind, Weight, parse,
+    Amount, Bytes, MilliGpu, PoolName, Project, ProjectName, Quota, Quotas, ResourceKind, Weight,
+    parse,
 };
 
 use crate::parse::{Reader, before};

@@ -7,13 +7,14 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Files of questions, with what they are about.
-const PARTS: [(&str, &str); 18] = [
+const PARTS: [(&str, &str); 19] = [
     ("order", "Who goes first"),
     ("planned", "Planned starts and backfill"),
     ("projects", "Projects: quotas, turns, lending"),
     ("cores", "Quotas of cores and memory"),
     ("parts", "Quotas of one model, and in one pool"),
     ("reclaim", "Taking back what is on loan"),
+    ("limits", "At the limit of a department"),
     ("las", "Whoever has had least"),
     ("used", "What was used lately"),
     ("devices", "Which GPUs"),

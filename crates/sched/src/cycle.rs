@@ -217,18 +217,22 @@ impl<'a> Cycle<'a, '_> {
         let is_aside = leaf.is_some() && !turns.is_lending;
         let is_mixed = ways.iter().any(|way| way.is_mixed);
         let (mut open, mut shut, mut aside) = (Vec::new(), Vec::new(), Vec::new());
+        let mut may_lift = false;
         for way in ways {
             let Some((projects, row)) = self.projects.as_ref().zip(charged) else {
                 open.push(way);
                 continue;
             };
             match projects.refuses(row, &way.charge, shape.preemptible) {
-                Some(reason) => shut.push((way, reason)),
+                Some(reason) => {
+                    may_lift |= projects.may_lift(row, &way.charge, shape.preemptible);
+                    shut.push((way, reason));
+                }
                 None if is_aside && !projects.is_entitled(row, &way.charge) => aside.push(way),
                 None => open.push(way),
             }
         }
-        let reason = match is_aside && open.is_empty() && !is_mixed {
+        let reason = match is_aside && open.is_empty() && !is_mixed && !may_lift {
             true => None,
             false => match self.start_in(&head, (&open, &shut, is_mixed), (leaf, charged), turns) {
                 Ok(charge) => {
@@ -260,6 +264,23 @@ impl<'a> Cycle<'a, '_> {
             }
             _ => turns.set_aside(leaf, head),
         }
+    }
+
+    /// Takes back what is on loan below a limit that keeps a job; says whether that helped.
+    fn lift(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns<'_>) -> bool {
+        let preemptible = way.shape.preemptible;
+        let may_lift = |it: &Projects| it.may_lift(leaf, &way.charge, preemptible);
+        if !self.projects.as_ref().is_some_and(may_lift) {
+            return false;
+        }
+        let free = self.find(head, way).ok();
+        let found = self.among_evictions(head, way, |evictions, ground, seeker| {
+            evictions.lift(ground, seeker, (leaf, &way.charge), free.as_deref())
+        });
+        let Some((found, lent)) = found.flatten() else { return false };
+        let row = self.row(head);
+        self.start_after(row, &way.shape, &found, (&|_| TakenBack::Reclaim, lent), turns);
+        true
     }
 
     fn row(&self, head: &Head) -> &'a JobRow {

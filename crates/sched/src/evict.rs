@@ -3,6 +3,8 @@
 //! many as the work needs, from who is furthest over its share. What is freed is claimed at once by
 //! whom it is freed for.
 
+mod lift;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -176,7 +178,7 @@ impl Evictions {
         let Reclaimer { project, unit, .. } = reclaimer;
         let may_go = |it: &Lent| it.project != project;
         let search = Search { ground, seeker, unit, all: &lent, may_go: &may_go };
-        let found = self.nodes(search, &mut judge);
+        let found = self.nodes(search, &[], &mut judge);
         self.lent.insert(may_pause, lent);
         self.rules = rules;
         let found = found.filter(|(_, victims)| !stay_in_the_way(ground, victims));
@@ -201,11 +203,12 @@ impl Evictions {
         (found, victims)
     }
 
-    /// The nodes that a job gets, and whose work goes for it there; where there are several, all
-    /// with devices of one model.
+    /// The nodes that a job gets, and whose work goes for it there beside those who go in any case;
+    /// where there are several, all with devices of one model.
     pub(crate) fn nodes(
         &self,
         search: Search<'_, '_, '_>,
+        gone: &[Lent],
         judge: &mut Judge<'_>,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         if search.all.is_empty() {
@@ -216,7 +219,7 @@ impl Evictions {
             1 => vec![None],
             _ => (0..fit.gpus.models.len().max(1)).map(Some).collect(),
         };
-        ranks.into_iter().find_map(|rank| self.nodes_of(search, rank, judge))
+        ranks.into_iter().find_map(|rank| self.nodes_of(search, rank, gone.to_vec(), judge))
     }
 
     /// The same with devices of one model of the request, or of any. Nodes are taken one after the
@@ -225,16 +228,16 @@ impl Evictions {
         &self,
         search: Search<'_, '_, '_>,
         rank: Option<usize>,
+        mut victims: Vec<Lent>,
         judge: &mut Judge<'_>,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let n_nodes = place::n_nodes(&search.seeker.shape.fit);
         let mut found: Vec<Found> = Vec::new();
-        let mut victims: Vec<Lent> = Vec::new();
-        if n_nodes > 1 {
+        if n_nodes > 1 || !victims.is_empty() {
             found = self.without_more(search, rank, &victims, &found, n_nodes);
             // It waits for those who leave by themselves.
             if found.len() == n_nodes {
-                return None;
+                return (!victims.is_empty()).then_some((found, victims));
             }
         }
         // Where somebody may go who is furthest over its share comes first: what it costs elsewhere

@@ -14,6 +14,7 @@ use crate::foresight::Look;
 use crate::room::Room;
 
 /// What a job gets of one node.
+#[derive(Clone)]
 pub(crate) struct Found {
     /// Position on the board.
     pub board_ix: usize,

@@ -186,7 +186,7 @@ impl Evictions {
         let search = Search { ground, seeker, unit, all: &own.by_node, may_go: &may_go };
         let found = match place::n_nodes(&seeker.shape.fit) {
             1 => self.on_one_node(search, may_have),
-            _ => self.nodes(search, &mut |gone| match may_have(gone) {
+            _ => self.nodes(search, &[], &mut |gone| match may_have(gone) {
                 true => Ok(()),
                 false => Err(None),
             }),
@@ -278,10 +278,10 @@ pub(crate) fn why(policy: &Policy, it: &Lent, (shape, is_escalated): (&Shape, bo
 
 /// The least of those that has to go, in the order in which they go, and the place that is had
 /// then; `None` if all of them are not enough.
-fn least<'l>(
+pub(crate) fn least<'l, T>(
     all: &[&'l Lent],
-    found: &dyn Fn(&[&Lent]) -> Option<Found>,
-) -> Option<(Vec<&'l Lent>, Found)> {
+    found: &dyn Fn(&[&Lent]) -> Option<T>,
+) -> Option<(Vec<&'l Lent>, T)> {
     let mut chosen = Vec::new();
     let mut place = None;
     for it in all {

@@ -151,6 +151,16 @@ impl Projects {
         None
     }
 
+    /// Whether a job is within what its project may have in this cycle, and a limit above that
+    /// project keeps it: others there may have to give back for it.
+    pub fn may_lift(&self, leaf: Row, amounts: &[u64], preemptible: bool) -> bool {
+        let bound = self.bound(leaf, amounts, preemptible, &[]);
+        let is_above = |(row, _, (bound, ..)): (Row, usize, (Bound, u64, u64))| {
+            row != self.project(leaf) && bound == Bound::Limit
+        };
+        self.are_shared && bound.is_some_and(is_above) && self.is_entitled(leaf, amounts)
+    }
+
     /// What a project is called.
     pub fn name(&self, row: Row) -> &ProjectName {
         &self.names[row.ix()]

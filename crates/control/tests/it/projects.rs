@@ -389,3 +389,32 @@ fn a_claimant_that_goes_leaves_its_claim_to_nobody_and_who_left_comes_back() {
     assert_eq!(it.state(lent[1]), JobState::Starting, "nobody wants it any more");
     assert_eq!(it.control.world().job(lent[1]).unwrap().job.attempt, Attempt(2));
 }
+
+#[test]
+fn at_the_limit_of_a_department_a_sibling_leaves_though_there_is_room() {
+    let mut it = Harness::new(4);
+    let changes = vec![
+        create("lab", gpus("", "2")),
+        create("red", below("lab", gpus("1", ""))),
+        create("blue", below("lab", gpus("1", ""))),
+    ];
+    it.change(&root(), changes).unwrap();
+    let lent: Vec<JobId> = (0..2).map(|_| it.add(preemptible(in_project("red", "1")))).collect();
+    lent.iter().for_each(|id| it.started(*id));
+    let owner = it.add(in_project("blue", "1"));
+    assert_eq!(it.state(lent[1]), JobState::Stopping);
+    assert_eq!(it.state(owner), JobState::Starting);
+    it.leaves(lent[1]);
+    let orders = it.take_orders();
+    let started = orders.iter().filter_map(|order| match order {
+        agent::Order::Run(run) => Some(run.allocation.task.job),
+        _ => None,
+    });
+    assert!(started.into_iter().any(|job| job == owner), "the limit is lifted");
+    assert_eq!(it.state(lent[1]), JobState::Pending);
+    let reasons = it.why(lent[1]);
+    let [Reason::QuotaProject { ref project, bound: Bound::Limit, .. }, ..] = reasons[..] else {
+        panic!("it waits for the limit of its department: {reasons:?}");
+    };
+    assert_eq!(*project, name("lab"));
+}

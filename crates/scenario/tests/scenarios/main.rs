@@ -10,6 +10,7 @@ mod exits;
 mod gangs;
 mod instances;
 mod las;
+mod limits;
 mod moments;
 mod nodes;
 mod order;

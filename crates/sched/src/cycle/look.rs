@@ -42,10 +42,11 @@ impl Cycle<'_, '_> {
         // GPUs are the first of what is counted.
         let gpus = [MilliGpu::DEVICE.get().saturating_mul(n_whole as u64)];
         let is_refused = || projects.bound(row, &gpus, line.any_preemptible(), &[]).is_some();
+        let may_lift = || projects.may_lift(row, &gpus, line.any_preemptible());
         match is_lending {
             true if is_refused() => Look::Never,
             true => Look::Now,
-            false if projects.is_entitled(row, &gpus) && !is_refused() => Look::Now,
+            false if projects.is_entitled(row, &gpus) && (!is_refused() || may_lift()) => Look::Now,
             false => Look::Later,
         }
     }
@@ -72,10 +73,13 @@ impl Cycle<'_, '_> {
             }
         };
         let is_refused = || projects.bound(row, charge, head.preemptible, &[]).is_some();
+        let may_lift = || projects.may_lift(row, charge, head.preemptible);
         match is_lending {
             true if is_refused() => Look::Never,
             true => Look::Now,
-            false if projects.is_entitled(row, charge) && !is_refused() => Look::Now,
+            false if projects.is_entitled(row, charge) && (!is_refused() || may_lift()) => {
+                Look::Now
+            }
             false if finds_nothing() => Look::Never,
             false => Look::Later,
         }

@@ -97,12 +97,14 @@ impl Cycle<'_, '_> {
         {
             return Ok(way.charge.clone());
         }
-        let shut = shut.iter().map(|(way, reason)| (way, reason, false));
-        let all = waits.iter().map(|(way, reason)| (*way, reason, by_right)).chain(shut);
-        for (way, reason, by_right) in all.clone() {
+        let shut = shut.iter().map(|(way, reason)| (way, reason, (false, by_right)));
+        let open = waits.iter().map(|(way, reason)| (*way, reason, (by_right, false)));
+        let all = open.chain(shut);
+        for (way, reason, (by_right, may_lift)) in all.clone() {
             let may_take = !is_patient && waits_for_room(reason);
             let Some(row) = charged.filter(|_| may_take) else { continue };
             if (by_right && self.take_back(head, way, row, turns))
+                || (may_lift && self.lift(head, way, row, turns))
                 || self.preempt(head, way, row, turns)
             {
                 return Ok(way.charge.clone());

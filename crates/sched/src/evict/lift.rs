@@ -1,0 +1,115 @@
+//! Taking back at a limit above a project: a department has all that it may have, and of that a
+//! sibling has on loan what the project is entitled to. Somebody has to go for that whether or not
+//! there is room.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::JobId;
+
+use super::{Evictions, Ground, Judge, Lent, Search, lent, pauses_any, stay_in_the_way};
+use crate::place::{Found, Seeker};
+use crate::preempt::least;
+use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Rules, Victim};
+
+impl Evictions {
+    /// Whose work goes so that a job of that leaf may start, and where that is then; `None` if
+    /// nothing may be taken back that would lift the limit. `free` is where it has room at once.
+    pub fn lift(
+        &mut self,
+        ground: Ground<'_, '_>,
+        seeker: &Seeker<'_>,
+        unit: (Row, &[u64]),
+        free: Option<&[Found]>,
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        let (leaf, amounts) = unit;
+        let project = ground.projects.project(leaf);
+        let preemptible = seeker.shape.preemptible;
+        let reclaimer = Reclaimer { project, unit: amounts, preemptible };
+        self.rules.gate(&ground.projects.ledger, &reclaimer).ok()?;
+        let found = self.lift_with((ground, seeker), (leaf, reclaimer), free, true);
+        if found.is_some() || !self.lent.get(&true).is_some_and(pauses_any) {
+            return found;
+        }
+        self.lift_with((ground, seeker), (leaf, reclaimer), free, false)
+    }
+
+    fn lift_with(
+        &mut self,
+        (ground, seeker): (Ground<'_, '_>, &Seeker<'_>),
+        (leaf, reclaimer): (Row, Reclaimer<'_>),
+        free: Option<&[Found]>,
+        may_pause: bool,
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        let Reclaimer { project, unit, preemptible } = reclaimer;
+        let (limited, ..) = ground.projects.bound(leaf, unit, preemptible, &[])?;
+        let by_node = self.lent.remove(&may_pause).unwrap_or_else(|| lent(&ground, may_pause));
+        let unused = Reclaim::new(Rules::Fair, Multiplier::ONE);
+        let mut rules = std::mem::replace(&mut self.rules, unused);
+        let may_have = |gone: &[&Lent]| {
+            let given: Vec<(Row, &[u64])> =
+                gone.iter().map(|it| (it.leaf, &it.amounts[..])).collect();
+            ground.projects.refuses_after(leaf, unit, preemptible, &given).is_none()
+        };
+        let mut judge = |gone: &[&Lent]| {
+            if !may_have(gone) {
+                return Err(None);
+            }
+            let pieces = gone.iter();
+            let victims: Vec<Victim<'_>> =
+                pieces.map(|it| Victim { project: it.project, piece: &it.amounts }).collect();
+            let (tree, ledger) = (&ground.projects.tree, &ground.projects.ledger);
+            rules.check(tree, ledger, &reclaimer, &victims).map_err(|denied| match denied {
+                Denied::Own { victim } | Denied::TakenBack { victim } => Some(gone[victim].job),
+                _ => None,
+            })
+        };
+        let may_go = |it: &Lent| it.project != project && !self.gone.contains(&it.job);
+        let below = |it: &Lent| ground.projects.tree.upwards(it.project).any(|row| row == limited);
+        let search = Search { ground, seeker, unit, all: &by_node, may_go: &may_go };
+        let all = each(&by_node, &|it| may_go(it) && below(it));
+        let found = match (may_have(&all), free) {
+            (false, _) => None,
+            (true, Some(free)) => {
+                first(all, &may_have, &mut judge).map(|victims| (free.to_vec(), victims))
+            }
+            // Where somebody has to go for the room it is best if that is enough.
+            (true, None) => self.nodes(search, &[], &mut judge).or_else(|| {
+                let victims = first(all, &may_have, &mut judge)?;
+                self.nodes(search, &victims, &mut judge)
+            }),
+        };
+        self.lent.insert(may_pause, by_node);
+        self.rules = rules;
+        let found = found.filter(|(_, victims)| !stay_in_the_way(ground, victims));
+        found.map(|found| self.go(found))
+    }
+}
+
+/// Those of all nodes of whom that is true, who goes first first.
+fn each<'l>(
+    by_node: &'l BTreeMap<usize, Vec<Lent>>,
+    test: &dyn Fn(&Lent) -> bool,
+) -> Vec<&'l Lent> {
+    let mut known = BTreeSet::<JobId>::new();
+    // Who holds something of several nodes is there for each.
+    let all = by_node.values().flatten().filter(|it| test(it) && known.insert(it.job));
+    let mut all: Vec<&Lent> = all.collect();
+    all.sort_unstable_by_key(|it| it.order);
+    all
+}
+
+/// Those who go first, and no more of them than it takes.
+fn first(
+    mut all: Vec<&Lent>,
+    may_have: &dyn Fn(&[&Lent]) -> bool,
+    judge: &mut Judge<'_>,
+) -> Option<Vec<Lent>> {
+    while let Some((victims, ())) = least(&all, &|gone| may_have(gone).then_some(())) {
+        match judge(&victims) {
+            Ok(()) => return Some(victims.into_iter().cloned().collect()),
+            Err(Some(job)) => all.retain(|it| it.job != job),
+            Err(None) => return None,
+        }
+    }
+    None
+}
