@@ -8,7 +8,7 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, Snapshot};
 
-use crate::projects::Projects;
+use crate::projects::{Projects, in_devices};
 use crate::shares::{Account, Row};
 
 /// One project at a moment; amounts are thousandths of GPUs.
@@ -20,6 +20,8 @@ pub struct ProjectShare {
     pub account: Account,
     /// The same of parts of the GPUs, of which anything is agreed with any project.
     pub parts: Vec<(ResourceKind, Account)>,
+    /// The same of all else of which anything is agreed with any project.
+    pub others: Vec<(ResourceKind, Account)>,
     /// What of it is on loan, by whom it is lent; only leaves borrow.
     pub borrows: Vec<Lent>,
     /// What it is guaranteed and others hold.
@@ -57,15 +59,17 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
     let Some(projects) = projects else { return Vec::new() };
     let gpu = projects.position(&ResourceKind::Gpu);
     let account = |row: Row| *projects.ledger.account(row, gpu);
-    let parts = |row: Row| {
+    let accounts_of = |row: Row, is_of: fn(&ResourceKind) -> bool| {
         let all = projects.kinds().iter().zip(projects.ledger.accounts(row));
-        let parts = all.filter(|(kind, _)| kind.is_part_of_gpus());
-        parts.map(|(kind, account)| (kind.clone(), *account)).collect()
+        let accounts = all.filter(|(kind, _)| is_of(kind));
+        accounts.map(|(kind, account)| (kind.clone(), *account)).collect()
     };
+    let is_other = |kind: &ResourceKind| !in_devices(kind);
     let share = |row: Row| ProjectShare {
         project: projects.name(row).clone(),
         account: account(row),
-        parts: parts(row),
+        parts: accounts_of(row, ResourceKind::is_part_of_gpus),
+        others: accounts_of(row, is_other),
         borrows: Vec::new(),
         lends: Vec::new(),
     };

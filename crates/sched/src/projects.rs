@@ -270,7 +270,7 @@ impl Projects {
 }
 
 /// Whether a kind is given out in devices, or parts of one.
-fn in_devices(kind: &ResourceKind) -> bool {
+pub(crate) fn in_devices(kind: &ResourceKind) -> bool {
     *kind == ResourceKind::Gpu || kind.is_part_of_gpus()
 }
 

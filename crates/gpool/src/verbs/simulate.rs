@@ -137,9 +137,7 @@ fn by_fair(args: &ScenariosArgs, session: &Session) -> Result {
     for scenario in args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?.concat() {
         let (word, why, n) = match cycles::beside(&scenario) {
             Ok(Beside::Same) => ("same", Vec::new(), &mut n_same),
-            Ok(Beside::Differs(reasons)) => {
-                ("differs", cycles::beside::told(&reasons), &mut n_differ)
-            }
+            Ok(Beside::Differs(reasons)) => ("differs", cycles::told(&reasons), &mut n_differ),
             Ok(Beside::NotPlayed(missing)) => ("not played", vec![missing.to_string()], &mut n_not),
             Ok(Beside::Fault(faults)) => ("fault", faults, &mut n_faults),
             Err(error) => ("fault", vec![error.to_string()], &mut n_faults),

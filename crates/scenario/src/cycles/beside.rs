@@ -2,15 +2,17 @@
 //! case by those of `kai`: who runs in the end, and why that is not the same where it is not.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeMap;
 
 use gpool_model::job::JobState;
-use gpool_model::{JobId, Phase, ProjectName, ResourceKind};
+use gpool_model::{JobId, Phase, ResourceKind};
+use gpool_sched::ProjectShare;
 use gpool_sched::kai::{self, Stage, TaskState};
+use gpool_sched::shares::Account;
 use gpool_world::Snapshot;
 
 use super::build::{CaseError, build};
+use super::explanation::Explanation;
 use super::fair::{self, Missing};
 use super::file::Scenario;
 use crate::situation::Situation;
@@ -27,78 +29,6 @@ pub enum Beside {
     Fault(Vec<String>),
     /// It uses what there is not.
     NotPlayed(Missing),
-}
-
-/// Why a job fares otherwise by `fair` than by `kai`: lines of SCHEDULING §A′, §B and §E.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Explanation {
-    /// It has the same, elsewhere: places are chosen by other rules.
-    Elsewhere,
-    /// By `kai` it gets what another holds within its guarantee.
-    WithinGuarantee,
-    /// Guarantees exceed what there is, and count in part.
-    ScaledGuarantees,
-    /// By `kai` running jobs are moved for it.
-    NothingMoved,
-    /// A job of its own project goes first that asks for fewer GPUs.
-    SmallerFirst,
-    /// Projects are ranked without their next job.
-    WithoutNextJob,
-    /// Others are taken back: who is furthest over its share, and lost least.
-    OtherVictims,
-    /// What `kai` gave up is found: every legal victim is looked at.
-    LegalVictimFound,
-    /// The room is kept for one that goes before it and has a planned start.
-    KeptForPlanned,
-    /// It is not preemptible, and so is never lent anything.
-    NeverLent,
-    /// What is taken back must bring its beneficiary no more than its share.
-    ShareKept,
-    /// Nothing is taken back for cores or memory alone.
-    DevicesAlone,
-}
-
-impl Explanation {
-    /// All, as they are told.
-    pub const ALL: [Self; 12] = [
-        Self::Elsewhere,
-        Self::WithinGuarantee,
-        Self::ScaledGuarantees,
-        Self::NothingMoved,
-        Self::SmallerFirst,
-        Self::WithoutNextJob,
-        Self::OtherVictims,
-        Self::LegalVictimFound,
-        Self::KeptForPlanned,
-        Self::NeverLent,
-        Self::ShareKept,
-        Self::DevicesAlone,
-    ];
-
-    /// In words, with the line of the rules.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Elsewhere => "the same on another node (B, placement)",
-            Self::WithinGuarantee => "another holds it within its guarantee (E3)",
-            Self::ScaledGuarantees => "more is guaranteed than there is, and counts in part (A′4)",
-            Self::NothingMoved => "nothing is moved that has not agreed to it (A′6)",
-            Self::SmallerFirst => "fewer GPUs go first inside a project (B)",
-            Self::WithoutNextJob => "projects are ranked without their next job (A′9)",
-            Self::OtherVictims => "furthest over its share and least lost goes (A′2)",
-            Self::LegalVictimFound => "every legal victim is looked at (A′2)",
-            Self::KeptForPlanned => "the room is kept for a planned start (A′3)",
-            Self::NeverLent => "what can't be taken back is lent nothing (A7)",
-            Self::DevicesAlone => "nothing is taken back for cores or memory alone (A′2)",
-            Self::ShareKept => "nobody takes back more than its share (E4)",
-        }
-    }
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.words())
-    }
 }
 
 /// Cycles after which things have settled, or never do.
@@ -135,7 +65,9 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     if let Err(faults) = settle_fair(&mut cluster, &extras.collect()) {
         return Ok(Beside::Fault(faults));
     }
+    let end = cluster.snapshot();
     let case = Case {
+        shares: gpool_sched::project_shares(&end, end.world.policy()),
         began: running_kai(&ready.situation),
         kai: running_kai(&by_kai),
         fair: running_fair(&cluster),
@@ -261,6 +193,8 @@ struct Case<'c> {
     /// Whether `kai` moved anything.
     moves: bool,
     cluster: &'c Cluster,
+    /// What projects have and may have in the end.
+    shares: Vec<ProjectShare>,
     situation: &'c kai::Situation,
 }
 
@@ -317,19 +251,20 @@ impl Case<'_> {
                 (false, _) => Some(Explanation::OtherVictims),
                 (true, false) if self.is_oversubscribed() => Some(Explanation::ScaledGuarantees),
                 (true, false) if self.was_over(job) => Some(Explanation::LegalVictimFound),
-                (true, false) => self.same_project_first(job, &started),
+                (true, false) => self.went_first(job, &started),
                 (true, true) => None,
             };
         }
-        if size(job) == 0 {
-            return Some(Explanation::DevicesAlone);
+        if self.counted(&[job]).is_empty() {
+            return Some(Explanation::NotPromised);
         }
         let spared = self.others(&self.fair, &self.kai, true);
         if !spared.is_empty() {
             if self.is_oversubscribed() {
                 return Some(Explanation::ScaledGuarantees);
             }
-            return match spared.iter().any(|it| self.is_within(&it.project)) {
+            let kinds = self.counted(&[job]);
+            return match spared.iter().any(|it| self.is_within(&it.project, &kinds)) {
                 true => Some(Explanation::WithinGuarantee),
                 false => Some(Explanation::ShareKept),
             };
@@ -341,19 +276,22 @@ impl Case<'_> {
             return Some(Explanation::NothingMoved);
         }
         let started = self.others(&self.fair, &self.kai, false);
-        self.same_project_first(job, &started).or_else(|| {
-            let is_lent = job.preemptible || self.is_within(&job.project);
+        self.went_first(job, &started).or_else(|| {
+            let is_lent = job.preemptible || self.is_within(&job.project, &self.counted(&[job]));
             (!is_lent).then_some(Explanation::NeverLent).or_else(|| self.is_kept(job))
         })
     }
 
     /// Others start in its place, and why these.
-    fn same_project_first(&self, job: &kai::Job, started: &[&kai::Job]) -> Option<Explanation> {
+    fn went_first(&self, job: &kai::Job, started: &[&kai::Job]) -> Option<Explanation> {
         let smaller = |it: &&&kai::Job| {
             it.project == job.project && it.priority >= job.priority && size(it) < size(job)
         };
         if started.iter().any(|it| smaller(&it)) {
             return Some(Explanation::SmallerFirst);
+        }
+        if self.would_borrow(job) && started.iter().any(|it| !self.is_over(&it.project)) {
+            return Some(Explanation::EntitledFirst);
         }
         let other = started.iter().any(|it| it.project != job.project);
         other.then_some(Explanation::WithoutNextJob)
@@ -374,16 +312,16 @@ impl Case<'_> {
             if self.is_oversubscribed() {
                 return Some(Explanation::ScaledGuarantees);
             }
-            return Some(match self.is_within(&job.project) {
+            return Some(match self.is_within(&job.project, &self.counted(&without)) {
                 true => Explanation::WithinGuarantee,
                 false => Explanation::ShareKept,
             });
         }
         let without = self.others(&self.kai, &self.fair, false);
-        if without.iter().any(|it| size(it) == 0) {
-            return Some(Explanation::DevicesAlone);
+        if without.iter().any(|it| self.counted(&[it]).is_empty()) {
+            return Some(Explanation::NotPromised);
         }
-        if let Some(reason) = without.iter().find_map(|it| self.same_project_first(it, &[job])) {
+        if let Some(reason) = without.iter().find_map(|it| self.went_first(it, &[job])) {
             return Some(reason);
         }
         let gone = self.others(&self.kai, &self.fair, true);
@@ -396,16 +334,38 @@ impl Case<'_> {
         None
     }
 
-    /// Whether a project holds in the end no more than it is guaranteed.
-    fn is_within(&self, project: &str) -> bool {
-        let snapshot = self.cluster.snapshot();
-        let shares = gpool_sched::project_shares(&snapshot, snapshot.world.policy());
-        let name = ProjectName::new(project);
-        let share = shares.iter().find(|share| share.project == name);
-        share.is_some_and(|share| {
-            let guaranteed = share.account.guaranteed.finite();
-            guaranteed.is_none_or(|guaranteed| share.account.held <= guaranteed)
+    /// What any of these asks for, as far as anything is agreed about it with any project.
+    fn counted(&self, jobs: &[&kai::Job]) -> Vec<ResourceKind> {
+        let asked = |kind: &ResourceKind| jobs.iter().any(|job| asked_of(job, kind) > 0);
+        let accounts = self.shares.first().map(accounts).into_iter().flatten();
+        accounts.map(|(kind, _)| kind).filter(asked).collect()
+    }
+
+    /// Whether a project holds in the end no more of these than it is guaranteed.
+    fn is_within(&self, project: &str, kinds: &[ResourceKind]) -> bool {
+        self.share(project).is_some_and(|share| {
+            let mut accounts = accounts(share).filter(|(kind, _)| kinds.contains(kind));
+            accounts.all(|(_, account)| account.guaranteed.allows(account.held))
         })
+    }
+
+    /// Whether a project holds in the end more than what is its own.
+    fn is_over(&self, project: &str) -> bool {
+        let is_over = |(_, it): (ResourceKind, Account)| !it.own().allows(it.held);
+        self.share(project).is_some_and(|share| accounts(share).any(is_over))
+    }
+
+    /// Whether a job that waits in the end would have its project hold more than its own.
+    fn would_borrow(&self, job: &kai::Job) -> bool {
+        let is_over = |(kind, it): (ResourceKind, Account)| {
+            let asked = asked_of(job, &kind);
+            asked > 0 && !it.own().allows(it.held.saturating_add(asked))
+        };
+        self.share(&job.project).is_some_and(|share| accounts(share).any(is_over))
+    }
+
+    fn share(&self, project: &str) -> Option<&ProjectShare> {
+        self.shares.iter().find(|share| share.project.as_str() == project)
     }
 
     /// Whether a job's project held more than it is guaranteed when it began.
@@ -446,11 +406,33 @@ impl Case<'_> {
     }
 }
 
+/// What a project has and may have of each kind that is counted.
+fn accounts(share: &ProjectShare) -> impl Iterator<Item = (ResourceKind, Account)> + '_ {
+    let gpus = std::iter::once((ResourceKind::Gpu, share.account));
+    gpus.chain(share.others.iter().cloned())
+}
+
+/// What a job must have at once of a kind.
+fn asked_of(job: &kai::Job, kind: &ResourceKind) -> u64 {
+    let Some(first) = job.tasks.first() else { return 0 };
+    let asked = match kind {
+        ResourceKind::Gpu => size(job),
+        ResourceKind::Cpu => first.request.cpu.saturating_mul(n_least(job)),
+        ResourceKind::Memory => first.request.memory.saturating_mul(n_least(job)),
+        _ => 0,
+    };
+    u64::try_from(asked).unwrap_or(0)
+}
+
+/// How many tasks must run at once.
+fn n_least(job: &kai::Job) -> i64 {
+    let n_tasks = i64::try_from(job.tasks.len()).unwrap_or(i64::MAX);
+    job.gang.sets.first().map_or(n_tasks, |set| set.min.clamp(1, n_tasks.max(1)))
+}
+
 /// Thousandths of GPUs that must be had at once.
 fn size(job: &kai::Job) -> i64 {
-    let n_tasks = i64::try_from(job.tasks.len()).unwrap_or(i64::MAX);
-    let least = job.gang.sets.first().map_or(n_tasks, |set| set.min.clamp(1, n_tasks.max(1)));
-    job.tasks.first().map_or(0, |task| of_task(task).saturating_mul(least))
+    job.tasks.first().map_or(0, |task| of_task(task).saturating_mul(n_least(job)))
 }
 
 /// Of one task; a share by memory counts as a whole device.
@@ -462,15 +444,4 @@ fn of_task(task: &kai::Task) -> i64 {
         kai::GpuAsk::Mig(asked) => asked.iter().map(|it| it.count * it.charge).sum(),
         kai::GpuAsk::None | kai::GpuAsk::Unbooked => 0,
     }
-}
-
-/// Names of the cases' jobs that differ, to be told.
-#[must_use]
-pub fn told(reasons: &BTreeMap<String, Explanation>) -> Vec<String> {
-    let distinct: BTreeSet<Explanation> = reasons.values().copied().collect();
-    let line = |reason: Explanation| {
-        let jobs = reasons.iter().filter(|(_, it)| **it == reason).map(|(job, _)| job.as_str());
-        format!("{reason}: {}", jobs.collect::<Vec<_>>().join(", "))
-    };
-    distinct.into_iter().map(line).collect()
 }

@@ -25,8 +25,6 @@ pub enum Missing {
     Midway,
     /// Other rules than usual.
     Switches,
-    /// A quota of memory.
-    MemoryQuota,
     /// Jobs that hold more than their nodes have.
     Overbooked,
     /// Amounts finer than a thousandth of a GPU, or names that can't be written.
@@ -44,7 +42,6 @@ impl Missing {
             Self::NamedNodes => "a job that names its nodes",
             Self::Midway => "tasks that leave, have ended or are promised a place at the beginning",
             Self::Switches => "rules that are switched off",
-            Self::MemoryQuota => "a quota of memory",
             Self::Overbooked => "jobs that hold more than there is",
             Self::Unwritable => "an amount or a name that can't be written",
         }
@@ -112,10 +109,10 @@ fn number(thousandths: i64) -> Result<String, Missing> {
     }
 }
 
-/// Bytes as they are read, in whole MiB.
+/// Bytes as they are read.
 fn memory(bytes: i64) -> Result<String, Missing> {
     let bytes = u64::try_from(bytes).map_err(|_| Missing::Unwritable)?;
-    Ok(format!("{}M", bytes >> 20))
+    Ok(format!("{bytes}B"))
 }
 
 fn line_of_project(project: &kai::Project) -> Result<String, Missing> {
@@ -123,20 +120,23 @@ fn line_of_project(project: &kai::Project) -> Result<String, Missing> {
     if let Some(parent) = &project.parent {
         let _ = write!(text, "  in {}", name(parent)?);
     }
-    if project.memory.guaranteed.is_some() || project.memory.limit.is_some() {
-        return Err(Missing::MemoryQuota);
-    }
-    if project.cpu.limit.is_some() {
-        return Err(Missing::MemoryQuota);
-    }
     let guaranteed = project.gpu.guaranteed.map_or(Ok("unlimited".to_owned()), number)?;
     let _ = write!(text, "  gpus {guaranteed}");
     if let Some(limit) = project.gpu.limit {
         let _ = write!(text, "  limit {}", number(limit)?);
     }
     let _ = write!(text, "  weight {}", number(project.gpu.weight)?);
-    if let Some(cpus) = project.cpu.guaranteed {
-        let _ = write!(text, "  cpus {}", number(cpus)?);
+    let (cpu, mem) = (&project.cpu, &project.memory);
+    let beside = [
+        ("cpus", cpu.guaranteed.map(number)),
+        ("cpus-limit", cpu.limit.map(number)),
+        ("mem", mem.guaranteed.map(memory)),
+        ("mem-limit", mem.limit.map(memory)),
+    ];
+    for (word, said) in beside {
+        if let Some(said) = said {
+            let _ = write!(text, "  {word} {}", said?);
+        }
     }
     let _ = writeln!(text, "  priority {}", project.priority.clamp(-1000, 1000));
     Ok(text)

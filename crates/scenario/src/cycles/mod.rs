@@ -4,12 +4,14 @@
 
 pub mod beside;
 mod build;
+mod explanation;
 mod fair;
 pub mod file;
 mod play;
 
-pub use beside::{Beside, Explanation, beside};
+pub use beside::{Beside, beside};
 pub use build::{CaseError, Ready, build};
+pub use explanation::{Explanation, told};
 pub use fair::Missing;
 pub use file::{File, Scenario};
 pub use play::{Verdict, play};

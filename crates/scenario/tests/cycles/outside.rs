@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use gpool_scenario::cycles::beside::told;
-use gpool_scenario::cycles::{Beside, Scenario, beside, build, play, read};
+use gpool_scenario::cycles::{Beside, Scenario, beside, build, play, read, told};
 use gpool_sched::kai::cycle;
 
 use crate::random::{Dice, by_name};

@@ -1,0 +1,91 @@
+//! Why a case comes out otherwise by preset `fair` than by `kai`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Why a job fares otherwise by `fair` than by `kai`: lines of SCHEDULING §A′, §B and §E.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Explanation {
+    /// It has the same, elsewhere: places are chosen by other rules.
+    Elsewhere,
+    /// By `kai` it gets what another holds within its guarantee.
+    WithinGuarantee,
+    /// Guarantees exceed what there is, and count in part.
+    ScaledGuarantees,
+    /// By `kai` running jobs are moved for it.
+    NothingMoved,
+    /// A job of its own project goes first that asks for fewer GPUs.
+    SmallerFirst,
+    /// Projects are ranked without their next job.
+    WithoutNextJob,
+    /// Others are taken back: who is furthest over its share, and lost least.
+    OtherVictims,
+    /// What `kai` gave up is found: every legal victim is looked at.
+    LegalVictimFound,
+    /// The room is kept for one that goes before it and has a planned start.
+    KeptForPlanned,
+    /// It is not preemptible, and so is never lent anything.
+    NeverLent,
+    /// What is taken back must bring its beneficiary no more than its share.
+    ShareKept,
+    /// It asks for nothing of which anybody is promised any.
+    NotPromised,
+    /// Who stays within its share goes before who would borrow.
+    EntitledFirst,
+}
+
+impl Explanation {
+    /// All, as they are told.
+    pub const ALL: [Self; 13] = [
+        Self::Elsewhere,
+        Self::WithinGuarantee,
+        Self::ScaledGuarantees,
+        Self::NothingMoved,
+        Self::SmallerFirst,
+        Self::WithoutNextJob,
+        Self::OtherVictims,
+        Self::LegalVictimFound,
+        Self::KeptForPlanned,
+        Self::NeverLent,
+        Self::ShareKept,
+        Self::NotPromised,
+        Self::EntitledFirst,
+    ];
+
+    /// In words, with the line of the rules.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Elsewhere => "the same on another node (B, placement)",
+            Self::WithinGuarantee => "another holds it within its guarantee (E3)",
+            Self::ScaledGuarantees => "more is guaranteed than there is, and counts in part (A′4)",
+            Self::NothingMoved => "nothing is moved that has not agreed to it (A′6)",
+            Self::SmallerFirst => "fewer GPUs go first inside a project (B)",
+            Self::WithoutNextJob => "projects are ranked without their next job (A′9)",
+            Self::OtherVictims => "furthest over its share and least lost goes (A′2)",
+            Self::LegalVictimFound => "every legal victim is looked at (A′2)",
+            Self::KeptForPlanned => "the room is kept for a planned start (A′3)",
+            Self::NeverLent => "what can't be taken back is lent nothing (A7)",
+            Self::NotPromised => "nothing is taken back of what nobody is promised (A′2)",
+            Self::EntitledFirst => "who is within its share goes before who borrows (A′9)",
+            Self::ShareKept => "nobody takes back more than its share (E4)",
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}
+
+/// Names of the cases' jobs that differ, to be told.
+#[must_use]
+pub fn told(reasons: &BTreeMap<String, Explanation>) -> Vec<String> {
+    let distinct: BTreeSet<Explanation> = reasons.values().copied().collect();
+    let line = |reason: Explanation| {
+        let jobs = reasons.iter().filter(|(_, it)| **it == reason).map(|(job, _)| job.as_str());
+        format!("{reason}: {}", jobs.collect::<Vec<_>>().join(", "))
+    };
+    distinct.into_iter().map(line).collect()
+}
