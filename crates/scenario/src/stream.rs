@@ -407,7 +407,11 @@ impl Cluster {
         if take_back::is_pausing(&job) {
             return self.park(job);
         }
-        if let Phase::Stopping { cause: StopCause::TakenBack { .. }, .. } = job.phase {
+        if let Phase::Stopping {
+            cause: StopCause::TakenBack { .. } | StopCause::Requeued { hold: false, .. },
+            ..
+        } = job.phase
+        {
             self.begin_again(&mut job);
             job.phase = self.ready(job.id);
             self.put(job);

@@ -2,7 +2,7 @@
 //! case by those of `kai`: who runs in the end, and why that is not the same where it is not.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::JobState;
 use gpool_model::{JobId, Phase, ResourceKind};
@@ -44,7 +44,8 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     if scenario.config.is_some() {
         return Ok(Beside::NotPlayed(Missing::Switches));
     }
-    let written = match fair::lines(&ready.situation, &usual) {
+    let gone = gone(scenario);
+    let written = match fair::lines(&ready.situation, &usual, &gone) {
         Ok(written) => written,
         Err(missing) => return Ok(Beside::NotPlayed(missing)),
     };
@@ -57,7 +58,7 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     if !faults.is_empty() {
         return Ok(Beside::NotPlayed(Missing::Overbooked));
     }
-    let (by_kai, moves) = settle_kai(&ready.situation, &usual);
+    let (by_kai, moves) = settle_kai(&ready.situation, &usual, &gone);
     let mut cluster = Cluster::of(&situation);
     let extras = situation.jobs.iter().filter_map(|(spec, _)| {
         Some((spec.id, *written.extras.get(spec.name.as_ref()).filter(|_| spec.joins.is_none())?))
@@ -84,7 +85,14 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
 /// What of it is not understood.
 pub fn lines(scenario: &Scenario) -> Result<Result<String, Missing>, CaseError> {
     let ready = build(scenario)?;
-    Ok(fair::lines(&ready.situation, &ready.settings).map(|written| written.lines))
+    let written = fair::lines(&ready.situation, &ready.settings, &gone(scenario));
+    Ok(written.map(|written| written.lines))
+}
+
+/// Jobs of which no task comes back that has left.
+fn gone(scenario: &Scenario) -> BTreeSet<&str> {
+    let jobs = scenario.jobs.iter().filter(|job| job.delete_when_releasing);
+    jobs.map(|job| job.name.as_str()).collect()
 }
 
 /// On which nodes the tasks of jobs run, by name of the job.
@@ -124,7 +132,11 @@ fn running_fair(cluster: &Cluster) -> Running {
 }
 
 /// The end by `kai`, and whether anything was moved on the way.
-fn settle_kai(situation: &kai::Situation, settings: &kai::Settings) -> (kai::Situation, bool) {
+fn settle_kai(
+    situation: &kai::Situation,
+    settings: &kai::Settings,
+    gone: &BTreeSet<&str>,
+) -> (kai::Situation, bool) {
     let mut situation = situation.clone();
     let mut moves = false;
     for number in 0..CYCLES {
@@ -136,6 +148,10 @@ fn settle_kai(situation: &kai::Situation, settings: &kai::Settings) -> (kai::Sit
             for (column, task) in job.tasks.iter_mut().enumerate() {
                 let after = &outcome.tasks[row][column];
                 match after.state {
+                    TaskState::Releasing if gone.contains(job.name.as_str()) => {
+                        changed = true;
+                        (task.state, task.placement) = (TaskState::Failed, None);
+                    }
                     TaskState::Releasing | TaskState::Pipelined => {
                         changed |= task.state != TaskState::Pending;
                         (task.state, task.placement) = (TaskState::Pending, None);

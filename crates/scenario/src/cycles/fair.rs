@@ -21,7 +21,7 @@ pub enum Missing {
     Instances,
     /// Nodes that a job names.
     NamedNodes,
-    /// Tasks that are leaving, have ended or are promised a place when it begins.
+    /// A gang of which, when it begins, some tasks run, leave or may start and others do not.
     Midway,
     /// Other rules than usual.
     Switches,
@@ -40,7 +40,7 @@ impl Missing {
             Self::Parts => "a job of several kinds of tasks",
             Self::Instances => "MIG instances that are not asked for by one profile",
             Self::NamedNodes => "a job that names its nodes",
-            Self::Midway => "tasks that leave, have ended or are promised a place at the beginning",
+            Self::Midway => "a gang of which only some tasks run, leave or may start",
             Self::Switches => "rules that are switched off",
             Self::Overbooked => "jobs that hold more than there is",
             Self::Unwritable => "an amount or a name that can't be written",
@@ -63,11 +63,15 @@ pub struct Written {
 }
 
 /// The lines of a case. Tasks beyond those of a job that must run are jobs of their own that join
-/// it, as for any job that grows.
+/// it, as for any job that grows. `gone` are jobs that do not come back once they have left.
 ///
 /// # Errors
 /// What it uses that there is not.
-pub fn lines(situation: &kai::Situation, settings: &Settings) -> Result<Written, Missing> {
+pub fn lines(
+    situation: &kai::Situation,
+    settings: &Settings,
+    gone: &BTreeSet<&str>,
+) -> Result<Written, Missing> {
     let usual = Settings::default();
     let switches = (settings.quotas, settings.job_priority, settings.elastic, settings.min_run);
     if switches != (usual.quotas, usual.job_priority, usual.elastic, usual.min_run) {
@@ -86,7 +90,8 @@ pub fn lines(situation: &kai::Situation, settings: &Settings) -> Result<Written,
     let mut jobs: Vec<&kai::Job> = situation.jobs.iter().collect();
     jobs.sort_by_key(|job| (job.created, &job.name));
     for job in jobs {
-        let (lines, n_extra) = lines_of_job(situation, job, &mut places)?;
+        let comes_back = !gone.contains(job.name.as_str());
+        let (lines, n_extra) = lines_of_job(situation, (job, comes_back), &mut places)?;
         text.push_str(&lines);
         if n_extra > 0 {
             extras.insert(job.name.clone(), n_extra);
@@ -285,37 +290,41 @@ fn has_single(situation: &kai::Situation) -> Result<bool, Missing> {
     }
 }
 
-/// The lines of a job, and by how many tasks it may grow.
+/// The lines of a job, and by how many tasks it may grow. What of it has ended is no part of it
+/// any more, and what is promised a place waits: who is to leave it says so himself.
 fn lines_of_job(
     situation: &kai::Situation,
-    job: &kai::Job,
+    (job, comes_back): (&kai::Job, bool),
     places: &mut Places,
 ) -> Result<(String, usize), Missing> {
     if !job.gang.groups.is_empty() || job.gang.sets.len() > 1 {
         return Err(Missing::Parts);
     }
-    let (Some(first), n_tasks) = (job.tasks.first(), job.tasks.len()) else {
-        return Err(Missing::Parts);
-    };
+    let Some(first) = job.tasks.first() else { return Err(Missing::Parts) };
     if job.tasks.iter().any(|task| task.request != first.request) {
         return Err(Missing::Parts);
     }
     if job.tasks.iter().any(|task| task.site.is_some()) {
         return Err(Missing::NamedNodes);
     }
-    let least = job.gang.sets.first().and_then(|set| usize::try_from(set.min).ok());
-    let least = least.unwrap_or(n_tasks).clamp(1, n_tasks);
-    let mut running = Vec::new();
+    let (mut n_tasks, mut running, mut leaving) = (0, Vec::new(), Vec::new());
     for task in &job.tasks {
         match task.state {
-            TaskState::Pending => {}
+            TaskState::Pending | TaskState::Pipelined => {}
             TaskState::Running | TaskState::Bound => {
                 running.push(place_of(situation, task, places)?);
             }
-            _ => return Err(Missing::Midway),
+            TaskState::Releasing => leaving.push(place_of(situation, task, places)?),
+            TaskState::Succeeded | TaskState::Failed => continue,
+            TaskState::Gated => return Err(Missing::Midway),
         }
+        n_tasks += 1;
     }
-    if !running.is_empty() && running.len() < least {
+    let least = job.gang.sets.first().and_then(|set| usize::try_from(set.min).ok());
+    let least = least.unwrap_or(job.tasks.len()).max(1);
+    let is_part = |places: &[String]| !places.is_empty() && places.len() < least;
+    let leaves_in_part = !leaving.is_empty() && (leaving.len(), least) != (n_tasks, n_tasks);
+    if n_tasks < least || is_part(&running) || leaves_in_part {
         return Err(Missing::Midway);
     }
     // As old as its place among the others says: ages of equal jobs are equal there.
@@ -323,9 +332,11 @@ fn lines_of_job(
     let own = name(&job.name)?;
     let asked = gpus(situation, &first.request.gpu)?;
     let gang = gang_words(situation, &first.request.gpu, least)?;
-    let state = match running.is_empty() {
-        true => format!("pending {age}s"),
-        false => format!("running {} 60s", running[..least].join(" ")),
+    let state = match (running.is_empty(), leaving.is_empty(), comes_back) {
+        (false, ..) => format!("running {} 60s", running[..least].join(" ")),
+        (true, true, _) => format!("pending {age}s"),
+        (true, false, true) => format!("requeuing {} 60s", leaving.join(" ")),
+        (true, false, false) => format!("stopping {} 60s", leaving.join(" ")),
     };
     let rest = rest_of_line(job, first)?;
     let preemptible = if job.preemptible { "  preemptible" } else { "" };

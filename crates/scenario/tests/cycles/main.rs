@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test says what it means by its name")]
 
+mod by_fair;
 mod large;
 mod order_rules;
 mod outside;

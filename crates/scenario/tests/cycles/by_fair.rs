@@ -1,0 +1,89 @@
+//! How a case is written down for the scheduler that runs jobs, and what is said of one that is
+//! not played.
+
+use gpool_scenario::cycles::beside::lines;
+use gpool_scenario::cycles::{Beside, Missing, Scenario, beside, read};
+use insta::assert_snapshot;
+
+/// A case of two nodes and one project, with these jobs.
+fn case(jobs: &str) -> Scenario {
+    let text = format!(
+        r#"{{"scenarios": [{{
+            "id": "own", "action": "cycle",
+            "nodes": [{{"name": "n1", "gpus": 2}}, {{"name": "n2", "gpus": 2}}],
+            "queues": [
+                {{"name": "lab", "over_quota_weight": 0, "limit_cpus_milli": 16000}},
+                {{"name": "red", "parent": "lab", "deserved_gpus": 2, "over_quota_weight": 1,
+                  "deserved_memory_mb": 1500}}
+            ],
+            "jobs": [{jobs}]
+        }}]}}"#
+    );
+    read(&text).unwrap().scenarios.remove(0)
+}
+
+fn written(jobs: &str) -> String {
+    let lines = lines(&case(jobs)).unwrap().unwrap();
+    let jobs = lines.lines().filter(|line| line.starts_with("job"));
+    jobs.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn quotas_of_cores_and_memory_are_written_to_the_byte() {
+    let lines = lines(&case("")).unwrap().unwrap();
+    assert_snapshot!(lines, @r"
+    project lab  gpus unlimited  weight 0  cpus-limit 16  priority 100
+    project red  in lab  gpus 2  weight 1  mem 1500000000B  priority 100
+    node n1  2 x gpu@100000000B  cpus 20000  mem 20000000000B  tasks 500
+    node n2  2 x gpu@100000000B  cpus 20000  mem 20000000000B  tasks 500
+    ");
+}
+
+#[test]
+fn who_leaves_comes_back_or_not() {
+    let jobs = r#"
+        {"name": "a", "queue": "red", "gpus": 1, "preemptible": true,
+         "tasks": [{"name": "a-0", "state": "Releasing", "node": "n1"}]},
+        {"name": "b", "queue": "red", "gpus": 0.5, "delete_when_releasing": true,
+         "tasks": [{"name": "b-0", "state": "Releasing", "node": "n2", "gpu_groups": ["x"]}]},
+        {"name": "c", "queue": "red", "gpus": 2,
+         "tasks": [{"name": "c-0", "state": "Pipelined", "node": "n1"}]}
+    "#;
+    assert_snapshot!(written(jobs), @r"
+    job a  1  requeuing n1[0] 60s  project red  cpus 1  mem 1000000000B  preemptible
+    job b  0.5  stopping n2[0] 60s  project red  cpus 1  mem 1000000000B
+    job c  2  pending 0s  project red  cpus 1  mem 1000000000B
+    ");
+    assert_eq!(beside(&case(jobs)).unwrap(), Beside::Same);
+}
+
+#[test]
+fn what_has_ended_is_no_part_of_a_job_any_more() {
+    let jobs = r#"
+        {"name": "a", "queue": "red", "gpus": 1, "min_available": 1, "tasks": [
+            {"name": "a-0", "state": "Running", "node": "n1"},
+            {"name": "a-1", "state": "Failed"},
+            {"name": "a-2", "state": "Running", "node": "n1"}
+        ]}
+    "#;
+    assert_snapshot!(written(jobs), @r"
+    job a  1  running n1[0] 60s  project red  cpus 1  mem 1000000000B
+    job a.1  1  running n1[1] 60s  project red  cpus 1  mem 1000000000B  joins a
+    ");
+    assert_eq!(beside(&case(jobs)).unwrap(), Beside::Same);
+}
+
+#[test]
+fn a_gang_of_which_a_part_runs_or_leaves_is_not_played() {
+    for states in [["Running", "Pending"], ["Running", "Failed"], ["Releasing", "Running"]] {
+        let [one, two] = states;
+        let jobs = format!(
+            r#"{{"name": "a", "queue": "red", "gpus": 1, "tasks": [
+                {{"name": "a-0", "state": "{one}", "node": "n1"}},
+                {{"name": "a-1", "state": "{two}", "node": "n2"}}
+            ]}}"#
+        );
+        let came = beside(&case(&jobs)).unwrap();
+        assert_eq!(came, Beside::NotPlayed(Missing::Midway), "{states:?}");
+    }
+}
