@@ -40,12 +40,9 @@ const CYCLES: usize = 12;
 /// What of it is not understood.
 pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     let ready = build(scenario)?;
-    let usual = kai::Settings { stages: Stage::CYCLE.to_vec(), ..ready.settings.clone() };
-    if scenario.config.is_some() {
-        return Ok(Beside::NotPlayed(Missing::Switches));
-    }
+    let settings = kai::Settings { stages: Stage::CYCLE.to_vec(), ..ready.settings.clone() };
     let gone = gone(scenario);
-    let written = match fair::lines(&ready.situation, &usual, &gone) {
+    let written = match fair::lines(&ready.situation, &gone) {
         Ok(written) => written,
         Err(missing) => return Ok(Beside::NotPlayed(missing)),
     };
@@ -58,7 +55,7 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     if !faults.is_empty() {
         return Ok(Beside::NotPlayed(Missing::Overbooked));
     }
-    let (by_kai, moves) = settle_kai(&ready.situation, &usual, &gone);
+    let (by_kai, moves) = settle_kai(&ready.situation, &settings, &gone);
     let mut cluster = Cluster::of(&situation);
     let extras = situation.jobs.iter().filter_map(|(spec, _)| {
         Some((spec.id, *written.extras.get(spec.name.as_ref()).filter(|_| spec.joins.is_none())?))
@@ -76,7 +73,24 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
         cluster: &cluster,
         situation: &ready.situation,
     };
-    Ok(case.judge())
+    Ok(match case.judge() {
+        Beside::Differs(reasons) if !decides_as_usual(&settings) && !are_elsewhere(&reasons) => {
+            Beside::NotPlayed(Missing::Switches)
+        }
+        Beside::Fault(_) if !decides_as_usual(&settings) => Beside::NotPlayed(Missing::Switches),
+        came => came,
+    })
+}
+
+/// Whether none of the rules is switched off by which `kai` decides who runs: `fair` has none to
+/// switch. Those that choose between places may be as they like.
+fn decides_as_usual(settings: &kai::Settings) -> bool {
+    settings.quotas && settings.job_priority && settings.elastic && settings.min_run
+}
+
+/// Whether everybody has the same, and some have it on other nodes.
+fn are_elsewhere(reasons: &BTreeMap<String, Explanation>) -> bool {
+    reasons.values().all(|it| *it == Explanation::Elsewhere)
 }
 
 /// The lines in which a case is played by `fair`.
@@ -85,7 +99,7 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
 /// What of it is not understood.
 pub fn lines(scenario: &Scenario) -> Result<Result<String, Missing>, CaseError> {
     let ready = build(scenario)?;
-    let written = fair::lines(&ready.situation, &ready.settings, &gone(scenario));
+    let written = fair::lines(&ready.situation, &gone(scenario));
     Ok(written.map(|written| written.lines))
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use gpool_model::mig::Profile;
 use gpool_model::{Bytes, Instance};
-use gpool_sched::kai::{self, DeviceMode, GpuAsk, MigAsk, Settings, TaskState};
+use gpool_sched::kai::{self, DeviceMode, GpuAsk, MigAsk, TaskState};
 
 /// What a case uses that the scheduler does not have, or has otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +23,8 @@ pub enum Missing {
     NamedNodes,
     /// A gang of which, when it begins, some tasks run, leave or may start and others do not.
     Midway,
-    /// Other rules than usual.
+    /// Rules that are switched off, of those by which who runs is decided, and something else
+    /// comes of it than a place on another node.
     Switches,
     /// Jobs that hold more than their nodes have.
     Overbooked,
@@ -67,16 +68,7 @@ pub struct Written {
 ///
 /// # Errors
 /// What it uses that there is not.
-pub fn lines(
-    situation: &kai::Situation,
-    settings: &Settings,
-    gone: &BTreeSet<&str>,
-) -> Result<Written, Missing> {
-    let usual = Settings::default();
-    let switches = (settings.quotas, settings.job_priority, settings.elastic, settings.min_run);
-    if switches != (usual.quotas, usual.job_priority, usual.elastic, usual.min_run) {
-        return Err(Missing::Switches);
-    }
+pub fn lines(situation: &kai::Situation, gone: &BTreeSet<&str>) -> Result<Written, Missing> {
     let mut text = String::new();
     for project in &situation.projects {
         text.push_str(&line_of_project(project)?);

@@ -2,14 +2,19 @@
 //! not played.
 
 use gpool_scenario::cycles::beside::lines;
-use gpool_scenario::cycles::{Beside, Missing, Scenario, beside, read};
+use gpool_scenario::cycles::{Beside, Explanation, Missing, Scenario, beside, read};
 use insta::assert_snapshot;
 
 /// A case of two nodes and one project, with these jobs.
 fn case(jobs: &str) -> Scenario {
+    switched("null", jobs)
+}
+
+/// The same with nothing switched on but that.
+fn switched(config: &str, jobs: &str) -> Scenario {
     let text = format!(
         r#"{{"scenarios": [{{
-            "id": "own", "action": "cycle",
+            "id": "own", "action": "cycle", "config": {config},
             "nodes": [{{"name": "n1", "gpus": 2}}, {{"name": "n2", "gpus": 2}}],
             "queues": [
                 {{"name": "lab", "over_quota_weight": 0, "limit_cpus_milli": 16000}},
@@ -86,4 +91,23 @@ fn a_gang_of_which_a_part_runs_or_leaves_is_not_played() {
         let came = beside(&case(&jobs)).unwrap();
         assert_eq!(came, Beside::NotPlayed(Missing::Midway), "{states:?}");
     }
+}
+
+#[test]
+fn a_case_that_switches_rules_off_is_played_if_no_more_than_places_differ() {
+    let spread = r#"{"plugins": [{"name": "nodeplacement", "args": {"gpu": "spread"}}]}"#;
+    let one = |gpus: u32| {
+        format!(
+            r#"{{"name": "a", "queue": "red", "gpus": 1, "memory_bytes": 1,
+                 "tasks": [{{"name": "a-0", "state": "Running", "node": "n1"}}]}},
+               {{"name": "b", "queue": "red", "gpus": {gpus}, "memory_bytes": 1,
+                 "tasks": [{{"name": "b-0", "state": "Pending"}}]}}"#
+        )
+    };
+    let elsewhere = [("b".to_owned(), Explanation::Elsewhere)].into();
+    assert_eq!(beside(&switched(spread, &one(1))).unwrap(), Beside::Differs(elsewhere));
+    // Without quotas it gets more than its project is guaranteed.
+    let came = beside(&switched(spread, &one(2))).unwrap();
+    assert_eq!(came, Beside::NotPlayed(Missing::Switches));
+    assert_eq!(beside(&case(&one(2))).unwrap(), Beside::Same);
 }
