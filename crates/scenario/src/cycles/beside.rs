@@ -240,6 +240,9 @@ impl Case<'_> {
             let by = |running: &Running| n_running(running, &job.name);
             let (n_kai, n_fair) = (by(&self.kai), by(&self.fair));
             let reason = match n_kai.cmp(&n_fair) {
+                Ordering::Equal if self.moves && self.began.get(&job.name) == fair => {
+                    Some(Explanation::NothingMoved)
+                }
                 Ordering::Equal => Some(Explanation::Elsewhere),
                 Ordering::Greater => self.why_not(job),
                 Ordering::Less => self.why_so(job),

@@ -16,9 +16,11 @@ pub enum Missing {
     Gang,
     /// A job of several kinds of tasks.
     Parts,
-    /// MIG instances that are booked by nobody, or are of several profiles for one task; or nodes
-    /// whose devices are single instances beside others.
+    /// MIG instances of several profiles for one task, or nodes whose devices are single instances
+    /// beside others.
     Instances,
+    /// MIG instances of which nobody says which one a task uses.
+    Unbooked,
     /// Nodes that a job names.
     NamedNodes,
     /// A gang of which, when it begins, some tasks run, leave or may start and others do not.
@@ -40,6 +42,7 @@ impl Missing {
             Self::Gang => "tasks that must run at once, on any number of nodes",
             Self::Parts => "a job of several kinds of tasks",
             Self::Instances => "MIG instances that are not asked for by one profile",
+            Self::Unbooked => "MIG instances that are used without being booked",
             Self::NamedNodes => "a job that names its nodes",
             Self::Midway => "a gang of which only some tasks run, leave or may start",
             Self::Switches => "rules that are switched off",
@@ -268,7 +271,7 @@ fn gpus(situation: &kai::Situation, ask: &GpuAsk) -> Result<String, Missing> {
             [one] => Ok(format!("{}:{}", one.profile, one.count)),
             _ => Err(Missing::Instances),
         },
-        GpuAsk::Unbooked => Err(Missing::Instances),
+        GpuAsk::Unbooked => Err(Missing::Unbooked),
     }
 }
 
@@ -342,14 +345,31 @@ fn lines_of_job(
 /// On how many nodes tasks are that must run at once: all on the only one, or each on one of its
 /// own where no two fit together.
 fn gang_words(situation: &kai::Situation, ask: &GpuAsk, least: usize) -> Result<String, Missing> {
-    let n_devices = |node: &kai::Node| node.devices.iter().map(|it| it.count).sum::<i64>();
-    let largest = situation.nodes.iter().map(n_devices).max().unwrap_or(0);
-    match (least, ask) {
-        (1, _) => Ok(String::new()),
+    match least {
+        1 => Ok(String::new()),
         _ if situation.nodes.len() == 1 => Ok(format!(" each {least}")),
-        (_, GpuAsk::Whole(count)) if 2 * count > largest => Ok(format!(" nodes {least}")),
+        _ if !situation.nodes.iter().any(|node| has_room_for_two(node, ask)) => {
+            Ok(format!(" nodes {least}"))
+        }
         _ => Err(Missing::Gang),
     }
+}
+
+/// Whether a node has the devices for two tasks at once, whoever holds them now: on devices of
+/// their own, or on the same where they are shares that fit together.
+fn has_room_for_two(node: &kai::Node, ask: &GpuAsk) -> bool {
+    let n_devices: i64 = node.devices.iter().map(|it| it.count).sum();
+    let fit_together = |bytes: i64| {
+        let mut memory = node.devices.iter().map(|it| it.memory);
+        memory.any(|memory| memory.is_none_or(|memory| bytes.saturating_mul(2) <= memory))
+    };
+    let (n_asked, do_share) = match ask {
+        GpuAsk::Whole(count) => (*count, false),
+        GpuAsk::Share { milli, devices } => (*devices, milli.saturating_mul(2) <= 1000),
+        GpuAsk::Memory { bytes, devices } => (*devices, fit_together(*bytes)),
+        GpuAsk::None | GpuAsk::Mig(_) | GpuAsk::Unbooked => return true,
+    };
+    n_devices >= if do_share { n_asked } else { n_asked.saturating_mul(2) }
 }
 
 /// Where a task runs: `n1[0,1]`.

@@ -27,16 +27,19 @@ fn switched(config: &str, jobs: &str) -> Scenario {
     read(&text).unwrap().scenarios.remove(0)
 }
 
+fn lines_of(jobs: &str) -> Result<String, Missing> {
+    lines(&case(jobs)).unwrap()
+}
+
 fn written(jobs: &str) -> String {
-    let lines = lines(&case(jobs)).unwrap().unwrap();
+    let lines = lines_of(jobs).unwrap();
     let jobs = lines.lines().filter(|line| line.starts_with("job"));
     jobs.map(|line| format!("{line}\n")).collect()
 }
 
 #[test]
 fn quotas_of_cores_and_memory_are_written_to_the_byte() {
-    let lines = lines(&case("")).unwrap().unwrap();
-    assert_snapshot!(lines, @r"
+    assert_snapshot!(lines_of("").unwrap(), @r"
     project lab  gpus unlimited  weight 0  cpus-limit 16  priority 100
     project red  in lab  gpus 2  weight 1  mem 1500000000B  priority 100
     node n1  2 x gpu@100000000B  cpus 20000  mem 20000000000B  tasks 500
@@ -110,4 +113,26 @@ fn a_case_that_switches_rules_off_is_played_if_no_more_than_places_differ() {
     let came = beside(&switched(spread, &one(2))).unwrap();
     assert_eq!(came, Beside::NotPlayed(Missing::Switches));
     assert_eq!(beside(&case(&one(2))).unwrap(), Beside::Same);
+}
+
+#[test]
+fn tasks_that_must_run_at_once_are_on_as_many_nodes_where_no_two_fit_together() {
+    let gang = |ask: &str| {
+        format!(
+            r#"{{"name": "a", "queue": "red", {ask}, "tasks": [
+                {{"name": "a-0", "state": "Pending"}}, {{"name": "a-1", "state": "Pending"}}
+            ]}}"#
+        )
+    };
+    let asks = [r#""gpus": 2"#, r#""gpus": 0.7, "fraction_devices": 2"#];
+    let of_memory = r#""gpu_memory_mb": 51, "fraction_devices": 2"#;
+    let lines = asks.into_iter().chain([of_memory]).map(|ask| written(&gang(ask)));
+    assert_snapshot!(lines.collect::<String>(), @r"
+    job a  2 nodes 2  pending 0s  project red  cpus 1  mem 1000000000B
+    job a  2@0.7 nodes 2  pending 0s  project red  cpus 1  mem 1000000000B
+    job a  2@51000000B nodes 2  pending 0s  project red  cpus 1  mem 1000000000B
+    ");
+    for ask in [r#""gpus": 1"#, r#""gpus": 0.7"#, r#""gpus": 0.5, "fraction_devices": 2"#] {
+        assert_eq!(lines_of(&gang(ask)), Err(Missing::Gang), "{ask}");
+    }
 }
