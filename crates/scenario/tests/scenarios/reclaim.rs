@@ -221,9 +221,9 @@ fn shares_of_devices_go_as_whole_ones_do() {
     ");
 }
 
-/// Cores are short, and not GPUs: is anything taken back?
+/// Cores are short, and nobody is promised any: is anything taken back?
 #[test]
-fn nothing_is_taken_for_what_is_short_beside_devices_alone() {
+fn nothing_is_taken_back_of_what_nobody_is_promised() {
     assert_snapshot!(answer("
         node lab1  2 x h100  cpus 8
         project red   gpus 0
