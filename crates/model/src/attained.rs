@@ -115,7 +115,9 @@ impl Policy {
         }
     }
 
-    fn wait_for_a_move(&self) -> Millis {
+    /// For how long a job waits for each other one that would have to move for it.
+    #[must_use]
+    pub fn wait_for_a_move(&self) -> Millis {
         Millis::new(self.min_run.get().saturating_mul(2))
     }
 

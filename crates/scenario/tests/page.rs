@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Files of questions, with what they are about.
-const PARTS: [(&str, &str); 19] = [
+const PARTS: [(&str, &str); 20] = [
     ("order", "Who goes first"),
     ("planned", "Planned starts and backfill"),
     ("projects", "Projects: quotas, turns, lending"),
@@ -16,6 +16,7 @@ const PARTS: [(&str, &str); 19] = [
     ("reclaim", "Taking back what is on loan"),
     ("limits", "At the limit of a department"),
     ("las", "Whoever has had least"),
+    ("moves", "Moving shares out of the way"),
     ("used", "What was used lately"),
     ("devices", "Which GPUs"),
     ("nodes", "Which node"),

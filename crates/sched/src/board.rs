@@ -189,6 +189,11 @@ impl NodeBoard<'_> {
         !self.row.devices[device_ix].holders.is_empty() || self.booked.contains_key(&device_ix)
     }
 
+    /// How many devices have shares on them.
+    pub fn n_shared(&self) -> usize {
+        self.n_shared
+    }
+
     /// Whether a share could go anywhere here.
     pub fn takes_shares(&self) -> bool {
         self.n_free + self.n_shared > 0

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
-use gpool_model::{Exit, JobId, Phase};
+use gpool_model::{Device, Exit, JobId, Phase, Share};
 use gpool_world::JobRow;
 
 use crate::board::Board;
@@ -134,6 +134,8 @@ fn n_held(lent: &Lent, board_ix: usize) -> usize {
 #[derive(Debug, Clone, Default)]
 struct Holes {
     taken: BTreeMap<usize, (usize, Room)>,
+    /// Positions of nodes and of devices there of which somebody takes a share: one of each.
+    shared: BTreeSet<(usize, usize)>,
 }
 
 impl Holes {
@@ -146,6 +148,9 @@ impl Holes {
         leavers: &Leavers<'_>,
         closed: &BTreeSet<usize>,
     ) -> bool {
+        if let Some(share) = fit.gpus.share() {
+            return self.take_share(ground, fit, share, closed);
+        }
         let board = ground.board;
         let (n_devices, needs) = (n_devices_on_node(fit), Room::needed(fit));
         let answers = board.answers(&fit.gpus);
@@ -168,6 +173,45 @@ impl Holes {
         let Some(board_ix) = free.or_else(given) else { return false };
         let (n_taken, room) = self.taken.entry(board_ix).or_default();
         *n_taken += n_devices;
+        *room = room.more(needs);
+        true
+    }
+
+    /// The same for a share of one device: beside other shares, or else of one that is free.
+    fn take_share(
+        &mut self,
+        ground: Ground<'_, '_>,
+        fit: &Fit,
+        share: Share,
+        closed: &BTreeSet<usize>,
+    ) -> bool {
+        let (board, needs) = (ground.board, Room::needed(fit));
+        let device = |board_ix: usize, opens: bool| {
+            let node = &board.nodes[board_ix];
+            let (n_taken, room) = self.taken.get(&board_ix).copied().unwrap_or_default();
+            if closed.contains(&board_ix)
+                || ground.keeps.has(board_ix)
+                || !node.takes(fit)
+                || !node.takes_shares()
+                || needs.first_short_with(room, node.free).is_some()
+                || (opens && node.n_free <= n_taken)
+            {
+                return None;
+            }
+            let has_room = |(ix, device): &(usize, &Device)| {
+                node.is_free(*ix) == opens
+                    && fit.gpus.rank_of(device).is_some()
+                    && share.memory_of(device.memory) <= node.room(*ix)
+                    && !self.shared.contains(&(board_ix, *ix))
+            };
+            node.row.node.devices.iter().enumerate().find(has_room).map(|(ix, _)| (board_ix, ix))
+        };
+        let first = |opens| board.with_free(0).find_map(|board_ix| device(board_ix, opens));
+        let place = first(false).map(|place| (place, 0)).or_else(|| Some((first(true)?, 1)));
+        let Some(((board_ix, device_ix), n_opened)) = place else { return false };
+        self.shared.insert((board_ix, device_ix));
+        let (n_taken, room) = self.taken.entry(board_ix).or_default();
+        *n_taken += n_opened;
         *room = room.more(needs);
         true
     }
@@ -205,7 +249,7 @@ impl Evictions {
         }
         let n_given: usize =
             giving.iter().flat_map(|(ix, all)| all.iter().map(|it| n_held(it, *ix))).sum();
-        if ground.board.n_free() + n_given < n_asked {
+        if ground.board.n_free_at_most() + n_given < n_asked {
             return None;
         }
         let mut movable = std::mem::take(&mut self.movables.by_node);
@@ -322,8 +366,8 @@ impl Evictions {
 }
 
 impl OnNode {
-    /// Jobs on that node alone with whole devices that have run for a while and save their work
-    /// before they leave.
+    /// Jobs on that node alone, with whole devices or a share of one, that have run for a while and
+    /// save their work before they leave.
     fn of(ground: Ground<'_, '_>, board_ix: usize) -> Self {
         let (world, projects) = (ground.snapshot.world, ground.projects);
         let here = &ground.board.nodes[board_ix].row.here;
@@ -363,19 +407,20 @@ fn is_movable(ground: Ground<'_, '_>, row: &JobRow) -> bool {
     let Phase::Running { started_at, .. } = &row.job.phase else { return false };
     let started_at = started_at.after(row.job.course.paused);
     let policy = snapshot.world.policy_of(row);
+    let n_devices = row.spec.gpus.n_devices().saturating_mul(row.spec.gang.tasks_per_node);
     policy.consolidate
         && row.is_evictable()
         && row.spec.gang.nodes_most == 1
         && row.spec.joins.is_none()
-        && row.spec.gpus.n_devices() > 0
-        && row.spec.gpus.share().is_none()
+        && n_devices > 0
+        && (row.spec.gpus.share().is_none() || n_devices == 1)
         && started_at.after(policy.min_run) <= snapshot.now
         && best_exit(snapshot.world, row, false) == Some(Exit::Checkpoint)
 }
 
 impl Board<'_> {
-    /// How many devices are free on all nodes that take work.
-    fn n_free(&self) -> usize {
-        self.with_free(1).map(|ix| self.nodes[ix].n_free).sum()
+    /// How many devices of all nodes that take work are free, or would be if shares went elsewhere.
+    fn n_free_at_most(&self) -> usize {
+        self.with_free(0).map(|ix| self.nodes[ix].n_free + self.nodes[ix].n_shared()).sum()
     }
 }

@@ -67,7 +67,7 @@ impl Experiment<'_> {
             return Ok(Vec::new());
         }
         let mut rng = Rng::with_seed(self.seed);
-        let mut placer = self.placer();
+        let mut placer = self.placer(false);
         let mut first: Vec<&Ask> = self.tasks.iter().collect();
         rng.shuffle(&mut first);
         let again = std::iter::from_fn(|| rng.choice(self.tasks));
@@ -92,14 +92,14 @@ impl Experiment<'_> {
 
     /// Lets tasks come by chance, so many that `load` of all devices would be taken if all found
     /// room, and stay for one unit of time in the mean; six units long, of which the first two and
-    /// a half are not measured. For a task that finds no room so many others may move, by rules.
+    /// a half are not measured. For a task that finds no room so many others may move.
     ///
     /// # Errors
     /// What the scheduler does makes no sense.
     pub fn churn(&self, load: f64, n_moves_of_one: usize) -> Result<Churned, PlayError> {
         let capacity = self.cluster.gpus() as f64;
         let mut rng = Rng::with_seed(self.seed);
-        let mut placer = self.placer();
+        let mut placer = self.placer(n_moves_of_one > 0);
         let mean = self.tasks.iter().map(Ask::gpus).sum::<u64>() as f64 / self.tasks.len() as f64;
         let per_unit = load * capacity / mean;
         let after = |rng: &mut Rng, mean: f64| -mean * (1.0 - rng.f64()).ln();
@@ -125,25 +125,27 @@ impl Experiment<'_> {
             let Some(ask) = rng.choice(self.tasks) else { break };
             n += 1;
             let stays = after(&mut rng, 1.0);
+            let displaced = placer.displaced();
             let n_moves = placer.place_or_move(n, ask, n_moves_of_one)?;
             if n_moves.is_some() {
                 ends.insert(((now + stays).to_bits(), n));
             }
             if now >= WARM {
                 sums.count(ask, n_moves);
+                sums.rejected += placer.displaced().saturating_sub(displaced);
             }
         }
         Ok(sums.result(capacity))
     }
 
-    fn placer(&self) -> Placer<'_> {
+    fn placer(&self, may_move: bool) -> Placer<'_> {
         let nodes = &self.cluster.nodes;
         match self.by {
             By::Rule(rule) => {
                 Placer::Rule(Box::new(Packer::new(nodes, self.mix, *rule, self.seed)))
             }
             By::Preset(policy) => {
-                Placer::Live(Box::new(Live::new(nodes, self.mix, (**policy).clone())))
+                Placer::Live(Box::new(Live::new(nodes, self.mix, (**policy).clone(), may_move)))
             }
         }
     }
@@ -173,7 +175,15 @@ impl Placer<'_> {
     fn place(&mut self, task: u64, ask: &Ask) -> Result<bool, PlayError> {
         match self {
             Self::Rule(packer) => Ok(packer.place(task, ask).is_some()),
-            Self::Live(live) => live.place(task, ask),
+            Self::Live(live) => live.place(task, ask, 0),
+        }
+    }
+
+    /// What those ask who were moved and found no other place.
+    fn displaced(&self) -> u64 {
+        match self {
+            Self::Rule(_) => 0,
+            Self::Live(live) => live.displaced(),
         }
     }
 
@@ -189,7 +199,12 @@ impl Placer<'_> {
                 let moves = packer.place_or_move(task, ask, n_moves);
                 Ok(moves.map(|moves| moves.len()))
             }
-            Self::Live(live) => Ok(live.place(task, ask)?.then_some(0)),
+            Self::Live(live) => {
+                let before = live.n_moves();
+                let starts = live.place(task, ask, n_moves)?;
+                let n_moves = usize::try_from(live.n_moves() - before).unwrap_or(usize::MAX);
+                Ok(starts.then_some(n_moves))
+            }
         }
     }
 

@@ -6,8 +6,8 @@ use gpool_model::agent::TaskIs;
 use gpool_model::job::Owner;
 use gpool_model::pattern::ModelPattern;
 use gpool_model::{
-    Bytes, Command, GpuAmount, GpuRequest, JobId, MilliCpu, MilliGpu, Millis, NewJob, Policy,
-    Resources, Share, Timestamp,
+    Bytes, Command, Event, Exit, GpuAmount, GpuRequest, JobId, MilliCpu, MilliGpu, Millis, NewJob,
+    Policy, Resources, Share, Timestamp,
 };
 use gpool_sched::packing::{Ask, Left, Mix, WHOLE};
 
@@ -31,18 +31,29 @@ pub(crate) struct Live<'a> {
     models: BTreeSet<u32>,
     /// What is left of each node, its devices by their index.
     left: Vec<Left>,
-    tasks: BTreeMap<u64, Running>,
+    /// Whether tasks may be moved for others: then each says that it saves its work.
+    may_move: bool,
+    /// For how long a task waits for each other one that would have to move for it.
+    wait_for_a_move: Millis,
+    tasks: BTreeMap<u64, Task>,
+    by_job: BTreeMap<JobId, u64>,
+    /// Those that were moved and have found no other place yet.
+    displaced: BTreeSet<u64>,
+    n_moves: u64,
 }
 
-struct Running {
+/// A task that has come.
+struct Task {
     ask: Ask,
-    start: Start,
-    started_at: Timestamp,
+    job: JobId,
+    /// Where it runs, and since when; `None` until it finds room again.
+    runs: Option<(Start, Timestamp)>,
 }
 
 impl<'a> Live<'a> {
     /// An empty cluster: of each node, in the order of names, what there is of it.
-    pub fn new(nodes: &[Left], mix: &'a Mix, policy: Policy) -> Self {
+    pub fn new(nodes: &[Left], mix: &'a Mix, mut policy: Policy, may_move: bool) -> Self {
+        policy.consolidate |= may_move;
         let node = |(n, left): (u32, &Left)| {
             let mut node = cluster::node(n, u32::try_from(left.free.len()).unwrap_or(u32::MAX));
             let room = Resources::none().with_cpus(MilliCpu::new(left.cpus));
@@ -50,13 +61,19 @@ impl<'a> Live<'a> {
             node.devices.iter_mut().for_each(|device| device.model = model(left.model));
             (node.name.clone(), node)
         };
+        let wait_for_a_move = policy.wait_for_a_move();
         Self {
             fleet: Fleet::start(Cluster::of_nodes((0..).zip(nodes).map(node).collect(), policy)),
             now: EPOCH,
             mix,
             models: nodes.iter().map(|node| node.model).collect(),
             left: nodes.to_vec(),
+            may_move,
+            wait_for_a_move,
             tasks: BTreeMap::new(),
+            by_job: BTreeMap::new(),
+            displaced: BTreeSet::new(),
+            n_moves: 0,
         }
     }
 
@@ -75,48 +92,107 @@ impl<'a> Live<'a> {
         self.left.iter().map(of).sum::<u64>() / 1_000_000
     }
 
-    /// Submits a task as a job; whether it starts at once. If not, it is cancelled.
-    pub fn place(&mut self, task: u64, ask: &Ask) -> Result<bool, PlayError> {
+    /// How many tasks were moved for others so far.
+    pub fn n_moves(&self) -> u64 {
+        self.n_moves
+    }
+
+    /// Thousandths of devices that are asked for by those who were moved and have no place yet.
+    pub fn displaced(&self) -> u64 {
+        self.displaced.iter().filter_map(|it| self.tasks.get(it)).map(|it| it.ask.gpus()).sum()
+    }
+
+    /// Submits a task as a job; whether it starts at once, or by the time by which so many others
+    /// may have been moved for it. If not, it is cancelled.
+    pub fn place(&mut self, task: u64, ask: &Ask, n_moves: usize) -> Result<bool, PlayError> {
         let submitted = self.fleet.submission(owner(), self.job(ask));
         let came = self.step(vec![submitted])?;
         let Some(Ok(Some(number))) = came.answers.into_iter().next() else { return Ok(false) };
-        let Some(start) = came.told.into_iter().find_map(|told| match told {
-            Told::Run(start) => Some(start),
-            Told::Stop(_) => None,
-        }) else {
-            let jobs = vec![JobId::single(number.0)];
-            let cancelled = self.fleet.request(owner(), Command::Cancel { jobs });
-            self.step(vec![cancelled])?;
-            return Ok(false);
+        let job = JobId::single(number.0);
+        self.by_job.insert(job, task);
+        self.tasks.insert(task, Task { ask: *ask, job, runs: None });
+        self.obey(came.told)?;
+        for _ in 0..n_moves {
+            if self.runs(task) {
+                break;
+            }
+            self.now = self.now.after(self.wait_for_a_move);
+            let came = self.step(vec![Event::TimerFired])?;
+            self.obey(came.told)?;
+        }
+        let runs = self.runs(task);
+        if !runs {
+            self.remove(task)?;
+        }
+        Ok(runs)
+    }
+
+    fn runs(&self, task: u64) -> bool {
+        self.tasks.get(&task).is_some_and(|task| task.runs.is_some())
+    }
+
+    /// A task ends, wherever it is.
+    pub fn remove(&mut self, task: u64) -> Result<(), PlayError> {
+        let Some(Task { ask, job, runs }) = self.tasks.remove(&task) else { return Ok(()) };
+        self.by_job.remove(&job);
+        self.displaced.remove(&task);
+        let event = match runs {
+            Some(runs) => self.ended(&ask, &runs, false),
+            None => self.fleet.request(owner(), Command::Cancel { jobs: vec![job] }),
         };
+        let came = self.step(vec![event])?;
+        self.obey(came.told)
+    }
+
+    /// Does what agents are told until they are told nothing more.
+    fn obey(&mut self, mut told: Vec<Told>) -> Result<(), PlayError> {
+        while !told.is_empty() {
+            let events = told.into_iter().filter_map(|told| match told {
+                Told::Run(start) => self.start(start),
+                Told::Stop(task) => self.stop(task.job),
+            });
+            let events = events.collect();
+            told = self.step(events)?.told;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, start: Start) -> Option<Event> {
+        let number = *self.by_job.get(&start.task.job)?;
+        let ask = self.tasks.get(&number)?.ask;
+        self.displaced.remove(&number);
         let started_at = self.now;
         let is = TaskIs::Running { pid: 1, started_at };
-        let runs = says(&start.node, start.task, start.generation, is);
+        let event = says(&start.node, start.task, start.generation, is);
         self.change(&start, |left, devices| {
             left.cpus = left.cpus.saturating_sub(ask.cpus);
             left.memory = left.memory.saturating_sub(ask.memory);
             devices.iter().for_each(|at| left.free[*at] = left.free[*at].saturating_sub(ask.part));
         });
-        self.tasks.insert(task, Running { ask: *ask, start, started_at });
-        self.step(vec![runs])?;
-        Ok(true)
+        self.tasks.get_mut(&number)?.runs = Some((start, started_at));
+        Some(event)
     }
 
-    /// A task ends.
-    pub fn remove(&mut self, task: u64) -> Result<(), PlayError> {
-        let Some(Running { ask, start, started_at }) = self.tasks.remove(&task) else {
-            return Ok(());
-        };
-        self.change(&start, |left, devices| {
+    fn stop(&mut self, job: JobId) -> Option<Event> {
+        let number = *self.by_job.get(&job)?;
+        let task = self.tasks.get_mut(&number)?;
+        let (ask, runs) = (task.ask, task.runs.take()?);
+        self.displaced.insert(number);
+        self.n_moves += 1;
+        Some(self.ended(&ask, &runs, true))
+    }
+
+    /// What a task had is free again.
+    fn ended(&mut self, ask: &Ask, (start, started_at): &(Start, Timestamp), told: bool) -> Event {
+        self.change(start, |left, devices| {
             left.cpus += ask.cpus;
             left.memory += ask.memory;
             devices.iter().for_each(|at| left.free[*at] += ask.part);
         });
-        let is = end(self.now, started_at, false);
-        self.step(vec![says(&start.node, start.task, start.generation, is)]).map(drop)
+        says(&start.node, start.task, start.generation, end(self.now, *started_at, told))
     }
 
-    fn step(&mut self, events: Vec<gpool_model::Event>) -> Result<Came, PlayError> {
+    fn step(&mut self, events: Vec<Event>) -> Result<Came, PlayError> {
         self.now = self.now.after(STEP);
         let came = self.fleet.step(self.now, events);
         match came.violations.is_empty() {
@@ -147,12 +223,17 @@ impl<'a> Live<'a> {
         } else if models.is_empty() {
             models.push(pattern(NO_MODEL));
         }
-        NewJob {
+        let mut job = NewJob {
             gpus: GpuRequest { amount, models, least_memory: None },
             cpus: Some(MilliCpu::new(ask.cpus)),
             memory: Some(Bytes::new(ask.memory)),
             ..new_job(ask.n_gpus, 1)
+        };
+        if self.may_move {
+            job.life.preemptible = Some(true);
+            job.life.exits = BTreeSet::from([Exit::Checkpoint]).into();
         }
+        job
     }
 }
 

@@ -131,6 +131,26 @@ fn the_same_seed_is_the_same_course() {
 }
 
 #[test]
+fn the_scheduler_itself_moves_small_tasks_for_large_ones_if_it_may() {
+    let cluster = Cluster { nodes: nodes(4, 8), models: vec!["A".into()], names: Vec::new() };
+    let mut tasks = vec![ask(1_000, 1, WHOLE); 8];
+    tasks.extend([ask(1_000, 1, 500), ask(1_000, 1, 250), ask(1_000, 8, WHOLE)]);
+    let (fair, mix) = (preset("fair"), Mix::of(&tasks, &[32_000]));
+    let of = |n_moves| {
+        let one = |seed| {
+            let it = Experiment { cluster: &cluster, tasks: &tasks, mix: &mix, by: &fair, seed };
+            it.churn(0.8, n_moves).unwrap()
+        };
+        let all: Vec<_> = (1..=8).map(one).collect();
+        let rejected: f64 = all.iter().map(|it| it.rejected_of_eight).sum();
+        (rejected, all.iter().map(|it| it.n_moves).sum::<u64>())
+    };
+    let ((rejected, none), (rejected_less, some)) = (of(0), of(8));
+    assert_eq!(none, 0);
+    assert!(some > 0 && rejected_less < rejected, "{rejected} {rejected_less} {some}");
+}
+
+#[test]
 fn a_small_task_moves_so_that_a_large_one_fits() {
     let nodes = nodes(2, 2);
     let mix = Mix::of(&[ask(1_000, 1, WHOLE)], &[4_000]);

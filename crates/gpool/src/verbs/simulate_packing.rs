@@ -112,10 +112,6 @@ enum Measured {
 /// # Errors
 /// A file can't be read, or says what makes no sense.
 pub fn run(args: &PackingArgs, session: &Session) -> Result {
-    if let Some(preset) = args.policies.iter().find(|it| args.moves > 0 && it.is_preset()) {
-        let what = format!("--moves goes with rules alone, and {preset} is a preset");
-        return Err(Failure::new(errors::USAGE, what).tip("leave out --moves, or that policy"));
-    }
     let cluster = Cluster::read(&args.nodes).map_err(|error| refused(&error))?;
     let tasks = cluster.read_tasks(&args.tasks).map_err(|error| refused(&error))?;
     if cluster.gpus() == 0 {

@@ -12,6 +12,7 @@ mod instances;
 mod las;
 mod limits;
 mod moments;
+mod moves;
 mod nodes;
 mod order;
 mod overview;
