@@ -108,7 +108,7 @@ impl Policy {
     /// Since when a job waits for which others might be moved, and for how many devices.
     fn may_wait_for_moves(&self, job: &Job, spec: &JobSpec) -> Option<(Timestamp, u32)> {
         let n_devices = spec.gpus.n_devices().saturating_mul(spec.gang.nodes);
-        let may_help = self.consolidate && n_devices > 1 && spec.gpus.share().is_none();
+        let may_help = self.consolidate && n_devices > 0 && spec.gpus.share().is_none();
         match &job.phase {
             Phase::Pending { since } if may_help => Some((*since, n_devices)),
             _ => None,

@@ -242,7 +242,7 @@ impl Evictions {
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let fit = &seeker.shape.fit;
         let n_asked = n_devices_on_node(fit).saturating_mul(place::n_nodes(fit));
-        let is_whole = fit.gpus.share().is_none() && fit.at.is_empty() && n_asked > 1;
+        let is_whole = fit.gpus.share().is_none() && fit.at.is_empty() && n_asked > 0;
         let which = usize::from(!giving.is_empty());
         if !is_whole || self.movables.n_failures[which] >= FAILURES_MAX {
             return None;

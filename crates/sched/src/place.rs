@@ -94,10 +94,10 @@ pub(crate) struct Seeker<'a> {
 
 /// The best places for all tasks of a job that are free at once: where the earliest model of the
 /// request is to be had for all of them; for one node, where by `look` it leaves most that is of
-/// use, and of those where it has work least longer than others have there; for shares, where fewest devices are opened for them; then on the nodes that have the
-/// fewest free devices, so that large jobs find whole nodes; then the lower names. `kept` tells of
-/// a node which devices are kept from such work, or that the node has no room for it. In the order
-/// of nodes.
+/// use, and of those where it has work least longer than others have there; for shares, where
+/// fewest devices are opened for them; then on the nodes that have the fewest free devices, so that
+/// large jobs find whole nodes; then the lower names. `kept` tells of a node which devices are kept
+/// from such work, or that the node has no room for it. In the order of nodes.
 pub(crate) fn place(
     board: &Board<'_>,
     seeker: &Seeker<'_>,

@@ -95,3 +95,18 @@ fn a_share_and_a_whole_gpu_move_together() {
     claim a lab1[0,1,2]
     ");
 }
+
+/// A GPU is free, but too few cores beside it: does somebody move who needs fewer?
+#[test]
+fn who_needs_fewer_cores_moves_for_one_who_finds_too_few() {
+    assert_snapshot!(answer("
+        policy preset fair  consolidate
+        node lab1  2 x h100  cpus 8
+        node lab2  1 x h100  cpus 6
+        job  r  1  running lab1[0] 30m  exits checkpoint  cpus 4
+        job  a  1  pending 11m  cpus 8
+    "), @"
+    evict r consolidate for a by checkpoint
+    claim a lab1[0]
+    ");
+}
