@@ -41,7 +41,7 @@ use crate::verbs::simulate_watch::{Ending, Shown, Speed, Watched, needs_terminal
     fifo-strict, easy, greedy, small-first, valohai-blocking, sjf; srsf and tiresias, which take \
     jobs back with --preemptible or without.\n\nExamples:\n  \
     gpool simulate queue --trace jobs.csv.gz --cluster 80x8 --policy fifo --policy fair\n  \
-    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy las --preemptible -o json\n  \
+    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy las -o json\n  \
     gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy fair \
     -o html > result.html\n  \
     gpool simulate queue --trace ~/.local/state/gpool --since 30d\n  \
@@ -69,11 +69,11 @@ pub struct QueueArgs {
     /// Give each job a time limit of just what it runs, as nobody does but to compare
     #[arg(long)]
     known_times: bool,
-    /// Let jobs be taken back; they go on later where they were
+    /// Let jobs be taken back, as they are by las in any case; they go on later where they were
     #[arg(long)]
     preemptible: bool,
     /// What a job has to do again each time that it was taken back
-    #[arg(long, value_name = "TIME", default_value = "60s", requires = "preemptible",
+    #[arg(long, value_name = "TIME", default_value = "60s",
           value_parser = gpool_model::parse::span)]
     restart: Millis,
     /// Forecast so often when those will start that wait, and say how well that held

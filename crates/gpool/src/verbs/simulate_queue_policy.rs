@@ -66,8 +66,9 @@ impl NamedPolicy {
 
     /// Plays the jobs of a file by it; `look` sees it each time before something happens.
     ///
-    /// A baseline knows how long each job runs and takes jobs back if that is its rule, whatever
-    /// the terms say; of these it heeds what it costs.
+    /// Jobs are taken back if that is its rule, whatever the terms say: by a preset that goes by
+    /// what jobs have had, and by some baselines. Baselines know how long each job runs; of the
+    /// terms they heed what it costs to be taken back.
     ///
     /// # Errors
     /// The trace can't be read to its end, or what the scheduler does makes no sense.
@@ -80,7 +81,11 @@ impl NamedPolicy {
     ) -> Result<Outcome, PlayError> {
         match &self.by {
             By::AsIs => unreachable!("only a store has it, and a file is told so"),
-            By::Preset(policy) => queue::play(jobs, cluster, (**policy).clone(), terms, look),
+            By::Preset(policy) => {
+                let are_preemptible = terms.are_preemptible || policy.asks_attained();
+                let terms = Terms { are_preemptible, ..terms };
+                queue::play(jobs, cluster, (**policy).clone(), terms, look)
+            }
             By::Baseline(rule) => baseline::play(jobs, cluster, *rule, terms.restart, look),
         }
     }

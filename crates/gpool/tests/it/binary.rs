@@ -404,6 +404,13 @@ fn a_trace_is_played_by_one_policy_and_another() {
     let document: serde_json::Value = serde_json::from_slice(&document.stdout).unwrap();
     let waits = |n: usize| document["items"][n]["wait_max_s"].as_u64();
     assert_eq!([waits(0), waits(1)], [Some(7_080), Some(180)], "{document}");
+    // By las jobs are taken back whether or not that is said, and by fair only if it is.
+    let las = queue(&["--policy", "las", "-o", "json"]);
+    assert_eq!(las.stdout, queue(&["--policy", "las", "--preemptible", "-o", "json"]).stdout);
+    let las: serde_json::Value = serde_json::from_slice(&las.stdout).unwrap();
+    assert!(las["items"][0]["preemptions"].as_u64().unwrap() > 0, "{las}");
+    let page = queue(&["--policy", "fair", "--policy", "las", "-o", "html"]);
+    assert!(stdout(&page).contains("jobs may be taken back by las; they go on"));
     for (trace, words, said) in [
         ("jobs.csv", &["--cluster", "8"][..], "nodes x GPUs of each: 80x8"),
         (
@@ -413,7 +420,6 @@ fn a_trace_is_played_by_one_policy_and_another() {
         ),
         ("jobs.csv", &["--cluster", "2x8", "--policy", "easy:x=1"], "easy has no settings"),
         ("jobs.csv", &["--cluster", "2x8", "--policy", "fair:x=1"], "x"),
-        ("jobs.csv", &["--cluster", "2x8", "--restart", "5s"], "--preemptible"),
         ("wrong.csv", &["--cluster", "2x8"], "wrong.csv:5, column submit_s: \"99\" is not 120"),
         ("none.csv", &["--cluster", "2x8"], "none.csv"),
         ("jobs.csv", &[], "says nothing of a cluster"),

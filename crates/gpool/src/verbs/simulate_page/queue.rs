@@ -267,15 +267,16 @@ fn facts(queue: &Queue<'_>, names: &[&str]) -> Vec<(&'static str, String)> {
         }
         false => "nothing but how long the jobs ran that ended before",
     };
+    let takes_back = queue.played.iter().filter(|(_, outcome)| outcome.n_taken_back > 0);
+    let takes_back: Vec<&str> = takes_back.map(|(name, _)| name.as_str()).collect();
+    let go_on = format!("they go on later where they were, and do {} of it again", terms.restart);
     let taken_back = match terms.are_preemptible {
-        true => format!(
-            "jobs may be taken back; they go on later where they were, and do {} of it again",
-            terms.restart
-        ),
+        true => format!("jobs may be taken back; {go_on}"),
         false if queue.is_store => {
             "jobs that may be are taken back; those that save go on where they were".to_owned()
         }
-        false => "no job is taken back".to_owned(),
+        false if takes_back.is_empty() => "no job is taken back".to_owned(),
+        false => format!("jobs may be taken back by {}; {go_on}", takes_back.join(" and ")),
     };
     let in_all = match cluster.alike() {
         Some(_) => format!(", {} in all", count(cluster.n_usable(), "GPU")),
