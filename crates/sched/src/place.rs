@@ -202,12 +202,12 @@ fn most_useful(
         }
     }
     let (key, found) = best?;
-    Some(longest_there(board, fit, look, (key, found), room))
+    Some(least_lengthened(board, fit, look, (key, found), room))
 }
 
 /// Of the nodes on which a job leaves as much the first that has work the least longer by it: of
 /// nodes that become empty sooner large jobs have more. `found` is one of them.
-fn longest_there(
+fn least_lengthened(
     board: &Board<'_>,
     fit: &Fit,
     look: &mut Look<'_>,

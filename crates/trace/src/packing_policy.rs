@@ -52,12 +52,6 @@ impl FromStr for Policy {
 }
 
 impl Policy {
-    /// Whether the scheduler that runs jobs decides.
-    #[must_use]
-    pub fn is_preset(&self) -> bool {
-        matches!(self.by, By::Preset(_))
-    }
-
     fn preset(name: &str, text: &str) -> Result<Self, String> {
         let presets = gpool_model::Policy::PRESETS;
         if !presets.contains(&name) {
@@ -121,7 +115,7 @@ mod tests {
              presets fair, users, fixed, priority, static, fifo, valohai, las, kai"
         );
         let preset = "fifo:planned_starts=0".parse::<Policy>().unwrap();
-        assert!(preset.is_preset());
+        assert!(matches!(preset.by, By::Preset(_)));
         assert_eq!(
             refused("fair:length=3").split(';').next(),
             Some("length: there is no such setting")

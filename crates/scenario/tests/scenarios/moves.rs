@@ -3,22 +3,6 @@
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
-/// My job wants a whole node, and a share is in the way: does that move?
-#[test]
-fn a_share_moves_beside_other_shares() {
-    assert_snapshot!(answer("
-        policy preset fair  consolidate
-        node lab1  2 x h100
-        node lab2  2 x h100
-        job  r  0.5  running lab1[0] 30m  exits checkpoint
-        job  s  0.5  running lab2[0] 30m
-        job  a  2    pending 11m
-    "), @"
-    evict r consolidate for a by checkpoint
-    claim a lab1[0,1]
-    ");
-}
-
 /// Elsewhere no GPU that is shared has enough left for it: does it open another one?
 #[test]
 fn a_share_moves_to_a_free_gpu_where_no_other_has_room() {
