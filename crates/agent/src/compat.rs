@@ -40,10 +40,12 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
     let place = Place::of(order);
     let (n_nodes, n_tasks) = (place.nodes.len().to_string(), place.n_tasks.to_string());
     let nodes = place.nodes.join(",");
-    let each = match (spec.gang.tasks_per_node, place.nodes.len()) {
-        (each, 1) => each.to_string(),
-        (each, n_nodes) => format!("{each}(x{n_nodes})"),
-    };
+    let each =
+        place.tasks_by_node.chunk_by(|one, next| one == next).map(|alike| match alike.len() {
+            1 => alike[0].to_string(),
+            n_nodes => format!("{}(x{n_nodes})", alike[0]),
+        });
+    let each = each.collect::<Vec<_>>().join(",");
     let restarts = allocation.task.attempt.0.saturating_sub(1).to_string();
     let indexes: Vec<String> = allocation.slots.iter().map(|slot| slot.index.to_string()).collect();
     let mut all: Vec<Variable> = vec![
@@ -125,6 +127,8 @@ fn valohai(order: &TaskOrder) -> Vec<Variable> {
 mod tests {
     use std::sync::Arc;
 
+    use gpool_model::NodeName;
+
     use super::*;
     use crate::environment::tests::{member, order};
 
@@ -170,6 +174,15 @@ mod tests {
         ] {
             assert!(all.iter().any(|one| one == expected), "{expected} in {all:?}");
         }
+    }
+
+    #[test]
+    fn slurm_scripts_find_how_many_tasks_each_node_has() {
+        let mut order = member();
+        order.nodes = ["lab0", "lab0", "lab1", "lab1", "lab2"].map(NodeName::new).into();
+        let all = variables(Compat::Slurm, &order);
+        let each = all.iter().find(|(name, _)| *name == "SLURM_TASKS_PER_NODE");
+        assert_eq!(each.map(|(_, value)| &value[..]), Some(&b"2(x2),1"[..]));
     }
 
     #[test]

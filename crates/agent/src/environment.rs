@@ -194,7 +194,8 @@ pub(crate) fn output_file(path: &str, order: &TaskOrder) -> String {
     {
         filled.push_str(&format!(".{element}"));
     }
-    let by_node = says("%N") && order.spec.gang.tasks_per_node == 1;
+    let gang = order.spec.gang;
+    let by_node = says("%N") && gang.tasks_per_node == 1 && !gang.anywhere;
     if order.task().rank > 0 && !says("%t") && !by_node {
         filled.push_str(&format!(".{}", order.task().rank));
     }

@@ -4,12 +4,14 @@
 //! (`torch.distributed.argparse_util`).
 
 use gpool_model::agent::TaskOrder;
-use gpool_model::{Attempt, Gang, JobId};
+use gpool_model::{Attempt, Gang, JobId, Joins};
 
 /// Where a task is among those of its job.
 pub(crate) struct Place<'a> {
     /// Each node once, in the order of ranks.
     pub nodes: Vec<&'a str>,
+    /// How many tasks each of them has.
+    pub tasks_by_node: Vec<usize>,
     /// The position of its own.
     pub node_rank: usize,
     /// Which it is of those on its node.
@@ -21,15 +23,23 @@ impl<'a> Place<'a> {
     pub fn of(order: &'a TaskOrder) -> Self {
         let own = order.allocation.node.as_str();
         if order.nodes.is_empty() {
-            return Self { nodes: vec![own], node_rank: 0, local_rank: 0, n_tasks: 1 };
+            let tasks_by_node = vec![1];
+            return Self {
+                nodes: vec![own],
+                tasks_by_node,
+                node_rank: 0,
+                local_rank: 0,
+                n_tasks: 1,
+            };
         }
         let mut nodes: Vec<&str> = order.nodes.iter().map(|node| node.as_str()).collect();
         let before = &nodes[..nodes.len().min(order.task().rank as usize)];
         let local_rank = before.iter().filter(|node| **node == own).count();
         let n_tasks = nodes.len();
+        let tasks_by_node = nodes.chunk_by(|one, next| one == next).map(<[&str]>::len).collect();
         nodes.dedup();
         let node_rank = nodes.iter().position(|node| *node == own).unwrap_or(0);
-        Self { nodes, node_rank, local_rank, n_tasks }
+        Self { nodes, tasks_by_node, node_rank, local_rank, n_tasks }
     }
 }
 
@@ -65,12 +75,25 @@ impl Run {
                     attempt: joins.attempt,
                     gang: joins.gang,
                     rank: first + rank,
-                    node_rank: first / (gang.tasks_per_node.max(1) as usize),
+                    node_rank: node_rank(joins, place),
                     n_tasks: first + place.n_tasks,
                 }
             }
         }
     }
+}
+
+/// The position of the node of a task that joins a run. A node that the run did not start on comes
+/// after those, as many places as tasks have joined before.
+fn node_rank(joins: &Joins, place: &Place<'_>) -> usize {
+    let first = joins.first_rank as usize;
+    if !joins.gang.anywhere {
+        return first / (joins.gang.tasks_per_node.max(1) as usize);
+    }
+    let mut nodes: Vec<&str> = joins.nodes.iter().map(|node| node.as_str()).collect();
+    nodes.dedup();
+    let known = nodes.iter().position(|node| place.nodes.first() == Some(node));
+    known.unwrap_or_else(|| nodes.len() + first.saturating_sub(joins.nodes.len()))
 }
 
 /// What a task of a gang is told, or one that asks for it; nothing for others.
@@ -121,7 +144,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use gpool_model::{Joins, NodeName};
+    use gpool_model::NodeName;
 
     use super::*;
     use crate::environment::tests::{member, order};

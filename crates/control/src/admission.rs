@@ -216,21 +216,24 @@ impl<'a> Admission<'a> {
 }
 
 fn satisfiable_on(nodes: &[&NodeRow], fit: &Fit) -> Result<(), Refusal> {
-    let gpus = &*fit.gpus_on_node();
+    let gpus = &*fit.gpus_on_node(1);
     let beside = &beside(fit);
     // Mostly the first node answers; to look at all of a large cluster takes a while.
-    let holds = |row: &&NodeRow| {
-        beside.first_short(&row.node.capacity).is_none() && most_of(row, gpus) >= gpus.n_devices()
-    };
-    let n_nodes = usize::try_from(fit.gang.nodes).unwrap_or(usize::MAX);
-    if nodes.iter().filter(|row| holds(row)).take(n_nodes).count() == n_nodes {
+    let mut n_missing = fit.gang.nodes;
+    let mut rows = nodes.iter();
+    while n_missing > 0
+        && let Some(row) = rows.next()
+    {
+        n_missing = n_missing.saturating_sub(times_on(row, fit, most_of(row, gpus)));
+    }
+    if n_missing == 0 {
         // All of them with devices of one model.
-        return match fit.gpus.models.len() < 2 || n_able(fit, nodes) >= n_nodes {
+        return match fit.gpus.models.len() < 2 || n_able(fit, nodes) >= fit.gang.nodes {
             true => Ok(()),
             false => Err(too_few_nodes(fit, nodes)),
         };
     }
-    if nodes.iter().any(holds) {
+    if n_missing < fit.gang.nodes {
         return Err(too_few_nodes(fit, nodes));
     }
     let with_gpus: Vec<&NodeRow> =
@@ -255,7 +258,19 @@ fn satisfiable_on(nodes: &[&NodeRow], fit: &Fit) -> Result<(), Refusal> {
     })
 }
 
-/// What all tasks of a job that one node gets ask for beside devices.
+/// How many times a node could hold what a node gets, with so many devices.
+fn times_on(row: &NodeRow, fit: &Fit, n_devices: u32) -> u32 {
+    let most = fit.most_on(&row.node);
+    let by_devices = n_devices.checked_div(fit.n_devices_on_node()).unwrap_or(most).min(most);
+    let beside = beside(fit);
+    let by_rest = beside.iter().filter_map(|(kind, n)| row.node.capacity.get(kind).checked_div(n));
+    let n_tasks = row.node.capacity.get(&ResourceKind::Tasks);
+    let by_tasks = n_tasks.checked_div(u64::from(fit.gang.tasks_per_node)).filter(|_| n_tasks > 0);
+    let by_rest = by_rest.chain(by_tasks).min().unwrap_or(u64::MAX);
+    u32::try_from(by_rest).unwrap_or(u32::MAX).min(by_devices)
+}
+
+/// What all tasks of a job that one node gets at once ask for beside devices.
 fn beside(fit: &Fit) -> Resources {
     let n_tasks = u64::from(fit.gang.tasks_per_node);
     Resources::none()
@@ -263,28 +278,26 @@ fn beside(fit: &Fit) -> Resources {
         .with_memory(fit.memory.checked_mul(n_tasks).unwrap_or(Bytes::MAX))
 }
 
-/// How many nodes could hold all tasks of a job that one node gets, with devices of one model of
-/// its request; of the model of which most could.
-fn n_able(fit: &Fit, nodes: &[&NodeRow]) -> usize {
-    let (need, beside) = (fit.n_devices_on_node(), beside(fit));
+/// How many times nodes could hold all tasks of a job that one node gets at once, with devices of
+/// one model of its request; of the model of which most could.
+fn n_able(fit: &Fit, nodes: &[&NodeRow]) -> u32 {
     let of_rank = |rank: usize| {
-        let holds = |row: &&&NodeRow| {
+        let times = nodes.iter().map(|row| {
             let devices = usable_ever(row).filter(|it| fit.gpus.rank_of(it) == Some(rank));
-            beside.first_short(&row.node.capacity).is_none()
-                && u32::try_from(devices.count()).is_ok_and(|n_devices| n_devices >= need)
-        };
-        nodes.iter().filter(holds).count()
+            times_on(row, fit, u32::try_from(devices.count()).unwrap_or(u32::MAX))
+        });
+        times.fold(0, u32::saturating_add)
     };
     (0..fit.gpus.models.len().max(1)).map(of_rank).max().unwrap_or(0)
 }
 
 /// The refusal of a job that needs more nodes than could hold a part of it.
 fn too_few_nodes(fit: &Fit, nodes: &[&NodeRow]) -> Refusal {
-    let able = u32::try_from(n_able(fit, nodes)).unwrap_or(u32::MAX);
+    let able = n_able(fit, nodes);
     // With as many nodes as there are of it, the largest part of the request that still fits.
     let fits = |count: &u32| {
         let less = Fit { gpus: fit.gpus.of_count(*count), ..fit.clone() };
-        u32::try_from(n_able(&less, nodes)).is_ok_and(|n_nodes| n_nodes >= fit.gang.nodes)
+        n_able(&less, nodes) >= fit.gang.nodes
     };
     let largest = (1..fit.gpus.n_devices()).rev().find(fits);
     Refusal::TooFewNodes { asked: fit.gpus.clone(), gang: fit.gang, able, largest }

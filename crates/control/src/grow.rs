@@ -79,7 +79,7 @@ impl Control {
         JobSpec {
             id,
             gpus: self.same_model(row),
-            gang: Gang { nodes: 1, nodes_most: 1, tasks_per_node },
+            gang: Gang { tasks_per_node, ..Gang::SINGLE },
             joins: Some(Box::new(joins)),
             after: Rare::default(),
             setup: None,

@@ -148,7 +148,7 @@ impl Monitor {
     fn take_instances(&mut self, parent: u32, instances: Vec<Device>) {
         let is_there = |card: &Card| {
             card.device.as_ref().is_none_or(|it| {
-                it.instance.is_none_or(|instance| instance.parent != parent)
+                it.instance.as_ref().is_none_or(|instance| instance.parent != parent)
                     || instances.iter().any(|one| (one.index, &one.uuid) == (it.index, &it.uuid))
             })
         };

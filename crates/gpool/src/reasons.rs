@@ -66,6 +66,11 @@ pub const REASONS: &[About] = &[
         "Fewer nodes have room at once than a job of several nodes needs.",
         "ask for fewer nodes, or less on each",
     ),
+    about(
+        "tasks_not_free",
+        "Fewer tasks of a job have room at once than it starts with, wherever they may be.",
+        "ask for fewer tasks, or less for each",
+    ),
     about("gpus_not_free", "Fewer GPUs are free than are asked.", "gpool why shows who has them"),
     about(
         "gpus_not_free_together",

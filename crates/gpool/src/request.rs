@@ -110,6 +110,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         gpu_memory: written(flags.gpu_memory),
         nodes: written(flags.nodes),
         tasks_per_node: flags.tasks_per_node,
+        tasks: written(flags.tasks),
         torchrun: flags.torchrun,
         cpus: written(flags.cpus),
         mem: written(flags.mem),

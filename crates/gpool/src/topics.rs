@@ -245,6 +245,7 @@ makes that an error. gpool help slurm and gpool help gflow say what their flags 
 gpool submit --nodes 2 --gpus 8 train.sh       a task on each of two nodes, 8 GPUs each
 gpool submit --nodes 2-4 --gpus 8 train.sh     two, and up to four while there is room
 --tasks-per-node 4                             so many on each node, each with its own GPUs
+gpool submit --tasks 8 --gpus 1 train.sh       eight tasks, wherever there is room
 
 All tasks start together or none does, and each runs the whole command. When one fails the others
 are ended. A task finds GPOOL_RANK, GPOOL_NUM_TASKS, GPOOL_NODE_RANK, GPOOL_NODELIST, and

@@ -75,7 +75,7 @@ impl SlotPart {
     /// All of a device, or of an instance.
     #[must_use]
     pub fn all_of(device: &Device) -> Self {
-        match device.instance {
+        match &device.instance {
             None => Self::Whole,
             Some(_) => Self::Instance { charge: device.counts_as() },
         }

@@ -30,9 +30,9 @@ pub struct Device {
     pub links: BTreeMap<DeviceUuid, Link>,
     /// MIG mode; `None` where the device has no MIG.
     pub mig: Option<Mig>,
-    /// What it is cut from, if it is a MIG instance.
+    /// What it is cut from, if it is a MIG instance. Most are not, and carry no room for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<Instance>,
+    pub instance: Option<Box<Instance>>,
     /// Whether it can be trusted with work.
     pub health: DeviceHealth,
     /// Compute processes on it that belong to no allocation of ours, by pid.
@@ -65,7 +65,7 @@ impl Device {
     /// What it counts as, given out whole.
     #[must_use]
     pub fn counts_as(&self) -> MilliGpu {
-        self.instance.map_or(MilliGpu::DEVICE, |instance| instance.counts_as(self.memory))
+        self.instance.as_ref().map_or(MilliGpu::DEVICE, |instance| instance.counts_as(self.memory))
     }
 
     /// Whether it is in MIG mode, and so is used through its instances alone.

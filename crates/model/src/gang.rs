@@ -7,20 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{Attempt, JobId, NodeName};
 
-/// How many tasks a job has. Each of the nodes that it runs on has as many of them.
+/// How many tasks a job has. Each of the nodes that it runs on has as many of them, unless they may
+/// be anywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Gang {
-    /// On how many different nodes it starts, at least 1.
+    /// On how many different nodes it starts, at least 1; at most, if its tasks may be anywhere.
     pub nodes: u32,
     /// On how many it may grow while it runs, at least as many.
     pub nodes_most: u32,
-    /// How many tasks each node gets, at least 1.
+    /// How many tasks each node gets, at least 1; at least, if they may be anywhere: then it is 1.
     pub tasks_per_node: u32,
+    /// Whether several of what a node gets may be on one node: its tasks are wherever there is
+    /// room, on as few nodes as that allows.
+    #[serde(default, skip_serializing_if = "crate::life::is_false")]
+    pub anywhere: bool,
 }
 
 impl Gang {
     /// A job of one task.
-    pub const SINGLE: Self = Self { nodes: 1, nodes_most: 1, tasks_per_node: 1 };
+    pub const SINGLE: Self = Self { nodes: 1, nodes_most: 1, tasks_per_node: 1, anywhere: false };
     /// Below those that systems give out by themselves.
     pub const PORTS: RangeInclusive<u16> = 20_000..=29_999;
     /// No job has more tasks.
@@ -35,7 +40,15 @@ impl Gang {
             nodes,
             nodes_most: nodes,
             tasks_per_node,
+            anywhere: false,
         })
+    }
+
+    /// So many tasks, wherever there is room for them; `None` for no task, or more than
+    /// [`Gang::TASKS_MAX`]. One task is as any other job of one.
+    #[must_use]
+    pub fn anywhere(n_tasks: u32) -> Option<Self> {
+        Some(Self { anywhere: n_tasks > 1, ..Self::new(n_tasks, 1)? })
     }
 
     /// The port on which the tasks of one run of a job may find each other: the same for all of
@@ -55,6 +68,12 @@ impl Gang {
     pub fn growing_to(self, nodes_most: u32) -> Option<Self> {
         let largest = Self::new(nodes_most, self.tasks_per_node)?;
         (largest.nodes >= self.nodes).then_some(Self { nodes_most, ..self })
+    }
+
+    /// How many times what a node gets one node may have at most.
+    #[must_use]
+    pub fn most_on_node(self) -> u32 {
+        if self.anywhere { self.nodes } else { 1 }
     }
 
     /// Whether it may grow while it runs.
@@ -121,5 +140,9 @@ mod tests {
         assert_eq!(Gang::new(1, 0), None);
         assert_eq!(Gang::new(16_384, 2), None);
         assert_eq!(Gang::new(u32::MAX, u32::MAX), None);
+        assert_eq!(Gang::anywhere(0), None);
+        assert_eq!(Gang::anywhere(1), Some(Gang::SINGLE));
+        assert_eq!(Gang::anywhere(5).map(|it| (it.n_tasks(), it.most_on_node())), Some((5, 5)));
+        assert_eq!(Gang::new(5, 2).map(Gang::most_on_node), Some(1));
     }
 }

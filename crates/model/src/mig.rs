@@ -151,11 +151,11 @@ impl Device {
             memory: profile.memory(),
             links: BTreeMap::new(),
             mig: None,
-            instance: Some(Instance {
+            instance: Some(Box::new(Instance {
                 parent: self.index,
                 parent_memory: self.memory,
                 compute_slices: profile.compute_slices,
-            }),
+            })),
             ..self.clone()
         };
         (0..).zip(layout).map(instance).collect()

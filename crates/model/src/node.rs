@@ -54,7 +54,7 @@ impl Node {
 
     /// The device from which a MIG instance is cut.
     fn cut_from(&self, instance: &DeviceUuid) -> Option<&DeviceUuid> {
-        let parent = self.devices.iter().find(|it| it.uuid == *instance)?.instance?.parent;
+        let parent = self.devices.iter().find(|it| it.uuid == *instance)?.instance.as_ref()?.parent;
         let device = self.devices.iter().find(|it| it.index == parent);
         device.map(|device| &device.uuid)
     }
@@ -62,7 +62,7 @@ impl Node {
     /// The MIG instances that are cut from a device.
     pub fn instances_of(&self, device: &DeviceUuid) -> impl Iterator<Item = &Device> {
         let parent = self.devices.iter().find(|it| it.uuid == *device).map(|it| it.index);
-        let is_of = move |it: &&Device| it.instance.map(|it| it.parent) == parent;
+        let is_of = move |it: &&Device| it.instance.as_ref().map(|it| it.parent) == parent;
         self.devices.iter().filter(|it| it.instance.is_some()).filter(is_of)
     }
 

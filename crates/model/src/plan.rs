@@ -201,7 +201,7 @@ impl Fit {
         self.at.is_empty() || self.at.iter().any(has)
     }
 
-    /// How many tasks a node gets that are not there yet.
+    /// How many tasks a node gets at once that are not there yet.
     #[must_use]
     pub fn n_new_tasks(&self) -> u32 {
         if self.at.is_empty() { self.gang.tasks_per_node } else { 0 }
@@ -213,12 +213,30 @@ impl Fit {
         self.gpus.n_devices().saturating_mul(self.gang.tasks_per_node)
     }
 
-    /// The devices that a node is asked for by all tasks that it gets, each task's its own.
+    /// The devices that a node is asked for by all tasks that it gets so many times, each task's
+    /// its own.
     #[must_use]
-    pub fn gpus_on_node(&self) -> Cow<'_, GpuRequest> {
-        match self.gang.tasks_per_node {
+    pub fn gpus_on_node(&self, times: u32) -> Cow<'_, GpuRequest> {
+        match self.gang.tasks_per_node.saturating_mul(times) {
             1 => Cow::Borrowed(&self.gpus),
-            _ => Cow::Owned(self.gpus.of_count(self.n_devices_on_node())),
+            _ => Cow::Owned(self.gpus.of_count(self.n_devices_on_node().saturating_mul(times))),
+        }
+    }
+
+    /// How many times a node may have at most what a node gets, whoever is there: if its tasks are
+    /// paused, as often as it has that.
+    #[must_use]
+    pub fn most_on(&self, node: &Node) -> u32 {
+        let most = self.gang.most_on_node();
+        if !self.gang.anywhere {
+            return most;
+        }
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let by_devices = count(node.devices.len()).checked_div(self.n_devices_on_node());
+        let most = most.min(by_devices.unwrap_or(most));
+        match self.at.is_empty() {
+            true => most,
+            false => count(self.at.iter().filter(|place| place.node == node.name).count()),
         }
     }
 

@@ -59,6 +59,15 @@ pub enum Reason {
         /// Nodes that would have it if nothing ran there.
         able: u32,
     },
+    /// Too few of its tasks, which may be anywhere, have room at once.
+    TasksNotFree {
+        /// Tasks asked.
+        need: u32,
+        /// Tasks that have room.
+        free: u32,
+        /// Tasks that would have it if nothing ran.
+        able: u32,
+    },
     /// It is paused, and not all of the devices are free on which it goes on.
     PausedOn {
         /// Where.
@@ -338,6 +347,7 @@ impl Reason {
             Self::GpusNotFree { .. } => "gpus_not_free",
             Self::GpusNotFreeTogether { .. } => "gpus_not_free_together",
             Self::NodesNotFree { .. } => "nodes_not_free",
+            Self::TasksNotFree { .. } => "tasks_not_free",
             Self::PausedOn { .. } => "paused_on",
             Self::GpuShareNotFree { .. } => "gpu_share_not_free",
             Self::GpuModelMissing { .. } => "gpu_model_missing",

@@ -1,14 +1,19 @@
 //! Jobs of several tasks: `2 nodes 3 each 2` behind a job's name asks for two GPUs for each of two
-//! tasks on each of three nodes. What such a job holds is told task by task.
+//! tasks on each of three nodes, `2 tasks 6` for two for each of six tasks, wherever they are. What
+//! such a job holds is told task by task.
 
 use gpool_model::life::TaskCourse;
 use gpool_model::{Attempt, Gang, JobId, Joins, Phase};
 
 use crate::words::{ScenarioError, Words};
 
-/// Reads `nodes 3 each 2`, or nothing.
+/// Reads `nodes 3 each 2`, `tasks 6`, or nothing.
 pub(crate) fn gang(words: &mut Words<'_>) -> Result<Gang, ScenarioError> {
     let count = |word: &str| word.parse::<u32>();
+    let tasks = match words.take("tasks") {
+        true => Some(words.parse("a number of tasks", count)?),
+        false => None,
+    };
     let nodes = match words.take("nodes") {
         true => words.parse("a number of nodes", count)?,
         false => 1,
@@ -17,8 +22,12 @@ pub(crate) fn gang(words: &mut Words<'_>) -> Result<Gang, ScenarioError> {
         true => words.parse("a number of tasks", count)?,
         false => 1,
     };
-    Gang::new(nodes, each)
-        .ok_or_else(|| words.error(format!("a gang has 1 to {} tasks", Gang::TASKS_MAX)))
+    let gang = match tasks {
+        Some(n_tasks) if (nodes, each) == (1, 1) => Gang::anywhere(n_tasks),
+        Some(_) => return Err(words.error("tasks are anywhere, or on nodes".to_owned())),
+        None => Gang::new(nodes, each),
+    };
+    gang.ok_or_else(|| words.error(format!("a gang has 1 to {} tasks", Gang::TASKS_MAX)))
 }
 
 /// What joins that job: one more node of it.
@@ -29,6 +38,9 @@ pub(crate) fn joins(job: JobId) -> Box<Joins> {
 
 /// What is written of it.
 pub(crate) fn gang_text(gang: Gang) -> String {
+    if gang.anywhere {
+        return format!(" tasks {}", gang.nodes);
+    }
     let nodes = if gang.nodes == 1 { String::new() } else { format!(" nodes {}", gang.nodes) };
     match gang.tasks_per_node {
         1 => nodes,

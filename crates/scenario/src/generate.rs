@@ -50,9 +50,12 @@ pub fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, rng_seed, failure_persistence: None, ..from_environment }
 }
 
-/// Clusters with up to `n_steps_max` steps.
+/// Clusters with up to `n_steps_max` steps. In some of them anything may happen; others are
+/// crowded, so that much is taken back.
 pub fn cases(n_steps_max: usize) -> impl Strategy<Value = Case> {
-    (situations(), vec(steps(), 1..=n_steps_max)).prop_map(|(start, steps)| Case { start, steps })
+    let any = (situations(), vec(steps(), 1..=n_steps_max));
+    let crowded = (crowded(), vec(steps_of_crowds(), 1..=n_steps_max));
+    prop_oneof![2 => any, 1 => crowded].prop_map(|(start, steps)| Case { start, steps })
 }
 
 /// The same without projects, in an order that asks how much GPU-time jobs have had.
@@ -115,6 +118,30 @@ pub fn situations() -> impl Strategy<Value = Situation> {
         }
         situation
     })
+}
+
+/// Clusters of one to three sound nodes, shared between two or three projects.
+fn crowded() -> impl Strategy<Value = Situation> {
+    let guaranteed = prop::sample::select(&["0", "1", "2", "3"][..]);
+    let rules = (prop::sample::select(&["fair", "fair", "priority"][..]), planned_starts());
+    let nodes = vec((1u32..=4, prop::bool::weighted(0.8)), 1..=3);
+    (vec(guaranteed, 2..=3), nodes, rules).prop_map(
+        |(projects, nodes, (preset, planned_starts))| {
+            let mut text = String::new();
+            for (at, gpus) in projects.iter().enumerate() {
+                text.push_str(&format!("project p{at}  gpus {gpus}\n"));
+            }
+            for (at, (n_devices, pauses)) in nodes.iter().enumerate() {
+                let pauses = if *pauses { "  pauses" } else { "" };
+                text.push_str(&format!("node n{at}  {n_devices} x h100{pauses}\n"));
+            }
+            let mut situation =
+                Situation::parse(&text).expect("nodes are written as the parser reads them");
+            situation.policy = Policy::from_preset(preset).expect("it is one of the presets");
+            situation.policy.planned_starts = planned_starts;
+            situation
+        },
+    )
 }
 
 /// The lines of projects, mostly none; some are departments of others.
@@ -305,6 +332,36 @@ pub fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Things that happen where nothing fails: small jobs come that may mostly be taken back.
+fn steps_of_crowds() -> impl Strategy<Value = Step> {
+    let gpus = prop::sample::select(&["1", "1", "2", "0.5", "0.25"][..]);
+    let priority = prop::sample::select(&[0, 0, 0, 5, -5][..]);
+    let limit = option::weighted(0.6, 10u32..=600);
+    let charged = (any::<u32>(), prop::bool::weighted(0.85));
+    let job = (gpus, priority, limit, charged).prop_map(|(gpus, priority, limit, charged)| {
+        let (project, is_preemptible) = charged;
+        JobSeed {
+            gpus: GpuRequest::parse(gpus).expect("the requests of the list are valid"),
+            cpus: None,
+            memory: None,
+            limit: limit.map(Millis::from_mins),
+            priority,
+            behind: Millis::ZERO,
+            is_held: false,
+            after: None,
+            gang: gang(project),
+            project,
+            is_preemptible,
+        }
+    });
+    prop_oneof![
+        8 => job.prop_map(Step::Submit),
+        3 => any::<u32>().prop_map(|pick| Step::End(pick, Outcome::Succeeded)),
+        4 => any::<u32>().prop_map(Step::Leave),
+        3 => (0u64..7_200_000).prop_map(|length| Step::Pass(Millis::new(length))),
+    ]
+}
+
 /// Within two days, for hours or until released.
 fn reservation() -> impl Strategy<Value = ReserveSeed> {
     let hours = |most: u32| (0..most).prop_map(Millis::from_hours);
@@ -335,6 +392,7 @@ fn device_change() -> impl Strategy<Value = DeviceChange> {
 /// Mostly one task; from the high end of a number whose low end says who is charged.
 fn gang(number: u32) -> Gang {
     let (nodes, each) = match number >> 28 {
+        12 => return Gang::anywhere(2 + (number >> 27 & 1)).expect("a few tasks"),
         13 => (2, 1),
         14 => (3, 1),
         15 => (1 + (number >> 27 & 1), 2),

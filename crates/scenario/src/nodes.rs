@@ -236,8 +236,8 @@ pub(crate) fn numbers(node: &Node) -> Vec<u32> {
     let position = |index: u32| node.devices.iter().position(|device| device.index == index);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let number = |(at, device): (usize, &Device)| {
-        let Some(instance) = device.instance else { return count(at) };
-        let before = node.devices[..at].iter().filter_map(|device| device.instance);
+        let Some(instance) = &device.instance else { return count(at) };
+        let before = node.devices[..at].iter().filter_map(|device| device.instance.as_deref());
         let place = before.filter(|it| it.parent == instance.parent).count();
         Instance::index(position(instance.parent).map_or(u32::MAX, count), count(place))
     };
@@ -245,7 +245,7 @@ pub(crate) fn numbers(node: &Node) -> Vec<u32> {
 }
 
 /// The profile of an instance, as [`Layout::parse`] reads it.
-pub(crate) fn profile_of(device: &Device, instance: Instance) -> (String, Bytes) {
+pub(crate) fn profile_of(device: &Device, instance: &Instance) -> (String, Bytes) {
     let profile = Profile::of(instance.compute_slices, device.memory);
     (profile.to_string(), profile.memory())
 }

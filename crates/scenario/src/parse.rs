@@ -102,6 +102,8 @@ struct Options {
     exits: BTreeSet<Exit>,
     had: GpuTime,
     ran: Millis,
+    /// How long ago one that leaves was told.
+    told: Millis,
     joins: Option<JobId>,
     array: Option<NewArray>,
     ended: BTreeMap<Outcome, Positions>,
@@ -163,7 +165,7 @@ impl Reader {
             let array = options.array.as_ref();
             let spec = JobSpec { array: array.map(|array| Box::new(array.spec.clone())), ..spec };
             let array = array.map(|new| Box::new(self.array_state(new, &spec, &options.ended)));
-            let phase = began(phase.clone(), options.ran);
+            let phase = began(phase.clone(), options.ran, options.told);
             let phase = held_by(phase, &spec, options.attempt, &self.situation.nodes);
             let course =
                 Course { tasks: courses(&phase), attained: options.had, ..Course::default() };
@@ -205,6 +207,7 @@ impl Reader {
             exits: BTreeSet::new(),
             had: GpuTime::ZERO,
             ran: Millis::ZERO,
+            told: Millis::ZERO,
             joins: None,
             array: None,
             ended: BTreeMap::new(),
@@ -236,6 +239,7 @@ impl Reader {
                     options.had = had;
                 }
                 "ran" => options.ran = words.parse("a length of time", parse::span)?,
+                "told" => options.told = words.parse("an age", parse::span)?,
                 "preemptible" => options.preemptible = Some(true),
                 "exits" => {
                     options.exits = words.parse("ways to be taken back", exits)?;
@@ -264,8 +268,8 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, pool, preemptible, exits, had, ran, joins, begin, \
-                         deadline, like, array, ended or id";
+                         uid, project, pool, preemptible, exits, had, ran, told, joins, \
+                         begin, deadline, like, array, ended or id";
                     return Err(words.unknown(word, known));
                 }
             }

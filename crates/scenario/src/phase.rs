@@ -109,10 +109,12 @@ impl Reader {
     }
 }
 
-/// A paused job had run for so long when it stopped.
-pub(crate) fn began(mut phase: Phase, ran: Millis) -> Phase {
-    if let Phase::Paused { started_at, since, .. } = &mut phase {
-        *started_at = before(*since, ran);
+/// A paused job had run for so long when it stopped; one that leaves was told so long ago.
+pub(crate) fn began(mut phase: Phase, ran: Millis, told: Millis) -> Phase {
+    match &mut phase {
+        Phase::Paused { started_at, since, .. } => *started_at = before(*since, ran),
+        Phase::Stopping { since, .. } => *since = before(*since, told),
+        _ => {}
     }
     phase
 }

@@ -116,7 +116,7 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
 /// How a device is divided, behind its model.
 fn layout(node: &Node, device: &Device) -> String {
     let instances = node.devices.iter().filter_map(|it| {
-        let instance = it.instance.filter(|instance| instance.parent == device.index)?;
+        let instance = it.instance.as_ref().filter(|instance| instance.parent == device.index)?;
         let (profile, memory) = profile_of(it, instance);
         Some(match memory == it.memory {
             true => profile,
@@ -209,6 +209,11 @@ fn job(
     }
     if job.id.element.is_some() {
         return Ok(());
+    }
+    if let Phase::Stopping { since: told, .. } = &job.phase
+        && !age(*told).is_zero()
+    {
+        write!(f, "  told {}", span(age(*told)))?;
     }
     array::print(f, spec, job)?;
     if job.priority != 0 {

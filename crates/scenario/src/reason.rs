@@ -12,7 +12,9 @@ pub fn reason_text(reason: &Reason) -> String {
         Reason::GpusNotFreeTogether { need, free, node, .. } => {
             format!("need {need} free {free} on {node}")
         }
-        Reason::NodesNotFree { need, free, able } => format!("need {need} free {free} of {able}"),
+        Reason::NodesNotFree { need, free, able } | Reason::TasksNotFree { need, free, able } => {
+            format!("need {need} free {free} of {able}")
+        }
         Reason::GpuShareNotFree { need, share, free, node, largest } => {
             format!("need {share} of {need} free {free} on {node} largest {largest}")
         }

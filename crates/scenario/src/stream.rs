@@ -85,7 +85,7 @@ impl DeviceChange {
         let all: BTreeSet<_> = node.devices.iter().map(|device| device.uuid.clone()).collect();
         let has_instances = {
             let parent = node.devices[device_ix].index;
-            node.devices.iter().any(|it| it.instance.is_some_and(|it| it.parent == parent))
+            node.devices.iter().any(|it| it.instance.as_ref().is_some_and(|it| it.parent == parent))
         };
         let device = &mut node.devices[device_ix];
         match self {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Files of questions, with what they are about.
-const PARTS: [(&str, &str); 20] = [
+const PARTS: [(&str, &str); 21] = [
     ("order", "Who goes first"),
     ("planned", "Planned starts and backfill"),
     ("projects", "Projects: quotas, turns, lending"),
@@ -23,6 +23,7 @@ const PARTS: [(&str, &str); 20] = [
     ("useful", "Which of the nodes that have room"),
     ("shares", "Shares of GPUs"),
     ("instances", "MIG instances"),
+    ("anywhere", "Tasks that may be anywhere"),
     ("reserved", "Reservations"),
     ("drained", "Drains"),
     ("moments", "Begin times and caps"),

@@ -195,7 +195,8 @@ proptest! {
 
     /// SCHEDULING §E 9: nobody who starts beside a planned start delays it: once all of a plan is
     /// carried out, it is still where it was. Between projects it depends on what they hold whose
-    /// turn is next, and with it for whom a start is planned.
+    /// turn is next, and with it for whom a start is planned. Where something was taken back whose
+    /// start is planned first may have that instead, and those after it what is left.
     #[test]
     fn what_starts_delays_no_planned_start(case in cases(60)) {
         let mut cluster = Cluster::of(&case.start);
@@ -206,7 +207,13 @@ proptest! {
             let before = Situation::of(&cluster.snapshot());
             let plan = cluster.cycle();
             let again = cluster.plan();
-            for planned in plan.planned.iter().filter(|_| !is_shared) {
+            let is_taken_back = |it: &Decision| matches!(it, Decision::Evict { .. });
+            let n_same = match plan.decisions.iter().any(is_taken_back) {
+                _ if is_shared => 0,
+                true => 1,
+                false => plan.planned.len(),
+            };
+            for planned in plan.planned.iter().take(n_same) {
                 let is_later = |it: &PlannedStart| it.job == planned.job && it.at > planned.at;
                 let delayed = again.planned.iter().find(|it| is_later(it));
                 prop_assert!(delayed.is_none(), "{planned:?}\n{delayed:?}\n{before}");
@@ -263,7 +270,8 @@ proptest! {
             n_rounds += 1;
             prop_assert!(n_rounds <= n_jobs + 2, "{}", Situation::of(&cluster.snapshot()));
         }
-        prop_assert_eq!(cluster.snapshot().world.claimants().count(), 0);
+        let n_claimants = cluster.snapshot().world.claimants().count();
+        prop_assert_eq!(n_claimants, 0, "{}", Situation::of(&cluster.snapshot()));
         for _ in 0..20 {
             prop_assert_eq!(cluster.cycle().decisions, vec![]);
         }
@@ -343,6 +351,7 @@ fn random_streams_meet_every_reason() {
         "quota_project",
         "quota_user_in_project",
         "reserved_for_other",
+        "tasks_not_free",
         "would_delay",
     ];
     assert_eq!(codes.into_iter().collect::<Vec<_>>(), every);

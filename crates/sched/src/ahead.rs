@@ -42,6 +42,8 @@ pub(crate) struct Place {
     pub board_ix: usize,
     pub devices: Vec<usize>,
     pub basis: StartBasis,
+    /// How many times the node gets what a node gets.
+    pub times: u32,
 }
 
 impl Place {
@@ -60,9 +62,16 @@ pub(crate) struct Ask<'a> {
     pub seed: u64,
     /// The model of its request, by position, of which its devices must be; `None` is any.
     pub rank: Option<usize>,
+    /// How many times it looks for what a node gets on one node.
+    pub times: u32,
 }
 
 impl Ask<'_> {
+    /// What it needs of a node beside devices.
+    pub fn needs(&self) -> Room {
+        Room::needed(&self.shape.fit).times(self.times)
+    }
+
     pub fn length(&self) -> Option<Millis> {
         length(self.shape)
     }
@@ -134,7 +143,7 @@ impl<'a> Ahead<'a> {
         let node = &board.nodes[found.board_ix];
         let used = found.devices.iter().map(|ix| Use::of(&row.spec.gpus, node, *ix));
         let (board_ix, uses) = (found.board_ix, used.collect());
-        let room = Room::needed(fit);
+        let room = found.room(fit);
         self.decided.push(Ending { end, board_ix, uses, room });
     }
 
@@ -174,7 +183,7 @@ impl<'a> Ahead<'a> {
         policy: &Policy,
     ) -> Option<(PlannedStart, Vec<(usize, Keep<'a>)>)> {
         let seed = place::seed(job, attempt);
-        let ask = Ask { shape, policy, seed, rank: None };
+        let ask = Ask { shape, policy, seed, rank: None, times: 1 };
         let places = match place::n_nodes(&shape.fit) {
             1 => vec![self.earliest(board, keeps, ask)?],
             _ => self.earliest_together(board, keeps, ask)?,
@@ -182,15 +191,16 @@ impl<'a> Ahead<'a> {
         let at = places.first()?.at;
         let basis = places.iter().map(|place| place.basis).max()?;
         let span = Span::new(at, ask.length());
-        let (gpus, room) = (&shape.fit.gpus, Room::needed(&shape.fit));
+        let gpus = &shape.fit.gpus;
         let kept = places.iter().map(|place| {
             let on = &board.nodes[place.board_ix];
             let uses = place.devices.iter().map(|ix| Use::of(gpus, on, *ix)).collect();
+            let room = Room::needed(&shape.fit).times(place.times);
             (place.board_ix, Keep::Start { job, uses, room, span })
         });
         let kept = kept.collect();
-        let found = places.into_iter().map(|Place { board_ix, devices, .. }| {
-            Found::new(board_ix, board.nodes[board_ix].ix, devices, gpus.share())
+        let found = places.into_iter().map(|Place { board_ix, devices, times, .. }| {
+            Found::new((board_ix, board.nodes[board_ix].ix), devices, gpus.share(), times)
         });
         let found: Vec<Found> = found.collect();
         let placements = match shape.fit.at.is_empty() {
@@ -247,14 +257,15 @@ impl<'a> Ahead<'a> {
         let ended = endings.iter().take_while(|ending| ending.end.at <= at);
         let mut back = GivenBack::default();
         ended.clone().for_each(|ending| back.add(ending));
-        if Room::needed(&ask.shape.fit).first_short(node.free.more(back.room)).is_some() {
+        if ask.needs().first_short(node.free.more(back.room)).is_some() {
             return None;
         }
         let span = Span::new(at, ask.length());
-        let kept = keeps.kept((board_ix, node), ask.shape, span, &|| endings.to_vec())?;
+        let asks = (ask.shape, ask.needs());
+        let kept = keeps.kept((board_ix, node), asks, span, &|| endings.to_vec())?;
         let (rank, devices) = seats_then(board, board_ix, ask, &back.uses, &kept)?;
         let basis = basis(ended, &devices, at > self.snapshot.now);
-        Some(Place { at, rank, board_ix, devices, basis })
+        Some(Place { at, rank, board_ix, devices, basis, times: ask.times })
     }
 
     /// On the other nodes: ends are gone through in order until a job fits, or until `before`.
@@ -316,12 +327,12 @@ impl<'a> Ahead<'a> {
                 }
                 ended.look(world, board, board_ix);
                 let free = node.free.more(ended.given.room);
-                if Room::needed(&ask.shape.fit).first_short(free).is_some() {
+                if ask.needs().first_short(free).is_some() {
                     return None;
                 }
                 let (rank, devices) = seats_then(board, board_ix, ask, &ended.given.uses, &[])?;
                 let basis = basis(ended.endings.iter(), &devices, true);
-                Some(Place { at, rank, board_ix, devices, basis })
+                Some(Place { at, rank, board_ix, devices, basis, times: ask.times })
             });
             if let Some(place) = first_best(places) {
                 return Some(place).filter(|it| before.is_none_or(|before| it.key() < before));
@@ -396,8 +407,8 @@ pub(crate) fn seats_then(
     kept: &[usize],
 ) -> Option<(usize, Vec<usize>)> {
     let node = &board.nodes[board_ix];
-    let gpus = &ask.shape.fit.gpus_on_node();
-    let n_devices = place::n_devices_on_node(&ask.shape.fit);
+    let gpus = &ask.shape.fit.gpus_on_node(ask.times);
+    let n_devices = usize::try_from(gpus.n_devices()).unwrap_or(usize::MAX);
     if gpus.share().is_none() && node.n_free + back.len() < n_devices {
         return None;
     }

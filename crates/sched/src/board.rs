@@ -143,7 +143,7 @@ impl<'a> Board<'a> {
             node.book(*device_ix, fit.gpus.share());
         }
         let n_taken = before - node.n_free;
-        node.free = node.free.less(Room::needed(fit));
+        node.free = node.free.less(found.room(fit));
         node.is_booked = true;
         if n_taken > 0 {
             let board_ix = found.board_ix;

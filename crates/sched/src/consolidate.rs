@@ -11,8 +11,9 @@ use gpool_model::plan::Fit;
 use gpool_model::{Device, Exit, JobId, Phase, Share};
 use gpool_world::JobRow;
 
+use crate::anywhere::most_times;
 use crate::board::Board;
-use crate::evict::{Evictions, Ground, Lent, amounts_of, best_exit, piece, stay_in_the_way};
+use crate::evict::{Evictions, Ground, Lent, amounts_of, best_exit, piece, stays_in_the_way};
 use crate::place::{self, Found, Seeker, n_devices_on_node};
 use crate::preempt::MayHave;
 use crate::room::Room;
@@ -241,7 +242,7 @@ impl Evictions {
         Clear { giving, n_most, may_have }: Clear<'_>,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let fit = &seeker.shape.fit;
-        let n_asked = n_devices_on_node(fit).saturating_mul(place::n_nodes(fit));
+        let n_asked = seeker.n_devices(seeker.n_times());
         let is_whole = fit.gpus.share().is_none() && fit.at.is_empty() && n_asked > 0;
         let which = usize::from(!giving.is_empty());
         if !is_whole || self.movables.n_failures[which] >= FAILURES_MAX {
@@ -263,7 +264,7 @@ impl Evictions {
         self.movables.by_node = movable;
         let found = found.filter(|(_, victims)| {
             let gone: Vec<&Lent> = victims.iter().filter(|it| !it.moves).collect();
-            victims.len() as u64 <= n_most && may_have(&gone) && !stay_in_the_way(ground, victims)
+            victims.len() as u64 <= n_most && may_have(&gone)
         });
         if found.is_none() {
             self.movables.n_failures[which] += 1;
@@ -288,21 +289,43 @@ impl Evictions {
         nodes.sort_unstable();
         let (mut found, mut victims) = (Vec::<Found>::new(), Vec::<Lent>::new());
         let mut holes = Holes::default();
-        while found.len() < place::n_nodes(fit) {
+        loop {
+            // What is free already comes first, for those who need more than one place.
+            let several = nodes.iter().filter(|_| seeker.n_times() > 1);
+            for (_, ix) in several.filter(|(_, ix)| !holes.taken.contains_key(ix)) {
+                let missing = place::n_missing(&found, fit);
+                let has = place::times_on(&found, *ix);
+                if board.nodes[*ix].n_free < seeker.n_devices(has + 1) {
+                    continue;
+                }
+                let most = fit.most_on(&board.nodes[*ix].row.node).saturating_sub(has).min(missing);
+                let gone: Vec<&Lent> = victims.iter().collect();
+                let site = |more| Site::new(ground, (*ix, has + more), seeker, rank, self);
+                let more =
+                    most_times(most, |more| site(more).is_some_and(|site| site.has_room(&gone)));
+                let more = site(more).filter(|_| more > 0).and_then(|site| site.found(&gone));
+                more.into_iter().for_each(|more| place::put(&mut found, more));
+            }
+            if place::n_missing(&found, fit) == 0 {
+                break;
+            }
             let mut best: Option<(Reverse<usize>, Clearing)> = None;
             for (n_open, ix) in &nodes {
                 if best.as_ref().is_some_and(|(than, _)| n_open > than) {
                     break;
                 }
-                let is_other = found.iter().all(|found| found.board_ix != *ix);
-                if !is_other || holes.taken.contains_key(ix) {
-                    continue;
-                }
-                if leavers.n_at_most(ground, *ix) < n_devices_on_node(fit) {
+                let times = place::times_on(&found, *ix) + 1;
+                let is_too_often = times > fit.most_on(&board.nodes[*ix].row.node);
+                if is_too_often
+                    || holes.taken.contains_key(ix)
+                    || leavers.n_at_most(ground, *ix) < seeker.n_devices(times)
+                {
                     continue;
                 }
                 leavers.look_at(ground, *ix);
-                let Some(site) = Site::new(ground, *ix, seeker, rank, self) else { continue };
+                let Some(site) = Site::new(ground, (*ix, times), seeker, rank, self) else {
+                    continue;
+                };
                 let closed = found.iter().map(|found| found.board_ix).chain([*ix]).collect();
                 let option = self.clearing(ground, &site, leavers, &victims, (&holes, &closed));
                 let is_better =
@@ -312,7 +335,7 @@ impl Evictions {
                 }
             }
             let (_, best) = best?;
-            found.push(best.found);
+            place::put(&mut found, best.found);
             victims.extend(best.victims);
             holes = best.holes;
         }
@@ -337,7 +360,7 @@ impl Evictions {
         let mut all = leavers.on(site.board_ix);
         all.retain(|it| {
             let goes = victims.iter().any(|victim| victim.job == it.lent.job);
-            !goes && !self.gone.contains(&it.lent.job)
+            !goes && !self.gone.contains(&it.lent.job) && !stays_in_the_way(ground, it.lent)
         });
         loop {
             let lents: Vec<&Lent> = all.iter().map(|it| it.lent).collect();

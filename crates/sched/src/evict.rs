@@ -4,11 +4,12 @@
 //! whom it is freed for.
 
 mod lift;
+pub(crate) mod nodes;
+mod patience;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::plan::Fit;
 use gpool_model::{
     AllocationState, Bytes, Exit, JobId, Millis, Phase, Project, ProjectName, ResourceKind,
     Resources,
@@ -17,15 +18,15 @@ use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use crate::board::Board;
 use crate::consolidate::Movables;
-use crate::cost::{Cost, GoesFirst, cost};
+use crate::cost::GoesFirst;
 use crate::keep::{Ending, Keeps};
-use crate::place::{self, Found, Seeker};
+use crate::place::{Found, Seeker};
 use crate::preempt::{Lasts, Own};
 use crate::projects::{Amounts, Projects};
 use crate::room::Room;
 use crate::saturation::Saturation;
 use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Rules, Victim, mark_loans};
-use crate::site::Site;
+use crate::site::leaving;
 
 /// A job on loan, which may go.
 #[derive(Debug, Clone)]
@@ -66,9 +67,10 @@ pub(crate) struct Evictions {
     pub(crate) claimed: BTreeSet<(usize, usize)>,
     /// By position of the node on the board, what those hold there that go already.
     pub(crate) freed: BTreeMap<usize, Vec<HeldOn>>,
-    /// Whose jobs, and what they ask, of which one waits for room that others leave already: nobody
-    /// goes for one that comes after it.
-    pub(crate) patient: BTreeSet<(ProjectName, Fit)>,
+    /// Of whom one waits for what comes by itself, and the shortest time for which one asks it.
+    patient: BTreeMap<patience::Alike, u64>,
+    /// Whether the turn of the job that was looked at last has not come yet.
+    pub(crate) waits_its_turn: bool,
     /// Nodes that somebody left before this cycle, by position on the board.
     pub(crate) left: Option<BTreeSet<usize>>,
     pub(crate) movables: Movables,
@@ -94,7 +96,8 @@ impl Default for Evictions {
             gone: BTreeSet::new(),
             claimed: BTreeSet::new(),
             freed: BTreeMap::new(),
-            patient: BTreeSet::new(),
+            patient: BTreeMap::new(),
+            waits_its_turn: false,
             left: None,
             movables: Movables::default(),
             rules: Reclaim::new(Rules::Fair, Multiplier::ONE),
@@ -143,9 +146,14 @@ impl Evictions {
         let preemptible = seeker.shape.preemptible;
         let reclaimer = Reclaimer { project, unit: amounts, preemptible };
         self.rules.gate(&ground.projects.ledger, &reclaimer).ok()?;
+        if self.is_patient(seeker) {
+            return None;
+        }
         if let Some(found) = self.leaves_room(ground, seeker) {
-            // It waits for that, and nobody after it may have it.
-            self.claim(&found);
+            if self.is_taken_back(ground, &found) {
+                return Some(self.go((vec![found], Vec::new())));
+            }
+            self.wait_for(seeker, &found);
             return None;
         }
         let found = self.search_with(ground, seeker, reclaimer, true);
@@ -176,13 +184,18 @@ impl Evictions {
             })
         };
         let Reclaimer { project, unit, .. } = reclaimer;
-        let may_go = |it: &Lent| it.project != project;
+        let may_go = |it: &Lent| it.project != project && !stays_in_the_way(ground, it);
         let search = Search { ground, seeker, unit, all: &lent, may_go: &may_go };
         let found = self.nodes(search, &[], &mut judge);
         self.lent.insert(may_pause, lent);
         self.rules = rules;
-        let found = found.filter(|(_, victims)| !stay_in_the_way(ground, victims));
         found.map(|found| self.go(found))
+    }
+
+    /// Whether those who leave the devices of a place go by this plan, all of them.
+    fn is_taken_back(&self, ground: Ground<'_, '_>, found: &Found) -> bool {
+        let leaving = leaving(ground.snapshot, &ground.board.nodes[found.board_ix]);
+        !found.devices.is_empty() && found.devices.iter().all(|ix| !leaving.contains_key(ix))
     }
 
     /// Nobody after it may have these devices.
@@ -202,152 +215,21 @@ impl Evictions {
         found.iter().for_each(|found| self.claim(found));
         (found, victims)
     }
-
-    /// The nodes that a job gets, and whose work goes for it there beside those who go in any case;
-    /// where there are several, all with devices of one model.
-    pub(crate) fn nodes(
-        &self,
-        search: Search<'_, '_, '_>,
-        gone: &[Lent],
-        judge: &mut Judge<'_>,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        if search.all.is_empty() {
-            return None;
-        }
-        let fit = &search.seeker.shape.fit;
-        let ranks = match place::n_nodes(fit) {
-            1 => vec![None],
-            _ => (0..fit.gpus.models.len().max(1)).map(Some).collect(),
-        };
-        ranks.into_iter().find_map(|rank| self.nodes_of(search, rank, gone.to_vec(), judge))
-    }
-
-    /// The same with devices of one model of the request, or of any. Nodes are taken one after the
-    /// other, the cheapest first; who goes for one of them may make another one cheaper.
-    fn nodes_of(
-        &self,
-        search: Search<'_, '_, '_>,
-        rank: Option<usize>,
-        mut victims: Vec<Lent>,
-        judge: &mut Judge<'_>,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let n_nodes = place::n_nodes(&search.seeker.shape.fit);
-        let mut found: Vec<Found> = Vec::new();
-        if n_nodes > 1 || !victims.is_empty() {
-            found = self.without_more(search, rank, &victims, &found, n_nodes);
-            // It waits for those who leave by themselves.
-            if found.len() == n_nodes {
-                return (!victims.is_empty()).then_some((found, victims));
-            }
-        }
-        // Where somebody may go who is furthest over its share comes first: what it costs elsewhere
-        // is known to be more without a look.
-        let nodes = search.all.iter().filter_map(|(board_ix, all)| {
-            let first = all.iter().find(|it| (search.may_go)(it))?;
-            Some((first.order.saturation, *board_ix, &all[..]))
-        });
-        let mut nodes: Vec<_> = nodes.collect();
-        nodes.sort_by_key(|(saturation, board_ix, _)| (*saturation, *board_ix));
-        while found.len() < n_nodes {
-            let mut best: Option<(Cost, Found, Vec<Lent>)> = None;
-            for (saturation, board_ix, all) in &nodes {
-                if best.as_ref().is_some_and(|(cost, ..)| cost.is_below(*saturation)) {
-                    break;
-                }
-                let is_other = found.iter().all(|found| found.board_ix != *board_ix);
-                if is_other && self.may_be_enough(search, *board_ix, all) {
-                    let (ground, seeker) = (search.ground, search.seeker);
-                    let site = Site::new(ground, *board_ix, seeker, rank, self);
-                    let option =
-                        site.and_then(|site| self.option(search, &site, all, &victims, judge));
-                    let options = best.into_iter().chain(option);
-                    best = options.min_by(|one, other| one.0.cmp(&other.0));
-                }
-            }
-            let (_, next, more) = best?;
-            found.push(next);
-            victims.extend(more);
-            let n_more = n_nodes - found.len();
-            let others = self.without_more(search, rank, &victims, &found, n_more);
-            found.extend(others);
-        }
-        found.sort_by_key(|found| found.board_ix);
-        Some((found, victims))
-    }
-
-    /// Whether a node may have as many devices as are asked for, with those of all who are looked
-    /// at: told without a look at who else has them.
-    fn may_be_enough(&self, search: Search<'_, '_, '_>, board_ix: usize, all: &[Lent]) -> bool {
-        let fit = &search.seeker.shape.fit;
-        let here = all.iter().filter_map(|it| it.held.get(&board_ix));
-        let n_held: usize = here.map(|it| it.devices.len()).sum();
-        let leaves = self.left.as_ref().is_none_or(|left| left.contains(&board_ix))
-            || self.freed.contains_key(&board_ix);
-        let n_free = search.ground.board.nodes[board_ix].n_free;
-        leaves || fit.gpus.share().is_some() || n_free + n_held >= place::n_devices_on_node(fit)
-    }
-
-    /// Nodes on which nobody has to go but those who go already, or leave by themselves; at most so
-    /// many, the lowest names.
-    fn without_more(
-        &self,
-        Search { ground, seeker, .. }: Search<'_, '_, '_>,
-        rank: Option<usize>,
-        victims: &[Lent],
-        found: &[Found],
-        n_most: usize,
-    ) -> Vec<Found> {
-        let gone: Vec<&Lent> = victims.iter().collect();
-        let others = (0..ground.board.nodes.len())
-            .filter(|ix| found.iter().all(|found| found.board_ix != *ix));
-        let sites = others.filter_map(|ix| Site::new(ground, ix, seeker, rank, self));
-        sites.filter_map(|site| site.found(&gone)).take(n_most).collect()
-    }
-
-    /// Who else goes so that a job finds room on one node, beside those who go already.
-    fn option(
-        &self,
-        search: Search<'_, '_, '_>,
-        site: &Site<'_, '_>,
-        all: &[Lent],
-        victims: &[Lent],
-        judge: &mut Judge<'_>,
-    ) -> Option<(Cost, Found, Vec<Lent>)> {
-        let goes = |it: &Lent| victims.iter().any(|victim| victim.job == it.job);
-        let may_go = |it: &&Lent| (search.may_go)(it) && !self.gone.contains(&it.job) && !goes(it);
-        let mut all: Vec<&Lent> = all.iter().filter(may_go).collect();
-        // What may not go after all is left out, and the rest tried again.
-        while let Some(more) = site.least(victims, &all) {
-            let gone: Vec<&Lent> = victims.iter().chain(more.iter().copied()).collect();
-            match judge(&gone) {
-                Ok(()) => {
-                    let found = site.found(&gone)?;
-                    let cost = cost(search.ground.projects, &more, search.unit, found.board_ix);
-                    return Some((cost, found, more.into_iter().cloned().collect()));
-                }
-                Err(Some(job)) if more.iter().any(|it| it.job == job) => {
-                    all.retain(|it| it.job != job);
-                }
-                Err(_) => return None,
-            }
-        }
-        None
-    }
 }
 
-/// Whether some would still hold something where a start is planned when that comes: they had been
+/// Whether one would still hold something where a start is planned when that comes, who had been
 /// expected to leave before.
-pub(crate) fn stay_in_the_way(ground: Ground<'_, '_>, victims: &[Lent]) -> bool {
+pub(crate) fn stays_in_the_way(ground: Ground<'_, '_>, it: &Lent) -> bool {
     let Snapshot { world, now } = *ground.snapshot;
-    victims.iter().any(|it| {
-        let leaves = match it.exit {
-            // His memory is still his.
-            Exit::Pause => None,
-            exit => world.job(it.job).map(|row| World::expected_end_if_taken_back(row, exit, now)),
-        };
-        let mut starts = it.held.keys().flat_map(|board_ix| ground.keeps.starts(*board_ix));
-        starts.any(|start| leaves.is_none_or(|end| end.at > start))
-    })
+    let starts = it.held.keys().flat_map(|board_ix| ground.keeps.starts(*board_ix));
+    let Some(first) = starts.min() else { return false };
+    match it.exit {
+        // His memory is still his.
+        Exit::Pause => true,
+        exit => world
+            .job(it.job)
+            .is_none_or(|row| World::expected_end_if_taken_back(row, exit, now).at > first),
+    }
 }
 
 /// All that is on loan and may go, by position of its node on the board, who goes first first.

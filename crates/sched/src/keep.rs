@@ -268,11 +268,12 @@ impl<'a> Keeps<'a> {
     }
 
     /// Which devices of a node, by position, are kept from work of that shape in that stretch of
-    /// time; `None` if the node has no room for it then. `endings` are those of the node.
+    /// time; `None` if the node has no room then for what that needs beside devices. `endings` are
+    /// those of the node.
     pub fn kept(
         &self,
         node: (usize, &NodeBoard<'_>),
-        shape: &Shape,
+        (shape, needs): (&Shape, Room),
         span: Span,
         endings: &dyn Fn() -> Vec<Ending>,
     ) -> Option<Vec<usize>> {
@@ -295,7 +296,7 @@ impl<'a> Keeps<'a> {
             kept.extend((0..node.row.node.devices.len()).filter(|ix| !own.contains(ix)));
         }
         if !starts.is_empty() {
-            kept.extend(kept_by_starts(node, shape, span, &starts, &endings())?);
+            kept.extend(kept_by_starts(node, (shape, needs), span, &starts, &endings())?);
         }
         kept.sort_unstable();
         kept.dedup();
@@ -330,12 +331,11 @@ struct Start<'a> {
 /// Which devices planned starts keep from work of that shape; `None` if they keep the room.
 fn kept_by_starts(
     node: &NodeBoard<'_>,
-    shape: &Shape,
+    (shape, needs): (&Shape, Room),
     span: Span,
     starts: &[Start<'_>],
     endings: &[Ending],
 ) -> Option<Vec<usize>> {
-    let needs = Room::needed(&shape.fit);
     let mut kept = Vec::new();
     // What is free only falls where something that is kept begins.
     let begins = starts.iter().map(|start| start.of.from.max(span.from));

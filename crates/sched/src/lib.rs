@@ -11,6 +11,7 @@
 #![deny(clippy::float_arithmetic)]
 
 mod ahead;
+mod anywhere;
 mod board;
 mod by_kai;
 mod caps;

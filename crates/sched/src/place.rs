@@ -9,6 +9,7 @@ use gpool_model::{
 use gpool_node::seating::{Seat, seat};
 use gpool_world::{NodeIx, World};
 
+use crate::anywhere::{most_times, share_out};
 use crate::board::{Answers, Board};
 use crate::foresight::Look;
 use crate::room::Room;
@@ -23,17 +24,24 @@ pub(crate) struct Found {
     pub devices: Vec<usize>,
     /// What is taken of each, if not all.
     share: Option<Share>,
+    /// How many times the node gets what a node gets.
+    pub times: u32,
 }
 
 impl Found {
-    /// These devices of a node, by position, ascending.
+    /// These devices of a node, by position, ascending, for what it gets so many times.
     pub fn new(
-        board_ix: usize,
-        node_ix: NodeIx,
+        (board_ix, node_ix): (usize, NodeIx),
         devices: Vec<usize>,
         share: Option<Share>,
+        times: u32,
     ) -> Self {
-        Self { board_ix, node_ix, devices, share }
+        Self { board_ix, node_ix, devices, share, times }
+    }
+
+    /// What all tasks book that go there.
+    pub fn room(&self, fit: &Fit) -> Room {
+        Room::needed(fit).times(self.times)
     }
 
     /// One of each task that goes there.
@@ -47,7 +55,7 @@ impl Found {
             Slot { index: device.index, device: device.uuid.clone(), part }
         };
         let mut left = &self.devices[..];
-        (0..fit.gang.tasks_per_node).map(move |_| {
+        (0..fit.gang.tasks_per_node.saturating_mul(self.times)).map(move |_| {
             let (own, rest) = left.split_at(n_each.min(left.len()));
             left = rest;
             Placement { node: node.name.clone(), slots: own.iter().map(slot).collect() }
@@ -60,12 +68,28 @@ pub(crate) fn placements(found: &[Found], fit: &Fit, world: &World) -> Vec<Place
     found.iter().flat_map(|found| found.placements(fit, world)).collect()
 }
 
-/// On how many nodes a job starts.
+/// On how many nodes a job starts; at most, if its tasks may be anywhere.
 pub(crate) fn n_nodes(fit: &Fit) -> usize {
     usize::try_from(fit.gang.nodes).unwrap_or(usize::MAX)
 }
 
-/// How many devices a node is asked for by all tasks that it gets.
+/// How many times a node is among those that were found.
+pub(crate) fn times_on(found: &[Found], board_ix: usize) -> u32 {
+    found.iter().find(|it| it.board_ix == board_ix).map_or(0, |it| it.times)
+}
+
+/// How many times what a node gets has no place yet.
+pub(crate) fn n_missing(found: &[Found], fit: &Fit) -> u32 {
+    fit.gang.nodes.saturating_sub(found.iter().map(|it| it.times).sum())
+}
+
+/// Adds what was found on a node, in place of what was found there before.
+pub(crate) fn put(found: &mut Vec<Found>, next: Found) {
+    found.retain(|it| it.board_ix != next.board_ix);
+    found.push(next);
+}
+
+/// How many devices a node is asked for by all tasks that it gets at once.
 pub(crate) fn n_devices_on_node(fit: &Fit) -> usize {
     usize::try_from(fit.n_devices_on_node()).unwrap_or(usize::MAX)
 }
@@ -86,39 +110,62 @@ fn close(seat: &mut Seat<'_>) {
 }
 
 /// Who looks for a place: what it asks, and by which rules devices are chosen.
+#[derive(Clone, Copy)]
 pub(crate) struct Seeker<'a> {
     pub shape: &'a Shape,
     pub policy: &'a Policy,
     pub seed: u64,
 }
 
+impl Seeker<'_> {
+    /// How many times it is to have on nodes what a node gets.
+    pub fn n_times(&self) -> u32 {
+        self.shape.fit.gang.nodes
+    }
+
+    /// What it needs of a node beside devices, so many times.
+    pub fn needs(&self, times: u32) -> Room {
+        Room::needed(&self.shape.fit).times(times)
+    }
+
+    /// How many devices it needs of a node, so many times.
+    pub fn n_devices(&self, times: u32) -> usize {
+        n_devices_on_node(&self.shape.fit)
+            .saturating_mul(usize::try_from(times).unwrap_or(usize::MAX))
+    }
+}
+
 /// The best places for all tasks of a job that are free at once: where the earliest model of the
 /// request is to be had for all of them; for one node, where by `look` it leaves most that is of
 /// use, and of those where it has work least longer than others have there; for shares, where
 /// fewest devices are opened for them; then on the nodes that have the fewest free devices, so that
-/// large jobs find whole nodes; then the lower names. `kept` tells of a node which devices are kept
-/// from such work, or that the node has no room for it. In the order of nodes.
+/// large jobs find whole nodes; then the lower names. Tasks that may be anywhere are on as few
+/// nodes as they can be. `kept` tells of a node, and of how many times it is to get what a node
+/// gets, which devices are kept from such work, or that the node has no room for it. In the order
+/// of nodes.
 pub(crate) fn place(
     board: &Board<'_>,
     seeker: &Seeker<'_>,
     mut look: Option<&mut Look<'_>>,
-    kept: &dyn Fn(usize) -> Option<Vec<usize>>,
+    kept: &Kept<'_>,
 ) -> Option<Vec<Found>> {
     let fit = &seeker.shape.fit;
     let answers = board.answers(&fit.gpus);
     let mut on_nodes = |rank| {
-        let room = |board_ix| room(board, seeker, (&answers, rank), kept, board_ix);
+        let room = |board_ix, times| room(board, seeker, (&answers, rank), kept, (board_ix, times));
+        let once = |board_ix| room(board_ix, 1);
         match &mut look {
-            Some(look) => Some(vec![most_useful(board, fit, look, room)?]),
-            None => fewest_opened(board, fit, room),
+            Some(look) => Some(vec![most_useful(board, fit, look, once)?]),
+            None if fit.gang.anywhere => fewest_nodes(board, fit, room),
+            None => fewest_opened(board, fit, once),
         }
     };
     let found = |rank| Some((rank, on_nodes(rank)?));
     let (rank, mut nodes) = (0..answers.n_ranks).find_map(found)?;
-    nodes.sort_unstable_by_key(|(board_ix, _)| *board_ix);
-    let gpus = fit.gpus_on_node();
+    nodes.sort_unstable_by_key(|it| it.board_ix);
     let (strategy, seed) = (seeker.policy.device_strategy, seeker.seed);
-    let seated = nodes.into_iter().map(|(board_ix, kept)| {
+    let seated = nodes.into_iter().map(|NodeFound { board_ix, kept, times }| {
+        let gpus = fit.gpus_on_node(times);
         let node = &board.nodes[board_ix];
         let mut seats = node.seats(&kept);
         only_of_rank(&mut seats, &gpus, rank);
@@ -129,7 +176,7 @@ pub(crate) fn place(
             seat(&seats, &gpus, strategy, seed)
         });
         let devices = on_one.or_else(|| seat(&seats, &gpus, strategy, seed))?;
-        Some(Found { board_ix, node_ix: node.ix, devices, share: gpus.share() })
+        Some(Found::new((board_ix, node.ix), devices, gpus.share(), times))
     });
     seated.collect()
 }
@@ -137,20 +184,34 @@ pub(crate) fn place(
 /// Of so many nodes on which a job leaves as much it is looked at who ends when.
 const ALIKE_MAX: usize = 512;
 
-/// A node, and which of its devices are kept.
-type NodeFound = (usize, Vec<usize>);
+/// Which devices of a node are kept, by its position and how many times it is to get what a node
+/// gets; `None` if it has no room for that.
+pub(crate) type Kept<'k> = dyn Fn(usize, u32) -> Option<Vec<usize>> + 'k;
 
-/// If a node has room for all tasks that it gets, on devices of one rank: how many devices have to
-/// be opened for shares of them, and which are kept.
+/// A node, which of its devices are kept, and how many times it gets what a node gets.
+struct NodeFound {
+    board_ix: usize,
+    kept: Vec<usize>,
+    times: u32,
+}
+
+impl NodeFound {
+    fn once(board_ix: usize, kept: Vec<usize>) -> Self {
+        Self { board_ix, kept, times: 1 }
+    }
+}
+
+/// If a node has room for all tasks that it gets, so many times, on devices of one rank: how many
+/// devices have to be opened for shares of them, and which are kept.
 fn room(
     board: &Board<'_>,
     seeker: &Seeker<'_>,
     (answers, rank): (&Answers, usize),
-    kept: &dyn Fn(usize) -> Option<Vec<usize>>,
-    board_ix: usize,
+    kept: &Kept<'_>,
+    (board_ix, times): (usize, u32),
 ) -> Option<(usize, Vec<usize>)> {
     let fit = &seeker.shape.fit;
-    let (node, n_devices) = (&board.nodes[board_ix], n_devices_on_node(fit));
+    let (node, n_devices) = (&board.nodes[board_ix], seeker.n_devices(times));
     let share = fit.gpus.share();
     let may_have_room = match share {
         None => node.n_free_of(answers, Some(rank)) >= n_devices,
@@ -158,11 +219,11 @@ fn room(
     };
     if !may_have_room
         || !fit.may_be_on(&node.row.node)
-        || Room::needed(fit).first_short(node.free).is_some()
+        || seeker.needs(times).first_short(node.free).is_some()
     {
         return None;
     }
-    let kept = kept(board_ix)?;
+    let kept = kept(board_ix, times)?;
     let n_free = node.n_free_beside(answers, rank, &kept);
     let n_with_room = match share {
         None => n_free,
@@ -193,7 +254,7 @@ fn most_useful(
             let Some((n_opened, kept)) = room(board_ix) else { continue };
             let key = (worth, Reverse(n_opened));
             if is_better(key) {
-                best = Some((key, (board_ix, kept)));
+                best = Some((key, NodeFound::once(board_ix, kept)));
             }
         }
         look.compared(node);
@@ -217,14 +278,14 @@ fn least_lengthened(
     if !look.has_end() {
         return found;
     }
-    let mut best = (look.lengthens(&board.nodes[found.0]), found);
+    let mut best = (look.lengthens(&board.nodes[found.board_ix]), found);
     let mut n_looks = 0;
     for board_ix in board.with_free(n_free_least(fit)) {
         let node = &board.nodes[board_ix];
         if best.0 == Millis::ZERO || n_looks == ALIKE_MAX {
             break;
         }
-        if board_ix == best.1.0 || look.known(node) != Some(worth) {
+        if board_ix == best.1.board_ix || look.known(node) != Some(worth) {
             continue;
         }
         n_looks += 1;
@@ -232,7 +293,7 @@ fn least_lengthened(
         if lengthens < best.0
             && let Some((_, kept)) = room(board_ix).filter(|(n, _)| *n == n_opened.0)
         {
-            best = (lengthens, (board_ix, kept));
+            best = (lengthens, NodeFound::once(board_ix, kept));
         }
     }
     best.1
@@ -245,7 +306,8 @@ fn fewest_opened(
     room: impl Fn(usize) -> Option<(usize, Vec<usize>)>,
 ) -> Option<Vec<NodeFound>> {
     let nodes = board.with_free(n_free_least(fit));
-    let found = nodes.filter_map(|ix| room(ix).map(|(n_opened, kept)| (n_opened, (ix, kept))));
+    let found = nodes
+        .filter_map(|ix| room(ix).map(|(n_opened, kept)| (n_opened, NodeFound::once(ix, kept))));
     let n_nodes = n_nodes(fit);
     let mut found: Vec<(usize, NodeFound)> = match fit.gpus.share() {
         None => found.take(n_nodes).collect(),
@@ -261,6 +323,29 @@ fn fewest_opened(
     found.sort_by_key(|(n_opened, _)| *n_opened);
     found.truncate(n_nodes);
     Some(found.into_iter().map(|(_, found)| found).collect())
+}
+
+/// Nodes for tasks that may be anywhere: of those that have as much room first where as few devices
+/// as can be are opened, then the first ones.
+fn fewest_nodes(
+    board: &Board<'_>,
+    fit: &Fit,
+    room: impl Fn(usize, u32) -> Option<(usize, Vec<usize>)>,
+) -> Option<Vec<NodeFound>> {
+    let rooms = board.with_free(n_free_least(fit)).filter_map(|ix| {
+        let most = fit.most_on(&board.nodes[ix].row.node);
+        let times = most_times(most, |times| room(ix, times).is_some());
+        let (n_opened, _) = room(ix, times).filter(|_| times > 0)?;
+        Some((n_opened, (ix, times)))
+    });
+    let mut rooms: Vec<(usize, (usize, u32))> = rooms.collect();
+    rooms.sort_by_key(|(n_opened, _)| *n_opened);
+    let rooms: Vec<(usize, u32)> = rooms.into_iter().map(|(_, room)| room).collect();
+    let found = share_out(fit.gang.nodes, &rooms)?.into_iter().map(|(board_ix, times)| {
+        let (_, kept) = room(board_ix, times)?;
+        Some(NodeFound { board_ix, kept, times })
+    });
+    found.collect()
 }
 
 /// Chance for one run of one job: the same whenever it is asked for.

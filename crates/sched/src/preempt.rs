@@ -12,8 +12,9 @@ use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use crate::consolidate::Clear;
 use crate::cost::{Cost, cost};
+use crate::evict::nodes::{each, first};
 use crate::evict::{
-    Evictions, Ground, Lent, Search, amounts_of, pauses_any, piece, put, stay_in_the_way,
+    Evictions, Ground, Lent, Search, amounts_of, pauses_any, piece, put, stays_in_the_way,
 };
 use crate::place::{self, Found, Seeker};
 use crate::projects::Projects;
@@ -130,14 +131,38 @@ impl Evictions {
         who: Asking<'_>,
         may_have: MayHave<'_>,
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let found = self.preempt_with(ground, seeker, who, (may_have, true));
+        self.waits_its_turn = false;
+        let mut found = self.preempt_with(ground, seeker, who, (may_have, true));
         let projects = ground.projects;
         let project = projects.are_shared.then(|| projects.project(who.leaf));
         let paused = self.own.get(&(project, true));
-        if found.is_some() || !paused.is_some_and(|own| pauses_any(&own.by_node)) {
-            return found;
+        if found.is_none() && paused.is_some_and(|own| pauses_any(&own.by_node)) {
+            found = self.preempt_with(ground, seeker, who, (may_have, false));
         }
-        self.preempt_with(ground, seeker, who, (may_have, false))
+        if found.is_none() && self.waits_its_turn {
+            // For one after it, to whom they may matter less, nobody goes before its turn comes.
+            self.be_patient(seeker);
+        }
+        found
+    }
+
+    /// Whose work goes among those who may, and where there is room then: no more than it takes for
+    /// the room, and for what the project may have.
+    fn among(
+        &self,
+        search: Search<'_, '_, '_>,
+        may_have: MayHave<'_>,
+    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        if search.seeker.n_times() == 1 {
+            return self.on_one_node(search, may_have);
+        }
+        // Where somebody has to go for the room it is best if that is enough.
+        let found = self.nodes(search, &[], &mut |_| Ok(()));
+        found.filter(|(_, gone)| may_have(&gone.iter().collect::<Vec<_>>())).or_else(|| {
+            let all = each(search.all, search.may_go);
+            let gone = first(all, &may_have, &mut |_| Ok(()))?;
+            self.nodes(search, &gone, &mut |_| Ok(()))
+        })
     }
 
     /// The same with pauses, or without.
@@ -162,36 +187,34 @@ impl Evictions {
         let known = self.own.remove(&which).filter(|own| own.after <= asks);
         let of = || of_project(ground, (policy, shape.domain.as_ref()), which, asks);
         let own = known.unwrap_or_else(of);
-        let is_patient = || self.patient.contains(&(shape.project.clone(), shape.fit.clone()));
-        if asks >= own.last || is_patient() {
+        if asks >= own.last || self.is_patient(seeker) {
             self.own.insert(which, own);
             return None;
         }
         if let Some(found) = self.leaves_room(ground, seeker).filter(|_| may_have(&[])) {
-            // It waits for that, and nobody after it may have it.
-            self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
-            self.patient.insert((shape.project.clone(), shape.fit.clone()));
+            self.wait_for(seeker, &found);
             self.own.insert(which, own);
             return None;
         }
         let now = ground.snapshot.now;
-        let may_go = |it: &Lent| {
+        // What matters less goes at once; for all else, to change places has its cost.
+        let is_too_soon = |it: &Lent| {
             let Reverse(started_at) = it.order.started_at;
-            // What matters less goes at once; for all else, to change places has its cost.
-            let is_rested = || started_at.after(policy.min_run) <= now;
+            started_at.after(policy.min_run) > now
+                && why(policy, it, (shape, is_escalated)) == TakenBack::Rotate
+        };
+        let comes_after = |it: &Lent| {
             precedence_of(policy, it) > asks
-                && (is_rested() || why(policy, it, (shape, is_escalated)) != TakenBack::Rotate)
                 && !self.gone.contains(&it.job)
+                && !stays_in_the_way(ground, it)
         };
+        let may_go = |it: &Lent| comes_after(it) && !is_too_soon(it);
         let search = Search { ground, seeker, unit, all: &own.by_node, may_go: &may_go };
-        let found = match place::n_nodes(&seeker.shape.fit) {
-            1 => self.on_one_node(search, may_have),
-            _ => self.nodes(search, &[], &mut |gone| match may_have(gone) {
-                true => Ok(()),
-                false => Err(None),
-            }),
-        };
-        let found = found.filter(|(_, victims)| !stay_in_the_way(ground, victims));
+        let found = self.among(search, may_have);
+        let waits = |it: &Lent| comes_after(it) && is_too_soon(it);
+        let waits_its_turn = found.is_none()
+            && own.by_node.values().flatten().any(waits)
+            && self.among(Search { may_go: &comes_after, ..search }, may_have).is_some();
         let found = match found {
             Some(found) => Some(self.go(found)),
             None if n_moved_most > 0 => {
@@ -208,6 +231,9 @@ impl Evictions {
             None => None,
         };
         self.own.insert(which, own);
+        if found.is_none() && waits_its_turn {
+            self.waits_its_turn = true;
+        }
         found
     }
 
@@ -223,7 +249,7 @@ impl Evictions {
             return None;
         }
         let left = self.left.iter().flatten().chain(self.freed.keys());
-        let mut sites = left.filter_map(|ix| Site::new(ground, *ix, seeker, None, self));
+        let mut sites = left.filter_map(|ix| Site::new(ground, (*ix, 1), seeker, None, self));
         sites.find_map(|site| site.found(&[]).filter(|found| site.is_left(found)))
     }
 
@@ -237,7 +263,7 @@ impl Evictions {
         let mut best: Option<(Cost, Found, Vec<Lent>)> = None;
         for (board_ix, all) in all {
             let all: Vec<&Lent> = all.iter().filter(|it| may_go(it)).collect();
-            let site = Site::new(ground, *board_ix, seeker, None, self);
+            let site = Site::new(ground, (*board_ix, 1), seeker, None, self);
             let Some(site) = site.filter(|_| !all.is_empty()) else { continue };
             let found = |gone: &[&Lent]| {
                 let found = site.found(gone)?;

@@ -4,6 +4,8 @@ use gpool_model::plan::Fit;
 use gpool_model::{ResourceKind, Resources};
 use gpool_world::{Free, NodeRow};
 
+use crate::anywhere::most_times;
+
 /// What a node has, or a task needs, beside devices.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Room {
@@ -24,12 +26,23 @@ impl Room {
         Self::booked(&row.node.capacity)
     }
 
-    /// What all tasks of that fit book that one node gets.
+    /// What all tasks of that fit book that one node gets at once.
     pub fn needed(fit: &Fit) -> Self {
         let n_tasks = i64::from(fit.gang.tasks_per_node);
         let amount = |of: u64| i64::try_from(of).unwrap_or(i64::MAX).saturating_mul(n_tasks);
         let tasks = i64::from(fit.n_new_tasks());
         Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks }
+    }
+
+    /// So many times as much.
+    pub fn times(self, times: u32) -> Self {
+        let amount = |of: i64| of.saturating_mul(i64::from(times));
+        Self { cpus: amount(self.cpus), memory: amount(self.memory), tasks: amount(self.tasks) }
+    }
+
+    /// How many times this is there of what is available, at most `most`.
+    pub fn times_in(self, available: Self, most: u32) -> u32 {
+        most_times(most, |times| self.times(times).first_short(available).is_none())
     }
 
     /// What an allocation books.

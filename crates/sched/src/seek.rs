@@ -11,7 +11,9 @@ use crate::wait;
 
 /// Whether what a job waits for may come by itself, when others end.
 pub(crate) fn waits_for_room(reason: &Reason) -> bool {
-    if let Reason::NodesNotFree { need, able, .. } = reason {
+    if let Reason::NodesNotFree { need, able, .. } | Reason::TasksNotFree { need, able, .. } =
+        reason
+    {
         return able >= need;
     }
     !matches!(
@@ -34,11 +36,14 @@ pub(crate) fn place_among<'a>(
     endings: &dyn Fn(usize) -> Vec<Ending>,
 ) -> Option<Vec<Found>> {
     let span = Span::new(snapshot.now, length(seeker.shape));
-    place::place(board, seeker, look, &|board_ix| {
+    place::place(board, seeker, look, &|board_ix, times| {
         let node = &board.nodes[board_ix];
         let mut kept = match keeps.has(board_ix) {
             false => Vec::new(),
-            true => keeps.kept((board_ix, node), seeker.shape, span, &|| endings(board_ix))?,
+            true => {
+                let needs = seeker.needs(times);
+                keeps.kept((board_ix, node), (seeker.shape, needs), span, &|| endings(board_ix))?
+            }
         };
         node.close_others(&seeker.shape.fit, &mut kept);
         Some(kept)
@@ -53,7 +58,7 @@ pub(crate) fn reason(
     keeps: &Keeps<'_>,
     seeker: &Seeker<'_>,
 ) -> Reason {
-    let otherwise = place::place(board, seeker, None, &|board_ix| {
+    let otherwise = place::place(board, seeker, None, &|board_ix, _| {
         let mut kept = Vec::new();
         board.nodes[board_ix].close_others(&seeker.shape.fit, &mut kept);
         Some(kept)

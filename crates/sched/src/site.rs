@@ -19,6 +19,8 @@ pub(crate) struct Site<'a, 'b> {
     pub board_ix: usize,
     node: &'b NodeBoard<'a>,
     seeker: &'b Seeker<'b>,
+    /// How many times it is to get what a node gets.
+    times: u32,
     rank: Option<usize>,
     /// Devices that are kept for others, or claimed already.
     closed: BTreeSet<usize>,
@@ -27,10 +29,10 @@ pub(crate) struct Site<'a, 'b> {
 }
 
 impl<'a, 'b> Site<'a, 'b> {
-    /// `None` if the node takes no work, or has no room for it that is not kept.
+    /// `None` if the node takes no work, or has no room for it, so many times, that is not kept.
     pub(crate) fn new(
         ground: Ground<'a, 'b>,
-        board_ix: usize,
+        (board_ix, times): (usize, u32),
         seeker: &'b Seeker<'b>,
         rank: Option<usize>,
         Evictions { claimed, freed, left, .. }: &Evictions,
@@ -44,7 +46,8 @@ impl<'a, 'b> Site<'a, 'b> {
             false => Vec::new(),
             true => {
                 let endings = || keeping_memory(ground, board_ix);
-                ground.keeps.kept((board_ix, node), seeker.shape, span, &endings)?
+                let asks = (seeker.shape, seeker.needs(times));
+                ground.keeps.kept((board_ix, node), asks, span, &endings)?
             }
         };
         let claimed = claimed.range((board_ix, 0)..=(board_ix, usize::MAX)).map(|(_, ix)| *ix);
@@ -60,16 +63,15 @@ impl<'a, 'b> Site<'a, 'b> {
             *n += 1;
             *sum += i128::from(memory.get());
         }
-        Some(Self { board_ix, node, seeker, rank, closed, leaving })
+        Some(Self { board_ix, node, seeker, times, rank, closed, leaving })
     }
 
     /// The least of those that has to go beside `victims`, in the order in which they go; `None`
     /// if all of them are not enough, or nobody has to.
     pub(crate) fn least<'l>(&self, victims: &[Lent], all: &[&'l Lent]) -> Option<Vec<&'l Lent>> {
-        let gpus = self.seeker.shape.fit.gpus_on_node();
         let is_enough = |chosen: &[&Lent]| {
             let gone: Vec<&Lent> = victims.iter().chain(chosen.iter().copied()).collect();
-            self.seats(&gone).is_some_and(|seats| fits(&seats, &gpus))
+            self.has_room(&gone)
         };
         let mut chosen: Vec<&Lent> = Vec::new();
         if is_enough(&chosen) {
@@ -95,17 +97,23 @@ impl<'a, 'b> Site<'a, 'b> {
         found.devices.iter().all(|ix| self.leaving.contains_key(ix))
     }
 
+    /// Whether the job has room on the node once these have left.
+    pub(crate) fn has_room(&self, gone: &[&Lent]) -> bool {
+        let gpus = self.seeker.shape.fit.gpus_on_node(self.times);
+        self.seats(gone).is_some_and(|seats| fits(&seats, &gpus))
+    }
+
     /// What the job would get of the node once these have left; `None` if it still does not fit.
     pub(crate) fn found(&self, gone: &[&Lent]) -> Option<Found> {
         let devices = self.devices(gone)?;
         let share = self.seeker.shape.fit.gpus.share();
-        Some(Found::new(self.board_ix, self.node.ix, devices, share))
+        Some(Found::new((self.board_ix, self.node.ix), devices, share, self.times))
     }
 
     /// The devices that the job would get once these have left; `None` if it still does not fit.
     fn devices(&self, gone: &[&Lent]) -> Option<Vec<usize>> {
         let seats = self.seats(gone)?;
-        let gpus = self.seeker.shape.fit.gpus_on_node();
+        let gpus = self.seeker.shape.fit.gpus_on_node(self.times);
         seat(&seats, &gpus, self.seeker.policy.device_strategy, self.seeker.seed)
     }
 
@@ -114,7 +122,7 @@ impl<'a, 'b> Site<'a, 'b> {
         let fit = &self.seeker.shape.fit;
         let here = || gone.iter().filter_map(|it| it.held.get(&self.board_ix));
         let room = here().fold(self.node.free, |room, it| room.more(it.room));
-        if Room::needed(fit).first_short(room).is_some() {
+        if self.seeker.needs(self.times).first_short(room).is_some() {
             return None;
         }
         let mut freed = self.leaving.clone();
@@ -160,7 +168,10 @@ fn keeping_memory(ground: Ground<'_, '_>, board_ix: usize) -> Vec<Ending> {
 
 /// Who leaves the devices of a node without being told again: whoever fits once they have left
 /// waits for them.
-fn leaving(snapshot: &Snapshot<'_>, node: &NodeBoard<'_>) -> BTreeMap<usize, (usize, i128)> {
+pub(crate) fn leaving(
+    snapshot: &Snapshot<'_>,
+    node: &NodeBoard<'_>,
+) -> BTreeMap<usize, (usize, i128)> {
     let mut leaving = BTreeMap::<usize, (usize, i128)>::new();
     let all = &node.row.node.devices;
     let rows = node.row.here.iter().filter_map(|task| Some((task, snapshot.world.job(task.job)?)));

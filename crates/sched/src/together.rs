@@ -6,19 +6,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::Timestamp;
 
 use crate::ahead::{Ahead, Ask, GivenBack, Place, basis, seats_then};
+use crate::anywhere::{most_times, share_out};
 use crate::board::Board;
 use crate::keep::{Ending, Keeps};
 use crate::place;
-use crate::room::Room;
 
 /// What is known of the nodes at the moment that is looked at.
 #[derive(Default)]
 struct Nodes {
     back: BTreeMap<usize, (GivenBack, Vec<Ending>)>,
-    /// Those on which nothing is kept that have room: whoever has it keeps it.
-    open: BTreeSet<usize>,
-    /// Those of them that had room when the cycle was made.
-    at_first: BTreeSet<usize>,
+    /// Those on which nothing is kept that have room, and how many times: whoever has it keeps it.
+    open: BTreeMap<usize, u32>,
+    /// How many times that is in all.
+    n_open: u32,
+    /// How many times they had room when the cycle was made.
+    at_first: BTreeMap<usize, u32>,
     /// Those on which something is kept, with all that is given back there.
     kept: BTreeMap<usize, Vec<Ending>>,
 }
@@ -80,10 +82,8 @@ impl<'a> Ahead<'a> {
                 nodes.give_back(ending, &mut touched);
             }
             for board_ix in touched {
-                if !nodes.kept.contains_key(&board_ix)
-                    && nodes.place(board, board_ix, ask, at).is_some()
-                {
-                    nodes.open.insert(board_ix);
+                if !nodes.kept.contains_key(&board_ix) {
+                    nodes.open(board, board_ix, ask, at);
                 }
             }
             if let Some(places) = self.places_at(board, keeps, &nodes, ask, at) {
@@ -103,11 +103,9 @@ impl<'a> Ahead<'a> {
             Some(_) => 0,
         };
         for board_ix in board.with_free(n_least).filter(|ix| !keeps.has(*ix)) {
-            if nodes.place(board, board_ix, ask, self.snapshot.now).is_some() {
-                nodes.open.insert(board_ix);
-                nodes.at_first.insert(board_ix);
-            }
+            nodes.open(board, board_ix, ask, self.snapshot.now);
         }
+        nodes.at_first.clone_from(&nodes.open);
         nodes
     }
 
@@ -120,23 +118,34 @@ impl<'a> Ahead<'a> {
         ask: Ask<'_>,
         at: Timestamp,
     ) -> Option<Vec<Place>> {
-        let n_nodes = place::n_nodes(&ask.shape.fit);
-        if nodes.open.len() + nodes.kept.len() < n_nodes {
+        let (fit, n_times) = (&ask.shape.fit, ask.shape.fit.gang.nodes);
+        let on_kept = |board_ix: usize, times: u32| {
+            let endings = nodes.kept.get(&board_ix)?;
+            self.on_kept(board, keeps, board_ix, Ask { times, ..ask }, endings, at)
+        };
+        let most = |board_ix: usize| fit.most_on(&board.nodes[board_ix].row.node);
+        let n_kept_most = nodes.kept.keys().map(|ix| most(*ix)).fold(0, u32::saturating_add);
+        if nodes.n_open.saturating_add(n_kept_most) < n_times {
             return None;
         }
-        let on_kept = nodes.kept.iter().filter_map(|(board_ix, endings)| {
-            self.on_kept(board, keeps, *board_ix, ask, endings, at)
+        let kept = nodes.kept.keys().map(|ix| {
+            (*ix, most_times(most(*ix).min(n_times), |times| on_kept(*ix, times).is_some()))
         });
-        let on_kept: Vec<Place> = on_kept.collect();
-        if nodes.open.len() + on_kept.len() < n_nodes {
+        let kept: Vec<(usize, u32)> = kept.collect();
+        let n_kept = kept.iter().map(|(_, times)| *times).fold(0, u32::saturating_add);
+        if nodes.n_open.saturating_add(n_kept) < n_times {
             return None;
         }
-        let open = nodes.open.iter().take(n_nodes);
-        let on_open = open.filter_map(|board_ix| nodes.place(board, *board_ix, ask, at));
-        let mut places: Vec<Place> = on_open.chain(on_kept).collect();
-        places.sort_by_key(|place| place.board_ix);
-        places.truncate(n_nodes);
-        (places.len() == n_nodes).then_some(places)
+        let mut rooms: Vec<(usize, u32)> = nodes.open.iter().map(|(ix, n)| (*ix, *n)).collect();
+        rooms.extend(kept);
+        rooms.sort_unstable();
+        let mut chosen = share_out(n_times, &rooms)?;
+        chosen.sort_unstable();
+        let place = |(board_ix, times)| match nodes.open.contains_key(&board_ix) {
+            true => nodes.place(board, board_ix, Ask { times, ..ask }, at),
+            false => on_kept(board_ix, times),
+        };
+        chosen.into_iter().map(place).collect()
     }
 }
 
@@ -165,6 +174,22 @@ impl Nodes {
         endings.push(ending);
     }
 
+    /// How many times a node has room where nothing is kept.
+    fn open(&mut self, board: &Board<'_>, board_ix: usize, ask: Ask<'_>, at: Timestamp) {
+        let fit = &ask.shape.fit;
+        let most = fit.most_on(&board.nodes[board_ix].row.node).min(fit.gang.nodes);
+        let known = self.open.get(&board_ix).copied().unwrap_or(0);
+        if known == most {
+            return;
+        }
+        let room = |times| self.place(board, board_ix, Ask { times, ..ask }, at).is_some();
+        let times = most_times(most, room);
+        if times > 0 {
+            self.n_open = self.n_open.saturating_add(times.saturating_sub(known));
+            self.open.insert(board_ix, times);
+        }
+    }
+
     /// The place on a node where nothing is kept.
     fn place(
         &self,
@@ -177,14 +202,14 @@ impl Nodes {
         let back = self.back.get(&board_ix);
         let room = back.map_or(node.free, |(given, _)| node.free.more(given.room));
         let fit = &ask.shape.fit;
-        if !node.takes(fit) || Room::needed(fit).first_short(room).is_some() {
+        if !node.takes(fit) || ask.needs().first_short(room).is_some() {
             return None;
         }
         let uses = back.map_or(&[][..], |(given, _)| &given.uses);
         let (rank, devices) = seats_then(board, board_ix, ask, uses, &[])?;
         let endings = back.map_or(&[][..], |(_, endings)| endings);
-        let waits = !self.at_first.contains(&board_ix);
+        let waits = self.at_first.get(&board_ix).is_none_or(|n| *n < ask.times);
         let basis = basis(endings.iter(), &devices, waits);
-        Some(Place { at, rank, board_ix, devices, basis })
+        Some(Place { at, rank, board_ix, devices, basis, times: ask.times })
     }
 }

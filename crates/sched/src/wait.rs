@@ -6,7 +6,6 @@ use gpool_model::plan::Fit;
 use gpool_model::{Device, Drain, GpuRequest, NodeName, Reason, Share};
 
 use crate::board::{Board, NodeBoard};
-use crate::place;
 use crate::room::Room;
 
 /// Why the tasks of that fit can't be placed on the board as it is.
@@ -92,8 +91,8 @@ fn paused_on(board: &Board<'_>, fit: &Fit) -> Reason {
         let (node, indexes) = (node.name().clone(), indexes.clone());
         return Reason::PausedOn { node, indexes, free: *free };
     }
-    let needs = Room::needed(fit);
-    match nodes.iter().any(|node| needs.first_short(node.free).is_some()) {
+    let is_short = |node: &&NodeBoard<'_>| needs_of(node, fit).first_short(node.free).is_some();
+    match nodes.iter().any(is_short) {
         true => short_beside(&nodes, fit),
         false => {
             let node = fit.at.first().map_or(NodeName::new("any"), |place| place.node.clone());
@@ -102,51 +101,64 @@ fn paused_on(board: &Board<'_>, fit: &Fit) -> Reason {
     }
 }
 
-/// Why a job finds no room on as many nodes as it needs: what keeps nodes that could hold a part of
-/// it, where the others are too few, or how many of them have room now.
+/// Why a job finds no room on as many nodes as it needs, or for as many tasks: what keeps nodes
+/// that could hold a part of it, where the others are too few, or for how many there is room now.
 fn nodes_not_free(board: &Board<'_>, fit: &Fit) -> Reason {
     let need = fit.n_devices_on_node();
     let n_ranks = fit.gpus.models.len().max(1);
-    let most = |has: &dyn Fn(&NodeBoard<'_>, usize) -> bool| {
-        let open = || board.nodes.iter().filter(|node| node.takes(fit));
-        (0..n_ranks).map(|rank| open().filter(|node| has(node, rank)).count()).max().unwrap_or(0)
+    let sum = |times: &dyn Fn(&NodeBoard<'_>) -> u32| {
+        let open = board.nodes.iter().filter(|node| node.takes(fit));
+        open.map(times).fold(0, u32::saturating_add)
+    };
+    let most = |times: &dyn Fn(&NodeBoard<'_>, usize) -> u32| {
+        (0..n_ranks).map(|rank| sum(&|node| times(node, rank))).max().unwrap_or(0)
+    };
+    // As many times as it has the devices.
+    let with_devices = |node: &NodeBoard<'_>, n_devices: u32| {
+        let most = fit.most_on(&node.row.node);
+        n_devices.checked_div(need).unwrap_or(most).min(most)
     };
     let able = most(&|node, rank| {
         let undrained = |device: &Device| node.row.node.drain_of(&device.uuid).is_none();
-        let has_room = Room::needed(fit).first_short(Room::of_capacity(node.row)).is_none();
-        has_room && counts_that(node, &fit.gpus, undrained)[rank] >= need
+        let times = with_devices(node, counts_that(node, &fit.gpus, undrained)[rank]);
+        Room::needed(fit).times_in(Room::of_capacity(node.row), times)
     });
-    let open = board.nodes.iter().filter(|node| node.takes(fit));
-    let n_with_devices = open.filter(|node| most_undrained(node, &fit.gpus) >= need).count();
-    if n_with_devices < place::n_nodes(fit)
-        && let Some(reason) = kept_from_gang(board, fit)
+    let need_times = fit.gang.nodes;
+    if able < need_times
+        && let Some(reason) = kept_from_gang(board, fit, with_devices)
     {
         return reason;
     }
     let answers = board.answers(&fit.gpus);
-    let n_devices = place::n_devices_on_node(fit);
     let free = most(&|node, rank| {
-        let has_room = Room::needed(fit).first_short(node.free).is_none();
-        has_room
-            && n_devices
-                <= match fit.gpus.share() {
-                    None => node.n_free_of(&answers, Some(rank)),
-                    Some(share) => node.n_with_room(&fit.gpus, share, Some(rank), &[]),
-                }
+        let n_devices = match fit.gpus.share() {
+            None => node.n_free_of(&answers, Some(rank)),
+            Some(share) => node.n_with_room(&fit.gpus, share, Some(rank), &[]),
+        };
+        let times = with_devices(node, u32::try_from(n_devices).unwrap_or(u32::MAX));
+        Room::needed(fit).times_in(node.free, times)
     });
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Reason::NodesNotFree { need: fit.gang.nodes, free: count(free), able: count(able) }
+    match fit.gang.anywhere {
+        true => Reason::TasksNotFree { need: need_times, free, able },
+        false => Reason::NodesNotFree { need: need_times, free, able },
+    }
 }
 
 /// A node that has the devices for a part of a gang and takes no work: one that is drained, or one
 /// whose agent does not answer.
-fn kept_from_gang(board: &Board<'_>, fit: &Fit) -> Option<Reason> {
+fn kept_from_gang(
+    board: &Board<'_>,
+    fit: &Fit,
+    times: impl Fn(&NodeBoard<'_>, u32) -> u32,
+) -> Option<Reason> {
     let need = fit.n_devices_on_node();
     let has_kind = |node: &&NodeBoard<'_>| most_of_a_kind(node, &fit.gpus) >= need;
     let in_pool = board.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
     let (here, away): (Vec<_>, Vec<_>) = in_pool.partition(|node| node.row.node.connected);
     let is_drained = |node: &&NodeBoard<'_>| {
-        !node.row.node.takes_work() || most_undrained(node, &fit.gpus) < need
+        let has = |n_devices| times(node, n_devices);
+        !node.row.node.takes_work()
+            || has(most_undrained(node, &fit.gpus)) < has(most_of_a_kind(node, &fit.gpus))
     };
     let drained_node = here.iter().copied().filter(has_kind).find(is_drained);
     if let Some(reason) = drained_node.and_then(|node| drained(node, &fit.gpus)) {
@@ -270,16 +282,21 @@ fn counts_that(
     counts
 }
 
+/// What work of that fit needs of a node beside devices: all that it has there if it is paused.
+fn needs_of(node: &NodeBoard<'_>, fit: &Fit) -> Room {
+    let times = if fit.at.is_empty() { 1 } else { fit.most_on(&node.row.node) };
+    Room::needed(fit).times(times)
+}
+
 /// What is short on nodes that have the devices free: the first kind that is short on one of
 /// them, on the node where it is short by least.
 fn short_beside(nodes: &[&NodeBoard<'_>], fit: &Fit) -> Reason {
-    let needs = Room::needed(fit);
-    let kind = nodes.iter().find_map(|node| needs.first_short(node.free));
+    let kind = nodes.iter().find_map(|node| needs_of(node, fit).first_short(node.free));
     let kind = kind.expect("a node with devices and all else has a place");
-    let need = needs.get(&kind);
+    let need_of = |node: &NodeBoard<'_>| needs_of(node, fit).get(&kind);
     let free_of = |node: &NodeBoard<'_>| node.free.get(&kind);
-    let short = nodes.iter().rev().filter(|node| free_of(node) < need);
+    let short = nodes.iter().rev().filter(|node| free_of(node) < need_of(node));
     let node = short.max_by_key(|node| free_of(node)).expect("the kind is short on some node");
-    let (free, node) = (free_of(node), node.name().clone());
+    let (need, free, node) = (need_of(node), free_of(node), node.name().clone());
     Reason::CpuOrMemShort { kind, need, free, node }
 }

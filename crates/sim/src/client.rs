@@ -395,7 +395,11 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         after: after.into_iter().collect(),
         array: new_array(what),
         retry_of: None,
-        gang: Gang::new(small("nodes").max(1), small("each").max(1)).unwrap_or_default(),
+        gang: match (small("nodes"), small("each")) {
+            (nodes, 0) => Gang::anywhere(nodes),
+            (nodes, each) => Gang::new(nodes, each),
+        }
+        .unwrap_or_default(),
         torchrun: false,
         priority: priority(what),
         note: None,

@@ -244,10 +244,11 @@ impl Generator {
         Happening::new(kind, &numbers)
     }
 
-    /// On how many nodes, and how many tasks on each; nothing for one task.
+    /// On how many nodes, and how many tasks on each, or none where they may be anywhere; nothing
+    /// for one task.
     fn gang(&mut self) -> [i64; 2] {
         match self.gangs.percent(self.swarm.gangs) {
-            true => [signed(self.gangs.between(1, 3)), signed(self.gangs.between(1, 2))],
+            true => [signed(self.gangs.between(1, 3)), signed(self.gangs.between(0, 2))],
             false => [0, 0],
         }
     }

@@ -212,42 +212,51 @@ impl<'a> Course<'a> {
             .find(|kind| wanted.get(kind) > 0 && moments.iter().any(|at| is_short(kind, *at)))
     }
 
-    /// The first of as many nodes as work of a shape asks for that have a place for it for a time,
-    /// all with devices of one model of its request, whatever devices those are.
+    /// The first of nodes that have as many places as work of a shape asks for, for a time, all
+    /// with devices of one model of its request, whatever devices those are.
     pub fn has_places<'n>(
         &self,
         snapshot: &Snapshot<'n>,
         shape: &Shape,
         when: Stretch,
     ) -> Option<&'n NodeName> {
-        let n_nodes = usize::try_from(shape.fit.gang.nodes).unwrap_or(usize::MAX);
+        let needed = u64::from(shape.fit.gang.nodes);
         (0..shape.fit.gpus.models.len().max(1)).find_map(|rank| {
             let nodes = snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
-            let fits = |node: &&Node| self.has_place(snapshot, node, shape, rank, when);
-            let fitting: Vec<&Node> = nodes.filter(fits).take(n_nodes).collect();
-            (fitting.len() == n_nodes).then(|| &fitting[0].name)
+            let (mut first, mut n_places) = (None, 0);
+            for node in nodes {
+                if n_places >= needed {
+                    break;
+                }
+                let n_here = self.n_places(snapshot, node, shape, rank, when);
+                if n_here > 0 {
+                    first = first.or(Some(&node.name));
+                    n_places += n_here;
+                }
+            }
+            first.filter(|_| n_places >= needed)
         })
     }
 
-    /// Whether all tasks of a shape that one node gets have a place there for a time, with devices
-    /// of one model of their request.
-    fn has_place(
+    /// How many times all tasks of a shape that one node gets at once have a place there for a
+    /// time, with devices of one model of their request, as often as they may be there.
+    fn n_places(
         &self,
         snapshot: &Snapshot<'_>,
         node: &Node,
         shape: &Shape,
         rank: usize,
         when: Stretch,
-    ) -> bool {
+    ) -> u64 {
         let wanted = on_node(&shape.fit);
+        let most = most_on(node, &shape.fit);
         if !node.connected
             || node.drain.is_some()
             || !is_of(node, shape.fit.pool.as_ref())
             || !is_at(node, &shape.fit)
             || reserved(snapshot, node, None, shape, when)
-            || self.short_of(node, &wanted, when).is_some()
         {
-            return false;
+            return 0;
         }
         let gpus = &shape.fit.gpus;
         let has_room = |device: &&Device| {
@@ -257,9 +266,30 @@ impl<'a> Course<'a> {
                 && !reserved(snapshot, node, Some(device), shape, when)
                 && self.has_device(node, device, gpus, when)
         };
-        let n_devices = node.devices.iter().filter(has_room).count();
-        u64::try_from(n_devices).is_ok_and(|n_devices| devices_on_node(&shape.fit) <= n_devices)
+        let n_devices = node.devices.iter().filter(has_room).count() as u64;
+        let by_devices = n_devices.checked_div(devices_on_node(&shape.fit)).unwrap_or(most);
+        let has_rest =
+            |times: &u64| self.short_of(node, &repeated(&wanted, *times), when).is_none();
+        (1..=most.min(by_devices)).take_while(has_rest).count() as u64
     }
+}
+
+/// How many times all tasks that a node gets at once may be on one.
+pub(crate) fn most_on(node: &Node, fit: &Fit) -> u64 {
+    match (fit.gang.anywhere, fit.at.is_empty()) {
+        (false, _) => 1,
+        (true, true) => u64::from(fit.gang.nodes),
+        (true, false) => fit.at.iter().filter(|place| place.node == node.name).count() as u64,
+    }
+}
+
+/// So many times as much.
+fn repeated(amounts: &Resources, times: u64) -> Resources {
+    let mut sum = amounts.clone();
+    for (kind, amount) in amounts.iter() {
+        sum.set(kind.clone(), amount.saturating_mul(times));
+    }
+    sum
 }
 
 /// What one node is asked for beside devices, by all tasks that it gets.

@@ -20,16 +20,15 @@ pub(crate) fn n_tasks(spec: &JobSpec) -> usize {
     usize::try_from(u64::from(nodes) * u64::from(tasks_per_node)).unwrap_or(usize::MAX)
 }
 
-/// Whether tasks are on as many different nodes as they should be, as many on each, those of one
-/// node one after the other.
+/// Whether tasks are on as many different nodes as they should be, as many on each, unless they may
+/// be anywhere; those of one node one after the other.
 pub(crate) fn is_spread<'a>(gang: Gang, nodes: impl Iterator<Item = &'a NodeName>) -> bool {
     let nodes: Vec<&NodeName> = nodes.collect();
     let groups: Vec<&[&NodeName]> = nodes.chunk_by(|one, next| one == next).collect();
     let distinct: BTreeSet<&NodeName> = nodes.iter().copied().collect();
     let is_full = |group: &&[&NodeName]| u32::try_from(group.len()) == Ok(gang.tasks_per_node);
-    u32::try_from(distinct.len()) == Ok(gang.nodes)
-        && groups.len() == distinct.len()
-        && groups.iter().all(is_full)
+    let is_even = || u32::try_from(distinct.len()) == Ok(gang.nodes) && groups.iter().all(is_full);
+    groups.len() == distinct.len() && (gang.anywhere || is_even())
 }
 
 /// Checks every decision in turn and books it, so that the next one meets what this one took.

@@ -235,7 +235,9 @@ fn expected(
 }
 
 fn waits_for_room(reason: &Reason) -> bool {
-    if let Reason::NodesNotFree { need, able, .. } = reason {
+    if let Reason::NodesNotFree { need, able, .. } | Reason::TasksNotFree { need, able, .. } =
+        reason
+    {
         return able >= need;
     }
     !matches!(

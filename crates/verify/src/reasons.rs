@@ -12,7 +12,7 @@ use gpool_world::{JobRow, Snapshot};
 use crate::State;
 use crate::arrays::Running;
 use crate::conserve::shape_of;
-use crate::course::{devices_on_node, is_reserved_for, on_node, stretch};
+use crate::course::{devices_on_node, is_reserved_for, most_on, on_node, stretch};
 use crate::order::pending;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
@@ -194,7 +194,8 @@ impl Moment<'_> {
                     && free < need
                     && self.at(node, |before, after| between(*free, most(after), most(before)))
             }
-            Reason::NodesNotFree { need, free, able } => {
+            Reason::NodesNotFree { need, free, able }
+            | Reason::TasksNotFree { need, free, able } => {
                 let with_room = |tally: &Tally<'_>| {
                     self.most_nodes(tally, |node, device| node.has(device, &self.fit.gpus), true)
                 };
@@ -203,7 +204,9 @@ impl Moment<'_> {
                     |node, device| node.node.drain_of(&device.uuid).is_none(),
                     false,
                 );
+                let of_tasks = matches!(reason, Reason::TasksNotFree { .. });
                 *need == self.fit.gang.nodes
+                    && of_tasks == self.fit.gang.anywhere
                     && *need > 1
                     && free < need
                     && *able == could
@@ -261,9 +264,12 @@ impl Moment<'_> {
                     && devices.map(|device| device.memory).max().unwrap_or_default() == *largest
             }
             Reason::CpuOrMemShort { kind, need, free, node } => {
+                let row = self.before.nodes.get(node).map(|tally| tally.node);
+                // A paused job goes on with all that it has there.
+                let times = row.filter(|_| !self.fit.at.is_empty()).map(|it| most_on(it, self.fit));
                 let needed = match kind {
                     ResourceKind::Cpu | ResourceKind::Memory | ResourceKind::Tasks => {
-                        on_node(self.fit).get(kind)
+                        on_node(self.fit).get(kind).saturating_mul(times.unwrap_or(1))
                     }
                     ResourceKind::Gpu
                     | ResourceKind::GpuModel(_)
@@ -291,8 +297,11 @@ impl Moment<'_> {
                 self.fit.pool.as_ref() == Some(pool) && *n_nodes == 0 && nobody
             }
             Reason::NodeDrained { node, index, by, reason } => {
-                let n_others = connected.filter(|node| self.has_undrained(node)).count();
-                let nobody_else = u32::try_from(n_others).is_ok_and(|n| n < self.fit.gang.nodes);
+                let undrained = |node: &NodeTally<'_>, device: &Device| {
+                    node.node.drain_of(&device.uuid).is_none()
+                };
+                let n_others = self.most_nodes(self.before, undrained, false);
+                let nobody_else = n_others < self.fit.gang.nodes;
                 let is_so = self.before.nodes.get(node).is_some_and(|node| {
                     let drain = match index {
                         None => node.node.drain.as_ref(),
@@ -334,15 +343,14 @@ impl Moment<'_> {
         }
     }
 
-    /// Whether a node has as many devices of one kind that nobody drains, whoever holds them.
-    fn has_undrained(&self, tally: &NodeTally<'_>) -> bool {
-        let node = tally.node;
-        let most = tally.most_of_a_kind(&self.fit.gpus, |device| drain_of(node, device).is_none());
-        node.drain.is_none() && devices_on_node(self.fit) <= u64::from(most)
+    /// How many times so many devices of a node are enough, at most as often as it may be there.
+    fn times_in(&self, node: &Node, n_devices: u64) -> u64 {
+        let most = most_on(node, self.fit);
+        n_devices.checked_div(devices_on_node(self.fit)).unwrap_or(most).min(most)
     }
 
-    /// How many nodes that take work have as many devices that pass, of one model of the request,
-    /// and the room beside them: what is free, or all there is.
+    /// How many times nodes that take work have as many devices that pass, of one model of the
+    /// request, and the room beside them: what is free, or all there is.
     fn most_nodes(
         &self,
         tally: &Tally<'_>,
@@ -350,25 +358,28 @@ impl Moment<'_> {
         is_free: bool,
     ) -> u32 {
         let gpus = &self.fit.gpus;
-        let has_room = |node: &NodeTally<'_>| {
-            on_node(self.fit).iter().all(|(kind, amount)| match is_free {
-                true => amount <= node.free(kind),
-                false => amount <= node.node.capacity.get(kind),
-            })
+        let with_rest = |node: &NodeTally<'_>| {
+            let needed = on_node(self.fit);
+            let times = needed.iter().filter_map(|(kind, amount)| match is_free {
+                true => node.free(kind).checked_div(amount),
+                false => node.node.capacity.get(kind).checked_div(amount),
+            });
+            times.min().unwrap_or(u64::MAX)
         };
         let counts = (0..gpus.models.len().max(1)).map(|rank| {
-            let has_devices = |node: &NodeTally<'_>| {
+            let with_devices = |node: &NodeTally<'_>| {
                 let of_rank = |device: &&Device| gpus.rank_of(device) == Some(rank);
                 let devices = node.node.devices.iter().filter(of_rank);
-                devices_on_node(self.fit)
-                    <= devices.filter(|device| passes(node, device)).count() as u64
+                let devices = devices.filter(|device| passes(node, device));
+                self.times_in(node.node, devices.count() as u64)
             };
             let nodes = tally.nodes.values();
             let takes = |node: &&NodeTally<'_>| {
                 node.node.connected && node.node.drain.is_none() && self.is_here(node)
             };
             let open = nodes.filter(takes);
-            open.filter(|node| has_room(node) && has_devices(node)).count()
+            let times = open.map(|node| with_devices(node).min(with_rest(node)));
+            times.fold(0, u64::saturating_add)
         });
         u32::try_from(counts.max().unwrap_or(0)).unwrap_or(u32::MAX)
     }

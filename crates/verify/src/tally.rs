@@ -230,7 +230,8 @@ pub(crate) fn unusable(node: &Node, device: &Device) -> Option<Unusable> {
 /// A device, and the one that it is cut from.
 fn with_parent<'n>(node: &'n Node, device: &'n Device) -> impl Iterator<Item = &'n DeviceUuid> {
     let others = node.devices.iter();
-    let parent = others.filter(|it| device.instance.is_some_and(|own| own.parent == it.index));
+    let parent =
+        others.filter(|it| device.instance.as_ref().is_some_and(|own| own.parent == it.index));
     std::iter::once(device).chain(parent).map(|it| &it.uuid)
 }
 
@@ -247,7 +248,7 @@ pub(crate) fn has_all(part: SlotPart) -> bool {
 /// How many thousandths of a GPU a device is: an instance as many as it has of the compute slices
 /// of the one that it is cut from, or of its memory, whichever are more.
 pub(crate) fn milli_of(device: &Device) -> u64 {
-    let Some(instance) = device.instance else { return 1000 };
+    let Some(instance) = &device.instance else { return 1000 };
     let slices = 1000 * u128::from(instance.compute_slices) / 7;
     let all = u128::from(instance.parent_memory.get());
     let memory = (1000 * u128::from(device.memory.get())).checked_div(all).unwrap_or(1000);

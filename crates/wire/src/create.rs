@@ -48,6 +48,10 @@ pub struct JobCreate {
     /// How many tasks run on each of them. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks_per_node: Option<u32>,
+    /// How many tasks run, all at once, wherever there is room, on as few nodes as that allows. A
+    /// range (`"4-8"`) lets it grow and shrink while it runs. Not with `nodes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Written>,
     /// Give its tasks the variables that `torchrun` reads in place of its options.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub torchrun: bool,

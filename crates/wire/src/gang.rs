@@ -16,13 +16,16 @@ use crate::time::Time;
 /// The tasks of a job that has several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GangShown {
-    /// On how many different nodes they run.
+    /// On how many different nodes they run; at most, if they may be anywhere.
     pub nodes: u32,
     /// On how many the job may be when others have joined it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes_most: Option<u32>,
-    /// How many run on each of them.
+    /// How many run on each of them; at least, if they may be anywhere.
     pub tasks_per_node: u32,
+    /// Whether they run wherever there is room.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub anywhere: bool,
     /// Each of them, by rank; empty while none has a place, and where there is but one.
     pub tasks: Vec<TaskShown>,
 }
@@ -50,7 +53,7 @@ impl GangShown {
     /// What is shown of a job; `None` for one of a single task.
     #[must_use]
     pub fn of(spec: &JobSpec, job: &gpool_model::Job) -> Option<Self> {
-        let Gang { nodes, tasks_per_node, .. } = spec.gang;
+        let Gang { nodes, tasks_per_node, anywhere, .. } = spec.gang;
         let held = match &job.phase {
             Phase::Ended(end) => &end.allocations[..],
             phase => phase.allocations(),
@@ -61,7 +64,8 @@ impl GangShown {
         let tasks = held.iter().zip(courses).map(|(held, course)| TaskShown::new(held, course));
         let tasks = tasks.collect();
         let nodes_most = Some(spec.gang.nodes_most).filter(|_| spec.gang.is_elastic());
-        (!spec.gang.is_single()).then_some(Self { nodes, nodes_most, tasks_per_node, tasks })
+        let shown = Self { nodes, nodes_most, tasks_per_node, anywhere, tasks };
+        (!spec.gang.is_single()).then_some(shown)
     }
 }
 
@@ -93,6 +97,9 @@ impl TaskShown {
 /// # Errors
 /// [`Refusal::Invalid`] for none, more than there may be, or a number that may change.
 pub(crate) fn gang(create: &JobCreate) -> Result<Gang, Refusal> {
+    if let Some(tasks) = &create.tasks {
+        return anywhere(create, tasks);
+    }
     let (nodes, most) = create.nodes.as_ref().map_or(Ok((1, 1)), n_nodes)?;
     let each = create.tasks_per_node.unwrap_or(1);
     let gang = Gang::new(nodes, each).and_then(|gang| gang.growing_to(most));
@@ -111,12 +118,46 @@ pub(crate) fn gang(create: &JobCreate) -> Result<Gang, Refusal> {
     })
 }
 
+/// So many tasks wherever there is room for them.
+fn anywhere(create: &JobCreate, tasks: &Written) -> Result<Gang, Refusal> {
+    let invalid = |why: &str| Refusal::Invalid { field: "tasks".to_owned(), why: why.to_owned() };
+    let (least, most) = n_tasks(tasks)?;
+    if create.nodes.is_some() || create.tasks_per_node.is_some() {
+        return Err(invalid("they run wherever there is room; leave out how many a node gets"));
+    }
+    if create.torchrun {
+        return Err(invalid("torchrun is started once on each node; give \"nodes\": 2"));
+    }
+    if most > least && create.array.is_some() {
+        return Err(invalid("the elements of an array do not grow; give a fixed number"));
+    }
+    let gang = Gang::anywhere(least).and_then(|gang| gang.growing_to(most));
+    // One task that may be joined by others is asked for in tasks as well.
+    let gang = gang.map(|gang| Gang { anywhere: most > 1, ..gang });
+    gang.ok_or_else(|| {
+        let why = format!("a job has 1 to {} tasks in all: \"tasks\": 8", Gang::TASKS_MAX);
+        Refusal::Invalid { field: "tasks".to_owned(), why }
+    })
+}
+
+/// How many tasks are asked for, and how many there may be while it runs.
+///
+/// # Errors
+/// [`Refusal::Invalid`] for what is no number, and no range of them.
+pub fn n_tasks(written: &Written) -> Result<(u32, u32), Refusal> {
+    range(written, "tasks")
+}
+
 /// How many nodes are asked for, and on how many it may be while it runs.
 ///
 /// # Errors
 /// [`Refusal::Invalid`] for what is no number, and no range of them.
 pub fn n_nodes(written: &Written) -> Result<(u32, u32), Refusal> {
-    let invalid = |why: String| Refusal::Invalid { field: "nodes".to_owned(), why };
+    range(written, "nodes")
+}
+
+fn range(written: &Written, of: &str) -> Result<(u32, u32), Refusal> {
+    let invalid = |why: String| Refusal::Invalid { field: of.to_owned(), why };
     let text = written.to_string();
     if let Ok(nodes) = text.parse() {
         return Ok((nodes, nodes));
@@ -130,7 +171,7 @@ pub fn n_nodes(written: &Written) -> Result<(u32, u32), Refusal> {
         };
     }
     let shown = repeated(&text);
-    Err(invalid(format!("{shown:?} is no number of nodes, such as 2, and no range, such as 2-4")))
+    Err(invalid(format!("{shown:?} is no number of {of}, such as 2, and no range, such as 2-4")))
 }
 
 #[cfg(test)]
@@ -163,6 +204,30 @@ mod tests {
             (Some("-1"), None, "\"-1\" is no number of nodes"),
         ] {
             let refused = asked(nodes, each).expect_err("refused");
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+
+    #[test]
+    fn tasks_anywhere_are_a_number_of_tasks() {
+        let of = |tasks: &str, change: &dyn Fn(&mut JobCreate)| {
+            let mut create = JobCreate { tasks: Some(tasks.into()), ..JobCreate::default() };
+            change(&mut create);
+            gang(&create).map_err(|refusal| format!("{refusal:?}"))
+        };
+        let grows = of("4-8", &|_| {}).expect("a range");
+        assert_eq!((grows.n_tasks(), grows.nodes_most, grows.anywhere), (4, 8, true));
+        assert_eq!(of("1", &|_| {}), Ok(Gang::SINGLE));
+        assert_eq!(of("1-3", &|_| {}).map(|gang| gang.anywhere), Ok(true));
+        for (tasks, change, why) in [
+            ("0", &(|_: &mut JobCreate| {}) as &dyn Fn(&mut JobCreate), "1 to 16384 tasks"),
+            ("x", &|_| {}, "no number of tasks"),
+            ("8-4", &|_| {}, "write 4-8"),
+            ("4", &|create| create.nodes = Some("2".into()), "leave out how many a node gets"),
+            ("4", &|create| create.tasks_per_node = Some(1), "leave out how many a node gets"),
+            ("4", &|create| create.torchrun = true, "once on each node"),
+        ] {
+            let refused = of(tasks, change).expect_err("refused");
             assert!(refused.contains(why), "{refused}");
         }
     }

@@ -225,7 +225,7 @@ impl Gpu {
                 .map(|(to, link)| (to.to_string(), link_word(*link)))
                 .collect(),
             mig: GpuMig::of(node, device),
-            part_of: device.instance.map(|it| GpuPartOf::from((device, it))),
+            part_of: device.instance.as_deref().map(|it| GpuPartOf::from((device, it))),
             health_why: match &device.health {
                 DeviceHealth::Healthy => None,
                 DeviceHealth::Unhealthy { why } | DeviceHealth::Unknown { why } => {
@@ -301,7 +301,7 @@ impl GpuMig {
     fn of(node: &Node, device: &Device) -> Option<Self> {
         let Mig { enabled } = device.mig?;
         let instances = node.devices.iter().filter_map(|it| {
-            let instance = it.instance.filter(|it| it.parent == device.index)?;
+            let instance = it.instance.as_ref().filter(|it| it.parent == device.index)?;
             Some(GpuMigInstance {
                 uuid: it.uuid.to_string(),
                 memory: it.memory.get(),
@@ -312,8 +312,8 @@ impl GpuMig {
     }
 }
 
-impl From<(&Device, Instance)> for GpuPartOf {
-    fn from((device, instance): (&Device, Instance)) -> Self {
+impl From<(&Device, &Instance)> for GpuPartOf {
+    fn from((device, instance): (&Device, &Instance)) -> Self {
         Self {
             index: instance.parent,
             compute_slices: instance.compute_slices,

@@ -69,7 +69,7 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
         R::GpusNotFreeTogether { need, free, node, .. } => {
             vec![("need", json!(need)), ("free", json!(free)), ("node", json!(node))]
         }
-        R::NodesNotFree { need, free, able } => {
+        R::NodesNotFree { need, free, able } | R::TasksNotFree { need, free, able } => {
             vec![("need", json!(need)), ("free", json!(free)), ("able", json!(able))]
         }
         R::GpuShareNotFree { need, share, free, node, largest } => vec![
@@ -199,6 +199,12 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
         }
         R::NodesNotFree { need, free, able } => {
             format!("{need} nodes needed at once; {free} of {able} that could hold it have room")
+        }
+        R::TasksNotFree { need, able, .. } if able < need => {
+            format!("{need} tasks at once, and there could ever be room for {able}")
+        }
+        R::TasksNotFree { need, free, .. } => {
+            format!("{need} tasks needed at once; there is room for {free}")
         }
         R::GpuShareNotFree { need: 1, share, largest, .. } => {
             format!("{} needed; at most {largest} of one are free", share_words(*share))

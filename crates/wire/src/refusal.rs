@@ -148,6 +148,7 @@ fn gang_words(asked: &GpuRequest, gang: Gang) -> String {
         false => format!(" with {}", request_words(asked)),
     };
     match gang.tasks_per_node {
+        _ if gang.anywhere => format!("{} tasks{each}", gang.nodes),
         1 => format!("{} nodes{each}", gang.nodes),
         n => format!("{n} tasks on each of {} nodes, each task{each}", gang.nodes),
     }
@@ -160,6 +161,18 @@ fn too_few_nodes(
     able: u32,
     largest: Option<u32>,
 ) -> Problem {
+    if gang.anywhere {
+        let could = if able == 1 { "task could" } else { "tasks could" };
+        let problem = problem.because(format!("{able} {could} ever run at once"));
+        let problem = match able {
+            0 => problem,
+            _ => problem.try_this(format!("--tasks {able} --gpus '{asked}'")),
+        };
+        return match largest.map(|largest| asked.of_count(largest)) {
+            None => problem,
+            Some(less) => problem.try_this(format!("--tasks {} --gpus '{less}'", gang.nodes)),
+        };
+    }
     let could = if able == 1 { "node could" } else { "nodes could" };
     let problem = problem.because(format!("{able} {could} hold its part of it"));
     let problem = match (able, gang.tasks_per_node) {
@@ -191,7 +204,12 @@ fn what(refusal: &Refusal) -> String {
             format!("no node could ever run this: {} on one node", amount_words(kind, *asked))
         }
         Refusal::TooFewNodes { asked, gang, .. } => {
-            format!("too few nodes could ever run this: {}", gang_words(asked, *gang))
+            let what = if gang.anywhere {
+                "there could never be room for this"
+            } else {
+                "too few nodes could ever run this"
+            };
+            format!("{what}: {}", gang_words(asked, *gang))
         }
         Refusal::NotPermitted { what } => format!("you may not {what}"),
         Refusal::CannotRunAs { user, .. } => format!("this server can't run jobs of {user}"),

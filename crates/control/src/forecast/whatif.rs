@@ -402,7 +402,7 @@ fn make_usable(node: &mut Node, index: u32) {
     device.health = DeviceHealth::Healthy;
     device.unmanaged.clear();
     let uuid = device.uuid.clone();
-    let parent = device.instance.map(|it| it.parent);
+    let parent = device.instance.as_ref().map(|it| it.parent);
     let parent = node.devices.iter().find(|it| Some(it.index) == parent);
     for uuid in parent.map(|it| it.uuid.clone()).iter().chain([&uuid]) {
         node.device_drains.remove(uuid);

@@ -268,6 +268,38 @@ fn a_gang_that_no_nodes_could_ever_hold_is_refused_with_what_would_fit() {
     harness.add(NewJob { allow_unsatisfiable: true, ..two });
 }
 
+#[test]
+fn tasks_that_may_be_anywhere_are_refused_if_there_could_never_be_room_for_all() {
+    let mut harness = Harness::new(2);
+    let tasks = |n| NewJob { gang: Gang::anywhere(n).expect("some tasks"), ..job("1") };
+    harness.add(tasks(2));
+    let refused = harness.submit(&ana(), vec![tasks(3)]).expect_err("there are two devices");
+    let Refusal::TooFewNodes { able, largest, .. } = refused else { panic!("{refused:?}") };
+    assert_eq!((able, largest), (2, None));
+    let large = NewJob { gang: Gang::anywhere(2).expect("two tasks"), ..job("2") };
+    let refused = harness.submit(&ana(), vec![large]).expect_err("each needs two of a node");
+    let Refusal::TooFewNodes { able, largest, .. } = refused else { panic!("{refused:?}") };
+    assert_eq!((able, largest), (1, Some(1)));
+}
+
+#[test]
+fn tasks_that_may_be_anywhere_are_joined_by_one_task_after_the_other() {
+    let mut harness = Harness::new(3);
+    let gang = Gang::anywhere(2).and_then(|gang| gang.growing_to(3)).expect("up to three");
+    let id = harness.add(NewJob { gang, time_limit: Some(Millis::from_hours(1)), ..job("1") });
+    started(&mut harness, id, 0);
+    started(&mut harness, id, 1);
+    assert_eq!(joiners(&harness, id), [(2, JobState::Starting)]);
+    let runs = harness.take_orders().into_iter().filter_map(|order| match order {
+        Order::Run(run) => Some(run),
+        _ => None,
+    });
+    let joined = runs.last().expect("it was ordered");
+    let joins = joined.spec.joins.as_deref().expect("it joins");
+    assert_eq!((joined.spec.gang, joins.gang, joins.first_rank), (Gang::SINGLE, gang, 2));
+    assert_eq!(violations(&harness), []);
+}
+
 /// One task that may be joined by two more.
 fn growing() -> NewJob {
     let gang = Gang::SINGLE.growing_to(3).expect("three nodes");

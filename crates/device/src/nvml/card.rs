@@ -135,11 +135,11 @@ impl Card {
                 model: said.unwrap_or_else(named),
                 memory,
                 mig: None,
-                instance: Some(Instance {
+                instance: Some(Box::new(Instance {
                     parent: device.index,
                     parent_memory: device.memory,
                     compute_slices,
-                }),
+                })),
                 ..device.clone()
             };
             instances.push((Self::of_instance(card, part), instance));

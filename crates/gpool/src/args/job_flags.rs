@@ -36,6 +36,11 @@ pub struct JobFlags {
     /// Tasks on each node
     #[arg(long, value_name = "N", value_parser = values::tasks_per_node)]
     pub tasks_per_node: Option<u32>,
+    /// Tasks that run all at once, wherever there is room, on as few nodes as that allows (8), or
+    /// so many and more while there is room (4-8); GPUs, cores, memory are of each task
+    #[arg(long, value_name = "N[-MOST]", value_parser = values::tasks)]
+    #[arg(allow_hyphen_values = true, conflicts_with_all = ["nodes", "tasks_per_node"])]
+    pub tasks: Option<String>,
     /// Give its tasks the variables that torchrun reads in place of its options
     #[arg(long)]
     pub torchrun: bool,
@@ -128,7 +133,13 @@ pub struct JobFlags {
 impl JobFlags {
     /// Takes from `other` what is not said here.
     #[must_use]
-    pub fn or(self, other: Self) -> Self {
+    pub fn or(self, mut other: Self) -> Self {
+        // Where its tasks go is said in one way or the other.
+        if self.tasks.is_some() {
+            (other.nodes, other.tasks_per_node) = (None, None);
+        } else if self.nodes.is_some() || self.tasks_per_node.is_some() {
+            other.tasks = None;
+        }
         Self {
             gpus: self.gpus.or(other.gpus),
             gpu_share: self.gpu_share.or(other.gpu_share),
@@ -136,6 +147,7 @@ impl JobFlags {
             shared: self.shared || other.shared,
             nodes: self.nodes.or(other.nodes),
             tasks_per_node: self.tasks_per_node.or(other.tasks_per_node),
+            tasks: self.tasks.or(other.tasks),
             torchrun: self.torchrun || other.torchrun,
             cpus: self.cpus.or(other.cpus),
             mem: self.mem.or(other.mem),

@@ -61,6 +61,19 @@ pub fn nodes(text: &str) -> Result<String, String> {
     }
 }
 
+/// A number of tasks, kept as written.
+///
+/// # Errors
+/// It is none.
+pub fn tasks(text: &str) -> Result<String, String> {
+    match gpool_wire::gang::n_tasks(&text.into()) {
+        Ok((0, _)) => Err("a job has at least one task: --tasks 1".to_owned()),
+        Ok(_) => Ok(text.to_owned()),
+        Err(Refusal::Invalid { why, .. }) => Err(why),
+        Err(refusal) => Err(Problem::from(refusal).detail),
+    }
+}
+
 /// How many tasks each node gets.
 ///
 /// # Errors

@@ -122,6 +122,10 @@ pub fn tasks(gang: &GangShown) -> String {
 /// On how many nodes a job runs: `2 nodes`, `2 to 4 nodes · 8 tasks on each`.
 #[must_use]
 pub fn nodes(gang: &GangShown) -> String {
+    if gang.anywhere {
+        let most = gang.nodes_most.map(|most| format!(" to {most}")).unwrap_or_default();
+        return format!("{}{most} tasks, wherever there is room", gang.nodes);
+    }
     let most = gang.nodes_most.map(|most| format!(" to {most}")).unwrap_or_default();
     let nodes = match (gang.nodes, gang.nodes_most) {
         (1, None) => "1 node".to_owned(),

@@ -35,6 +35,39 @@ fn each_task_runs_on_another_node_and_knows_the_others() {
 }
 
 #[test]
+fn tasks_run_wherever_there_is_room_and_know_who_is_beside_them() {
+    let cluster = three_nodes();
+    let holder = cluster.sh(&["--gpus", "1"], "exec sleep 1000");
+    until_so("it runs", || cluster.job(&holder).state.as_str() == "running");
+    let line = "echo $GPOOL_RANK of $WORLD_SIZE, $GPOOL_LOCAL_RANK on node $GPOOL_NODE_RANK of \
+                $GPOOL_NUM_NODES: $SLURM_TASKS_PER_NODE";
+    let id = cluster.sh(&["--tasks", "5", "--gpus", "1", "--compat", "slurm"], line);
+    let job = cluster.until_ended(&id);
+    assert_eq!(job.state.as_str(), "succeeded");
+    let gang = job.gang.expect("a gang");
+    assert!(gang.anywhere);
+    let mut said: Vec<String> = (0..5).map(|rank| log(&cluster, &id, &rank.to_string())).collect();
+    // The node that has one GPU left stands first by its name.
+    assert_eq!(said.remove(0), "0 of 5, 0 on node 0 of 3: 1,2(x2)\n");
+    let places = ["1 of 5, 0 on node 1", "2 of 5, 1 on node 1", "3 of 5, 0 on node 2"];
+    for (place, said) in places.into_iter().zip(&said) {
+        assert_eq!(*said, format!("{place} of 3: 1,2(x2)\n"));
+    }
+    let shown = cluster.gpool(["show", &id]).ok();
+    assert!(shown.contains("5 tasks, wherever there is room"), "{shown}");
+    let waits = cluster.sh(&["--tasks", "6", "--gpus", "1"], "true");
+    let job = cluster.job(&waits);
+    assert_eq!((job.state.as_str(), job.reasons[0].code.as_str()), ("pending", "tasks_not_free"));
+    cluster.gpool(["cancel", &holder]).ok();
+    assert_eq!(cluster.until_ended(&waits).state.as_str(), "succeeded");
+    cluster
+        .gpool(["submit", "--tasks", "7", "--gpus", "1", "--", "true"])
+        .refused(4, &["--tasks 6"]);
+    cluster.gpool(["submit", "--tasks", "2", "--nodes", "2", "true"]).refused(2, &["--nodes"]);
+    cluster.gpool(["submit", "--tasks", "2-x", "true"]).refused(2, &["no number of tasks"]);
+}
+
+#[test]
 fn one_that_fails_ends_the_others() {
     let cluster = three_nodes();
     let gate = Gate::new(&cluster, "gate");

@@ -17,8 +17,10 @@ impl Cluster {
             self.end(job, Outcome::Cancelled);
             return;
         }
+        let row = self.world.job(job.id).expect("it was just picked");
+        let deadline = self.now.after(row.spec.grace);
         for allocation in &mut allocations {
-            allocation.state = AllocationState::Releasing { deadline: self.now };
+            allocation.state = AllocationState::Releasing { deadline };
         }
         job.generation = job.generation.next();
         job.phase = Phase::Stopping {

@@ -118,24 +118,29 @@ impl Cluster {
         self.put(job);
     }
 
-    /// Lets those start whose claims nobody is on any more.
+    /// Lets those start whose claims nobody is on any more. Who has left once is waited for no
+    /// more, whatever becomes of him.
     pub(super) fn come_into_claims(&mut self) {
-        let is_left = |task: &TaskId| {
-            self.world.job(task.job).is_none_or(|row| {
-                let mut held = row.job.phase.allocations().iter();
-                !held.any(|it| it.task == *task && !it.is_paused())
-            })
-        };
-        let rows = self.world.job_rows();
-        let ready = rows.filter(|row| {
-            let allocations = row.job.phase.allocations();
-            !allocations.is_empty()
-                && allocations.iter().all(|it| match &it.state {
-                    AllocationState::Claimed { after } => after.iter().all(is_left),
-                    _ => false,
-                })
-        });
-        for mut job in ready.map(|row| row.job.clone()).collect::<Vec<_>>() {
+        let claimants: Vec<JobId> = self.world.claimants().collect();
+        for id in claimants {
+            let row = self.world.job(id).expect("only jobs that are there claim something");
+            let mut job = row.job.clone();
+            let is_in_the_way = |task: &TaskId| {
+                let held = self.world.job(task.job).into_iter();
+                let mut held = held.flat_map(|row| row.job.phase.allocations());
+                held.any(|it| it.task == *task && !it.is_paused())
+            };
+            let mut is_waiting = false;
+            for allocation in job.phase.allocations_mut() {
+                if let AllocationState::Claimed { after } = &mut allocation.state {
+                    after.retain(is_in_the_way);
+                    is_waiting |= !after.is_empty();
+                }
+            }
+            if is_waiting {
+                self.put(job);
+                continue;
+            }
             if matches!(job.phase, Phase::Paused { .. }) {
                 self.resume(job.id, false);
                 continue;

@@ -410,3 +410,44 @@ fn why_says_who_has_had_what() {
         gpu_time_had job 1 3 h own 0 h
     ");
 }
+
+/// Whoever has the GPU has had it for a moment only, and behind me waits one of higher priority
+/// that has had as much as he: does that one get it before me?
+#[test]
+fn nobody_passes_whoever_only_waits_for_his_turn() {
+    assert_snapshot!(answer("
+        policy order attained,priority,gpus,age  min-run 30m
+        node lab1  1 x h100
+        job  r  1  running lab1[0] 5m  preemptible  had 2
+        job  b  1  pending  priority 5  preemptible  had 2
+        job  a  1  pending
+    "), @"
+    wait  a gpus_not_free need 1 free 0
+    wait  b gpus_not_free need 1 free 0
+    ");
+}
+
+/// It would cost least if a gang gave way that is elsewhere too, where a start is planned before it
+/// would have left: does anybody go?
+#[test]
+fn who_would_stay_in_the_way_of_a_planned_start_hides_no_other() {
+    assert_snapshot!(answer("
+        policy order priority,attained,age  min-run 1m
+        node lab0  2 x h100
+        node lab1  1 x h100
+        node lab2  3 x h100
+        job  g  0.25 nodes 3  running lab0[0] lab1[0] lab2[0] 80m  preemptible
+        job  p  0.5  running lab0[0] 80m  priority 5
+        job  r  1  running lab0[1] 80m  priority -5  preemptible
+        job  q  2  running lab2[1,2] 65s  priority 5  limit 1m
+        job  big  2  pending  priority 5
+        job  a  1  pending
+        job  b  1  pending  priority -5
+    "), @"
+    evict r preempt for a
+    claim a lab0[1]
+    plan  big lab2[1,2] in 5s by limit
+    wait  big gpus_not_free need 2 free 0
+    wait  b gpus_not_free need 1 free 0
+    ");
+}

@@ -1,6 +1,7 @@
 //! What the scheduler answers, a situation and its plan at a time; each test is named by what a
 //! user would ask or expect.
 
+mod anywhere;
 mod arrays;
 mod by_kai;
 mod cores;

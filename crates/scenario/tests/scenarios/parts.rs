@@ -195,8 +195,8 @@ fn what_is_left_of_a_model_stays_with_those_who_are_guaranteed_any_gpus() {
     "), @"
     evict y reclaim for b1
     claim b1 lab1[0]
-    plan  b2 lab1[1] in 10s by limit
-    wait  b2 ×2 gpus_not_free need 1 free 0
+    claim b2 lab1[1]
+    wait  b3 quota_project blue guaranteed 2 GPUs held 2 asked 1
     ");
 }
 

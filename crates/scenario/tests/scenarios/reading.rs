@@ -74,7 +74,7 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "job a 1 pending  nice 5",
             "1:18 unknown word \"nice\", expected priority, cpus, mem, limit, after, waited, \
-             submitted, attempt, uid, project, pool, preemptible, exits, had, ran, joins, \
+             submitted, attempt, uid, project, pool, preemptible, exits, had, ran, told, joins, \
              begin, deadline, like, array, ended or id",
         ),
         ("job a 1 pending  after b", "1:24 no job b stands above"),

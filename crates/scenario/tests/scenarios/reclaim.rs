@@ -303,3 +303,38 @@ fn who_gives_way_in_my_project_opens_no_way_to_what_is_due_to_others() {
     wait  a gpus_not_free need 2 free 0
     ");
 }
+
+/// Somebody leaves two GPUs for one of my jobs that asks for one: does my next job make others go?
+#[test]
+fn what_is_taken_back_for_one_and_more_than_it_needs_goes_to_the_next_at_once() {
+    assert_snapshot!(answer("
+        project red   gpus 0
+        project blue  gpus 4
+        node lab1  4 x h100
+        job  r  2  running lab1[0,1] 3h  project red  preemptible
+        job  s  2  running lab1[2,3] 2h  project red  preemptible
+        job  a  1 x 3  pending  project blue
+    "), @"
+    evict s reclaim for a1
+    claim a1 lab1[2]
+    claim a2 lab1[3]
+    evict r reclaim for a3
+    claim a3 lab1[0]
+    ");
+}
+
+/// Somebody else leaves a GPU already, and two of my jobs wait that ask for one each: who has it?
+#[test]
+fn the_first_waits_for_who_leaves_already_and_nobody_passes_it() {
+    assert_snapshot!(answer("
+        project red   gpus 0
+        project blue  gpus 2
+        node lab1  2 x h100
+        job  r  1  requeuing lab1[0] 3h  project red  preemptible
+        job  s  1  running lab1[1] 2h  project red  preemptible
+        job  a  1 x 2  pending  project blue
+    "), @"
+    plan  a1 lab1[0] in 10s by limit
+    wait  a1 ×2 gpus_not_free need 1 free 0
+    ");
+}

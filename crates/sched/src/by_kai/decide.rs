@@ -157,7 +157,7 @@ impl<'a, 'b> Decider<'a, 'b> {
         for found in &found {
             self.board.book(found, &shape.fit);
             if let Some(room) = self.room.get_mut(&found.board_ix).filter(|_| is_claim) {
-                *room = room.less(Room::needed(&shape.fit));
+                *room = room.less(found.room(&shape.fit));
             }
         }
         self.started.insert(start.at);
@@ -184,7 +184,7 @@ impl<'a, 'b> Decider<'a, 'b> {
     }
 
     /// Devices of the nodes that an outcome names. It knows no tasks that must be on different
-    /// nodes: where it put two on one, others are looked for.
+    /// nodes, or devices: where it put two on one, others are looked for.
     fn find(
         &self,
         start: &Start<'_>,
@@ -192,16 +192,21 @@ impl<'a, 'b> Decider<'a, 'b> {
         (job, attempt): (JobId, Attempt),
         is_claim: bool,
     ) -> Option<(Vec<Found>, Fresh)> {
-        let nodes: BTreeSet<&str> = start.to.iter().map(|to| to.node.as_str()).collect();
-        if nodes.len() < start.to.len() || start.to.len() != place::n_nodes(&shape.fit) {
-            let seed = place::seed(job, attempt);
-            let seeker = Seeker { shape, policy: self.policy, seed };
-            let found = place::place(&self.board, &seeker, None, &|_| Some(Vec::new()));
-            return Some((found.filter(|_| !is_claim)?, Vec::new()));
+        let nodes = on_nodes(start, shape);
+        let names: BTreeSet<&str> = nodes.iter().map(|(to, _)| to.node.as_str()).collect();
+        let elsewhere = || {
+            let seeker = Seeker { shape, policy: self.policy, seed: place::seed(job, attempt) };
+            let found = place::place(&self.board, &seeker, None, &|_, _| Some(Vec::new()));
+            Some((found.filter(|_| !is_claim)?, Vec::new()))
+        };
+        if names.len() < nodes.len() || start.to.len() != place::n_nodes(&shape.fit) {
+            return elsewhere();
         }
         let (mut all, mut fresh) = (Vec::new(), Vec::new());
-        for to in &start.to {
-            let (found, more) = self.find_on(to, shape, (job, attempt), is_claim)?;
+        for (to, times) in &nodes {
+            let found = self.find_on((to, *times), shape, (job, attempt), is_claim);
+            // It may have put two shares of one job on one device.
+            let Some((found, more)) = found else { return elsewhere() };
             all.push(found);
             fresh.extend(more);
         }
@@ -212,7 +217,7 @@ impl<'a, 'b> Decider<'a, 'b> {
     /// Devices of the node that an outcome names.
     fn find_on(
         &self,
-        to: &PlacementAfter,
+        (to, times): (&PlacementAfter, u32),
         shape: &Shape,
         (job, attempt): (JobId, Attempt),
         is_claim: bool,
@@ -227,7 +232,7 @@ impl<'a, 'b> Decider<'a, 'b> {
             Some(room) => node.free.more(*room),
             None => node.free,
         };
-        if Room::needed(&shape.fit).first_short(room).is_some() {
+        if Room::needed(&shape.fit).times(times).first_short(room).is_some() {
             return None;
         }
         let mut named = BTreeSet::new();
@@ -271,12 +276,12 @@ impl<'a, 'b> Decider<'a, 'b> {
             })
             .collect();
         let seed = place::seed(job, attempt);
-        let gpus = shape.fit.gpus_on_node();
+        let gpus = shape.fit.gpus_on_node(times);
         let devices = seat(&seats, &gpus, self.policy.device_strategy, seed)?;
         let new = devices.iter().copied().filter(|ix| !named.contains(ix));
         let fresh = unnamed.iter().map(|number| (board_ix, list, *number)).zip(new).collect();
         let node_ix = world.node_ix(&node.row.node.name)?;
-        Some((Found::new(board_ix, node_ix, devices, share), fresh))
+        Some((Found::new((board_ix, node_ix), devices, share, times), fresh))
     }
 
     /// What a job has of nodes is free for claims.
@@ -349,7 +354,7 @@ impl<'a, 'b> Decider<'a, 'b> {
             Some(Why::OverGuarantee(line)) => passed(line, Bound::Guaranteed),
             _ => {
                 let has_room =
-                    place::place(&self.board, &seeker, None, &|_| Some(Vec::new())).is_some();
+                    place::place(&self.board, &seeker, None, &|_, _| Some(Vec::new())).is_some();
                 match ahead.filter(|_| has_room) {
                     // There is room, which is meant for others.
                     Some((job, n_ahead)) => Reason::AheadInOrder { job, n_ahead },
@@ -366,4 +371,23 @@ fn may_go(row: &JobRow) -> bool {
     matches!(row.job.phase, Phase::Starting { .. } | Phase::Running { .. })
         && row.spec.life.preemptible == Some(true)
         && !row.job.phase.allocations().iter().any(|it| is_claim(&it.state))
+}
+
+/// Where an outcome puts the tasks of a job, and how many of them on each node: together, where
+/// that may be and they are of one list of devices.
+fn on_nodes(start: &Start<'_>, shape: &Shape) -> Vec<(PlacementAfter, u32)> {
+    let mut nodes = Vec::<(PlacementAfter, u32)>::new();
+    for to in &start.to {
+        let same = |(other, _): &&mut (PlacementAfter, u32)| {
+            other.node == to.node && other.devices == to.devices
+        };
+        match nodes.iter_mut().find(same).filter(|_| shape.fit.gang.anywhere) {
+            Some((other, times)) => {
+                other.shared.extend(to.shared.iter().cloned());
+                *times += 1;
+            }
+            None => nodes.push(((*to).clone(), 1)),
+        }
+    }
+    nodes
 }

@@ -2,13 +2,9 @@
 //! sibling has on loan what the project is entitled to. Somebody has to go for that whether or not
 //! there is room.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use gpool_model::JobId;
-
-use super::{Evictions, Ground, Judge, Lent, Search, lent, pauses_any, stay_in_the_way};
+use super::nodes::{each, first};
+use super::{Evictions, Ground, Lent, Search, lent, pauses_any, stays_in_the_way};
 use crate::place::{Found, Seeker};
-use crate::preempt::least;
 use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Rules, Victim};
 
 impl Evictions {
@@ -26,6 +22,9 @@ impl Evictions {
         let preemptible = seeker.shape.preemptible;
         let reclaimer = Reclaimer { project, unit: amounts, preemptible };
         self.rules.gate(&ground.projects.ledger, &reclaimer).ok()?;
+        if self.is_patient(seeker) {
+            return None;
+        }
         let found = self.lift_with((ground, seeker), (leaf, reclaimer), free, true);
         if found.is_some() || !self.lent.get(&true).is_some_and(pauses_any) {
             return found;
@@ -63,7 +62,9 @@ impl Evictions {
                 _ => None,
             })
         };
-        let may_go = |it: &Lent| it.project != project && !self.gone.contains(&it.job);
+        let may_go = |it: &Lent| {
+            it.project != project && !self.gone.contains(&it.job) && !stays_in_the_way(ground, it)
+        };
         let below = |it: &Lent| ground.projects.tree.upwards(it.project).any(|row| row == limited);
         let search = Search { ground, seeker, unit, all: &by_node, may_go: &may_go };
         let all = each(&by_node, &|it| may_go(it) && below(it));
@@ -80,36 +81,6 @@ impl Evictions {
         };
         self.lent.insert(may_pause, by_node);
         self.rules = rules;
-        let found = found.filter(|(_, victims)| !stay_in_the_way(ground, victims));
         found.map(|found| self.go(found))
     }
-}
-
-/// Those of all nodes of whom that is true, who goes first first.
-fn each<'l>(
-    by_node: &'l BTreeMap<usize, Vec<Lent>>,
-    test: &dyn Fn(&Lent) -> bool,
-) -> Vec<&'l Lent> {
-    let mut known = BTreeSet::<JobId>::new();
-    // Who holds something of several nodes is there for each.
-    let all = by_node.values().flatten().filter(|it| test(it) && known.insert(it.job));
-    let mut all: Vec<&Lent> = all.collect();
-    all.sort_unstable_by_key(|it| it.order);
-    all
-}
-
-/// Those who go first, and no more of them than it takes.
-fn first(
-    mut all: Vec<&Lent>,
-    may_have: &dyn Fn(&[&Lent]) -> bool,
-    judge: &mut Judge<'_>,
-) -> Option<Vec<Lent>> {
-    while let Some((victims, ())) = least(&all, &|gone| may_have(gone).then_some(())) {
-        match judge(&victims) {
-            Ok(()) => return Some(victims.into_iter().cloned().collect()),
-            Err(Some(job)) => all.retain(|it| it.job != job),
-            Err(None) => return None,
-        }
-    }
-    None
 }

@@ -158,6 +158,7 @@ fn spread(given: &[Given], all: &mut Translated) -> Result<Spread> {
             return Err(failure
                 .tip(format!("--nodes 1 --ntasks-per-node {total}"))
                 .tip("--ntasks 1, and in the script: torchrun --nproc-per-node N …")
+                .tip(format!("in place of it `# GPOOL --tasks {total}`, and --gpus of each task"))
                 .tip("--ntasks 1 --cpus-per-task N, if N cores are meant"));
         }
         (None, _) => None,

@@ -1,0 +1,69 @@
+//! Tasks that may be on any nodes: how many of them each node gets.
+
+/// Which nodes get what a job asks for `n` times in all, and how often each; `None` if there is too
+/// little room. `rooms` are nodes, the preferred ones first, and how many times each has room. As
+/// few nodes as it can be: those with the most room are filled, and the last one is the one with
+/// the least room that is enough for the rest.
+pub(crate) fn share_out(n: u32, rooms: &[(usize, u32)]) -> Option<Vec<(usize, u32)>> {
+    let mut rooms: Vec<(usize, u32)> =
+        rooms.iter().copied().filter(|(_, room)| *room > 0).collect();
+    rooms.sort_by_key(|(_, room)| std::cmp::Reverse(*room));
+    let (mut left, mut given) = (n, Vec::new());
+    for (at, (node, room)) in rooms.iter().enumerate() {
+        if *room < left {
+            given.push((*node, *room));
+            left -= room;
+            continue;
+        }
+        let enough = rooms[at..].iter().take_while(|(_, room)| *room >= left);
+        let (last, _) = enough.min_by_key(|(_, room)| *room)?;
+        given.push((*last, left));
+        return Some(given);
+    }
+    None
+}
+
+/// How many times something fits, at most `most`: where it does not fit so many times it does not
+/// fit more often.
+pub(crate) fn most_times(most: u32, fits: impl Fn(u32) -> bool) -> u32 {
+    if most == 0 || !fits(1) {
+        return 0;
+    }
+    let (mut least, mut most) = (1, most);
+    while least < most {
+        let middle = most - (most - least) / 2;
+        match fits(middle) {
+            true => least = middle,
+            false => most = middle - 1,
+        }
+    }
+    least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_nodes_are_used_and_the_last_one_is_the_tightest() {
+        let rooms = [(0, 2), (1, 4), (2, 3), (3, 4), (4, 0), (5, 2)];
+        assert_eq!(share_out(1, &rooms), Some(vec![(0, 1)]));
+        assert_eq!(share_out(3, &rooms), Some(vec![(2, 3)]));
+        assert_eq!(share_out(4, &rooms), Some(vec![(1, 4)]));
+        assert_eq!(share_out(6, &rooms), Some(vec![(1, 4), (0, 2)]));
+        assert_eq!(share_out(15, &rooms).map(|given| given.len()), Some(5));
+        assert_eq!(share_out(16, &rooms), None);
+        assert_eq!(share_out(1, &[]), None);
+        // Where each has room once it is the preferred ones.
+        assert_eq!(share_out(2, &[(7, 1), (3, 1), (5, 1)]), Some(vec![(7, 1), (3, 1)]));
+    }
+
+    #[test]
+    fn the_most_times_are_found_that_fit() {
+        for most in 0..20 {
+            for limit in 0..25 {
+                assert_eq!(most_times(most, |times| times <= limit), most.min(limit));
+            }
+        }
+    }
+}
