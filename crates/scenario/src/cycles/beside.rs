@@ -118,7 +118,7 @@ fn n_running(running: &Running, job: &str) -> usize {
 
 fn running_kai(situation: &kai::Situation) -> Running {
     let mut running = Running::new();
-    for job in &situation.jobs {
+    for job in situation.jobs.iter().filter(|job| fair::is_booked(job)) {
         let runs = job.tasks.iter().filter_map(|task| match task.state {
             TaskState::Running | TaskState::Bound => Some(task.placement.as_ref()?.node.clone()),
             _ => None,
@@ -276,6 +276,9 @@ impl Case<'_> {
 
     /// Why a job that runs by `kai` does not by `fair`.
     fn why_not(&self, job: &kai::Job) -> Option<Explanation> {
+        if fair::is_in_part(job) {
+            return Some(Explanation::AsAWhole);
+        }
         if n_running(&self.began, &job.name) > n_running(&self.fair, &job.name) {
             // It was taken back here, and another there, or nobody.
             let spared = self.others(&self.fair, &self.kai, true);
@@ -364,7 +367,8 @@ impl Case<'_> {
         if gone.iter().any(|it| self.was_over(it)) {
             return Some(Explanation::LegalVictimFound);
         }
-        None
+        let is_unmanaged = |it: &kai::Job| !fair::is_booked(it);
+        self.situation.jobs.iter().any(is_unmanaged).then_some(Explanation::BesideUnmanaged)
     }
 
     /// What any of these asks for, as far as anything is agreed about it with any project.

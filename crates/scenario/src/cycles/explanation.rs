@@ -32,11 +32,15 @@ pub enum Explanation {
     NotPromised,
     /// Who stays within its share goes before who would borrow.
     EntitledFirst,
+    /// By `kai` nothing of a node is given out on which others use any part of a GPU.
+    BesideUnmanaged,
+    /// A gang of which a part is lost goes at once, all of it.
+    AsAWhole,
 }
 
 impl Explanation {
     /// All, as they are told.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Elsewhere,
         Self::WithinGuarantee,
         Self::ScaledGuarantees,
@@ -50,6 +54,8 @@ impl Explanation {
         Self::ShareKept,
         Self::NotPromised,
         Self::EntitledFirst,
+        Self::BesideUnmanaged,
+        Self::AsAWhole,
     ];
 
     /// In words, with the line of the rules.
@@ -68,6 +74,8 @@ impl Explanation {
             Self::NeverLent => "what can't be taken back is lent nothing (A7)",
             Self::NotPromised => "nothing is taken back of what nobody is promised (A′2)",
             Self::EntitledFirst => "who is within its share goes before who borrows (A′9)",
+            Self::AsAWhole => "a gang that has lost a task goes as a whole, at once (A10)",
+            Self::BesideUnmanaged => "each instance is a GPU, and others have another one (A′5)",
             Self::ShareKept => "nobody takes back more than its share (E4)",
         }
     }

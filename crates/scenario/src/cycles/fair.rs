@@ -7,24 +7,20 @@ use std::fmt::Write as _;
 
 use gpool_model::mig::Profile;
 use gpool_model::{Bytes, Instance};
-use gpool_sched::kai::{self, DeviceMode, GpuAsk, MigAsk, TaskState};
+use gpool_sched::kai::{self, DeviceMode, GpuAsk, TaskState};
 
 /// What a case uses that the scheduler does not have, or has otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
-    /// Tasks that must run at once, on as few nodes or as many as there is room.
-    Gang,
     /// A job of several kinds of tasks.
     Parts,
     /// MIG instances of several profiles for one task, or nodes whose devices are single instances
     /// beside others.
     Instances,
-    /// MIG instances of which nobody says which one a task uses.
-    Unbooked,
     /// Nodes that a job names.
     NamedNodes,
-    /// A gang of which, when it begins, some tasks run, leave or may start and others do not.
-    Midway,
+    /// Tasks that may not start yet.
+    Gated,
     /// Rules that are switched off, of those by which who runs is decided, and something else
     /// comes of it than a place on another node.
     Switches,
@@ -39,12 +35,10 @@ impl Missing {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Self::Gang => "tasks that must run at once, on any number of nodes",
             Self::Parts => "a job of several kinds of tasks",
             Self::Instances => "MIG instances that are not asked for by one profile",
-            Self::Unbooked => "MIG instances that are used without being booked",
             Self::NamedNodes => "a job that names its nodes",
-            Self::Midway => "a gang of which only some tasks run, leave or may start",
+            Self::Gated => "tasks that may not start yet",
             Self::Switches => "rules that are switched off",
             Self::Overbooked => "jobs that hold more than there is",
             Self::Unwritable => "an amount or a name that can't be written",
@@ -85,6 +79,10 @@ pub fn lines(situation: &kai::Situation, gone: &BTreeSet<&str>) -> Result<Writte
     let mut jobs: Vec<&kai::Job> = situation.jobs.iter().collect();
     jobs.sort_by_key(|job| (job.created, &job.name));
     for job in jobs {
+        if !is_booked(job) {
+            text.push_str(&lines_of_unmanaged(situation, job, &mut places)?);
+            continue;
+        }
         let comes_back = !gone.contains(job.name.as_str());
         let (lines, n_extra) = lines_of_job(situation, (job, comes_back), &mut places)?;
         text.push_str(&lines);
@@ -212,21 +210,26 @@ struct Places {
 }
 
 impl Places {
-    /// Instances for a task that runs there, the lowest first.
-    fn take_instances(&mut self, node: &kai::Node, asked: &MigAsk) -> Option<Vec<u32>> {
+    /// Instances of such profiles for a task that runs there, the lowest first.
+    fn take_instances(
+        &mut self,
+        node: &kai::Node,
+        count: i64,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Option<Vec<u32>> {
         let layouts = (0..).zip(layouts(node).ok()?);
         let all = layouts.flat_map(|(parent, layout)| {
             let places = (0..).zip(layout);
             places.map(move |(place, profile)| (Instance::index(parent, place), profile))
         });
         let mut own = Vec::new();
-        for (index, _) in all.filter(|(_, profile)| *profile == asked.profile) {
-            let is_enough = i64::try_from(own.len()).is_ok_and(|n| n >= asked.count);
+        for (index, _) in all.filter(|(_, profile)| is_meant(profile)) {
+            let is_enough = i64::try_from(own.len()).is_ok_and(|n| n >= count);
             if !is_enough && self.taken_instances.insert((node.name.clone(), index)) {
                 own.push(index);
             }
         }
-        i64::try_from(own.len()).is_ok_and(|n| n == asked.count).then_some(own)
+        i64::try_from(own.len()).is_ok_and(|n| n == count).then_some(own)
     }
 
     /// Devices for a task that runs there: whole ones, or the shared one of a name.
@@ -271,7 +274,7 @@ fn gpus(situation: &kai::Situation, ask: &GpuAsk) -> Result<String, Missing> {
             [one] => Ok(format!("{}:{}", one.profile, one.count)),
             _ => Err(Missing::Instances),
         },
-        GpuAsk::Unbooked => Err(Missing::Unbooked),
+        GpuAsk::Unbooked => Err(Missing::Instances),
     }
 }
 
@@ -285,16 +288,35 @@ fn has_single(situation: &kai::Situation) -> Result<bool, Missing> {
     }
 }
 
+/// Whether a job says what it uses. One that does not is refused, or runs as somebody else's.
+pub fn is_booked(job: &kai::Job) -> bool {
+    job.tasks.iter().all(|task| task.request.gpu != GpuAsk::Unbooked)
+}
+
+/// What runs without being booked uses an instance of its node each.
+fn lines_of_unmanaged(
+    situation: &kai::Situation,
+    job: &kai::Job,
+    places: &mut Places,
+) -> Result<String, Missing> {
+    let mut text = String::new();
+    for placement in job.tasks.iter().filter_map(|task| task.placement.as_ref()) {
+        let node = situation.nodes.iter().find(|node| node.name == placement.node);
+        let node = node.ok_or(Missing::Overbooked)?;
+        let used = places.take_instances(node, 1, |_| true).ok_or(Missing::Overbooked)?;
+        let _ = writeln!(text, "gpu {}[{}]  unmanaged", name(&node.name)?, used[0]);
+    }
+    Ok(text)
+}
+
 /// The lines of a job, and by how many tasks it may grow. What of it has ended is no part of it
-/// any more, and what is promised a place waits: who is to leave it says so himself.
+/// any more, and what is promised a place waits: who is to leave it says so himself. Sets of tasks
+/// that ask the same are one: as many must run at once as all of them need.
 fn lines_of_job(
     situation: &kai::Situation,
     (job, comes_back): (&kai::Job, bool),
     places: &mut Places,
 ) -> Result<(String, usize), Missing> {
-    if !job.gang.groups.is_empty() || job.gang.sets.len() > 1 {
-        return Err(Missing::Parts);
-    }
     let Some(first) = job.tasks.first() else { return Err(Missing::Parts) };
     if job.tasks.iter().any(|task| task.request != first.request) {
         return Err(Missing::Parts);
@@ -302,7 +324,7 @@ fn lines_of_job(
     if job.tasks.iter().any(|task| task.site.is_some()) {
         return Err(Missing::NamedNodes);
     }
-    let (mut n_tasks, mut running, mut leaving) = (0, Vec::new(), Vec::new());
+    let (mut n_tasks, mut running, mut leaving) = (0_usize, Vec::new(), Vec::new());
     for task in &job.tasks {
         match task.state {
             TaskState::Pending | TaskState::Pipelined => {}
@@ -311,30 +333,44 @@ fn lines_of_job(
             }
             TaskState::Releasing => leaving.push(place_of(situation, task, places)?),
             TaskState::Succeeded | TaskState::Failed => continue,
-            TaskState::Gated => return Err(Missing::Midway),
+            TaskState::Gated => return Err(Missing::Gated),
         }
         n_tasks += 1;
     }
-    let least = job.gang.sets.first().and_then(|set| usize::try_from(set.min).ok());
-    let least = least.unwrap_or(job.tasks.len()).max(1);
-    let is_part = |places: &[String]| !places.is_empty() && places.len() < least;
-    let leaves_in_part = !leaving.is_empty() && (leaving.len(), least) != (n_tasks, n_tasks);
-    if n_tasks < least || is_part(&running) || leaves_in_part {
-        return Err(Missing::Midway);
-    }
+    let least = least(job);
     // As old as its place among the others says: ages of equal jobs are equal there.
     let age = situation.now.saturating_sub(job.created).max(0) / 1000;
     let own = name(&job.name)?;
     let asked = gpus(situation, &first.request.gpu)?;
-    let gang = gang_words(situation, &first.request.gpu, least)?;
+    if running.is_empty() && leaving.is_empty() && !has_least(job, is_alive) {
+        // Too much of it has ended.
+        return Ok((String::new(), 0));
+    }
+    let gang = if least > 1 { format!(" tasks {least}") } else { String::new() };
+    // Those of one node stand one after the other.
+    running.sort();
+    leaving.sort();
+    let (rest, state) = (rest_of_line(job, first)?, format!("pending {age}s"));
+    let preemptible = if job.preemptible { "  preemptible" } else { "" };
+    if is_in_part(job) {
+        // What there is of it leaves, as a job of its own; if none of it is lost it waits again.
+        running.append(&mut leaving);
+        running.sort();
+        let n_left =
+            if running.len() > 1 { format!(" tasks {}", running.len()) } else { String::new() };
+        let places = running.join(" ");
+        let mut text = format!("job {own}.left  {asked}{n_left}  stopping {places} 60s{rest}\n");
+        if has_least(job, is_alive) && comes_back {
+            let _ = writeln!(text, "job {own}  {asked}{gang}  {state}{rest}{preemptible}");
+        }
+        return Ok((text, n_tasks.saturating_sub(least)));
+    }
     let state = match (running.is_empty(), leaving.is_empty(), comes_back) {
         (false, ..) => format!("running {} 60s", running[..least].join(" ")),
-        (true, true, _) => format!("pending {age}s"),
+        (true, true, _) => state,
         (true, false, true) => format!("requeuing {} 60s", leaving.join(" ")),
         (true, false, false) => format!("stopping {} 60s", leaving.join(" ")),
     };
-    let rest = rest_of_line(job, first)?;
-    let preemptible = if job.preemptible { "  preemptible" } else { "" };
     let mut text = format!("job {own}  {asked}{gang}  {state}{rest}{preemptible}\n");
     for (nth, place) in (1..).zip(running.iter().skip(least)) {
         let _ = writeln!(text, "job {own}.{nth}  {asked}  running {place} 60s{rest}  joins {own}");
@@ -342,34 +378,43 @@ fn lines_of_job(
     Ok((text, n_tasks - least))
 }
 
-/// On how many nodes tasks are that must run at once: all on the only one, or each on one of its
-/// own where no two fit together.
-fn gang_words(situation: &kai::Situation, ask: &GpuAsk, least: usize) -> Result<String, Missing> {
-    match least {
-        1 => Ok(String::new()),
-        _ if situation.nodes.len() == 1 => Ok(format!(" each {least}")),
-        _ if !situation.nodes.iter().any(|node| has_room_for_two(node, ask)) => {
-            Ok(format!(" nodes {least}"))
-        }
-        _ => Err(Missing::Gang),
+/// How many tasks must run at once.
+fn least(job: &kai::Job) -> usize {
+    let least: i64 = sets(&job.gang).iter().map(|set| set.min).sum();
+    usize::try_from(least).unwrap_or(usize::MAX).max(1)
+}
+
+/// Whether of each set as many tasks as must run are in such a state.
+fn has_least(job: &kai::Job, test: impl Fn(TaskState) -> bool) -> bool {
+    let n_that = |set: &str| {
+        let own = job.tasks.iter().filter(|task| task.set == set && test(task.state));
+        i64::try_from(own.count()).unwrap_or(i64::MAX)
+    };
+    sets(&job.gang).iter().all(|set| n_that(&set.name) >= set.min)
+        && job.tasks.iter().any(|task| test(task.state))
+}
+
+fn is_alive(state: TaskState) -> bool {
+    !matches!(state, TaskState::Succeeded | TaskState::Failed)
+}
+
+/// Whether of a job that must run as a whole only some tasks run, or leave.
+pub fn is_in_part(job: &kai::Job) -> bool {
+    let runs = |state| matches!(state, TaskState::Running | TaskState::Bound);
+    let leaves = |state| state == TaskState::Releasing;
+    let n_that =
+        |test: &dyn Fn(TaskState) -> bool| job.tasks.iter().filter(|task| test(task.state)).count();
+    match (n_that(&runs), n_that(&leaves)) {
+        (0, 0) => false,
+        (_, 0) => !has_least(job, runs),
+        (0, n_leave) => (n_leave, least(job)) != (n_that(&is_alive), n_that(&is_alive)),
+        _ => true,
     }
 }
 
-/// Whether a node has the devices for two tasks at once, whoever holds them now: on devices of
-/// their own, or on the same where they are shares that fit together.
-fn has_room_for_two(node: &kai::Node, ask: &GpuAsk) -> bool {
-    let n_devices: i64 = node.devices.iter().map(|it| it.count).sum();
-    let fit_together = |bytes: i64| {
-        let mut memory = node.devices.iter().map(|it| it.memory);
-        memory.any(|memory| memory.is_none_or(|memory| bytes.saturating_mul(2) <= memory))
-    };
-    let (n_asked, do_share) = match ask {
-        GpuAsk::Whole(count) => (*count, false),
-        GpuAsk::Share { milli, devices } => (*devices, milli.saturating_mul(2) <= 1000),
-        GpuAsk::Memory { bytes, devices } => (*devices, fit_together(*bytes)),
-        GpuAsk::None | GpuAsk::Mig(_) | GpuAsk::Unbooked => return true,
-    };
-    n_devices >= if do_share { n_asked } else { n_asked.saturating_mul(2) }
+/// All sets of tasks of a group and of those in it.
+fn sets(group: &kai::Group) -> Vec<&kai::TaskSet> {
+    group.sets.iter().chain(group.groups.iter().flat_map(sets)).collect()
 }
 
 /// Where a task runs: `n1[0,1]`.
@@ -378,13 +423,15 @@ fn place_of(
     task: &kai::Task,
     places: &mut Places,
 ) -> Result<String, Missing> {
-    let placement = task.placement.as_ref().ok_or(Missing::Midway)?;
+    let placement = task.placement.as_ref().ok_or(Missing::Unwritable)?;
     let node = situation.nodes.iter().find(|node| node.name == placement.node);
     let node = node.ok_or(Missing::Overbooked)?;
     let devices: Vec<String> = match &task.request.gpu {
         GpuAsk::Mig(asked) => {
             let [asked] = &asked[..] else { return Err(Missing::Instances) };
-            let instances = places.take_instances(node, asked).ok_or(Missing::Overbooked)?;
+            let is_meant = |profile: &str| profile == asked.profile;
+            let instances = places.take_instances(node, asked.count, is_meant);
+            let instances = instances.ok_or(Missing::Overbooked)?;
             instances.iter().map(ToString::to_string).collect()
         }
         ask => {

@@ -82,18 +82,29 @@ fn what_has_ended_is_no_part_of_a_job_any_more() {
 }
 
 #[test]
-fn a_gang_of_which_a_part_runs_or_leaves_is_not_played() {
-    for states in [["Running", "Pending"], ["Running", "Failed"], ["Releasing", "Running"]] {
+fn what_there_is_of_a_gang_leaves_and_waits_again_if_none_of_it_is_lost() {
+    let gang = |states: [&str; 2]| {
         let [one, two] = states;
-        let jobs = format!(
+        format!(
             r#"{{"name": "a", "queue": "red", "gpus": 1, "tasks": [
                 {{"name": "a-0", "state": "{one}", "node": "n1"}},
                 {{"name": "a-1", "state": "{two}", "node": "n2"}}
             ]}}"#
-        );
-        let came = beside(&case(&jobs)).unwrap();
-        assert_eq!(came, Beside::NotPlayed(Missing::Midway), "{states:?}");
-    }
+        )
+    };
+    assert_snapshot!(written(&gang(["Running", "Pending"])), @"
+    job a.left  1  stopping n1[0] 60s  project red  cpus 1  mem 1000000000B
+    job a  1 tasks 2  pending 0s  project red  cpus 1  mem 1000000000B
+    ");
+    assert_snapshot!(written(&gang(["Releasing", "Running"])), @"
+    job a.left  1 tasks 2  stopping n1[0] n2[0] 60s  project red  cpus 1  mem 1000000000B
+    job a  1 tasks 2  pending 0s  project red  cpus 1  mem 1000000000B
+    ");
+    assert_snapshot!(written(&gang(["Running", "Failed"])), @"
+    job a.left  1  stopping n1[0] 60s  project red  cpus 1  mem 1000000000B
+    ");
+    assert_snapshot!(written(&gang(["Pending", "Failed"])), @"");
+    assert_eq!(lines_of(&gang(["Pending", "Gated"])), Err(Missing::Gated));
 }
 
 #[test]
@@ -116,7 +127,7 @@ fn a_case_that_switches_rules_off_is_played_if_no_more_than_places_differ() {
 }
 
 #[test]
-fn tasks_that_must_run_at_once_are_on_as_many_nodes_where_no_two_fit_together() {
+fn tasks_that_must_run_at_once_are_wherever_there_is_room() {
     let gang = |ask: &str| {
         format!(
             r#"{{"name": "a", "queue": "red", {ask}, "tasks": [
@@ -124,15 +135,45 @@ fn tasks_that_must_run_at_once_are_on_as_many_nodes_where_no_two_fit_together() 
             ]}}"#
         )
     };
-    let asks = [r#""gpus": 2"#, r#""gpus": 0.7, "fraction_devices": 2"#];
+    let asks = [r#""gpus": 1"#, r#""gpus": 0.7, "fraction_devices": 2"#];
     let of_memory = r#""gpu_memory_mb": 51, "fraction_devices": 2"#;
     let lines = asks.into_iter().chain([of_memory]).map(|ask| written(&gang(ask)));
     assert_snapshot!(lines.collect::<String>(), @r"
-    job a  2 nodes 2  pending 0s  project red  cpus 1  mem 1000000000B
-    job a  2@0.7 nodes 2  pending 0s  project red  cpus 1  mem 1000000000B
-    job a  2@51000000B nodes 2  pending 0s  project red  cpus 1  mem 1000000000B
+    job a  1 tasks 2  pending 0s  project red  cpus 1  mem 1000000000B
+    job a  2@0.7 tasks 2  pending 0s  project red  cpus 1  mem 1000000000B
+    job a  2@51000000B tasks 2  pending 0s  project red  cpus 1  mem 1000000000B
     ");
-    for ask in [r#""gpus": 1"#, r#""gpus": 0.7"#, r#""gpus": 0.5, "fraction_devices": 2"#] {
-        assert_eq!(lines_of(&gang(ask)), Err(Missing::Gang), "{ask}");
-    }
+}
+
+/// Tasks of several sets that ask the same, of which each needs one or two.
+fn in_sets(states: [&str; 4]) -> String {
+    let [one, two, three, four] = states;
+    format!(
+        r#"{{"name": "a", "queue": "red", "gpus": 1, "tasks": [
+            {{"name": "a-0", "pod_set": "x", "state": "{one}", "node": "n1"}},
+            {{"name": "a-1", "pod_set": "x", "state": "{two}", "node": "n2"}},
+            {{"name": "a-2", "pod_set": "y", "state": "{three}", "node": "n1"}},
+            {{"name": "a-3", "pod_set": "y", "state": "{four}", "node": "n2"}}
+        ], "sub_groups": {{"name": "root", "pod_sets": [{{"name": "x", "min": 1}}],
+            "groups": [{{"name": "in", "pod_sets": [{{"name": "y", "min": 2}}], "groups": []}}]
+        }}}}"#
+    )
+}
+
+#[test]
+fn sets_of_tasks_that_ask_the_same_are_one() {
+    let all = "Pending";
+    assert_snapshot!(written(&in_sets([all; 4])), @"
+    job a  1 tasks 3  pending 0s  project red  cpus 1  mem 1000000000B
+    ");
+    assert_snapshot!(written(&in_sets(["Running"; 4])), @"
+    job a  1 tasks 3  running n1[0] n1[1] n2[0] 60s  project red  cpus 1  mem 1000000000B
+    job a.1  1  running n2[1] 60s  project red  cpus 1  mem 1000000000B  joins a
+    ");
+    // As many run as must, and not of each set.
+    assert_snapshot!(written(&in_sets(["Running", "Running", "Running", "Pending"])), @"
+    job a.left  1 tasks 3  stopping n1[0] n1[1] n2[0] 60s  project red  cpus 1  mem 1000000000B
+    job a  1 tasks 3  pending 0s  project red  cpus 1  mem 1000000000B
+    ");
+    assert_snapshot!(written(&in_sets(["Pending", "Pending", "Pending", "Failed"])), @"");
 }
