@@ -2,7 +2,8 @@
 
 use rustix::process::Signal;
 
-use crate::harness::{Cluster, Gate, skip};
+use crate::harness::{Cluster, Gate, skip, until_so};
+use crate::recovery::n_asked;
 
 #[test]
 fn both_streams_come_out_and_the_exit_code_is_the_jobs() {
@@ -127,6 +128,8 @@ fn a_server_that_goes_away_does_not_disturb_who_listens() {
     run.until_says("before");
     let (logs, wait) = (follow(), cluster.start(["wait", "1"]));
     logs.until_says("before");
+    // Those of run and wait.
+    until_so("both listen", || n_asked(&cluster, "/api/v1/events") >= 2);
     cluster.kill();
     gate.open();
     cluster.up();

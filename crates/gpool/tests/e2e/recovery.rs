@@ -377,7 +377,7 @@ fn whoever_waits_is_told_and_goes_on() {
 }
 
 /// How often a route was asked and has answered.
-fn n_asked(cluster: &Cluster, route: &str) -> u64 {
+pub fn n_asked(cluster: &Cluster, route: &str) -> u64 {
     let text = cluster.client().metrics().unwrap();
     let label = format!("route=\"{route}\"");
     let lines = text.lines().filter(|line| line.starts_with("gpool_http_requests_total"));
