@@ -1,6 +1,6 @@
 //! Jobs of several tasks: they start together, run when all have started, and end together.
 
-use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
+use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::job::{EndCause, ExitStatus, JobState};
 use gpool_model::life::{Again, Life, Retry};
 use gpool_model::*;
@@ -282,6 +282,15 @@ fn tasks_that_may_be_anywhere_are_refused_if_there_could_never_be_room_for_all()
     assert_eq!((able, largest), (1, Some(1)));
 }
 
+/// What was ordered to run last.
+fn last_run(harness: &mut Harness) -> TaskOrder {
+    let runs = harness.take_orders().into_iter().filter_map(|order| match order {
+        Order::Run(run) => Some(*run),
+        _ => None,
+    });
+    runs.last().expect("it was ordered")
+}
+
 #[test]
 fn tasks_that_may_be_anywhere_are_joined_by_one_task_after_the_other() {
     let mut harness = Harness::new(3);
@@ -290,11 +299,7 @@ fn tasks_that_may_be_anywhere_are_joined_by_one_task_after_the_other() {
     started(&mut harness, id, 0);
     started(&mut harness, id, 1);
     assert_eq!(joiners(&harness, id), [(2, JobState::Starting)]);
-    let runs = harness.take_orders().into_iter().filter_map(|order| match order {
-        Order::Run(run) => Some(run),
-        _ => None,
-    });
-    let joined = runs.last().expect("it was ordered");
+    let joined = last_run(&mut harness);
     let joins = joined.spec.joins.as_deref().expect("it joins");
     assert_eq!((joined.spec.gang, joins.gang, joins.first_rank), (Gang::SINGLE, gang, 2));
     assert_eq!(violations(&harness), []);
@@ -318,11 +323,7 @@ fn a_job_is_joined_by_one_node_after_the_other_while_there_is_room() {
     assert_eq!(joiners(&harness, id), [], "it does not run yet");
     started(&mut harness, id, 0);
     assert_eq!(joiners(&harness, id), [(2, JobState::Starting)]);
-    let runs = harness.take_orders().into_iter().filter_map(|order| match order {
-        Order::Run(run) => Some(run),
-        _ => None,
-    });
-    let joined = runs.last().expect("it was ordered");
+    let joined = last_run(&mut harness);
     let joins = joined.spec.joins.as_deref().expect("it joins");
     assert_eq!((joins.job, joins.attempt, joins.first_rank), (id, Attempt::FIRST, 1));
     assert_eq!(joins.nodes, [NodeName::new("lab1")]);
