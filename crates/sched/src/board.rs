@@ -1,10 +1,10 @@
 //! What is free while a plan is made: flat counters taken from the world and booked on as
 //! decisions fall. A full node costs next to nothing: its devices are not looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
-use gpool_model::{Bytes, Device, GpuRequest, NodeName, Share};
+use gpool_model::{Bytes, Decision, Device, GpuRequest, JobId, NodeName, Share};
 use gpool_node::seating::Seat;
 use gpool_world::{FreedOn, NodeIx, NodeRow, World};
 
@@ -134,6 +134,20 @@ impl<'a> Board<'a> {
     pub fn answers(&self, gpus: &GpuRequest) -> Answers {
         let rank_by_kind = self.kinds.iter().map(|device| gpus.rank_of(device)).collect();
         Answers { rank_by_kind, n_ranks: gpus.models.len().max(1) }
+    }
+
+    /// Which of these decisions, by position, take back what holds a device of a place.
+    pub fn frees(&self, decisions: &[Decision], found: &[Found]) -> Vec<u32> {
+        let holders = found.iter().flat_map(|found| {
+            let devices = &self.nodes[found.board_ix].row.devices;
+            found.devices.iter().flat_map(|ix| &devices[*ix].holders).map(|task| task.job)
+        });
+        let holders: BTreeSet<JobId> = holders.collect();
+        let frees = (0u32..).zip(decisions).filter_map(|(at, decision)| match decision {
+            Decision::Evict { job, .. } if holders.contains(job) => Some(at),
+            _ => None,
+        });
+        frees.collect()
     }
 
     pub fn book(&mut self, found: &Found, fit: &Fit) {

@@ -394,24 +394,9 @@ impl<'a> Cycle<'a, '_> {
             turns.settle(shared(&self.projects), Some(it.leaf));
         }
         if after.is_empty() {
-            after = self.leaves_before(found);
+            after = self.board.frees(&self.plan.decisions, found);
         }
         self.start(row, shape, found, after);
-    }
-
-    /// What this plan takes back, by position, that frees a device of a place.
-    fn leaves_before(&self, found: &[Found]) -> Vec<u32> {
-        let holders = found.iter().flat_map(|found| {
-            let node = self.board.nodes[found.board_ix].row;
-            found.devices.iter().flat_map(|ix| &node.devices[*ix].holders).map(|task| task.job)
-        });
-        let holders: BTreeSet<_> = holders.collect();
-        let decisions = (0u32..).zip(&self.plan.decisions);
-        let leaves = decisions.filter_map(|(at, decision)| match decision {
-            Decision::Evict { job, .. } if holders.contains(job) => Some(at),
-            _ => None,
-        });
-        leaves.collect()
     }
 
     fn start(&mut self, row: &JobRow, shape: &Shape, found: &[Found], after: Vec<u32>) {

@@ -53,12 +53,8 @@ pub fn gpu_memory(text: &str) -> Result<String, String> {
 /// # Errors
 /// It is none.
 pub fn nodes(text: &str) -> Result<String, String> {
-    match gpool_wire::gang::n_nodes(&text.into()) {
-        Ok((0, _)) => Err("a job runs on at least one node: --nodes 1".to_owned()),
-        Ok(_) => Ok(text.to_owned()),
-        Err(Refusal::Invalid { why, .. }) => Err(why),
-        Err(refusal) => Err(Problem::from(refusal).detail),
-    }
+    let none = "a job runs on at least one node: --nodes 1";
+    range(text, gpool_wire::gang::n_nodes(&text.into()), none)
 }
 
 /// A number of tasks, kept as written.
@@ -66,8 +62,12 @@ pub fn nodes(text: &str) -> Result<String, String> {
 /// # Errors
 /// It is none.
 pub fn tasks(text: &str) -> Result<String, String> {
-    match gpool_wire::gang::n_tasks(&text.into()) {
-        Ok((0, _)) => Err("a job has at least one task: --tasks 1".to_owned()),
+    range(text, gpool_wire::gang::n_tasks(&text.into()), "a job has at least one task: --tasks 1")
+}
+
+fn range(text: &str, read: Result<(u32, u32), Refusal>, none: &str) -> Result<String, String> {
+    match read {
+        Ok((0, _)) => Err(none.to_owned()),
         Ok(_) => Ok(text.to_owned()),
         Err(Refusal::Invalid { why, .. }) => Err(why),
         Err(refusal) => Err(Problem::from(refusal).detail),

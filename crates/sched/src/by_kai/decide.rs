@@ -141,9 +141,9 @@ impl<'a, 'b> Decider<'a, 'b> {
             self.plan.decisions.push(Decision::Evict { job: id, attempt, why, beneficiary, exit });
         }
         if is_claim {
-            for found in &found {
-                after.extend(self.leaves_before(found, &after));
-            }
+            let others = self.board.frees(&self.plan.decisions, &found);
+            let others: Vec<u32> = others.into_iter().filter(|at| !after.contains(at)).collect();
+            after.extend(others);
             if after.is_empty() {
                 // Whom it waits for has been leaving since before; when they have left it starts.
                 (self.freed, self.room) = before;
@@ -166,21 +166,6 @@ impl<'a, 'b> Decider<'a, 'b> {
 
     fn next(&self) -> u32 {
         u32::try_from(self.plan.decisions.len()).unwrap_or(u32::MAX)
-    }
-
-    /// Evictions of this plan, by position, that free a device of a place.
-    fn leaves_before(&self, found: &Found, known: &[u32]) -> Vec<u32> {
-        let node = &self.board.nodes[found.board_ix].row;
-        let holders: BTreeSet<JobId> = found
-            .devices
-            .iter()
-            .flat_map(|ix| node.devices[*ix].holders.iter().map(|task| task.job))
-            .collect();
-        let positions = (0u32..).zip(&self.plan.decisions).filter_map(|(at, it)| match it {
-            Decision::Evict { job, .. } if holders.contains(job) => Some(at),
-            _ => None,
-        });
-        positions.filter(|at| !known.contains(at)).collect()
     }
 
     /// Devices of the nodes that an outcome names. It knows no tasks that must be on different
