@@ -6,8 +6,9 @@ use std::sync::Arc;
 use gpool_model::effect::{Change, Commit};
 use gpool_model::event::Journaled;
 use gpool_model::{
-    Caller, Command, Effect, Event, Job, JobId, JobNumber, JournalEntry, Node, Notice, Phase, Plan,
-    PlannedStart, Policy, Refusal, Reply, RequestId, Revision, Seq, TaskId, Term, Timestamp,
+    Caller, Command, Effect, Event, Generation, Job, JobId, JobNumber, JournalEntry, Node, Notice,
+    Phase, Plan, PlannedStart, Policy, Refusal, Reply, RequestId, Revision, Seq, TaskId, Term,
+    Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::World;
@@ -244,10 +245,22 @@ impl Control {
         cluster.n_skipped_jobs = cluster.n_skipped_jobs.saturating_add(n_skipped_jobs);
         self.world.put_cluster(cluster);
         if n_skipped_jobs > 0 {
+            self.skip_generations(term);
             self.skip_attempts();
             self.unsettle_nodes();
         }
         self.ask_all();
+    }
+
+    /// Agents and shepherds ignore generations older than they have seen, and a backup does not know
+    /// the latest. A restore raises the term by far more than the changes of any job, so the term
+    /// is also a generation that none of them has seen, however often a backup is restored.
+    fn skip_generations(&mut self, term: Term) {
+        let jobs: Vec<Job> = self.world.job_rows().map(|row| row.job.clone()).collect();
+        for mut job in jobs {
+            job.generation = job.generation.next().max(Generation(term.0));
+            self.put_job(job);
+        }
     }
 
     /// A job that waits in a backup may have run since. That attempt is not given out again, as

@@ -137,12 +137,8 @@ impl Control {
             return;
         }
         let vanished = |started_at| TaskEnd {
-            started_at,
-            ended_at: self.now,
-            exit: None,
             cause: Some(lost_to.cloned().unwrap_or(EndCause::Vanished)),
-            stopped: false,
-            usage: Usage::default(),
+            ..self.vanished(started_at)
         };
         let started_at = started_at(&row.job, task);
         let end = match &row.job.phase {
@@ -166,6 +162,17 @@ impl Control {
             | Phase::Ended(_) => return,
         };
         self.task_ended(task, &end);
+    }
+
+    fn vanished(&self, started_at: Option<Timestamp>) -> TaskEnd {
+        TaskEnd {
+            started_at,
+            ended_at: self.now,
+            exit: None,
+            cause: Some(EndCause::Vanished),
+            stopped: false,
+            usage: Usage::default(),
+        }
     }
 
     fn task(&mut self, node: &NodeName, report: TaskReport) {
@@ -199,6 +206,7 @@ impl Control {
                 self.refused(task);
                 self.acknowledge(node, task, generation);
             }
+            TaskIs::Over => self.task_over(task),
         }
     }
 
@@ -208,6 +216,7 @@ impl Control {
             TaskIs::Ended(_) | TaskIs::Refused { .. } => {
                 self.acknowledge(node, task, generation);
             }
+            TaskIs::Over => {}
             // It was refused since, or it would not be of an earlier generation: to end it would
             // keep the same attempt from ever being launched there.
             TaskIs::Launching
@@ -219,6 +228,7 @@ impl Control {
             | TaskIs::Running { .. }
             | TaskIs::Paused { .. }
             | TaskIs::NotPaused { .. } => {
+                self.skip_attempt(task);
                 let term = self.world.cluster().term;
                 let grace = Self::STRAY_GRACE;
                 let order = Order::Stop { term, task, generation, grace, signal: None };
@@ -227,6 +237,20 @@ impl Control {
                     self.strays.insert(task);
                 }
             }
+        }
+    }
+
+    /// After a restore, a job that waits may meet a run of its own that is newer than the backup: the
+    /// next run gets another number.
+    fn skip_attempt(&mut self, found: TaskId) {
+        let Some(row) = self.world.job(found.job) else { return };
+        if row.job.array.is_none()
+            && row.job.phase.allocations().is_empty()
+            && row.job.attempt <= found.attempt
+        {
+            let mut job = row.job.clone();
+            job.attempt = found.attempt.next();
+            self.put_job(job);
         }
     }
 
@@ -319,6 +343,26 @@ impl Control {
             }
             // It was told to end before.
             _ => self.task_ended(task, &TaskEnd { cause: None, stopped: true, ..end.clone() }),
+        }
+    }
+
+    /// The store was restored: the task ran after the backup, and its end was acknowledged. A job
+    /// that has not started runs as another attempt, any other is lost.
+    fn task_over(&mut self, task: TaskId) {
+        let mut job = self.job(task.job);
+        let started_at = started_at(&job, task);
+        match job.phase {
+            Phase::Starting { .. } if started_at.is_none() && !is_gang(&job) => {
+                job.attempt = job.attempt.next();
+                job.generation = job.generation.next();
+                job.phase = Phase::Pending { since: self.now };
+                self.put_job(job);
+            }
+            Phase::Starting { .. } if started_at.is_none() => self.member_refused(task),
+            _ => {
+                let end = self.vanished(started_at);
+                self.task_ended(task, &end);
+            }
         }
     }
 

@@ -226,6 +226,9 @@ pub enum TaskIs {
         /// The devices that are not usable now.
         devices: Vec<DeviceUuid>,
     },
+    /// It ended before and its end was acknowledged. The answer to an order of a server whose
+    /// store was restored from an older backup.
+    Over,
 }
 
 /// How a task ended.

@@ -145,7 +145,7 @@ impl Converge {
     fn run(&mut self, order: Box<TaskOrder>) -> Vec<Action> {
         let (task, generation) = (order.task(), order.generation);
         if self.done.bars(task, generation) {
-            return Vec::new();
+            return self.barred(task, generation);
         }
         if let Some(known) = self.tasks.get_mut(&task) {
             let newer = generation > known.generation;
@@ -165,6 +165,14 @@ impl Converge {
         vec![Action::Launch(order)]
     }
 
+    /// Answers an order for a task that is not launched any more. Without the answer, a server that
+    /// does not know the end would repeat the order forever.
+    fn barred(&self, task: TaskId, generation: Generation) -> Vec<Action> {
+        let over = TaskReport { task, generation, is: TaskIs::Over };
+        let is_over = self.done.is_over(task);
+        is_over.then_some(Action::Report(Report::Task(over))).into_iter().collect()
+    }
+
     fn stop(&mut self, task: TaskId, generation: Generation, ending: Ending) -> Vec<Action> {
         let prevent = |known: &mut Known| {
             known.state = State::Preventing { ending };
@@ -172,7 +180,7 @@ impl Converge {
         };
         let Some(known) = self.tasks.get_mut(&task) else {
             if self.done.bars(task, generation) {
-                return Vec::new();
+                return self.barred(task, generation);
             }
             let mut known = Known { generation, state: State::Preventing { ending } };
             let actions = prevent(&mut known);
@@ -326,6 +334,8 @@ impl Converge {
             }
             TaskIs::Ended(end) => State::Ended(end),
             TaskIs::Refused { devices } => State::Refused { devices },
+            // No claim says so.
+            TaskIs::Over => return Vec::new(),
         };
         let goes_on = matches!(state, State::Launching { .. } | State::Running { .. });
         self.tasks.insert(task, Known { generation, state });

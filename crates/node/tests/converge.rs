@@ -131,7 +131,7 @@ fn a_task_is_launched_once_reported_and_forgotten() {
     assert_eq!(tasks[0].is, TaskIs::Ended(end(false)), "kept until acknowledged");
     assert_eq!(obey(&mut converge, acknowledge(1, 1)), [], "of an old term");
     assert_eq!(obey(&mut converge, acknowledge(2, 1)), [Action::Forget(task(1))]);
-    assert_eq!(obey(&mut converge, run(2, 1, 9)), [], "never again");
+    assert_eq!(reported(&obey(&mut converge, run(2, 1, 9))), [&TaskIs::Over], "never again");
     assert_eq!(converge.tasks(), []);
 }
 
@@ -294,7 +294,7 @@ fn what_an_earlier_life_left_is_adopted_or_thrown_away() {
     };
     assert_eq!(converge.step(found(1)), [Action::Forget(task(1))], "acknowledged before");
     assert_eq!(reported(&converge.step(found(2))), [&is]);
-    assert_eq!(obey(&mut converge, run(1, 1, 1)), []);
+    assert_eq!(reported(&obey(&mut converge, run(1, 1, 1))), [&TaskIs::Over]);
     assert_eq!(reported(&obey(&mut converge, run(1, 2, 1))), [&is]);
 }
 
@@ -460,4 +460,13 @@ proptest! {
         };
         prop_assert_eq!(deliver(1), deliver(3));
     }
+}
+
+#[test]
+fn an_order_for_a_task_whose_end_was_acknowledged_is_answered() {
+    let mut converge = Converge::new([task(1)]);
+    assert_eq!(reported(&obey(&mut converge, run(1, 1, 9))), [&TaskIs::Over]);
+    assert_eq!(reported(&obey(&mut converge, stop(1, 1, 9))), [&TaskIs::Over]);
+    assert!(obey(&mut converge, acknowledge(1, 2)).is_empty());
+    assert!(obey(&mut converge, run(1, 2, 9)).is_empty(), "it was only refused");
 }

@@ -78,6 +78,8 @@ pub(crate) struct Core {
     /// Why the last commit failed; `None` once one has not.
     store_fault: Option<CommitError>,
     n_alerts: u64,
+    /// The newest term that the store has seen.
+    fence: Term,
     give_back_memory: fn(),
     /// A commit of many records that is on its way: much is freed when it is durable.
     large_commit: Option<Revision>,
@@ -127,6 +129,7 @@ impl Core {
             paused: None,
             store_fault: None,
             n_alerts: 0,
+            fence: loaded.fence,
             give_back_memory,
             large_commit: None,
         })
@@ -142,18 +145,17 @@ impl Core {
         self.control.world()
     }
 
-    /// Whether the store came from a backup. `fence` is the newest term that it has seen: restoring
-    /// raises it beyond the last term of the records.
-    pub fn is_restored(&self, fence: Term) -> bool {
-        fence > self.control.world().cluster().term
+    /// Whether the store came from a backup: restoring raises the newest term that it has seen
+    /// beyond the last term of the records.
+    pub fn is_restored(&self) -> bool {
+        self.fence > self.control.world().cluster().term
     }
 
     /// Begins the term after the last one.
-    pub fn begin(&mut self, fence: Term) -> Term {
+    pub fn begin(&mut self) -> Term {
         let last = self.control.world().cluster().term;
-        let is_restored = self.is_restored(fence);
-        let term = last.max(fence).next();
-        let n_skipped_jobs = if is_restored { Self::SKIPPED_AFTER_RESTORE } else { 0 };
+        let term = last.max(self.fence).next();
+        let n_skipped_jobs = if self.is_restored() { Self::SKIPPED_AFTER_RESTORE } else { 0 };
         self.step(vec![Event::ServerStarted { term, n_skipped_jobs }]);
         term
     }
@@ -394,8 +396,7 @@ impl Core {
     /// and the agent is asked for what it has, since what it said meanwhile was not heard.
     fn resume(&mut self) {
         self.paused = None;
-        let term = self.control.world().cluster().term.next();
-        self.step(vec![Event::ServerStarted { term, n_skipped_jobs: 0 }]);
+        self.begin();
     }
 
     /// Keeps the case of a plan that was not applied, and says so.

@@ -216,6 +216,7 @@ fn of_task(report: &TaskReport) -> String {
                 .map_or(exit.clone(), |cause| format!("{exit}, {}", cause_word(cause)))
         }
         TaskIs::Refused { devices } => format!("refused, {} devices in use", devices.len()),
+        TaskIs::Over => "over before".to_owned(),
     };
     format!("{} {is}", report.task)
 }

@@ -13,7 +13,8 @@ use gpool_model::attach::Opening;
 use gpool_model::device::DeviceSample;
 use gpool_model::job::{BlobId, Owner};
 use gpool_model::{
-    Caller, Command, DeviceStrategy, DeviceUuid, JobId, NodeName, Policy, PoolName, Refusal, TaskId,
+    Caller, Command, DeviceStrategy, DeviceUuid, JobId, Millis, NodeName, Policy, PoolName,
+    Refusal, TaskId,
 };
 use gpool_store::{Committer, Loaded, Options, Store};
 use gpool_world::World;
@@ -87,6 +88,10 @@ pub type OpenLine = Box<dyn Fn(TaskId, Opening, http::LineAnswer) + Send + Sync>
 
 /// How long the agents may take to say what there is and what runs; a driver may hang.
 const AGENT_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a job that is ended may take beyond its grace period before it is left.
+const END_MARGIN: Millis = Millis::from_secs(10);
+/// How long an agent, and the core, may take to stop. One that is stuck ends with the process.
+const STOP_PATIENCE: Duration = Duration::from_secs(15);
 /// How often a start is looked at while nothing is heard of it.
 const LOOK: Duration = Duration::from_millis(100);
 /// Blobs younger than this may belong to a submission that is on its way.
@@ -142,12 +147,11 @@ pub fn run(
     let (policy, give_back) = (Policy::fair(), config.give_back_memory);
     let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
     fail::fail_point!("server-start-loaded");
-    let fence = loaded.fence;
     drop(loaded);
     check_names(core.world(), &config.nodes)?;
     let mut found = Found::of(core.world(), &config.state_dir);
-    found.is_restored = core.is_restored(fence);
-    let term = core.begin(fence);
+    found.is_restored = core.is_restored();
+    let term = core.begin();
     fail::fail_point!("server-start-begun");
     tracing::info!(%term, state = %config.state_dir.display(), "took over");
     let (mut orders, mut asks, mut stops) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -180,16 +184,33 @@ pub fn run(
     let served = runtime.block_on(serve(config, &handle, found, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
     forecaster.save();
-    stops.into_iter().for_each(|stop| stop());
+    within(STOP_PATIENCE, "the agents", || stops.into_iter().for_each(|stop| stop()));
     fail::fail_point!("server-stop-agent");
     // The last that is written down: by it the next server knows that this one was not killed.
     drop(inputs.send(Input::Stopping));
     drop(inputs.send(Input::Stop));
-    if core.join().is_err() {
+    if let Some(Err(_)) = within(STOP_PATIENCE, "the core", || core.join()) {
         bail!("the core panicked; what was answered is safe");
     }
     fail::fail_point!("server-stop-done");
     served
+}
+
+/// Does work that may be stuck; `None` if it is not done in time. It goes on in a thread of its own
+/// then, until the process ends.
+fn within<T: Send + 'static>(
+    patience: Duration,
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (done, is_done) = mpsc::channel();
+    let work = move || drop(done.send(work()));
+    let spawned = std::thread::Builder::new().name("stop".to_owned()).spawn(work);
+    let answer = spawned.ok().and_then(|_| is_done.recv_timeout(patience).ok());
+    if answer.is_none() {
+        tracing::error!(?patience, "{what} did not stop in time and is left");
+    }
+    answer
 }
 
 /// Refuses to be other nodes than those on which the jobs of this folder run: they would be
@@ -379,11 +400,30 @@ async fn stop_asked(handle: &CoreHandle) -> anyhow::Result<StopRequest> {
     }
 }
 
-/// Cancels what runs and waits until it has ended. What waits stays queued for the next server.
+/// Ends what runs, for as long as its grace periods and a margin take. What is left then goes on,
+/// and what waits stays queued: the next server takes over both.
 async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
-    let mut notices = handle.notices();
     // In this order nothing starts on what is freed.
     drop(handle.shared.inputs.send(Input::Stopping));
+    let longest = |view: &crate::View<'_>| view.world.holding().map(|row| row.spec.grace).max();
+    let asked = tokio::time::timeout(STOP_PATIENCE, handle.query(longest)).await;
+    let grace = match asked {
+        Ok(grace) => grace.map_err(|refusal| refused(&refusal))?.unwrap_or_default(),
+        Err(_) => Millis::ZERO,
+    };
+    let patience = Duration::from_millis(grace.saturating_add(END_MARGIN).get());
+    match tokio::time::timeout(patience, cancel_all(handle, admin)).await {
+        Ok(ended) => ended,
+        Err(_) => {
+            tracing::error!(?patience, "jobs did not end in time and are left");
+            Ok(())
+        }
+    }
+}
+
+/// Cancels what runs and waits until it has ended.
+async fn cancel_all(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
+    let mut notices = handle.notices();
     let holding = |view: &crate::View<'_>| -> Vec<JobId> {
         view.world.holding().map(|row| row.job.id).collect()
     };
@@ -399,5 +439,17 @@ async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
         }
         // Either way it is time to look again.
         drop(notices.recv().await);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stuck_is_not_waited_for() {
+        let (_never, waits) = mpsc::channel::<()>();
+        assert_eq!(within(Duration::ZERO, "it", move || waits.recv().is_ok()), None);
+        assert_eq!(within(AGENT_PATIENCE, "it", || 7), Some(7));
     }
 }

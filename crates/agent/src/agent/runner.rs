@@ -330,6 +330,7 @@ impl Runner {
                 None => {
                     fail::fail_point!("agent-end-before");
                     self.shepherds.say(task, &ToShepherd::Stop { grace, signal });
+                    self.shepherds.wake(task);
                     fail::fail_point!("agent-end-after");
                 }
             },

@@ -201,6 +201,14 @@ impl Shepherds {
         self.write(task);
     }
 
+    /// Lets a shepherd go on that somebody has stopped, so that it hears what it is told.
+    pub(super) fn wake(&self, task: TaskId) {
+        if let Some(shepherd) = self.living.get(&task) {
+            // One that has ended needs nothing.
+            let _ = pidfd::signal(&shepherd.process, rustix::process::Signal::CONT.as_raw());
+        }
+    }
+
     /// Tells a shepherd something if its line is up.
     pub(super) fn say_now(&mut self, task: TaskId, message: &impl Serialize) {
         if self.living.get(&task).is_some_and(|shepherd| shepherd.link.is_some()) {

@@ -247,6 +247,47 @@ fn a_run_that_a_restored_store_does_not_know_is_ended_and_told() {
 }
 
 #[test]
+fn a_restored_store_ends_a_job_that_was_changed_after_the_backup() {
+    let mut cluster = Cluster::new("sim:2xA100-40G");
+    let job = |cluster: &Cluster| {
+        let id = cluster.submit(["-g", "1", "-t", "1h", "--", "sleep", "1000"]);
+        cluster.until_is(&id, "running");
+        id
+    };
+    let (extended, paused, stuck) = (job(&cluster), job(&cluster), cluster.sh(&[], "sleep 1000"));
+    cluster.until_is(&stuck, "running");
+    let file = cluster.path("backup");
+    cluster.gpool(["backup", file.to_str().unwrap()]).ok();
+    // Once more than the second restore would make up for, if it counted from the backup.
+    for round in 0..2 {
+        cluster.gpool(["extend", &extended, "+1h"]).ok();
+        cluster.gpool(["pause", &paused]).ok();
+        cluster.until_is(&paused, "paused");
+        cluster.gpool(["extend", &paused, "+1h"]).ok();
+        let newer = cluster.sh(&[], "echo begun; sleep 1000");
+        until_begun(&cluster, &newer);
+        assert_eq!(cluster.down(&[]).code, 0);
+        cluster.gpool(["restore", "--put-aside", file.to_str().unwrap()]).ok();
+        cluster.up();
+        let recovery = cluster.client().recovery().unwrap();
+        let went_on: Vec<_> = recovery.that(Became::WentOn).map(|job| job.id.as_str()).collect();
+        assert_eq!(went_on, [&extended, &paused, &stuck], "round {round}");
+        assert_eq!(recovery.unexpected, [format!("{newer}#1")]);
+        // Its processes go on, as the store says.
+        cluster.until_is(&paused, "running");
+    }
+    cluster.gpool(["cancel", &extended]).ok();
+    assert_eq!(cluster.until_ended(&extended).state.as_str(), "cancelled");
+    // A shepherd that somebody has stopped ends its job all the same.
+    let shepherd = i32::try_from(cluster.shepherd(&stuck)).unwrap();
+    let shepherd = rustix::process::Pid::from_raw(shepherd).unwrap();
+    rustix::process::kill_process(shepherd, Signal::STOP).unwrap();
+    let ran = cluster.down(&["--now"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    says(&ran, &["ending 2 jobs", "no job runs"]);
+}
+
+#[test]
 fn without_a_server_the_queue_is_what_goes_on() {
     let mut cluster = Cluster::new("none");
     let none = Cluster::unstarted(&[]);

@@ -310,7 +310,11 @@ fn reported(id: JobId, time: Timestamp, report: &TaskReport) -> Option<JobEvent>
             let text = format!("its node refused it: {n} of its GPUs were in use by others");
             Some(event(id, time, "refused", text))
         }
-        _ => None,
+        TaskIs::Over => {
+            let text = format!("run {run} had ended after the backup that was restored");
+            Some(event(id, time, "refused", text))
+        }
+        TaskIs::Launching => None,
     }
 }
 
