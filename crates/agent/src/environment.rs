@@ -142,6 +142,8 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     ours.extend(over.and_then(rfc3339).map(|at| ("GPOOL_DEADLINE", at.into())));
     if let Some(api) = surroundings.api {
         ours.push(("GPOOL_API", api.into()));
+        // So that gpool and its shims in a job ask the server that runs it.
+        ours.push(("GPOOL_SOCKET", api.into()));
     }
     ours
 }
@@ -314,6 +316,7 @@ pub(crate) mod tests {
             ("GPOOL_GPUS", "2"),
             ("GPOOL_GPU_MEM", "85899345920"),
             ("GPOOL_JOB_ID", "7"),
+            ("GPOOL_SOCKET", "/run/gpool/api.sock"),
             ("GPOOL_TIME_LIMIT", "60"),
             ("HOME", "/home/ana"),
             ("NVIDIA_VISIBLE_DEVICES", "GPU-2,GPU-5"),

@@ -64,7 +64,8 @@ pub fn serve(
         agent.output_limit = settings.job_output_max.unwrap_or(agent.output_limit);
         agent.tasks_max = settings.tasks_max.unwrap_or(agent.tasks_max);
         (agent.cpus, agent.memory) = (node.cpus, node.memory);
-        agent.api_socket = config.socket.to_str().map(str::to_owned);
+        let socket = std::path::absolute(&config.socket)?;
+        agent.api_socket = socket.to_str().map(str::to_owned);
         let devices = node.devices.open(name, &folder.join(CONTROL_FILE));
         start_agent(agent, devices, ports).with_context(|| format!("node {name} can't start"))
     };

@@ -81,7 +81,14 @@ impl FullScreen {
     /// # Errors
     /// The terminal has gone.
     pub fn show(&mut self, screen: &Screen, rows: &[Row], columns: usize) -> Result<()> {
-        let lines: Vec<String> = rows.iter().map(|row| row.text(columns, screen.colors)).collect();
+        self.show_lines(screen, rows.iter().map(|row| row.text(columns, screen.colors)).collect())
+    }
+
+    /// The same with lines as they are written to a terminal, none wider than it.
+    ///
+    /// # Errors
+    /// The terminal has gone.
+    pub fn show_lines(&mut self, screen: &Screen, lines: Vec<String>) -> Result<()> {
         let mut text = String::new();
         if self.shown.is_empty() {
             text.push_str("\x1b[2J");

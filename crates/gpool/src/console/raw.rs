@@ -13,13 +13,13 @@ static HOOK: Once = Once::new();
 /// Whether this program fills the screen itself meanwhile.
 static IS_FULL: AtomicBool = AtomicBool::new(false);
 
-/// The second screen, without a cursor.
-const FULL: &[u8] = b"\x1b[?1049h\x1b[?25l";
+/// The second screen, without a cursor, on which long lines are cut.
+const FULL: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l";
 
 /// What programs turn on that fill a whole screen, turned off: the second screen, a hidden cursor,
-/// the mouse, marked pastes, colours.
+/// lines that are cut, the mouse, marked pastes, colours.
 const PLAIN: &[u8] =
-    b"\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[0m";
+    b"\x1b[?1049l\x1b[?25h\x1b[?7h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[0m";
 
 /// The terminal of standard input is raw as long as this is there.
 #[derive(Debug)]

@@ -1,14 +1,16 @@
 //! `gpool doctor`: tries what gpool needs on this machine and says what works, and what the last
 //! start of the server found; exit code 1 if something is wrong.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::Args;
+use gpool_client::Client;
 use gpool_client::socket::{PATH_MAX, Surroundings};
 use gpool_device::{NodeDevices, Opened};
 use gpool_model::{Bytes, NodeName};
 use gpool_sys::capability::{Capabilities, Held};
-use gpool_wire::Node;
+use gpool_wire::{Node, Recovery, Status, Version};
 use serde::Serialize;
 
 use super::doctor_service;
@@ -109,16 +111,41 @@ fn eta(args: &DoctorArgs, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// Everything that is tried, with the state folder that is named or the usual one.
+/// The server that every other verb would ask, and what it answered.
+struct Asked {
+    client: Client,
+    version: Version,
+    recovery: Recovery,
+    status: Status,
+}
+
+impl Asked {
+    /// Its user, if that is another one than the caller.
+    fn other_user(&self, session: &Session) -> Option<&str> {
+        Some(self.status.user.as_str()).filter(|user| *user != session.me())
+    }
+}
+
+fn ask(session: &Session) -> Result<Asked> {
+    let client = session.client()?;
+    let (version, recovery, status) = (client.version()?, client.recovery()?, client.status()?);
+    Ok(Asked { client, version, recovery, status })
+}
+
+/// Everything that is tried, with the state folder that is named, or else that of the server that
+/// answers, or else the usual one.
 pub fn probes(named: Option<&str>, session: &Session) -> Vec<Probe> {
-    let mut probes = server(named, session);
-    probes.push(gpus());
+    let asked = ask(session);
+    let mut probes = server(&asked, named, session);
+    let asked = asked.as_ref().ok();
+    probes.push(gpus(asked));
     probes.extend(limits());
-    match state_dir(named) {
-        Ok(dir) => probes.extend(state(&dir)),
+    let of_server = asked.filter(|_| named.is_none());
+    match of_server.map_or_else(|| state_dir(named), |it| Ok(it.status.state_dir.clone().into())) {
+        Ok(dir) => probes.extend(state(&dir, asked.and_then(|it| it.other_user(session)))),
         Err(failure) => probes.push(wrong("state folder", failure.what())),
     }
-    probes.extend(doctor_service::service());
+    probes.extend(doctor_service::service(asked.map(|it| it.status.user.as_str()), session.me()));
     probes.push(files());
     probes.push(clock());
     probes
@@ -142,11 +169,15 @@ fn table(probes: &[Probe], session: &Session) -> String {
     table.render(None, session.screen.colors)
 }
 
-/// Whether a server answers, on which socket one would, and what the last start found; else what
-/// goes on without one.
-fn server(named: Option<&str>, session: &Session) -> Vec<Probe> {
+/// Whether a server answers, on which socket, and what the last start found; else what goes on
+/// without one.
+fn server(asked: &Result<Asked>, named: Option<&str>, session: &Session) -> Vec<Probe> {
     let mut probes = Vec::new();
-    match own_socket(session.global.server.as_deref()) {
+    let socket = match asked {
+        Ok(asked) => Ok(asked.client.socket().to_owned()),
+        Err(_) => own_socket(session.global.server.as_deref()),
+    };
+    match socket {
         Ok(socket) => {
             let n_bytes = socket.as_os_str().len();
             let text = format!("{} ({n_bytes} of {PATH_MAX} bytes)", socket.display());
@@ -154,25 +185,8 @@ fn server(named: Option<&str>, session: &Session) -> Vec<Probe> {
         }
         Err(failure) => probes.push(wrong("socket", failure.what())),
     }
-    let asked = session.client().and_then(|client| {
-        let (version, recovery, status) = (client.version()?, client.recovery()?, client.status()?);
-        Ok((client, version, recovery, status))
-    });
     match asked {
-        Ok((client, version, recovery, status)) => {
-            let answers = format!("{} answers (pid {})", version.version, version.pid);
-            probes.push(match version.version == super::version::VERSION {
-                true => ok("server", answers),
-                false => less("server", format!("{answers}, this is {}", super::version::VERSION)),
-            });
-            probes.extend(client.nodes().map(|list| nodes(&list.items)).unwrap_or_default());
-            probes.extend(short_memory(version.pid));
-            probes.extend(doctor_service::notifications(&client, &status));
-            probes.extend(status.store_fault.map(|why| wrong("taking jobs", why)));
-            probes.extend(recovery::lines(&recovery, &session.view()).into_iter().map(|line| {
-                if line.is_bad { less(line.what, line.text) } else { ok(line.what, line.text) }
-            }));
-        }
+        Ok(asked) => probes.extend(answering(asked, session)),
         Err(failure) => {
             probes.push(less("server", format!("{}; gpool up starts one", failure.what())));
             probes.extend(without_server(named, session));
@@ -182,6 +196,26 @@ fn server(named: Option<&str>, session: &Session) -> Vec<Probe> {
     if is_trusted.runtime_dir.is_none() && is_trusted.uid != 0 {
         probes.push(less("XDG_RUNTIME_DIR", "not set; the socket is in a folder under /tmp"));
     }
+    probes
+}
+
+/// What a server says of itself.
+fn answering(asked: &Asked, session: &Session) -> Vec<Probe> {
+    let Asked { client, version, recovery, status } = asked;
+    let (own, user) = (super::version::VERSION, &status.user);
+    let answers =
+        format!("{} answers (pid {}) and is of user {user}", version.version, version.pid);
+    let mut probes = vec![match version.version == own {
+        true => ok("server", answers),
+        false => less("server", format!("{answers}; this is {own}")),
+    }];
+    probes.extend(client.nodes().map(|list| nodes(&list.items)).unwrap_or_default());
+    probes.extend(short_memory(version.pid));
+    probes.extend(doctor_service::notifications(client, status));
+    probes.extend(status.store_fault.as_ref().map(|why| wrong("taking jobs", why)));
+    probes.extend(recovery::lines(recovery, &session.view()).into_iter().map(|line| {
+        if line.is_bad { less(line.what, line.text) } else { ok(line.what, line.text) }
+    }));
     probes
 }
 
@@ -228,7 +262,21 @@ fn short_memory(server: u32) -> Option<Probe> {
     })
 }
 
-fn gpus() -> Probe {
+/// The GPUs of the server that answers; where it has none, those of this machine.
+fn gpus(asked: Option<&Asked>) -> Probe {
+    let nodes = asked.and_then(|asked| asked.client.nodes().ok()).map(|list| list.items);
+    let nodes: Vec<Node> =
+        nodes.unwrap_or_default().into_iter().filter(|it| it.n_gpus > 0).collect();
+    if nodes.is_empty() {
+        return gpus_here();
+    }
+    let n: u64 = nodes.iter().map(|node| u64::from(node.n_gpus)).sum();
+    let from: BTreeSet<&str> = nodes.iter().map(|node| node.devices_from.as_str()).collect();
+    let from: Vec<&str> = from.into_iter().collect();
+    ok("gpus", format!("{n} of the server: {}", from.join(", ")))
+}
+
+fn gpus_here() -> Probe {
     let nowhere = Path::new("/nonexistent");
     match NodeDevices::Nvml.open(&NodeName::new("doctor"), nowhere) {
         Opened::Source(source) => match source.outline() {
@@ -279,16 +327,22 @@ fn limits() -> Vec<Probe> {
 }
 
 /// The state folder: whether it can be written, how much room there is, whether the store is sound.
-fn state(dir: &Path) -> Vec<Probe> {
+/// That of a server of another user is that user's to write.
+fn state(dir: &Path, other_user: Option<&str>) -> Vec<Probe> {
     let mut probes = Vec::new();
     let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     let can_write = rustix::fs::access(existing, rustix::fs::Access::WRITE_OK).is_ok();
+    let theirs = other_user.filter(|_| !can_write);
     let text = match (existing == dir, can_write) {
+        _ if theirs.is_some() => {
+            format!("{} is of user {}", dir.display(), theirs.unwrap_or_default())
+        }
         (true, true) => format!("{} can be written", dir.display()),
         (false, true) => format!("{} can be made", dir.display()),
         (_, false) => format!("{} can't be written", existing.display()),
     };
-    probes.push(if can_write { ok("state folder", text) } else { wrong("state folder", text) });
+    let is_fine = can_write || theirs.is_some();
+    probes.push(if is_fine { ok("state folder", text) } else { wrong("state folder", text) });
     if let Ok(room) = rustix::fs::statvfs(existing) {
         let free = Bytes::new(room.f_bavail.saturating_mul(room.f_frsize));
         let text = format!("{free} free");
@@ -298,7 +352,7 @@ fn state(dir: &Path) -> Vec<Probe> {
             _ => ok("disk space", text),
         });
     }
-    if existing == dir && dir.join("store.db").exists() {
+    if existing == dir && theirs.is_none() && dir.join("store.db").exists() {
         probes.push(match gpool_store::verify(dir) {
             Ok(report) if report.is_sound() => {
                 ok("store", format!("sound, revision {}", report.revision))

@@ -59,10 +59,17 @@ fn failing(all: &[Notification]) -> BTreeMap<&str, (u64, &str)> {
     failing
 }
 
-/// Whether there is a unit, whether systemd starts it by itself, and whether it is this program.
-pub fn service() -> Option<Probe> {
+/// Whether there is a unit, whether systemd starts it by itself, and whether it is this program. If
+/// a server answers, only a unit of its user is looked at.
+pub fn service(server_user: Option<&str>, me: &str) -> Option<Probe> {
     let what = "service";
-    let found = [Scope::System, Scope::User].into_iter().find_map(|scope| {
+    let scopes = match server_user {
+        Some("root") => vec![Scope::System],
+        Some(user) if user == me => vec![Scope::User],
+        Some(_) => return None,
+        None => vec![Scope::System, Scope::User],
+    };
+    let found = scopes.into_iter().find_map(|scope| {
         let path = scope.path().filter(|path| path.exists())?;
         Some((scope, path))
     });

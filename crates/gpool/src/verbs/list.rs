@@ -7,10 +7,11 @@ use gpool_wire::{Time, catalogue};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::watch;
 use crate::args::list::{Format, ListFlags};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::render::list::{Noun, Row};
+use crate::render::list::{Look, Noun, Row};
 use crate::render::{clock, json};
 use crate::session::{AWAY, BACK, Session};
 
@@ -70,20 +71,20 @@ pub fn show<T: Serialize>(
         session.screen.data(&noun.text(&listing.rows, form, &flags.format, &look)?)?;
         return Ok(Exit::OK);
     };
-    let every = Duration::from_millis(every.get());
     let for_people = matches!(form, Format::Table | Format::Wide);
+    if for_people && session.screen.is_terminal() {
+        let text = |listing: &Listing<T>, columns| {
+            let look = Look { width: Some(columns), ..session.look(&listing.footer) };
+            noun.text(&listing.rows, form, &flags.format, &look)
+        };
+        return watch::on_terminal(every, session, read, text);
+    }
+    let every = Duration::from_millis(every.get());
     let mut seen = BTreeMap::new();
     let mut last = read()?;
     let mut away = false;
     loop {
-        let listing = &last;
-        if for_people && session.screen.is_terminal() {
-            let look = session.look(&listing.footer);
-            let text = noun.text(&listing.rows, form, &flags.format, &look)?;
-            session.screen.data(&redrawn(&text, session.screen.height))?;
-        } else {
-            session.screen.data(&changes(noun, &listing.rows, &mut seen))?;
-        }
+        session.screen.data(&changes(noun, &last.rows, &mut seen))?;
         last = loop {
             std::thread::sleep(every);
             match read() {
@@ -101,14 +102,6 @@ pub fn show<T: Serialize>(
             session.screen.note(BACK);
         }
     }
-}
-
-/// The text over what stood there: each line cleared to its end, and all below it. What does not
-/// fit is left out, so that nothing scrolls.
-fn redrawn(text: &str, height: Option<usize>) -> String {
-    let n_lines = height.map_or(usize::MAX, |height| height.saturating_sub(1));
-    let lines = text.lines().take(n_lines).map(|line| format!("{line}\u{1b}[K\n"));
-    format!("\u{1b}[H{}\u{1b}[J", lines.collect::<String>())
 }
 
 /// What is new, other or gone since the last time, a line of JSON each.
@@ -137,12 +130,6 @@ fn changes<T: Serialize>(
 mod tests {
     use super::*;
     use crate::render::nodes::NODES;
-
-    #[test]
-    fn a_screen_is_redrawn_without_scrolling() {
-        assert_eq!(redrawn("a\nb\nc\n", Some(3)), "\u{1b}[Ha\u{1b}[K\nb\u{1b}[K\n\u{1b}[J");
-        assert_eq!(redrawn("a\n", None), "\u{1b}[Ha\u{1b}[K\n\u{1b}[J");
-    }
 
     #[test]
     fn only_changes_are_written_to_a_pipe() {

@@ -232,3 +232,38 @@ fn a_doctor_looks_at_the_unit() {
     std::fs::write(&path, "[Unit]\n").unwrap();
     assert!(found(&probe()).contains("starts no gpool"));
 }
+
+#[test]
+fn a_doctor_judges_the_server_that_the_other_verbs_ask() {
+    let cluster = Cluster::new("sim:2xA100-40G");
+    let mut command = cluster.command();
+    // Where this user's own server would keep its state.
+    command.env_remove("GPOOL_STATE_DIR").args(["doctor", "--json"]);
+    let found = Running::start(&mut command, None).end().out;
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    let of = |what: &str| {
+        let probe = found["items"].as_array().unwrap().iter().find(|it| it["what"] == what);
+        probe.unwrap()["found"].as_str().unwrap().to_owned()
+    };
+    assert!(of("socket").starts_with(cluster.socket().to_str().unwrap()), "{found}");
+    assert!(of("state folder").starts_with(cluster.state().to_str().unwrap()), "{found}");
+    assert!(of("store").starts_with("sound"), "{found}");
+    assert!(of("gpus").starts_with("2 of the server"), "{found}");
+    assert!(of("server").contains("is of user "), "{found}");
+}
+
+#[test]
+fn gpool_in_a_job_asks_the_server_that_runs_the_job() {
+    let cluster = Cluster::new("none");
+    let program = env!("CARGO_BIN_EXE_gpool");
+    let line = "unset XDG_RUNTIME_DIR; \"$0\" show $GPOOL_JOB_ID -o json >/dev/null && \
+                \"$0\" submit -- true";
+    let id = cluster.submit(["--", "sh", "-c", line, program]);
+    let job = cluster.until_ended(&id);
+    assert_eq!(
+        cluster.stdout_of(&id),
+        "2\n",
+        "{job:?}: {:?}",
+        cluster.gpool(["logs", "--stderr", &id])
+    );
+}

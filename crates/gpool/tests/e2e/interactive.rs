@@ -181,3 +181,30 @@ fn without_a_terminal_it_is_said_what_else_there_is() {
     assert!(ran.out == "its output\n" && ran.err.contains("has no terminal"), "{ran:?}");
     cluster.gpool(["attach", "--detach-keys", "hello", &id]).refused(2, &["is no key"]);
 }
+
+#[test]
+fn a_list_that_is_watched_shows_the_time_and_is_left_by_a_key_or_a_signal() {
+    let cluster = Cluster::new("none");
+    let id = cluster.submit(["--hold", "--name", "first", "--", "true"]);
+    for verb in ["queue", "gpus"] {
+        let mut tty = Tty::start(&cluster, &[verb, "--watch=100ms"]);
+        tty.until_shows("every 100ms · q leaves");
+        assert!(tty.is_raw(), "what is typed is not echoed");
+        tty.types("xyz");
+        tty.types("q");
+        assert_eq!(tty.end(), 0);
+        assert!(!tty.is_raw(), "as it was");
+        assert!(!tty.seen.lock().unwrap().contains("xyz"));
+    }
+    let mut tty = Tty::start(&cluster, &["queue", "--watch=100ms"]);
+    tty.until_shows("first");
+    cluster.gpool(["edit", &id, "--name", "second"]).ok();
+    tty.until_shows("second");
+    tty.types("\x03");
+    assert_eq!(tty.end(), 0);
+    let mut tty = Tty::start(&cluster, &["queue", "--watch=100ms"]);
+    tty.until_shows("second");
+    tty.signal(rustix::process::Signal::TERM);
+    assert_eq!(tty.end(), 143);
+    assert!(!tty.is_raw(), "as it was");
+}

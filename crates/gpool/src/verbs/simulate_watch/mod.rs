@@ -1,7 +1,7 @@
 //! A simulation of a queue on the whole terminal, while it is played: slowed so that it can be
 //! followed, and hurried, held up or ended by keys.
 
-mod keys;
+pub(super) mod keys;
 mod pace;
 mod shown;
 #[cfg(test)]
