@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Attempt;
 use crate::indexes::Indexes;
-use crate::job::{BlobId, DependencyKind, EndCause, ExitStatus, JobEnd, Outcome, Usage};
+use crate::job::{BlobId, DependencyKind, EndCause, ExitStatus, JobEnd, Outcome, RunTotals, Usage};
 use crate::positions::Positions;
 use crate::unit::Timestamp;
 
@@ -175,6 +175,9 @@ pub struct ArrayState {
     /// What all that ended used: times together, memory the most of one.
     #[serde(default)]
     pub usage: Usage,
+    /// Devices and run time of all that ended, each run of an element by itself.
+    #[serde(default, skip_serializing_if = "RunTotals::is_zero")]
+    pub totals: RunTotals,
 }
 
 /// How the elements of an array ended, for those that wait for them.
@@ -228,6 +231,7 @@ impl ArrayState {
             ended_at: None,
             exit: None,
             usage: Usage::default(),
+            totals: RunTotals::default(),
         }
     }
 
@@ -324,6 +328,7 @@ impl ArrayState {
         sum.cpu_user = sum.cpu_user.saturating_add(more.cpu_user);
         sum.cpu_system = sum.cpu_system.saturating_add(more.cpu_system);
         sum.memory_peak = sum.memory_peak.max(more.memory_peak);
+        self.totals.add(end.into());
     }
 
     /// Ends some that have not been started.

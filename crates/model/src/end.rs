@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::Allocation;
 use crate::id::JobId;
-use crate::job::JobState;
+use crate::job::{JobState, Phase};
 use crate::plan::TakenBack;
-use crate::unit::{Bytes, Millis, Timestamp};
+use crate::unit::{Bytes, GpuTime, MilliGpu, Millis, Timestamp};
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,4 +159,63 @@ pub struct Usage {
     pub cpu_system: Millis,
     /// Most memory of one process at once.
     pub memory_peak: Bytes,
+}
+
+/// The devices and the run time of one job, or of the elements of an array together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct RunTotals {
+    /// Devices, or parts of them, that were allocated: once for each run.
+    pub n_devices: u64,
+    /// Allocated GPUs times run time.
+    pub gpu_time: GpuTime,
+    /// Run time.
+    pub ran: Millis,
+}
+
+impl RunTotals {
+    fn new(allocations: &[Allocation], started_at: Option<Timestamp>, until: Timestamp) -> Self {
+        let ran = started_at.map_or(Millis::ZERO, |at| until.since(at));
+        let slots = || allocations.iter().flat_map(|held| &held.slots);
+        let charges = slots().map(|slot| slot.part.charge().get());
+        let gpus = MilliGpu::new(charges.fold(0, u64::saturating_add));
+        let n_devices = u64::try_from(slots().count()).unwrap_or(u64::MAX);
+        Self { n_devices, gpu_time: GpuTime::of(gpus, ran), ran }
+    }
+
+    /// Totals of a run that may not have ended.
+    #[must_use]
+    pub fn of(phase: &Phase, now: Timestamp) -> Self {
+        let started_at = match phase {
+            Phase::Ended(end) => return (&**end).into(),
+            Phase::Running { started_at, .. } | Phase::Paused { started_at, .. } => {
+                Some(*started_at)
+            }
+            Phase::Stopping { started_at, .. } => *started_at,
+            Phase::Held { .. }
+            | Phase::Waiting { .. }
+            | Phase::Pending { .. }
+            | Phase::Starting { .. }
+            | Phase::Underway { .. } => None,
+        };
+        Self::new(phase.allocations(), started_at, now)
+    }
+
+    /// Adds another run.
+    pub fn add(&mut self, other: Self) {
+        self.n_devices = self.n_devices.saturating_add(other.n_devices);
+        self.gpu_time = self.gpu_time.saturating_add(other.gpu_time);
+        self.ran = self.ran.saturating_add(other.ran);
+    }
+
+    /// Whether nothing ran and nothing was allocated.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<&JobEnd> for RunTotals {
+    fn from(end: &JobEnd) -> Self {
+        Self::new(&end.allocations, end.started_at, end.ended_at)
+    }
 }

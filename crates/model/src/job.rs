@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocation::{Allocation, Slot};
 use crate::array::{ArraySpec, ArrayState};
 use crate::compat::Compat;
-pub use crate::end::{EndCause, ExitStatus, JobEnd, Outcome, Usage};
+pub use crate::end::{EndCause, ExitStatus, JobEnd, Outcome, RunTotals, Usage};
 use crate::gang::{Gang, Joins};
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, PoolName, ProjectName, Version};

@@ -71,7 +71,7 @@ pub use id::{
     ProjectName, RequestId, ReservationName, Revision, Round, Seq, TaskId, Term, Version,
 };
 pub use indexes::Indexes;
-pub use job::{Dependency, DependencyKind, Job, JobEnd, JobSpec, Outcome, Owner, Phase};
+pub use job::{Dependency, DependencyKind, Job, JobEnd, JobSpec, Outcome, Owner, Phase, RunTotals};
 pub use launch::{Activation, Missing, WindowSize};
 pub use life::{Course, Life};
 pub use node::{Drain, Node};

@@ -8,8 +8,10 @@ use gpool_model::job::JobState;
 use gpool_model::record::EndedJob;
 use gpool_model::{
     ArrayState, Generation, Job, JobEnd, JobId, JobNumber, JobSpec, Outcome, Phase, Refusal,
+    RunTotals, Timestamp,
 };
 use gpool_store::Reader;
+use gpool_wire::array::Elements;
 use gpool_world::{JobRow, World};
 
 use crate::codec;
@@ -60,6 +62,15 @@ pub(crate) fn counts(world: &World, row: &JobRow) -> Option<BTreeMap<JobState, u
     }
     counts.retain(|_, n| *n > 0);
     Some(counts)
+}
+
+/// The elements of an array together; `None` for other jobs.
+pub(crate) fn together(world: &World, row: &JobRow, now: Timestamp) -> Option<Elements> {
+    let mut totals = row.job.array.as_ref()?.totals;
+    for element in world.elements(row.job.id.number) {
+        totals.add(RunTotals::of(&element.job.phase, now));
+    }
+    Some(Elements { n_by_state: counts(world, row)?, totals })
 }
 
 /// How many elements of an array ended how.

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::array::{ArraySpec, ArrayValues, Axis, NewArray, Row};
 use gpool_model::job::JobState;
-use gpool_model::{Indexes, ParseError, Refusal, placeholder};
+use gpool_model::{Indexes, Job, JobSpec, ParseError, Refusal, RunTotals, placeholder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::create::JobCreate;
+use crate::job::seconds;
 use crate::json;
 
 /// Characters of a parameter's name.
@@ -40,7 +41,7 @@ pub struct ParamTable {
 }
 
 /// An array as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ArrayShown {
     /// The indexes of its elements: `0-98:2`.
     pub indexes: String,
@@ -52,9 +53,44 @@ pub struct ArrayShown {
     pub max_parallel: Option<u32>,
     /// How many may fail before the rest is cancelled.
     pub max_fails: Option<u32>,
+    /// GPUs allocated to its elements, each run of an element by itself.
+    #[serde(default)]
+    pub n_gpus: u64,
+    /// Seconds that its elements ran, added up.
+    #[serde(default)]
+    pub ran_s: f64,
+}
+
+/// All elements of a living array together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Elements {
+    /// How many are in which state.
+    pub n_by_state: BTreeMap<JobState, u64>,
+    /// Their devices and run time.
+    pub totals: RunTotals,
 }
 
 impl ArrayShown {
+    /// The array of a job; without its living elements, as those that ended left it.
+    pub(crate) fn of(spec: &JobSpec, job: &Job, elements: Option<&Elements>) -> Option<Self> {
+        let (asked, array) = (spec.array.as_ref()?, job.array.as_ref()?);
+        let ended = || {
+            let ended = array.ended.iter();
+            ended.map(|(outcome, at)| (outcome.state(), u64::from(at.len()))).collect()
+        };
+        let counts = elements.map_or_else(ended, |it| it.n_by_state.clone()).into_iter();
+        let totals = elements.map_or(array.totals, |it| it.totals);
+        Some(Self {
+            indexes: asked.indexes.to_string(),
+            n_elements: u64::from(asked.indexes.len()),
+            n_by_state: counts.map(|(state, n)| (state.as_str().to_owned(), n)).collect(),
+            max_parallel: array.max_parallel,
+            max_fails: array.max_fails,
+            n_gpus: totals.n_devices,
+            ran_s: seconds(totals.ran),
+        })
+    }
+
     /// How many elements are in one of these states.
     #[must_use]
     pub fn n_in(&self, states: &[JobState]) -> u64 {
@@ -74,6 +110,15 @@ pub struct ElementShown {
     pub item: Option<String>,
     /// Its parameters, in order, each with its value.
     pub params: Vec<(String, String)>,
+}
+
+impl ElementShown {
+    /// An element without its values, which are stored beside it.
+    pub(crate) fn of(spec: &JobSpec, job: &Job) -> Option<Self> {
+        spec.array.as_ref()?;
+        let index = job.id.element?;
+        Some(Self { array: job.id.number.to_string(), index, ..Self::default() })
+    }
 }
 
 /// An array that can be taken as it is, and the values that are stored beside it.

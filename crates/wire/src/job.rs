@@ -1,18 +1,16 @@
 //! A job as the API shows it.
 
-use std::collections::BTreeMap;
-
 use gpool_model::allocation::{Slot, SlotPart};
 use gpool_model::id::NodeName;
 use gpool_model::job::{
     DependencyKind, EndCause, ExitStatus, Holder, JobEnd, JobSpec, JobState, Phase, StopCause,
 };
 use gpool_model::life::OnUnmet;
-use gpool_model::{JobId, TakenBack, Timestamp};
+use gpool_model::{GpuTime, JobId, RunTotals, TakenBack, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::array::{ArrayShown, ElementShown};
+use crate::array::{ArrayShown, ElementShown, Elements};
 use crate::course::{Attempted, RetryAsked, warning_text};
 use crate::eta::Eta;
 use crate::exits;
@@ -94,6 +92,9 @@ pub struct Job {
     pub signal: Option<i32>,
     /// What it used; `null` before it has ended.
     pub usage: Option<Usage>,
+    /// Allocated GPUs times hours of its run, of an array of all runs of its elements.
+    #[serde(default)]
+    pub gpu_hours: f64,
     /// Grows with each change that a user makes; what `If-Match` compares.
     pub version: u64,
     /// Jobs that must have ended before: `ok:17`, `fail:17`, `end:17`.
@@ -226,8 +227,8 @@ pub struct Shown {
     pub private: bool,
     /// When it will likely start, and when that was worked out.
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
-    /// Of a living array: how many elements are in which state.
-    pub n_elements: Option<BTreeMap<JobState, u64>>,
+    /// Of a living array: its elements together.
+    pub elements: Option<Elements>,
 }
 
 impl Job {
@@ -270,6 +271,10 @@ impl Job {
             }
             (None, _) => (None, None),
         };
+        let totals = match &job.array {
+            Some(array) => shown.elements.as_ref().map_or(array.totals, |it| it.totals),
+            None => RunTotals::of(&job.phase, now),
+        };
         let until = started_at.or(ended.map(|end| end.ended_at)).unwrap_or(now);
         let own = |text: Option<&str>| text.filter(|_| !shown.private).map(ToOwned::to_owned);
         let reason = |reason| match shown.private {
@@ -309,6 +314,7 @@ impl Job {
             cause_text: own(cause_text.as_deref()),
             signal: ended.and_then(|end| end.exit).and_then(signal_of),
             usage: ended.map(Usage::from),
+            gpu_hours: gpu_hours(totals.gpu_time),
             version: job.version.0,
             after: spec.after.iter().map(dependency_word).collect(),
             after_one: spec.life.after_one.iter().map(dependency_word).collect(),
@@ -335,8 +341,8 @@ impl Job {
             setup: spec.setup.map(|job| job.to_string()),
             held_by: holder_word(&job.phase),
             waited_s: seconds(until.since(spec.submitted_at)),
-            array: array_shown(spec, job, shown),
-            element: element_shown(spec, job),
+            array: ArrayShown::of(spec, job, shown.elements.as_ref()),
+            element: ElementShown::of(spec, job),
             gang: GangShown::of(spec, job),
             joins: spec.joins.as_ref().map(|joins| joins.job.to_string()),
             retry_of: spec.retry_of.map(|job| job.to_string()),
@@ -368,28 +374,6 @@ impl From<&JobEnd> for Usage {
             memory_peak: end.usage.memory_peak.get(),
         }
     }
-}
-
-fn array_shown(spec: &JobSpec, job: &gpool_model::Job, shown: &Shown) -> Option<ArrayShown> {
-    let (asked, array) = (spec.array.as_ref()?, job.array.as_ref()?);
-    let ended = || {
-        let ended = array.ended.iter();
-        ended.map(|(outcome, at)| (outcome.state(), u64::from(at.len()))).collect()
-    };
-    let counts = shown.n_elements.clone().unwrap_or_else(ended).into_iter();
-    Some(ArrayShown {
-        indexes: asked.indexes.to_string(),
-        n_elements: u64::from(asked.indexes.len()),
-        n_by_state: counts.map(|(state, n)| (state.as_str().to_owned(), n)).collect(),
-        max_parallel: array.max_parallel,
-        max_fails: array.max_fails,
-    })
-}
-
-fn element_shown(spec: &JobSpec, job: &gpool_model::Job) -> Option<ElementShown> {
-    spec.array.as_ref()?;
-    let index = job.id.element?;
-    Some(ElementShown { array: job.id.number.to_string(), index, ..ElementShown::default() })
 }
 
 fn cancel_word() -> String {
@@ -426,6 +410,13 @@ fn signal_of(exit: ExitStatus) -> Option<i32> {
 #[expect(clippy::cast_precision_loss, reason = "exact below 285,000 years")]
 pub fn seconds(span: gpool_model::Millis) -> f64 {
     span.get() as f64 / 1000.0
+}
+
+/// GPU-time in hours of one GPU.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+pub fn gpu_hours(time: GpuTime) -> f64 {
+    time.get() as f64 / GpuTime::HOUR.get() as f64
 }
 
 /// The word for what stands behind an end.

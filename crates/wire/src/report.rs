@@ -5,7 +5,7 @@ use gpool_model::Bytes;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::{Job, PlacedOn};
+use crate::job::Job;
 use crate::time::Time;
 
 /// Below this share of what was asked, less would have done.
@@ -24,13 +24,13 @@ pub struct Report {
     pub waited_s: f64,
     /// Seconds for which it ran, or has run; `null` before it has started.
     pub ran_s: Option<f64>,
-    /// GPUs that it held.
+    /// GPUs allocated to it; of an array the sum over its elements, once for each run.
     pub n_gpus: u32,
-    /// GPUs times hours.
+    /// Allocated GPUs times hours; of an array the sum over its elements.
     pub gpu_hours: f64,
     /// Seconds of CPU time; `null` before it has ended.
     pub cpu_s: Option<f64>,
-    /// CPU cores that it kept busy on average.
+    /// CPU cores that it, or an element of it, kept busy on average.
     pub cores_used: Option<f64>,
     /// Of the cores that it asked for, the share that it used.
     pub cpu_share: Option<f64>,
@@ -80,28 +80,27 @@ impl Report {
     pub fn new(job: Job, now: Time) -> Self {
         let until = job.ended_at.unwrap_or(now);
         let ran_s = job.started_at.map(|started| crate::job::seconds(until.0.since(started.0)));
-        let n_gpus = job.placement.iter().map(|placed| placed.devices.len()).sum::<usize>();
-        let n_gpus = u32::try_from(n_gpus).unwrap_or(u32::MAX);
-        let of_one = |placed: &PlacedOn| {
-            let n_devices = u32::try_from(placed.devices.len()).unwrap_or(u32::MAX);
-            placed.gpus.unwrap_or(f64::from(n_devices))
+        // Elements of an array run side by side: their times are added up, as their usage is.
+        let (n_gpus, ran) = match &job.array {
+            Some(array) => (array.n_gpus, Some(array.ran_s)),
+            None => (job.placement.iter().map(|it| it.devices.len() as u64).sum(), ran_s),
         };
-        let gpus: f64 = job.placement.iter().map(of_one).sum();
-        let ran = ran_s.filter(|ran| *ran > 0.0);
+        let ran = ran.filter(|ran| *ran > 0.0);
         let cpu_s = job.usage.map(|usage| usage.cpu_user_s + usage.cpu_system_s);
         let cores_used = ran.zip(cpu_s).map(|(ran, cpu)| cpu / ran);
         let memory_peak = job.usage.map(|usage| usage.memory_peak).filter(|peak| *peak > 0);
         let mut this = Self {
             waited_s: job.waited_s,
             ran_s,
-            n_gpus,
-            gpu_hours: gpus * ran_s.unwrap_or(0.0) / 3600.0,
+            n_gpus: u32::try_from(n_gpus).unwrap_or(u32::MAX),
+            gpu_hours: job.gpu_hours,
             cpu_s,
             cores_used,
             cpu_share: share(cores_used, job.cpus),
             memory_peak,
             memory_share: share(memory_peak.map(as_float), job.mem.map(as_float)),
-            time_share: share(ran_s, job.time_limit),
+            // The limit is that of each element.
+            time_share: share(ran_s.filter(|_| job.array.is_none()), job.time_limit),
             hints: Vec::new(),
             job,
         };

@@ -2,7 +2,7 @@
 
 use gpool_wire::{Job, Totals};
 
-use super::jobs::{COLUMNS, ran};
+use super::jobs::COLUMNS;
 use super::list::Noun;
 use super::words::{count, grouped};
 
@@ -36,17 +36,10 @@ pub const HISTORY: Noun<Job> = Noun {
     keys: gpool_wire::schema::fields::<Job>,
 };
 
-/// GPUs times hours that a job has held; `None` before it has started.
+/// Allocated GPUs times hours of a job; `None` before it has started.
 #[must_use]
-pub fn gpu_hours(job: &Job, view: &super::view::View<'_>) -> Option<f64> {
-    let n_gpus = job.placement.iter().map(|placed| placed.devices.len()).sum::<usize>();
-    let n_gpus = f64::from(u32::try_from(n_gpus).unwrap_or(u32::MAX));
-    ran(job, view).map(|ran| n_gpus * hours(ran))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn hours(span: gpool_model::Millis) -> f64 {
-    span.get() as f64 / 3_600_000.0
+pub fn gpu_hours(job: &Job) -> Option<f64> {
+    job.started_at.map(|_| job.gpu_hours)
 }
 
 /// Hours in as many digits as are worth reading: `0.05`, `1.4`, `812`.

@@ -94,11 +94,7 @@ pub const COLUMNS: &[Column<Job>] = &[
         head: "COMMAND",
         cell: |job, _| Cell::new(&words::command(&job.command)),
     },
-    Column {
-        name: "gpuh",
-        head: "GPU-H",
-        cell: |job, view| optional(gpu_hours(job, view).map(figure)),
-    },
+    Column { name: "gpuh", head: "GPU-H", cell: |job, _| optional(gpu_hours(job).map(figure)) },
     Column { name: "note", head: "NOTE", cell: |job, _| optional(job.note.as_ref()) },
 ];
 

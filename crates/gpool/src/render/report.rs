@@ -30,7 +30,10 @@ pub fn page(report: &Report, view: &View<'_>) -> String {
     ));
     if report.n_gpus > 0 {
         let gpus = words::count(u64::from(report.n_gpus), "GPU");
-        let place = words::places(&job.placement);
+        let place = match &job.array {
+            Some(_) => "all runs of its elements".to_owned(),
+            None => words::places(&job.placement),
+        };
         page.label("GPUs", &format!("{gpus} ({place}) · {} GPU-hours", figure(report.gpu_hours)));
     }
     page.label_if("CPU", cpu(report).as_deref());

@@ -269,6 +269,36 @@ fn the_queue_has_one_row_and_lists_elements_when_asked() {
 }
 
 #[test]
+fn an_array_took_what_its_elements_took_together() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let gate = Gate::new(&cluster, "gate");
+    let id = cluster.sh(&["--gpus", "1", "--array", "0-3%2", "--time", "1h"], &gate.line());
+    until_n(&cluster, &id, 2, "running");
+    gate.open();
+    until_n(&cluster, &id, 1, "succeeded");
+    let part = cluster.job(&id);
+    assert!(part.gpu_hours > 0.0 && part.array.is_some_and(|array| array.n_gpus >= 2));
+    (0..3).for_each(|_| gate.open());
+    cluster.until_ended(&id);
+    let elements = (0..4).map(|at| cluster.job(&format!("{id}.{at}")).gpu_hours);
+    let sum: f64 = elements.sum();
+    let near = |hours: f64| sum > 0.0 && (hours - sum).abs() < 1e-9;
+    let report = &cluster.gpool(["report", &id, "-o", "json"]).json()["items"][0];
+    assert_eq!(report["n_gpus"], 4, "{report}");
+    assert!(near(report["gpu_hours"].as_f64().unwrap()), "{sum}: {report}");
+    // The limit is that of each element.
+    assert!(report["time_share"].is_null(), "{report}");
+    let listed = &cluster.gpool(["history", "-o", "json"]).json()["items"][0];
+    assert!(near(listed["gpu_hours"].as_f64().unwrap()), "{sum}: {listed}");
+    let totals = cluster.client().totals(&gpool_client::JobsQuery::default()).unwrap();
+    assert!((totals.gpu_hours - sum).abs() < 1e-6, "{sum}: {totals:?}");
+    // What never ran took nothing, and no less than that.
+    let held = cluster.sh(&["--gpus", "1", "--array", "0-1", "--hold"], "true");
+    let text = cluster.gpool(["report", &held, "-o", "json"]).ok();
+    assert!(text.contains("\"gpu_hours\": 0.0"), "{text}");
+}
+
+#[test]
 fn arrays_that_make_no_sense_are_refused() {
     let cluster = Cluster::new("none");
     std::fs::write(cluster.work().join("ragged.csv"), "a,b\n1,2\n3\n").unwrap();

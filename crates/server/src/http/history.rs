@@ -77,10 +77,9 @@ impl Sums {
         self.n_succeeded += u64::from(end.outcome == Outcome::Succeeded);
         let Some(started_at) = end.started_at else { return };
         self.n_started += 1;
-        let slots = end.allocations.iter().flat_map(|held| &held.slots);
-        let gpus = slots.map(|slot| u128::from(slot.part.charge().get())).sum::<u128>();
+        let totals = ended.job.array.as_ref().map_or_else(|| (&**end).into(), |it| it.totals);
         let millis = |span: Millis| u128::from(span.get());
-        self.gpu += gpus * millis(end.ended_at.since(started_at)) / 1000;
+        self.gpu += u128::from(totals.gpu_time.get()) / 1000;
         self.cpu += millis(end.usage.cpu_user) + millis(end.usage.cpu_system);
         self.waited += millis(started_at.since(ended.spec.submitted_at));
     }

@@ -1,6 +1,5 @@
 //! Jobs as they are: one by id, lists, and what can still be changed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -8,9 +7,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
-use gpool_model::job::JobState;
 use gpool_model::record::EndedJob;
 use gpool_model::{Command, Job, JobId, JobSpec, Phase, Reason, Refusal, Timestamp};
+use gpool_wire::array::Elements;
 use gpool_wire::job::Shown;
 use gpool_wire::{Document, JobPatch, List, Problem};
 
@@ -31,26 +30,26 @@ pub(crate) struct Found {
     pub reasons: Vec<Reason>,
     /// When it will likely start, and when that was worked out.
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
-    /// Of a living array: how many elements are in which state.
-    pub n_elements: Option<BTreeMap<JobState, u64>>,
+    /// Of a living array: its elements together.
+    pub elements: Option<Elements>,
 }
 
 impl Found {
     /// A job, or element of an array, that waits for these reasons or runs.
     pub fn waiting(row: JobRow, reasons: Vec<Reason>) -> Self {
-        Self { spec: row.spec, job: row.job, reasons, eta: None, n_elements: None }
+        Self { spec: row.spec, job: row.job, reasons, eta: None, elements: None }
     }
 
     /// A job that has ended.
     pub fn of_ended(ended: EndedJob) -> Self {
-        Self { spec: ended.spec, job: ended.job, reasons: Vec::new(), eta: None, n_elements: None }
+        Self { spec: ended.spec, job: ended.job, reasons: Vec::new(), eta: None, elements: None }
     }
 
     /// What the one who asks may see of it.
     pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
         let private = !asker.may_see(self.spec.owner.uid);
         let shown =
-            Shown { n_elements: self.n_elements, reasons: self.reasons, private, eta: self.eta };
+            Shown { elements: self.elements, reasons: self.reasons, private, eta: self.eta };
         gpool_wire::Job::new(&self.spec, &self.job, now, &shown)
     }
 }
@@ -65,9 +64,9 @@ pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
             Some(own) if matches!(own.job.phase, Phase::Waiting { .. }) => explainer.briefly(own),
             _ => explainer.briefly(row),
         };
-        let n_elements = elements::counts(view.world, row).filter(|_| own.is_none());
+        let elements = elements::together(view.world, row, view.now).filter(|_| own.is_none());
         let row = own.as_ref().unwrap_or(row);
-        Some(Found { spec: row.spec.clone(), job: row.job.clone(), reasons, eta: None, n_elements })
+        Some(Found { spec: row.spec.clone(), job: row.job.clone(), reasons, eta: None, elements })
     };
     if let Some(found) = api.handle.query(living).await? {
         let eta = api.handle.eta_of(&found.job);

@@ -220,9 +220,9 @@ fn living(view: &View<'_>, filter: &Filter, after: Option<JobId>, limit: usize) 
     let mut found = Vec::new();
     for row in rows.by_ref().take(limit) {
         let reasons = explainer.briefly(row);
-        let n_elements = elements::counts(view.world, row);
+        let elements = elements::together(view.world, row, view.now);
         let (spec, job) = (row.spec.clone(), row.job.clone());
-        found.push(Found { spec, job, reasons, eta: None, n_elements });
+        found.push(Found { spec, job, reasons, eta: None, elements });
     }
     let more = rows.next().is_some();
     let next = found.last().filter(|_| more).map(|last| Cursor::Living(Some(last.job.id)));

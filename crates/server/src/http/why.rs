@@ -93,9 +93,8 @@ pub(crate) async fn get(
 
 fn empty_of(found: &Found, asker: &super::asker::Asker, now: Timestamp) -> gpool_wire::Job {
     let (spec, job) = (found.spec.clone(), found.job.clone());
-    let n_elements = found.n_elements.clone();
-    Found { spec, job, reasons: found.reasons.clone(), eta: found.eta, n_elements }
-        .shown(asker, now)
+    let elements = found.elements.clone();
+    Found { spec, job, reasons: found.reasons.clone(), eta: found.eta, elements }.shown(asker, now)
 }
 
 fn waits(phase: &Phase) -> bool {
@@ -136,9 +135,9 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let place = place(view, row, n_ahead.unwrap_or(0));
     let snapshot = Snapshot { world: view.world, now: view.now };
     let part = waits.then(|| Part::of(&snapshot, AHEAD_MAX, Some(id)));
-    let n_elements = elements::counts(view.world, row);
+    let elements = elements::together(view.world, row, view.now);
     let (spec, job) = (row.spec.clone(), row.job.clone());
-    let found = Found { spec, job, reasons: decisive, eta: None, n_elements };
+    let found = Found { spec, job, reasons: decisive, eta: None, elements };
     Some(Explained { found, reasons, nodes, place, part })
 }
 

@@ -77,7 +77,7 @@ fn stats(jobs: &[Job], user: Option<&str>, since: Option<&str>, now: Time) -> Va
     let ended = n(&|state| state.is_end());
     let done = n(&|state| state == JobState::Succeeded);
     let with_gpus: Vec<&Job> = jobs.iter().filter(|job| n_gpus(job) > 0).collect();
-    let gpu_seconds: f64 = with_gpus.iter().map(|job| ran(job) * n_gpus(job) as f64).sum();
+    let gpu_hours = jobs.iter().fold(0.0, |sum, job| sum + job.gpu_hours);
     let mut top: Vec<&Job> = jobs.iter().filter(|job| job.started_at.is_some()).collect();
     top.sort_by_key(|job| std::cmp::Reverse(elapsed(job, now)));
     let top: Vec<Value> = top
@@ -102,7 +102,7 @@ fn stats(jobs: &[Job], user: Option<&str>, since: Option<&str>, now: Time) -> Va
         "queued_jobs": n(&|state| state < JobState::Starting),
         "avg_wait_secs": mean(started().map(|job| job.waited_s).collect()),
         "avg_runtime_secs": mean(started().filter(|job| job.state.is_end()).map(ran).collect()),
-        "total_gpu_hours": gpu_seconds / 3600.0,
+        "total_gpu_hours": gpu_hours,
         "jobs_with_gpus": with_gpus.len(),
         "avg_gpus_per_job": mean(jobs.iter().map(|job| n_gpus(job) as f64).collect()),
         "peak_gpu_usage": jobs.iter().map(n_gpus).max().unwrap_or(0),
