@@ -172,7 +172,7 @@ impl Verb {
             Self::Status(args) => status::run(&args, session),
             Self::Doctor(args) => doctor::run(&args, session),
             Self::Version(args) => version::run(args, session),
-            Self::Run(args) => run::run(args, session),
+            Self::Run(args) => run::run(args, is_command, session),
             Self::Shell(args) => shell::run(args, session),
             Self::Attach(args) => attach::run(&args, session),
             Self::Exec(args) => exec::run(args, session),
@@ -231,6 +231,7 @@ impl Verb {
     pub fn last_words(&self) -> &[String] {
         match self {
             Self::Submit(args) => args.words(),
+            Self::Run(args) => args.words(),
             _ => &[],
         }
     }

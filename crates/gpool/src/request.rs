@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpool_client::{Client, JobsQuery};
-use gpool_model::GpuRequest;
+use gpool_model::{Compat, GpuRequest};
 use gpool_wire::{JobCreate, Problem, RetryAsked, Time, Written, catalogue};
 use rustix::fs::{Access, FileType, access, fstat, tell};
 
@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::reference::Reference;
 use crate::render::clock::{Clock, now};
 use crate::resolve;
-use crate::script::Script;
+use crate::script::{Script, in_path};
 use crate::session::Session;
 use crate::shims::translated::Translated;
 use crate::software::{self, env_file};
@@ -62,6 +62,14 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
     if request.job.name.is_none() && command.len() != words.len() {
         // A shell's own name says nothing of what it runs.
         request.job.name = words[0].split_whitespace().next().map(base_name);
+    }
+    let is_of_slurm = request.job.compat.iter().any(|compat| compat == Compat::Slurm.as_str());
+    if let Some(script) = Script::with_directives(&command[0]).filter(|_| !is_of_slurm) {
+        // Slurm's own srun reads none either.
+        let path = &script.path;
+        request.warnings.push(format!(
+            "{path} is run as a command, so its lines of flags are not read; without -- they are"
+        ));
     }
     if request.job.activate.is_empty() {
         // What is made active may bring it.
@@ -376,9 +384,8 @@ fn not_found(command: &[String], directory: Option<&str>) -> Option<String> {
             Err(error) => Some(format!("{program} can't be run as things are: {error}")),
         };
     }
-    let path = std::env::var_os("PATH")?;
-    let is_there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    (!is_there)
+    std::env::var_os("PATH")?;
+    (!in_path(program))
         .then(|| format!("there is no program {program:?} in PATH now; the job will look again"))
 }
 

@@ -9,6 +9,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use gpool_wire::ScriptText;
 use gpool_wire::catalogue::{SCRIPT_MISSING, SCRIPT_NOT_RUNNABLE};
 
+use crate::directives;
 use crate::failure::{Failure, Result};
 
 /// A script as it was when submitted.
@@ -45,6 +46,22 @@ impl Script {
         }
         let mut file = File::open(path).map_err(|error| missing(path, &error))?;
         Self::check(path, contents(path, &mut file)?)
+    }
+
+    /// The script by which a command begins, if it has directives: then `run` hands it in as
+    /// `submit` does. Any other program is run where it is: it may look for files beside itself.
+    #[must_use]
+    pub fn with_directives(program: &str) -> Option<Self> {
+        let path = Path::new(program);
+        let is_command = !program.contains('/') && in_path(program);
+        if is_command || !path.is_file() || std::fs::metadata(path).ok()?.len() > SIZE_MAX {
+            return None;
+        }
+        let bytes = std::fs::read(path).ok().filter(|bytes| bytes.starts_with(b"#!"))?;
+        let script = Self::check(program, bytes).ok()?;
+        // One that can't be read as a directive is said where it is read.
+        let has_some = directives::find(&script.bytes).map_or(true, |it| !it.directives.is_empty());
+        has_some.then_some(script)
     }
 
     /// Takes what was read from that path.
@@ -101,6 +118,13 @@ impl Script {
             path => Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path),
         }
     }
+}
+
+/// Whether a program of that name is in one of the folders of `PATH`.
+#[must_use]
+pub fn in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 fn contents(path: &str, from: &mut dyn std::io::Read) -> Result<Vec<u8>> {

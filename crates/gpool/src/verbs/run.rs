@@ -27,6 +27,7 @@ use crate::render::job::{headline, waits};
 use crate::render::json;
 use crate::render::words;
 use crate::request::{self, Request};
+use crate::script::Script;
 use crate::session::Session;
 
 /// Within this time a second Ctrl-C cancels.
@@ -54,23 +55,27 @@ pub struct RunArgs {
     /// Say what would happen, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// The command and its arguments; one quoted line is for a shell
+    /// The command and its arguments; one quoted line is for a shell, a script with # GPOOL,
+    /// # GFLOW or #SBATCH lines is handed in as by submit, unless -- stands before it
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     words: Vec<String>,
 }
 
-/// Runs it.
+/// Runs it. `is_command` says whether two dashes stood before the words.
 ///
 /// # Errors
 /// The job was refused, or the server can't be reached.
-pub fn run(args: RunArgs, session: &Session) -> Result {
+pub fn run(args: RunArgs, is_command: bool, session: &Session) -> Result {
     if session.global.json && !args.detach && !args.dry_run {
         let what = "run has no --json: standard output is the job's own";
         return Err(Failure::new(errors::USAGE, what)
             .tip("gpool submit --json -- COMMAND")
             .tip("gpool run --detach --json -- COMMAND"));
     }
-    let mut request = request::of_command(args.flags, &args.words)?;
+    let mut request = match Script::with_directives(&args.words[0]).filter(|_| !is_command) {
+        Some(script) => request::of_script(args.flags, &script, &args.words[1..])?,
+        None => request::of_command(args.flags, &args.words)?,
+    };
     if request.job.array.is_some() || request.job.has_values() {
         let what = "run stays with one job, and this is an array";
         return Err(Failure::new(errors::USAGE, what)
@@ -390,4 +395,12 @@ fn copy_log(
 ) -> Result<()> {
     let query = LogQuery { stream, rank, follow: true, ..LogQuery::default() };
     follow::copy(client, id, &query, out)
+}
+
+impl RunArgs {
+    /// The command and its arguments.
+    #[must_use]
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
 }

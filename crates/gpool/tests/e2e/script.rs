@@ -41,6 +41,52 @@ fn the_command_line_goes_before_variables_and_those_before_lines() {
 }
 
 #[test]
+fn run_reads_the_lines_of_a_script_as_submit_does() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let path = script(
+        &cluster,
+        "train.sh",
+        "#!/bin/sh\n#SBATCH --time=30\n# GPOOL --gpus 2 --name inside\necho $GPOOL_GPUS $1\n",
+    );
+    // It need not be executable: it is handed in.
+    for word in ["train.sh", "./train.sh", path.to_str().unwrap()] {
+        let ran = cluster.gpool(["run", "--time", "1h", word, "argument"]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, "2 argument\n"), "{ran:?}");
+    }
+    let job = cluster.job("3");
+    assert_eq!((job.name.as_str(), job.gpus.as_str(), job.script), ("inside", "2", true));
+    assert_eq!(job.time_limit, Some(3600.0), "the command line goes first");
+    let mut command = cluster.command();
+    command.env("GPOOL_SUBMIT_GPUS", "1").args(["run", "--detach", "./train.sh"]);
+    let id = Running::start(&mut command, None).end().ok();
+    let job = cluster.job(id.trim());
+    assert_eq!((job.gpus.as_str(), job.time_limit), ("1", Some(1800.0)));
+    script(&cluster, "wrong.sh", "#!/bin/sh\n# GPOOL --gpu 2\ntrue\n");
+    cluster.gpool(["run", "./wrong.sh"]).refused(2, &["./wrong.sh:2", "--gpus"]);
+}
+
+#[test]
+fn a_script_that_is_run_as_a_command_stays_where_it_is() {
+    use std::os::unix::fs::PermissionsExt;
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let executable = |name: &str, text: &str| {
+        let path = script(&cluster, name, text);
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    executable("plain.sh", "#!/bin/sh\n# a comment\necho $0\n");
+    assert_eq!(cluster.gpool(["run", "./plain.sh"]).ok(), "./plain.sh\n");
+    executable("lines.sh", "#!/bin/sh\n# GPOOL --gpus 1\necho $0 $GPOOL_GPUS.\n");
+    for verb in ["run", "submit"] {
+        let ran = cluster.gpool([verb, "--", "./lines.sh"]);
+        assert!(ran.err.contains("its lines of flags are not read"), "{ran:?}");
+    }
+    assert_eq!(cluster.gpool(["logs", "2"]).ok(), "./lines.sh 0.\n");
+    // Slurm's srun reads none, and says nothing of it.
+    let ran = cluster.gpool(["shim", "srun", "./lines.sh"]);
+    assert!(ran.code == 0 && !ran.err.contains("not read"), "{ran:?}");
+}
+
+#[test]
 fn a_script_is_kept_as_it_was() {
     let cluster = Cluster::new("none");
     let path = script(&cluster, "a.sh", "#!/bin/sh\necho before\n");
