@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use gpool_model::Code;
-use gpool_wire::Problem;
+use gpool_wire::{Problem, catalogue};
 use serde_json::{Value, json};
 
 use crate::errors;
@@ -73,6 +73,41 @@ impl Failure {
     pub fn with(mut self, key: &'static str, value: Value) -> Self {
         self.facts.push((key, value));
         self
+    }
+
+    /// One failure for several, with a line for each; it ends the program as the first one would.
+    /// Several of them are data for programs, too.
+    ///
+    /// # Panics
+    /// There is none.
+    #[must_use]
+    pub fn of_several(what: impl Into<String>, failures: &[Self]) -> Self {
+        const LINES_MAX: usize = 20;
+        let first = failures.first().expect("at least one failure");
+        let mut whole =
+            Self { what: what.into(), why: Vec::new(), facts: Vec::new(), ..first.clone() };
+        whole.why = failures.iter().take(LINES_MAX).map(|it| it.what.clone()).collect();
+        if failures.len() > LINES_MAX {
+            whole.why.push(format!("and {} more", failures.len() - LINES_MAX));
+        }
+        let item =
+            |it: &Self| json!({"code": it.code.map(|code| code.to_string()), "message": it.what});
+        whole.with("refused", failures.iter().map(item).collect())
+    }
+
+    /// Whether it is about the job that was named, so that others may still be tried: not whether
+    /// the server can be reached, or the output be written.
+    #[must_use]
+    pub fn is_about_one(&self) -> bool {
+        let is_known = self.code.is_some_and(|code| errors::entry(code).is_some());
+        let codes = [
+            catalogue::EXIT_USAGE,
+            catalogue::EXIT_IMPOSSIBLE,
+            catalogue::EXIT_NOT_PERMITTED,
+            catalogue::EXIT_NO_SUCH,
+            catalogue::EXIT_CONFLICT,
+        ];
+        is_known && codes.contains(&self.exit.0)
     }
 
     /// Ends the program otherwise than the code says.

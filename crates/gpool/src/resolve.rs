@@ -35,6 +35,10 @@ pub struct Found {
     pub n_of_others: usize,
     /// Jobs of a range or of `all` that are in a state out of scope.
     pub passed_over: BTreeMap<String, JobState>,
+    /// Jobs that were named one by one, and not by a range or by `all`.
+    pub named: BTreeSet<String>,
+    /// References that name no job, or several.
+    pub refused: Vec<Failure>,
 }
 
 /// Every page of a list of jobs.
@@ -81,11 +85,30 @@ pub fn elements(
     }
 }
 
-/// Finds the jobs that are meant.
+/// Finds the jobs that are meant, all of them.
 ///
 /// # Errors
 /// There is no such job, a name is of several, or the server can't be asked.
 pub fn jobs<'r>(
+    client: &Client,
+    references: impl Iterator<Item = &'r Reference>,
+    user: Option<&str>,
+    me: &str,
+    scope: Scope,
+) -> Result<Found> {
+    let mut found = each(client, references, user, me, scope)?;
+    match found.refused.is_empty() {
+        true => Ok(found),
+        false => Err(found.refused.swap_remove(0)),
+    }
+}
+
+/// Finds the jobs that are meant, each by itself: a reference that is refused does not keep the
+/// others from being found.
+///
+/// # Errors
+/// The server can't be asked.
+pub fn each<'r>(
     client: &Client,
     references: impl Iterator<Item = &'r Reference>,
     user: Option<&str>,
@@ -97,7 +120,18 @@ pub fn jobs<'r>(
     let mut found = Found::default();
     let mut seen = BTreeSet::new();
     for reference in references {
-        for (id, owner) in finder.find(reference)? {
+        let ids = match finder.find(reference) {
+            Ok(ids) => ids,
+            Err(failure) if failure.is_about_one() => {
+                found.refused.push(failure);
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        for (id, owner) in ids {
+            if !reference.is_several() {
+                found.named.insert(id.clone());
+            }
             if seen.insert(id.clone()) {
                 found.n_of_others += usize::from(owner.is_some_and(|owner| owner != me));
                 found.ids.push(id);

@@ -13,81 +13,160 @@ use crate::args::jobs::Jobs;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::reference::Reference;
 use crate::render::json;
 use crate::render::safe::safe;
 use crate::render::words::{count, state};
-use crate::resolve::{self, Scope};
+use crate::resolve::{self, Found, Scope};
 use crate::session::Session;
 
 /// Most ids of one request, which may have 1 MB.
 const IDS_MAX: usize = 50_000;
 
-/// How often jobs are looked for again when some of them ended between the look and the deed.
-const TRIES: usize = 20;
-
-/// Does something to the jobs that are meant: all or none of those that were named; of a range or
-/// of `all`, those in the states of the scope.
+/// Does something to each of the jobs that are meant. One that is refused keeps none of the others
+/// from it; of a range or of `all`, those in the states of the scope are meant.
 ///
 /// # Errors
-/// There are no such jobs, the user does not confirm, or the server refuses.
+/// There are no such jobs, the user does not confirm, or the server refuses some; the others are
+/// changed, and the output says which.
 pub fn on_jobs(
     jobs: &Jobs,
     verb: &str,
     scope: Scope,
     yes: bool,
     session: &Session,
-    act: impl Fn(&Client, &[String]) -> std::result::Result<List<JobChanged>, Error>,
+    act: impl Fn(&Client, &[String]) -> Acted,
 ) -> Result {
     let client = session.client()?;
     let user = jobs.user.as_deref();
-    let several = jobs.references().any(Reference::is_several);
-    let mut asked = yes;
-    let mut tries = 0;
-    let mut at_once = IDS_MAX;
-    let mut changed = Vec::new();
-    loop {
-        let found = resolve::jobs(&client, jobs.references(), user, session.me(), scope);
-        let found = match found {
-            // All that a range meant has ended since the first try.
-            Err(_) if !changed.is_empty() => return report(changed, BTreeMap::new(), session),
-            found => found?,
+    let mut found = resolve::each(&client, jobs.references(), user, session.me(), scope)?;
+    if found.ids.is_empty() && found.refused.is_empty() {
+        if !found.passed_over.is_empty() {
+            return Err(none_to(verb, &found.passed_over));
+        }
+        // `all` of nothing is done; a script that clears up must not fail on a clear queue.
+        session.screen.note(&format!("there is no job to {verb}"));
+        return Ok(Exit::OK);
+    }
+    if found.n_of_others > 1 && !yes {
+        confirm(verb, found.n_of_others)?;
+    }
+    let mut each = Each::of(&mut found);
+    let mut tried = try_all(&found.ids, |ids| act(&client, ids));
+    let mut n_moved = 0;
+    for (id, failure) in tried.refused.drain(..) {
+        // Those of a range were looked up a moment ago, and may have ended since.
+        match has_moved(&failure) && !found.named.contains(&id) {
+            true => n_moved += 1,
+            false => each.refused.push(failure),
+        }
+    }
+    let is_silent = tried.changed.is_empty() && !each.refused.is_empty();
+    if !is_silent {
+        say_changed(tried.changed, session)?;
+    }
+    let states = in_states(found.passed_over.values());
+    let states = Some(states).filter(|it| !it.is_empty());
+    let moved = (n_moved > 0).then(|| format!("{n_moved} changed meanwhile"));
+    let parts: Vec<String> = states.into_iter().chain(moved).collect();
+    if !parts.is_empty() {
+        let n = u64::try_from(found.passed_over.len()).unwrap_or(u64::MAX).saturating_add(n_moved);
+        session.screen.note(&format!("{} passed over: {}", count(n, "job"), parts.join(", ")));
+    }
+    tried.stopped?;
+    each.end(verb, Exit::OK)
+}
+
+/// What the server answers to a change of several jobs.
+pub type Acted = std::result::Result<List<JobChanged>, Error>;
+
+/// What became of jobs that were tried.
+#[derive(Debug)]
+pub struct Tried {
+    /// Those that were changed.
+    pub changed: Vec<JobChanged>,
+    /// Those that were refused, each with the reason.
+    pub refused: Vec<(String, Failure)>,
+    /// Why the rest was not tried, if it was not.
+    pub stopped: Result<()>,
+}
+
+/// Tries to change jobs, each by itself. The server takes all jobs of a request or none, so a list
+/// that it refuses is cut in halves until the jobs stand alone that it refuses.
+pub fn try_all(ids: &[String], act: impl Fn(&[String]) -> Acted) -> Tried {
+    let mut tried = Tried { changed: Vec::new(), refused: Vec::new(), stopped: Ok(()) };
+    // Jobs at the end first: those at the front start and end during the work on the others.
+    let mut open: Vec<&[String]> = ids.chunks(IDS_MAX).collect();
+    while let Some(ids) = open.pop() {
+        let failure = match act(ids) {
+            Ok(answer) => {
+                tried.changed.extend(answer.items);
+                continue;
+            }
+            Err(error) => Failure::from(error),
         };
-        if found.ids.is_empty() && changed.is_empty() {
-            if !found.passed_over.is_empty() {
-                return Err(none_to(verb, &found.passed_over));
+        match ids {
+            _ if !failure.is_about_one() => {
+                tried.stopped = Err(failure);
+                break;
             }
-            // `all` of nothing is done; a script that clears up must not fail on a clear queue.
-            session.screen.note(&format!("there is no job to {verb}"));
-            return Ok(Exit::OK);
+            [id] => tried.refused.push((id.clone(), failure)),
+            ids => open.extend(<[_; 2]>::from(ids.split_at(ids.len() / 2))),
         }
-        if found.n_of_others > 1 && !asked {
-            confirm(verb, found.n_of_others)?;
-            asked = true;
+    }
+    tried
+}
+
+/// The jobs that a verb is for, of which each is tried.
+#[derive(Debug)]
+pub struct Each {
+    n_jobs: usize,
+    /// Why jobs were refused.
+    pub refused: Vec<Failure>,
+}
+
+impl Each {
+    /// Those that were found, with those that were not.
+    #[must_use]
+    pub fn of(found: &mut Found) -> Self {
+        let refused = std::mem::take(&mut found.refused);
+        Self { n_jobs: found.ids.len() + refused.len(), refused }
+    }
+
+    /// What came of one job; `None` if it was refused.
+    ///
+    /// # Errors
+    /// No job can be tried any more: the server can't be reached, or the output not be written.
+    pub fn take<T>(&mut self, tried: Result<T>) -> Result<Option<T>> {
+        match tried {
+            Ok(done) => Ok(Some(done)),
+            Err(failure) if failure.is_about_one() => {
+                self.refused.push(failure);
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
         }
-        tries += 1;
-        let mut missed = false;
-        // The last first: those at the front start and end while the others are worked through.
-        for ids in found.ids.rchunks(at_once) {
-            match act(&client, ids) {
-                Ok(answer) => changed.extend(answer.items),
-                Err(error) if several && has_moved(&error) && tries < TRIES => missed = true,
-                Err(error) => return Err(error.into()),
+    }
+
+    /// How the verb ends after all jobs were tried.
+    ///
+    /// # Errors
+    /// One of them was refused.
+    pub fn end(mut self, verb: &str, exit: Exit) -> Result {
+        match (self.refused.len(), self.n_jobs) {
+            (0, _) => Ok(exit),
+            (1, 1) => Err(self.refused.swap_remove(0)),
+            (n, of) => {
+                let jobs = count(u64::try_from(of).unwrap_or(u64::MAX), "job");
+                Err(Failure::of_several(format!("can't {verb} {n} of {jobs}"), &self.refused))
             }
         }
-        if !missed {
-            return report(changed, found.passed_over, session);
-        }
-        // Where jobs end quickly, fewer at once leave them less time for it.
-        at_once = (at_once / 4).max(1);
     }
 }
 
 /// Whether a job had ended, or gone on to another state, before it could be changed.
-fn has_moved(error: &Error) -> bool {
-    let code = error.problem().code;
+fn has_moved(failure: &Failure) -> bool {
     let codes = [catalogue::ALREADY_ENDED, catalogue::NO_SUCH_JOB, catalogue::WRONG_STATE];
-    codes.iter().any(|moved| moved.to_string() == code)
+    failure.code().is_some_and(|code| codes.contains(&code))
 }
 
 /// There are jobs, and this can be done to none of them.
@@ -105,32 +184,17 @@ fn in_states<'s>(states: impl Iterator<Item = &'s JobState>) -> String {
     counts.into_iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// Says what became of each job, once and by number: a job may have been met in several tries.
-fn report(
-    changed: Vec<JobChanged>,
-    mut passed_over: BTreeMap<String, JobState>,
-    session: &Session,
-) -> Result {
-    // What was done in an earlier try put them into another state.
-    for job in &changed {
-        passed_over.remove(&job.id);
-    }
-    let by_number = |job: JobChanged| (job.id.parse::<JobId>().ok(), job);
-    let changed: Vec<JobChanged> =
-        changed.into_iter().map(by_number).collect::<BTreeMap<_, _>>().into_values().collect();
+/// Says what became of each job, by number.
+fn say_changed(mut changed: Vec<JobChanged>, session: &Session) -> Result<()> {
+    changed.sort_by_key(|job| job.id.parse::<JobId>().ok());
     if session.global.json {
-        session.screen.data(&json::list(&changed))?;
-    } else if !session.screen.quiet {
-        let line =
-            |job: &JobChanged| format!("job {} {}\n", safe(&job.id), state(job.state.as_str()));
-        session.screen.data(&changed.iter().map(line).collect::<String>())?;
+        return session.screen.data(&json::list(&changed));
     }
-    if !passed_over.is_empty() {
-        let n = u64::try_from(passed_over.len()).unwrap_or(u64::MAX);
-        let states = in_states(passed_over.values());
-        session.screen.note(&format!("{} passed over: {states}", count(n, "job")));
+    if session.screen.quiet {
+        return Ok(());
     }
-    Ok(Exit::OK)
+    let line = |job: &JobChanged| format!("job {} {}\n", safe(&job.id), state(job.state.as_str()));
+    session.screen.data(&changed.iter().map(line).collect::<String>())
 }
 
 fn confirm(verb: &str, n_jobs: usize) -> Result<()> {

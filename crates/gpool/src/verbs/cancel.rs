@@ -21,7 +21,7 @@ pub struct CancelArgs {
 /// Runs it.
 ///
 /// # Errors
-/// There are no such jobs, or the server refuses; then none is cancelled.
+/// There are no such jobs, or the server refuses some of them.
 pub fn run(args: &CancelArgs, session: &Session) -> Result {
     on_jobs(&args.jobs, "cancel", Scope::Living, args.yes, session, |client, ids| {
         client.cancel(ids)

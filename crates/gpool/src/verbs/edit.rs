@@ -4,6 +4,7 @@ use clap::Args;
 use gpool_client::Client;
 use gpool_wire::{Job, JobPatch, Problem, RetryAsked, Time, Why, Written};
 
+use super::act::Each;
 use super::edit_text;
 use crate::args::jobs::Jobs;
 use crate::args::values;
@@ -230,18 +231,19 @@ fn or_none(
 /// Makes the same change to each of the jobs.
 ///
 /// # Errors
-/// There is no such job, or the server refuses; jobs before that one are changed.
+/// There is no such job, or the server refuses some of them; the others are changed.
 pub fn apply(jobs: &Jobs, patch: &JobPatch, session: &Session) -> Result {
     let client = session.client()?;
     let user = jobs.user.as_deref();
-    let found = resolve::jobs(&client, jobs.references(), user, session.me(), Scope::Living)?;
-    if found.ids.is_empty() {
+    let mut found = resolve::each(&client, jobs.references(), user, session.me(), Scope::Living)?;
+    if found.ids.is_empty() && found.refused.is_empty() {
         session.screen.note("there is no job to change");
     }
+    let mut each = Each::of(&mut found);
     for id in &found.ids {
-        change(&client, id, patch, None, session)?;
+        each.take(change(&client, id, patch, None, session))?;
     }
-    Ok(Exit::OK)
+    each.end("change", Exit::OK)
 }
 
 fn change(

@@ -26,7 +26,7 @@ pub struct HoldArgs {
 /// Runs it.
 ///
 /// # Errors
-/// There are no such jobs, or the server refuses; then none is held.
+/// There are no such jobs, or the server refuses some of them.
 pub fn run(args: &HoldArgs, session: &Session) -> Result {
     on_jobs(&args.jobs, "hold", SCOPE, args.yes, session, |client, ids| client.hold(ids))
 }

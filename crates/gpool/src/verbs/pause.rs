@@ -37,7 +37,7 @@ pub struct ResumeArgs {
 /// Runs `pause`.
 ///
 /// # Errors
-/// There are no such jobs, or the server refuses; then none is paused.
+/// There are no such jobs, or the server refuses; the others are paused.
 pub fn pause(args: &PauseArgs, session: &Session) -> Result {
     on_jobs(&args.jobs, "pause", RUNS, args.yes, session, |client, ids| client.pause(ids))
 }
@@ -45,7 +45,7 @@ pub fn pause(args: &PauseArgs, session: &Session) -> Result {
 /// Runs `resume`.
 ///
 /// # Errors
-/// There are no such jobs, or the server refuses; then none goes on.
+/// There are no such jobs, or the server refuses; the others go on.
 pub fn resume(args: &ResumeArgs, session: &Session) -> Result {
     on_jobs(&args.jobs, "resume", PAUSED, args.yes, session, |client, ids| client.resume(ids))
 }

@@ -29,7 +29,7 @@ pub struct ReleaseArgs {
 /// Runs it.
 ///
 /// # Errors
-/// There are no such jobs, or the server refuses; then none is released.
+/// There are no such jobs, or the server refuses some of them.
 pub fn run(args: &ReleaseArgs, session: &Session) -> Result {
     let clock = &session.screen.clock;
     let at = args.at.as_deref().map(|text| moment(clock, "--at", text)).transpose()?;

@@ -2,10 +2,11 @@
 
 use clap::Args;
 
+use super::act::Each;
 use super::list::Between;
 use crate::args::jobs::Jobs;
 use crate::exit::Exit;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::render::report::page;
 use crate::render::{json, yaml};
 use crate::resolve::{self, Scope};
@@ -36,13 +37,19 @@ pub fn run(args: &ReportArgs, session: &Session) -> Result {
     let is_any = between.since.is_none() && between.until.is_none();
     let client = session.client()?;
     let user = args.jobs.user.as_deref();
-    let found = resolve::jobs(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
+    let mut found =
+        resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
     let mut reports = Vec::with_capacity(found.ids.len());
+    let mut each = Each::of(&mut found);
     for id in &found.ids {
-        let report = client.report(id)?;
+        let report = each.take(client.report(id).map_err(Failure::from))?;
+        let Some(report) = report else { continue };
         if is_any || report.job.ended_at.is_some_and(|at| between.has(at)) {
             reports.push(report);
         }
+    }
+    if reports.is_empty() && !each.refused.is_empty() {
+        return each.end("report on", Exit::OK);
     }
     let text = match args.output.or_json(session.global.json) {
         super::PageFormat::Text => {
@@ -55,5 +62,5 @@ pub fn run(args: &ReportArgs, session: &Session) -> Result {
         super::PageFormat::Yaml => yaml::of_json(&json::list(&reports)),
     };
     session.screen.data(&text)?;
-    Ok(Exit::OK)
+    each.end("report on", Exit::OK)
 }

@@ -28,7 +28,7 @@ pub struct RequeueArgs {
 /// Runs it.
 ///
 /// # Errors
-/// There are no such jobs, or the server refuses; then none is stopped.
+/// There are no such jobs, or the server refuses some of them.
 pub fn run(args: &RequeueArgs, session: &Session) -> Result {
     on_jobs(&args.jobs, "requeue", SCOPE, args.yes, session, |client, ids| {
         client.requeue(ids, args.hold)

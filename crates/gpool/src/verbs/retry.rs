@@ -1,14 +1,15 @@
 //! `gpool retry`: lets jobs that ended run again.
 
 use clap::Args;
-use gpool_client::Error;
+use gpool_client::Client;
 use gpool_model::job::JobState;
 use gpool_wire::array::Retried;
 use serde_json::{Value, json};
 
+use super::act::Each;
 use crate::args::jobs::Jobs;
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::render::json as shown;
 use crate::render::safe::safe;
 use crate::render::words::count;
@@ -28,46 +29,42 @@ pub struct RetryArgs {
 /// Runs it.
 ///
 /// # Errors
-/// There are no such jobs, or some of them can't run again; the others do, and each of both is
-/// said.
+/// There are no such jobs, or some of them can't run again; the others do.
 pub fn run(args: &RetryArgs, session: &Session) -> Result {
     let client = session.client()?;
     let user = args.jobs.user.as_deref();
-    let found = resolve::jobs(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
-    let mut items = Vec::with_capacity(found.ids.len());
-    let (mut n_passed_over, mut refused) = (0, Vec::new());
+    let mut found =
+        resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
+    let mut each = Each::of(&mut found);
+    let (mut items, mut n_passed_over) = (Vec::with_capacity(found.ids.len()), 0);
     for id in &found.ids {
-        if args.failed && client.job(id)?.state == JobState::Succeeded {
+        let Some(retried) = each.take(retry(&client, id, args.failed))? else { continue };
+        let Some(retried) = retried else {
             n_passed_over += 1;
             continue;
-        }
-        let item = match client.retry(id) {
-            Ok(retried) => shown_as(id, &retried),
-            Err(Error::Problem(problem)) => {
-                refused.push((id.clone(), Failure::from(problem)));
-                continue;
-            }
-            Err(error) => return Err(error.into()),
         };
+        let item = shown_as(id, &retried);
         if !session.global.json && !session.screen.quiet {
             session.screen.data(&line(id, &item))?;
         }
         items.push(item);
     }
-    if session.global.json && (refused.is_empty() || !items.is_empty()) {
+    if session.global.json && (each.refused.is_empty() || !items.is_empty()) {
         session.screen.data(&shown::list(&items))?;
     }
     if n_passed_over > 0 {
         let jobs = count(n_passed_over, "job");
         session.screen.note(&format!("{jobs} passed over: succeeded"));
     }
-    // Nothing more follows from one than from the others.
-    let mut refused = refused.into_iter();
-    let Some((_, first)) = refused.next() else { return Ok(Exit::OK) };
-    let others = |failure: Failure, (id, other): (String, Failure)| {
-        failure.why(format!("job {id} does not run again either: {}", other.what()))
-    };
-    Err(refused.fold(first, others))
+    each.end("retry", Exit::OK)
+}
+
+/// Lets one job run again; `None` for one that succeeded and is to be passed over then.
+fn retry(client: &Client, id: &str, only_failed: bool) -> Result<Option<Retried>> {
+    if only_failed && client.job(id)?.state == JobState::Succeeded {
+        return Ok(None);
+    }
+    Ok(Some(client.retry(id)?))
 }
 
 fn shown_as(id: &str, retried: &Retried) -> Value {

@@ -4,9 +4,10 @@ use clap::Args;
 use gpool_client::Client;
 use gpool_wire::Job;
 
+use super::act::Each;
 use crate::args::jobs::Jobs;
 use crate::exit::Exit;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::render::job::page;
 use crate::render::{json, yaml};
 use crate::resolve::{self, Scope};
@@ -32,10 +33,15 @@ pub struct ShowArgs {
 pub fn run(args: &ShowArgs, session: &Session) -> Result {
     let client = session.client()?;
     let user = args.jobs.user.as_deref();
-    let found = resolve::jobs(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
+    let mut found =
+        resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
     let mut jobs = Vec::with_capacity(found.ids.len());
+    let mut each = Each::of(&mut found);
     for id in &found.ids {
-        jobs.push(client.job(id)?);
+        jobs.extend(each.take(client.job(id).map_err(Failure::from))?);
+    }
+    if jobs.is_empty() && !each.refused.is_empty() {
+        return each.end("show", Exit::OK);
     }
     let text = match args.output.or_json(session.global.json) {
         super::PageFormat::Text => {
@@ -51,7 +57,7 @@ pub fn run(args: &ShowArgs, session: &Session) -> Result {
         super::PageFormat::Yaml => yaml::of_json(&json::list(&jobs)),
     };
     session.screen.data(&text)?;
-    Ok(Exit::OK)
+    each.end("show", Exit::OK)
 }
 
 fn elements_of(client: &Client, job: &Job) -> Result<Option<Vec<Job>>> {

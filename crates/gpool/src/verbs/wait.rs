@@ -10,6 +10,7 @@ use gpool_model::{Millis, parse};
 use gpool_wire::{Event, EventKind};
 use serde_json::json;
 
+use super::act::Each;
 use crate::args::jobs::Jobs;
 use crate::errors;
 use crate::exit::Exit;
@@ -34,21 +35,30 @@ pub struct WaitArgs {
 /// Runs it.
 ///
 /// # Errors
-/// There is no such job, or they have not ended in time.
+/// There is no such job, which keeps none of the others from being waited for; or they have not
+/// ended in time.
 pub fn run(args: &WaitArgs, session: &Session) -> Result {
     let client = session.listener()?;
     let user = args.jobs.user.as_deref();
     // Listened to before the first look, so that no end falls between.
     let events = listen(client.events(None)?);
-    let found = resolve::jobs(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
+    let mut found =
+        resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
     let timeout = args.timeout.map(|span| Duration::from_millis(span.get()));
     let mut waiting = Waiting {
         client: &client,
         session,
         open: found.ids.iter().cloned().collect(),
         exits: BTreeMap::new(),
+        each: Each::of(&mut found),
     };
     waiting.look(timeout)?;
+    if !waiting.open.is_empty() {
+        // Those that are waited for may take long.
+        for failure in &waiting.each.refused {
+            session.screen.warn(failure.what());
+        }
+    }
     waiting.until_ended(&events, timeout)?;
     if session.global.json {
         let items: Vec<_> = found
@@ -58,7 +68,11 @@ pub fn run(args: &WaitArgs, session: &Session) -> Result {
             .collect();
         session.screen.data(&json::list(&items))?;
     }
-    Ok(waiting.exits.values().copied().max_by_key(|exit| exit.0).unwrap_or(Exit::OK))
+    let exit = waiting.exits.values().copied().max_by_key(|exit| exit.0).unwrap_or(Exit::OK);
+    waiting.each.end("wait for", exit).map_err(|failure| {
+        let largest = failure.exit().0.max(exit.0);
+        failure.exit_with(Exit(largest))
+    })
 }
 
 type Heard = std::result::Result<Event, gpool_client::Error>;
@@ -82,6 +96,7 @@ struct Waiting<'s> {
     session: &'s Session,
     open: BTreeSet<String>,
     exits: BTreeMap<String, Exit>,
+    each: Each,
 }
 
 impl Waiting<'_> {
@@ -96,7 +111,10 @@ impl Waiting<'_> {
         let is_few = self.open.len() <= 8;
         for id in self.open.clone() {
             if is_few || !living.contains(&id) {
-                let job = client.job(&id)?;
+                let Some(job) = self.each.take(client.job(&id).map_err(Failure::from))? else {
+                    self.open.remove(&id);
+                    continue;
+                };
                 if let Some(exit) = exit_of_job(&job) {
                     self.ended(&id, exit, job.state.as_str());
                 }

@@ -2,9 +2,10 @@
 
 use clap::Args;
 
+use super::act::Each;
 use crate::args::jobs::Jobs;
 use crate::exit::Exit;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::render::why::page;
 use crate::render::{json, yaml};
 use crate::resolve::{self, Scope};
@@ -27,10 +28,15 @@ pub struct WhyArgs {
 pub fn run(args: &WhyArgs, session: &Session) -> Result {
     let client = session.client()?;
     let user = args.jobs.user.as_deref();
-    let found = resolve::jobs(&client, args.jobs.references(), user, session.me(), Scope::Living)?;
+    let mut found =
+        resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Living)?;
     let mut answers = Vec::with_capacity(found.ids.len());
+    let mut each = Each::of(&mut found);
     for id in &found.ids {
-        answers.push(client.why(id)?);
+        answers.extend(each.take(client.why(id).map_err(Failure::from))?);
+    }
+    if answers.is_empty() && !each.refused.is_empty() {
+        return each.end("explain", Exit::OK);
     }
     let text = match args.output.or_json(session.global.json) {
         super::PageFormat::Text => {
@@ -42,5 +48,5 @@ pub fn run(args: &WhyArgs, session: &Session) -> Result {
         super::PageFormat::Yaml => yaml::of_json(&json::list(&answers)),
     };
     session.screen.data(&text)?;
-    Ok(Exit::OK)
+    each.end("explain", Exit::OK)
 }

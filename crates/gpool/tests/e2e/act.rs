@@ -1,6 +1,6 @@
 //! What is done to jobs: cancelled, signalled, changed, limited.
 
-use crate::harness::{Cluster, until, until_so};
+use crate::harness::{Cluster, Ran, until_so};
 
 /// A line for a shell that starts children which ignore TERM, one of them in a session of its own,
 /// and says when all are there.
@@ -158,10 +158,50 @@ fn a_reference_names_jobs_in_many_ways() {
     assert_eq!(shown("3,1"), ["3", "1"]);
     cluster.submit(["--hold", "-J", "b", "--", "true"]);
     cluster.gpool(["cancel", "b"]).refused(2, &["2", "4"]);
-    // A number that is not there, among some that are: nothing is done.
-    cluster.gpool(["cancel", "1,99"]).refused(6, &["99"]);
-    let state = until("job 1 is shown", || cluster.client().job("1").ok()).state;
-    assert_eq!(state.as_str(), "held");
+}
+
+/// What a verb on several jobs says: standard output, and its one error with a line for each job
+/// that was refused.
+#[track_caller]
+fn in_part(ran: &Ran, code: i32, out: &str, words: &[&str]) {
+    assert_eq!((ran.code, ran.out.as_str()), (code, out), "{ran:?}");
+    assert_eq!(ran.err.matches("error:").count(), 1, "{ran:?}");
+    for word in words {
+        assert!(ran.err.contains(word), "{word:?} is not in {ran:?}");
+    }
+}
+
+#[test]
+fn a_job_that_is_refused_keeps_no_other_from_it() {
+    let cluster = Cluster::new("none");
+    let ended = cluster.sh(&[], "true");
+    cluster.until_ended(&ended);
+    let ids: Vec<String> = (0..6).map(|_| cluster.submit(["--hold", "--", "true"])).collect();
+    assert_eq!((ended.as_str(), ids[0].as_str()), ("1", "2"));
+    let ran = cluster.gpool(["release", "2", "1", "--at", "now+9h"]);
+    in_part(&ran, 7, "job 2 held\n", &["can't release 1 of 2 jobs", "job 1"]);
+    let ran = cluster.gpool(["prio", "-7", "1", "2", "99", "no-such-name"]);
+    in_part(&ran, 6, "", &["can't change 3 of 4 jobs", "job 1", "99", "no-such-name"]);
+    assert_eq!(cluster.job("2").priority, -7);
+    // What a range means beside is passed over, and no failure.
+    let ran = cluster.gpool(["cancel", "3", "99", "4", "1-2", "name", "@~1"]);
+    let out = "job 2 cancelled\njob 3 cancelled\njob 4 cancelled\njob 6 cancelled\n";
+    in_part(&ran, 6, out, &["can't cancel 2 of 6 jobs", "99", "\"name\""]);
+    let ran = cluster.gpool(["--json", "cancel", "5", "2", "1"]);
+    assert_eq!((ran.code, ran.out.contains("\"5\"")), (7, true), "{ran:?}");
+    let error: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+    let refused = &error["error"]["refused"];
+    assert_eq!(refused.as_array().map(Vec::len), Some(2), "{error}");
+    assert_eq!(refused[0]["code"], "GP0701", "{error}");
+    let ran = cluster.gpool(["shim", "scancel", "7", "1"]);
+    in_part(&ran, 7, "", &["can't cancel 1 of 2 jobs", "job 1"]);
+    assert_eq!(cluster.job("7").state.as_str(), "cancelled");
+    let ran = cluster.gpool(["wait", "1", "99"]);
+    in_part(&ran, 6, "", &["can't wait for 1 of 2 jobs", "job 1 succeeded", "99"]);
+    let ran = cluster.gpool(["show", "99", "1", "-o", "jsonl"]);
+    assert_eq!((ran.code, ran.out.lines().count()), (6, 1), "{ran:?}");
+    let ran = cluster.gpool(["retry", "99", "1"]);
+    in_part(&ran, 6, "job 1 runs again as job 8\n", &["can't retry 1 of 2 jobs", "99"]);
 }
 
 #[test]
@@ -173,9 +213,10 @@ fn all_means_those_to_which_it_applies() {
     let ran = cluster.gpool(["hold", "all"]);
     assert_eq!((ran.code, ran.out), (0, format!("job {waits} held\n")));
     assert!(ran.err.contains("1 job passed over: 1 running"), "{}", ran.err);
-    // What was named by itself is not passed over, and then nothing is done.
-    cluster.gpool(["hold", &runs, &waits]).refused(7, &["hold", &runs]);
-    cluster.gpool(["hold", &runs, "1-2"]).refused(7, &["hold", &runs]);
+    // What was named by itself is not passed over.
+    let held = format!("job {waits} held\n");
+    in_part(&cluster.gpool(["hold", &runs, &waits]), 7, &held, &["hold", &runs]);
+    in_part(&cluster.gpool(["hold", &runs, "1-2"]), 7, &held, &["hold", &runs]);
     let ran = cluster.gpool(["signal", "CONT", "1-2"]);
     assert_eq!((ran.code, ran.out), (0, format!("job {runs} running\n")));
     assert_eq!(cluster.gpool(["release", "all"]).ok(), format!("job {waits} pending\n"));

@@ -10,6 +10,7 @@ use crate::shims::flag::Standing::{Covered, Instead};
 use crate::shims::flag::Takes::{Nothing, Value};
 use crate::shims::flag::{Flag, Spoken, row};
 use crate::shims::{gpool, print, read};
+use crate::verbs::act::Each;
 
 static FLAGS: &[Flag] = &[
     row("dry-run", '\0', Nothing, Covered, "says which jobs it would end"),
@@ -41,7 +42,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
         references.extend(read.map_err(|e| Failure::new(errors::INVALID, e.to_string()))?);
     }
     let client = session.client()?;
-    let found = resolve::jobs(&client, references.iter(), None, session.me(), Scope::Living)?;
+    let mut found = resolve::each(&client, references.iter(), None, session.me(), Scope::Living)?;
     let lines = found.ids.iter().map(|id| format!("would cancel job {id}\n"));
-    print(&lines.collect::<String>(), session)
+    let exit = print(&lines.collect::<String>(), session)?;
+    Each::of(&mut found).end("cancel", exit)
 }

@@ -4,11 +4,13 @@ use super::select::{self, Filter};
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::resolve::Found;
 use crate::session::Session;
 use crate::shims::flag::Standing::{Covered, Ignored, Instead};
 use crate::shims::flag::Takes::{Nothing, Value};
 use crate::shims::flag::{Flag, Spoken, row};
 use crate::shims::{read, say_ignored};
+use crate::verbs::act::{Each, try_all};
 
 static FLAGS: &[Flag] = &[
     row("account", 'A', Value, Covered, "of these projects"),
@@ -63,14 +65,17 @@ pub fn run(words: &[String], session: &Session) -> Result {
     if ids.is_empty() {
         return Ok(Exit::OK);
     }
-    let changed = match said.value("signal") {
-        Some(signal) => client.signal(&ids, signal.trim_start_matches("SIG"))?,
-        None => client.cancel(&ids)?,
+    let (verb, tried) = match said.value("signal").map(|signal| signal.trim_start_matches("SIG")) {
+        Some(signal) => ("signal", try_all(&ids, |ids| client.signal(ids, signal))),
+        None => ("cancel", try_all(&ids, |ids| client.cancel(ids))),
     };
     if said.has("verbose") && !said.has("quiet") {
-        for job in changed.items {
+        for job in tried.changed {
             session.screen.note(&format!("job {} {}", job.id, job.state.as_str()));
         }
     }
-    Ok(Exit::OK)
+    tried.stopped?;
+    let mut each = Each::of(&mut Found { ids, ..Found::default() });
+    each.refused.extend(tried.refused.into_iter().map(|(_, failure)| failure));
+    each.end(verb, Exit::OK)
 }
