@@ -236,6 +236,15 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
+    /// The same, held until it is released, so that it can be changed before it starts.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn retry_held(&self, id: &str) -> Result<Retried, Error> {
+        let call = Call::post(&of_job(id, "/retry")).query("hold", &true);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
     /// Sends a signal, by name or number, to the processes of running jobs.
     ///
     /// # Errors

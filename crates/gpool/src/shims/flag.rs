@@ -16,7 +16,7 @@ pub struct Flag {
     pub long: &'static str,
     /// One letter, or `\0`.
     pub short: char,
-    /// Other long names of it.
+    /// Other names of it; one of a single letter is written with one dash.
     pub also: &'static [&'static str],
     /// What follows it.
     pub takes: Takes,
@@ -98,6 +98,11 @@ pub struct Spoken {
     pub flags: &'static [&'static [Flag]],
     /// What follows them: the name of the words, or nothing.
     pub words: &'static str,
+}
+
+/// Whether the first word starts a command or a script, whose own flags follow it.
+fn runs_words(words: &str) -> bool {
+    words.contains("COMMAND") || words.contains("SCRIPT")
 }
 
 /// A flag that was given.
@@ -216,7 +221,7 @@ impl Spoken {
             .arg(help(self.rows().all(|flag| flag.short != 'h')));
         if !self.words.is_empty() {
             let words = Arg::new(WORDS).value_name(self.words).num_args(0..);
-            parser = parser.arg(words.trailing_var_arg(true));
+            parser = parser.arg(words.trailing_var_arg(runs_words(self.words)));
         }
         parser
     }
@@ -226,7 +231,9 @@ fn argument(flag: &'static Flag) -> Arg {
     let note = format!("{}: {}", flag.standing.as_str(), flag.note);
     let arg = Arg::new(flag.long).long(flag.long).action(ArgAction::Append).help(note);
     let arg = if flag.short == '\0' { arg } else { arg.short(flag.short) };
-    let arg = arg.aliases(flag.also.iter().copied());
+    let letter = |name: &str| name.chars().next().filter(|_| name.len() == 1);
+    let arg = arg.aliases(flag.also.iter().copied().filter(|name| letter(name).is_none()));
+    let arg = arg.short_aliases(flag.also.iter().filter_map(|name| letter(name)));
     match flag.takes {
         Takes::Nothing => arg.num_args(0).default_missing_value(""),
         Takes::Value => arg.num_args(1).allow_hyphen_values(true).value_name("VALUE"),

@@ -4,8 +4,10 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Parser as _;
+use gpool_model::Millis;
 use gpool_wire::json::nearest;
 
 use crate::cli::Cli;
@@ -14,6 +16,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::session::Session;
 use crate::usage;
+use crate::verbs::watch;
 use flag::{Read, Said, Spoken};
 
 pub mod flag;
@@ -53,6 +56,7 @@ pub static SHIMS: &[Shim] = &[
     slurm::SEFF,
     gflow::GFLOWD,
     gflow::GBATCH,
+    gflow::GRUN,
     gflow::GQUEUE,
     gflow::GINFO,
     gflow::GJOB,
@@ -155,4 +159,38 @@ pub fn below<'w>(
 pub fn print(text: &str, session: &Session) -> Result {
     session.screen.data(text)?;
     Ok(Exit::OK)
+}
+
+/// Prints a text, once or every so often until the user or the reader leaves: on a terminal in
+/// place, elsewhere one after another.
+///
+/// # Errors
+/// What `text` meets, or it can't be written.
+pub fn print_every(
+    every: Option<Millis>,
+    session: &Session,
+    mut text: impl FnMut() -> Result<String>,
+) -> Result {
+    let Some(every) = every else { return print(&text()?, session) };
+    if session.screen.is_terminal() {
+        return watch::on_terminal(every, session, text, |text, _| Ok(text.clone()));
+    }
+    loop {
+        print(&text()?, session)?;
+        std::thread::sleep(Duration::from_millis(every.get()));
+    }
+}
+
+/// How often something is repeated, from a number of seconds.
+///
+/// # Errors
+/// It is no number from 1 on.
+pub fn interval(given: &str, flag: &str) -> Result<Millis> {
+    match given.trim().parse::<u32>() {
+        Ok(seconds @ 1..) => Ok(Millis::from_secs(seconds)),
+        _ => {
+            Err(Failure::new(errors::INVALID, format!("{flag}: {given:?} is no number of seconds"))
+                .tip(format!("{flag}=5")))
+        }
+    }
 }

@@ -104,28 +104,33 @@ impl Translated {
         }
     }
 
-    /// The flags themselves; of two that say different things, the later.
+    /// The flags themselves: values of lists are joined, and of two that differ in one value the
+    /// later wins.
     ///
     /// # Errors
     /// A value is not understood.
     pub fn flags(&self) -> Result<JobFlags> {
-        let mut all = JobFlags::default();
+        let words: Vec<String> = self.words.iter().map(|(word, _)| word.clone()).collect();
+        let failure = match flags::read(&words) {
+            Ok(all) => return Ok(all),
+            Err(failure) => failure,
+        };
+        // Read again one by one, to name the place of the one that is not understood.
         for (word, place) in &self.words {
-            let read = flags::read(std::slice::from_ref(word));
-            let read = read.map_err(|failure| match place {
-                Some(place) => flags::at(&failure, errors::BAD_DIRECTIVE, place),
-                None => failure,
-            })?;
-            all = read.or(all);
+            if let (Err(failure), Some(place)) = (flags::read(std::slice::from_ref(word)), place) {
+                return Err(flags::at(&failure, errors::BAD_DIRECTIVE, place));
+            }
         }
-        Ok(all)
+        Err(failure)
     }
 }
 
 /// Flags that were given twice, with different values.
 fn contradictions(given: &[Given]) -> Vec<String> {
     let mut found = Vec::new();
-    for (at, later) in given.iter().enumerate() {
+    // Each of these is one of a list.
+    let is_single = |given: &&Given| !["param", "notify-email"].contains(&given.flag.long);
+    for (at, later) in given.iter().enumerate().filter(|(_, given)| is_single(given)) {
         let same = |earlier: &&Given| earlier.flag == later.flag && earlier.value != later.value;
         if let Some(earlier) = given[..at].iter().rev().find(same) {
             let flag = later.flag.written();

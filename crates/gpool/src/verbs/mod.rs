@@ -69,7 +69,7 @@ pub mod user;
 pub mod verify;
 pub mod version;
 pub mod wait;
-mod watch;
+pub mod watch;
 pub mod why;
 
 /// In which form a page is written.

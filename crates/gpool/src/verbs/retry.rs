@@ -24,6 +24,9 @@ pub struct RetryArgs {
     /// Pass over jobs that succeeded
     #[arg(long)]
     failed: bool,
+    /// Hold them, to change them with gpool edit before gpool release lets them start
+    #[arg(long)]
+    hold: bool,
 }
 
 /// Runs it.
@@ -38,7 +41,7 @@ pub fn run(args: &RetryArgs, session: &Session) -> Result {
     let mut each = Each::of(&mut found);
     let (mut items, mut n_passed_over) = (Vec::with_capacity(found.ids.len()), 0);
     for id in &found.ids {
-        let Some(retried) = each.take(retry(&client, id, args.failed))? else { continue };
+        let Some(retried) = each.take(retry(&client, id, args))? else { continue };
         let Some(retried) = retried else {
             n_passed_over += 1;
             continue;
@@ -60,11 +63,11 @@ pub fn run(args: &RetryArgs, session: &Session) -> Result {
 }
 
 /// Lets one job run again; `None` for one that succeeded and is to be passed over then.
-fn retry(client: &Client, id: &str, only_failed: bool) -> Result<Option<Retried>> {
-    if only_failed && client.job(id)?.state == JobState::Succeeded {
+fn retry(client: &Client, id: &str, args: &RetryArgs) -> Result<Option<Retried>> {
+    if args.failed && client.job(id)?.state == JobState::Succeeded {
         return Ok(None);
     }
-    Ok(Some(client.retry(id)?))
+    Ok(Some(if args.hold { client.retry_held(id) } else { client.retry(id) }?))
 }
 
 fn shown_as(id: &str, retried: &Retried) -> Value {

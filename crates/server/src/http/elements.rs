@@ -214,13 +214,25 @@ fn give(element: &mut ElementShown, values: &ArrayValues) {
     element.params = params.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
 }
 
+/// How a job runs again.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RetryParams {
+    /// Keep it from starting until it is released, to change it before. An array that has elements
+    /// left can't be held so.
+    hold: bool,
+}
+
 /// Lets a job that ended run again: elements of an array that still lives begin their next attempt;
 /// of anything else, what did not succeed is submitted anew.
 #[utoipa::path(
     post, path = "/jobs/{id}/retry", operation_id = "jobs_retry",
-    params(("id" = String, Path, description = "The job, array or element")),
+    params(("id" = String, Path, description = "The job, array or element"), RetryParams),
     responses(
         (status = 200, description = "What runs again, and as which job", body = Document<Retried>),
+        (status = 400, description = "It can't be held", body = Problem,
+         content_type = "application/problem+json"),
         (status = 403, description = "It is another user's", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such job", body = Problem,
@@ -233,6 +245,7 @@ pub(crate) async fn retry(
     State(api): State<Api>,
     Asks(asker): Asks,
     Segment(id): Segment,
+    Params(params): Params<RetryParams>,
 ) -> Result<Json<Document<Retried>>, ApiError> {
     let id = job_id(&id)?;
     let lives = move |view: &View<'_>| {
@@ -241,6 +254,10 @@ pub(crate) async fn retry(
         Some(if id.element.is_some() { 1 } else { all })
     };
     if let Some(n) = api.handle.query(lives).await? {
+        if params.hold {
+            let why = format!("elements of job {} run again with the others of it", id.number);
+            return Err(Refusal::Invalid { field: "hold".to_owned(), why }.into());
+        }
         let command = Command::Retry { jobs: vec![id] };
         api.handle.command(asker.caller.clone(), command).await?;
         let retried = Retried { id: id.to_string(), n_elements: Some(n), is_new: false };
@@ -254,10 +271,11 @@ pub(crate) async fn retry(
     let ended = api.handle.archived(id).await?.ok_or(Refusal::NoSuchJob { id })?;
     check_owner(&asker, id, &ended.spec.owner)?;
     keep_blobs(&api, &ended).await?;
-    let new = anew(&ended).ok_or_else(|| {
+    let mut new = anew(&ended).ok_or_else(|| {
         let why = format!("no element of job {id} has ended without success");
         Refusal::Invalid { field: "id".to_owned(), why }
     })?;
+    new.hold = params.hold;
     let n_elements = new.array.as_ref().map(|array| u64::from(array.spec.indexes.len()));
     let caller = gpool_model::Caller::new(ended.spec.owner.clone(), asker.caller.admin);
     let command = Command::Submit {

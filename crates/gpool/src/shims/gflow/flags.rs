@@ -1,6 +1,6 @@
 //! The flags of `gbatch`, and so those of `# GFLOW` lines.
 
-use crate::shims::flag::Standing::{Approximated, Covered, Ignored};
+use crate::shims::flag::Standing::{Approximated, Covered, Ignored, Instead};
 use crate::shims::flag::Takes::{Nothing, Value};
 use crate::shims::flag::{Flag, Spoken, row};
 
@@ -8,7 +8,7 @@ use crate::shims::flag::{Flag, Spoken, row};
 pub static JOB: &[Flag] = &[
     row("array", '\0', Value, Covered, "--array; the id printed is that of the whole array"),
     row("auto-close", '\0', Nothing, Ignored, "there are no tmux sessions to close"),
-    row("begin", '\0', Value, Covered, "--begin"),
+    row("begin", '\0', Value, Covered, "--begin; after now+ a bare number is minutes"),
     row("conda-env", 'c', Value, Covered, "--conda"),
     row("depends-on", 'd', Value, Covered, "--after").also(&["dependency"]),
     row("depends-on-all", '\0', Value, Covered, "--after"),
@@ -18,15 +18,15 @@ pub static JOB: &[Flag] = &[
         .also(&["max-gpu-mem", "max-gpu-memory"]),
     row("gpus", 'g', Value, Covered, "--gpus").also(&["gres"]),
     row("max-concurrent", '\0', Value, Covered, "--max-parallel"),
-    row("max-retries", '\0', Value, Covered, "--retry N --retry-on fail,timeout"),
+    row("max-retries", '\0', Value, Covered, "--retry N --retry-on fail"),
     row("memory", 'm', Value, Covered, "--mem; a bare number is MB")
         .also(&["max-mem", "max-memory"]),
-    row("name", 'n', Value, Covered, "--name").also(&["job-name"]),
+    row("name", 'n', Value, Covered, "--name").also(&["job-name", "J"]),
     row("name-template", '\0', Value, Ignored, "the parameters stand beside each element"),
     row("no-auto-cancel", '\0', Nothing, Covered, "--on-unmet keep"),
     row("notify-email", '\0', Value, Ignored, "--notify done,fail@URL posts to a webhook"),
     row("notify-on", '\0', Value, Ignored, "--notify done,fail@URL posts to a webhook"),
-    row("param", '\0', Value, Covered, "--param"),
+    row("param", '\0', Value, Covered, "--param; 1:5 and 0:1:0.1 are ranges"),
     row("param-file", '\0', Value, Covered, "--param-file"),
     row("priority", 'p', Value, Approximated, "--priority N-10, so that gflow's 10 is 0")
         .also(&["nice"]),
@@ -37,14 +37,40 @@ pub static JOB: &[Flag] = &[
         .also(&["time-limit", "timelimit"]),
 ];
 
+/// The settings of gflow, which every command of it may name.
+pub(super) static CONFIG: &[Flag] = &[row(
+    "config",
+    '\0',
+    Value,
+    Instead,
+    "GPOOL_CONFIG=gpool.toml; gpool import gflow --config FILE --write gpool.toml makes one",
+)];
+
 /// What only the command has.
-pub static BATCH: &[Flag] = &[row("version", 'V', Nothing, Covered, "prints gpool's")];
+pub static BATCH: &[Flag] = &[
+    row("command", '\0', Value, Covered, "a line for /bin/sh in place of words"),
+    row("version", 'V', Nothing, Covered, "prints gpool's"),
+];
 
 /// `gbatch`.
 pub static GBATCH: Spoken = Spoken {
     name: "gbatch",
     about: "Hand in a script or a command as a job of gpool",
-    flags: &[JOB, BATCH],
+    flags: &[JOB, BATCH, CONFIG],
+    words: "SCRIPT | COMMAND",
+};
+
+/// What `grun` has that is not of a job.
+static ATTENDED: &[Flag] = &[
+    row("no-export-env", '\0', Nothing, Covered, "--clean-env"),
+    row("version", 'V', Nothing, Covered, "prints gpool's"),
+];
+
+/// `grun`.
+pub static GRUN: Spoken = Spoken {
+    name: "grun",
+    about: "Run a script or a command as a job of gpool and stay with it",
+    flags: &[JOB, ATTENDED, CONFIG],
     words: "SCRIPT | COMMAND",
 };
 

@@ -1,10 +1,18 @@
 //! `gcancel`: ends jobs.
 
+use std::fmt::Write as _;
+
+use gpool_client::JobsQuery;
+use gpool_wire::Job;
+
+use super::completion;
+use super::flags::CONFIG;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::reference::Reference;
-use crate::resolve::{self, Scope};
+use crate::render::safe::safe;
+use crate::resolve::{self, Scope, every_job};
 use crate::session::Session;
 use crate::shims::flag::Standing::{Covered, Instead};
 use crate::shims::flag::Takes::{Nothing, Value};
@@ -13,6 +21,7 @@ use crate::shims::{gpool, print, read};
 use crate::verbs::act::Each;
 
 static FLAGS: &[Flag] = &[
+    row("cancel", '\0', Nothing, Covered, "what it does anyway").also(&["kill"]),
     row("dry-run", '\0', Nothing, Covered, "says which jobs it would end"),
     row("fail", '\0', Value, Instead, "jobs report their end by ending"),
     row("finish", '\0', Value, Instead, "jobs report their end by ending"),
@@ -21,13 +30,18 @@ static FLAGS: &[Flag] = &[
 
 /// `gcancel`.
 pub static SPOKEN: Spoken =
-    Spoken { name: "gcancel", about: "End jobs of gpool", flags: &[FLAGS], words: "IDS" };
+    Spoken { name: "gcancel", about: "End jobs of gpool", flags: &[FLAGS, CONFIG], words: "IDS" };
 
 /// Runs it.
 ///
 /// # Errors
 /// There are no such jobs, or the server refuses.
 pub fn run(words: &[String], session: &Session) -> Result {
+    if let [word, rest @ ..] = words
+        && word == "completion"
+    {
+        return completion(rest, session);
+    }
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     if said.words.is_empty() {
         return Err(Failure::new(errors::USAGE, "gcancel: no job is named").tip("gcancel 1-3,7"));
@@ -43,7 +57,31 @@ pub fn run(words: &[String], session: &Session) -> Result {
     }
     let client = session.client()?;
     let mut found = resolve::each(&client, references.iter(), None, session.me(), Scope::Living)?;
-    let lines = found.ids.iter().map(|id| format!("would cancel job {id}\n"));
-    let exit = print(&lines.collect::<String>(), session)?;
+    let living = every_job(&client, &JobsQuery::default())?;
+    let mut text = String::new();
+    for id in &found.ids {
+        let job = client.job(id)?;
+        if job.state.is_end() {
+            let _ = writeln!(text, "Job {id} has ended already: {}", job.state.as_str());
+            continue;
+        }
+        let _ = writeln!(text, "Would cancel job {id} ({})", safe(&job.name));
+        text.push_str(&left_waiting(&living, &found.ids, id));
+    }
+    let exit = print(&text, session)?;
     Each::of(&mut found).end("cancel", exit)
+}
+
+/// The jobs that wait for one that is to be cancelled and stay themselves.
+fn left_waiting(living: &[Job], cancelled: &[String], id: &str) -> String {
+    let waits = |job: &&Job| {
+        let mut waited = job.after.iter().filter_map(|after| after.rsplit(':').next());
+        waited.any(|waited| waited == id) && !cancelled.contains(&job.id)
+    };
+    let line = |job: &Job| format!("  - Job {} ({})\n", job.id, safe(&job.name));
+    let lines: String = living.iter().filter(waits).map(line).collect();
+    match lines.as_str() {
+        "" => lines,
+        lines => format!("Warning: these jobs wait for job {id}:\n{lines}"),
+    }
 }

@@ -1,5 +1,6 @@
 //! `gflowd`: starts and stops the server.
 
+use super::flags_behind;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::session::Session;
@@ -9,13 +10,13 @@ use crate::shims::flag::{Flag, Said, Spoken, row};
 use crate::shims::{below, gpool, gpool_line, print, read, say_ignored};
 
 static EVERYWHERE: &[Flag] = &[
-    row("cleanup", '\0', Nothing, Ignored, "gpool.toml is yours; nothing writes to it"),
+    row("cleanup", '\0', Nothing, Instead, "rm gpool.toml; gpool writes to it only with init"),
     row(
         "config",
         'c',
         Value,
-        Ignored,
-        "GPOOL_CONFIG names gpool.toml; gpool import gflow reads it",
+        Instead,
+        "GPOOL_CONFIG=gpool.toml; gpool import gflow --config FILE --write gpool.toml makes one",
     ),
     row("quiet", 'q', Nothing, Ignored, "the log is STATE/server.log"),
     row("verbose", 'v', Nothing, Ignored, "the log is STATE/server.log"),
@@ -28,13 +29,22 @@ static START: &[Flag] = &[
     row("gpus", '\0', Value, Covered, "--gpus"),
 ];
 
+const IN_FILE: &str = "gpool init, then set it in gpool.toml; or gflowd start with this flag";
+
 static WIZARD: &[Flag] = &[
     row("advanced", '\0', Nothing, Ignored, "the file that is written explains itself"),
-    row("force", '\0', Nothing, Instead, "remove the file first"),
+    row("force", '\0', Nothing, Covered, "gpool init --force"),
     row("host", '\0', Value, Ignored, "the API is a socket of the machine"),
     row("port", '\0', Value, Ignored, "the API is a socket of the machine"),
     row("timezone", '\0', Value, Ignored, "TZ says it, --utc for one command"),
     row("yes", '\0', Nothing, Covered, "nothing is asked"),
+];
+
+/// What gflow writes into its unit, and gpool's unit reads from gpool.toml.
+static UNIT: &[Flag] = &[
+    row("gpu-allocation-strategy", '\0', Value, Instead, IN_FILE),
+    row("gpu-poll-interval-secs", '\0', Value, Ignored, "GPUs are looked at when it counts"),
+    row("gpus", '\0', Value, Instead, IN_FILE),
 ];
 
 macro_rules! spoken {
@@ -49,8 +59,13 @@ spoken!(STOP, "gflowd stop", "Stop it; jobs go on (also: down)", &[EVERYWHERE]);
 spoken!(RESTART, "gflowd restart", "Stop and start it; jobs go on", &[EVERYWHERE, START]);
 spoken!(RELOAD, "gflowd reload", "Stop and start it; jobs go on", &[EVERYWHERE, START]);
 spoken!(STATUS, "gflowd status", "Show the server of gpool", &[EVERYWHERE]);
-spoken!(INIT, "gflowd init", "Write a configuration of gpool", &[EVERYWHERE, START, WIZARD]);
-spoken!(SERVICE, "gflowd service", "Hand the server to systemd: install, uninstall", &[EVERYWHERE]);
+spoken!(INIT, "gflowd init", "Write a configuration of gpool", &[EVERYWHERE, UNIT, WIZARD]);
+spoken!(
+    SERVICE,
+    "gflowd service",
+    "Hand the server to systemd: install, uninstall",
+    &[EVERYWHERE, UNIT]
+);
 
 /// `gflowd` and what is below it.
 pub const SPOKEN: &[&Spoken] = &[&PLAIN, &INIT, &UP, &STOP, &RESTART, &RELOAD, &STATUS, &SERVICE];
@@ -63,6 +78,7 @@ const BELOW: [&str; 10] =
 /// # Errors
 /// What the command of gpool meets.
 pub fn run(words: &[String], session: &Session) -> Result {
+    let words = &flags_behind(words, &BELOW, &["-c", "--config"]);
     let Some(first) = words.first().filter(|word| !word.starts_with('-')) else {
         // Alone it is the server itself, in the foreground.
         return plain(words, session);
@@ -81,6 +97,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(spoken, rest, session)? else { return Ok(Exit::OK) };
     say_ignored(&said, session);
     match word {
+        "init" if said.has("force") => gpool_line(&["init", "--force"], session),
         "init" => gpool_line(&["init"], session),
         "start" | "up" => gpool(&up(&said), session),
         "stop" | "down" => gpool_line(&["down"], session),
@@ -115,7 +132,7 @@ fn service(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SERVICE, rest, session)? else { return Ok(Exit::OK) };
     say_ignored(&said, session);
     match word {
-        "install" => gpool_line(&["up", "--systemd"], session),
-        _ => gpool_line(&["down"], session),
+        "install" => gpool_line(&["up", "--systemd", "--now"], session),
+        _ => gpool_line(&["down", "--systemd"], session),
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use gpool_model::device::DeviceState;
 use gpool_wire::Gpu;
 
+use super::completion;
+use super::flags::CONFIG;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::table::{Cell, Table};
@@ -23,13 +25,18 @@ static FLAGS: &[Flag] = &[
 
 /// `ginfo`.
 pub static SPOKEN: Spoken =
-    Spoken { name: "ginfo", about: "List GPUs of gpool", flags: &[FLAGS], words: "" };
+    Spoken { name: "ginfo", about: "List GPUs of gpool", flags: &[FLAGS, CONFIG], words: "" };
 
 /// Runs it.
 ///
 /// # Errors
 /// The server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
+    if let [word, rest @ ..] = words
+        && word == "completion"
+    {
+        return completion(rest, session);
+    }
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     say_ignored(&said, session);
     let gpus = session.client()?.gpus()?.items;

@@ -4,7 +4,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 
 use gpool_client::{LogQuery, LogStream};
 
-use super::translate;
+use super::flags::CONFIG;
+use super::{completion, flags_behind, redo, translate};
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -24,47 +25,42 @@ static EVERYWHERE: &[Flag] = &[
 ];
 
 static LOG: &[Flag] = &[
-    row("first", 'f', Value, Covered, "the first lines; gpool logs -f follows"),
+    row("first", 'f', Value, Covered, "the first lines"),
+    row("follow", 'F', Nothing, Covered, "gpool logs --follow"),
     row("last", 'l', Value, Covered, "the last lines: gpool logs --tail"),
+    row("no-ansi", '\0', Nothing, Instead, "gpool logs JOB | sed 's/\\x1b\\[[0-9;]*[A-Za-z]//g'"),
+    row("path", '\0', Nothing, Instead, "gpool logs JOB; gpool submit --stdout FILE names a file"),
+    row("raw", '\0', Nothing, Covered, "output is kept and shown as it was written"),
 ];
 
-static RELEASE: &[Flag] = &[row("at", '\0', Value, Covered, "gpool release --at")];
+static RELEASE: &[Flag] =
+    &[row("at", '\0', Value, Covered, "gpool release --at; after now+ a bare number is minutes")];
+
+const ANEW: &str = "gpool cancel JOB, and submit it anew";
 
 static UPDATE: &[Flag] = &[
-    row("auto-cancel-on-dep-failure", '\0', Nothing, Instead, "gpool edit JOB"),
-    row("clear-conda-env", '\0', Nothing, Instead, "gpool cancel JOB, and submit it anew"),
+    row("auto-cancel-on-dep-failure", '\0', Nothing, Covered, "gpool edit --on-unmet cancel"),
+    row("clear-conda-env", '\0', Nothing, Instead, ANEW),
     row("clear-gpu-memory-limit", '\0', Nothing, Instead, "gpool edit JOB --gpus N"),
-    row("clear-max-concurrent", '\0', Nothing, Instead, "gpool edit JOB --max-parallel N"),
-    row("clear-max-retries", '\0', Nothing, Instead, "gpool edit JOB --retry 0"),
-    row("clear-memory-limit", '\0', Nothing, Instead, "gpool edit JOB --mem SIZE"),
-    row("clear-time-limit", '\0', Nothing, Instead, "gpool edit JOB --time TIME"),
-    row("command", 'c', Value, Instead, "gpool cancel JOB, and submit it anew"),
-    row("conda-env", 'e', Value, Instead, "gpool cancel JOB, and submit it anew"),
+    row("clear-max-concurrent", '\0', Nothing, Covered, "gpool edit --max-parallel 0"),
+    row("clear-max-retries", '\0', Nothing, Covered, "gpool edit --retry 0"),
+    row("clear-memory-limit", '\0', Nothing, Covered, "gpool edit --mem none"),
+    row("clear-time-limit", '\0', Nothing, Covered, "gpool edit --time none"),
+    row("command", 'c', Value, Covered, "gpool edit --command"),
+    row("conda-env", 'e', Value, Instead, ANEW),
     row("depends-on", 'd', Value, Covered, "gpool edit --after"),
     row("depends-on-all", '\0', Value, Covered, "gpool edit --after"),
     row("depends-on-any", '\0', Value, Covered, "gpool edit --after-one"),
-    row("gpu-memory", '\0', Value, Instead, "gpool edit JOB --gpus N").also(&["max-gpu-mem"]),
+    row("gpu-memory", '\0', Value, Instead, ANEW).also(&["max-gpu-mem"]),
     row("gpus", 'g', Value, Covered, "gpool edit --gpus"),
     row("max-concurrent", '\0', Value, Covered, "gpool edit --max-parallel"),
-    row("max-retries", '\0', Value, Covered, "gpool edit --retry"),
+    row("max-retries", '\0', Value, Covered, "gpool edit --retry N --retry-on fail"),
     row("memory-limit", 'm', Value, Covered, "gpool edit --mem"),
-    row("no-auto-cancel-on-dep-failure", '\0', Nothing, Instead, "gpool edit JOB"),
-    row("param", '\0', Value, Instead, "gpool cancel JOB, and submit it anew"),
+    row("no-auto-cancel-on-dep-failure", '\0', Nothing, Covered, "gpool edit --on-unmet keep"),
+    row("param", '\0', Value, Instead, ANEW),
     row("priority", 'p', Value, Covered, "gpool edit --priority, less 10"),
-    row("script", 's', Value, Instead, "gpool cancel JOB, and submit it anew"),
+    row("script", 's', Value, Covered, "gpool edit --script"),
     row("time-limit", 't', Value, Covered, "gpool edit --time"),
-];
-
-static REDO: &[Flag] = &[
-    row("cascade", '\0', Nothing, Ignored, "jobs that waited for it are submitted anew by hand"),
-    row("clear-deps", '\0', Nothing, Covered, "what ran once does not wait again"),
-    row("conda-env", 'e', Value, Instead, "submit it anew"),
-    row("depends-on", 'd', Value, Instead, "submit it anew with --after"),
-    row("gpu-memory", '\0', Value, Instead, "submit it anew").also(&["max-gpu-mem"]),
-    row("gpus", 'g', Value, Instead, "submit it anew with --gpus"),
-    row("memory", 'm', Value, Instead, "submit it anew with --mem"),
-    row("priority", 'p', Value, Instead, "gpool retry JOB, then gpool prio N JOB"),
-    row("time", 't', Value, Instead, "submit it anew with --time"),
 ];
 
 static CLOSE: &[Flag] = &[
@@ -80,20 +76,26 @@ macro_rules! spoken {
     };
 }
 
-spoken!(OF_ATTACH, "gjob attach", "Attach to a job: gpool attach", &[EVERYWHERE], "JOB");
-spoken!(OF_LOG, "gjob log", "Show what a job has written", &[LOG, EVERYWHERE], "JOB");
-spoken!(OF_HOLD, "gjob hold", "Keep jobs from starting", &[EVERYWHERE], "JOBS");
-spoken!(OF_RELEASE, "gjob release", "Let held jobs start", &[RELEASE, EVERYWHERE], "JOBS");
-spoken!(OF_UPDATE, "gjob update", "Change jobs: gpool edit", &[UPDATE, EVERYWHERE], "JOBS");
-spoken!(OF_SHOW, "gjob show", "Show all that is known of jobs", &[EVERYWHERE], "JOBS");
-spoken!(OF_REDO, "gjob redo", "Run a job again: gpool retry", &[REDO, EVERYWHERE], "JOB");
+spoken!(OF_ATTACH, "gjob attach", "Attach to a job: gpool attach", &[EVERYWHERE, CONFIG], "JOB");
+spoken!(OF_LOG, "gjob log", "Show what a job has written", &[LOG, EVERYWHERE, CONFIG], "JOB");
+spoken!(OF_HOLD, "gjob hold", "Keep jobs from starting", &[EVERYWHERE, CONFIG], "JOBS");
+spoken!(OF_RELEASE, "gjob release", "Let held jobs start", &[RELEASE, EVERYWHERE, CONFIG], "JOBS");
+spoken!(OF_UPDATE, "gjob update", "Change jobs: gpool edit", &[UPDATE, EVERYWHERE, CONFIG], "JOBS");
+spoken!(OF_SHOW, "gjob show", "Show all that is known of jobs", &[EVERYWHERE, CONFIG], "JOBS");
+spoken!(
+    OF_REDO,
+    "gjob redo",
+    "Run a job again: gpool retry, with changes by gpool edit",
+    &[redo::FLAGS, EVERYWHERE, CONFIG],
+    "JOB"
+);
 spoken!(OF_CLOSE, "gjob close-sessions", "Does nothing here", &[CLOSE, EVERYWHERE], "");
 
 /// What is below `gjob`.
 pub const SPOKEN: &[&Spoken] =
     &[&OF_ATTACH, &OF_LOG, &OF_HOLD, &OF_RELEASE, &OF_UPDATE, &OF_SHOW, &OF_REDO, &OF_CLOSE];
 
-const BELOW: [&str; 19] = [
+const BELOW: [&str; 21] = [
     "attach",
     "a",
     "log",
@@ -107,6 +109,8 @@ const BELOW: [&str; 19] = [
     "show",
     "s",
     "redo",
+    "progress",
+    "p",
     "close-sessions",
     "close",
     "completion",
@@ -120,6 +124,7 @@ const BELOW: [&str; 19] = [
 /// # Errors
 /// What the command of gpool meets.
 pub fn run(words: &[String], session: &Session) -> Result {
+    let words = &flags_behind(words, &BELOW, &["--config"]);
     let (word, rest) = below("gjob", words, &BELOW)?;
     let spoken = match word {
         "attach" | "a" => &OF_ATTACH,
@@ -130,10 +135,14 @@ pub fn run(words: &[String], session: &Session) -> Result {
         "show" | "s" => &OF_SHOW,
         "redo" => &OF_REDO,
         "close-sessions" | "close" => &OF_CLOSE,
-        "completion" => {
-            return gpool_line(&["completion", rest.first().map_or("bash", |w| w)], session);
+        "progress" | "p" => {
+            let what = "gjob progress has no counterpart here";
+            return Err(Failure::new(errors::NO_SUCH_VERB, what)
+                .why("gpool predicts ends from earlier jobs; a job's own progress is in its output")
+                .tip("echo \"epoch 25/40\" in the job, and gpool logs -f JOB"));
         }
-        _ => return super::below_help("gjob", SPOKEN, session),
+        "completion" => return completion(rest, session),
+        _ => return super::below_help("gjob", word, SPOKEN, session),
     };
     let Some(said) = read(spoken, rest, session)? else { return Ok(Exit::OK) };
     say_ignored(&said, session);
@@ -148,7 +157,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         "release" | "r" => release(&said, session),
         "update" | "u" => update(&said, session),
         "show" | "s" => on_jobs("show", &said, session),
-        "redo" => on_jobs("retry", &said, session),
+        "redo" => redo::run(&said, session),
         _ => Ok(Exit::OK),
     }
 }
@@ -161,42 +170,51 @@ fn on_jobs(verb: &str, said: &Said, session: &Session) -> Result {
 fn release(said: &Said, session: &Session) -> Result {
     let mut words = vec!["release".to_owned()];
     words.extend(said.words.iter().cloned());
-    words.extend(said.value("at").map(|at| format!("--at={at}")));
-    gpool(&words, session)
-}
-
-fn edit(said: &Said, flags: &[String], session: &Session) -> Result {
-    let mut words = vec!["edit".to_owned()];
-    words.extend(said.words.iter().cloned());
-    words.extend(flags.iter().cloned());
+    words.extend(said.value("at").map(|at| format!("--at={}", translate::moment(at))));
     gpool(&words, session)
 }
 
 fn update(said: &Said, session: &Session) -> Result {
-    let mut flags = Vec::new();
+    let mut words = vec!["edit".to_owned()];
+    words.extend(said.words.iter().cloned());
     for given in &said.flags {
         let value = given.value.as_str();
-        flags.extend(match given.flag.long {
+        words.extend(match given.flag.long {
+            "auto-cancel-on-dep-failure" => Some("--on-unmet=cancel".to_owned()),
+            "clear-max-concurrent" => Some("--max-parallel=0".to_owned()),
+            "clear-max-retries" => Some("--retry=0".to_owned()),
+            "clear-memory-limit" => Some("--mem=none".to_owned()),
+            "clear-time-limit" => Some("--time=none".to_owned()),
+            "command" => Some(format!("--command={value}")),
             "depends-on" | "depends-on-all" => Some(format!("--after={value}")),
             "depends-on-any" => Some(format!("--after-one={value}")),
             "gpus" => Some(format!("--gpus={value}")),
             "max-concurrent" => Some(format!("--max-parallel={value}")),
             "max-retries" => Some(format!("--retry={value}")),
             "memory-limit" => Some(format!("--mem={}M", translate::mebibytes(given)?)),
+            "no-auto-cancel-on-dep-failure" => Some("--on-unmet=keep".to_owned()),
             "priority" => Some(format!("--priority={}", translate::priority(given)?)),
+            "script" => Some(format!("--script={value}")),
             "time-limit" => Some(format!("--time={}s", translate::seconds(given)?)),
             _ => None,
         });
     }
-    edit(said, &flags, session)
+    words.extend(said.has("max-retries").then(|| "--retry-on=fail".to_owned()));
+    gpool(&words, session)
 }
 
 /// Its output, or the lines at one end of it.
 fn log(said: &Said, session: &Session) -> Result {
     let mut words = vec!["logs".to_owned()];
-    if let Some(last) = said.value("last") {
-        words.push(format!("--tail={last}"));
+    if said.has("first") && said.has("last") {
+        return Err(Failure::new(
+            errors::USAGE,
+            "gjob log: --first and --last can't both be given",
+        )
+        .tip("gjob log 7 --last 50"));
     }
+    words.extend(said.value("last").map(|last| format!("--tail={last}")));
+    words.extend(said.has("follow").then(|| "--follow".to_owned()));
     let Some(first) = said.value("first") else {
         words.extend(said.words.iter().cloned());
         return gpool(&words, session);

@@ -7,6 +7,8 @@ use gpool_model::JobId;
 use gpool_wire::{Job, catalogue};
 use serde_json::{Value, json};
 
+use super::completion;
+use super::flags::CONFIG;
 use super::shown::{self, COLUMNS, STATES};
 use crate::errors;
 use crate::exit::Exit;
@@ -16,17 +18,17 @@ use crate::render::list::natural;
 use crate::render::table::{Cell, Table};
 use crate::resolve::{self, Scope, every_job};
 use crate::session::Session;
-use crate::shims::flag::Standing::{Covered, Ignored, Instead};
+use crate::shims::flag::Standing::{Covered, Instead};
 use crate::shims::flag::Takes::{Nothing, Value as Takes};
 use crate::shims::flag::{Flag, Said, Spoken, row};
-use crate::shims::{gpool_line, print, read, say_ignored};
+use crate::shims::{interval, print_every, read};
 
 static FLAGS: &[Flag] = &[
     row("all", 'a', Nothing, Covered, "those that have ended, too"),
     row("completed", 'c', Nothing, Covered, "only those that have ended"),
-    row("format", 'f', Takes, Covered, "JOBID,NAME,ST,…; an unknown one is refused"),
+    row("format", 'f', Takes, Covered, "JOBID,NAME:20,ST,…; an unknown one is refused"),
     row("group", 'g', Nothing, Covered, "by state"),
-    row("interval", '\0', Takes, Instead, "gpool queue --watch=5s"),
+    row("interval", '\0', Takes, Covered, "seconds between two looks of --watch; 2 unless given"),
     row("jobs", 'j', Takes, Covered, "only these: 7, 10-20, @").also(&["job"]),
     row("limit", 'n', Takes, Covered, "the first N; of -N, the last"),
     row("names", 'N', Takes, Covered, "of these names"),
@@ -35,16 +37,16 @@ static FLAGS: &[Flag] = &[
     row("since", '\0', Takes, Covered, "submitted since: 1h, 2d, today"),
     row("sort", 'r', Takes, Covered, "id, state, time, name, gpus or priority"),
     row("states", 's', Takes, Covered, "in these states; an unknown one is refused"),
-    row("tmux", 'T', Nothing, Ignored, "there are no tmux sessions"),
+    row("tmux", 'T', Nothing, Instead, "gqueue; there are no tmux sessions"),
     row("tree", 't', Nothing, Covered, "below the job that each waits for"),
     row("user", 'u', Takes, Covered, "of these users, or all").also(&["users"]),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
-    row("watch", 'w', Nothing, Instead, "gpool queue --watch"),
+    row("watch", 'w', Nothing, Covered, "again and again"),
 ];
 
 /// `gqueue`.
 pub static SPOKEN: Spoken =
-    Spoken { name: "gqueue", about: "List jobs of gpool", flags: &[FLAGS], words: "" };
+    Spoken { name: "gqueue", about: "List jobs of gpool", flags: &[FLAGS, CONFIG], words: "" };
 
 const N_USUAL: usize = 6;
 const SORTS: [&str; 6] = ["id", "state", "time", "name", "gpus", "priority"];
@@ -57,15 +59,26 @@ pub fn run(words: &[String], session: &Session) -> Result {
     if let [word, rest @ ..] = words
         && word == "completion"
     {
-        return gpool_line(&["completion", rest.first().map_or("bash", String::as_str)], session);
+        return completion(rest, session);
     }
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
     let columns = columns(&said)?;
-    let jobs = jobs(&said, session)?;
-    let text = match said.value("output").unwrap_or("table") {
-        "table" if said.has("group") => grouped(&jobs, &columns, session),
-        "table" => table(&jobs, &columns, said.has("tree"), session),
+    let every = match (said.has("watch"), said.value("interval")) {
+        (true, seconds) => Some(interval(seconds.unwrap_or("2"), "--interval")?),
+        (false, None) => None,
+        (false, Some(_)) => {
+            return Err(Failure::new(errors::USAGE, "gqueue: --interval needs --watch")
+                .tip("gqueue --watch --interval 5"));
+        }
+    };
+    print_every(every, session, || text(&said, &columns, session))
+}
+
+fn text(said: &Said, columns: &[Column], session: &Session) -> Result<String> {
+    let jobs = jobs(said, session)?;
+    Ok(match said.value("output").unwrap_or("table") {
+        "table" if said.has("group") => grouped(&jobs, columns, session),
+        "table" => table(&jobs, columns, said.has("tree"), session),
         "json" => {
             let jobs: Vec<Value> =
                 jobs.iter().map(|job| shown::json(job, session).into()).collect();
@@ -74,8 +87,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         "csv" => csv(&jobs, session),
         "yaml" => yaml(&jobs, session),
         other => return Err(no_such("--output", other, &["table", "json", "csv", "yaml"])),
-    };
-    print(&text, session)
+    })
 }
 
 fn no_such(flag: &str, word: &str, known: &[&str]) -> Failure {
@@ -83,12 +95,22 @@ fn no_such(flag: &str, word: &str, known: &[&str]) -> Failure {
         .why(format!("there are {}", known.join(", ")))
 }
 
-fn columns(said: &Said) -> Result<Vec<&'static str>> {
-    let Some(format) = said.value("format") else { return Ok(COLUMNS[..N_USUAL].to_vec()) };
-    let one = |name: &str| {
+/// A column, and the most characters of it that are shown.
+type Column = (&'static str, Option<usize>);
+
+fn columns(said: &Said) -> Result<Vec<Column>> {
+    let Some(format) = said.value("format") else {
+        return Ok(COLUMNS[..N_USUAL].iter().map(|column| (*column, None)).collect());
+    };
+    let one = |written: &str| {
+        let (name, width) = written.split_once(':').unwrap_or((written, "full"));
+        let width = match width.trim() {
+            "full" | "0" => Some(None),
+            width => width.parse().ok().map(Some),
+        };
         let known = COLUMNS.iter().find(|column| column.eq_ignore_ascii_case(name.trim()));
-        known.copied().ok_or_else(|| {
-            Failure::new(errors::BAD_COLUMN, format!("gqueue has no column {name:?}"))
+        known.copied().zip(width).ok_or_else(|| {
+            Failure::new(errors::BAD_COLUMN, format!("gqueue has no column {written:?}"))
                 .why(format!("there are {}", COLUMNS.join(", ")))
         })
     };
@@ -172,12 +194,12 @@ fn limited(mut jobs: Vec<Job>, limit: &str) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-fn table(jobs: &[Job], columns: &[&str], is_tree: bool, session: &Session) -> String {
+fn table(jobs: &[Job], columns: &[Column], is_tree: bool, session: &Session) -> String {
     let now = session.view().now;
-    let mut table = Table::new(columns.iter().map(|column| (*column).to_owned()).collect());
+    let mut table = Table::new(columns.iter().map(|(column, _)| (*column).to_owned()).collect());
     let mut put = |job: &Job, depth: usize| {
-        let cell = |column: &&str| {
-            let text = shown::cell(job, column, now);
+        let cell = |(column, width): &Column| {
+            let text = cut(&shown::cell(job, column, now), *width);
             match *column {
                 "JOBID" if depth > 0 => Cell::new(&format!("{}└─{text}", "  ".repeat(depth - 1))),
                 _ => Cell::new(&text),
@@ -193,6 +215,17 @@ fn table(jobs: &[Job], columns: &[&str], is_tree: bool, session: &Session) -> St
         jobs.iter().for_each(|job| put(job, 0));
     }
     table.render(session.screen.width, false)
+}
+
+/// As much of a text as fits, with a mark where more follows.
+fn cut(text: &str, width: Option<usize>) -> String {
+    match width {
+        Some(width) if text.chars().count() > width => {
+            let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+            format!("{kept}…")
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// Each job below the first of those listed that it waits for, with how deep it stands.
@@ -213,7 +246,7 @@ fn tree(jobs: &[Job]) -> Vec<(&Job, usize)> {
     found
 }
 
-fn grouped(jobs: &[Job], columns: &[&str], session: &Session) -> String {
+fn grouped(jobs: &[Job], columns: &[Column], session: &Session) -> String {
     let mut text = String::new();
     for state in STATES {
         let of: Vec<Job> = jobs.iter().filter(|job| shown::state(job) == state).cloned().collect();

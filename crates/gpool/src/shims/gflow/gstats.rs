@@ -7,6 +7,8 @@ use gpool_model::job::JobState;
 use gpool_wire::{Job, Time, catalogue};
 use serde_json::{Value, json};
 
+use super::completion;
+use super::flags::CONFIG;
 use super::shown::n_gpus;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -30,7 +32,7 @@ static FLAGS: &[Flag] = &[
 
 /// `gstats`.
 pub static SPOKEN: Spoken =
-    Spoken { name: "gstats", about: "Count jobs of gpool", flags: &[FLAGS], words: "" };
+    Spoken { name: "gstats", about: "Count jobs of gpool", flags: &[FLAGS, CONFIG], words: "" };
 
 /// Most jobs that are named.
 const TOP: usize = 5;
@@ -40,6 +42,11 @@ const TOP: usize = 5;
 /// # Errors
 /// A flag is not understood, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
+    if let [word, rest @ ..] = words
+        && word == "completion"
+    {
+        return completion(rest, session);
+    }
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     let invalid = |what: String| Failure::new(catalogue::INVALID, format!("gstats: {what}"));
     let now = session.view().now;

@@ -1,7 +1,7 @@
 //! gflow: what its commands and the `# GFLOW` lines of scripts are here.
 
 use super::flag::Spoken;
-use super::{Family, Shim, print};
+use super::{Family, Shim, gpool_line, print};
 use crate::failure::Result;
 use crate::session::Session;
 
@@ -9,11 +9,16 @@ pub mod flags;
 mod gbatch;
 mod gcancel;
 mod gctl;
+mod gctl_quota;
+mod gctl_reserve;
 mod gflowd;
 mod ginfo;
 mod gjob;
 mod gqueue;
+mod grun;
 mod gstats;
+mod ranges;
+mod redo;
 mod shown;
 pub mod translate;
 
@@ -24,6 +29,9 @@ pub const GBATCH: Shim = Shim {
     run: gbatch::run,
     spoken: &[&flags::GBATCH, &gbatch::NEW],
 };
+/// Runs a script or a command and stays with it.
+pub const GRUN: Shim =
+    Shim { name: "grun", family: Family::Gflow, run: grun::run, spoken: &[&flags::GRUN] };
 /// Lists jobs.
 pub const GQUEUE: Shim =
     Shim { name: "gqueue", family: Family::Gflow, run: gqueue::run, spoken: &[&gqueue::SPOKEN] };
@@ -46,8 +54,30 @@ pub const GFLOWD: Shim =
 pub const GSTATS: Shim =
     Shim { name: "gstats", family: Family::Gflow, run: gstats::run, spoken: &[&gstats::SPOKEN] };
 
-/// What is below a command, a line each.
-fn below_help(name: &str, spoken: &[&Spoken], session: &Session) -> Result {
+/// A script that completes gpool's commands, by `COMMAND completion SHELL`.
+fn completion(words: &[String], session: &Session) -> Result {
+    let shell = words.first().map_or("bash", String::as_str);
+    gpool_line(&["completion", shell], session)
+}
+
+/// Moves the flags that stand before the command below a command behind it: `gflowd -vv up` is
+/// `gflowd up -vv`. Those of `with_value` have a value of their own.
+fn flags_behind(words: &[String], known: &[&str], with_value: &[&str]) -> Vec<String> {
+    let mut at = 0;
+    while words.get(at).is_some_and(|word| word.starts_with('-') && !known.contains(&&**word)) {
+        at += if with_value.contains(&words[at].as_str()) { 2 } else { 1 };
+    }
+    let Some(verb) = words.get(at).filter(|_| at > 0) else { return words.to_vec() };
+    let rest = words[..at].iter().chain(&words[at + 1..]);
+    std::iter::once(verb).chain(rest).cloned().collect()
+}
+
+/// The version, or what is below a command, a line each.
+fn below_help(name: &str, word: &str, spoken: &[&Spoken], session: &Session) -> Result {
+    if word != "--help" {
+        let version = env!("CARGO_PKG_VERSION");
+        return print(&format!("gpool {version}, called as {name}\n"), session);
+    }
     let lines = spoken.iter().map(|spoken| format!("  {:<22} {}\n", spoken.name, spoken.about));
     print(&format!("{name}, as a command of gpool:\n{}", lines.collect::<String>()), session)
 }

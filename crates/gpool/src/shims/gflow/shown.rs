@@ -4,7 +4,9 @@ use gpool_model::job::JobState;
 use gpool_wire::{Job, Time};
 use serde_json::{Map, Value, json};
 
+use super::translate::PRIORITY_USUAL;
 use crate::render::safe::safe;
+use crate::render::words;
 use crate::session::Session;
 use crate::shims::slurm::cells::{elapsed, long_time};
 
@@ -83,7 +85,7 @@ pub fn time(job: &Job, now: Time) -> String {
 }
 
 /// Columns that `gqueue --format` knows.
-pub const COLUMNS: [&str; 10] = [
+pub const COLUMNS: [&str; 16] = [
     "JOBID",
     "NAME",
     "ST",
@@ -94,6 +96,12 @@ pub const COLUMNS: [&str; 10] = [
     "MEMORY",
     "USER",
     "PROJECT",
+    "COMMAND",
+    "DEPENDENCY",
+    "NODELIST",
+    "PRIORITY",
+    "REASON",
+    "STATE",
 ];
 
 /// One column of a job.
@@ -105,7 +113,17 @@ pub fn cell(job: &Job, column: &str, now: Time) -> String {
         "ST" => state(job).0.to_owned(),
         "TIME" => time(job, now),
         "NODES" => n_gpus(job).to_string(),
-        "NODELIST(REASON)" => match reason(job) {
+        "COMMAND" if job.script => job.name.clone(),
+        "COMMAND" => words::command(&job.command),
+        "DEPENDENCY" if job.after.is_empty() => "-".to_owned(),
+        "DEPENDENCY" => {
+            let ids = job.after.iter().map(|after| after.rsplit(':').next().unwrap_or(after));
+            ids.collect::<Vec<_>>().join(",")
+        }
+        "PRIORITY" => (i64::from(job.priority) + i64::from(PRIORITY_USUAL)).to_string(),
+        "REASON" => reason(job).unwrap_or_else(|| "-".to_owned()),
+        "STATE" => state(job).1.to_owned(),
+        "NODELIST" | "NODELIST(REASON)" => match reason(job) {
             Some(reason) => format!("({reason})"),
             None => {
                 let indexes: Vec<String> = gpus(job).iter().map(u32::to_string).collect();

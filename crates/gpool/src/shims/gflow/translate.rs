@@ -1,5 +1,6 @@
 //! Flags of `gbatch` in the words of `gpool submit`.
 
+use super::ranges;
 use crate::failure::Result;
 use crate::shims::flag::Given;
 use crate::shims::translated::{Translated, invalid};
@@ -18,7 +19,7 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
         let value = flag.value.trim();
         match flag.flag.long {
             "array" => all.flag("array", value, flag),
-            "begin" => all.flag("begin", value, flag),
+            "begin" => all.flag("begin", &moment(value), flag),
             "conda-env" => all.flag("conda", value, flag),
             "depends-on" | "depends-on-all" => all.flag("after", value, flag),
             "depends-on-any" => all.flag("after-one", value, flag),
@@ -33,23 +34,34 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
             "max-concurrent" => all.flag("max-parallel", value, flag),
             "max-retries" => {
                 all.flag("retry", value, flag);
-                all.flag("retry-on", "fail,timeout", flag);
+                all.flag("retry-on", "fail", flag);
             }
             "memory" => all.flag("mem", &format!("{}M", mebibytes(flag)?), flag),
             "name" => all.flag("name", value, flag),
             "no-auto-cancel" => all.flag("on-unmet", "keep", flag),
-            "param" => all.flag("param", value, flag),
+            "param" => all.flag("param", &ranges::written_out(flag)?, flag),
             "param-file" => all.flag("param-file", value, flag),
             "priority" => all.leniently("priority", &priority(flag)?.to_string(), flag),
             "project" => all.leniently("project", value, flag),
             "shared" => all.switch("shared", flag),
             "strict" => all.switch("strict", flag),
             "time" => all.flag("time", &format!("{}s", seconds(flag)?), flag),
-            // Read by whoever runs the command, or ignored.
+            // The command reads it itself, or it is ignored.
             _ => {}
         }
     }
     Ok(all)
+}
+
+/// A moment in gpool's words: after `now+` a bare number is minutes.
+pub fn moment(text: &str) -> String {
+    let text = text.trim();
+    let Some(length) = text.strip_prefix("now+").or(text.strip_prefix('+')) else {
+        return text.to_owned();
+    };
+    let length = length.trim();
+    let is_bare = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
+    format!("now+{length}{}", if is_bare { "m" } else { "" })
 }
 
 /// From 0 to 255 where 10 is usual to ours, where 0 is.

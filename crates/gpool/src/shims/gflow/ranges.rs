@@ -1,0 +1,135 @@
+//! Ranges among the values of `gbatch --param`: `1:5`, `0:1:0.1`. Both ends belong to them.
+//! Decimals are counted in whole numbers, so that `0:1:0.1` has exactly eleven values.
+
+use crate::failure::{Failure, Result};
+use crate::shims::flag::Given;
+use crate::shims::translated::invalid;
+
+/// Most values that a range has.
+const VALUES_MAX: i128 = 10_000;
+
+/// Most digits that stand before and after the point of a number.
+const DIGITS_MAX: usize = 15;
+
+/// `lr=0:1:0.5` as `lr=0,0.5,1`; what is no range stays as it is.
+///
+/// # Errors
+/// The step leads away from the end, or there are too many values.
+pub fn written_out(given: &Given) -> Result<String> {
+    let text = given.value.trim();
+    let Some((name, values)) = text.split_once('=') else { return Ok(text.to_owned()) };
+    let name = name.trim();
+    if values.contains(['[', ',']) {
+        // gflow drops the blanks around values.
+        let is_list = !values.trim_start().starts_with('[');
+        let values: Vec<&str> = values.split(',').map(str::trim).collect();
+        return Ok(if is_list { format!("{name}={}", values.join(",")) } else { text.to_owned() });
+    }
+    let parts: Option<Vec<Decimal>> = values.split(':').map(Decimal::read).collect();
+    match parts.as_deref() {
+        Some([first, last]) => {
+            let step = if first.is_above(*last) { "-1" } else { "1" };
+            let step = Decimal::read(step).expect("a number");
+            Ok(format!("{name}={}", range(*first, *last, step, given)?))
+        }
+        Some([first, last, step]) => Ok(format!("{name}={}", range(*first, *last, *step, given)?)),
+        _ => Ok(format!("{name}={values}")),
+    }
+}
+
+/// A number with so many digits after its point.
+#[derive(Debug, Clone, Copy)]
+struct Decimal {
+    digits: i128,
+    n_after: u32,
+}
+
+impl Decimal {
+    fn read(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let (before, after) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+        let after = after.trim_end_matches('0');
+        let is_number =
+            |part: &str| part.len() <= DIGITS_MAX && part.bytes().all(|byte| byte.is_ascii_digit());
+        if unsigned.is_empty() || unsigned == "." || !is_number(before) || !is_number(after) {
+            return None;
+        }
+        let digits: i128 = format!("0{before}{after}").parse().ok()?;
+        let digits = if text.starts_with('-') { -digits } else { digits };
+        Some(Self { digits, n_after: u32::try_from(after.len()).ok()? })
+    }
+
+    /// Its digits when it is written with so many after the point.
+    fn with_after(self, n_after: u32) -> i128 {
+        self.digits * 10_i128.pow(n_after - self.n_after)
+    }
+
+    fn is_above(self, other: Self) -> bool {
+        let n_after = self.n_after.max(other.n_after);
+        self.with_after(n_after) > other.with_after(n_after)
+    }
+}
+
+fn range(first: Decimal, last: Decimal, step: Decimal, given: &Given) -> Result<String> {
+    let bad = |why: &str| -> Failure { invalid(given, why).tip("--param lr=0:1:0.1") };
+    let n_after = first.n_after.max(last.n_after).max(step.n_after);
+    let [first_at, last_at, step_at] = [first, last, step].map(|part| part.with_after(n_after));
+    if step_at == 0 || (last_at - first_at).signum() * step_at.signum() < 0 {
+        return Err(bad("is a range whose step does not lead to its end"));
+    }
+    if (last_at - first_at) / step_at >= VALUES_MAX {
+        return Err(bad("is a range of more than 10000 values"));
+    }
+    let n_shown = first.n_after.max(step.n_after);
+    let values = (0..=(last_at - first_at) / step_at)
+        .map(|n| written(first_at + n * step_at, n_after, n_shown));
+    Ok(values.collect::<Vec<_>>().join(","))
+}
+
+/// A whole number without a point; others with the digits after it that the step has.
+fn written(digits: i128, n_after: u32, n_shown: u32) -> String {
+    let one = 10_i128.pow(n_after);
+    if digits % one == 0 {
+        return (digits / one).to_string();
+    }
+    let sign = if digits < 0 { "-" } else { "" };
+    let (whole, rest) = (digits.abs() / one, digits.abs() % one);
+    let rest = rest / 10_i128.pow(n_after - n_shown);
+    format!("{sign}{whole}.{rest:0width$}", width = n_shown as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shims::gflow::flags::JOB;
+
+    fn read(text: &str) -> Result<String> {
+        let flag = JOB.iter().find(|flag| flag.long == "param").expect("a flag");
+        written_out(&Given { flag, value: text.to_owned(), place: None })
+    }
+
+    #[test]
+    fn ranges_have_both_ends() {
+        for (text, values) in [
+            ("n=1:3", "n=1,2,3"),
+            ("n=3:1", "n=3,2,1"),
+            ("n=0:10:5", "n=0,5,10"),
+            ("lr=0:1:0.25", "lr=0,0.25,0.50,0.75,1"),
+            ("lr=0:0.3:0.1", "lr=0,0.1,0.2,0.3"),
+            ("x=-1:1:1", "x=-1,0,1"),
+            ("x=1:0:-0.5", "x=1,0.5,0"),
+            ("lr=0.1, 0.2", "lr=0.1,0.2"),
+            ("at=http://host:80", "at=http://host:80"),
+            ("one=5", "one=5"),
+            ("l=[\"a,b\"]", "l=[\"a,b\"]"),
+        ] {
+            assert_eq!(read(text).as_deref(), Ok(values), "{text}");
+        }
+        let tenths = read("lr=0:1:0.1").expect("a range");
+        assert_eq!(tenths.split(',').count(), 11, "{tenths}");
+        for text in ["n=1:3:-1", "n=1:3:0", "n=0:99999999"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}
