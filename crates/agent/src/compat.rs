@@ -38,14 +38,10 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
     };
     let node = allocation.node.as_str();
     let place = Place::of(order);
-    let (n_nodes, n_tasks) = (place.nodes.len().to_string(), place.n_tasks.to_string());
+    let processes = processes_by_node(order, &place);
+    let n_nodes = place.nodes.len().to_string();
+    let n_tasks = processes.iter().sum::<u32>().to_string();
     let nodes = place.nodes.join(",");
-    let each =
-        place.tasks_by_node.chunk_by(|one, next| one == next).map(|alike| match alike.len() {
-            1 => alike[0].to_string(),
-            n_nodes => format!("{}(x{n_nodes})", alike[0]),
-        });
-    let each = each.collect::<Vec<_>>().join(",");
     let restarts = allocation.task.attempt.0.saturating_sub(1).to_string();
     let indexes: Vec<String> = allocation.slots.iter().map(|slot| slot.index.to_string()).collect();
     let mut all: Vec<Variable> = vec![
@@ -62,7 +58,7 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         ("SLURM_NNODES", n_nodes.into()),
         ("SLURM_NTASKS", n_tasks.clone().into()),
         ("SLURM_NPROCS", n_tasks.into()),
-        ("SLURM_TASKS_PER_NODE", each.into()),
+        ("SLURM_TASKS_PER_NODE", by_node(&processes).into()),
         ("SLURM_NODEID", place.node_rank.to_string().into()),
         ("SLURM_PROCID", allocation.task.rank.to_string().into()),
         ("SLURM_LOCALID", place.local_rank.to_string().into()),
@@ -71,16 +67,25 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         ("SLURM_SUBMIT_DIR", spec.directory.clone().into()),
         ("SLURM_SUBMIT_HOST", node.into()),
         ("SLURM_CLUSTER_NAME", "gpool".into()),
+        ("SLURM_JOB_PARTITION", order.pool.as_str().into()),
+        ("SLURM_LAUNCH_NODE_IPADDR", launch_address(order).into()),
     ];
+    if spec.gang.has_launcher() && processes.iter().all(|n| *n == processes[0]) {
+        all.push(("SLURM_NTASKS_PER_NODE", processes[0].to_string().into()));
+    }
     if !indexes.is_empty() {
         all.push(("SLURM_JOB_GPUS", indexes.join(",").into()));
         all.push(("SLURM_GPUS", indexes.len().to_string().into()));
     }
     if let Some(cpus) = spec.cpus {
-        let cores = cpus.get().div_ceil(1000).max(1).to_string();
-        all.push(("SLURM_CPUS_PER_TASK", cores.clone().into()));
-        all.push(("SLURM_CPUS_ON_NODE", cores.clone().into()));
-        all.push(("SLURM_JOB_CPUS_PER_NODE", cores.into()));
+        let of_task = cpus.get().div_ceil(1000).max(1);
+        let by_rank = place.tasks_by_node.iter().map(|n| u64::try_from(*n).unwrap_or(u64::MAX));
+        let cores: Vec<u64> = by_rank.map(|n| of_task.saturating_mul(n)).collect();
+        let own = cores.get(place.node_rank).copied().unwrap_or(of_task);
+        let each = of_task / u64::from(spec.gang.processes_of(0).max(1));
+        all.push(("SLURM_CPUS_PER_TASK", each.max(1).to_string().into()));
+        all.push(("SLURM_CPUS_ON_NODE", own.to_string().into()));
+        all.push(("SLURM_JOB_CPUS_PER_NODE", by_node(&cores).into()));
     }
     if let Some(memory) = spec.memory {
         // In mebibytes, as Slurm counts.
@@ -101,6 +106,29 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         all.push(("SLURM_ARRAY_TASK_ID", element.to_string().into()));
     }
     all
+}
+
+/// How many processes each node gets: tasks, or what a launcher starts in them.
+fn processes_by_node(order: &TaskOrder, place: &Place<'_>) -> Vec<u32> {
+    let mut ranks = 0..;
+    let of_node = |n: &usize| {
+        ranks.by_ref().take(*n).map(|rank| order.spec.gang.processes_of(rank)).sum::<u32>()
+    };
+    place.tasks_by_node.iter().map(of_node).collect()
+}
+
+/// Numbers of nodes as Slurm writes them: `8(x2),7`.
+fn by_node<N: PartialEq + std::fmt::Display>(numbers: &[N]) -> String {
+    let alike = numbers.chunk_by(|one, next| one == next).map(|alike| match alike.len() {
+        1 => alike[0].to_string(),
+        n_nodes => format!("{}(x{n_nodes})", alike[0]),
+    });
+    alike.collect::<Vec<_>>().join(",")
+}
+
+/// Where the node is reached on which the script runs.
+fn launch_address(order: &TaskOrder) -> &str {
+    if order.master_addr.is_empty() { "127.0.0.1" } else { &order.master_addr }
 }
 
 /// gflow sets 0 where there is no array.

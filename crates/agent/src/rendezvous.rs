@@ -100,21 +100,26 @@ fn node_rank(joins: &Joins, place: &Place<'_>) -> usize {
 pub(crate) fn variables(order: &TaskOrder, place: &Place<'_>) -> Vec<(&'static str, Vec<u8>)> {
     let spec = &order.spec;
     let grows = spec.gang.is_elastic() || spec.joins.is_some();
-    if place.n_tasks == 1 && !grows && !spec.torchrun {
+    let has_launcher = spec.gang.has_launcher();
+    if place.n_tasks == 1 && !grows && !spec.torchrun && !has_launcher {
         return Vec::new();
     }
     let run = Run::of(order, place);
     let addr = if order.master_addr.is_empty() { "127.0.0.1" } else { &order.master_addr };
     let port = Gang::port(run.job, run.attempt).to_string();
     let text = |number: usize| number.to_string().into_bytes();
-    let mut all = vec![
-        ("MASTER_ADDR", addr.into()),
-        ("MASTER_PORT", port.clone().into()),
+    let meeting = [("MASTER_ADDR", addr.into()), ("MASTER_PORT", port.clone().into())];
+    if has_launcher {
+        // Ranks are those of the processes that it starts.
+        return meeting.into();
+    }
+    let mut all = Vec::from(meeting);
+    all.extend([
         ("WORLD_SIZE", text(run.n_tasks)),
         ("RANK", text(run.rank)),
         ("LOCAL_RANK", text(place.local_rank)),
         ("NODE_RANK", text(run.node_rank)),
-    ];
+    ]);
     if let Some(joins) = &spec.joins {
         all.push(("GPOOL_JOINS", joins.job.to_string().into()));
     }

@@ -1,12 +1,13 @@
 //! Jobs of several tasks. A gang runs when all of its tasks have started. When one of them fails,
 //! the others end with it; when one is not launched, all go back to the queue. It has ended when
-//! all of them have.
+//! all of them have. Where the first task is a launcher, its end, whatever it is, ends the others
+//! and is that of the job.
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::{EndCause, ExitStatus, Holder, StopCause, Usage};
 use gpool_model::life::TaskCourse;
 use gpool_model::{
-    Allocation, AllocationState, Job, JobEnd, Missing, Outcome, Phase, TaskId, Timestamp,
+    Allocation, AllocationState, Job, JobEnd, JobId, Missing, Outcome, Phase, TaskId, Timestamp,
 };
 
 use crate::control::Control;
@@ -87,7 +88,8 @@ impl Control {
         self.put_job(job);
     }
 
-    /// A task of a gang has ended. The first that has not succeeded takes the others with it.
+    /// A task of a gang has ended. The first that has not succeeded, or the launcher, takes the
+    /// others with it.
     pub(crate) fn member_ended(&mut self, task: TaskId, end: &TaskEnd) {
         self.member_gone(task, end, StopCause::TaskFailed { rank: task.rank });
     }
@@ -127,9 +129,15 @@ impl Control {
         let is_stopping = matches!(job.phase, Phase::Stopping { .. });
         come_along(&mut job);
         self.put_job(job);
-        if !is_stopping && !succeeded(end) {
+        let launcher_ended = task.rank == 0 && self.has_launcher(id);
+        if !is_stopping && (launcher_ended || !succeeded(end)) {
             self.stop(id, cause);
         }
+    }
+
+    /// Whether the first task of a job alone runs its command.
+    fn has_launcher(&self, id: JobId) -> bool {
+        self.world().job(id).is_some_and(|row| row.spec.gang.has_launcher())
     }
 
     /// All tasks have ended: so has the attempt, as the one did that decides.

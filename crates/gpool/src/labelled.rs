@@ -14,10 +14,11 @@ const TASKS_MAX: u32 = 64;
 /// A line that is longer comes in several.
 const LINE_MAX: usize = 64 * 1024;
 
-/// How many tasks a job has.
+/// How many tasks of a job write something: all, or the launcher alone.
 #[must_use]
 pub fn n_tasks(job: &Job) -> u32 {
-    job.gang.as_ref().map_or(1, |gang| gang.nodes.saturating_mul(gang.tasks_per_node))
+    let gang = job.gang.as_ref().filter(|gang| gang.launcher.is_none());
+    gang.map_or(1, |gang| gang.nodes.saturating_mul(gang.tasks_per_node))
 }
 
 /// The ranks whose output is shown: one that is asked for, or all.

@@ -120,6 +120,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         tasks_per_node: flags.tasks_per_node,
         tasks: written(flags.tasks),
         torchrun: flags.torchrun,
+        launcher: flags.launcher,
         cpus: written(flags.cpus),
         mem: written(flags.mem),
         time: written(flags.time),

@@ -21,11 +21,22 @@ pub struct Gang {
     /// room, on as few nodes as that allows.
     #[serde(default, skip_serializing_if = "crate::life::is_false")]
     pub anywhere: bool,
+    /// How many processes its launcher starts by default, in all of its tasks together. Then only
+    /// the first task runs the command; the others hold their places for processes that are
+    /// started in them, and end when the first does. 0 if every task runs the command.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub launcher: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Gang {
     /// A job of one task.
-    pub const SINGLE: Self = Self { nodes: 1, nodes_most: 1, tasks_per_node: 1, anywhere: false };
+    pub const SINGLE: Self =
+        Self { nodes: 1, nodes_most: 1, tasks_per_node: 1, anywhere: false, launcher: 0 };
     /// Below those that systems give out by themselves.
     pub const PORTS: RangeInclusive<u16> = 20_000..=29_999;
     /// No job has more tasks.
@@ -41,6 +52,7 @@ impl Gang {
             nodes_most: nodes,
             tasks_per_node,
             anywhere: false,
+            launcher: 0,
         })
     }
 
@@ -91,7 +103,24 @@ impl Gang {
     /// Whether it is one task by itself.
     #[must_use]
     pub fn is_single(&self) -> bool {
-        *self == Self::SINGLE
+        Self { launcher: 0, ..*self } == Self::SINGLE
+    }
+
+    /// Whether the first task alone runs the command.
+    #[must_use]
+    pub fn has_launcher(self) -> bool {
+        self.launcher > 0
+    }
+
+    /// How many processes its launcher starts by default in the task of that rank, where all get as
+    /// many and the first ones what is left; 1 without a launcher.
+    #[must_use]
+    pub fn processes_of(self, rank: u32) -> u32 {
+        let n_tasks = self.n_tasks().max(1);
+        match self.launcher {
+            0 => 1,
+            n => n / n_tasks + u32::from(rank < n % n_tasks),
+        }
     }
 }
 

@@ -40,7 +40,8 @@ pub enum StopCause {
         #[serde(default = "Exit::usual", skip_serializing_if = "Exit::is_usual")]
         exit: Exit,
     },
-    /// A task of its gang ended and had not succeeded: the others end with it.
+    /// A task of its gang ended and had not succeeded, or was its launcher: the others end with
+    /// it.
     TaskFailed {
         /// Which.
         rank: u32,

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use crate::check;
 
 /// The highest signal number of Linux on every architecture that has a GPU driver.
-const HIGHEST: i32 = 64;
+pub const HIGHEST: i32 = 64;
 
 fn empty_set() -> libc::sigset_t {
     // SAFETY: `sigset_t` is plain data that `sigemptyset` then initialises whole.

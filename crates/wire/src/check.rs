@@ -134,7 +134,7 @@ impl JobCreate {
     /// [`Refusal::Invalid`] with the field, what is wrong, and an example of what is right.
     pub fn check(&self, home: &str) -> Result<CheckedJob, Refusal> {
         let script = self.script.as_ref().map(read_script).transpose()?;
-        check_command(&self.command, script.is_some())?;
+        check_command(&self.command, script.is_some() || self.launcher.is_some())?;
         let name = match &self.name {
             Some(name) => checked_name(name)?,
             None => derived_name(script.as_ref(), &self.command),

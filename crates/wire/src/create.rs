@@ -55,6 +55,11 @@ pub struct JobCreate {
     /// Give its tasks the variables that `torchrun` reads in place of its options.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub torchrun: bool,
+    /// Run the command in the first task alone, and let the others hold their places for processes
+    /// that it starts in them (`srun`): how many it starts in all by default. Without a command
+    /// and a script the first task only holds its place, too. Absent: every task runs the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launcher: Option<u32>,
     /// Time limit: a number of seconds, or text (`"1h30m"`, `"2-00:00:00"`; a bare number in
     /// text is minutes). Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]

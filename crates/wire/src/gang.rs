@@ -26,6 +26,10 @@ pub struct GangShown {
     /// Whether they run wherever there is room.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub anywhere: bool,
+    /// How many processes its launcher starts by default, where the first task alone runs the
+    /// command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launcher: Option<u32>,
     /// Each of them, by rank; empty while none has a place, and where there is but one.
     pub tasks: Vec<TaskShown>,
 }
@@ -64,7 +68,8 @@ impl GangShown {
         let tasks = held.iter().zip(courses).map(|(held, course)| TaskShown::new(held, course));
         let tasks = tasks.collect();
         let nodes_most = Some(spec.gang.nodes_most).filter(|_| spec.gang.is_elastic());
-        let shown = Self { nodes, nodes_most, tasks_per_node, anywhere, tasks };
+        let launcher = Some(spec.gang.launcher).filter(|launcher| *launcher > 0);
+        let shown = Self { nodes, nodes_most, tasks_per_node, anywhere, launcher, tasks };
         (!spec.gang.is_single()).then_some(shown)
     }
 }
@@ -97,6 +102,25 @@ impl TaskShown {
 /// # Errors
 /// [`Refusal::Invalid`] for none, more than there may be, or a number that may change.
 pub(crate) fn gang(create: &JobCreate) -> Result<Gang, Refusal> {
+    let gang = places(create)?;
+    let invalid = |why: String| Refusal::Invalid { field: "launcher".to_owned(), why };
+    match create.launcher {
+        None => Ok(gang),
+        Some(_) if gang.is_elastic() => {
+            Err(invalid("a job with a launcher does not grow; give a fixed number".to_owned()))
+        }
+        Some(_) if create.torchrun => {
+            Err(invalid("start torchrun by the launcher: srun torchrun".to_owned()))
+        }
+        Some(n) if (1..=Gang::TASKS_MAX).contains(&n) => Ok(Gang { launcher: n, ..gang }),
+        Some(_) => {
+            Err(invalid(format!("a launcher starts 1 to {} processes", Gang::TASKS_MAX)))
+        }
+    }
+}
+
+/// How many tasks a job asks for, and where.
+fn places(create: &JobCreate) -> Result<Gang, Refusal> {
     if let Some(tasks) = &create.tasks {
         return anywhere(create, tasks);
     }

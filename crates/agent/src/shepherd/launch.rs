@@ -42,7 +42,9 @@ impl Shepherd {
         let folder = self.layout.attempt(task);
         make_folder(&self.layout, &folder)?;
         self.owner = owner;
-        let terminal = spec.pty.map(|size| terminal::open(size, owner)).transpose()?;
+        let holds = self.holds();
+        let terminal = spec.pty.filter(|_| !holds);
+        let terminal = terminal.map(|size| terminal::open(size, owner)).transpose()?;
         if let Some((terminal, _)) = &terminal {
             let target = Target::new(self.layout.stdout(task), owner);
             self.outputs[0] =
@@ -94,7 +96,10 @@ impl Shepherd {
             cpu_milli: spec.cpus.map(|cpus| cpus.get()),
         };
         let group = self.launch.site.group(&claim_name(task), limits);
-        let (pid, told) = self.fork(group.as_ref(), &fds, |setting| program.run(setting))?;
+        let (pid, told) = self.fork(group.as_ref(), &fds, |setting| match holds {
+            true => program.hold(setting),
+            false => program.run(setting),
+        })?;
         fail::fail_point!("shepherd-forked");
         self.tree = Some(Tree::new(group, pid));
         self.setup = Some((told, pid, Vec::new()));

@@ -200,6 +200,23 @@ impl Shepherd {
         self.launch.order.task()
     }
 
+    /// Whether the task only holds its place for processes that a launcher starts in it.
+    fn holds(&self) -> bool {
+        let spec = &self.launch.order.spec;
+        let has_program = !spec.command.is_empty() || spec.script.is_some();
+        spec.gang.has_launcher() && (self.task().rank > 0 || !has_program)
+    }
+
+    /// Ends a task that holds its place, once it is to end and nothing else runs in it.
+    fn end_if_alone(&self) {
+        if self.ending.is_some()
+            && self.holds()
+            && let Some(tree) = self.tree.as_ref().filter(|tree| tree.is_alone())
+        {
+            tree.kill();
+        }
+    }
+
     /// From the claim to the end.
     fn live(&mut self, context: &[u8], script: Option<&[u8]>) {
         fail::fail_point!("shepherd-claimed");
@@ -421,6 +438,7 @@ impl Shepherd {
             tree.kill();
             self.sweep_again();
         }
+        self.end_if_alone();
         false
     }
 }

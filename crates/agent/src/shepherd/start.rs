@@ -98,7 +98,7 @@ impl Program {
             words.insert(0, script.to_string_lossy().into_owned());
         }
         let wrapped = activation::wrap(&spec.activate, &mut words);
-        let name = words.first().cloned().ok_or("the command is empty")?;
+        let name = words.first().cloned().unwrap_or_default();
         let script = script.filter(|_| !wrapped);
         let environment = activation::apply(&spec.activate, environment);
         let search =
@@ -177,6 +177,19 @@ impl Program {
         // The parent reads until the end; there is nobody else to tell.
         let _ = rustix::io::write(setting.told, why.as_bytes());
         child::end(127)
+    }
+
+    /// Holds the place of the task until it is killed, in the child: processes that a launcher
+    /// starts run beside it. It outlives the signals that are meant for them.
+    pub(super) fn hold(&self, setting: &Setting<'_>) -> Infallible {
+        self.run_instead(setting, || {
+            (1..=signal::HIGHEST).for_each(signal::ignore);
+            let _ = rustix::io::write(setting.told, &[READY]);
+            privilege::close_from(0);
+            loop {
+                std::thread::park();
+            }
+        })
     }
 
     /// Does something else in the place of the program, in the child.

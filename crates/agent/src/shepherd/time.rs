@@ -156,6 +156,7 @@ impl Shepherd {
                 }
                 // So that they hear it.
                 self.thaw();
+                self.end_if_alone();
             }
         }
         self.set_timer();

@@ -58,6 +58,14 @@ impl Tree {
         }
     }
 
+    /// Whether the task's own process runs, and no other.
+    pub(super) fn is_alone(&self) -> bool {
+        let main = self.main.and_then(|main| u32::try_from(main.as_raw_nonzero().get()).ok());
+        let is_gone = |pid: u32| proc::stat(pid).is_none_or(|stat| stat.state == b'Z');
+        let mut all = proc::descendants(std::process::id()).into_iter();
+        main.is_some() && all.all(|pid| Some(pid) == main || is_gone(pid))
+    }
+
     /// Its control group, for a further process to join.
     pub(super) fn group(&self) -> Option<&Group> {
         self.group.as_ref()

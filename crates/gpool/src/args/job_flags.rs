@@ -44,6 +44,9 @@ pub struct JobFlags {
     /// Give its tasks the variables that torchrun reads in place of its options
     #[arg(long)]
     pub torchrun: bool,
+    /// Run the command in the first task alone; srun in it starts N processes in all of them
+    #[arg(long, value_name = "N", value_parser = values::tasks_per_node)]
+    pub launcher: Option<u32>,
     /// CPU cores: 4, 0.5
     #[arg(short, long, value_name = "CORES", value_parser = values::cpus)]
     #[arg(allow_hyphen_values = true)]
@@ -149,6 +152,7 @@ impl JobFlags {
             tasks_per_node: self.tasks_per_node.or(other.tasks_per_node),
             tasks: self.tasks.or(other.tasks),
             torchrun: self.torchrun || other.torchrun,
+            launcher: self.launcher.or(other.launcher),
             cpus: self.cpus.or(other.cpus),
             mem: self.mem.or(other.mem),
             time: self.time.or(other.time),
