@@ -9,6 +9,7 @@ use crate::args::job_flags::JobFlags;
 use crate::directives::{self, Found, Kind};
 use crate::failure::{Failure, Result};
 use crate::script::Script;
+use crate::shims::flag::Given;
 use crate::shims::translated::Translated;
 use crate::shims::{gflow, slurm};
 use crate::{errors, usage};
@@ -114,6 +115,18 @@ pub fn from_directives(script: &Script) -> Result<OfScript> {
         all.told.join(told, &format!("{path}: {}", kind.written()));
     }
     Ok(all)
+}
+
+/// What the `#SBATCH` lines of a script say, as far as they are understood.
+#[must_use]
+pub fn of_sbatch(script: &Script) -> Vec<Given> {
+    let found = directives::find(&script.bytes).unwrap_or_default();
+    let lines = found.directives.iter().filter(|directive| directive.kind == Kind::Sbatch);
+    let given = lines.map(|directive| {
+        let place = format!("{}:{}", script.path, directive.line);
+        slurm::flags::DIRECTIVE.read_directive(&directive.words, &place).unwrap_or_default()
+    });
+    given.flatten().collect()
 }
 
 /// What looks like a directive and is none, named once for each kind.

@@ -9,6 +9,7 @@ mod sbatch;
 mod scancel;
 mod seff;
 mod select;
+mod shape;
 mod sinfo;
 mod squeue;
 mod srun;

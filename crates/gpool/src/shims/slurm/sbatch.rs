@@ -2,7 +2,8 @@
 //! script's own lines.
 
 use super::flags::SBATCH;
-use super::translate::translate;
+use super::translate::translate_over;
+use crate::args::job_flags::JobFlags;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::request::{self, Request};
@@ -67,14 +68,9 @@ pub fn run(words: &[String], session: &Session) -> Result {
 }
 
 fn request(said: &Said) -> Result<Request> {
-    let mut told = translate(&said.flags)?;
-    let variables = translate(&variables())?;
-    let line = told.flags()?.or(variables.flags()?);
-    told.join(variables, "SBATCH_ variables");
-    told.joins_output = true;
     if let Some(line_of_shell) = said.value("wrap") {
-        let variables = crate::flags::from_variables(request::text_variables())?;
-        let line = line.or(variables);
+        let (line, told) = flags(said, &[])?;
+        let line = line.or(crate::flags::from_variables(request::text_variables())?);
         let mut request = request::of_brought(line, &told, output)?;
         request.job.command = ["/bin/sh", "-c", line_of_shell].map(str::to_owned).to_vec();
         request.job.name.get_or_insert_with(|| "wrap".to_owned());
@@ -84,7 +80,21 @@ fn request(said: &Said) -> Result<Request> {
         Some((script, arguments)) => (script.as_str(), arguments),
         None => ("-", &[][..]),
     };
-    request::of_brought_script(line, told, output, &Script::read(script)?, arguments)
+    let script = Script::read(script)?;
+    let (line, told) = flags(said, &crate::flags::of_sbatch(&script))?;
+    request::of_brought_script(line, told, output, &script, arguments)
+}
+
+/// What the command line and the variables say, over the lines of the script.
+fn flags(said: &Said, of_script: &[Given]) -> Result<(JobFlags, Translated)> {
+    let variables = variables();
+    let below: Vec<Given> = of_script.iter().chain(&variables).cloned().collect();
+    let mut told = translate_over(&said.flags, &below)?;
+    let of_variables = translate_over(&variables, of_script)?;
+    let line = told.flags()?.or(of_variables.flags()?);
+    told.join(of_variables, "SBATCH_ variables");
+    told.joins_output = true;
+    Ok((line, told))
 }
 
 /// Where output goes that has no file, in the folder where the job runs.

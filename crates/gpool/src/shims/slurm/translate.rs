@@ -1,13 +1,10 @@
 //! Flags of `sbatch` in the words of `gpool submit`. Reads them as Slurm does: memory in MB, time
 //! in minutes, the later of two.
 
-use super::values;
+use super::{shape, values};
 use crate::failure::Result;
 use crate::shims::flag::Given;
 use crate::shims::translated::{Translated, invalid};
-
-/// Flags of Slurm that ask for GPUs, of which the last given counts.
-const GPUS: [&str; 4] = ["gpus", "gpus-per-node", "gpus-per-task", "gres"];
 
 /// Translates them.
 ///
@@ -18,47 +15,27 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
     for flag in given {
         single(flag, &mut all)?;
     }
-    let last = |long: &str| given.iter().rev().find(|given| given.flag.long == long);
-    let spread = spread(given, &mut all)?;
-    let n_gpus = gpus(given, spread, &mut all)?;
-    let per_gpu = |given: &Given, n: u64| match n_gpus {
-        Some(n_gpus) => Ok(n.saturating_mul(n_gpus)),
-        None => Err(invalid(given, "counts for each GPU, and no GPU is asked for").tip("--gpus 1")),
-    };
-    let mut n_cores = 1;
-    if let Some(flag) = last("cpus-per-gpu") {
-        n_cores = per_gpu(flag, values::count(flag)?)?;
-        all.flag("cpus", &n_cores.to_string(), flag);
-    }
-    if let Some(flag) = last("cpus-per-task") {
-        n_cores = values::count(flag)?;
-        all.flag("cpus", &n_cores.to_string(), flag);
-    }
-    if let Some(flag) = last("mem-per-cpu") {
-        memory(flag, values::mebibytes(flag)?.saturating_mul(n_cores), &mut all);
-    }
-    if let Some(flag) = last("mem-per-gpu") {
-        let mebibytes = per_gpu(flag, values::mebibytes(flag)?)?;
-        memory(flag, mebibytes, &mut all);
-        all.warnings.push(
-            "--mem-per-gpu is host memory in Slurm, and is taken so; for a GPU's own memory write \
-             --gpus 40G.."
-                .to_owned(),
-        );
-    }
-    if let Some(flag) = last("mem") {
-        // Of a node there, of a task here.
-        memory(flag, values::mebibytes(flag)?.div_ceil(spread.each), &mut all);
-    }
+    shape::translate(given, &mut all)?;
     Ok(all)
 }
 
-fn memory(flag: &Given, mebibytes: u64, all: &mut Translated) {
-    if mebibytes == 0 {
-        all.remarks.push(format!("{} 0 books no memory and limits none", flag.flag.written()));
-    } else {
-        all.flag("mem", &format!("{mebibytes}M"), flag);
+/// Translates flags that win over others: where they say how much is asked for, what the others say
+/// of that still counts beside them.
+///
+/// # Errors
+/// As for [`translate`].
+pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
+    if !given.iter().any(shape::is_of_shape) {
+        return translate(given);
     }
+    let mut all = Translated::of(given);
+    for flag in given {
+        single(flag, &mut all)?;
+    }
+    let below = below.iter().filter(|given| shape::is_of_shape(given));
+    let joined: Vec<Given> = below.chain(given).cloned().collect();
+    shape::translate(&joined, &mut all)?;
+    Ok(all)
 }
 
 /// What means the same whatever else is given.
@@ -110,107 +87,6 @@ fn single(flag: &Given, all: &mut Translated) -> Result<()> {
         _ => {}
     }
     Ok(())
-}
-
-/// On how many nodes, and how many tasks on each.
-#[derive(Clone, Copy)]
-struct Spread {
-    nodes: u64,
-    each: u64,
-}
-
-fn spread(given: &[Given], all: &mut Translated) -> Result<Spread> {
-    let last = |long: &str| given.iter().rev().find(|given| given.flag.long == long);
-    let mut spread = Spread { nodes: 1, each: 1 };
-    if let Some(flag) = last("nodes") {
-        let (least, most) = values::range(flag)?;
-        if least != most {
-            let failure = invalid(flag, "is a number of nodes that may change");
-            return Err(failure.tip(format!("--nodes {}", least.max(1))));
-        }
-        spread.nodes = values::count(&Given { value: least.to_string(), ..flag.clone() })?;
-        if spread.nodes > 1 {
-            all.flag("nodes", &spread.nodes.to_string(), flag);
-        }
-    }
-    let count_of = |long: &str| -> Result<Option<(&Given, u64)>> {
-        last(long).map(|flag| Ok((flag, values::count(flag)?))).transpose()
-    };
-    let (per_node, total) = (count_of("ntasks-per-node")?, count_of("ntasks")?);
-    let each = match (per_node, total) {
-        (Some((flag, each)), Some((_, total))) if total == each.saturating_mul(spread.nodes) => {
-            Some((flag, each))
-        }
-        (Some((_, each)), Some((flag, _))) => {
-            let failure = invalid(flag, "is not what the nodes have together");
-            return Err(failure.tip(format!("--ntasks {}", each.saturating_mul(spread.nodes))));
-        }
-        (Some(per_node), None) => Some(per_node),
-        (None, Some((flag, total))) if last("nodes").is_some() => {
-            if !total.is_multiple_of(spread.nodes) {
-                let failure = invalid(flag, "can't be spread evenly over the nodes");
-                return Err(failure.tip("--ntasks-per-node 2"));
-            }
-            Some((flag, total / spread.nodes))
-        }
-        (None, Some((flag, total))) if total > 1 => {
-            let failure = invalid(flag, "does not say on which nodes the tasks run");
-            return Err(failure
-                .tip(format!("--nodes 1 --ntasks-per-node {total}"))
-                .tip("--ntasks 1, and in the script: torchrun --nproc-per-node N …")
-                .tip(format!("in place of it `# GPOOL --tasks {total}`, and --gpus of each task"))
-                .tip("--ntasks 1 --cpus-per-task N, if N cores are meant"));
-        }
-        (None, _) => None,
-    };
-    if let Some((flag, each)) = each.filter(|(_, each)| *each > 1) {
-        spread.each = each;
-        all.flag("tasks-per-node", &each.to_string(), flag);
-        let script = "every task runs the whole script here, where Slurm runs it once".to_owned();
-        all.remarks.push(script);
-    } else if spread.nodes > 1 {
-        let script = "the script runs on each node here, where Slurm runs it on the first";
-        all.remarks.push(script.to_owned());
-    }
-    Ok(spread)
-}
-
-/// How many GPUs are asked for each task, if any are.
-fn gpus(given: &[Given], spread: Spread, all: &mut Translated) -> Result<Option<u64>> {
-    let mut asked: Option<(String, u64, &Given)> = None;
-    for flag in given.iter().filter(|given| GPUS.contains(&given.flag.long)) {
-        let read = match flag.flag.long {
-            "gres" => values::gres(flag, &mut all.ignored)?,
-            _ => Some(values::gpus(flag)?),
-        };
-        let Some((text, n)) = read else { continue };
-        if let Some((earlier, _, by)) = &asked
-            && *earlier != text
-            && by.flag != flag.flag
-        {
-            let (one, other) = (by.flag.written(), flag.flag.written());
-            let what = format!("{one} asks for {earlier} and {other} for {text}");
-            all.contradictions.push(format!("{what}: the later is taken"));
-        }
-        asked = Some((text, n, flag));
-    }
-    let Some((text, n, flag)) = asked else { return Ok(None) };
-    let n_tasks = match flag.flag.long {
-        "gpus-per-task" => 1,
-        "gpus" => spread.nodes.saturating_mul(spread.each),
-        _ => spread.each,
-    };
-    if !n.is_multiple_of(n_tasks) {
-        return Err(invalid(flag, "can't be spread evenly over the tasks")
-            .tip("--gpus-per-task 1, for each of them"));
-    }
-    let n = n / n_tasks;
-    let text = match text.rsplit_once(':') {
-        Some((model, _)) => format!("{model}:{n}"),
-        None => n.to_string(),
-    };
-    all.flag("gpus", &text, flag);
-    Ok((n > 0).then_some(n))
 }
 
 /// `ALL`, `NONE`, or names with and without values.

@@ -1,0 +1,230 @@
+//! How much a job of Slurm asks for, and where: nodes and processes, and the GPUs, cores and memory
+//! of each. Slurm gives a job parts of nodes, and starts processes in them by `srun`; here such a
+//! part is a task, and the first of them runs the script.
+
+use super::values;
+use crate::failure::Result;
+use crate::shims::flag::Given;
+use crate::shims::translated::{Translated, invalid};
+
+/// Flags that ask for GPUs, of which the last given counts.
+const GPUS: [&str; 4] = ["gpus", "gpus-per-node", "gpus-per-task", "gres"];
+/// Those that say where, how many processes, and how much for each.
+const REST: [&str; 8] = [
+    "nodes",
+    "ntasks",
+    "ntasks-per-node",
+    "cpus-per-task",
+    "cpus-per-gpu",
+    "mem",
+    "mem-per-cpu",
+    "mem-per-gpu",
+];
+/// A variable by which `srun` knows that each process gets GPUs of its own.
+pub const GPUS_PER_PROCESS: &str = "SRUN_GPUS_PER_TASK";
+
+/// Whether a flag is one of those that are read together.
+pub fn is_of_shape(given: &Given) -> bool {
+    GPUS.contains(&given.flag.long) || REST.contains(&given.flag.long)
+}
+
+/// The last time that a flag was given.
+fn last<'g>(given: &'g [Given], long: &str) -> Option<&'g Given> {
+    given.iter().rev().find(|given| given.flag.long == long)
+}
+
+fn count_of<'g>(given: &'g [Given], long: &str) -> Result<Option<(&'g Given, u64)>> {
+    last(given, long).map(|flag| Ok((flag, values::count(flag)?))).transpose()
+}
+
+/// The parts of nodes that a job gets, and the processes that run in them.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// How many parts.
+    n_parts: u64,
+    /// Whether several of them may be on one node.
+    anywhere: bool,
+    /// How many processes run in all of them.
+    processes: u64,
+}
+
+impl Shape {
+    /// How many processes run in a part, at most.
+    fn each(self) -> u64 {
+        self.processes.div_ceil(self.n_parts.max(1))
+    }
+}
+
+/// Translates the flags that are read together.
+///
+/// # Errors
+/// A value is not understood, or asks for what a job can't be.
+pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
+    let asked = asked_gpus(given, all)?;
+    let shape = shape(given, asked.as_ref(), all)?;
+    let n_gpus = gpus(asked, shape, all)?;
+    let per_gpu = |given: &Given, n: u64| match n_gpus {
+        Some(n_gpus) => Ok(n.saturating_mul(n_gpus)),
+        None => Err(invalid(given, "counts for each GPU, and no GPU is asked for").tip("--gpus 1")),
+    };
+    let mut n_cores = shape.each();
+    if let Some((flag, n)) = count_of(given, "cpus-per-gpu")? {
+        n_cores = per_gpu(flag, n)?;
+        all.flag("cpus", &n_cores.to_string(), flag);
+    }
+    if let Some((flag, n)) = count_of(given, "cpus-per-task")? {
+        n_cores = n.saturating_mul(shape.each());
+        all.flag("cpus", &n_cores.to_string(), flag);
+    }
+    if let Some(flag) = last(given, "mem-per-cpu") {
+        memory(flag, values::mebibytes(flag)?.saturating_mul(n_cores), all);
+    }
+    if let Some(flag) = last(given, "mem-per-gpu") {
+        let mebibytes = per_gpu(flag, values::mebibytes(flag)?)?;
+        memory(flag, mebibytes, all);
+        all.warnings.push(
+            "--mem-per-gpu is host memory in Slurm, and is taken so; for a GPU's own memory write \
+             --gpus 40G.."
+                .to_owned(),
+        );
+    }
+    if let Some(flag) = last(given, "mem") {
+        // It counts for a node. Tasks that may be anywhere could all be on one.
+        let parts = if shape.anywhere { shape.n_parts } else { 1 };
+        memory(flag, values::mebibytes(flag)?.div_ceil(parts), all);
+    }
+    Ok(())
+}
+
+fn memory(flag: &Given, mebibytes: u64, all: &mut Translated) {
+    if mebibytes == 0 {
+        all.remarks.push(format!("{} 0 books no memory and limits none", flag.flag.written()));
+    } else {
+        all.flag("mem", &format!("{mebibytes}M"), flag);
+    }
+}
+
+/// Where its processes run, as `--nodes`, `--tasks` and `--launcher`.
+fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Result<Shape> {
+    let nodes = match last(given, "nodes") {
+        Some(flag) => Some((flag, n_nodes(flag)?)),
+        None => None,
+    };
+    let (per_node, total) = (count_of(given, "ntasks-per-node")?, count_of(given, "ntasks")?);
+    let shape = match (nodes, per_node, total) {
+        (None, None, Some((_, n))) if n > 1 && is_anywhere(gpus, n) => {
+            Shape { n_parts: n, anywhere: true, processes: n }
+        }
+        (None, None, total) => {
+            let processes = total.map_or(1, |(_, n)| n);
+            Shape { n_parts: 1, anywhere: false, processes }
+        }
+        (None, Some((_, each)), total) => {
+            let processes = total.map_or(each, |(_, n)| n);
+            Shape { n_parts: processes.div_ceil(each), anywhere: false, processes }
+        }
+        (Some((flag, n)), per_node, total) => {
+            let most = per_node.map(|(_, each)| each.saturating_mul(n));
+            let processes = total.map(|(_, n)| n).or(most).unwrap_or(n);
+            if let (Some(most), Some((flag, _))) = (most.filter(|most| processes > *most), total) {
+                let failure = invalid(flag, "is more than the nodes have together");
+                return Err(failure.tip(format!("--ntasks {most}")));
+            }
+            if processes < n {
+                let what = "a process for each node at least";
+                all.remarks.push(format!("{} {n}: {processes} nodes, {what}", flag.flag.written()));
+            }
+            Shape { n_parts: n.min(processes), anywhere: false, processes }
+        }
+    };
+    let from = nodes.map(|(flag, _)| flag).or(per_node.or(total).map(|(flag, _)| flag));
+    // With a launcher of one process this wins over one of several in the script.
+    let is_over = given.iter().any(|given| given.place.is_none())
+        && given.iter().any(|given| given.place.is_some());
+    if let Some(flag) = from.filter(|_| shape.processes > 1 || is_over) {
+        let parts = if shape.anywhere { "tasks" } else { "nodes" };
+        if shape.n_parts > 1 {
+            all.flag(parts, &shape.n_parts.to_string(), flag);
+        }
+        all.flag("launcher", &shape.processes.to_string(), flag);
+    }
+    Ok(shape)
+}
+
+/// How many nodes; of a range the least.
+fn n_nodes(flag: &Given) -> Result<u64> {
+    let (least, most) = values::range(flag)?;
+    if least != most {
+        let failure = invalid(flag, "is a number of nodes that may change");
+        return Err(failure.tip(format!("--nodes {}", least.max(1))));
+    }
+    values::count(&Given { value: least.to_string(), ..flag.clone() })
+}
+
+/// Whether processes without nodes can be placed one by one: each has to know its GPUs.
+fn is_anywhere(gpus: Option<&Asked<'_>>, n_processes: u64) -> bool {
+    match gpus {
+        None => true,
+        Some(asked) => match asked.flag.flag.long {
+            "gpus-per-task" => true,
+            "gpus" => asked.n.is_multiple_of(n_processes),
+            // They count for a node.
+            _ => false,
+        },
+    }
+}
+
+/// GPUs that are asked for.
+struct Asked<'g> {
+    text: String,
+    n: u64,
+    flag: &'g Given,
+}
+
+/// The last that was asked for.
+fn asked_gpus<'g>(given: &'g [Given], all: &mut Translated) -> Result<Option<Asked<'g>>> {
+    let mut asked: Option<Asked<'_>> = None;
+    for flag in given.iter().filter(|given| GPUS.contains(&given.flag.long)) {
+        let read = match flag.flag.long {
+            "gres" => values::gres(flag, &mut all.ignored)?,
+            _ => Some(values::gpus(flag)?),
+        };
+        let Some((text, n)) = read else { continue };
+        if let Some(Asked { text: earlier, flag: by, .. }) = &asked
+            && *earlier != text
+            && by.flag != flag.flag
+            && by.place.is_some() == flag.place.is_some()
+        {
+            let (one, other) = (by.flag.written(), flag.flag.written());
+            let what = format!("{one} asks for {earlier} and {other} for {text}");
+            all.contradictions.push(format!("{what}: the later is taken"));
+        }
+        asked = Some(Asked { text, n, flag });
+    }
+    Ok(asked)
+}
+
+/// How many GPUs each part gets, if any.
+fn gpus(asked: Option<Asked<'_>>, shape: Shape, all: &mut Translated) -> Result<Option<u64>> {
+    let Some(Asked { text, n, flag }) = asked else { return Ok(None) };
+    let of_process = flag.flag.long == "gpus-per-task";
+    let n = match flag.flag.long {
+        "gpus-per-task" => n.saturating_mul(shape.each()),
+        "gpus" if !n.is_multiple_of(shape.n_parts) => {
+            return Err(invalid(flag, "can't be spread evenly over the nodes")
+                .tip("--gpus-per-node 1, for each of them"));
+        }
+        "gpus" => n / shape.n_parts,
+        _ => n,
+    };
+    if of_process && n > 0 && shape.processes > 1 {
+        let each = n / shape.each();
+        all.flag("env", &format!("{GPUS_PER_PROCESS}={each}"), flag);
+    }
+    let text = match text.rsplit_once(':') {
+        Some((model, _)) => format!("{model}:{n}"),
+        None => n.to_string(),
+    };
+    all.flag("gpus", &text, flag);
+    Ok((n > 0).then_some(n))
+}
