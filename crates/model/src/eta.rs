@@ -82,6 +82,8 @@ pub enum WhatIf {
     },
     /// Nobody holds it any more.
     Release,
+    /// It is resumed, if it is paused.
+    Resume,
     /// It has a higher priority.
     Priority {
         /// Which.
@@ -94,6 +96,8 @@ pub enum WhatIf {
     },
     /// It may begin at once, whatever begin time it was given.
     WithoutBegin,
+    /// It need not end by a deadline.
+    WithoutDeadline,
     /// Its user may have more of something.
     WithoutCap {
         /// What the user is called.
@@ -140,9 +144,11 @@ impl WhatIf {
             Self::Cpus { .. } => "cpus",
             Self::Memory { .. } => "memory",
             Self::Release => "release",
+            Self::Resume => "resume",
             Self::Priority { .. } => "priority",
             Self::WithoutDependency { .. } => "without_dependency",
             Self::WithoutBegin => "without_begin",
+            Self::WithoutDeadline => "without_deadline",
             Self::WithoutCap { .. } => "without_cap",
             Self::WithoutReservation { .. } => "without_reservation",
             Self::Ended { .. } => "ended",

@@ -1,5 +1,8 @@
 //! Why a job waits, worked out when asked: every blocker, the decisive one first.
 
+mod reserved;
+mod rivals;
+
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,8 +11,8 @@ use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
     Allocation, AllocationState, DeviceHealth, JobId, Node, Phase, Policy, Reason, Shape, TakenBack,
 };
-use gpool_world::order::{Rank, level_of_waiting};
-use gpool_world::{JobRow, NodeRow, ShapeQueue, Snapshot};
+use gpool_world::order::level_of_waiting;
+use gpool_world::{JobRow, NodeRow, Snapshot};
 
 use crate::ahead::Ahead;
 use crate::board::Board;
@@ -20,6 +23,8 @@ use crate::place::{self, Seeker};
 use crate::seek::{self, place_among};
 use crate::usable::{Unusable, unusable};
 use crate::{Workspace, wait};
+pub use reserved::KeptBy;
+pub use rivals::Rivals;
 
 /// Explains the waiting jobs of one snapshot; what jobs have in common is worked out once, and
 /// not before a job is asked for that needs it.
@@ -125,8 +130,14 @@ impl<'a> Explainer<'a> {
                     reasons.push(reason);
                 }
             }
-            reasons.extend(self.only_in_pool(row).filter(|it| !reasons.contains(it)));
-            reasons.extend(self.unusable_devices(row));
+            let more = self.only_in_pool(row).into_iter();
+            let more = more.chain(self.reserved_for_others(row)).chain(self.unusable_devices(row));
+            for reason in more {
+                // Every device of a drained node gives the same reason.
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
             reasons.extend(self.ahead(row));
         }
         reasons.extend(self.had(row));
@@ -152,7 +163,7 @@ impl<'a> Explainer<'a> {
             }
             _ => false,
         };
-        let Some((shape_ix, is_escalated)) = world.place_of(row.job.id) else {
+        let Some((shape_ix, is_escalated)) = self.queued(row) else {
             let is_claimant = world.claimants().any(|id| id == row.job.id);
             let holding = world.holding().filter(|_| is_claimant);
             return holding.filter(makes_room).take(1).map(|other| had(other, None)).collect();
@@ -187,7 +198,7 @@ impl<'a> Explainer<'a> {
         if quota.is_some() {
             return quota;
         }
-        let (shape_ix, _) = self.snapshot.world.place_of(row.job.id)?;
+        let (shape_ix, _) = self.queued(row)?;
         let shape = &self.snapshot.world.shape(shape_ix).shape;
         self.by_shape().get(shape).cloned()
     }
@@ -195,7 +206,7 @@ impl<'a> Explainer<'a> {
     /// That there is no room for it now, whoever may have it.
     fn no_room(&self, row: &JobRow) -> Option<Reason> {
         let Self { snapshot, policy, .. } = self;
-        let (shape_ix, _) = snapshot.world.place_of(row.job.id)?;
+        let (shape_ix, _) = self.queued(row)?;
         let shape = &snapshot.world.shape(shape_ix).shape;
         let board = Board::new(snapshot.world);
         let keeps = Keeps::of(snapshot, policy, &board);
@@ -245,38 +256,6 @@ impl<'a> Explainer<'a> {
             .filter_map(|(node, ix)| unusable_reason(node, ix))
             .take(Self::DEVICES_MAX)
             .collect()
-    }
-
-    /// How many pending jobs go first, and the last of them: of those about which the same policy
-    /// decides.
-    fn ahead(&self, row: &JobRow) -> Option<Reason> {
-        let world = self.snapshot.world;
-        let policy = world.policy_of(row);
-        let rank_of = |job: JobId| {
-            let (shape_ix, is_escalated) = world.place_of(job)?;
-            let submitted_at = world.job(job)?.spec.submitted_at;
-            let shape = &world.shape(shape_ix).shape;
-            Some(Rank::of(policy, shape, is_escalated, submitted_at, job))
-        };
-        let own = rank_of(row.job.id)?;
-        let mut n_ahead = 0;
-        let mut last: Option<Rank> = None;
-        let domain = self.policy.domain(row.spec.pool.as_ref());
-        let is_of_one = |queue: &ShapeQueue| queue.shape.domain.as_ref() == domain;
-        for (_, queue) in world.shapes().filter(|(_, queue)| is_of_one(queue)) {
-            for (jobs, is_escalated) in [(&queue.escalated, true), (&queue.fresh, false)] {
-                for (submitted_at, job) in jobs {
-                    let rank = Rank::of(policy, &queue.shape, is_escalated, *submitted_at, *job);
-                    // Within one shape ages only grow, so the rest comes later too.
-                    if rank >= own {
-                        break;
-                    }
-                    n_ahead += queue.n_of(*job);
-                    last = last.max(Some(rank));
-                }
-            }
-        }
-        last.map(|rank| Reason::AheadInOrder { job: rank.job(), n_ahead })
     }
 }
 

@@ -63,14 +63,30 @@ pub(crate) fn reason(
         board.nodes[board_ix].close_others(&seeker.shape.fit, &mut kept);
         Some(kept)
     });
-    let kept = otherwise.and_then(|found| {
-        let not_reserved = keeps.not_reserved(board, seeker.shape);
-        not_reserved.or_else(|| {
-            found.iter().find_map(|found| {
-                let node = (found.board_ix, &board.nodes[found.board_ix]);
-                keeps.reason(node, seeker.shape, snapshot.now)
-            })
+    let short = || wait::reason(board, &seeker.shape.fit);
+    let not_reserved = keeps.not_reserved(board, seeker.shape);
+    let Some(found) = otherwise else {
+        let short = short();
+        // Where only reserved devices are given out, a device that becomes free is no help.
+        return not_reserved.filter(|_| is_of_devices(&short)).unwrap_or(short);
+    };
+    let kept = || {
+        found.iter().find_map(|found| {
+            let node = (found.board_ix, &board.nodes[found.board_ix]);
+            keeps.reason(node, seeker.shape, snapshot.now)
         })
-    });
-    kept.unwrap_or_else(|| wait::reason(board, &seeker.shape.fit))
+    };
+    not_reserved.or_else(kept).unwrap_or_else(short)
+}
+
+/// Whether too few devices are free now.
+fn is_of_devices(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::GpusNotFree { .. }
+            | Reason::GpusNotFreeTogether { .. }
+            | Reason::GpuShareNotFree { .. }
+            | Reason::NodesNotFree { .. }
+            | Reason::TasksNotFree { .. }
+    ) && waits_for_room(reason)
 }

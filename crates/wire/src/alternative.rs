@@ -16,9 +16,11 @@ pub fn flags(what: &WhatIf, job: JobId) -> String {
         WhatIf::Memory { memory } if memory.is_zero() => "without --mem".to_owned(),
         WhatIf::Memory { memory } => format!("--mem {}", mebibytes(memory.get())),
         WhatIf::Release => format!("gpool release {job}"),
+        WhatIf::Resume => format!("gpool resume {job}"),
         WhatIf::Priority { priority } => format!("gpool prio {priority} {job}"),
         WhatIf::WithoutDependency { job } => format!("without --after {job}"),
         WhatIf::WithoutBegin => format!("gpool edit {job} --begin none"),
+        WhatIf::WithoutDeadline => format!("gpool edit {job} --deadline none"),
         WhatIf::WithoutCap { cap: UserCap::RunningJobs, project: Some(project), .. } => {
             format!("gpool project edit {project} --user-running none")
         }
@@ -54,9 +56,11 @@ pub fn words(what: &WhatIf) -> String {
         WhatIf::Memory { memory } if memory.is_zero() => "it books no memory".to_owned(),
         WhatIf::Memory { memory } => format!("it books {memory} of memory"),
         WhatIf::Release => "it is released".to_owned(),
+        WhatIf::Resume => "it is resumed".to_owned(),
         WhatIf::Priority { priority } => format!("its priority is {priority}"),
         WhatIf::WithoutDependency { job } => format!("it does not wait for job {job}"),
         WhatIf::WithoutBegin => "it may begin at once".to_owned(),
+        WhatIf::WithoutDeadline => "it has no deadline".to_owned(),
         WhatIf::WithoutCap { cap: UserCap::RunningJobs, project: Some(project), .. } => {
             format!("one user may run any number of jobs in project {project}")
         }

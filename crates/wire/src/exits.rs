@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use gpool_model::job::EndCause;
+use gpool_model::job::{EndCause, Holder};
 use gpool_model::unit::Millis;
-use gpool_model::{Checkpoint, Exit, PauseCause, Refusal};
+use gpool_model::{Checkpoint, Exit, PauseCause, Phase, Refusal};
 
 use crate::amount::Written;
 use crate::check::{invalid, span};
@@ -12,7 +12,9 @@ use crate::course::written;
 use crate::create::JobCreate;
 use crate::job::{cause_word, cause_words};
 use crate::json::nearest;
+use crate::reason::Reason;
 use crate::signal;
+use crate::time::Time;
 
 const GRACE_MAX: Millis = Millis::from_hours(24);
 
@@ -109,6 +111,40 @@ pub(crate) fn pause_words(why: &PauseCause) -> (Option<String>, Option<String>) 
             let cause = EndCause::TakenBack { why: *why, beneficiary: *beneficiary };
             (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
         }
+    }
+}
+
+/// Since when a job is paused.
+pub(crate) fn paused_since(phase: &Phase) -> Option<Time> {
+    match phase {
+        Phase::Paused { since, .. } => Some(Time(*since)),
+        _ => None,
+    }
+}
+
+/// Who holds a job: `user` or `admin`.
+pub(crate) fn holder_word(phase: &Phase) -> Option<String> {
+    match phase {
+        Phase::Held { by: Holder::User, .. } => Some("user".to_owned()),
+        Phase::Held { by: Holder::Admin, .. } => Some("admin".to_owned()),
+        _ => None,
+    }
+}
+
+impl Reason {
+    /// A reason of a job, in words that fit its phase: a paused job is resumed, not released.
+    #[must_use]
+    pub fn of_job(job: &gpool_model::Job, reason: &gpool_model::Reason, blocking: bool) -> Self {
+        use gpool_model::Reason as R;
+        let mut shown = Self::new(reason, blocking);
+        if let Phase::Paused { why, since, .. } = &job.phase
+            && let R::HeldByUser { .. } | R::HeldByAdmin { .. } = reason
+        {
+            let why = pause_words(why).1.unwrap_or_else(|| "paused".to_owned());
+            let (id, since) = (job.id, Time(*since).short());
+            shown.text = format!("{why}, since {since}; resume it: gpool resume {id}");
+        }
+        shown
     }
 }
 

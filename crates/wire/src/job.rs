@@ -3,7 +3,7 @@
 use gpool_model::allocation::{Slot, SlotPart};
 use gpool_model::id::NodeName;
 use gpool_model::job::{
-    DependencyKind, EndCause, ExitStatus, Holder, JobEnd, JobSpec, JobState, Phase, StopCause,
+    DependencyKind, EndCause, ExitStatus, JobEnd, JobSpec, JobState, Phase, StopCause,
 };
 use gpool_model::life::OnUnmet;
 use gpool_model::{GpuTime, JobId, RunTotals, TakenBack, Timestamp};
@@ -51,6 +51,9 @@ pub struct Job {
     pub started_at: Option<Time>,
     /// When it ended.
     pub ended_at: Option<Time>,
+    /// Since when it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_since: Option<Time>,
     /// Its exit code, or 128 + the signal that ended it.
     pub exit_code: Option<i32>,
     /// Why it waits; empty if it does not.
@@ -278,8 +281,8 @@ impl Job {
         let until = started_at.or(ended.map(|end| end.ended_at)).unwrap_or(now);
         let own = |text: Option<&str>| text.filter(|_| !shown.private).map(ToOwned::to_owned);
         let reason = |reason| match shown.private {
-            true => Reason::new(reason, true).for_stranger(),
-            false => Reason::new(reason, true),
+            true => Reason::of_job(job, reason, true).for_stranger(),
+            false => Reason::of_job(job, reason, true),
         };
         let mut this = Self {
             id: job.id.to_string(),
@@ -296,6 +299,7 @@ impl Job {
             submitted_at: spec.submitted_at.into(),
             started_at: started_at.map(Time),
             ended_at: ended.map(|end| end.ended_at.into()),
+            paused_since: exits::paused_since(&job.phase),
             exit_code: ended.and_then(|end| end.exit).map(ExitStatus::shell_code),
             reasons: shown.reasons.iter().map(reason).collect(),
             eta: shown.eta.map(|(eta, as_of)| Eta::new(eta, as_of)),
@@ -339,7 +343,7 @@ impl Job {
             pty: spec.pty.is_some(),
             activate: Vec::new(),
             setup: spec.setup.map(|job| job.to_string()),
-            held_by: holder_word(&job.phase),
+            held_by: exits::holder_word(&job.phase),
             waited_s: seconds(until.since(spec.submitted_at)),
             array: ArrayShown::of(spec, job, shown.elements.as_ref()),
             element: ElementShown::of(spec, job),
@@ -388,14 +392,6 @@ fn dependency_word(dependency: &gpool_model::Dependency) -> String {
         DependencyKind::Each => "each",
     };
     format!("{kind}:{}", dependency.job)
-}
-
-fn holder_word(phase: &Phase) -> Option<String> {
-    match phase {
-        Phase::Held { by: Holder::User, .. } => Some("user".to_owned()),
-        Phase::Held { by: Holder::Admin, .. } => Some("admin".to_owned()),
-        _ => None,
-    }
 }
 
 fn signal_of(exit: ExitStatus) -> Option<i32> {
@@ -455,19 +451,19 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::PathMissing { path } => format!("{path} was not there when it should start"),
         EndCause::DependencyFailed { job } => dependency(job),
         EndCause::TakenBack { why: TakenBack::Reclaim, beneficiary } => {
-            format!("what it had on loan was taken back for job {beneficiary}")
+            format!("reclaimed for job {beneficiary}: its project had it over quota")
         }
         EndCause::TakenBack { why: TakenBack::Preempt, beneficiary } => {
-            format!("it made room for job {beneficiary}, which has a higher priority")
+            format!("preempted for job {beneficiary}, which has a higher priority")
         }
         EndCause::TakenBack { why: TakenBack::Shrink, beneficiary } => {
-            format!("it made room for job {beneficiary}: what makes jobs larger gives way")
+            format!("preempted for job {beneficiary}: nodes that make a job larger give way")
         }
         EndCause::TakenBack { why: TakenBack::Consolidate, beneficiary } => {
-            format!("it was moved so that job {beneficiary} fits")
+            format!("moved so that job {beneficiary} fits")
         }
         EndCause::TakenBack { why: TakenBack::Rotate, beneficiary } => {
-            format!("it made room for job {beneficiary}, which has had less GPU-time")
+            format!("preempted for job {beneficiary}, which has had less GPU time")
         }
         EndCause::TooManyFailed { most } => {
             format!("more than {most} elements of its array failed")

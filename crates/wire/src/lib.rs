@@ -95,7 +95,9 @@ pub use simulate::{
 pub use status::{PolicyInfo, StartChange, Status, Version};
 pub use time::Time;
 pub use user::{UserCapsPatch, UserLimits};
-pub use why::{Ahead, Alternative, Delayed, Forecast, Frees, Place, Why, WhyDevice, WhyNode};
+pub use why::{
+    Ahead, Alternative, Delayed, Forecast, Frees, Place, Why, WhyDevice, WhyNode, WhyReserved,
+};
 
 /// What every document says that it is.
 pub const API_VERSION: &str = "gpool/v1";

@@ -182,6 +182,9 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+const ONLY_RESERVED: &str = "only reserved GPUs are given out here";
+const ASK_TO_RESERVE: &str = "an admin can reserve more: gpool reserve create --gpus N --user NAME";
+
 /// A reason in words: one line, numbers first.
 #[must_use]
 pub fn reason_text(reason: &gpool_model::Reason) -> String {
@@ -265,12 +268,13 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             cap_words(*what, *used),
             cap_words(*what, *most)
         ),
-        R::NotReserved { reserved: 0 } => "no such GPUs are reserved for it, and only those that \
-                                          are reserved are given out here"
-            .to_owned(),
+        R::NotReserved { reserved: 0 } => {
+            format!("no such GPUs are reserved for it, and {ONLY_RESERVED}; {ASK_TO_RESERVE}")
+        }
         R::NotReserved { reserved } => format!(
-            "too little is free of the {reserved} GPUs that are reserved for it, and only those \
-             that are reserved are given out here"
+            "too few of the {reserved} {} reserved for it are free, and {ONLY_RESERVED}; \
+             {ASK_TO_RESERVE}",
+            gpus(u32::try_from(*reserved).unwrap_or(u32::MAX))
         ),
         R::QuotaProject { project, kind, bound, held, asked, most } => {
             let [held, asked, most] = [held, asked, most].map(|it| amount_words(kind, *it));

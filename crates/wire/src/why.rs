@@ -78,11 +78,12 @@ pub struct Frees {
 /// Where a job stands in the order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Place {
-    /// Jobs that are considered before it.
+    /// Jobs that go before it.
     pub n_ahead: u64,
-    /// Jobs that wait for room, this one among them.
+    /// Jobs that wait for the same room, this one among them: jobs that can only use other devices
+    /// do not count.
     pub n_pending: u64,
-    /// The last few that are considered before it, the nearest last.
+    /// The last few that go before it, the nearest last.
     pub ahead: Vec<Ahead>,
 }
 
@@ -102,9 +103,9 @@ pub struct Ahead {
 /// One thing that could be otherwise, and what would come of it: the planner was run with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Alternative {
-    /// What, as a stable word: `gpus`, `time_limit`, `cpus`, `memory`, `release`, `priority`,
-    /// `without_dependency`, `without_begin`, `without_cap`, `without_reservation`, `ended`,
-    /// `device_usable`, `node_back`.
+    /// What, as a stable word: `gpus`, `time_limit`, `cpus`, `memory`, `release`, `resume`, `priority`,
+    /// `without_dependency`, `without_begin`, `without_deadline`, `without_cap`,
+    /// `without_reservation`, `ended`, `device_usable`, `node_back`.
     pub change: String,
     /// How to ask for it, or what to do.
     pub flags: String,
@@ -138,7 +139,7 @@ pub struct WhyNode {
     pub connected: bool,
     /// Devices that answer to the request, in whatever state.
     pub n_matching: u32,
-    /// Of those, how many it could use now.
+    /// Of those, how many are free, and not reserved for others.
     pub n_free: u32,
     /// All its devices, in index order.
     pub devices: Vec<WhyDevice>,
@@ -164,6 +165,24 @@ pub struct WhyDevice {
     pub until: Option<Time>,
     /// What that is taken from: `limit`, `predicted`, `elapsed` or `stopping`.
     pub until_by: Option<String>,
+    /// What keeps the device from the job although no other job needs to have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<WhyReserved>,
+}
+
+/// Why a job may not have a device: it is reserved for others, under maintenance, or not reserved
+/// for the job where only reserved devices are given out.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct WhyReserved {
+    /// The reservation or maintenance window; `null` where only reserved devices are given out and
+    /// this one is not reserved for the job.
+    pub by: Option<String>,
+    /// Whether it is a maintenance window.
+    pub maintenance: bool,
+    /// When it begins.
+    pub from: Option<Time>,
+    /// When it ends; `null` if it lasts until it is cancelled.
+    pub until: Option<Time>,
 }
 
 /// What would become of a job if it were submitted now. Nothing was changed.

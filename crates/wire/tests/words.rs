@@ -378,12 +378,13 @@ fn reasons() -> Vec<(Reason, &'static str)> {
         ),
         (
             Reason::NotReserved { reserved: 0 },
-            "no such GPUs are reserved for it, and only those that are reserved are given out here",
+            "no such GPUs are reserved for it, and only reserved GPUs are given out here; an admin \
+             can reserve more: gpool reserve create --gpus N --user NAME",
         ),
         (
             Reason::NotReserved { reserved: 2 },
-            "too little is free of the 2 GPUs that are reserved for it, and only those that are \
-             reserved are given out here",
+            "too few of the 2 GPUs reserved for it are free, and only reserved GPUs are given out \
+             here; an admin can reserve more: gpool reserve create --gpus N --user NAME",
         ),
         (
             Reason::PreemptionGrace { job, n_jobs: 1, until: None },

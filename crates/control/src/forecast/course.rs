@@ -111,11 +111,14 @@ pub(super) struct Runner<'a> {
     /// Who is paused, with how long it has to run yet.
     paused: BTreeMap<JobId, Millis>,
     basis: Option<Basis>,
-    /// Who had each device last, of those that have ended on the way.
-    last_on: BTreeMap<DeviceUuid, JobId>,
+    /// The job that left each device last, and when.
+    last_on: BTreeMap<DeviceUuid, (JobId, Timestamp)>,
+    /// When jobs began to wait for room that did not at first.
+    ready_at: BTreeMap<JobId, Timestamp>,
     /// Who waits until others have left what is to be his.
     claiming: BTreeSet<JobId>,
-    ended_last: Vec<JobId>,
+    /// Jobs that ended, or were paused, at the present moment.
+    left_last: Vec<JobId>,
     pub course: Course,
 }
 
@@ -136,8 +139,9 @@ impl<'a> Runner<'a> {
             paused: BTreeMap::new(),
             basis: None,
             last_on: BTreeMap::new(),
+            ready_at: BTreeMap::new(),
             claiming: BTreeSet::new(),
-            ended_last: Vec::new(),
+            left_last: Vec::new(),
             course: Course::default(),
         };
         let holding: Vec<JobId> = runner.control.world().holding().map(|row| row.job.id).collect();
@@ -186,7 +190,7 @@ impl<'a> Runner<'a> {
 
     fn step(&mut self, now: Timestamp) {
         self.control.now = now;
-        self.ended_last.clear();
+        self.left_last.clear();
         while let Some(&(at, id)) = self.due.first().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, id));
             self.due_of.remove(&id);
@@ -206,6 +210,10 @@ impl<'a> Runner<'a> {
                     change: Change::JobState { job, state: JobState::Stopping, .. },
                     ..
                 }) => self.stop(job, now),
+                Effect::Publish(Notice {
+                    change: Change::JobState { job, state: JobState::Pending, .. },
+                    ..
+                }) => drop(self.ready_at.insert(job, now)),
                 Effect::Publish(Notice {
                     change: Change::JobState { job, state: JobState::Paused, .. },
                     ..
@@ -248,8 +256,9 @@ impl<'a> Runner<'a> {
         self.paused.insert(id, left);
         self.course.stops.entry(id).or_insert(now);
         for slot in self.slots(id) {
-            self.last_on.insert(slot, id);
+            self.last_on.insert(slot, (id, now));
         }
+        self.left_last.push(id);
         for task in self.tasks(id) {
             self.control.task_paused(task);
         }
@@ -276,21 +285,35 @@ impl<'a> Runner<'a> {
     }
 
     fn note_start(&mut self, id: JobId, now: Timestamp) {
-        let mut freed_by = BTreeMap::new();
-        if let Some(row) = self.control.world().job(id) {
-            let slots = row.job.phase.allocations().iter().flat_map(|held| &held.slots);
-            for job in slots.filter_map(|slot| self.last_on.get(&slot.device)) {
-                *freed_by.entry(*job).or_default() += 1;
-            }
-        }
-        if freed_by.is_empty() {
-            freed_by.extend(self.ended_last.iter().map(|job| (*job, 0)));
-        }
+        let freed_by = self.freed_by(id);
         let start = Start { at: now, basis: self.basis, freed_by };
         // An array starts with the first of its elements.
         self.course.starts.entry(whole(id)).or_insert_with(|| start.clone());
         // Who is taken back and starts again started when it first did.
         self.course.starts.entry(id).or_insert(start);
+    }
+
+    /// The jobs whose ends let a job start that starts now, with the devices that they left to
+    /// it. A job that starts at a moment at which no other ends waited for something else.
+    fn freed_by(&self, id: JobId) -> BTreeMap<JobId, u32> {
+        let mut freed_by = BTreeMap::new();
+        if self.left_last.is_empty() {
+            return freed_by;
+        }
+        let ready_at = [id, whole(id)].iter().find_map(|id| self.ready_at.get(id));
+        let ready_at = ready_at.copied().unwrap_or(self.part.now);
+        if let Some(row) = self.control.world().job(id) {
+            let slots = row.job.phase.allocations().iter().flat_map(|held| &held.slots);
+            let last_on = slots.filter_map(|slot| self.last_on.get(&slot.device));
+            for (job, _) in last_on.filter(|(_, at)| *at >= ready_at) {
+                *freed_by.entry(*job).or_default() += 1;
+            }
+        }
+        // A job that ends now may free a quota, or host resources, and not the devices.
+        if !self.left_last.iter().any(|job| freed_by.contains_key(job)) {
+            freed_by = self.left_last.iter().map(|job| (*job, 0)).collect();
+        }
+        freed_by
     }
 
     /// A job that holds something runs from now on and ends in its time.
@@ -336,12 +359,12 @@ impl<'a> Runner<'a> {
         // Who was asked to stop ends so, and whoever waits for a success does not get it.
         let stopped = matches!(row.job.phase, Phase::Stopping { .. });
         for slot in row.job.phase.allocations().iter().flat_map(|held| &held.slots) {
-            self.last_on.insert(slot.device.clone(), id);
+            self.last_on.insert(slot.device.clone(), (id, now));
         }
         let basis = self.length(id).source.basis();
         self.basis = Some(self.basis.map_or(basis, |before| before.and(basis)));
         self.course.ends.insert(id, now);
-        self.ended_last.push(id);
+        self.left_last.push(id);
         let end = TaskEnd {
             started_at: None,
             ended_at: now,

@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{Basis, Caller, Eta, JobId, JobNumber, Millis, NewJob, Phase, Timestamp};
+use gpool_model::{
+    Basis, Caller, Eta, JobId, JobNumber, Millis, NewJob, Phase, Timestamp, WhatIf,
+};
 
 use super::course::{Bounds, Course, Newcomer};
 use super::learnt::Learnt;
 use super::length::{Length, Pace};
-use super::part::Part;
+use super::part::{Part, whole};
 use super::{HORIZON, WORTHWHILE};
 
 /// When the jobs of an excerpt will likely start.
@@ -43,6 +45,8 @@ pub struct Estimate {
     pub middle: Option<Timestamp>,
     /// Whose ends it waits for, by the middle course.
     pub freed_by: Vec<FreedBy>,
+    /// When it would start without its deadline, if that is what keeps it from starting.
+    pub without_deadline: Option<Eta>,
 }
 
 /// A job whose end another one waits for.
@@ -147,8 +151,15 @@ pub fn estimate(part: &Part, job: JobId, n_starts: usize, learnt: &Learnt) -> Es
         }
         FreedBy { job: *job, n_devices: *n_devices, ends }
     });
+    let row = part.excerpt.jobs.get(&job).or_else(|| part.excerpt.jobs.get(&whole(job)));
+    let deadline = row.and_then(|row| row.spec.life.deadline).filter(|_| eta.is_none());
+    let without_deadline = deadline.and_then(|_| {
+        let part = part.with(&WhatIf::WithoutDeadline, whole(job));
+        estimate(&part, job, n_starts, learnt).eta
+    });
     Estimate {
         eta,
+        without_deadline,
         is_out_of_reach: false,
         middle: start.map(|start| start.at),
         freed_by: freed_by.collect(),

@@ -69,9 +69,12 @@ impl Part {
             return true;
         }
         let snapshot = Snapshot { world, now: self.now };
-        match world.job(job).map(|row| &row.job.phase) {
+        // An element that was never started stands in the queue with its array.
+        let row = world.row_for(job);
+        match row.map(|row| &row.job.phase) {
             Some(phase) if phase.waits_for_room_since().is_some() => {
-                gpool_sched::in_order(&snapshot, world.policy()).last() != Some(job)
+                let last = gpool_sched::in_order(&snapshot, world.policy()).last();
+                last != row.map(|row| row.job.id)
             }
             // When it may start is when it takes its place, and others may have come by then.
             Some(Phase::Waiting { .. }) => self.beyond != Some(job),

@@ -69,7 +69,9 @@ pub fn alternatives(
     }
     let mut tried = Vec::new();
     let mut last = None;
-    for what in candidates(part, row, whose) {
+    // Without a deadline a job starts no sooner than with one that it can meet.
+    let is_vain = |what: &WhatIf| *what == WhatIf::WithoutDeadline && base.middle.is_some();
+    for what in candidates(part, row, whose).into_iter().filter(|what| !is_vain(what)) {
         // Of one kind the first that helps asks for the least.
         let is_graded = matches!(what, WhatIf::Gpus { .. } | WhatIf::TimeLimit { .. });
         let key = (what.code(), is_graded && is_same_kind(&what, row));
@@ -146,6 +148,16 @@ fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
     if matches!(row.job.phase, Phase::Held { .. }) {
         return vec![WhatIf::Release];
     }
+    match &row.job.phase {
+        Phase::Paused { held: Some(_), .. } => return vec![WhatIf::Resume],
+        // It goes on where it is, and what it asks for can't be edited.
+        Phase::Paused { .. } => {
+            all.extend(priority(part, row, whose));
+            all.extend(ends(part, row, whose));
+            return all;
+        }
+        _ => {}
+    }
     for after in &spec.after {
         if part.is_live(after.job) {
             all.push(WhatIf::WithoutDependency { job: after.job });
@@ -153,6 +165,9 @@ fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
     }
     if spec.life.begin.is_some_and(|at| at > part.now) {
         all.push(WhatIf::WithoutBegin);
+    }
+    if spec.life.deadline.is_some() {
+        all.push(WhatIf::WithoutDeadline);
     }
     all.extend(gpus(part, &spec.gpus));
     all.extend(time_limits(spec.time_limit).map(|limit| WhatIf::TimeLimit { limit }));
@@ -321,6 +336,13 @@ impl Part {
                 part.ready(job, |phase| matches!(phase, Phase::Waiting { .. }));
             }
             WhatIf::Release => part.ready(job, |phase| matches!(phase, Phase::Held { .. })),
+            WhatIf::Resume => {
+                if let Some(row) = part.excerpt.jobs.get_mut(&job)
+                    && let Phase::Paused { held, .. } = &mut row.job.phase
+                {
+                    *held = None;
+                }
+            }
             WhatIf::Priority { priority } => {
                 if let Some(row) = part.excerpt.jobs.get_mut(&job) {
                     row.job.priority = *priority;
@@ -330,6 +352,7 @@ impl Part {
                 part.change(job, |spec| spec.life.begin = None);
                 part.ready(job, |phase| matches!(phase, Phase::Waiting { .. }));
             }
+            WhatIf::WithoutDeadline => part.change(job, |spec| spec.life.deadline = None),
             WhatIf::WithoutCap { user, cap, project: None } => {
                 let user_caps = &mut part.excerpt.policy.user_caps;
                 let mut caps = user_caps.of(user);

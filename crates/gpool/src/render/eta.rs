@@ -13,7 +13,7 @@ const NOW: Millis = Millis::from_secs(2);
 /// The cell of a list: `15:30–16:09`, `now`, `~03:50`, `after 1844`, `> 48 h`.
 #[must_use]
 pub fn starts(job: &Job, view: &View<'_>) -> String {
-    if !matches!(job.state, JobState::Waiting | JobState::Pending) {
+    if !matches!(job.state, JobState::Waiting | JobState::Pending | JobState::Paused) {
         return NOTHING.to_owned();
     }
     let awaited = || {

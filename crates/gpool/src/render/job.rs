@@ -75,6 +75,12 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     page.labels("because", &reasons);
     let leaves = job.state == JobState::Stopping;
     page.label_if("because", job.cause_text.as_deref().filter(|_| leaves));
+    if let Some(since) = job.paused_since {
+        let cause = job.cause_text.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+        page.label("paused", &format!("since {}{cause}", view.clock.full(since)));
+        let starts = super::eta::starts(job, view);
+        page.label_if("goes on", Some(starts.as_str()).filter(|it| *it != words::NOTHING));
+    }
     if let Some(usage) = &job.usage {
         let memory = gpool_model::Bytes::new(usage.memory_peak);
         let (user, system) = (span(usage.cpu_user_s), span(usage.cpu_system_s));

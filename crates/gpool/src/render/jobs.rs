@@ -138,10 +138,14 @@ fn reason(job: &Job) -> String {
     match job.state {
         JobState::Paused if job.reasons.is_empty() => words::places(&job.placement),
         JobState::Held | JobState::Waiting | JobState::Pending | JobState::Paused => {
+            let run = match job.attempts.last() {
+                Some(_) if job.state != JobState::Paused => format!("run {}: ", job.attempt),
+                _ => String::new(),
+            };
             match job.reasons.as_slice() {
                 [] => String::new(),
-                [only] => only.text.clone(),
-                [first, rest @ ..] => format!("{} (and {} more)", first.text, rest.len()),
+                [only] => format!("{run}{}", only.text),
+                [first, rest @ ..] => format!("{run}{} (and {} more)", first.text, rest.len()),
             }
         }
         JobState::Starting | JobState::Running | JobState::Stopping => {

@@ -2,7 +2,7 @@
 
 use gpool_model::device::DeviceState;
 use gpool_model::job::JobState;
-use gpool_wire::{Place, Reason, Time, Why, WhyDevice, WhyNode};
+use gpool_wire::{Attempted, Place, Reason, Time, Why, WhyDevice, WhyNode, WhyReserved};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::clock::span;
@@ -13,11 +13,11 @@ use super::safe::safe;
 use super::view::View;
 use super::words::{self, count, indexes};
 
-/// So many things that would help are shown.
+/// How many changes that would help are shown.
 const HELPS_MAX: usize = 6;
-/// So many that would not: what was thought of is worth knowing, but not all of it.
+/// How many changes that would not help are shown.
 const NO_GAIN_MAX: usize = 4;
-/// Where marks stand at the least.
+/// The column of the marks, unless a text is longer.
 const COLUMN: usize = 66;
 
 /// The whole answer.
@@ -33,44 +33,68 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
         words::wants(job)
     );
     let mut page = Page::new(&headline);
-    let now = view.clock.short(why.as_of, why.as_of);
-    let waits = matches!(job.state, JobState::Held | JobState::Waiting | JobState::Pending);
-    if !waits {
-        let word = words::state(job.state.as_str());
-        let is = match job.state.is_end() {
-            true => format!("it has ended: {word}, {}", words::end(job)),
-            false => format!("it is in state {word}"),
-        };
-        if why.reasons.is_empty() {
-            page.line(&format!("Now {now}. It waits for nothing: {is}."));
-        } else {
-            page.line(&format!("Now {now}. It is in state {word}, and not started yet because"));
+    match job.state {
+        JobState::Held | JobState::Waiting | JobState::Pending | JobState::Paused => {
+            waiting(&mut page, why, view);
         }
-        for reason in &why.reasons {
-            page.line(&format!("  {}", reason.text));
-        }
-        if !job.placement.is_empty() {
-            page.line(&format!("Where: {}.", words::places(&job.placement)));
-        }
-        if !why.life.is_empty() {
-            page.line("");
-            page.line("What has happened to it");
-        }
-        for event in &why.life {
-            page.line(&format!("  {}", life::line(event, view)));
-        }
-        return page.text();
+        _ => not_waiting(&mut page, why, view),
     }
+    page.text()
+}
+
+/// A job that waits for nothing, or has its place already: its state and its life so far.
+fn not_waiting(page: &mut Page, why: &Why, view: &View<'_>) {
+    let job = &why.job;
+    let now = view.clock.short(why.as_of, why.as_of);
     let word = words::state(job.state.as_str());
-    page.line(&format!("Now {now}. It is {word} and has waited {}.", span(job.waited_s)));
+    let is = match job.state.is_end() {
+        true => format!("it has ended: {word}, {}", words::end(job)),
+        false => format!("it is in state {word}"),
+    };
+    if why.reasons.is_empty() {
+        page.line(&format!("Now {now}. It waits for nothing: {is}."));
+    } else {
+        page.line(&format!("Now {now}. It is in state {word}, and not started yet because"));
+    }
+    for reason in &why.reasons {
+        page.line(&format!("  {}", reason.text));
+    }
+    if !job.placement.is_empty() {
+        page.line(&format!("Where: {}.", words::places(&job.placement)));
+    }
+    if !why.life.is_empty() {
+        page.line("");
+        page.line("What has happened to it");
+    }
+    for event in &why.life {
+        page.line(&format!("  {}", life::line(event, view)));
+    }
+}
+
+fn waiting(page: &mut Page, why: &Why, view: &View<'_>) {
+    let job = &why.job;
+    let now = view.clock.short(why.as_of, why.as_of);
+    let word = words::state(job.state.as_str());
+    match job.paused_since {
+        Some(since) => {
+            let since = view.clock.short(since, view.now);
+            let cause = job.cause_text.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+            page.line(&format!("Now {now}. It is paused since {since}{cause}."));
+            page.line(&format!("It goes on where it is: {}.", words::places(&job.placement)));
+        }
+        None => page.line(&format!("Now {now}. It is {word} and has waited {}.", span(job.waited_s))),
+    }
+    for attempt in &job.attempts {
+        page.line(&attempt_line(attempt, view));
+    }
     if let Some(place) = &why.place {
         page.line(&place_line(place, view));
     }
     page.line("");
-    if why.reasons.is_empty() {
-        page.line("Nothing keeps it: it starts with the next decision.");
-    } else {
-        page.line("Not started because");
+    match (why.reasons.is_empty(), job.paused_since) {
+        (true, _) => page.line("Nothing keeps it: it starts with the next decision."),
+        (false, None) => page.line("Not started because"),
+        (false, Some(_)) => page.line("It does not go on because"),
     }
     for line in reason_lines(&why.reasons) {
         page.line(&line);
@@ -87,10 +111,30 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
         }
     }
     page.line("");
-    expected(&mut page, why, view);
-    sooner(&mut page, why, view);
+    expected(page, why, view);
+    sooner(page, why, view);
     page.line(&format!("Decision log: gpool events {}", job.id));
-    page.text()
+}
+
+/// An earlier run: `Run 1 ran 14:02–14:40 (38m): preempted for job 12, which has …`.
+fn attempt_line(attempt: &Attempted, view: &View<'_>) -> String {
+    let ended = view.clock.short(attempt.ended_at, view.now);
+    let ran = match attempt.started_at {
+        Some(started) => {
+            let length = attempt.ended_at.0.since(started.0);
+            format!("ran {}–{ended} ({length})", view.clock.short(started, view.now))
+        }
+        None => format!("never started, ended {ended}"),
+    };
+    let code = attempt.exit_code.map(|code| format!(", exit {code}")).unwrap_or_default();
+    let end = match (&attempt.cause_text, attempt.again.as_str()) {
+        (Some(cause), _) => cause.clone(),
+        (None, "retry") => format!("{}{code}, and is run again", words::state(&attempt.outcome)),
+        (None, "node_failed") => "its node failed".to_owned(),
+        (None, "requeued") => "put back into the queue".to_owned(),
+        (None, again) => again.replace('_', " "),
+    };
+    format!("Run {} {ran}: {end}.", attempt.attempt)
 }
 
 /// Where it stands: `2 jobs go first of the 48 that wait: 1840 (ana, 1 GPU), 1841 (ana, 2 GPUs).`
@@ -110,11 +154,14 @@ fn place_line(place: &Place, view: &View<'_>) -> String {
     };
     let n_others = place.n_pending.saturating_sub(1);
     match (place.n_ahead, n_others) {
-        (0, 0) => "No other job waits for room.".to_owned(),
-        (0, n) => format!("It is the first of {} that wait for room.", count(n + 1, "job")),
+        (0, 0) => "No other job waits for the same room.".to_owned(),
+        (0, n) => {
+            format!("It is the first of {} that wait for the same room.", count(n + 1, "job"))
+        }
         (n, _) => {
             let verb = if n == 1 { "goes" } else { "go" };
-            format!("{} {verb} first{named}; {} wait for room.", count(n, "job"), place.n_pending)
+            let (jobs, n_pending) = (count(n, "job"), place.n_pending);
+            format!("{jobs} {verb} first{named}; {n_pending} wait for the same room.")
         }
     }
 }
@@ -123,10 +170,16 @@ fn place_line(place: &Place, view: &View<'_>) -> String {
 fn expected(page: &mut Page, why: &Why, view: &View<'_>) {
     let Some(eta) = &why.eta else {
         if let Some(missing) = &why.eta_missing {
-            page.line(&format!("Expected start   not known: {missing}"));
+            let none = if why.job.deadline.is_some() { "none" } else { "not known" };
+            page.line(&format!("Expected start   {none}: {missing}"));
         }
         return;
     };
+    if eta.p90.is_some() && eta.p90 == why.job.begin && why.frees.is_empty() {
+        let begin = interval(eta, view);
+        page.line(&format!("Expected start   {begin}, its begin time: there is room then"));
+        return;
+    }
     let middle = eta.p50.map(|at| format!(" (middle {})", view.clock.short(at, view.now)));
     let because = if why.frees.is_empty() { "" } else { ", because" };
     let when = interval(eta, view);
@@ -190,9 +243,11 @@ fn fine_lines(why: &Why) -> Vec<String> {
     if why.job.state != JobState::Pending {
         return Vec::new();
     }
-    let is_said = |start: &str| why.reasons.iter().any(|reason| reason.code.starts_with(start));
+    let kept = ["gpu", "agent", "node", "reserved", "not_reserved", "maintenance"];
+    let is_kept =
+        kept.iter().any(|start| why.reasons.iter().any(|reason| reason.code.starts_with(start)));
     let mut fine = Vec::new();
-    if why.job.gpus != "0" && !is_said("gpu") && !is_said("agent") && !is_said("node") {
+    if why.job.gpus != "0" && !is_kept {
         fine.push("enough GPUs of the kind are free");
     }
     if why.place.as_ref().is_some_and(|place| place.n_ahead == 0) {
@@ -271,8 +326,24 @@ fn device_words(device: &WhyDevice, view: &View<'_>) -> String {
         }
         (DeviceState::Unmanaged, _) => format!("unmanaged{user}"),
         (DeviceState::Free, _) if !device.matches => format!("free, but {}", device.model),
+        (DeviceState::Free, _) if device.reserved.is_some() => {
+            device.reserved.as_ref().map(|by| reserved_words(by, view)).unwrap_or_default()
+        }
         (state, _) => device_state(state).to_owned(),
     }
+}
+
+/// Why a free device is not for the job: `reserved by night until 18:00`.
+fn reserved_words(by: &WhyReserved, view: &View<'_>) -> String {
+    let Some(name) = &by.by else { return "not reserved for it".to_owned() };
+    let what = if by.maintenance { "maintenance" } else { "reserved by" };
+    let from = by.from.filter(|from| *from > view.now);
+    let from = from.map(|at| format!(" from {}", view.clock.short(at, view.now)));
+    let until = match by.until {
+        Some(at) => format!(" until {}", view.clock.short(at, view.now)),
+        None => " until released".to_owned(),
+    };
+    format!("{what} {name}{}{until}", from.unwrap_or_default())
 }
 
 /// A device's state for people.

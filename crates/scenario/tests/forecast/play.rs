@@ -98,6 +98,12 @@ pub fn changed(
         WhatIf::WithoutReservation { reservation, .. } => {
             other.reservations.retain(|it| it.name != *reservation);
         }
+        WhatIf::Resume => {
+            if let Phase::Paused { held, .. } = &mut state.phase {
+                *held = None;
+            }
+        }
+        WhatIf::WithoutDeadline => spec.life.deadline = None,
         WhatIf::Release | WhatIf::WithoutBegin | WhatIf::WithoutDependency { .. } => {
             match what {
                 WhatIf::WithoutDependency { job } => {

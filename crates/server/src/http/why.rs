@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use gpool_control::forecast::{self, Estimate, Part, Source, Tried, Whose};
 use gpool_model::{JobId, Phase, Reason, Refusal, Timestamp};
+use gpool_sched::Explainer;
 use gpool_wire::{
     Ahead, Alternative, Document, Eta, Frees, Place, Problem, Time, Why, alternative,
 };
@@ -24,7 +25,7 @@ use crate::handle::{View, internal};
 const AHEAD_MAX: usize = 200;
 /// So many starts are followed for one estimate.
 const STARTS_MAX: usize = 2 * AHEAD_MAX;
-/// So many of the jobs that are considered before it are named.
+/// How many of the jobs that go before it are named.
 const AHEAD_NAMED: usize = 3;
 
 /// How much is asked for.
@@ -115,7 +116,10 @@ struct Explained {
 
 fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let row = view.world.row_for(id)?;
-    let id = row.job.id;
+    // An element that was never started is kept in the row of its array.
+    let array = row;
+    let own = (array.job.id != id).then(|| elements::alone(array, id));
+    let row = own.as_ref().unwrap_or(array);
     let mut explainer = view.explainer();
     let decisive = explainer.briefly(row);
     let all = explainer.fully(row);
@@ -124,42 +128,31 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
         Reason::AheadInOrder { .. } => decisive.is_empty(),
         other => decisive.contains(other),
     };
-    let reasons =
-        all.iter().map(|reason| gpool_wire::Reason::new(reason, blocking(reason))).collect();
+    let shown = |reason| gpool_wire::Reason::of_job(&row.job, reason, blocking(reason));
+    let reasons = all.iter().map(shown).collect();
     let waits = waits(&row.job.phase);
-    let nodes = if waits { why_nodes::of(view, row) } else { Vec::new() };
-    let n_ahead = all.iter().find_map(|reason| match reason {
-        Reason::AheadInOrder { n_ahead, .. } => Some(*n_ahead),
-        _ => None,
-    });
-    let place = place(view, row, n_ahead.unwrap_or(0));
+    let nodes = if waits { why_nodes::of(view, &explainer, row) } else { Vec::new() };
+    let place = place(view, &explainer, row);
     let snapshot = Snapshot { world: view.world, now: view.now };
-    let part = waits.then(|| Part::of(&snapshot, AHEAD_MAX, Some(id)));
+    let part = waits.then(|| Part::of(&snapshot, AHEAD_MAX, Some(array.job.id)));
     let elements = elements::together(view.world, row, view.now);
     let (spec, job) = (row.spec.clone(), row.job.clone());
     let found = Found { spec, job, reasons: decisive, eta: None, elements };
     Some(Explained { found, reasons, nodes, place, part })
 }
 
-/// Where a job stands that waits for room.
-fn place(view: &View<'_>, row: &JobRow, n_ahead: u64) -> Option<Place> {
-    view.world.place_of(row.job.id)?;
-    let mut ahead = Vec::new();
-    if let Ok(n) = usize::try_from(n_ahead)
-        && n <= forecast::JOBS_MAX
-    {
-        let snapshot = Snapshot { world: view.world, now: view.now };
-        let order = gpool_sched::in_order(&snapshot, view.world.policy());
-        let near = order.take(n).skip(n.saturating_sub(AHEAD_NAMED));
-        ahead.extend(near.filter_map(|id| view.world.job(id)).map(|row| Ahead {
-            job: row.job.id.to_string(),
-            user: row.spec.owner.user.to_string(),
-            gpus: row.spec.gpus_written.to_string(),
-            priority: row.job.priority,
-        }));
-    }
-    let n_pending = view.world.n_pending();
-    Some(Place { n_ahead, n_pending, ahead })
+/// Where a job stands among those that wait for the same room.
+fn place(view: &View<'_>, explainer: &Explainer<'_>, row: &JobRow) -> Option<Place> {
+    let rivals = explainer.rivals(row, AHEAD_NAMED)?;
+    let ahead = rivals.last.iter().filter_map(|id| Some((id, view.world.row_for(*id)?)));
+    let ahead = ahead.map(|(id, row)| Ahead {
+        job: id.to_string(),
+        user: row.spec.owner.user.to_string(),
+        gpus: row.spec.gpus_written.to_string(),
+        priority: row.job.priority,
+    });
+    let ahead = ahead.collect();
+    Some(Place { n_ahead: rivals.n_ahead, n_pending: rivals.n_waiting, ahead })
 }
 
 struct TriedAll {
@@ -201,7 +194,7 @@ fn fill(why: &mut Why, found: &Found, id: JobId, tried: TriedAll) {
         (None, true) => Some(format!(
             "more than {AHEAD_MAX} jobs go first, and the last forecast does not reach it"
         )),
-        (None, false) => Some("nothing that is known lets it start".to_owned()),
+        (None, false) => Some(missing(found, estimate.without_deadline)),
     };
     why.frees = estimate.freed_by.iter().filter_map(|freed| frees(&part, freed)).collect();
     let of_job = |tried: &Tried| Alternative {
@@ -213,6 +206,29 @@ fn fill(why: &mut Why, found: &Found, id: JobId, tried: TriedAll) {
         helps: tried.helps,
     };
     why.alternatives = alternatives.iter().map(of_job).collect();
+}
+
+/// Why a job has no expected start.
+fn missing(found: &Found, without_deadline: Option<gpool_model::Eta>) -> String {
+    let id = found.job.id;
+    match (&found.job.phase, found.spec.life.deadline, without_deadline) {
+        (Phase::Held { .. }, ..) => format!("it is held until it is released: gpool release {id}"),
+        (Phase::Paused { held: Some(_), .. }, ..) => {
+            format!("it stays paused until it is resumed: gpool resume {id}")
+        }
+        (_, Some(deadline), Some(eta)) => {
+            let limit = found.spec.time_limit;
+            let last = limit.map(|limit| Timestamp::new(deadline.get().saturating_sub(limit.get())));
+            let last = last.map(|at| format!(", and so must start by {}", Time(at).short()));
+            let earliest = match eta.p10 {
+                Some(at) => format!("the earliest start is {}", Time(at).short()),
+                None => "it would start later than that".to_owned(),
+            };
+            let (deadline, last) = (Time(deadline).short(), last.unwrap_or_default());
+            format!("it must end by {deadline}{last}; {earliest}")
+        }
+        _ => "nothing that is known lets it start".to_owned(),
+    }
 }
 
 /// Of what was not worked out as an interval, the middle alone.

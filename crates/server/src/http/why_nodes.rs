@@ -1,20 +1,24 @@
 //! What each node has for a job that waits: who holds what, until when.
 
 use gpool_control::forecast::{Length, Pace, Source};
-use gpool_model::JobSpec;
+use gpool_model::DeviceState;
+use gpool_sched::{Explainer, KeptBy};
 use gpool_wire::gpu::state_of;
-use gpool_wire::{Time, WhyDevice, WhyNode};
+use gpool_wire::{Time, WhyDevice, WhyNode, WhyReserved};
 use gpool_world::{JobRow, NodeRow};
 
 use crate::handle::View;
 
 /// Every node, in the order of names.
-pub(crate) fn of(view: &View<'_>, waiting: &JobRow) -> Vec<WhyNode> {
+pub(crate) fn of(view: &View<'_>, explainer: &Explainer<'_>, waiting: &JobRow) -> Vec<WhyNode> {
     let of_node = |node: &NodeRow| {
+        let all = 0..node.node.devices.len();
         let devices: Vec<WhyDevice> =
-            (0..node.node.devices.len()).map(|ix| device(view, node, ix, &waiting.spec)).collect();
+            all.map(|ix| device(view, explainer, (node, ix), waiting)).collect();
         let matching = devices.iter().filter(|device| device.matches);
-        let free = matching.clone().filter(|device| device.state == gpool_model::DeviceState::Free);
+        let is_free =
+            |it: &&WhyDevice| it.state == DeviceState::Free && it.reserved.is_none();
+        let free = matching.clone().filter(is_free);
         WhyNode {
             name: node.node.name.to_string(),
             connected: node.node.connected,
@@ -26,7 +30,13 @@ pub(crate) fn of(view: &View<'_>, waiting: &JobRow) -> Vec<WhyNode> {
     view.world.nodes_by_name().map(|(_, node)| of_node(node)).collect()
 }
 
-fn device(view: &View<'_>, node: &NodeRow, device_ix: usize, spec: &JobSpec) -> WhyDevice {
+fn device(
+    view: &View<'_>,
+    explainer: &Explainer<'_>,
+    (node, device_ix): (&NodeRow, usize),
+    waiting: &JobRow,
+) -> WhyDevice {
+    let spec = &waiting.spec;
     let device = &node.node.devices[device_ix];
     let holder = node.devices[device_ix].holders.first().map(|task| task.job);
     let row = holder.and_then(|job| view.world.job(job));
@@ -34,7 +44,9 @@ fn device(view: &View<'_>, node: &NodeRow, device_ix: usize, spec: &JobSpec) -> 
     let stranger = || device.unmanaged.first().and_then(|process| process.user.clone());
     let is_here = spec.pool.as_ref().is_none_or(|pool| *pool == node.node.pool);
     let length = row.map(|row| Length::of(row, view.world.prediction(&row.spec), view.now));
+    let kept_by = explainer.kept_by(waiting, &node.node, device).filter(|_| !spec.gpus.is_none());
     WhyDevice {
+        reserved: kept_by.map(reserved),
         index: device.index,
         model: gpool_model::pattern::short_model(&device.model),
         state: state_of(device, node.node.gives(&device.uuid), holder.is_some()),
@@ -43,6 +55,18 @@ fn device(view: &View<'_>, node: &NodeRow, device_ix: usize, spec: &JobSpec) -> 
         user: user.or_else(stranger),
         until: length.map(|length| Time(view.now.after(length.at(Pace::Late)))),
         until_by: length.map(|length| source_word(length.source).to_owned()),
+    }
+}
+
+fn reserved(kept_by: KeptBy<'_>) -> WhyReserved {
+    match kept_by {
+        KeptBy::NotReserved => WhyReserved::default(),
+        KeptBy::Reservation(by, window) => WhyReserved {
+            by: Some(by.name.to_string()),
+            maintenance: by.is_maintenance(),
+            from: Some(Time(window.from)),
+            until: window.until.map(Time),
+        },
     }
 }
 
