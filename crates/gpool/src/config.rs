@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use gpool_model::Bytes;
 use gpool_model::said::{repeated, unknown_name};
+use gpool_model::{Bytes, Millis};
 use gpool_server::{Allowed, NotifySettings};
 use serde::{Deserialize, Deserializer};
 
@@ -38,6 +38,9 @@ pub struct Config {
     /// Size at which each file of a job's output is cut, as text: `1G`.
     #[serde(default, deserialize_with = "size")]
     pub job_output_max: Option<Bytes>,
+    /// How long the output of a job is kept after its end, as text: `30d`. At least an hour.
+    #[serde(default, deserialize_with = "age")]
+    pub keep_output: Option<Millis>,
     /// Tasks that run on the node at once.
     pub node_tasks_max: Option<NonZeroU32>,
     /// Entries of the journal that are kept at least; older ones are dropped.
@@ -53,6 +56,20 @@ pub struct Config {
 fn size<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Bytes>, D::Error> {
     let text = String::deserialize(text)?;
     gpool_model::parse::bytes(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+/// An agent that was slow to start a job must still find that the job has ended.
+const KEPT_LEAST: Millis = Millis::from_hours(1);
+
+fn age<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Millis>, D::Error> {
+    let text = String::deserialize(text)?;
+    if text == "forever" {
+        return Ok(None);
+    }
+    match gpool_model::parse::span(&text).map_err(serde::de::Error::custom)? {
+        age if age < KEPT_LEAST => Err(serde::de::Error::custom("it must be 1h or more")),
+        age => Ok(Some(age)),
+    }
 }
 
 impl Config {
@@ -160,8 +177,8 @@ mod tests {
           why  there are name, devices, gpus
                there are strategy, ignore_processes, user_connections_max
                there are user_requests_per_second, user_jobs_max, job_processes_max
-               there are job_output_max, node_tasks_max, journal_entries
-               there are notify, notify_allow
+               there are job_output_max, keep_output, node_tasks_max
+               there are journal_entries, notify, notify_allow
           try  devices = …
           GP0229 · gpool help GP0229
         "#);
@@ -172,6 +189,11 @@ mod tests {
         assert_eq!(jobs.job_output_max, Some(Bytes::from_mib(64)));
         assert_eq!(jobs.job_processes_max.map(u32::from), Some(99));
         assert!(Config::parse("job_output_max = \"much\"\n", "f").is_err());
+        let keep = |text: &str| Config::parse(&format!("keep_output = {text:?}\n"), "f");
+        let kept = keep("30d").expect("it is known").keep_output;
+        assert_eq!(kept, Some(Millis::from_hours(30 * 24)));
+        assert_eq!(keep("forever").expect("it is known").keep_output, None);
+        assert!(keep("59m").is_err() && keep("long").is_err());
         assert!(Config::parse("node_tasks_max = 0\n", "f").is_err(), "nothing could run");
         assert!(Config::parse("user_connections_max = 0\n", "f").is_err(), "nobody could ask");
         assert!(Config::parse("user_requests_per_second = -1\n", "f").is_err());

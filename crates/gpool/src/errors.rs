@@ -58,7 +58,7 @@ own! {
         "On one socket and one state directory there is one server at a time. gpool status shows the one that runs, and gpool down stops it; its jobs go on. A second server needs its own --state-dir and --socket.";
     /// See the catalogue.
     NOT_STOPPED = 222, EXIT_TIMED_OUT, "the server has not stopped",
-        "The server was told to stop and still runs. With --now it first ends all jobs, which takes as long as their grace. Its log is STATE/server.log.";
+        "The server was told to stop and still runs, or it stopped and some jobs did not end. With --now it first ends all jobs, and leaves those that run 10 s longer than the longest grace; gpool up takes them over again. Its log is STATE/server.log.";
     /// See the catalogue.
     NO_TOPIC = 223, EXIT_USAGE, "there is no such topic",
         "gpool help takes the code of an error (GP0412), the name of a command, or a topic; without one it lists the topics.";

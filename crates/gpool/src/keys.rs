@@ -40,6 +40,11 @@ pub const KEYS: &[Key] = &[
     usual("user_jobs_max", "1000000", "Jobs of one user that have not ended."),
     usual("job_processes_max", "16384", "Processes and threads that one job may have at once."),
     usual("job_output_max", "\"1G\"", "Size at which each file of a job's output is cut."),
+    usual(
+        "keep_output",
+        "\"forever\"",
+        "How long a job's output is kept after its end: forever, 30d. Files that users name stay.",
+    ),
     usual("node_tasks_max", "512", "Tasks that run on this node at once."),
     usual("journal_entries", "1000000", "Entries of the journal that are kept at least."),
     usual("notify", "[]", "Who is told of jobs that name nobody: [\"fail@https://host/path\"]."),
@@ -119,6 +124,7 @@ mod tests {
         let agent = AgentConfig::new("/nowhere", NodeName::new("lab1"));
         let agent = agent.expect("this program is there");
         assert_eq!(config.job_output_max, Some(agent.output_limit));
+        assert_eq!(config.keep_output, None);
         assert_eq!(config.node_tasks_max.map(u32::from), Some(agent.tasks_max));
         assert_eq!(config.job_processes_max.map(u32::from), Some(AgentConfig::PIDS_MAX));
         let usual = gpool_store::Options::default();

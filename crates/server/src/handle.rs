@@ -10,8 +10,8 @@ use gpool_model::device::DeviceSample;
 use gpool_model::job::DependencyKind;
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Caller, Command, Dependency, DeviceUuid, JobId, NodeName, Notice, NotifyRule, Outcome, Phase,
-    Refusal, Reply, TaskId, Timestamp,
+    Caller, Command, Dependency, DeviceUuid, JobId, Millis, NodeName, Notice, NotifyRule, Outcome,
+    Phase, Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_sched::Explainer;
 use gpool_store::{ArchiveFilter, Blobs, CommitError, Reader};
@@ -108,6 +108,8 @@ pub(crate) struct Shared {
     pub usual_notify: Vec<NotifyRule>,
     /// Tasks that should not have been there, as far as their agents were told to end them.
     pub unexpected: Mutex<BTreeSet<TaskId>>,
+    /// How long the output of a job is kept after its end; `None` is forever.
+    pub keep_output: Option<Millis>,
     pub stop: watch::Sender<StopRequest>,
     /// When jobs will likely start.
     pub forecaster: Arc<Forecaster>,

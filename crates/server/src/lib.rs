@@ -17,6 +17,7 @@ pub mod http;
 pub mod inspect;
 mod limits;
 mod otherwise;
+mod output;
 mod post;
 mod recovery;
 pub mod replay;

@@ -50,6 +50,8 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// Entries of the journal that are kept at least; `None` keeps the usual number.
     pub journal_entries: Option<u64>,
+    /// How long the output of a job is kept after its end; `None` is forever.
+    pub keep_output: Option<Millis>,
     /// How messages about jobs are sent.
     pub notify: NotifySettings,
     /// Looks users up.
@@ -139,6 +141,7 @@ pub fn run(
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
         unexpected: Mutex::new(BTreeSet::new()),
+        keep_output: config.keep_output,
         stop: watch::Sender::new(StopRequest::None),
         forecaster: Arc::clone(&forecaster),
     });
@@ -302,6 +305,7 @@ async fn serve(
     });
     let server = tokio::spawn(server);
     let forecasts = tokio::spawn(forecast::keep(handle.clone()));
+    let removal = tokio::spawn(crate::output::remove_old(handle.clone()));
     fail::fail_point!("server-start-listening");
     // What was read, and what was looked up in it, is of no more use.
     (config.give_back_memory)();
@@ -314,6 +318,7 @@ async fn serve(
         end_jobs(handle, &admin).await?;
     }
     forecasts.abort();
+    removal.abort();
     drop(end_serving);
     server.await.context("the API panicked")?;
     fail::fail_point!("server-stop-served");

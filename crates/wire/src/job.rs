@@ -58,8 +58,7 @@ pub struct Job {
     pub exit_code: Option<i32>,
     /// Why it waits; empty if it does not.
     pub reasons: Vec<Reason>,
-    /// When it will likely start, by the last forecast; `null` for one that does not wait, and
-    /// where nothing that is known lets it start.
+    /// When it will likely start, by the last forecast; `null` if that is not known.
     pub eta: Option<Eta>,
     /// Whether the caller may not see name, command, directory, note and paths.
     #[serde(default)]
@@ -82,8 +81,7 @@ pub struct Job {
     pub grace: f64,
     /// What somebody wrote beside it.
     pub note: Option<String>,
-    /// Who is told of what becomes of it, without the paths of addresses; empty for nobody, and
-    /// where the caller may not see it.
+    /// Who is told of its states, without the paths of addresses; hidden from others.
     #[serde(default)]
     pub notify: Vec<String>,
     /// What stands behind how it ended, in a word: `oom`, `time_limit`, `deadline`, `cancelled`,
@@ -145,6 +143,9 @@ pub struct Job {
     pub stdin: Option<String>,
     /// Its own file for output; `null`: gpool's.
     pub stdout: Option<String>,
+    /// Until when gpool keeps its output; absent in lists, and if output is kept forever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_kept_until: Option<Time>,
     /// Its own file for errors; `null`: gpool's.
     pub stderr: Option<String>,
     /// Whether it runs on a terminal of its own, to which one can attach.
@@ -257,8 +258,7 @@ impl Job {
                 (job.array.as_ref().and_then(|array| array.started_at), &[][..])
             }
         };
-        let cause = ended.and_then(|end| end.cause.as_ref());
-        let (cause, cause_text) = match (cause, &job.phase) {
+        let (cause, cause_text) = match (ended.and_then(|end| end.cause.as_ref()), &job.phase) {
             (Some(EndCause::DependencyFailed { job }), _) if spec.setup == Some(*job) => {
                 let text = format!("its setup, job {job}, did not succeed; gpool logs {job}");
                 (Some("setup_failed".to_owned()), Some(text))
@@ -339,6 +339,7 @@ impl Job {
             release_at: job.course.release_at.map(Time),
             stdin: own(spec.stdin.as_deref()),
             stdout: own(spec.stdout.as_deref()),
+            output_kept_until: None,
             stderr: own(spec.stderr.as_deref()),
             pty: spec.pty.is_some(),
             activate: Vec::new(),

@@ -67,6 +67,14 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     if job.state.is_end() {
         page.label("end", &words::end(job));
     }
+    if let Some(until) = job.output_kept_until {
+        let until_when = view.clock.full(until);
+        let text = match until <= view.now {
+            true => format!("removed; it was kept until {until_when}"),
+            false => format!("kept until {until_when}"),
+        };
+        page.label("output", &text);
+    }
     if job.state == JobState::Lost {
         let id = &job.id;
         page.label("try", &format!("what it wrote is kept: gpool logs {id}; hand it in again"));

@@ -13,7 +13,7 @@ use clap::Args;
 use gpool_client::{Client, JobsQuery};
 use gpool_device::{Ignore, NodeArg, NodesArg};
 use gpool_model::device::DeviceState;
-use gpool_model::{Code, DeviceStrategy};
+use gpool_model::{Code, DeviceStrategy, Millis};
 use gpool_server::{Limits, NotifySettings, ServerConfig};
 use gpool_wire::{Gpu, Job, catalogue};
 
@@ -87,6 +87,9 @@ pub struct UpArgs {
     /// Only set in gpool.toml
     #[arg(skip)]
     journal_entries: Option<u64>,
+    /// Only set in gpool.toml
+    #[arg(skip)]
+    keep_output: Option<Millis>,
     /// Only set in gpool.toml, but for the processes that are ignored
     #[arg(skip)]
     node: NodeSettings,
@@ -107,6 +110,7 @@ impl UpArgs {
         self.ignore_processes.extend(config.ignore_processes);
         let usual = Limits::default();
         self.journal_entries = config.journal_entries;
+        self.keep_output = config.keep_output;
         self.node = NodeSettings {
             ignore: ignored(&self.ignore_processes),
             job_processes_max: config.job_processes_max.map(u32::from),
@@ -147,6 +151,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         limits: args.limits,
         notify: args.notify.clone(),
         journal_entries: args.journal_entries,
+        keep_output: args.keep_output,
         find_account: crate::serve::find_account,
         find_user: crate::serve::find_user,
         give_back_memory: gpool_sys::memory::give_back,

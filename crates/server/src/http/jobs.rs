@@ -22,6 +22,7 @@ use super::extract::{ApiError, JsonBody, Params, Segment, header, job_id};
 use super::listing::{self, ListParams};
 use crate::elements;
 use crate::handle::{View, internal};
+use crate::output::kept_until;
 
 /// A job with its reasons for waiting.
 pub(crate) struct Found {
@@ -82,7 +83,9 @@ pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Respon
     let found = find(api, id).await?;
     let tag = format!("\"{}\"", found.job.version);
     let spec = found.spec.clone();
+    let kept_until = kept_until(&found.job.phase, api.handle.shared.keep_output);
     let mut job = found.shown(asker, crate::core::now());
+    job.output_kept_until = kept_until.map(gpool_wire::Time);
     if job.element.is_some() && !job.private {
         let values = spec.array.as_ref().and_then(|array| array.values.as_ref());
         super::elements::add_values(api, values, std::slice::from_mut(&mut job)).await?;

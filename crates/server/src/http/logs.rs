@@ -29,6 +29,7 @@ use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::{self, Found};
 use crate::handle::internal;
+use crate::output::kept_until;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
@@ -110,7 +111,14 @@ pub(crate) async fn get(
         Opened::TooOld if !params.follow || job_has_ended => return Ok(answer(Body::empty(), 0)),
         Opened::Missing if job_has_ended && has_run(&found.job.phase) => {
             let what = format!("the output of job {id} is not there any more");
-            return Err(Problem::new(catalogue::NO_SUCH_LOG, what).into());
+            let problem = Problem::new(catalogue::NO_SUCH_LOG, what);
+            let keep = api.handle.shared.keep_output;
+            return Err(match (keep, kept_until(&found.job.phase, keep)) {
+                (Some(keep), Some(until)) if until <= crate::core::now() => problem
+                    .because(format!("it was kept until {}, {keep} after its end", Time(until))),
+                _ => problem,
+            }
+            .into());
         }
         Opened::TooOld | Opened::Unwritten | Opened::Missing => (None, 0),
     };

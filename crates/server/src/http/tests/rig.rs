@@ -15,7 +15,7 @@ use gpool_model::job::{ExitStatus, Usage};
 use gpool_model::node::NodeFacts;
 use gpool_model::unit::{Bytes, MilliCpu};
 use gpool_model::{
-    Caller, Device, DeviceHealth, DeviceUuid, NodeName, Owner, Policy, Resources, TaskId,
+    Caller, Device, DeviceHealth, DeviceUuid, Millis, NodeName, Owner, Policy, Resources, TaskId,
 };
 use gpool_store::{Committer, Options, Store};
 use tokio::net::UnixListener;
@@ -81,6 +81,7 @@ impl Rig {
             keys: Arc::new(Keys::open(folder.path()).unwrap()),
             usual_notify: Vec::new(),
             unexpected: Mutex::new(BTreeSet::new()),
+            keep_output: Some(Millis::ZERO),
             stop: watch::Sender::new(StopRequest::None),
             forecaster: Arc::new(Forecaster::new(folder.path())),
         });
@@ -91,7 +92,7 @@ impl Rig {
             Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back).unwrap();
         let found = Found::of(core.world(), &shared.info.state_dir);
         core.set_agents(pretender(inputs.clone()));
-        core.begin(loaded.fence);
+        core.begin();
         let core = std::thread::spawn(move || core.run(&inbox));
         inputs.send(Input::Report(NodeName::new("lab1"), inventory())).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -154,6 +155,11 @@ impl Rig {
         let folder = self.folder.path().join("state/jobs").join(id).join("1");
         std::fs::create_dir_all(&folder).unwrap();
         folder.join(stream)
+    }
+
+    /// Removes the output of all jobs that have ended, and says of how many.
+    pub fn remove_output(&self) -> u64 {
+        self.runtime.block_on(crate::output::remove_due(&self.handle, Millis::ZERO)).unwrap()
     }
 
     pub fn until(&self, what: &str, mut is: impl FnMut() -> bool) {

@@ -128,3 +128,31 @@ fn links_and_pipes_in_place_of_a_log_are_not_read() {
     let stderr = LogQuery { stream: LogStream::Stderr, ..LogQuery::default() };
     assert!(client.logs("1", &stderr).is_err());
 }
+
+#[test]
+fn output_of_jobs_that_ended_long_ago_is_removed_and_that_is_said() {
+    let mut rig = Rig::new();
+    let client = rig.client(me());
+    for _ in 0..2 {
+        client.submit(&job("sleep"), None).unwrap();
+    }
+    for id in ["1", "2"] {
+        rig.until("it runs", || client.job(id).unwrap().state == JobState::Running);
+        std::fs::write(rig.log(id, "stdout"), "done\n").unwrap();
+    }
+    client.cancel(&["1".to_owned()]).unwrap();
+    rig.until("it has ended", || client.job("1").unwrap().state.is_end());
+    let until = client.job("1").unwrap().output_kept_until;
+    assert!(until.is_some() && client.job("2").unwrap().output_kept_until.is_none());
+    // Files of the file system's next tick may look as new as the moment of the look.
+    let mut n_removed = 0;
+    rig.until("its output is removed", || {
+        n_removed += rig.remove_output();
+        n_removed > 0
+    });
+    assert_eq!(n_removed, 1);
+    let Err(gone) = client.logs("1", &LogQuery::default()) else { panic!("it is removed") };
+    let said = format!("{:?}", gone.problem());
+    assert!(said.contains("not there any more") && said.contains("it was kept until"), "{said}");
+    assert_eq!(read(&client, "2", &LogQuery::default()), "done\n", "it runs");
+}

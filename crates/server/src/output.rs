@@ -1,0 +1,141 @@
+//! Removes the output of jobs that ended longer ago than it is to be kept: the folders `jobs/ID`
+//! below the state folder, with what the job left in them. Files that users named stay.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use gpool_model::{JobId, Millis, Phase, Refusal, Timestamp};
+
+use crate::core::now;
+use crate::handle::CoreHandle;
+
+/// Between two looks for output that is due.
+const LOOK: Duration = Duration::from_secs(3600);
+/// Jobs whose output is removed at once.
+const AT_ONCE: usize = 500;
+/// Between two lots, so that the disk and the archive serve others too.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Until when the output of a job is kept, if it has ended and output is not kept forever.
+pub(crate) fn kept_until(phase: &Phase, keep: Option<Millis>) -> Option<Timestamp> {
+    match phase {
+        Phase::Ended(end) => Some(end.ended_at.after(keep?)),
+        _ => None,
+    }
+}
+
+/// Removes output as it becomes due, for as long as the server runs.
+pub(crate) async fn remove_old(handle: CoreHandle) {
+    let Some(keep) = handle.shared.keep_output else { return };
+    loop {
+        match remove_due(&handle, keep).await {
+            Ok(0) => {}
+            Ok(n_jobs) => tracing::info!(n_jobs, %keep, "removed the output of jobs that ended"),
+            Err(refusal) => tracing::warn!(?refusal, "output that is due is still there"),
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+pub(crate) async fn remove_due(handle: &CoreHandle, keep: Millis) -> Result<u64, Refusal> {
+    let state_dir = handle.info().state_dir.clone();
+    let age = Duration::from_millis(keep.get());
+    let find = move || untouched(&state_dir, age);
+    let found = tokio::task::spawn_blocking(find).await.unwrap_or_default();
+    let mut n_removed = 0;
+    for lot in found.chunks(AT_ONCE) {
+        let ids: Vec<JobId> = lot.iter().map(|(id, _)| *id).collect();
+        let lives = move |view: &crate::View<'_>| -> Vec<bool> {
+            ids.iter().map(|id| view.world.is_live(*id)).collect()
+        };
+        let lives = handle.query(lives).await?;
+        for ((id, folder), lives) in lot.iter().zip(lives) {
+            if lives || !is_due(handle, *id, keep).await? {
+                continue;
+            }
+            let folder = folder.clone();
+            let remove = move || remove(&folder);
+            n_removed += u64::from(tokio::task::spawn_blocking(remove).await.unwrap_or(false));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(n_removed)
+}
+
+/// Whether a job that does not live ended long enough ago. A job that no store knows was submitted
+/// after a backup that was restored: its folder was not touched for as long, which is enough.
+async fn is_due(handle: &CoreHandle, id: JobId, keep: Millis) -> Result<bool, Refusal> {
+    let ended = handle.archived(id).await?;
+    let until = ended.and_then(|ended| kept_until(&ended.job.phase, Some(keep)));
+    Ok(until.is_none_or(|until| until <= now()))
+}
+
+/// The folders of jobs that nothing was put into or taken out of for so long. The end of a job
+/// puts something there.
+fn untouched(state_dir: &Path, age: Duration) -> Vec<(JobId, PathBuf)> {
+    let Some(before) = SystemTime::now().checked_sub(age) else { return Vec::new() };
+    let nodes = std::fs::read_dir(state_dir.join("nodes")).into_iter().flatten().flatten();
+    let folders = nodes.map(|node| node.path()).chain([state_dir.to_owned()]);
+    let jobs = folders.flat_map(|folder| std::fs::read_dir(folder.join("jobs")));
+    let found = jobs.flatten().flatten().filter_map(|entry| {
+        let id: JobId = entry.file_name().to_str()?.parse().ok()?;
+        let about = entry.metadata().ok().filter(std::fs::Metadata::is_dir)?;
+        (about.modified().ok()? < before).then(|| (id, entry.path()))
+    });
+    let mut found: Vec<(JobId, PathBuf)> = found.collect();
+    found.sort_unstable();
+    found
+}
+
+/// Removes a folder whose content users may have chosen: links in it are removed, not followed.
+fn remove(folder: &Path) -> bool {
+    match std::fs::remove_dir_all(folder) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => {
+            tracing::warn!(folder = %folder.display(), %error, "output can't be removed");
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_jobs_are_found_by_their_age() {
+        let dir = tempfile::tempdir().expect("there is room");
+        let jobs = [dir.path().join("jobs"), dir.path().join("nodes/n1/jobs")];
+        for (folder, names) in jobs.iter().zip([&["7", "8.3", "other"][..], &["9"]]) {
+            for name in names {
+                std::fs::create_dir_all(folder.join(name)).expect("there is room");
+            }
+        }
+        assert!(untouched(dir.path(), Duration::from_secs(3600)).is_empty(), "they are new");
+        std::fs::File::open(jobs[0].join("8.3"))
+            .and_then(|folder| folder.set_modified(SystemTime::UNIX_EPOCH))
+            .expect("it is ours");
+        let ids = |age| -> Vec<String> {
+            untouched(dir.path(), age).iter().map(|(id, _)| id.to_string()).collect()
+        };
+        assert_eq!(ids(Duration::from_secs(3600)), ["8.3"]);
+        std::fs::File::open(jobs[1].join("9"))
+            .and_then(|folder| folder.set_modified(SystemTime::UNIX_EPOCH))
+            .expect("it is ours");
+        assert_eq!(ids(Duration::from_secs(3600)), ["8.3", "9"]);
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_not_removed() {
+        let dir = tempfile::tempdir().expect("there is room");
+        let (job, other) = (dir.path().join("7"), dir.path().join("other"));
+        std::fs::create_dir_all(job.join("1")).expect("there is room");
+        std::fs::write(&other, "precious").expect("there is room");
+        std::os::unix::fs::symlink(&other, job.join("1/link")).expect("there is room");
+        assert!(remove(&job));
+        assert!(!job.exists() && other.exists());
+        assert!(!remove(&job), "it has gone");
+    }
+}
