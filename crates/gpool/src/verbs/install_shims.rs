@@ -25,7 +25,7 @@ pub struct InstallShimsArgs {
     /// sbatch srun squeue scancel sinfo sacct seff
     #[arg(long, required_unless_present = "gflow")]
     slurm: bool,
-    /// gflowd gbatch gqueue ginfo gjob gcancel gctl gstats
+    /// gflowd gbatch grun gqueue ginfo gjob gcancel gctl gstats
     #[arg(long)]
     gflow: bool,
     /// Where to make them

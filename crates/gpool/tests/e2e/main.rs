@@ -23,6 +23,7 @@ mod demo;
 mod devices;
 mod disk;
 mod dump;
+mod examples;
 mod exits;
 mod faults;
 mod forecast;

@@ -10,7 +10,7 @@ fn installed(cluster: &Cluster) -> PathBuf {
     let folder = cluster.path("bin");
     let words = ["install-shims", "--slurm", "--gflow"].map(Into::into);
     let words = words.into_iter().chain([folder.clone().into_os_string()]);
-    assert_eq!(cluster.gpool(words).ok().lines().count(), 15);
+    assert_eq!(cluster.gpool(words).ok().lines().count(), 16);
     folder
 }
 
@@ -164,7 +164,7 @@ fn gflows_commands_do_what_they_did() {
     shim(&cluster, &bin, "gjob hold 3").ok();
     assert_eq!(cluster.job("3").state.as_str(), "held");
     shim(&cluster, &bin, "gjob release 3").ok();
-    assert!(shim(&cluster, &bin, "gcancel --dry-run 2-3").ok().contains("would cancel job 2"));
+    assert!(shim(&cluster, &bin, "gcancel --dry-run 2-3").ok().contains("Would cancel job 2 (big)"));
     shim(&cluster, &bin, "gcancel 2-3").ok();
     cluster.until_ended("2");
     shim(&cluster, &bin, "gctl set-gpus 0-1").ok();
@@ -206,9 +206,13 @@ fn what_they_do_not_know_is_refused_and_named() {
         ("gjob", &["what to do is missing"]),
         ("gjob lgo 1", &["lgo", "log"]),
         ("gjob log", &["no job is named"]),
-        ("gjob update --command x 1", &["submit it anew"]),
-        ("gctl quota list", &["no counterpart"]),
+        ("gjob update 1 --conda-env x", &["submit it anew"]),
+        ("gjob log 1 --first 1 --last 1", &["can't both be given"]),
+        ("gctl quota set --user alice", &["no limit is given"]),
+        ("gctl reserve list --range x", &["is not a moment"]),
         ("gctl gpu-process list", &["--ignore-processes"]),
+        ("gqueue --interval 2", &["needs --watch"]),
+        ("grun --array 1-2 true", &["follows one job"]),
         ("gctl set-gpus", &["takes 1 words"]),
         ("gcancel --finish 1", &["by ending"]),
         ("gflowd nosuch", &["nosuch", "start"]),

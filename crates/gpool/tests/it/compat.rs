@@ -31,7 +31,36 @@ fn document() -> String {
             }
         }
     }
+    text.push_str(EXAMPLES);
+    for (line, becomes, shown) in examples() {
+        let line = PLACEHOLDERS.iter().fold(line, |line, word| line.replace(word, "JOB"));
+        let way_out = if becomes == "refused" { format!(": {shown}") } else { String::new() };
+        text.push_str(&wrapped(&format!("- `{line}` {becomes}{way_out}")));
+    }
     text
+}
+
+const EXAMPLES: &str = "
+## Examples of gflow's documentation
+
+Each of them was run by a test, with this outcome. A line that is refused says what to use.
+
+";
+
+/// What stands for a job in the table of examples.
+const PLACEHOLDERS: [&str; 5] = ["<done>", "<failed>", "<waiting>", "<held>", "<array>"];
+
+/// An example, whether it runs or is refused, and what its output has.
+fn examples() -> Vec<(String, String, String)> {
+    let table = include_str!("../examples/gflow.tsv");
+    let lines = table.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let mut cells = line.split('\t').map(str::to_owned);
+            let mut cell = || cells.next().unwrap_or_default();
+            (cell(), cell(), cell())
+        })
+        .collect()
 }
 
 fn section(text: &mut String, spoken: &Spoken) {
