@@ -111,6 +111,14 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
         ),
     ];
     ours.extend(rendezvous::variables(order, &place));
+    if spec.gang.has_launcher() {
+        let nodes: Vec<&str> = match &order.nodes[..] {
+            [] => vec![node],
+            nodes => nodes.iter().map(|node| node.as_str()).collect(),
+        };
+        ours.push(("GPOOL_LAUNCHER", spec.gang.launcher.to_string().into()));
+        ours.push(("GPOOL_TASK_NODES", nodes.join(",").into()));
+    }
     if let Some(element) = allocation.task.job.element {
         ours.push(("GPOOL_ARRAY_ID", allocation.task.job.number.to_string().into()));
         ours.push(("GPOOL_ARRAY_INDEX", element.to_string().into()));

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::args::Global;
 use crate::failure::Result;
 use crate::session::Session;
+use crate::shims::slurm::step;
 use crate::verbs::{
     attach, backup, bench, cancel, completion, debug, demo, doctor, down, drain, edit, events,
     exec, extend, forward, gpus, help, history, hold, import, init, install_shims, logs, man,
@@ -153,6 +154,9 @@ pub enum Verb {
     InstallShims(install_shims::InstallShimsArgs),
     /// Run a command of Slurm or gflow: gpool shim squeue --me
     Shim(shim::ShimArgs),
+    /// Start processes of a step; srun calls this
+    #[command(hide = true)]
+    StepHost(step::host::StepHostArgs),
     /// Print a script that completes the command line in a shell
     Completion(completion::CompletionArgs),
 }
@@ -222,6 +226,7 @@ impl Verb {
             Self::Import(args) => import::run(&args, session),
             Self::InstallShims(args) => install_shims::run(&args, session),
             Self::Shim(args) => shim::run(&args, session),
+            Self::StepHost(args) => step::host::run(&args),
             Self::Completion(args) => completion::run(args, session),
         }
     }

@@ -30,22 +30,28 @@ pub fn ranks(job: &Job) -> Vec<u32> {
     }
 }
 
-/// A writer for one task of several.
+/// A writer for one of several that write to the same place.
 #[derive(Debug)]
 pub struct Labelled<W: Write> {
-    rank: u32,
+    /// What stands before each line.
+    label: String,
     line: Vec<u8>,
     to: W,
 }
 
 impl<W: Write> Labelled<W> {
-    /// For a task of that rank; nothing was written yet.
-    pub fn new(rank: u32, to: W) -> Self {
-        Self { rank, line: Vec::new(), to }
+    /// With that text before each line; nothing was written yet.
+    pub fn new(label: String, to: W) -> Self {
+        Self { label, line: Vec::new(), to }
+    }
+
+    /// For a task of that rank.
+    pub fn of_rank(rank: u32, to: W) -> Self {
+        Self::new(format!("{rank}: "), to)
     }
 
     fn write_line(&mut self) -> io::Result<()> {
-        let mut whole = format!("{}: ", self.rank).into_bytes();
+        let mut whole = self.label.clone().into_bytes();
         whole.append(&mut self.line);
         if whole.last() != Some(&b'\n') {
             whole.push(b'\n');
@@ -89,7 +95,7 @@ impl<W: Write> Write for Labelled<W> {
 pub fn copy(client: &Client, job: &Job, query: &LogQuery, is_plain: bool) -> Result<()> {
     let one = |rank: u32| {
         let query = LogQuery { rank: Some(rank), ..query.clone() };
-        let mut out = Labelled::new(rank, io::stdout());
+        let mut out = Labelled::of_rank(rank, io::stdout());
         let copied = match is_plain {
             true => follow::copy(client, &job.id, &query, &mut Plain::new(&mut out)),
             false => follow::copy(client, &job.id, &query, &mut out),
@@ -121,7 +127,7 @@ mod tests {
     #[test]
     fn each_line_comes_whole_with_its_rank() {
         let mut shown = Vec::new();
-        let mut it = Labelled::new(3, &mut shown);
+        let mut it = Labelled::of_rank(3, &mut shown);
         for part in ["on", "e\ntwo\n\nth", "ree"] {
             it.write_all(part.as_bytes()).expect("memory");
         }
@@ -132,7 +138,7 @@ mod tests {
     #[test]
     fn a_line_without_end_is_cut() {
         let mut shown = Vec::new();
-        let mut it = Labelled::new(0, &mut shown);
+        let mut it = Labelled::of_rank(0, &mut shown);
         for _ in 0..3 {
             it.write_all(&[b'x'; LINE_MAX]).expect("memory");
         }

@@ -40,6 +40,14 @@ pub fn watch(signals: &[i32]) -> io::Result<OwnedFd> {
 /// # Errors
 /// If the descriptor is not one of [`watch`].
 pub fn take(watched: impl AsFd) -> io::Result<Vec<i32>> {
+    Ok(take_from(watched)?.into_iter().map(|(number, _)| number).collect())
+}
+
+/// The same, each with the process that sent it; 0 for the kernel.
+///
+/// # Errors
+/// If the descriptor is not one of [`watch`].
+pub fn take_from(watched: impl AsFd) -> io::Result<Vec<(i32, u32)>> {
     const SIZE: usize = size_of::<libc::signalfd_siginfo>();
     let mut taken = Vec::new();
     let mut buffer = [0_u8; SIZE * 8];
@@ -48,9 +56,11 @@ pub fn take(watched: impl AsFd) -> io::Result<Vec<i32>> {
             Ok(0) | Err(rustix::io::Errno::AGAIN) => return Ok(taken),
             Ok(length) => {
                 for entry in buffer[..length].chunks_exact(SIZE) {
-                    // The number is the first field, a `u32`.
-                    let number = u32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]);
-                    taken.extend(i32::try_from(number));
+                    // Both are `u32`: the number first, the sender fourth.
+                    let field = |at: usize| {
+                        u32::from_ne_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]])
+                    };
+                    taken.extend(i32::try_from(field(0)).map(|number| (number, field(12))));
                 }
             }
             Err(rustix::io::Errno::INTR) => {}

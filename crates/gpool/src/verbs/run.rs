@@ -369,7 +369,7 @@ fn stream_out(
             if !is_one_of_several {
                 return copy_log(&client, &id, (stream, None), &mut out);
             }
-            let mut out = Labelled::new(rank, out);
+            let mut out = Labelled::of_rank(rank, out);
             copy_log(&client, &id, (stream, Some(rank)), &mut out)?;
             out.finish().map_err(|error| crate::screen::not_written(&error))
         });

@@ -5,7 +5,7 @@ use crate::shims::flag::Standing::{Approximated, Covered, Ignored, Instead};
 use crate::shims::flag::Takes::{Maybe, Nothing, Value};
 use crate::shims::flag::{Flag, Spoken, row};
 
-const NO_STEPS: &str = "a task is one process; torchrun --nproc-per-node starts more";
+const NO_STEPS: &str = "processes are placed evenly, node by node";
 const ONE_NODE: &str = "nodes are chosen by gpool; leave it out";
 const NO_NEED: &str = "it changes nothing here";
 const NOT_CHOSEN: &str = "nodes are chosen by gpool";
@@ -46,9 +46,9 @@ pub static JOB: &[Flag] = &[
     row("mem-per-gpu", '\0', Value, Covered, "--mem, times the GPUs: host memory, with a warning"),
     row("nice", '\0', Maybe, Approximated, "--priority -N, from -1000 to 1000"),
     row("nodelist", 'w', Value, Ignored, NOT_CHOSEN),
-    row("nodes", 'N', Value, Approximated, "--nodes; the script runs on each, not on the first"),
-    row("ntasks", 'n', Value, Approximated, "--tasks-per-node, with --nodes; else 1"),
-    row("ntasks-per-node", '\0', Value, Approximated, "--tasks-per-node; each runs the script"),
+    row("nodes", 'N', Value, Approximated, "--nodes; a range is refused"),
+    row("ntasks", 'n', Value, Covered, "--launcher; without --nodes, and GPUs of nodes, --tasks too"),
+    row("ntasks-per-node", '\0', Value, Covered, "--launcher, times the nodes"),
     row("output", 'o', Value, Covered, "--stdout, and --stderr where there is no --error"),
     row("partition", 'p', Value, Approximated, "--pool, if there is one of that name"),
     row("priority", '\0', Value, Ignored, "--nice, or --priority of gpool, say it"),
@@ -139,31 +139,31 @@ pub static RUN: &[Flag] = &[
     row("cpu-bind", '\0', Value, Ignored, TOPOLOGY),
     row("disable-status", 'X', Nothing, Ignored, "Ctrl-C leaves the job, twice cancels it"),
     row("epilog", '\0', Value, Ignored, "put it into the command"),
-    row("exact", '\0', Nothing, Ignored, NO_STEPS),
+    row("exact", '\0', Nothing, Covered, "a step with a number of GPUs has them alone"),
     row("het-group", '\0', Value, Instead, "one job for each part"),
     row("immediate", 'I', Maybe, Approximated, "--no-queue: at once, whatever its number"),
     row("interactive", '\0', Nothing, Ignored, NO_NEED),
-    row("jobid", '\0', Value, Instead, "gpool exec JOB -- COMMAND"),
-    row("kill-on-bad-exit", 'K', Maybe, Ignored, NO_STEPS),
-    row("label", 'l', Nothing, Ignored, NO_STEPS),
-    row("mpi", '\0', Value, Ignored, NO_STEPS),
+    row("jobid", '\0', Value, Covered, "a step of a job that runs, beside what it runs"),
+    row("kill-on-bad-exit", 'K', Maybe, Covered, "the first process that fails ends the others"),
+    row("label", 'l', Nothing, Covered, "each line with the rank of its process"),
+    row("mpi", '\0', Value, Ignored, "there is no PMI; start MPI by mpirun"),
     row("multi-prog", '\0', Nothing, Instead, "one job for each program"),
     row("no-allocate", 'Z', Nothing, Instead, "run the command without srun"),
-    row("overlap", '\0', Nothing, Ignored, "steps of a job share all it has"),
+    row("overlap", '\0', Nothing, Covered, "GPUs that other steps have, too"),
     row("preserve-env", 'E', Nothing, Ignored, "a job gets its caller's environment"),
     row("prolog", '\0', Value, Ignored, "put it into the command"),
     row("pty", '\0', Nothing, Covered, "--pty of gpool run"),
     row("quit-on-interrupt", '\0', Nothing, Ignored, "Ctrl-C twice cancels"),
-    row("relative", 'r', Value, Ignored, ONE_NODE),
+    row("relative", 'r', Value, Covered, "inside a job, not on that many of its first nodes"),
     row("resv-ports", '\0', Maybe, Ignored, NO_NEED),
     row("send-libs", '\0', Maybe, Ignored, ONE_NODE),
     row("slurmd-debug", '\0', Value, Ignored, NO_NEED),
     row("task-epilog", '\0', Value, Ignored, "put it into the command"),
     row("task-prolog", '\0', Value, Ignored, "put it into the command"),
     row("threads", 'T', Value, Ignored, NO_STEPS),
-    row("unbuffered", 'u', Nothing, Ignored, "output is passed on as it comes"),
+    row("unbuffered", 'u', Nothing, Covered, "output is passed on as it comes, not line by line"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
-    row("wait", 'W', Value, Ignored, NO_STEPS),
+    row("wait", 'W', Value, Covered, "seconds after the first end until the others are ended"),
 ];
 
 /// `sbatch`.
@@ -177,7 +177,7 @@ pub static SBATCH: Spoken = Spoken {
 /// `srun`.
 pub static SRUN: Spoken = Spoken {
     name: "srun",
-    about: "Run a command as a job of gpool and stay with it; inside a job, run it there",
+    about: "Start processes in the tasks of a job, or in a new one, and stay with them",
     flags: &[JOB, RUN, BESIDE],
     words: "COMMAND",
 };

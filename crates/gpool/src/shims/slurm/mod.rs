@@ -9,10 +9,11 @@ mod sbatch;
 mod scancel;
 mod seff;
 mod select;
-mod shape;
+pub(super) mod shape;
 mod sinfo;
 mod squeue;
 mod srun;
+pub mod step;
 pub mod translate;
 mod values;
 

@@ -1,0 +1,134 @@
+//! Which GPUs each process of a step sees. A step that asks for a number of them gets GPUs that no
+//! other step of the job has, and waits for them; one that does not sees all.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::plan::Plan;
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::session::Session;
+
+/// Between two looks whether other steps have ended.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How many GPUs a step asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// It does not say: each process sees all of its node.
+    #[default]
+    All,
+    /// That many for each process, which sees only its own.
+    PerProcess(usize),
+    /// That many on each node, for all processes there.
+    PerNode(usize),
+    /// That many on all nodes together.
+    Total(usize),
+}
+
+/// What the processes see, and what keeps other steps from it while it lives.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// The GPUs of each process; `None` where it sees what its task has.
+    pub of_process: Vec<Option<Vec<String>>>,
+    locks: Vec<File>,
+}
+
+/// Gives out the GPUs of nodes. `folder` is where steps of the job find each other's locks; without
+/// one, or with `overlap`, they share.
+///
+/// # Errors
+/// A node has fewer than are asked for, or a lock can't be made.
+pub fn give(
+    plan: &Plan,
+    of_hosts: &[Vec<String>],
+    wanted: Wanted,
+    folder: Option<&Path>,
+    session: &Session,
+) -> Result<Given> {
+    let nodes = plan.nodes();
+    let mut given = Given { of_process: vec![None; plan.processes.len()], locks: Vec::new() };
+    let needed = nodes.iter().map(|node| needed(plan, node, nodes.len(), wanted));
+    let needed: Vec<Option<usize>> = needed.collect();
+    let mut has_said = false;
+    let chosen = loop {
+        let mut chosen = Vec::new();
+        for (node, needed) in nodes.iter().zip(&needed) {
+            let all = of_node(plan, of_hosts, node);
+            let Some(needed) = *needed else {
+                chosen.push(Some(all));
+                continue;
+            };
+            if needed > all.len() {
+                let what = format!("srun: {needed} GPUs are asked for on {node}");
+                return Err(Failure::new(errors::USAGE, what)
+                    .why(format!("the job has {} there", all.len())));
+            }
+            chosen.push(take(&all, needed, folder, &mut given.locks)?);
+        }
+        if let Some(chosen) = chosen.into_iter().collect::<Option<Vec<_>>>() {
+            break chosen;
+        }
+        given.locks.clear();
+        if !std::mem::replace(&mut has_said, true) {
+            session.screen.note("srun: waiting for GPUs that other steps of the job have");
+        }
+        std::thread::sleep(LOOK);
+    };
+    for (node, gpus) in nodes.iter().zip(chosen) {
+        for (at, rank) in plan.on_node(node).enumerate() {
+            given.of_process[rank] = match wanted {
+                Wanted::PerProcess(n) => Some(gpus[at * n..(at + 1) * n].to_vec()),
+                Wanted::All if gpus.is_empty() => None,
+                Wanted::All | Wanted::PerNode(_) | Wanted::Total(_) => Some(gpus.clone()),
+            };
+        }
+    }
+    Ok(given)
+}
+
+/// How many are needed on a node; `None` if that is not said.
+fn needed(plan: &Plan, node: &str, n_nodes: usize, wanted: Wanted) -> Option<usize> {
+    match wanted {
+        Wanted::All => None,
+        Wanted::PerProcess(n) => Some(n * plan.on_node(node).count()),
+        Wanted::PerNode(n) => Some(n),
+        Wanted::Total(n) => Some(n.div_ceil(n_nodes.max(1))),
+    }
+}
+
+/// The GPUs of the tasks on a node.
+fn of_node(plan: &Plan, of_hosts: &[Vec<String>], node: &str) -> Vec<String> {
+    let here = plan.hosts.iter().zip(of_hosts).filter(|(host, _)| host.node == node);
+    here.flat_map(|(_, gpus)| gpus.clone()).collect()
+}
+
+/// Takes some that no other step has; `None` if there are too few now.
+fn take(
+    all: &[String],
+    needed: usize,
+    folder: Option<&Path>,
+    locks: &mut Vec<File>,
+) -> Result<Option<Vec<String>>> {
+    let Some(folder) = folder else { return Ok(Some(all[..needed].to_vec())) };
+    let mut taken = Vec::new();
+    for gpu in all {
+        if taken.len() == needed {
+            break;
+        }
+        let path: PathBuf = folder.join(format!("step-gpu-{}", gpu.replace('/', "_")));
+        let open = File::options().create(true).append(true).open(&path);
+        let lock = open.map_err(|error| {
+            let what = format!("srun: can't open {}: {error}", path.display());
+            Failure::new(errors::INTERNAL, what)
+        })?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            locks.push(lock);
+            taken.push(gpu.clone());
+        }
+    }
+    Ok((taken.len() == needed).then_some(taken))
+}

@@ -1,0 +1,211 @@
+//! The side of a step in a task of the job: starts the processes that `srun` sends, passes signals
+//! on and reports their ends. It is started beside the task, and for the task of `srun` by `srun`
+//! itself. It needs no server, so a step goes on when that is started anew.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use clap::Args;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use super::wire::{self, FromHost, Hello, Start, ToHost};
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+
+/// How long processes may take to end once their `srun` is gone.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Start processes of a step; srun calls this
+#[derive(Debug, Clone, Args)]
+pub struct StepHostArgs {
+    /// Where srun listens
+    name: String,
+    /// The rank of the task
+    rank: u32,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// `srun` is gone, or not to be trusted.
+pub fn run(args: &StepHostArgs) -> Result {
+    // What a terminal, a lost line or the end of the job sends is for the processes. Caught and not
+    // ignored: they would inherit that.
+    let caught = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
+    let _caught = caught.map_err(|error| {
+        Failure::new(errors::INTERNAL, format!("can't catch signals: {error}"))
+    })?;
+    serve(args).map_err(|error| {
+        Failure::new(errors::CONNECTION_LOST, format!("the line to srun was lost: {error}"))
+    })?;
+    Ok(Exit::OK)
+}
+
+fn serve(args: &StepHostArgs) -> std::io::Result<()> {
+    let stream = UnixStream::connect_addr(&wire::address(&args.name)?)?;
+    if !wire::is_trusted(&stream) {
+        return Err(std::io::ErrorKind::PermissionDenied.into());
+    }
+    wire::send(&stream, &Hello { rank: args.rank, gpus: visible_gpus() })?;
+    let start: Start = wire::receive(&stream)?;
+    let n = start.processes.len();
+    let fds: Vec<[OwnedFd; 3]> =
+        (0..n).map(|_| wire::receive_three(&stream)).collect::<std::io::Result<_>>()?;
+    let stream = Arc::new(stream);
+    let running = Running::default();
+    let environment = environment(&start);
+    let mut waiting = Vec::new();
+    for ((rank, variables), fds) in start.processes.iter().zip(fds) {
+        let rank = *rank;
+        match spawn(&start, &environment, variables, fds) {
+            Err(error) => {
+                let why = format!("can't run {}: {error}", start.command[0]);
+                wire::send(&stream, &FromHost::NotStarted(rank, why))?;
+            }
+            Ok(child) => {
+                running.add(&child);
+                let (running, stream) = (running.clone(), Arc::clone(&stream));
+                waiting.push(std::thread::spawn(move || {
+                    let code = running.wait(child);
+                    // Nobody hears it once srun is gone.
+                    let _ = running.say(&stream, &FromHost::Ended(rank, code));
+                }));
+            }
+        }
+    }
+    {
+        let running = running.clone();
+        std::thread::spawn(move || hear(&stream, &running));
+    }
+    waiting.into_iter().for_each(|thread| drop(thread.join()));
+    Ok(())
+}
+
+/// Passes signals on; when `srun` is gone, ends all.
+fn hear(stream: &UnixStream, running: &Running) {
+    while let Ok(ToHost::Signal(number)) = wire::receive(stream) {
+        running.signal(number);
+    }
+    running.signal(Signal::TERM.as_raw());
+    running.signal(Signal::CONT.as_raw());
+    std::thread::sleep(GRACE);
+    running.signal(Signal::KILL.as_raw());
+}
+
+/// The GPUs that programs see here.
+fn visible_gpus() -> Vec<String> {
+    let all = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+    all.split(',').filter(|gpu| !gpu.is_empty()).map(str::to_owned).collect()
+}
+
+/// Whether a variable tells something of the task in which a process runs, so that what `srun` has
+/// in it does not count.
+fn is_of_task(name: &[u8]) -> bool {
+    name.starts_with(b"GPOOL_")
+        || [
+            &b"CUDA_VISIBLE_DEVICES"[..],
+            b"NVIDIA_VISIBLE_DEVICES",
+            b"SLURMD_NODENAME",
+            b"SLURM_JOB_GPUS",
+            b"SLURM_GPUS_ON_NODE",
+            b"SLURM_CPUS_ON_NODE",
+        ]
+        .contains(&name)
+}
+
+/// The variables of `srun`, with those of this task.
+fn environment(start: &Start) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let bytes = BASE64_STANDARD.decode(&start.environment).unwrap_or_default();
+    let entries = bytes.split(|byte| *byte == 0).filter_map(|entry| {
+        let at = entry.iter().position(|byte| *byte == b'=')?;
+        Some((entry[..at].to_vec(), entry[at + 1..].to_vec()))
+    });
+    let theirs: Vec<(Vec<u8>, Vec<u8>)> = entries.filter(|(name, _)| !is_of_task(name)).collect();
+    let own = std::env::vars_os().map(|(name, value)| {
+        (name.as_encoded_bytes().to_vec(), value.as_encoded_bytes().to_vec())
+    });
+    // What srun knows of the job wins; where it is outside of it, it knows nothing.
+    let is_missing = |name: &[u8]| theirs.iter().all(|(theirs, _)| theirs != name);
+    let own: Vec<_> = own
+        .filter(|(name, _)| {
+            let is_of_job = name.starts_with(b"SLURM_") || name.starts_with(b"MASTER_");
+            is_of_task(name) || (is_of_job && is_missing(name))
+        })
+        .collect();
+    theirs.into_iter().chain(own).collect()
+}
+
+fn spawn(
+    start: &Start,
+    environment: &[(Vec<u8>, Vec<u8>)],
+    variables: &[(String, String)],
+    [stdin, stdout, stderr]: [OwnedFd; 3],
+) -> std::io::Result<Child> {
+    let all = environment.iter().map(|(n, v)| (OsStr::from_bytes(n), OsStr::from_bytes(v)));
+    let (program, arguments) =
+        start.command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
+    Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(all)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .current_dir(&start.directory)
+        .stdin(Stdio::from(stdin))
+        .stdout(Stdio::from(stdout))
+        .stderr(Stdio::from(stderr))
+        // Of its own, so that a signal reaches all that it has started.
+        .process_group(0)
+        .spawn()
+}
+
+/// The processes that have not been waited for, so that their ids are still theirs.
+#[derive(Clone, Default)]
+struct Running(Arc<Mutex<Vec<Pid>>>);
+
+impl Running {
+    fn all(&self) -> std::sync::MutexGuard<'_, Vec<Pid>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, child: &Child) {
+        self.all().push(Pid::from_child(child));
+    }
+
+    /// Waits for a process and answers with its exit code.
+    fn wait(&self, mut child: Child) -> i32 {
+        let pid = Pid::from_child(&child);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        // It stays until it is off the list.
+        let _ = rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(pid), options));
+        let mut all = self.all();
+        all.retain(|other| *other != pid);
+        let status = child.wait();
+        drop(all);
+        status.map_or(-1, |status| {
+            status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+        })
+    }
+
+    fn signal(&self, number: i32) {
+        let Some(signal) = Signal::from_named_raw(number) else { return };
+        for pid in &*self.all() {
+            let _ = rustix::process::kill_process_group(*pid, signal);
+        }
+    }
+
+    /// Says something, one thread after the other.
+    fn say(&self, stream: &UnixStream, what: &FromHost) -> std::io::Result<()> {
+        let _turn = self.all();
+        wire::send(stream, what)
+    }
+}

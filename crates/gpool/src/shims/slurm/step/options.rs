@@ -1,0 +1,161 @@
+//! What a command line of `srun` says of a step.
+
+use std::time::Duration;
+
+use super::gpus::Wanted as Gpus;
+use super::output::Wanted as Output;
+use super::plan::Asked;
+use super::watch::Limits;
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::shims::flag::{Given, Said};
+use crate::shims::slurm::shape::GPUS_PER_PROCESS;
+use crate::shims::slurm::values;
+
+/// What the step is to be.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where its processes run.
+    pub asked: Asked,
+    /// What they read and write.
+    pub output: Output,
+    /// Their GPUs.
+    pub gpus: Gpus,
+    /// When they are ended early.
+    pub limits: Limits,
+    /// Whether it may have what other steps have.
+    pub overlap: bool,
+    /// Whether it runs on a terminal of its own.
+    pub pty: bool,
+    /// Cores of each process, which are told and not given.
+    pub cpus: Option<u64>,
+    /// Where they run.
+    pub directory: String,
+    /// `--export`.
+    export: Option<String>,
+}
+
+impl Options {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// A value is not understood.
+    pub fn read(said: &Said) -> Result<Self> {
+        let last = |long: &str| said.flags.iter().rev().find(|given| given.flag.long == long);
+        let number = |long: &str| last(long).map(small).transpose();
+        let text = |long: &str| said.value(long).map(str::to_owned);
+        let nodes = last("nodes").map(values::range).transpose()?.map(|(least, _)| least);
+        let names = |long| said.list(long).map(str::to_owned).collect();
+        let mut options = Self {
+            asked: Asked {
+                n: number("ntasks")?,
+                nodes: nodes.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+                per_node: number("ntasks-per-node")?,
+                only: names("nodelist"),
+                not: names("exclude"),
+                skip: match last("relative") {
+                    Some(given) => values::range(given)?.0.try_into().unwrap_or(u32::MAX),
+                    None => 0,
+                },
+            },
+            output: Output {
+                input: text("input"),
+                output: text("output"),
+                error: text("error"),
+                label: said.has("label"),
+                unbuffered: said.has("unbuffered"),
+                step: 0,
+            },
+            gpus: gpus(said)?,
+            limits: Limits { kill_on_bad_exit: kills(said), wait: wait(last("wait"))? },
+            overlap: said.has("overlap"),
+            pty: said.has("pty"),
+            cpus: last("cpus-per-task").map(values::count).transpose()?,
+            directory: crate::caller::directory(said.value("chdir"))?,
+            export: text("export"),
+        };
+        if options.pty {
+            options.asked.n = Some(1);
+        }
+        Ok(options)
+    }
+
+    /// Whether a single process needs nothing of `srun` while it runs.
+    pub fn is_plain(&self) -> bool {
+        let output = Output { step: self.output.step, ..Output::default() };
+        let is_as_usual = Output { unbuffered: false, ..self.output.clone() } == output;
+        (is_as_usual && self.gpus == Gpus::All && self.export.is_none()) || self.pty
+    }
+
+    /// The environment that processes get from `srun`, as in `/proc/PID/environ`.
+    pub fn environment(&self) -> Vec<u8> {
+        let parts: Vec<&str> = self.export.iter().flat_map(|all| all.split(',')).collect();
+        let is = |word: &str| parts.iter().any(|part| part.eq_ignore_ascii_case(word));
+        let all = parts.is_empty() || is("ALL");
+        let names: Vec<&str> =
+            parts.iter().filter(|part| !part.contains('=')).copied().collect();
+        let always = ["HOME", "PATH", "USER", "LOGNAME", "LANG", "SHELL"];
+        let mut bytes = Vec::new();
+        for (name, value) in std::env::vars_os() {
+            let shown = name.to_string_lossy();
+            let is_of_job = shown.starts_with("SLURM") || shown.starts_with("GPOOL_");
+            if all || is_of_job || always.contains(&&*shown) || names.contains(&&*shown) {
+                bytes.extend(name.as_encoded_bytes());
+                bytes.push(b'=');
+                bytes.extend(value.as_encoded_bytes());
+                bytes.push(0);
+            }
+        }
+        for part in parts.iter().filter(|part| part.contains('=')) {
+            bytes.extend(part.as_bytes());
+            bytes.push(0);
+        }
+        bytes
+    }
+}
+
+fn small(given: &Given) -> Result<u32> {
+    Ok(u32::try_from(values::count(given)?).unwrap_or(u32::MAX))
+}
+
+/// How many GPUs: as the step says, else as its job does.
+fn gpus(said: &Said) -> Result<Gpus> {
+    let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let mut found = match std::env::var(GPUS_PER_PROCESS).ok().and_then(|n| n.parse().ok()) {
+        Some(n) => Gpus::PerProcess(n),
+        None => Gpus::All,
+    };
+    for given in &said.flags {
+        match given.flag.long {
+            "gpus-per-task" => found = Gpus::PerProcess(number(values::gpus(given)?.1)),
+            "gpus-per-node" => found = Gpus::PerNode(number(values::gpus(given)?.1)),
+            "gpus" => found = Gpus::Total(number(values::gpus(given)?.1)),
+            "gres" => {
+                if let Some((_, n)) = values::gres(given, &mut Vec::new())? {
+                    found = Gpus::PerNode(number(n));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the first process that fails ends the others.
+fn kills(said: &Said) -> bool {
+    match said.value("kill-on-bad-exit") {
+        Some(value) => value != "0",
+        None => std::env::var("SLURM_KILL_BAD_EXIT").is_ok_and(|value| value != "0"),
+    }
+}
+
+/// How long others may go on after the first that ended; 0 is for ever.
+fn wait(given: Option<&Given>) -> Result<Option<Duration>> {
+    let Some(given) = given else { return Ok(None) };
+    match given.value.trim().parse::<u64>() {
+        Ok(0) => Ok(None),
+        Ok(seconds) => Ok(Some(Duration::from_secs(seconds))),
+        Err(_) => Err(Failure::new(errors::INVALID, format!("--wait: {:?} is not seconds", given.value))
+            .tip("--wait=60")),
+    }
+}

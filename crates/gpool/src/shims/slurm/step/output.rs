@@ -1,0 +1,210 @@
+//! Where processes of a step read from and write to: the files that are named, or the input and
+//! output of `srun`, line by line where several write.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write};
+use std::os::fd::OwnedFd;
+use std::thread::JoinHandle;
+
+use super::plan::Plan;
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::labelled::Labelled;
+
+/// What was said of files and labels.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// `--input`.
+    pub input: Option<String>,
+    /// `--output`.
+    pub output: Option<String>,
+    /// `--error`.
+    pub error: Option<String>,
+    /// Each line with the rank of its process.
+    pub label: bool,
+    /// Not line by line.
+    pub unbuffered: bool,
+    /// The number of the step, for names of files.
+    pub step: u32,
+}
+
+/// The ends for processes, and what carries their lines.
+#[derive(Default)]
+pub struct Outputs {
+    files: BTreeMap<String, File>,
+    carriers: Vec<JoinHandle<()>>,
+}
+
+/// One of the two that a process writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Output,
+    Errors,
+}
+
+impl Outputs {
+    /// What a process reads from and writes to.
+    ///
+    /// # Errors
+    /// A file can't be opened.
+    pub fn three(&mut self, wanted: &Wanted, plan: &Plan, rank: usize) -> Result<[OwnedFd; 3]> {
+        let input = self.input(wanted, plan, rank)?;
+        let output = self.end(wanted, plan, rank, Which::Output)?;
+        let errors = self.end(wanted, plan, rank, Which::Errors)?;
+        Ok([input, output, errors])
+    }
+
+    /// Waits until all lines are written.
+    pub fn finish(self) {
+        self.carriers.into_iter().for_each(|thread| drop(thread.join()));
+    }
+
+    fn input(&self, wanted: &Wanted, plan: &Plan, rank: usize) -> Result<OwnedFd> {
+        let open = |path: &str| {
+            File::open(path).map(OwnedFd::from).map_err(|error| not_opened(path, &error))
+        };
+        let is_for = match wanted.input.as_deref() {
+            // Of several one reads it; they can't share it.
+            None | Some("all") => rank == 0,
+            Some("none") => false,
+            Some(number) if number.parse::<usize>().is_ok() => number.parse() == Ok(rank),
+            Some(path) => return open(&fill_in(path, plan, rank, wanted.step)),
+        };
+        match is_for {
+            true => own(io::stdin()),
+            false => open("/dev/null"),
+        }
+    }
+
+    fn end(
+        &mut self,
+        wanted: &Wanted,
+        plan: &Plan,
+        rank: usize,
+        which: Which,
+    ) -> Result<OwnedFd> {
+        let named = match which {
+            Which::Output => wanted.output.as_ref(),
+            Which::Errors => wanted.error.as_ref().or(wanted.output.as_ref()),
+        };
+        let file = match named.map(String::as_str) {
+            None | Some("all") => None,
+            Some("none") => Some(self.file("/dev/null")?),
+            Some(number) if number.parse::<usize>().is_ok() => match number.parse() == Ok(rank) {
+                true => None,
+                false => Some(self.file("/dev/null")?),
+            },
+            Some(path) => Some(self.file(&fill_in(path, plan, rank, wanted.step))?),
+        };
+        let is_direct = wanted.unbuffered || file.is_some() || plan.processes.len() == 1;
+        if is_direct && !wanted.label {
+            return match (file, which) {
+                (Some(file), _) => Ok(file.into()),
+                (None, Which::Output) => own(io::stdout()),
+                (None, Which::Errors) => own(io::stderr()),
+            };
+        }
+        let (read, write) = io::pipe().map_err(|error| not_opened("a pipe", &error))?;
+        let to: Box<dyn Write + Send> = match (file, which) {
+            (Some(file), _) => Box::new(file),
+            (None, Which::Output) => Box::new(io::stdout()),
+            (None, Which::Errors) => Box::new(io::stderr()),
+        };
+        let width = plan.processes.len().saturating_sub(1).to_string().len();
+        let label = wanted.label.then(|| format!("{rank:width$}: ")).unwrap_or_default();
+        self.carriers.push(std::thread::spawn(move || carry(read, Labelled::new(label, to))));
+        Ok(write.into())
+    }
+
+    /// A file to write to, begun anew by the first that writes to it.
+    fn file(&mut self, path: &str) -> Result<File> {
+        if let Some(file) = self.files.get(path) {
+            return file.try_clone().map_err(|error| not_opened(path, &error));
+        }
+        let open = || -> io::Result<File> {
+            let file = OpenOptions::new().append(true).create(true).open(path)?;
+            if file.metadata()?.is_file() {
+                file.set_len(0)?;
+            }
+            Ok(file)
+        };
+        let file = open().map_err(|error| not_opened(path, &error))?;
+        let own = file.try_clone().map_err(|error| not_opened(path, &error))?;
+        self.files.insert(path.to_owned(), own);
+        Ok(file)
+    }
+}
+
+/// Writes what a process writes, whole lines at once.
+fn carry(mut from: io::PipeReader, mut to: Labelled<Box<dyn Write + Send>>) {
+    let mut buffer = vec![0; 32 * 1024];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(n_read @ 1..) => {
+                // A process that finds nobody to write to ends by that, as in any pipe.
+                if to.write_all(&buffer[..n_read]).and_then(|()| to.flush()).is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => return drop(to.finish()),
+        }
+    }
+}
+
+/// An own stream, for a process.
+fn own(stream: impl std::os::fd::AsFd) -> Result<OwnedFd> {
+    let fd = stream.as_fd().try_clone_to_owned();
+    fd.map_err(|error| not_opened("a stream", &error))
+}
+
+fn not_opened(path: &str, error: &io::Error) -> Failure {
+    Failure::new(errors::USAGE, format!("srun: can't open {path}: {error}"))
+}
+
+/// A path with the patterns that Slurm has for steps.
+///
+/// Source: the manual of srun, "IO Redirection".
+fn fill_in(path: &str, plan: &Plan, rank: usize, step: u32) -> String {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let host = &plan.hosts[plan.processes[rank].host];
+    let mut filled = String::new();
+    let mut rest = path.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            filled.push(c);
+            continue;
+        }
+        let mut width = String::new();
+        while let Some(digit) = rest.next_if(char::is_ascii_digit) {
+            width.push(digit);
+        }
+        let width = width.parse::<usize>().unwrap_or(0).min(10);
+        let job = variable("SLURM_JOB_ID");
+        match rest.next() {
+            Some('t') => filled.push_str(&format!("{rank:0width$}")),
+            Some('s') => filled.push_str(&format!("{step:0width$}")),
+            Some('n') => {
+                let at = plan.nodes().iter().position(|node| *node == host.node).unwrap_or(0);
+                filled.push_str(&format!("{at:0width$}"));
+            }
+            Some('N') => filled.push_str(&host.node),
+            Some('j') => filled.push_str(&format!("{job:0>width$}")),
+            Some('J') => filled.push_str(&format!("{job}.{step}")),
+            Some('A') => {
+                let array = variable("SLURM_ARRAY_JOB_ID");
+                filled.push_str(if array.is_empty() { &job } else { &array });
+            }
+            Some('a') => filled.push_str(&variable("SLURM_ARRAY_TASK_ID")),
+            Some('x') => filled.push_str(&variable("SLURM_JOB_NAME").replace('/', "_")),
+            Some('u') => filled.push_str(&variable("USER")),
+            Some('%') => filled.push('%'),
+            other => {
+                filled.push('%');
+                filled.extend(other);
+            }
+        }
+    }
+    filled
+}

@@ -1,0 +1,195 @@
+//! Brings the hosts of a step up: in the task of `srun` as a process of its own, in others beside
+//! the task by way of the server. From then on they are connected without it.
+
+use std::io::Read as _;
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gpool_client::{Client, Error};
+use gpool_wire::ExecInJob;
+use gpool_wire::frame::{Frame, Frames};
+
+use super::plan::Host;
+use super::watch::Happening;
+use super::wire::{self, Hello};
+use crate::errors;
+use crate::failure::{Failure, Result};
+use crate::session::Session;
+
+/// Where `srun` runs.
+pub struct Place {
+    /// The job, as the server knows it.
+    pub job: String,
+    /// The rank of the task in which `srun` itself runs, if it does in one.
+    pub rank: Option<u32>,
+}
+
+/// Lines over which hosts are started; `None` once they are not needed any more.
+#[derive(Clone)]
+pub struct Lines(Arc<Mutex<Option<Vec<Arc<UnixStream>>>>>);
+
+impl Lines {
+    fn all(&self) -> MutexGuard<'_, Option<Vec<Arc<UnixStream>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes all, as every host is connected.
+    pub fn close(&self) {
+        for line in self.all().take().into_iter().flatten() {
+            let _ = line.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Starts the hosts. Each reports itself, or that it could not be started.
+///
+/// # Errors
+/// No server answers, or the system has no room for a process.
+pub fn start(
+    place: &Place,
+    hosts: &[Host],
+    session: &Session,
+    tell: &Sender<Happening>,
+) -> Result<Lines> {
+    let name = listen(tell.clone())?;
+    let program = program()?;
+    let lines = Lines(Arc::new(Mutex::new(Some(Vec::new()))));
+    let (own, others): (Vec<&Host>, Vec<&Host>) =
+        hosts.iter().partition(|host| Some(host.rank) == place.rank);
+    for host in own {
+        start_here(&program, &name, host, tell)?;
+    }
+    if others.is_empty() {
+        return Ok(lines);
+    }
+    let client = session.listener()?;
+    for host in others {
+        let words = [program.as_str(), "step-host", &name].map(str::to_owned).into_iter();
+        let command = words.chain([host.rank.to_string()]).collect();
+        let rank = Some(host.rank);
+        let exec =
+            ExecInJob { command, pty: None, directory: None, environment: [].into(), rank };
+        let (client, job) = (client.clone(), place.job.clone());
+        let (tell, lines, rank) = (tell.clone(), lines.clone(), host.rank);
+        std::thread::spawn(move || {
+            if let Err(why) = start_there(&client, &job, &exec, &lines) {
+                let _ = tell.send(Happening::NoHost(rank, why));
+            }
+        });
+    }
+    Ok(lines)
+}
+
+/// Waits for hosts to connect; answers with the name by which they do.
+fn listen(tell: Sender<Happening>) -> Result<String> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(errors::INTERNAL, format!("srun: can't listen for its processes: {error}"))
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
+    let name = format!("gpool-srun-{}-{now}", std::process::id());
+    let address = wire::address(&name).map_err(|error| failed(&error))?;
+    let listener = UnixListener::bind_addr(&address).map_err(|error| failed(&error))?;
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            if !wire::is_trusted(&stream) {
+                continue;
+            }
+            if let Ok(hello) = wire::receive::<Hello>(&stream)
+                && tell.send(Happening::Host(hello, stream)).is_err()
+            {
+                return;
+            }
+        }
+    });
+    Ok(name)
+}
+
+/// This program, as it can be started again; it may have been replaced meanwhile.
+fn program() -> Result<String> {
+    let path = std::env::current_exe().map_err(|error| {
+        Failure::new(errors::INTERNAL, format!("can't tell where gpool is: {error}"))
+    })?;
+    let path = path.to_string_lossy();
+    Ok(path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned())
+}
+
+fn start_here(program: &str, name: &str, host: &Host, tell: &Sender<Happening>) -> Result<()> {
+    let mut child = Command::new(program)
+        .args(["step-host", name, &host.rank.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        // A terminal's signals come by way of srun.
+        .process_group(0)
+        .spawn()
+        .map_err(|error| {
+            Failure::new(errors::INTERNAL, format!("srun: can't run {program}: {error}"))
+        })?;
+    let (tell, rank) = (tell.clone(), host.rank);
+    std::thread::spawn(move || {
+        if !child.wait().is_ok_and(|status| status.success()) {
+            let _ = tell.send(Happening::NoHost(rank, "it has ended by itself".to_owned()));
+        }
+    });
+    Ok(())
+}
+
+/// Starts a host beside a task, and stays until its line is not needed any more. A server that is
+/// away is waited for, and asked again: a host that is there twice is connected once.
+fn start_there(
+    client: &Client,
+    job: &str,
+    exec: &ExecInJob,
+    lines: &Lines,
+) -> std::result::Result<(), String> {
+    loop {
+        match client.exec(job, exec) {
+            Ok(line) => {
+                let stream = Arc::new(line.stream);
+                match &mut *lines.all() {
+                    None => return Ok(()),
+                    Some(all) => all.push(Arc::clone(&stream)),
+                }
+                if let Some(end) = follow(&stream, &line.early) {
+                    return end;
+                }
+                if lines.all().is_none() {
+                    return Ok(());
+                }
+            }
+            Err(Error::Unreachable { .. } | Error::Lost { .. } | Error::TimedOut) => {}
+            Err(error) => return Err(error.problem().detail),
+        }
+        client.job(job).map_err(|error| error.problem().detail)?;
+    }
+}
+
+/// Reads a line until the program at its other end has ended; `None` if the line was closed before.
+fn follow(stream: &UnixStream, early: &[u8]) -> Option<std::result::Result<(), String>> {
+    let mut frames = Frames::default();
+    frames.push(early);
+    let (mut said, mut buffer) = (Vec::new(), vec![0; 4096]);
+    loop {
+        while let Ok(Some(frame)) = frames.next_frame() {
+            match frame {
+                Frame::Errors(bytes) => said.extend(bytes),
+                Frame::NotStarted(why) => return Some(Err(why)),
+                Frame::Exit(0) => return Some(Ok(())),
+                Frame::Exit(_) => {
+                    return Some(Err(String::from_utf8_lossy(&said).trim().to_owned()));
+                }
+                _ => {}
+            }
+        }
+        let mut stream = stream;
+        match stream.read(&mut buffer) {
+            Ok(n_read @ 1..) => frames.push(&buffer[..n_read]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => return None,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Stays with the processes of a step until all have ended: passes signals on, ends the others
+//! where one has failed, and works out the exit code.
+
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Signal;
+
+use super::plan::Plan;
+use super::wire::{self, FromHost, Hello, ToHost};
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::session::Session;
+
+/// Between TERM and KILL.
+const GRACE: Duration = Duration::from_secs(30);
+/// The code of a process that could not be started, as a shell has it.
+const NOT_STARTED: i32 = 127;
+/// That of one whose end nobody has seen.
+const LOST: i32 = 137;
+
+/// What happens to a step.
+pub enum Happening {
+    /// A host has connected.
+    Host(Hello, UnixStream),
+    /// The host of that rank can't be started, or has ended.
+    NoHost(u32, String),
+    /// A host says something.
+    Said(FromHost),
+    /// The host at that place has gone.
+    Gone(usize),
+    /// This program got a signal, from that process.
+    Signal(i32, u32),
+}
+
+/// What ends a step early.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The first process that fails takes the others with it.
+    pub kill_on_bad_exit: bool,
+    /// How long the others may go on after the first that ended.
+    pub wait: Option<Duration>,
+}
+
+/// Takes signals as they come, in place of ending by them.
+///
+/// # Errors
+/// The system has no room for it.
+pub fn catch_signals(tell: Sender<Happening>) -> Result<()> {
+    let caught = [
+        Signal::INT,
+        Signal::TERM,
+        Signal::HUP,
+        Signal::QUIT,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::ALARM,
+    ];
+    let failed = |error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}"));
+    let watched = gpool_sys::signal::watch(&caught.map(Signal::as_raw)).map_err(failed)?;
+    std::thread::spawn(move || {
+        loop {
+            let _ = poll(&mut [PollFd::new(&watched, PollFlags::IN)], None);
+            for (number, from) in gpool_sys::signal::take_from(&watched).unwrap_or_default() {
+                if tell.send(Happening::Signal(number, from)).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Waits for all hosts of a plan; answers with them and their GPUs, in the order of the plan.
+///
+/// # Errors
+/// One can't be started; or, as the exit code, a signal came first.
+pub fn gather(
+    plan: &Plan,
+    happenings: &Receiver<Happening>,
+) -> Result<std::result::Result<Vec<(UnixStream, Vec<String>)>, Exit>> {
+    let mut found: BTreeMap<u32, (UnixStream, Vec<String>)> = BTreeMap::new();
+    while found.len() < plan.hosts.len() {
+        match happenings.recv().map_err(|_| nobody())? {
+            Happening::Host(hello, stream) => {
+                found.entry(hello.rank).or_insert((stream, hello.gpus));
+            }
+            Happening::NoHost(rank, why) if !found.contains_key(&rank) => {
+                let node = plan.hosts.iter().find(|host| host.rank == rank);
+                let node = node.map_or("?", |host| host.node.as_str());
+                let what = format!("srun: no process can be started on {node}");
+                return Err(Failure::new(errors::EXEC_NOT_STARTED, what).why(why));
+            }
+            Happening::Signal(number, _) => return Ok(Err(exit(128 + number))),
+            Happening::NoHost(..) | Happening::Said(_) | Happening::Gone(_) => {}
+        }
+    }
+    let mut take = |rank: u32| found.remove(&rank).ok_or_else(nobody);
+    plan.hosts.iter().map(|host| take(host.rank)).collect::<Result<_>>().map(Ok)
+}
+
+/// A step whose processes run.
+pub struct Step<'s> {
+    plan: &'s Plan,
+    session: &'s Session,
+    limits: Limits,
+    hosts: Vec<Arc<UnixStream>>,
+    /// The exit code of each process that has ended.
+    codes: Vec<Option<i32>>,
+    /// When all are killed.
+    kill_at: Option<Instant>,
+    /// When all are told to end.
+    end_at: Option<Instant>,
+}
+
+impl<'s> Step<'s> {
+    /// A step on hosts that were told what to start.
+    pub fn new(
+        plan: &'s Plan,
+        session: &'s Session,
+        limits: Limits,
+        hosts: Vec<UnixStream>,
+        tell: &Sender<Happening>,
+    ) -> Self {
+        let hosts: Vec<Arc<UnixStream>> = hosts.into_iter().map(Arc::new).collect();
+        for (at, host) in hosts.iter().enumerate() {
+            let (host, tell) = (Arc::clone(host), tell.clone());
+            std::thread::spawn(move || {
+                while let Ok(said) = wire::receive(&host) {
+                    if tell.send(Happening::Said(said)).is_err() {
+                        return;
+                    }
+                }
+                let _ = tell.send(Happening::Gone(at));
+            });
+        }
+        let codes = vec![None; plan.processes.len()];
+        Self { plan, session, limits, hosts, codes, kill_at: None, end_at: None }
+    }
+
+    /// Stays until all processes have ended; answers with the highest exit code.
+    ///
+    /// # Errors
+    /// Only if this program is broken.
+    pub fn stay(mut self, happenings: &Receiver<Happening>) -> Result {
+        while self.codes.iter().any(Option::is_none) {
+            let due = self.kill_at.into_iter().chain(self.end_at).min();
+            let happening = match due {
+                None => happenings.recv().map_err(|_| nobody())?,
+                Some(due) => {
+                    match happenings.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                        Ok(happening) => happening,
+                        Err(RecvTimeoutError::Timeout) => {
+                            self.on_time();
+                            continue;
+                        }
+                        Err(RecvTimeoutError::Disconnected) => return Err(nobody()),
+                    }
+                }
+            };
+            match happening {
+                Happening::Said(FromHost::Ended(rank, code)) => self.ended(rank, code, None),
+                Happening::Said(FromHost::NotStarted(rank, why)) => {
+                    self.ended(rank, NOT_STARTED, Some(&why));
+                }
+                Happening::Gone(at) => self.gone(at),
+                Happening::Signal(number, from) => self.on_signal(number, from),
+                Happening::Host(..) | Happening::NoHost(..) => {}
+            }
+        }
+        Ok(exit(self.codes.into_iter().flatten().max().unwrap_or(0)))
+    }
+
+    fn ended(&mut self, rank: u32, code: i32, why: Option<&str>) {
+        let Some(place) = usize::try_from(rank).ok().filter(|at| *at < self.codes.len()) else {
+            return;
+        };
+        if self.codes[place].replace(code).is_some() {
+            return;
+        }
+        if let Some(wait) = self.limits.wait {
+            self.end_at.get_or_insert_with(|| Instant::now() + wait);
+        }
+        if code == 0 {
+            return;
+        }
+        let node = &self.plan.hosts[self.plan.processes[place].host].node;
+        let text = match why {
+            Some(why) => why.to_owned(),
+            None if code > 128 => format!("ended by signal {}", code - 128),
+            None => format!("exited with exit code {code}"),
+        };
+        self.session.screen.note(&format!("srun: error: {node}: task {rank}: {text}"));
+        if self.limits.kill_on_bad_exit && self.kill_at.is_none() {
+            self.session.screen.note("srun: ending the other tasks of the step");
+            self.end();
+        }
+    }
+
+    /// A host has gone, and with it what ran there.
+    fn gone(&mut self, at: usize) {
+        for rank in 0..self.plan.processes.len() {
+            if self.plan.processes[rank].host == at && self.codes[rank].is_none() {
+                let rank = u32::try_from(rank).unwrap_or(u32::MAX);
+                self.ended(rank, LOST, Some("its node has ended the task of the job"));
+            }
+        }
+    }
+
+    fn on_signal(&mut self, number: i32, from: u32) {
+        let is_end = [Signal::INT, Signal::TERM, Signal::QUIT, Signal::HUP]
+            .iter()
+            .any(|signal| signal.as_raw() == number);
+        if number == Signal::TERM.as_raw() && is_shepherd(from) {
+            // The job is being ended: each process hears it where it runs.
+            return;
+        }
+        if is_end && self.kill_at.is_some() {
+            return self.send(Signal::KILL);
+        }
+        self.send_number(number);
+        if is_end {
+            self.kill_at = Some(Instant::now() + GRACE);
+        }
+    }
+
+    fn on_time(&mut self) {
+        let now = Instant::now();
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.send(Signal::KILL);
+            self.kill_at = Some(now + GRACE);
+        } else if self.end_at.take_if(|at| *at <= now).is_some() && self.kill_at.is_none() {
+            self.end();
+        }
+    }
+
+    /// Asks all processes to end, and kills them if they do not.
+    fn end(&mut self) {
+        self.send(Signal::TERM);
+        self.send(Signal::CONT);
+        self.kill_at = Some(Instant::now() + GRACE);
+    }
+
+    fn send(&self, signal: Signal) {
+        self.send_number(signal.as_raw());
+    }
+
+    fn send_number(&self, number: i32) {
+        for host in &self.hosts {
+            // One that has gone is reported where it is heard.
+            let _ = wire::send(host, &ToHost::Signal(number));
+        }
+    }
+}
+
+/// Whether a process is the one that watches a task of a job: it signals every process itself.
+fn is_shepherd(pid: u32) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+    name.is_ok_and(|name| name.starts_with("gpool "))
+}
+
+fn exit(code: i32) -> Exit {
+    Exit(u8::try_from(code.clamp(0, 255)).unwrap_or(u8::MAX))
+}
+
+fn nobody() -> Failure {
+    Failure::new(errors::INTERNAL, "everything that listened ended")
+}
