@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use gpool_client::{Client, JobsQuery};
+use gpool_client::{Client, Error, JobsQuery};
 use gpool_model::{Millis, parse};
+use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
 
 use super::service::{self, ServiceFlags};
@@ -45,7 +46,7 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
         return service::uninstall(args.service, session);
     }
     let client = session.client()?.with_timeout(Some(PATIENCE));
-    let status = client.status()?;
+    let status = client.status().map_err(|error| unanswered(error, &client))?;
     let grace = if args.now { longest_grace(&client)? } else { Duration::ZERO };
     client.shutdown(args.now)?;
     let n_jobs: u64 = status
@@ -69,6 +70,24 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
     };
     session.screen.note(&format!("stopped; {goes_on}"));
     Ok(Exit::OK)
+}
+
+/// A server that hangs can only be killed, which is safe.
+fn unanswered(error: Error, client: &Client) -> Failure {
+    let stream = std::os::unix::net::UnixStream::connect(client.socket());
+    let pid = stream.and_then(|it| Ok(socket_peercred(&it)?.pid.as_raw_nonzero()));
+    match (error, pid) {
+        (Error::TimedOut, Ok(pid)) => {
+            let what = format!("the server (pid {pid}) does not answer");
+            Failure::new(errors::NOT_STOPPED, what).tip(kill(pid))
+        }
+        (error, _) => error.into(),
+    }
+}
+
+/// How a server is ended that can't be stopped.
+fn kill(pid: impl std::fmt::Display) -> String {
+    format!("kill -9 {pid}   (jobs go on, nothing that was answered is lost)")
 }
 
 /// The longest time that a job which runs may take to end.
@@ -105,7 +124,7 @@ fn wait_until_gone(pid: u32, client: &Client, timeout: Duration) -> Result<()> {
     let too_late = || {
         Failure::new(errors::NOT_STOPPED, format!("the server (pid {pid}) has not stopped yet"))
             .tip("gpool status")
-            .tip(format!("kill -9 {pid}   (jobs go on, nothing that was answered is lost)"))
+            .tip(kill(pid))
     };
     let handle = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(|pid| {
         rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()

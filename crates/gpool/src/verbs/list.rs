@@ -58,11 +58,11 @@ pub struct Listing<T> {
 ///
 /// # Errors
 /// What `read` meets, or a column that there is not.
-pub fn show<T: Serialize>(
+pub fn show<T: Serialize + Send>(
     noun: &Noun<T>,
     flags: &ListFlags,
     session: &Session,
-    mut read: impl FnMut() -> Result<Listing<T>>,
+    mut read: impl FnMut() -> Result<Listing<T>> + Send,
 ) -> Result {
     let form = flags.form(session.global.json);
     let Some(every) = flags.watch else {

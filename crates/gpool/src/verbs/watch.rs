@@ -2,8 +2,8 @@
 //! `q` or Ctrl-C.
 
 use std::io::IsTerminal as _;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use gpool_model::Millis;
@@ -14,94 +14,132 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::clock;
 use crate::render::style::Style;
-use crate::screen::is_dumb;
+use crate::screen::{Screen, is_dumb};
 use crate::session::Session;
 
-/// How soon a window that was resized is drawn anew.
-const RESIZED: Duration = Duration::from_millis(250);
+/// How often keys, the window and the answer are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// After how long without an answer the first line says so.
+const SLOW: Duration = Duration::from_secs(5);
 /// Columns of a terminal that does not say.
 const COLUMNS: usize = 80;
 
 /// Shows what `read` gives, as `text` writes it for so many columns, and reads it again as often as
-/// asked. If the server goes away the list stays as it was, and the first line says so.
+/// asked. If the server does not answer, the list stays as it was and the first line says so.
 ///
 /// # Errors
 /// What `read` and `text` meet, or the terminal can't be written.
-pub fn on_terminal<L>(
+pub fn on_terminal<L: Send>(
     every: Millis,
     session: &Session,
-    mut read: impl FnMut() -> Result<L>,
+    mut read: impl FnMut() -> Result<L> + Send,
     text: impl Fn(&L, usize) -> Result<String>,
 ) -> Result {
     // Before the terminal is filled, so that it keeps what went wrong.
-    let mut last = read()?;
-    let is_left = Arc::new(AtomicBool::new(true));
-    let has_keys = std::io::stdin().is_terminal() && !is_dumb();
-    let mut full = has_keys.then(|| FullScreen::enter(&is_left)).transpose()?;
-    let mut head = Head { every, read_at: clock::now(), is_away: false };
-    loop {
-        let until = Instant::now() + Duration::from_millis(every.get());
-        match &mut full {
-            Some(full) => {
-                if has_left(full, until, |full| draw(full, &head, &last, &text, session))? {
-                    break;
-                }
-            }
-            None => {
-                let columns = session.screen.width.unwrap_or(COLUMNS);
-                let page = format!("{}\n{}", head.line(false, session), text(&last, columns)?);
-                session.screen.data(&redrawn(&page, session.screen.height))?;
-                std::thread::sleep(until.saturating_duration_since(Instant::now()));
-            }
-        }
-        match read() {
-            Ok(listing) => {
-                last = listing;
-                head = Head { read_at: clock::now(), is_away: false, ..head };
-            }
-            Err(failure) if failure.exit() == Exit::UNREACHABLE => head.is_away = true,
-            Err(failure) => return Err(failure),
+    let first = read()?;
+    let shown = Shown { session, text, every: Duration::from_millis(every.get()) };
+    let head = Head { every, read_at: clock::now(), is_away: false };
+    if !std::io::stdin().is_terminal() || is_dumb() {
+        return shown.without_keys(first, head, read);
+    }
+    let (ask, asked) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        // Beside the keys: a server that does not answer keeps nobody from leaving.
+        scope.spawn(move || while asked.recv().is_ok() && tell.send(read()).is_ok() {});
+        shown.with_keys(first, head, &ask, &told)
+    })
+}
+
+struct Shown<'s, T> {
+    session: &'s Session,
+    text: T,
+    every: Duration,
+}
+
+impl<T> Shown<'_, T> {
+    /// Where standard input is no terminal: the list is drawn over what stood there.
+    fn without_keys<L>(
+        &self,
+        mut last: L,
+        mut head: Head,
+        mut read: impl FnMut() -> Result<L>,
+    ) -> Result
+    where
+        T: Fn(&L, usize) -> Result<String>,
+    {
+        let screen = &self.session.screen;
+        let columns = screen.width.unwrap_or(COLUMNS);
+        loop {
+            let page = format!("{}\n{}", head.line(false, screen), (self.text)(&last, columns)?);
+            screen.data(&redrawn(&page, screen.height))?;
+            std::thread::sleep(self.every);
+            head.take(read(), &mut last)?;
         }
     }
-    let ending = full.as_ref().and_then(FullScreen::ending);
+
+    /// Until the user leaves. `ask` has the list read, `told` gives it.
+    fn with_keys<L>(
+        &self,
+        mut last: L,
+        mut head: Head,
+        ask: &mpsc::Sender<()>,
+        told: &mpsc::Receiver<Result<L>>,
+    ) -> Result
+    where
+        T: Fn(&L, usize) -> Result<String>,
+    {
+        let mut full = FullScreen::enter(&Arc::new(AtomicBool::new(true)))?;
+        let mut read_at = Instant::now();
+        let mut asked_at = None;
+        loop {
+            if let Ok(answer) = told.try_recv() {
+                head.take(answer, &mut last)?;
+                (read_at, asked_at) = (Instant::now(), None);
+            }
+            let is_slow = asked_at.is_some_and(|at: Instant| at.elapsed() > SLOW);
+            let shown = Head { is_away: head.is_away || is_slow, ..head };
+            self.draw(&mut full, shown, &last)?;
+            let left = match asked_at {
+                None => self.every.saturating_sub(read_at.elapsed()),
+                Some(_) => LOOK,
+            };
+            if full.typed(left.min(LOOK)).map_or(true, |typed| keys(&typed).contains(&Key::End)) {
+                return leave(full, asked_at.is_some());
+            }
+            if asked_at.is_none() && read_at.elapsed() >= self.every {
+                // The thread that reads lives as long as this.
+                let _ = ask.send(());
+                asked_at = Some(Instant::now());
+            }
+        }
+    }
+
+    fn draw<L>(&self, full: &mut FullScreen, head: Head, last: &L) -> Result<()>
+    where
+        T: Fn(&L, usize) -> Result<String>,
+    {
+        let screen = &self.session.screen;
+        let (columns, rows) = full.size();
+        let page = (self.text)(last, columns)?;
+        let lines = std::iter::once(head.line(true, screen));
+        let lines = lines.chain(page.lines().map(str::to_owned)).take(rows);
+        full.show_lines(screen, lines.collect())
+    }
+}
+
+/// Makes the terminal as it was; a signal that ended the watching then does what it does.
+fn leave(full: FullScreen, is_asked: bool) -> Result {
+    let ending = full.ending();
     drop(full);
     if let Some(signal) = ending {
-        // The terminal is as it was: now the signal may do what it does.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
-    Ok(Exit::OK)
-}
-
-/// Draws until that time comes, or the user leaves: `true`.
-fn has_left(
-    full: &mut FullScreen,
-    until: Instant,
-    mut draw: impl FnMut(&mut FullScreen) -> Result<()>,
-) -> Result<bool> {
-    loop {
-        draw(full)?;
-        let left = until.saturating_duration_since(Instant::now());
-        match full.typed(left.min(RESIZED)) {
-            Ok(typed) if keys(&typed).contains(&Key::End) => return Ok(true),
-            Ok(_) if Instant::now() >= until => return Ok(false),
-            Ok(_) => {}
-            Err(_) => return Ok(true),
-        }
+    if is_asked {
+        // The answer may never come, and nothing is left to be written.
+        signal_hook::low_level::exit(i32::from(Exit::OK.0));
     }
-}
-
-fn draw<L>(
-    full: &mut FullScreen,
-    head: &Head,
-    last: &L,
-    text: impl Fn(&L, usize) -> Result<String>,
-    session: &Session,
-) -> Result<()> {
-    let (columns, rows) = full.size();
-    let page = text(last, columns)?;
-    let head = std::iter::once(head.line(true, session));
-    let lines = head.chain(page.lines().map(str::to_owned)).take(rows);
-    full.show_lines(&session.screen, lines.collect())
+    Ok(Exit::OK)
 }
 
 /// The line above the list.
@@ -114,13 +152,26 @@ struct Head {
 }
 
 impl Head {
-    fn line(&self, has_keys: bool, session: &Session) -> String {
-        let read_at = session.screen.clock.second(self.read_at, clock::now());
+    /// Takes what was read; without an answer the list stays as it was.
+    fn take<L>(&mut self, answer: Result<L>, last: &mut L) -> Result<()> {
+        match answer {
+            Ok(listing) => {
+                *last = listing;
+                (self.read_at, self.is_away) = (clock::now(), false);
+            }
+            Err(failure) if failure.exit() == Exit::UNREACHABLE => self.is_away = true,
+            Err(failure) => return Err(failure),
+        }
+        Ok(())
+    }
+
+    fn line(&self, has_keys: bool, screen: &Screen) -> String {
+        let read_at = screen.clock.second(self.read_at, clock::now());
         let leave = if has_keys { "q leaves" } else { "Ctrl-C leaves" };
         let head = format!("{read_at} · every {} · {leave}", self.every);
         if self.is_away {
             let away = "no server answers, jobs that run go on";
-            return format!("{head} · {}", Style::Warn.paint(away, session.screen.colors));
+            return format!("{head} · {}", Style::Warn.paint(away, screen.colors));
         }
         head
     }
