@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use gpool_model::id::{NodeName, TaskId};
+use gpool_model::output::ORDER_FILE;
 
 /// The folders of the agents whose server keeps its state there: itself, which is that of the only
 /// node, and those of several nodes, by name.
@@ -95,6 +96,12 @@ impl Layout {
     #[must_use]
     pub fn stderr(&self, task: TaskId) -> PathBuf {
         self.attempt(task).join(file_name("stderr", task))
+    }
+
+    /// Where the order of the two is kept.
+    #[must_use]
+    pub fn order(&self, task: TaskId) -> PathBuf {
+        self.attempt(task).join(file_name(ORDER_FILE, task))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -149,7 +149,7 @@ fn variable(environment: &[u8], prefix: &str) -> Option<String> {
     String::from_utf8(value.to_vec()).ok()
 }
 
-/// Opens what a run has written, as far as gpool keeps it: `stdout` or `stderr`. The folder is its
+/// Opens what a run has written, as far as gpool keeps it: `stdout`, `stderr` or their `order`. The folder is its
 /// user's, so links and pipes in it are neither followed nor waited for.
 ///
 /// # Errors
@@ -168,35 +168,6 @@ pub fn open_output(state_dir: &Path, task: TaskId, stream: &str) -> io::Result<F
         true => Ok(file),
         false => Err(io::Error::other("it is no plain file of the job's user")),
     }
-}
-
-/// Where in a file its last so many lines begin, if they begin in its last 64 MiB; else there.
-///
-/// # Errors
-/// It can't be read.
-pub fn last_lines(file: &mut File, n_lines: u64) -> io::Result<u64> {
-    const CHUNK: usize = 64 * 1024;
-    const FURTHEST: u64 = 64 << 20;
-    let length = file.metadata()?.len();
-    let mut buffer = vec![0; CHUNK];
-    let (mut end, mut n_found) = (length, 0);
-    let first = length.saturating_sub(FURTHEST);
-    while end > first && n_lines > 0 {
-        let start = end.saturating_sub(CHUNK as u64).max(first);
-        let size = usize::try_from(end - start).unwrap_or(CHUNK);
-        file.seek(SeekFrom::Start(start))?;
-        file.read_exact(&mut buffer[..size])?;
-        for (at, _) in buffer[..size].iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
-            let next = start + at as u64 + 1;
-            // The one at the very end ends the last line and begins none.
-            n_found += u64::from(next != length);
-            if n_found == n_lines && next != length {
-                return Ok(next);
-            }
-        }
-        end = start;
-    }
-    Ok(if n_lines == 0 { length } else { first })
 }
 
 #[cfg(test)]
@@ -264,12 +235,8 @@ mod tests {
         assert!(open_output(dir.path(), task, "stdout").is_err(), "a pipe");
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "a\nb\nc\n").unwrap();
-        let mut file = open_output(dir.path(), task, "stdout").unwrap();
-        for (n_lines, at) in [(0, 6), (1, 4), (2, 2), (3, 0), (9, 0)] {
-            assert_eq!(last_lines(&mut file, n_lines).unwrap(), at, "{n_lines}");
-        }
-        File::create(&path).unwrap().write_all(b"no end").unwrap();
-        assert_eq!(last_lines(&mut file, 1).unwrap(), 0);
+        let file = open_output(dir.path(), task, "stdout").unwrap();
+        assert_eq!(io::read_to_string(file).unwrap(), "a\nb\nc\n");
     }
 
     #[test]

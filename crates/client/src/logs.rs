@@ -10,7 +10,7 @@ use crate::call::{Call, Client};
 use crate::error::Error;
 use crate::jobs::of_job;
 
-/// Which of a job's two streams.
+/// Which of a job's two streams, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogStream {
     /// Standard output.
@@ -18,6 +18,8 @@ pub enum LogStream {
     Stdout,
     /// Standard error.
     Stderr,
+    /// Both, in the order in which they were written.
+    Both,
 }
 
 impl LogStream {
@@ -27,6 +29,7 @@ impl LogStream {
         match self {
             Self::Stdout => "stdout",
             Self::Stderr => "stderr",
+            Self::Both => "both",
         }
     }
 }

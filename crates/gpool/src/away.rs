@@ -2,36 +2,28 @@
 //! the state folder, as far as the caller may look into it, and among the caller's own processes.
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Seek as _, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use gpool_agent::layout::{self, Layout};
 use gpool_agent::survey::{self, Left, LeftIs};
+use gpool_client::Place;
 use gpool_client::socket::Surroundings;
-use gpool_client::{Client, LogQuery, Place};
-use gpool_model::{Attempt, JobId, TaskId};
+use gpool_model::TaskId;
 use gpool_wire::{Time, catalogue};
 use serde_json::{Value, json};
 
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::follow;
-use crate::render::clock;
-use crate::render::safe::Plain;
+use crate::failure::Failure;
 use crate::render::style::Style;
 use crate::render::table::{Cell, Table};
 use crate::render::words::{NOTHING, count};
-use crate::screen::not_written;
-use crate::session::{BACK, Session, state_dir};
+use crate::session::{Session, state_dir};
+
+mod on_disk;
+
+pub use on_disk::logs;
 
 /// The state folder of the machine's server.
 const MACHINE_STATE: &str = "/var/lib/gpool";
-/// Between two looks at a file that is followed.
-const LOOK: Duration = Duration::from_millis(200);
-/// Runs of a job that are looked for.
-const ATTEMPTS_MAX: u32 = 64;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -228,149 +220,5 @@ fn output(left: &Left) -> String {
             "none kept here, or none yet".to_owned()
         }
         Err(_) => format!("{} (not yours to read)", path.display()),
-    }
-}
-
-/// A job's output as it lies on disk.
-struct OnDisk {
-    file: std::fs::File,
-    path: PathBuf,
-    task: TaskId,
-    state_dir: PathBuf,
-    n_seen: u64,
-}
-
-/// Writes what is on disk of a job's output; with `query.follow`, goes on until it has ended or a
-/// server is back, which then has the rest. `failure` is what came of asking the server; it is
-/// given back where nothing else was said.
-///
-/// # Errors
-/// There is no output that the caller may read, or it can't be written.
-pub fn logs(
-    failure: Failure,
-    named: Option<&str>,
-    job: JobId,
-    query: &LogQuery,
-    session: &Session,
-) -> Result<()> {
-    let found = look(named, session);
-    let on_disk = match find(&found, job, query) {
-        Ok(Some(on_disk)) => on_disk,
-        Ok(None) => {
-            let looked: Vec<String> =
-                found.folders.iter().map(|folder| folder.display().to_string()).collect();
-            return Err(failure
-                .why(format!("no output of job {job} is kept in {}", looked.join(" or ")))
-                .tip(format!("gpool logs {job} --state-dir FOLDER")));
-        }
-        Err(why) => return Err(failure.why(why)),
-    };
-    let left = found.left.iter().find(|left| left.task == on_disk.task);
-    let how = left.map(|left| format!(" ({})", state(&left.is))).unwrap_or_default();
-    session.screen.note(&format!(
-        "note: no server answers; this is what is on disk of job {job}{how}: {}",
-        on_disk.path.display()
-    ));
-    on_disk.copy(failure, query, session)
-}
-
-/// The output of the run that is meant: the one that was named, or the newest there is.
-fn find(
-    found: &Found,
-    job: JobId,
-    query: &LogQuery,
-) -> std::result::Result<Option<OnDisk>, String> {
-    let attempts: Vec<u32> = match query.attempt {
-        Some(attempt) => vec![attempt],
-        None => (1..=ATTEMPTS_MAX).rev().collect(),
-    };
-    for state_dir in &found.folders {
-        for attempt in &attempts {
-            let task = TaskId { job, attempt: Attempt(*attempt), rank: 0 };
-            let stream = query.stream.as_str();
-            let path = Layout::new(state_dir).attempt(task).join(stream);
-            match survey::open_output(state_dir, task, stream) {
-                Ok(file) => {
-                    let state_dir = state_dir.clone();
-                    return Ok(Some(OnDisk { file, path, task, state_dir, n_seen: 0 }));
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(format!("{} can't be read: {error}", path.display())),
-            }
-        }
-    }
-    Ok(None)
-}
-
-impl OnDisk {
-    /// Whether it was written by the one who reads it.
-    fn is_mine(&self) -> std::io::Result<bool> {
-        Ok(self.file.metadata()?.uid() == rustix::process::geteuid().as_raw())
-    }
-
-    fn copy(mut self, failure: Failure, query: &LogQuery, session: &Session) -> Result<()> {
-        let unread = |error: std::io::Error| {
-            Failure::new(errors::CONNECTION_LOST, format!("the output can't be read: {error}"))
-        };
-        if let Some(since) = query.since {
-            let written = self.file.metadata().and_then(|it| it.modified()).map_err(unread)?;
-            let age = written.elapsed().unwrap_or_default();
-            if age.as_millis() > u128::from(clock::now().0.since(since.0).get()) && !query.follow {
-                return Err(failure);
-            }
-        }
-        if let Some(n_lines) = query.tail {
-            self.n_seen = survey::last_lines(&mut self.file, n_lines).map_err(unread)?;
-            self.file.seek(SeekFrom::Start(self.n_seen)).map_err(unread)?;
-        }
-        let is_plain = session.screen.is_terminal() && !self.is_mine().map_err(unread)?;
-        let mut out: Box<dyn Write> = match std::io::stdout().lock() {
-            out if is_plain => Box::new(Plain::new(out)),
-            out => Box::new(out),
-        };
-        loop {
-            // Asked first: what was written before its end is read after.
-            let has_ended = !self.runs();
-            while self.copy_some(&mut out).map_err(|error| not_written(&error))? {}
-            if !query.follow || has_ended {
-                return Err(failure);
-            }
-            if let Ok(client) = session.listener()
-                && client.ready().is_ok()
-            {
-                return self.go_on(&client, query, session, &mut out);
-            }
-            std::thread::sleep(LOOK);
-        }
-    }
-
-    /// Whether it runs, as far as that can be seen.
-    fn runs(&self) -> bool {
-        let is_it = |left: &Left| left.task == self.task && left.state_dir == self.state_dir;
-        let claimed = survey::claimed(&self.state_dir);
-        let left = claimed.unwrap_or_else(|_| survey::own_processes());
-        left.iter().any(|left| is_it(left) && left.is == LeftIs::Runs)
-    }
-
-    fn copy_some(&mut self, out: &mut dyn Write) -> std::io::Result<bool> {
-        let mut buffer = vec![0; 64 * 1024];
-        let n_read = self.file.read(&mut buffer)?;
-        out.write_all(&buffer[..n_read]).and_then(|()| out.flush())?;
-        self.n_seen += n_read as u64;
-        Ok(n_read > 0)
-    }
-
-    /// Lets a server that is back have the rest.
-    fn go_on(
-        self,
-        client: &Client,
-        query: &LogQuery,
-        session: &Session,
-        out: &mut dyn Write,
-    ) -> Result<()> {
-        session.screen.note(BACK);
-        let attempt = Some(self.task.attempt.0);
-        let rest = LogQuery { since: None, tail: None, attempt, ..query.clone() };
-        follow::copy_after(client, &self.task.job.to_string(), &rest, self.n_seen, out)
     }
 }

@@ -1,15 +1,17 @@
-//! Output of jobs of several tasks: each line has the rank of its task before it, and comes whole.
+//! Output of several tasks, elements or jobs: each line has a label before it, the rank of its task or
+//! the id of its job, and comes whole.
 
 use std::io::{self, Write};
 
 use gpool_client::{Client, LogQuery};
+use gpool_model::job::JobState;
 use gpool_wire::{Job, catalogue};
 
 use crate::failure::{Failure, Result};
 use crate::follow;
 use crate::render::safe::Plain;
 
-/// Of more tasks than this no output is shown side by side.
+/// Of more tasks, elements or jobs than this no output is shown side by side.
 const TASKS_MAX: u32 = 64;
 /// A line that is longer comes in several.
 const LINE_MAX: usize = 64 * 1024;
@@ -30,24 +32,26 @@ pub fn ranks(job: &Job) -> Vec<u32> {
     }
 }
 
+/// The run of a job before the one that it waits for, if it has run.
+#[must_use]
+pub fn run_before(job: &Job) -> Option<u32> {
+    let waits = matches!(job.state, JobState::Held | JobState::Waiting | JobState::Pending);
+    Some(job.attempt - 1).filter(|run| waits && *run > 0)
+}
+
 /// A writer for one of several that write to the same place.
 #[derive(Debug)]
 pub struct Labelled<W: Write> {
-    /// What stands before each line.
+    /// The text before each line.
     label: String,
     line: Vec<u8>,
     to: W,
 }
 
 impl<W: Write> Labelled<W> {
-    /// With that text before each line; nothing was written yet.
+    /// Puts that text before each line.
     pub fn new(label: String, to: W) -> Self {
         Self { label, line: Vec::new(), to }
-    }
-
-    /// For a task of that rank.
-    pub fn of_rank(rank: u32, to: W) -> Self {
-        Self::new(format!("{rank}: "), to)
     }
 
     fn write_line(&mut self) -> io::Result<()> {
@@ -87,37 +91,102 @@ impl<W: Write> Write for Labelled<W> {
     }
 }
 
-/// Copies the output of all tasks of a job: one after the other, or side by side for as long as
-/// the job runs. `is_plain` writes out what a terminal would obey.
+/// One output that is shown.
+#[derive(Debug, Clone)]
+pub struct Source {
+    job: String,
+    rank: Option<u32>,
+    /// `None` where it is shown as it is.
+    label: Option<String>,
+    /// Whether what a terminal would obey is written out.
+    is_plain: bool,
+    /// The run that is shown before the one that is followed.
+    before: Option<u32>,
+}
+
+/// The outputs of a job: of its one task, of the task that is asked for, or of all of them.
 ///
 /// # Errors
-/// As for [`follow::copy`].
-pub fn copy(client: &Client, job: &Job, query: &LogQuery, is_plain: bool) -> Result<()> {
-    let one = |rank: u32| {
-        let query = LogQuery { rank: Some(rank), ..query.clone() };
-        let mut out = Labelled::of_rank(rank, io::stdout());
-        let copied = match is_plain {
-            true => follow::copy(client, &job.id, &query, &mut Plain::new(&mut out)),
-            false => follow::copy(client, &job.id, &query, &mut out),
-        };
-        copied.and_then(|()| out.finish().map_err(|error| crate::screen::not_written(&error)))
-    };
-    let n_tasks = n_tasks(job);
-    if n_tasks > TASKS_MAX {
-        let what = format!("job {} has {n_tasks} tasks, too many to show at once", job.id);
-        return Err(Failure::new(catalogue::INVALID, what).tip("--rank 0"));
+/// It has too many.
+pub fn sources(
+    job: &Job,
+    query: &LogQuery,
+    is_labelled: bool,
+    is_plain: bool,
+) -> Result<Vec<Source>> {
+    let id = is_labelled.then_some(&job.id);
+    let before = run_before(job).filter(|_| query.follow && query.attempt.is_none());
+    let source = |rank, label| Source { job: job.id.clone(), rank, label, is_plain, before };
+    match n_tasks(job) {
+        n if n == 1 || query.rank.is_some() => Ok(vec![source(query.rank, id.cloned())]),
+        n if n > TASKS_MAX => {
+            let what = format!("job {} has {n} tasks, too many to show at once", job.id);
+            Err(Failure::new(catalogue::INVALID, what).tip("--rank 0"))
+        }
+        n => {
+            let label = |rank: u32| match id {
+                Some(id) => format!("{id}/{rank}"),
+                None => rank.to_string(),
+            };
+            Ok((0..n).map(|rank| source(Some(rank), Some(label(rank)))).collect())
+        }
     }
-    let ranks = ranks(job);
-    if !query.follow {
-        return ranks.into_iter().try_for_each(one);
+}
+
+/// Copies outputs: one after the other, or side by side for as long as the jobs run. `take` gets
+/// what came of each.
+///
+/// # Errors
+/// They are too many to be followed; or what `take` says.
+pub fn copy(
+    client: &Client,
+    sources: &[Source],
+    query: &LogQuery,
+    mut take: impl FnMut(Result<()>) -> Result<()>,
+) -> Result<()> {
+    if !query.follow || sources.len() == 1 {
+        return sources.iter().try_for_each(|source| take(source.copy(client, query)));
     }
-    std::thread::scope(|scope| {
-        let all: Vec<_> = ranks.into_iter().map(|rank| scope.spawn(move || one(rank))).collect();
+    if sources.len() > usize::try_from(TASKS_MAX).unwrap_or(usize::MAX) {
+        let what = format!("{} outputs are too many to follow at once", sources.len());
+        return Err(Failure::new(catalogue::INVALID, what).tip("gpool logs -f 12.0-3"));
+    }
+    let ended: Vec<Result<()>> = std::thread::scope(|scope| {
+        let start = |source| scope.spawn(move || Source::copy(source, client, query));
+        let all: Vec<_> = sources.iter().map(start).collect();
         // All of them end before the first failure is told.
-        let ended: Vec<Result<()>> =
-            all.into_iter().map(|it| it.join().unwrap_or(Ok(()))).collect();
-        ended.into_iter().collect()
-    })
+        all.into_iter().map(|it| it.join().unwrap_or(Ok(()))).collect()
+    });
+    ended.into_iter().try_for_each(take)
+}
+
+impl Source {
+    fn copy(&self, client: &Client, query: &LogQuery) -> Result<()> {
+        let Some(label) = &self.label else {
+            return self.write(client, query, &mut io::stdout());
+        };
+        let mut out = Labelled::new(format!("{label}: "), io::stdout());
+        self.write(client, query, &mut out)?;
+        out.finish().map_err(|error| crate::screen::not_written(&error))
+    }
+
+    fn write(&self, client: &Client, query: &LogQuery, out: &mut dyn Write) -> Result<()> {
+        let mut query = LogQuery { rank: self.rank, ..query.clone() };
+        let mut plain;
+        let out = match self.is_plain {
+            true => {
+                plain = Plain::new(out);
+                &mut plain
+            }
+            false => out,
+        };
+        if let Some(before) = self.before {
+            let before = LogQuery { attempt: Some(before), follow: false, ..query.clone() };
+            follow::copy(client, &self.job, &before, out)?;
+            query.tail = None;
+        }
+        follow::copy(client, &self.job, &query, out)
+    }
 }
 
 #[cfg(test)]

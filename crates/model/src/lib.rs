@@ -28,6 +28,7 @@ pub mod life;
 pub mod mig;
 pub mod node;
 pub mod notify;
+pub mod output;
 pub mod parse;
 pub mod patch;
 pub mod pattern;

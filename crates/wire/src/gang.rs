@@ -113,9 +113,7 @@ pub(crate) fn gang(create: &JobCreate) -> Result<Gang, Refusal> {
             Err(invalid("start torchrun by the launcher: srun torchrun".to_owned()))
         }
         Some(n) if (1..=Gang::TASKS_MAX).contains(&n) => Ok(Gang { launcher: n, ..gang }),
-        Some(_) => {
-            Err(invalid(format!("a launcher starts 1 to {} processes", Gang::TASKS_MAX)))
-        }
+        Some(_) => Err(invalid(format!("a launcher starts 1 to {} processes", Gang::TASKS_MAX))),
     }
 }
 

@@ -11,7 +11,7 @@ use gpool_sys::{child, user};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::files::{give, make_folder, write_script};
-use super::output::{Stream, Target};
+use super::output::{Order, Stream, Target};
 use super::start::{Program, Setting};
 use super::tree::Tree;
 use super::{Shepherd, now, terminal};
@@ -42,13 +42,14 @@ impl Shepherd {
         let folder = self.layout.attempt(task);
         make_folder(&self.layout, &folder)?;
         self.owner = owner;
+        self.order = Order::new(Target::new(self.layout.order(task), owner));
         let holds = self.holds();
         let terminal = spec.pty.filter(|_| !holds);
         let terminal = terminal.map(|size| terminal::open(size, owner)).transpose()?;
         if let Some((terminal, _)) = &terminal {
             let target = Target::new(self.layout.stdout(task), owner);
             self.outputs[0] =
-                Some(Stream::new(terminal.reader()?, target, self.launch.output_limit));
+                Some(Stream::new(0, terminal.reader()?, target, self.launch.output_limit));
         }
         let (terminal, slave) = terminal.unzip();
         let is_piped = terminal.is_none();
@@ -165,7 +166,7 @@ impl Shepherd {
         rustix::fs::fcntl_setfl(&read, rustix::fs::OFlags::NONBLOCK).map_err(failed)?;
         self.give_pipe(&write)?;
         let target = Target::new(path, owner);
-        self.outputs[which] = Some(Stream::new(read, target, self.launch.output_limit));
+        self.outputs[which] = Some(Stream::new(which, read, target, self.launch.output_limit));
         Ok(write)
     }
 

@@ -34,7 +34,7 @@ use crate::message::{FromShepherd, Launch, ToShepherd};
 use crate::record::{Claim, Claimant};
 use beside::Beside;
 use link::{Heard, Link};
-use output::{Progress, Stream};
+use output::{Order, Progress, Stream};
 use start::{MISSING, Program, READY};
 use time::Allowed;
 use tree::{Reaped, Tree};
@@ -80,6 +80,7 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
         Ok(Some(claim)) => {
             let mut shepherd = Shepherd {
                 outputs: [None, None],
+                order: Order::default(),
                 beside: Beside::default(),
                 program: None,
                 owner: None,
@@ -167,6 +168,8 @@ struct Shepherd {
     signals: OwnedFd,
     context: LaunchContext,
     outputs: [Option<Stream>; 2],
+    /// In which order both of them come.
+    order: Order,
     /// What others have opened.
     beside: Beside,
     /// What was started, once it was.
@@ -268,7 +271,8 @@ impl Shepherd {
         let beside = &mut self.beside;
         for stream in &mut self.outputs {
             if let Some(stream) = stream.take() {
-                stream.finish(&mut self.buffer, &mut |bytes| beside.show(bytes));
+                let show = &mut |bytes: &[u8]| beside.show(bytes);
+                stream.finish(&mut self.buffer, show, &mut self.order);
             }
         }
         self.end()
@@ -313,14 +317,14 @@ impl Shepherd {
             self.read_setup();
         }
         for (which, ready) in ready.outputs.into_iter().enumerate() {
-            let beside = &mut self.beside;
+            let (beside, order) = (&mut self.beside, &mut self.order);
             let show = &mut |bytes: &[u8]| beside.show(bytes);
             if ready
                 && let Some(stream) = &mut self.outputs[which]
-                && stream.take(&mut self.buffer, show) == Progress::Over
+                && stream.take(&mut self.buffer, show, order) == Progress::Over
                 && let Some(stream) = self.outputs[which].take()
             {
-                stream.finish(&mut self.buffer, show);
+                stream.finish(&mut self.buffer, show, order);
             }
         }
         if ready.beside {

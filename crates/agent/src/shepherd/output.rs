@@ -1,4 +1,5 @@
-//! A task's output on its way from a pipe to a file of gpool's own.
+//! A task's output on its way from a pipe to a file of gpool's own, and the order in which the bytes
+//! of both streams came.
 //!
 //! A pipe and not the file itself, although that costs a copy: a file can't be cut at a size
 //! without harm to the job (a limit on file size ends it, and holds for all its files), and a full
@@ -10,6 +11,7 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use gpool_model::output::{TURNS_MAX, turn_line};
 use gpool_model::unit::Bytes;
 use rustix::io::Errno;
 
@@ -23,6 +25,8 @@ pub(super) struct Stream {
 
 /// What is on file of it.
 struct Kept {
+    /// Which of the task's two streams it is.
+    which: usize,
     file: Target,
     room: u64,
     limit: u64,
@@ -56,6 +60,41 @@ impl Target {
     }
 }
 
+/// The order in which the bytes of both streams of a task come to their files.
+#[derive(Default)]
+pub(super) struct Order {
+    /// Made at the first turn: most tasks write one stream only.
+    file: Option<Target>,
+    lengths: [u64; 2],
+    last: Option<usize>,
+    n_turns: usize,
+}
+
+impl Order {
+    /// An order that is kept in that file.
+    pub(super) fn new(file: Target) -> Self {
+        Self { file: Some(file), ..Self::default() }
+    }
+
+    /// Bytes of a stream are about to be written. The turn is noted before they are, so that a
+    /// reader that sees them finds it.
+    fn before(&mut self, which: usize) {
+        let is_turn = self.last.replace(which).is_some_and(|last| last != which);
+        if !is_turn || self.n_turns >= TURNS_MAX {
+            return;
+        }
+        self.n_turns += 1;
+        let Some(file) = &mut self.file else { return };
+        // Without room on the disk the order is lost, and no byte of the output.
+        let line = turn_line(self.lengths);
+        let _ = file.file().and_then(|file| file.write_all(line.as_bytes()));
+    }
+
+    fn wrote(&mut self, which: usize, length: usize) {
+        self.lengths[which] += count(length);
+    }
+}
+
 /// How far a stream has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
@@ -67,9 +106,10 @@ pub(super) enum Progress {
 
 impl Stream {
     /// A stream whose reading end never blocks.
-    pub(super) fn new(pipe: OwnedFd, file: Target, limit: Bytes) -> Self {
+    pub(super) fn new(which: usize, pipe: OwnedFd, file: Target, limit: Bytes) -> Self {
         let limit = limit.get();
-        let kept = Kept { file, room: limit, limit, beyond: 0, lost: 0, why: String::new() };
+        let why = String::new();
+        let kept = Kept { which, file, room: limit, limit, beyond: 0, lost: 0, why };
         Self { pipe, kept }
     }
 
@@ -79,13 +119,18 @@ impl Stream {
     }
 
     /// Takes what is there and shows it, at most a few buffers full so that others have their turn.
-    pub(super) fn take(&mut self, buffer: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Progress {
+    pub(super) fn take(
+        &mut self,
+        buffer: &mut [u8],
+        seen: &mut dyn FnMut(&[u8]),
+        order: &mut Order,
+    ) -> Progress {
         for _ in 0..8 {
             match rustix::io::read(&self.pipe, &mut *buffer) {
                 Ok(0) => return Progress::Over,
                 Ok(length) => {
                     seen(&buffer[..length]);
-                    self.kept.write(&buffer[..length]);
+                    self.kept.write(&buffer[..length], order);
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Progress::Open,
@@ -97,37 +142,44 @@ impl Stream {
 
     /// Takes all that is there now, and shows it. Whoever might write more is dead, or is no part
     /// of the task: a descriptor that was handed to a stranger must not keep the task from ending.
-    pub(super) fn finish(mut self, buffer: &mut [u8], seen: &mut dyn FnMut(&[u8])) {
+    pub(super) fn finish(
+        mut self,
+        buffer: &mut [u8],
+        seen: &mut dyn FnMut(&[u8]),
+        order: &mut Order,
+    ) {
         loop {
             match rustix::io::read(&self.pipe, &mut *buffer) {
                 Ok(length) if length > 0 => {
                     seen(&buffer[..length]);
-                    self.kept.write(&buffer[..length]);
+                    self.kept.write(&buffer[..length], order);
                 }
                 Err(Errno::INTR) => {}
                 Ok(_) | Err(_) => break,
             }
         }
-        self.kept.close();
+        self.kept.close(order);
     }
 }
 
 impl Kept {
-    fn write(&mut self, bytes: &[u8]) {
+    fn write(&mut self, bytes: &[u8], order: &mut Order) {
         let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
         self.beyond += count(bytes.len() - fits);
         if fits == 0 {
             return;
         }
-        if self.lost > 0 && self.say_lost().is_err() {
+        if self.lost > 0 && self.say_lost(order).is_err() {
             self.lost += count(fits);
             return;
         }
+        order.before(self.which);
         let mut rest = &bytes[..fits];
         while !rest.is_empty() {
             match self.file.file().and_then(|file| file.write(rest)) {
                 Ok(written) => {
                     self.room -= count(written);
+                    order.wrote(self.which, written);
                     rest = &rest[written..];
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -140,28 +192,34 @@ impl Kept {
         }
     }
 
-    fn say_lost(&mut self) -> io::Result<()> {
+    fn say_lost(&mut self, order: &mut Order) -> io::Result<()> {
         let (lost, why) = (self.lost, &self.why);
-        let file = self.file.file()?;
-        writeln!(file, "\n[gpool: {lost} bytes of output could not be written: {why}]")?;
+        let text = format!("\n[gpool: {lost} bytes of output could not be written: {why}]\n");
+        self.say(&text, order)?;
         self.lost = 0;
         Ok(())
     }
 
-    fn close(&mut self) {
+    fn say(&mut self, text: &str, order: &mut Order) -> io::Result<()> {
+        let file = self.file.file()?;
+        order.before(self.which);
+        file.write_all(text.as_bytes())?;
+        order.wrote(self.which, text.len());
+        Ok(())
+    }
+
+    fn close(&mut self, order: &mut Order) {
+        // If there still is no room, there is no room to say so either.
         if self.lost > 0 {
-            // If there still is no room, there is no room to say so either.
-            let _ = self.say_lost();
+            let _ = self.say_lost(order);
         }
         if self.beyond > 0 {
             let (limit, beyond) = (Bytes::new(self.limit), self.beyond);
-            if let Ok(file) = self.file.file() {
-                let _ = writeln!(
-                    file,
-                    "\n[gpool: the output limit of {limit} was reached; {beyond} bytes more were \
-                     not kept]"
-                );
-            }
+            let text = format!(
+                "\n[gpool: the output limit of {limit} was reached; {beyond} bytes more were not \
+                 kept]\n"
+            );
+            let _ = self.say(&text, order);
         }
     }
 }
@@ -181,14 +239,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
-        let mut stream = Stream::new(read, Target::new(path.clone(), None), Bytes::new(limit));
-        let mut buffer = [0; 4];
+        let mut stream = Stream::new(0, read, Target::new(path.clone(), None), Bytes::new(limit));
+        let (mut buffer, mut order) = ([0; 4], Order::default());
         for bytes in writes {
             rustix::io::write(&write, bytes).unwrap();
-            assert_eq!(stream.take(&mut buffer, &mut |_| {}), Progress::Open);
+            assert_eq!(stream.take(&mut buffer, &mut |_| {}, &mut order), Progress::Open);
         }
         drop(write);
-        stream.finish(&mut buffer, &mut |_| {});
+        stream.finish(&mut buffer, &mut |_| {}, &mut order);
         std::fs::read_to_string(path).unwrap()
     }
 
@@ -209,7 +267,8 @@ mod tests {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
         drop(write);
         let target = Target::new(path.clone(), None);
-        Stream::new(read, target, Bytes::from_gib(1)).finish(&mut [0; 4], &mut |_| {});
+        let stream = Stream::new(0, read, target, Bytes::from_gib(1));
+        stream.finish(&mut [0; 4], &mut |_| {}, &mut Order::default());
         assert!(!path.exists());
     }
 
@@ -218,17 +277,48 @@ mod tests {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let full = Target { path: PathBuf::new(), owner: None, file: Some(full) };
         let why = String::new();
-        let mut kept = Kept { file: full, room: 100, limit: 100, beyond: 0, lost: 0, why };
-        kept.write(b"hello");
-        kept.write(b"you");
+        let mut order = Order::default();
+        let mut kept =
+            Kept { which: 0, file: full, room: 100, limit: 100, beyond: 0, lost: 0, why };
+        kept.write(b"hello", &mut order);
+        kept.write(b"you", &mut order);
         assert_eq!((kept.lost, kept.room), (8, 100));
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         kept.file = Target::new(path.clone(), None);
-        kept.write(b"again");
-        kept.close();
+        kept.write(b"again", &mut order);
+        kept.close(&mut order);
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.starts_with("\n[gpool: 8 bytes of output could not be written: No space"));
         assert!(text.ends_with("]\nagain"), "{text}");
+    }
+
+    #[test]
+    fn the_order_of_both_streams_is_kept_once_both_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let mut order = Order::new(Target::new(path("order"), None));
+        let mut streams: Vec<Kept> = ["stdout", "stderr"]
+            .into_iter()
+            .enumerate()
+            .map(|(which, name)| {
+                let (file, why) = (Target::new(path(name), None), String::new());
+                Kept { which, file, room: 6, limit: 6, beyond: 0, lost: 0, why }
+            })
+            .collect();
+        streams[1].write(b"error", &mut order);
+        streams[1].write(b"!", &mut order);
+        assert!(!path("order").exists(), "one stream needs none");
+        streams[0].write(b"out", &mut order);
+        streams[0].write(b"put", &mut order);
+        // It finds no room.
+        streams[1].write(b"more", &mut order);
+        for stream in &mut streams {
+            stream.close(&mut order);
+        }
+        assert_eq!(std::fs::read_to_string(path("order")).unwrap(), "0 6\n6 6\n");
+        assert_eq!(std::fs::read_to_string(path("stdout")).unwrap(), "output");
+        let errors = std::fs::read_to_string(path("stderr")).unwrap();
+        assert!(errors.starts_with("error!\n[gpool: the output limit"), "{errors}");
     }
 }

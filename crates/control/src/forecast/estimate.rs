@@ -3,9 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{
-    Basis, Caller, Eta, JobId, JobNumber, Millis, NewJob, Phase, Timestamp, WhatIf,
-};
+use gpool_model::{Basis, Caller, Eta, JobId, JobNumber, Millis, NewJob, Phase, Timestamp, WhatIf};
 
 use super::course::{Bounds, Course, Newcomer};
 use super::learnt::Learnt;

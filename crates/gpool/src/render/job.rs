@@ -75,10 +75,7 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
         };
         page.label("output", &text);
     }
-    if job.state == JobState::Lost {
-        let id = &job.id;
-        page.label("try", &format!("what it wrote is kept: gpool logs {id}; hand it in again"));
-    }
+    page.label_if("try", way_on(job).as_deref());
     let reasons: Vec<String> = job.reasons.iter().map(|reason| reason.text.clone()).collect();
     page.labels("because", &reasons);
     let leaves = job.state == JobState::Stopping;
@@ -95,6 +92,19 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
         page.label("used", &format!("CPU {user} + {system} in the kernel · memory {memory}"));
     }
     page.text()
+}
+
+/// What to look at after a job has ended badly.
+fn way_on(job: &Job) -> Option<String> {
+    let id = &job.id;
+    match job.state {
+        JobState::Lost => Some(format!("what it wrote is kept: gpool logs {id}; hand it in again")),
+        JobState::Failed | JobState::TimedOut => {
+            let has_run = job.started_at.is_some() && !job.private;
+            has_run.then(|| format!("what it wrote: gpool logs {id}"))
+        }
+        _ => None,
+    }
 }
 
 /// When it may start, how it is run again, and how its earlier attempts ended.

@@ -82,7 +82,9 @@ fn waiting(page: &mut Page, why: &Why, view: &View<'_>) {
             page.line(&format!("Now {now}. It is paused since {since}{cause}."));
             page.line(&format!("It goes on where it is: {}.", words::places(&job.placement)));
         }
-        None => page.line(&format!("Now {now}. It is {word} and has waited {}.", span(job.waited_s))),
+        None => {
+            page.line(&format!("Now {now}. It is {word} and has waited {}.", span(job.waited_s)))
+        }
     }
     for attempt in &job.attempts {
         page.line(&attempt_line(attempt, view));

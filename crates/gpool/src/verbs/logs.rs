@@ -1,26 +1,30 @@
-//! `gpool logs`: what a job has written.
+//! `gpool logs`: what jobs have written.
 
 use clap::Args;
-use gpool_client::{LogQuery, LogStream};
-use gpool_wire::{Time, catalogue};
+use gpool_client::{Client, LogQuery, LogStream};
+use gpool_wire::{Job, Time, catalogue};
 
+use super::act::Each;
+use crate::args::values::{References, references};
 use crate::away;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::follow;
 use crate::labelled;
 use crate::reference::Reference;
 use crate::render::clock;
-use crate::render::safe::Plain;
-use crate::resolve;
+use crate::render::safe::safe;
+use crate::resolve::{self, Found, Scope};
 use crate::session::Session;
 
-/// Show what a job has written
+/// Show what jobs have written
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "Standard output and standard error are shown together, in the order in \
+    which they were written. Of several jobs, elements or tasks each line has its own before it: \
+    gpool logs 12 shows all elements of array 12, gpool logs 12.0-3 some of them.")]
 pub struct LogsArgs {
-    /// The job: 1842, 1842#2 (its second run), a name, @ (my newest)
-    #[arg(value_name = "JOB")]
-    job: Reference,
+    /// Jobs: 1842, 1842#2 (its second run), 12.0-3 (elements), a name, @ (my newest)
+    #[arg(value_name = "JOB", required = true, value_parser = references)]
+    jobs: Vec<References>,
     /// Go on until the job has ended
     #[arg(short, long)]
     follow: bool,
@@ -30,7 +34,10 @@ pub struct LogsArgs {
     /// Only what was written since: 2h (ago), 15:30, 2026-11-20
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Standard error instead of standard output
+    /// Only standard output
+    #[arg(long, conflicts_with = "stderr")]
+    stdout: bool,
+    /// Only standard error
     #[arg(long)]
     stderr: bool,
     /// Only of one task, by its rank, where the job has several; without it each line of such a
@@ -55,7 +62,11 @@ pub fn run(args: &LogsArgs, session: &Session) -> Result {
         .map(read)
         .transpose()
         .map_err(|why| Failure::new(catalogue::INVALID, format!("--since: {why}")))?;
-    let stream = if args.stderr { LogStream::Stderr } else { LogStream::Stdout };
+    let stream = match (args.stdout, args.stderr) {
+        (true, _) => LogStream::Stdout,
+        (_, true) => LogStream::Stderr,
+        _ => LogStream::Both,
+    };
     let query = LogQuery {
         stream,
         follow: args.follow,
@@ -64,31 +75,90 @@ pub fn run(args: &LogsArgs, session: &Session) -> Result {
         attempt: None,
         rank: args.rank,
     };
+    let references: Vec<&Reference> = args.jobs.iter().flat_map(|list| &list.0).collect();
     match session.client().and_then(|client| Ok(client.ready().map(|()| client)?)) {
         Ok(client) => {
             let client = if args.follow { session.patient(client) } else { client };
-            let (id, attempt) = resolve::one(&client, &args.job, session.me())?;
-            let query = LogQuery { attempt, ..query };
-            let job = client.job(&id)?;
-            let is_plain = session.screen.is_terminal() && job.user != session.me();
-            if args.rank.is_none() && labelled::n_tasks(&job) > 1 {
-                labelled::copy(&client, &job, &query, is_plain)?;
-                return Ok(Exit::OK);
-            }
-            let mut out = std::io::stdout().lock();
-            match is_plain {
-                true => follow::copy(&client, &id, &query, &mut Plain::new(out))?,
-                false => follow::copy(&client, &id, &query, &mut out)?,
-            }
+            show(&client, &references, &query, session)
         }
         Err(failure) if failure.code() == Some(catalogue::UNREACHABLE) => {
-            let Reference::Id { job, attempt } = &args.job else {
+            let [Reference::Id { job, attempt }] = references[..] else {
                 return Err(failure.why("without a server a job is found by its number only"));
             };
             let query = LogQuery { attempt: *attempt, ..query };
             away::logs(failure, args.state_dir.as_deref(), *job, &query, session)?;
+            Ok(Exit::OK)
         }
-        Err(failure) => return Err(failure),
+        Err(failure) => Err(failure),
     }
-    Ok(Exit::OK)
+}
+
+fn show(client: &Client, references: &[&Reference], query: &LogQuery, session: &Session) -> Result {
+    let mut found = Found::default();
+    let mut query = query.clone();
+    let mut is_labelled = false;
+    match references {
+        [only] if !only.is_several() => {
+            let (id, attempt) = resolve::one(client, only, session.me())?;
+            found.ids.push(id);
+            query.attempt = attempt;
+        }
+        _ => {
+            let references = references.iter().copied();
+            found = resolve::each(client, references, None, session.me(), Scope::Ever)?;
+            is_labelled = true;
+        }
+    }
+    let mut each = Each::of(&mut found);
+    let mut jobs = Vec::new();
+    for id in &found.ids {
+        let Some(job) = each.take(client.job(id).map_err(Failure::from))? else { continue };
+        if job.array.is_none() {
+            jobs.push(job);
+            continue;
+        }
+        is_labelled = true;
+        let elements = elements(client, id, &query)?;
+        if elements.is_empty() {
+            session.screen.note(&format!("note: no element of job {} has started", safe(id)));
+        }
+        jobs.extend(elements);
+    }
+    let mut sources = Vec::new();
+    for job in &jobs {
+        say_beside(job, &query, session);
+        let is_plain = session.screen.is_terminal() && job.user != session.me();
+        sources.extend(labelled::sources(job, &query, is_labelled, is_plain)?);
+    }
+    labelled::copy(client, &sources, &query, |tried| each.take(tried).map(drop))?;
+    each.end("show the output of", Exit::OK)
+}
+
+/// The elements of an array that have output, or that will have some where it is followed.
+fn elements(client: &Client, array: &str, query: &LogQuery) -> Result<Vec<Job>> {
+    let mut elements = resolve::elements(client, array, "all", 0, usize::MAX)?;
+    elements.retain(|it| query.follow || it.started_at.is_some() || it.attempt > 1);
+    Ok(elements)
+}
+
+/// Says what the output alone does not.
+fn say_beside(job: &Job, query: &LogQuery, session: &Session) {
+    let id = safe(&job.id);
+    if let Some(last) = labelled::run_before(job).filter(|_| query.attempt.is_none()) {
+        let what = format!("note: run {} of job {id} has not started", job.attempt);
+        let then = if query.follow { "; it comes after the output of" } else { "; this is" };
+        session.screen.note(&format!("{what}{then} run {last}"));
+    }
+    if let (LogStream::Both, Some((stream, path))) = (query.stream, own_file(job)) {
+        session.screen.note(&format!("note: job {id} writes {stream} to {}", safe(path)));
+    }
+}
+
+/// The file of its own that one of a job's streams goes to, and not the other.
+fn own_file(job: &Job) -> Option<(&'static str, &str)> {
+    match (&job.stdout, &job.stderr) {
+        (Some(path), None) => Some(("standard output", path)),
+        (None, Some(path)) => Some(("standard error", path)),
+        _ => None,
+    }
 }

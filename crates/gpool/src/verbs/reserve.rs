@@ -321,7 +321,11 @@ fn tell(answer: &ReserveAnswer, session: &Session) -> Result<()> {
     session.screen.data(&text)
 }
 
-fn list(args: &ListArgs, wanted: impl Fn(&Reservation) -> bool + Sync, session: &Session) -> Result {
+fn list(
+    args: &ListArgs,
+    wanted: impl Fn(&Reservation) -> bool + Sync,
+    session: &Session,
+) -> Result {
     let client = session.client()?;
     let read = || -> Result<Vec<Reservation>> {
         Ok(client.reservations()?.items.into_iter().filter(|it| wanted(it)).collect())

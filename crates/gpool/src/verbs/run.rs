@@ -351,11 +351,12 @@ fn stream_out(
     let has_own_file = match stream {
         LogStream::Stdout => job.stdout.is_some(),
         LogStream::Stderr => job.stderr.is_some(),
+        LogStream::Both => job.stdout.is_some() && job.stderr.is_some(),
     };
     let is_one_of_several = labelled::n_tasks(job) > 1;
     std::thread::spawn(move || {
         let mut out: Box<dyn Write> = match stream {
-            LogStream::Stdout => Box::new(std::io::stdout()),
+            LogStream::Stdout | LogStream::Both => Box::new(std::io::stdout()),
             LogStream::Stderr => Box::new(std::io::stderr()),
         };
         let prepared = match setup.filter(|_| stream == LogStream::Stderr && rank == 0) {
@@ -369,7 +370,7 @@ fn stream_out(
             if !is_one_of_several {
                 return copy_log(&client, &id, (stream, None), &mut out);
             }
-            let mut out = Labelled::of_rank(rank, out);
+            let mut out = Labelled::new(format!("{rank}: "), out);
             copy_log(&client, &id, (stream, Some(rank)), &mut out)?;
             out.finish().map_err(|error| crate::screen::not_written(&error))
         });
@@ -380,11 +381,7 @@ fn stream_out(
 
 /// Copies all that a setup says to standard error: standard output is the job's own.
 fn copy_setup(client: &Client, id: &str) -> Result<()> {
-    let mut out = std::io::stderr();
-    for stream in [LogStream::Stdout, LogStream::Stderr] {
-        copy_log(client, id, (stream, None), &mut out)?;
-    }
-    Ok(())
+    copy_log(client, id, (LogStream::Both, None), &mut std::io::stderr())
 }
 
 fn copy_log(

@@ -154,8 +154,11 @@ fn the_output_of_all_tasks_is_shown_with_their_ranks() {
     let mut lines: Vec<&str> = shown.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["0: out 0", "1: out 1", "2: out 2"]);
-    assert_eq!(cluster.gpool(["logs", "1"]).ok(), "0: out 0\n1: out 1\n2: out 2\n");
-    assert_eq!(cluster.gpool(["logs", "1", "--rank", "1"]).ok(), "out 1\n");
+    let out = cluster.gpool(["logs", "1", "--stdout"]).ok();
+    assert_eq!(out, "0: out 0\n1: out 1\n2: out 2\n");
+    let both = cluster.gpool(["logs", "1"]).ok();
+    assert_eq!(both, "0: out 0\n0: err 0\n1: out 1\n1: err 1\n2: out 2\n2: err 2\n");
+    assert_eq!(cluster.gpool(["logs", "1", "--rank", "1"]).ok(), "out 1\nerr 1\n");
     assert_eq!(cluster.gpool(["logs", "1", "--rank", "2", "--stderr"]).ok(), "err 2\n");
     let page = cluster.gpool(["show", "1"]).ok();
     assert!(page.contains("2 on "), "{page}");

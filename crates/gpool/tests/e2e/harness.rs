@@ -306,7 +306,7 @@ impl Cluster {
     }
 
     pub fn stdout_of(&self, id: &str) -> String {
-        self.gpool(["logs", id]).ok()
+        self.gpool(["logs", "--stdout", id]).ok()
     }
 
     pub fn gpu(&self, index: usize) -> Gpu {

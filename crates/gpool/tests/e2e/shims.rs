@@ -164,7 +164,9 @@ fn gflows_commands_do_what_they_did() {
     shim(&cluster, &bin, "gjob hold 3").ok();
     assert_eq!(cluster.job("3").state.as_str(), "held");
     shim(&cluster, &bin, "gjob release 3").ok();
-    assert!(shim(&cluster, &bin, "gcancel --dry-run 2-3").ok().contains("Would cancel job 2 (big)"));
+    assert!(
+        shim(&cluster, &bin, "gcancel --dry-run 2-3").ok().contains("Would cancel job 2 (big)")
+    );
     shim(&cluster, &bin, "gcancel 2-3").ok();
     cluster.until_ended("2");
     shim(&cluster, &bin, "gctl set-gpus 0-1").ok();

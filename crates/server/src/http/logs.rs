@@ -1,13 +1,10 @@
 //! What jobs have written: the files that gpool keeps, as they are. A file that the user named is
 //! not read here, since the server may be allowed to read what its user is not.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -15,10 +12,10 @@ use axum::http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use gpool_model::effect::Change;
+use gpool_model::output::OutputStream;
 use gpool_model::{JobId, Notice, Phase, Refusal, Timestamp};
 use gpool_wire::{LOG_OFFSET, Problem, Time, catalogue};
 use gpool_world::NodeRow;
-use rustix::fs::{Mode, OFlags, openat};
 use serde::Deserialize;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
@@ -28,14 +25,12 @@ use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::{self, Found};
+use super::output::{Opened, Output, Place};
 use crate::handle::internal;
 use crate::output::kept_until;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
-/// Where the last lines are looked for, from the end: a job may have made a file of any length in
-/// place of its log, at no cost to itself.
-const TAIL_MAX: u64 = 64 << 20;
 /// How often a file that is followed is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -44,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogParams {
-    /// `stdout` (unless said) or `stderr`.
+    /// `stdout` (unless said), `stderr`, or `both` in the order in which they were written.
     pub stream: Option<String>,
     /// Go on until the job has ended and all is sent.
     #[serde(default)]
@@ -56,7 +51,7 @@ pub(crate) struct LogParams {
     pub tail: Option<u64>,
     /// Begin at this byte.
     pub offset: Option<u64>,
-    /// Of which run; the last unless said.
+    /// Of which run; unless said the last that has started, or to follow the one that comes next.
     pub attempt: Option<u32>,
     /// Of which task, by its rank; the first unless said.
     pub rank: Option<u32>,
@@ -72,7 +67,8 @@ pub(crate) struct LogParams {
          content_type = "text/plain"),
         (status = 403, description = "It is another user's", body = Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such job, or it writes to a file of its own",
+        (status = 404, description = "There is no such job, it writes to a file of its own, or it is \
+          an array, of which each element has output",
          body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -90,24 +86,24 @@ pub(crate) async fn get(
         let what = format!("read the output of job {id} of user {}", found.spec.owner.user);
         return Err(Refusal::NotPermitted { what }.into());
     }
-    let log = log_of(&found, &params)?;
+    let (run, suffix, streams) = log_of(&found, &params)?;
     let nodes = api.handle.query(|view| {
         let folder = |(_, row): (_, &NodeRow)| row.node.name.folder();
         view.world.nodes_by_name().filter_map(folder).collect::<Vec<_>>()
     });
-    let logs = places(&nodes.await?, &log);
+    let folders = places(&nodes.await?, &run);
     let since = params.since.as_deref().map(since_of).transpose()?;
     let state_dir = api.handle.info().state_dir.clone();
     let job_has_ended = found.job.phase.is_ended();
-    let place = Place { state_dir, logs, owner: found.spec.owner.uid };
+    let place = Place { state_dir, folders, suffix, streams, owner: found.spec.owner.uid };
     let opened = {
         let (place, tail, offset) = (place.clone(), params.tail, params.offset);
-        let open = move || open_at(&place, since, tail, offset);
+        let open = move || place.open(since, tail, offset);
         let opened = tokio::task::spawn_blocking(open).await.map_err(internal)?;
         opened.map_err(|error| unreadable(id, &error))?
     };
-    let (file, offset) = match opened {
-        Opened::At(file, offset) => (Some(file), offset),
+    let (output, offset) = match opened {
+        Opened::At(output, offset) => (output, offset),
         Opened::TooOld if !params.follow || job_has_ended => return Ok(answer(Body::empty(), 0)),
         Opened::Missing if job_has_ended && has_run(&found.job.phase) => {
             let what = format!("the output of job {id} is not there any more");
@@ -120,12 +116,14 @@ pub(crate) async fn get(
             }
             .into());
         }
-        Opened::TooOld | Opened::Unwritten | Opened::Missing => (None, 0),
+        // What is too old is the beginning, and not what is followed.
+        Opened::TooOld | Opened::Unwritten | Opened::Missing => (Output::default(), 0),
     };
     let reader = LogReader {
         place,
         id,
-        file,
+        output: Some(output),
+        position: offset,
         follow: params.follow && !job_has_ended,
         job_has_ended,
         notices,
@@ -169,161 +167,82 @@ pub(crate) fn since_of(text: &str) -> Result<Timestamp, Refusal> {
         .map_err(|error| Refusal::Invalid { field: "since".to_owned(), why: error.to_string() })
 }
 
-/// The file of a job's output, below the folder of its node. No part of it is what a user wrote.
-fn log_of(found: &Found, params: &LogParams) -> Result<PathBuf, ApiError> {
-    let stream = params.stream.as_deref().unwrap_or("stdout");
-    let own = match stream {
-        "stdout" => &found.spec.stdout,
-        "stderr" => &found.spec.stderr,
-        other => {
-            let shown: String = other.chars().take(40).collect();
-            let why = format!("{shown:?} is neither stdout nor stderr");
-            return Err(Refusal::Invalid { field: "stream".to_owned(), why }.into());
-        }
-    };
-    if let Some(own) = own {
-        let what = format!("job {} writes {stream} to a file of its own", found.job.id);
+/// What is asked for of a job's output: the folder of the run, what follows the names of the task's
+/// files, and the streams. No part of it is what a user wrote.
+fn log_of(
+    found: &Found,
+    params: &LogParams,
+) -> Result<(PathBuf, String, Vec<OutputStream>), ApiError> {
+    let (spec, job) = (&found.spec, &found.job);
+    if job.array.is_some() {
+        let what = format!("job {} is an array, and each of its elements has output", job.id);
+        let first = spec.array.as_ref().map_or(0, |array| array.indexes.at(0).unwrap_or(0));
         return Err(Problem::new(catalogue::NO_SUCH_LOG, what)
-            .because(format!("{own:?}, as seen from {:?}", found.spec.directory))
+            .try_this(format!("gpool logs {}.{first}", job.id))
             .into());
     }
-    let attempt = params.attempt.unwrap_or(found.job.attempt.0);
-    if attempt == 0 || attempt > found.job.attempt.0 {
-        let what = format!("job {} has no attempt {attempt}", found.job.id);
-        let newest = format!("its newest is {}#{}", found.job.id, found.job.attempt.0);
+    let streams = streams(found, params.stream.as_deref().unwrap_or("stdout"))?;
+    let is_to_come =
+        matches!(job.phase, Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. });
+    let newest = job.attempt.0;
+    // A job that waits to be run again has nothing yet of that run.
+    let last = if is_to_come && !params.follow { newest.saturating_sub(1).max(1) } else { newest };
+    let attempt = params.attempt.unwrap_or(last);
+    if attempt == 0 || attempt > newest {
+        let what = format!("job {} has no attempt {attempt}", job.id);
+        let newest = format!("its newest is {}#{newest}", job.id);
         return Err(Problem::new(catalogue::NO_SUCH_LOG, what).because(newest).into());
     }
-    let n_tasks = found.spec.gang.n_tasks();
-    let file = match params.rank.unwrap_or(0) {
-        0 => stream.to_owned(),
-        rank if rank < n_tasks => format!("{stream}-{rank}"),
+    let n_tasks = spec.gang.n_tasks();
+    let suffix = match params.rank.unwrap_or(0) {
+        0 => String::new(),
+        rank if rank < n_tasks => format!("-{rank}"),
         rank => {
-            let what = format!("job {} has no task {rank}", found.job.id);
+            let what = format!("job {} has no task {rank}", job.id);
             let there = format!("it has {n_tasks}, counted from 0");
             return Err(Problem::new(catalogue::NO_SUCH_LOG, what).because(there).into());
         }
     };
-    Ok(PathBuf::from(format!("jobs/{}/{attempt}/{file}", found.job.id)))
+    Ok((PathBuf::from(format!("jobs/{}/{attempt}", job.id)), suffix, streams))
 }
 
-/// Where a run's output may lie below the state directory: it is on the node that it ran on, of
+/// The streams of that word that gpool keeps.
+fn streams(found: &Found, word: &str) -> Result<Vec<OutputStream>, ApiError> {
+    let wanted = match word {
+        "stdout" => vec![OutputStream::Stdout],
+        "stderr" => vec![OutputStream::Stderr],
+        "both" => OutputStream::BOTH.to_vec(),
+        other => {
+            let shown: String = other.chars().take(40).collect();
+            let why = format!("{shown:?} is not stdout, stderr or both");
+            return Err(Refusal::Invalid { field: "stream".to_owned(), why }.into());
+        }
+    };
+    let own = |stream: &OutputStream| match stream {
+        OutputStream::Stdout => found.spec.stdout.as_deref(),
+        OutputStream::Stderr => found.spec.stderr.as_deref(),
+    };
+    let kept: Vec<OutputStream> =
+        wanted.iter().copied().filter(|stream| own(stream).is_none()).collect();
+    match (kept.is_empty(), wanted.first()) {
+        (true, Some(first)) => {
+            let what =
+                format!("job {} writes {} to a file of its own", found.job.id, first.as_str());
+            let path = own(first).unwrap_or_default();
+            Err(Problem::new(catalogue::NO_SUCH_LOG, what)
+                .because(format!("{path:?}, as seen from {:?}", found.spec.directory))
+                .into())
+        }
+        _ => Ok(kept),
+    }
+}
+
+/// Folders below the state directory: it is on the node that it ran on, of
 /// which there may have been one or several at that time. Runs are numbered, so no two nodes have
 /// the same.
-fn places(nodes: &[String], log: &Path) -> Arc<[PathBuf]> {
-    let of_several = nodes.iter().map(|folder| Path::new(folder).join(log));
-    std::iter::once(log.to_owned()).chain(of_several).collect()
-}
-
-/// Where a job's output is, and whose the file has to be.
-#[derive(Clone)]
-struct Place {
-    state_dir: PathBuf,
-    /// Below the state directory; it is in one of them.
-    logs: Arc<[PathBuf]>,
-    owner: u32,
-}
-
-enum Opened {
-    /// The file, to be read from that byte on.
-    At(File, u64),
-    /// It was last written to too long ago.
-    TooOld,
-    /// The job has not written anything (yet).
-    Unwritten,
-    /// The job has not run here, or what it left was removed.
-    Missing,
-}
-
-fn open_at(
-    place: &Place,
-    since: Option<Timestamp>,
-    tail: Option<u64>,
-    offset: Option<u64>,
-) -> io::Result<Opened> {
-    let Some(mut file) = open(place)? else {
-        let folders = place.logs.iter().filter_map(|log| Some(place.state_dir.join(log.parent()?)));
-        let has_folder = folders
-            .map(|folder| folder.symlink_metadata())
-            .any(|about| about.is_ok_and(|about| about.is_dir()));
-        return Ok(if has_folder { Opened::Unwritten } else { Opened::Missing });
-    };
-    let metadata = file.metadata()?;
-    if let Some(since) = since {
-        let written = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        if written.as_millis() < u128::from(since.get()) {
-            return Ok(Opened::TooOld);
-        }
-    }
-    let start = match (offset, tail) {
-        (Some(offset), _) => offset.min(metadata.len()),
-        (None, Some(n_lines)) => last_lines(&mut file, metadata.len(), n_lines)?,
-        (None, None) => 0,
-    };
-    file.seek(SeekFrom::Start(start))?;
-    Ok(Opened::At(file, start))
-}
-
-/// Opens the output wherever it lies.
-fn open(place: &Place) -> io::Result<Option<File>> {
-    let mut opened = place.logs.iter().map(|log| open_log(place, log));
-    opened.find(|opened| !matches!(opened, Ok(None))).unwrap_or(Ok(None))
-}
-
-/// Opens a file below a folder, through folders only: its user may have put links or pipes in
-/// their place, which are neither followed nor waited for. Nor is a second name for somebody
-/// else's file read, which where the kernel does not forbid it anybody can make.
-fn open_log(place: &Place, log: &Path) -> io::Result<Option<File>> {
-    let Place { state_dir, owner, .. } = place;
-    let folder_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut folder: OwnedFd = rustix::fs::open(state_dir.as_path(), folder_flags, Mode::empty())?;
-    let mut parts = log.iter().peekable();
-    while let Some(part) = parts.next() {
-        let is_file = parts.peek().is_none();
-        let flags = match is_file {
-            true => OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW,
-            false => folder_flags | OFlags::NOFOLLOW,
-        };
-        folder = match openat(folder.as_fd(), part, flags, Mode::empty()) {
-            Ok(opened) => opened,
-            Err(rustix::io::Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-    }
-    let file = File::from(folder);
-    let about = file.metadata()?;
-    match (about.is_file(), about.uid() == *owner) {
-        (true, true) => Ok(Some(file)),
-        (true, false) | (false, _) => Err(rustix::io::Errno::INVAL.into()),
-    }
-}
-
-/// Where the last so many lines begin, looked for in the last part of the file only.
-fn last_lines(file: &mut File, length: u64, n_lines: u64) -> io::Result<u64> {
-    let mut buffer = vec![0; CHUNK];
-    if n_lines == 0 {
-        return Ok(length);
-    }
-    let first = length.saturating_sub(TAIL_MAX);
-    let mut end = length;
-    let mut n_found = 0;
-    while end > first {
-        let start = end.saturating_sub(CHUNK as u64).max(first);
-        let size = usize::try_from(end - start).expect("a chunk fits in memory");
-        file.seek(SeekFrom::Start(start))?;
-        file.read_exact(&mut buffer[..size])?;
-        for (ix, byte) in buffer[..size].iter().enumerate().rev() {
-            let position = start + ix as u64;
-            // The new line at the very end ends the last line and begins none.
-            if *byte == b'\n' && position + 1 != length {
-                n_found += 1;
-                if n_found == n_lines {
-                    return Ok(position + 1);
-                }
-            }
-        }
-        end = start;
-    }
-    Ok(first)
+fn places(nodes: &[String], run: &Path) -> Arc<[PathBuf]> {
+    let of_several = nodes.iter().map(|folder| Path::new(folder).join(run));
+    std::iter::once(run.to_owned()).chain(of_several).collect()
 }
 
 /// Waits until something is said of a job, or may have been.
@@ -349,7 +268,10 @@ struct LogReader {
     api: Api,
     place: Place,
     id: JobId,
-    file: Option<File>,
+    /// `None` while it is read.
+    output: Option<Output>,
+    /// How many bytes are sent, or left out.
+    position: u64,
     follow: bool,
     job_has_ended: bool,
     notices: broadcast::Receiver<Notice>,
@@ -394,20 +316,18 @@ impl LogReader {
 
     /// What can be read now, if anything can.
     async fn read(&mut self) -> io::Result<Option<Bytes>> {
-        let (file, place) = (self.file.take(), self.place.clone());
+        let (mut output, place) = (self.output.take().unwrap_or_default(), self.place.clone());
+        let position = self.position;
         let read = move || {
-            let file = match file {
-                Some(file) => Some(file),
-                None => open(&place)?,
-            };
-            let Some(mut file) = file else { return Ok((None, None)) };
             let mut buffer = vec![0; CHUNK];
-            let n_read = file.read(&mut buffer)?;
+            let n_read = output.read(&place, position, &mut buffer)?;
             buffer.truncate(n_read);
-            Ok::<_, io::Error>((Some(file), (n_read > 0).then(|| Bytes::from(buffer))))
+            Ok::<_, io::Error>((output, buffer))
         };
-        let (file, chunk) = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
-        self.file = file;
-        Ok(chunk)
+        let (output, chunk) =
+            tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
+        self.output = Some(output);
+        self.position += chunk.len() as u64;
+        Ok((!chunk.is_empty()).then(|| Bytes::from(chunk)))
     }
 }

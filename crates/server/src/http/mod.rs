@@ -27,6 +27,7 @@ mod listing;
 mod logs;
 mod metrics;
 mod notify;
+mod output;
 mod policy;
 mod pools;
 mod process;

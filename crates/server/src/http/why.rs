@@ -218,7 +218,8 @@ fn missing(found: &Found, without_deadline: Option<gpool_model::Eta>) -> String 
         }
         (_, Some(deadline), Some(eta)) => {
             let limit = found.spec.time_limit;
-            let last = limit.map(|limit| Timestamp::new(deadline.get().saturating_sub(limit.get())));
+            let last =
+                limit.map(|limit| Timestamp::new(deadline.get().saturating_sub(limit.get())));
             let last = last.map(|at| format!(", and so must start by {}", Time(at).short()));
             let earliest = match eta.p10 {
                 Some(at) => format!("the earliest start is {}", Time(at).short()),

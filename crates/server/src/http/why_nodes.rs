@@ -16,8 +16,7 @@ pub(crate) fn of(view: &View<'_>, explainer: &Explainer<'_>, waiting: &JobRow) -
         let devices: Vec<WhyDevice> =
             all.map(|ix| device(view, explainer, (node, ix), waiting)).collect();
         let matching = devices.iter().filter(|device| device.matches);
-        let is_free =
-            |it: &&WhyDevice| it.state == DeviceState::Free && it.reserved.is_none();
+        let is_free = |it: &&WhyDevice| it.state == DeviceState::Free && it.reserved.is_none();
         let free = matching.clone().filter(is_free);
         WhyNode {
             name: node.node.name.to_string(),

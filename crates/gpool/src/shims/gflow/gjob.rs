@@ -228,7 +228,7 @@ fn log(said: &Said, session: &Session) -> Result {
         .parse()
         .map_err(|error: crate::reference::ReferenceError| invalid(error.to_string()))?;
     let (id, attempt) = resolve::one(&client, &job, session.me())?;
-    let query = LogQuery { stream: LogStream::Stdout, attempt, ..LogQuery::default() };
+    let query = LogQuery { stream: LogStream::Both, attempt, ..LogQuery::default() };
     let mut lines = BufReader::new(client.logs(&id, &query)?);
     let mut out = std::io::stdout().lock();
     let mut line = Vec::new();

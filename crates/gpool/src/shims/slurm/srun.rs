@@ -41,7 +41,9 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let here = Job::here();
     let named = said.value("jobid");
     match (named, here) {
-        (Some(id), Some(job)) if id.replace('_', ".") == job.id() => step::run(&job, &said, session),
+        (Some(id), Some(job)) if id.replace('_', ".") == job.id() => {
+            step::run(&job, &said, session)
+        }
         (Some(id), _) => step::run(&Job::of(id, session)?, &said, session),
         (None, Some(job)) => step::run(&job, &said, session),
         (None, None) => as_job(&said, session),

@@ -8,7 +8,7 @@ use gpool_model::job::JobState;
 use gpool_wire::event::EventKind;
 use gpool_wire::{Event, JobCreate, Time};
 
-use super::rig::{ANA, Rig, me};
+use super::rig::{ANA, Rig, me, raw, request};
 
 fn job(program: &str) -> JobCreate {
     JobCreate { command: vec![program.to_owned()], ..JobCreate::default() }
@@ -87,6 +87,28 @@ fn logs_are_the_bytes_that_were_written() {
         read(&client, "1", &query(Some(40_000))),
         many[many.find("\n10000\n").unwrap() + 1..]
     );
+}
+
+#[test]
+fn both_streams_are_read_in_their_order_and_gone_on_with() {
+    let mut rig = Rig::new();
+    let client = rig.client(me());
+    client.submit(&job("sleep"), None).unwrap();
+    let both = LogQuery { stream: LogStream::Both, ..LogQuery::default() };
+    std::fs::write(rig.log("1", "stderr"), "oops\nmore\n").unwrap();
+    assert_eq!(read(&client, "1", &both), "oops\nmore\n", "there is one");
+    std::fs::write(rig.log("1", "stdout"), "one\ntwo\n").unwrap();
+    assert_eq!(read(&client, "1", &both), "one\ntwo\noops\nmore\n", "there is no order");
+    std::fs::write(rig.log("1", "order"), "0 5\n4 5\n4 10\n").unwrap();
+    assert_eq!(read(&client, "1", &both), "oops\none\nmore\ntwo\n");
+    let tail = LogQuery { tail: Some(3), ..both.clone() };
+    assert_eq!(read(&client, "1", &tail), "one\nmore\ntwo\n");
+    let (_, _, body) =
+        raw(&rig.socket(me()), &request("GET", "/api/v1/jobs/1/logs?stream=both&offset=9", ""));
+    assert!(body.contains("more\ntwo\n") && !body.contains("one"), "{body}");
+    let (status, ..) =
+        raw(&rig.socket(me()), &request("GET", "/api/v1/jobs/1/logs?stream=all", ""));
+    assert_eq!(status, 400);
 }
 
 #[test]

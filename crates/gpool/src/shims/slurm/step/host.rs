@@ -42,9 +42,8 @@ pub fn run(args: &StepHostArgs) -> Result {
     // What a terminal, a lost line or the end of the job sends is for the processes. Caught and not
     // ignored: they would inherit that.
     let caught = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
-    let _caught = caught.map_err(|error| {
-        Failure::new(errors::INTERNAL, format!("can't catch signals: {error}"))
-    })?;
+    let _caught = caught
+        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}")))?;
     serve(args).map_err(|error| {
         Failure::new(errors::CONNECTION_LOST, format!("the line to srun was lost: {error}"))
     })?;
@@ -131,9 +130,8 @@ fn environment(start: &Start) -> Vec<(Vec<u8>, Vec<u8>)> {
         Some((entry[..at].to_vec(), entry[at + 1..].to_vec()))
     });
     let theirs: Vec<(Vec<u8>, Vec<u8>)> = entries.filter(|(name, _)| !is_of_task(name)).collect();
-    let own = std::env::vars_os().map(|(name, value)| {
-        (name.as_encoded_bytes().to_vec(), value.as_encoded_bytes().to_vec())
-    });
+    let own = std::env::vars_os()
+        .map(|(name, value)| (name.as_encoded_bytes().to_vec(), value.as_encoded_bytes().to_vec()));
     // What srun knows of the job wins; where it is outside of it, it knows nothing.
     let is_missing = |name: &[u8]| theirs.iter().all(|(theirs, _)| theirs != name);
     let own: Vec<_> = own

@@ -92,8 +92,7 @@ impl Options {
         let parts: Vec<&str> = self.export.iter().flat_map(|all| all.split(',')).collect();
         let is = |word: &str| parts.iter().any(|part| part.eq_ignore_ascii_case(word));
         let all = parts.is_empty() || is("ALL");
-        let names: Vec<&str> =
-            parts.iter().filter(|part| !part.contains('=')).copied().collect();
+        let names: Vec<&str> = parts.iter().filter(|part| !part.contains('=')).copied().collect();
         let always = ["HOME", "PATH", "USER", "LOGNAME", "LANG", "SHELL"];
         let mut bytes = Vec::new();
         for (name, value) in std::env::vars_os() {
@@ -155,7 +154,9 @@ fn wait(given: Option<&Given>) -> Result<Option<Duration>> {
     match given.value.trim().parse::<u64>() {
         Ok(0) => Ok(None),
         Ok(seconds) => Ok(Some(Duration::from_secs(seconds))),
-        Err(_) => Err(Failure::new(errors::INVALID, format!("--wait: {:?} is not seconds", given.value))
-            .tip("--wait=60")),
+        Err(_) => {
+            Err(Failure::new(errors::INVALID, format!("--wait: {:?} is not seconds", given.value))
+                .tip("--wait=60"))
+        }
     }
 }

@@ -77,13 +77,7 @@ impl Outputs {
         }
     }
 
-    fn end(
-        &mut self,
-        wanted: &Wanted,
-        plan: &Plan,
-        rank: usize,
-        which: Which,
-    ) -> Result<OwnedFd> {
+    fn end(&mut self, wanted: &Wanted, plan: &Plan, rank: usize, which: Which) -> Result<OwnedFd> {
         let named = match which {
             Which::Output => wanted.output.as_ref(),
             Which::Errors => wanted.error.as_ref().or(wanted.output.as_ref()),

@@ -72,8 +72,7 @@ pub fn start(
         let words = [program.as_str(), "step-host", &name].map(str::to_owned).into_iter();
         let command = words.chain([host.rank.to_string()]).collect();
         let rank = Some(host.rank);
-        let exec =
-            ExecInJob { command, pty: None, directory: None, environment: [].into(), rank };
+        let exec = ExecInJob { command, pty: None, directory: None, environment: [].into(), rank };
         let (client, job) = (client.clone(), place.job.clone());
         let (tell, lines, rank) = (tell.clone(), lines.clone(), host.rank);
         std::thread::spawn(move || {

@@ -1,0 +1,248 @@
+//! What a task wrote: two streams on two files, and the order in which their bytes came.
+//!
+//! A third file keeps that order. It has a line for each turn, when the other stream began to come:
+//! how long both files were then. A task that writes only one stream has no such file. Its user may
+//! have made anything of it, so what it says decides the order of bytes and never which bytes there
+//! are.
+
+use std::fmt::Write as _;
+
+/// One of the two streams of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OutputStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl OutputStream {
+    /// Both of them.
+    pub const BOTH: [Self; 2] = [Self::Stdout, Self::Stderr];
+
+    /// The word for it, which is the name of its file.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// The file that keeps the order.
+pub const ORDER_FILE: &str = "order";
+/// Turns that are kept of one task; the bytes after the last are in order by stream only.
+pub const TURNS_MAX: usize = 1 << 16;
+/// Bytes that a file with so many turns can have.
+pub const ORDER_MAX: u64 = 42 * TURNS_MAX as u64;
+
+/// One turn as a line of the file.
+#[must_use]
+pub fn turn_line(lengths: [u64; 2]) -> String {
+    let mut line = String::new();
+    let _ = writeln!(line, "{} {}", lengths[0], lengths[1]);
+    line
+}
+
+/// Reads the turns of the file, up to the first line that is none or goes back.
+fn turns(order: &[u8]) -> impl Iterator<Item = [u64; 2]> + '_ {
+    let line = |line: &[u8]| {
+        let (first, second) =
+            std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?.split_once(' ')?;
+        Some([first.parse().ok()?, second.parse().ok()?])
+    };
+    let mut last = [0, 0];
+    let lines = order.split_inclusive(|byte| *byte == b'\n').map_while(line);
+    let ascending = lines.map_while(move |turn: [u64; 2]| {
+        let is_later = turn[0] >= last[0] && turn[1] >= last[1];
+        last = turn;
+        is_later.then_some(turn)
+    });
+    ascending.take(TURNS_MAX)
+}
+
+/// Bytes of one file that stand together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Piece {
+    /// Where it begins in the whole.
+    at: u64,
+    stream: OutputStream,
+    /// Where it begins in its file.
+    from: u64,
+}
+
+/// The output of a task as one sequence of bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pieces {
+    // Invariant: none is empty, each begins where the one before it ends.
+    pieces: Vec<Piece>,
+    length: u64,
+}
+
+impl Pieces {
+    /// Both streams, of files that are that long at least. The lengths were read before the order:
+    /// then each turn before those bytes is in it, and what is put together of longer files later
+    /// begins in the same way.
+    #[must_use]
+    pub fn both(lengths: [u64; 2], order: &[u8]) -> Self {
+        let mut whole = Self::default();
+        let mut done = [0, 0];
+        for turn in turns(order).chain([lengths]) {
+            for (ix, stream) in OutputStream::BOTH.into_iter().enumerate() {
+                let to = turn[ix].min(lengths[ix]);
+                whole.add(stream, done[ix], to);
+                done[ix] = to.max(done[ix]);
+            }
+        }
+        whole
+    }
+
+    /// One stream, of a file that is that long.
+    #[must_use]
+    pub fn one(stream: OutputStream, length: u64) -> Self {
+        let mut whole = Self::default();
+        whole.add(stream, 0, length);
+        whole
+    }
+
+    fn add(&mut self, stream: OutputStream, from: u64, to: u64) {
+        if from < to {
+            self.pieces.push(Piece { at: self.length, stream, from });
+            self.length += to - from;
+        }
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Where the byte at a position is, and how many of the same file follow it there, itself
+    /// among them; `None` at the end.
+    #[must_use]
+    pub fn find(&self, position: u64) -> Option<(OutputStream, u64, u64)> {
+        if position >= self.length {
+            return None;
+        }
+        let after = self.pieces.partition_point(|piece| piece.at <= position);
+        let piece = self.pieces[after - 1];
+        let end = self.pieces.get(after).map_or(self.length, |next| next.at);
+        Some((piece.stream, piece.from + (position - piece.at), end - position))
+    }
+}
+
+/// Where the last so many lines of a sequence of bytes begin, if that is in its last 64 MiB; else
+/// there: a job may have made a file of any length in place of its log, at no cost to itself.
+/// `read` fills the buffer with the bytes from a position on.
+///
+/// # Errors
+/// What `read` met.
+pub fn last_lines<E>(
+    length: u64,
+    n_lines: u64,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+) -> Result<u64, E> {
+    const CHUNK: u64 = 64 * 1024;
+    const FURTHEST: u64 = 64 << 20;
+    if n_lines == 0 {
+        return Ok(length);
+    }
+    let first = length.saturating_sub(FURTHEST);
+    let (mut end, mut n_found) = (length, 0);
+    let mut buffer = Vec::new();
+    while end > first {
+        let start = end.saturating_sub(CHUNK).max(first);
+        buffer.resize(usize::try_from(end - start).expect("a chunk fits in memory"), 0);
+        read(start, &mut buffer)?;
+        for (next, byte) in (start + 1..=end).rev().zip(buffer.iter().rev()) {
+            // The new line at the very end ends the last line and begins none.
+            if *byte == b'\n' && next != length {
+                n_found += 1;
+                if n_found == n_lines {
+                    return Ok(next);
+                }
+            }
+        }
+        end = start;
+    }
+    Ok(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILES: [&[u8]; 2] = [b"abcdef", b"12345"];
+
+    fn read(pieces: &Pieces, mut position: u64) -> String {
+        let mut text = String::new();
+        while let Some((stream, from, n)) = pieces.find(position) {
+            let file = FILES[usize::from(stream == OutputStream::Stderr)];
+            let at = |offset: u64| usize::try_from(offset).expect("small");
+            text.push_str(&String::from_utf8_lossy(&file[at(from)..at(from + n)]));
+            position += n;
+        }
+        text
+    }
+
+    fn whole(lengths: [u64; 2], order: &str) -> String {
+        read(&Pieces::both(lengths, order.as_bytes()), 0)
+    }
+
+    #[test]
+    fn bytes_come_in_the_order_of_the_turns() {
+        assert_eq!(whole([6, 5], "2 0\n2 3\n5 3\n"), "ab123cde45f");
+        assert_eq!(whole([6, 5], "0 2\n"), "12abcdef345");
+        assert_eq!(whole([6, 5], ""), "abcdef12345", "as written by one that kept no order");
+        assert_eq!(whole([0, 0], "2 0\n"), "");
+        for position in 0..11 {
+            let pieces = Pieces::both([6, 5], b"2 0\n2 3\n5 3\n");
+            assert_eq!(
+                read(&pieces, position),
+                "ab123cde45f"[usize::try_from(position).expect("small")..]
+            );
+        }
+        assert_eq!(
+            Pieces::one(OutputStream::Stderr, 3).find(1),
+            Some((OutputStream::Stderr, 1, 2))
+        );
+    }
+
+    #[test]
+    fn what_was_read_before_is_how_the_whole_begins() {
+        let order = "2 0\n2 3\n5 3\n";
+        let all = whole([6, 5], order);
+        for lengths in [[0, 0], [1, 0], [2, 0], [2, 1], [2, 3], [3, 3], [5, 3], [5, 4], [5, 5]] {
+            assert!(all.starts_with(&whole(lengths, order)), "{lengths:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_job_made_of_the_order_loses_no_byte() {
+        for order in
+            ["9 9\n1 1\n", "1 1", "x\n", "5 5\n4 4\n", "99999999999999999999 1\n", "1\n2 2\n"]
+        {
+            let mut bytes = whole([6, 5], order).into_bytes();
+            bytes.sort_unstable();
+            assert_eq!(bytes, b"12345abcdef", "{order:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_lines_are_found() {
+        let text = b"a\nb\nc\n";
+        let at = |length: u64, n_lines: u64| {
+            last_lines(length, n_lines, |from, buffer: &mut [u8]| -> Result<(), ()> {
+                let from = usize::try_from(from).expect("small");
+                buffer.copy_from_slice(&text[from..from + buffer.len()]);
+                Ok(())
+            })
+        };
+        for (n_lines, position) in [(0, 6), (1, 4), (2, 2), (3, 0), (9, 0)] {
+            assert_eq!(at(6, n_lines), Ok(position), "{n_lines}");
+        }
+        assert_eq!((at(5, 1), at(0, 1)), (Ok(4), Ok(0)));
+    }
+}
