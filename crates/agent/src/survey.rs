@@ -173,7 +173,6 @@ pub fn open_output(state_dir: &Path, task: TaskId, stream: &str) -> io::Result<F
 #[cfg(test)]
 #[allow(clippy::unwrap_used)] // A test may end by a panic.
 mod tests {
-    use std::io::Write;
 
     use gpool_model::id::Generation;
     use gpool_model::job::{ExitStatus, Usage};

@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn each_line_comes_whole_with_its_rank() {
         let mut shown = Vec::new();
-        let mut it = Labelled::of_rank(3, &mut shown);
+        let mut it = Labelled::new("3: ".to_owned(), &mut shown);
         for part in ["on", "e\ntwo\n\nth", "ree"] {
             it.write_all(part.as_bytes()).expect("memory");
         }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_line_without_end_is_cut() {
         let mut shown = Vec::new();
-        let mut it = Labelled::of_rank(0, &mut shown);
+        let mut it = Labelled::new("0: ".to_owned(), &mut shown);
         for _ in 0..3 {
             it.write_all(&[b'x'; LINE_MAX]).expect("memory");
         }

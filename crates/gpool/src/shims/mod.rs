@@ -169,7 +169,7 @@ pub fn print(text: &str, session: &Session) -> Result {
 pub fn print_every(
     every: Option<Millis>,
     session: &Session,
-    mut text: impl FnMut() -> Result<String>,
+    mut text: impl FnMut() -> Result<String> + Send,
 ) -> Result {
     let Some(every) = every else { return print(&text()?, session) };
     if session.screen.is_terminal() {
