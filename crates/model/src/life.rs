@@ -98,6 +98,39 @@ pub struct Warning {
     pub signal: i32,
     /// How long before.
     pub before: Millis,
+    /// Which of its processes get it.
+    #[serde(default, skip_serializing_if = "Warned::is_usual")]
+    pub to: Warned,
+}
+
+/// Which processes of a job a signal before its end is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Warned {
+    /// All of the process group of its command.
+    #[default]
+    Group,
+    /// The process of its command or script alone.
+    Command,
+    /// All of the group but that process; if there are no others, that one.
+    Others,
+}
+
+impl Warned {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    fn is_usual(&self) -> bool {
+        *self == Self::Group
+    }
+
+    /// The letter before a signal, as users write it.
+    #[must_use]
+    pub fn letter(self) -> Option<char> {
+        match self {
+            Self::Group => None,
+            Self::Command => Some('B'),
+            Self::Others => Some('S'),
+        }
+    }
 }
 
 /// When a job is run again by itself.

@@ -3,7 +3,7 @@
 
 use gpool_model::command::LimitChange;
 use gpool_model::job::{EndCause, ExitStatus};
-use gpool_model::life::{Again, Life, OnUnmet, PastAttempt, Retry, RetryOn, Warning};
+use gpool_model::life::{Again, Life, OnUnmet, PastAttempt, Retry, RetryOn, Warned, Warning};
 use gpool_model::unit::Millis;
 use gpool_model::{Exit, Refusal};
 use serde::{Deserialize, Serialize};
@@ -150,12 +150,21 @@ pub fn on_unmet(word: &str) -> Result<OnUnmet, Refusal> {
     }
 }
 
-/// Reads a signal and how long before the end it is sent: `90s`, `USR1@90s`.
+/// Reads a signal and how long before the end it is sent: `90s`, `USR1@90s`, `B:USR1@90s`.
 ///
 /// # Errors
 /// [`Refusal::Invalid`] with an example.
 pub fn warning(text: &str) -> Result<Warning, Refusal> {
     let field = "signal_before";
+    let (to, text) = match text.split_once(':') {
+        None => (Warned::Group, text),
+        Some(("B", text)) => (Warned::Command, text),
+        Some(("S", text)) => (Warned::Others, text),
+        Some(_) => {
+            let why = "B: is its command alone, S: all but that; write, for example, B:USR1@90s";
+            return Err(invalid(field, why));
+        }
+    };
     let (signal, time) = match text.split_once('@') {
         None => (USR1, text),
         Some((signal, time)) => {
@@ -172,15 +181,16 @@ pub fn warning(text: &str) -> Result<Warning, Refusal> {
         let why = format!("{before} is not between 1ms and a day; write, for example, USR1@90s");
         return Err(invalid(field, &why));
     }
-    Ok(Warning { signal, before })
+    Ok(Warning { signal, before, to })
 }
 
 /// A signal and how long before, as it is read.
 pub(crate) fn warning_text(warning: &Warning) -> String {
     let before = written(warning.before);
+    let to = warning.to.letter().map(|letter| format!("{letter}:")).unwrap_or_default();
     match signal::name(warning.signal) {
-        Some(name) => format!("{name}@{before}"),
-        None => format!("{}@{before}", warning.signal),
+        Some(name) => format!("{to}{name}@{before}"),
+        None => format!("{to}{}@{before}", warning.signal),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use gpool_model::agent::TaskOrder;
 use gpool_model::id::Generation;
-use gpool_model::life::Warning;
+use gpool_model::life::{Warned, Warning};
 use gpool_model::unit::{Millis, Timestamp};
 use gpool_sys::clock;
 use rustix::time::{
@@ -83,10 +83,10 @@ impl Allowed {
     }
 
     /// When it is to be warned, of the end that comes now, and with what.
-    fn warning(&self) -> Option<(u64, u64, i32)> {
+    fn warning(&self) -> Option<(u64, u64, Warning)> {
         let (over_at, _) = self.over().filter(|(at, _)| self.warned_of != Some(*at))?;
-        let Warning { signal, before } = self.warning?;
-        Some((over_at.saturating_sub(before.get()), over_at, signal))
+        let warning = self.warning?;
+        Some((over_at.saturating_sub(warning.before.get()), over_at, warning))
     }
 }
 
@@ -214,10 +214,14 @@ impl Shepherd {
 
     /// Its time is over, or soon will be, or is longer than it was.
     fn on_its_time(&mut self, time: u64) {
-        if let Some((_, over_at, signal)) = self.allowed.warning().filter(|(at, ..)| time >= *at) {
+        if let Some((_, over_at, warning)) = self.allowed.warning().filter(|(at, ..)| time >= *at) {
             self.allowed.warned_of = Some(over_at);
             if let Some(tree) = &self.tree {
-                tree.signal_group(signal);
+                match warning.to {
+                    Warned::Group => tree.signal_group(warning.signal),
+                    Warned::Command => tree.signal_main(warning.signal),
+                    Warned::Others => tree.signal_others(warning.signal),
+                }
             }
         }
         match self.allowed.over() {

@@ -79,6 +79,35 @@ impl Tree {
         }
     }
 
+    /// Sends the task's own process a signal, and no other.
+    pub(super) fn signal_main(&self, number: i32) {
+        if let (Some(main), Some(signal)) = (self.main, Signal::from_named_raw(number)) {
+            let _ = rustix::process::kill_process(main, signal);
+        }
+    }
+
+    /// Sends all of the task's process group a signal but its own process, unless that is alone.
+    pub(super) fn signal_others(&self, number: i32) {
+        let Some(group) = self.main.and_then(|it| u32::try_from(it.as_raw_nonzero().get()).ok())
+        else {
+            return;
+        };
+        let is_other =
+            |pid: &u32| *pid != group && proc::stat(*pid).is_some_and(|stat| stat.group == group);
+        let others: Vec<u32> =
+            proc::descendants(std::process::id()).into_iter().filter(is_other).collect();
+        if others.is_empty() {
+            return self.signal_main(number);
+        }
+        for pid in others {
+            let Ok(Some(process)) = pidfd::open(pid) else { continue };
+            // Asked after opening: the id may have changed hands before.
+            if is_other(&pid) {
+                let _ = pidfd::signal(process, number);
+            }
+        }
+    }
+
     /// Asks every process to end, stopped ones too.
     pub(super) fn terminate(&self) {
         self.signal_all(Signal::TERM);

@@ -118,6 +118,25 @@ fn the_first_that_fails_takes_the_others_with_it_and_says_how_it_ended() {
 }
 
 #[test]
+fn a_launcher_ends_the_others_and_its_end_is_that_of_the_job() {
+    for (code, outcome) in [(0, Outcome::Succeeded), (3, Outcome::Failed)] {
+        let mut harness = Harness::new(2);
+        let gang = Gang { launcher: 4, ..Gang::new(1, 2).expect("two tasks") };
+        let id = harness.add(NewJob { gang, ..job("1") });
+        started(&mut harness, id, 0);
+        started(&mut harness, id, 1);
+        harness.orders.clear();
+        exited(&mut harness, id, 0, code);
+        assert_eq!(harness.state(id), JobState::Stopping);
+        assert_eq!(n_stops(&harness.take_orders()), [1]);
+        assert_eq!(violations(&harness), []);
+        stopped(&mut harness, id, 1);
+        let end = harness.end_of(id);
+        assert_eq!((end.outcome, end.exit), (outcome, Some(ExitStatus::Code(code))));
+    }
+}
+
+#[test]
 fn who_cancels_a_gang_that_fails_has_the_last_word() {
     let mut harness = Harness::new(2);
     let retry = Retry { most: 1, on: [].into(), exits: [].into(), backoff: Millis::ZERO };

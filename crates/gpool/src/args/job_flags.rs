@@ -137,13 +137,11 @@ impl JobFlags {
     /// Takes from `other` what is not said here.
     #[must_use]
     pub fn or(self, mut other: Self) -> Self {
-        // Where its tasks go is said in one way or the other, and a launcher was counted with it.
-        if self.launcher.is_some() {
-            (other.nodes, other.tasks_per_node, other.tasks) = (None, None, None);
-        } else if self.tasks.is_some() {
-            (other.nodes, other.tasks_per_node, other.launcher) = (None, None, None);
+        // Where its tasks go is said in one way or the other.
+        if self.tasks.is_some() {
+            (other.nodes, other.tasks_per_node) = (None, None);
         } else if self.nodes.is_some() || self.tasks_per_node.is_some() {
-            (other.tasks, other.launcher) = (None, None);
+            other.tasks = None;
         }
         Self {
             gpus: self.gpus.or(other.gpus),

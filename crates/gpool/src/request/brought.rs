@@ -61,6 +61,10 @@ pub fn of_brought(
     }
     let mut request = request(flags)?;
     told.say(&mut request.remarks, &mut request.warnings);
+    if told.signals && request.job.time.is_none() && request.deadline.is_none() {
+        request.job.signal_before = None;
+        request.remarks.push("--signal does nothing without a time limit (--time)".to_owned());
+    }
     request.singleton = told.singleton;
     Ok(request)
 }

@@ -49,6 +49,7 @@ pub struct Shim {
 pub static SHIMS: &[Shim] = &[
     slurm::SBATCH,
     slurm::SRUN,
+    slurm::SALLOC,
     slurm::SQUEUE,
     slurm::SCANCEL,
     slurm::SINFO,

@@ -27,6 +27,8 @@ pub struct Translated {
     pub misplaced: Vec<String>,
     /// Whether it waits for all jobs of its user and name.
     pub singleton: bool,
+    /// Whether it asks for a signal before its end, which it may do without one.
+    pub signals: bool,
 }
 
 impl Translated {
@@ -72,6 +74,7 @@ impl Translated {
         self.is_array |= other.is_array;
         self.joins_output |= other.joins_output;
         self.singleton |= other.singleton;
+        self.signals |= other.signals;
     }
 
     /// Refuses what does nothing or says two things.

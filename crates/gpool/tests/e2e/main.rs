@@ -60,6 +60,7 @@ mod shares;
 mod shims;
 mod simulate;
 mod software;
+mod steps;
 mod store;
 mod strangers;
 mod submit;

@@ -63,6 +63,19 @@ fn flags_of_slurm_are_ours() {
         ("--export=ALL,A=1", "--env=A=1"),
         ("--export=NONE", "--clean-env"),
         ("--export=A,B=2", "--clean-env --env=A --env=B=2"),
+        ("-N 2 --ntasks-per-node=8 --gres=gpu:8", "--nodes=2 --launcher=16 --gpus=8"),
+        ("-N 2 -n 15 -c 4 --mem=64G", "--nodes=2 --launcher=15 --cpus=32 --mem=65536M"),
+        ("-N 2 -G 16", "--nodes=2 --launcher=2 --gpus=8"),
+        ("-n 15", "--tasks=15 --launcher=15"),
+        ("-n 4 --gpus-per-task=1", "--tasks=4 --launcher=4 --env=SRUN_GPUS_PER_TASK=1 --gpus=1"),
+        ("-n 4 -G 8 -c 2", "--tasks=4 --launcher=4 --gpus=2 --cpus=2"),
+        ("-n 8 -G 4", "--launcher=8 --gpus=4"),
+        ("-n 4 --gres=gpu:2 --mem-per-cpu=1G", "--launcher=4 --gpus=2 --mem=4096M"),
+        (
+            "--ntasks-per-node=4 --gpus-per-task=2",
+            "--launcher=4 --env=SRUN_GPUS_PER_TASK=2 --gpus=8",
+        ),
+        ("-n 16 --ntasks-per-node=8", "--nodes=2 --launcher=16"),
         ("-o o-%j.txt", "--stdout=o-%j.txt"),
         ("-o %A_%a.o -e %x.e", "--stdout=%A_%a.o --stderr=%x.e"),
         ("--nice=50", "--priority=-50 --lenient"),
@@ -73,7 +86,8 @@ fn flags_of_slurm_are_ours() {
         ("-b 16:00", "--begin=16:00"),
         ("--deadline=2030-01-01T00:00", "--deadline=2030-01-01T00:00"),
         ("-d afterok:1?afterany:2", "--after-one=ok:1,end:2"),
-        ("--signal=B:TERM@120", "--signal-before=TERM@120s"),
+        ("--signal=B:TERM@120", "--signal-before=B:TERM@120s"),
+        ("--signal=USR1", "--signal-before=S:USR1@60s"),
         ("--requeue", "--requeue"),
     ] {
         let expected: Vec<&str> = ours.split(' ').filter(|word| !word.is_empty()).collect();
@@ -145,7 +159,8 @@ fn what_is_ignored_contradicts_or_comes_too_late_is_said_once() {
 fn what_can_not_be_is_refused_with_its_line() {
     refused("#SBATCH --gpu-s 2", &["there is no flag --gpu-s"]);
     refused("#SBATCH --nodes=2-4", &["a number of nodes that may change", "--nodes 2"]);
-    refused("#SBATCH --ntasks=2", &["does not say on which nodes", "--ntasks-per-node 2"]);
+    refused("#SBATCH -N 2 -G 3", &["spread evenly", "--gpus-per-node"]);
+    refused("#SBATCH -N 2 -n 5 --ntasks-per-node=2", &["--ntasks", "--ntasks 4"]);
     refused("#SBATCH -n x", &["--ntasks"]);
     refused("#SBATCH -t tomorrow", &["--time", "1:30:00"]);
     refused("#SBATCH --mem=4X", &["--mem=16G"]);

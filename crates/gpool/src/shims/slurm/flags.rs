@@ -61,8 +61,9 @@ pub static JOB: &[Flag] = &[
     row("qos", 'q', Value, Ignored, "--project and --priority say what a job may have"),
     row("no-requeue", '\0', Nothing, Covered, "jobs are not queued again unless they ask"),
     row("requeue", '\0', Nothing, Covered, "--requeue"),
-    row("signal", '\0', Value, Approximated, "--signal-before; to all processes of the job"),
+    row("signal", '\0', Value, Approximated, "--signal-before; without B: to all but the script"),
     row("time", 't', Value, Covered, "--time"),
+    row("wait-all-nodes", '\0', Value, Covered, "a job starts on all of its nodes at once"),
 ];
 
 /// What has little or no meaning on one machine, in all of them.
@@ -137,6 +138,16 @@ pub static BATCH: &[Flag] = &[
     row("wrap", '\0', Value, Covered, "the line runs as one of /bin/sh"),
 ];
 
+/// What only `salloc` has.
+pub static ALLOC: &[Flag] = &[
+    row("bell", '\0', Nothing, Ignored, "the terminal's prompt says it"),
+    row("immediate", 'I', Maybe, Approximated, "--no-queue: at once, whatever its number"),
+    row("kill-command", 'K', Maybe, Covered, "the signal for the command when the job has ended"),
+    row("no-bell", '\0', Nothing, Covered, "there is none"),
+    row("no-shell", '\0', Nothing, Covered, "the job stays until scancel or its time limit"),
+    row("version", 'V', Nothing, Covered, "prints gpool's"),
+];
+
 /// What only `srun` has.
 pub static RUN: &[Flag] = &[
     row("bcast", '\0', Maybe, Ignored, ONE_NODE),
@@ -185,6 +196,14 @@ pub static SRUN: Spoken = Spoken {
     name: "srun",
     about: "Start processes in the tasks of a job, or in a new one, and stay with them",
     flags: &[JOB, RUN, BESIDE],
+    words: "COMMAND",
+};
+
+/// `salloc`.
+pub static SALLOC: Spoken = Spoken {
+    name: "salloc",
+    about: "Get a place for processes, and run a command or a shell in which srun uses it",
+    flags: &[JOB, ALLOC, BESIDE],
     words: "COMMAND",
 };
 

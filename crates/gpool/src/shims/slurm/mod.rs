@@ -5,6 +5,7 @@ use super::{Family, Shim};
 pub(super) mod cells;
 pub mod flags;
 mod sacct;
+mod salloc;
 mod sbatch;
 mod scancel;
 mod seff;
@@ -23,6 +24,9 @@ pub const SBATCH: Shim =
 /// Runs a command and stays with it.
 pub const SRUN: Shim =
     Shim { name: "srun", family: Family::Slurm, run: srun::run, spoken: &[&flags::SRUN] };
+/// Gets a place for processes.
+pub const SALLOC: Shim =
+    Shim { name: "salloc", family: Family::Slurm, run: salloc::run, spoken: &[&flags::SALLOC] };
 /// Lists jobs that have not ended.
 pub const SQUEUE: Shim =
     Shim { name: "squeue", family: Family::Slurm, run: squeue::run, spoken: &[&squeue::SPOKEN] };

@@ -14,29 +14,29 @@ use crate::shims::translated::Translated;
 use crate::shims::{gpool_line, print, read};
 use crate::verbs::submit::{dry_run, hand_in, say};
 
-/// Variables that are defaults of flags.
+/// Variables that are defaults of flags, after `SBATCH_` and `SALLOC_`.
 ///
-/// Source: the manual of sbatch, "INPUT ENVIRONMENT VARIABLES".
+/// Source: the manuals of sbatch and salloc, "INPUT ENVIRONMENT VARIABLES".
 const VARIABLES: &[(&str, &str)] = &[
-    ("SBATCH_ACCOUNT", "account"),
-    ("SBATCH_ARRAY_INX", "array"),
-    ("SBATCH_CONSTRAINT", "constraint"),
-    ("SBATCH_CPUS_PER_GPU", "cpus-per-gpu"),
-    ("SBATCH_EXCLUSIVE", "exclusive"),
-    ("SBATCH_EXPORT", "export"),
-    ("SBATCH_GPUS", "gpus"),
-    ("SBATCH_GPUS_PER_NODE", "gpus-per-node"),
-    ("SBATCH_GPUS_PER_TASK", "gpus-per-task"),
-    ("SBATCH_GRES", "gres"),
-    ("SBATCH_JOB_NAME", "job-name"),
-    ("SBATCH_MEM_PER_CPU", "mem-per-cpu"),
-    ("SBATCH_MEM_PER_GPU", "mem-per-gpu"),
-    ("SBATCH_MEM_PER_NODE", "mem"),
-    ("SBATCH_PARTITION", "partition"),
-    ("SBATCH_QOS", "qos"),
-    ("SBATCH_REQUEUE", "requeue"),
-    ("SBATCH_SIGNAL", "signal"),
-    ("SBATCH_TIMELIMIT", "time"),
+    ("ACCOUNT", "account"),
+    ("ARRAY_INX", "array"),
+    ("CONSTRAINT", "constraint"),
+    ("CPUS_PER_GPU", "cpus-per-gpu"),
+    ("EXCLUSIVE", "exclusive"),
+    ("EXPORT", "export"),
+    ("GPUS", "gpus"),
+    ("GPUS_PER_NODE", "gpus-per-node"),
+    ("GPUS_PER_TASK", "gpus-per-task"),
+    ("GRES", "gres"),
+    ("JOB_NAME", "job-name"),
+    ("MEM_PER_CPU", "mem-per-cpu"),
+    ("MEM_PER_GPU", "mem-per-gpu"),
+    ("MEM_PER_NODE", "mem"),
+    ("PARTITION", "partition"),
+    ("QOS", "qos"),
+    ("REQUEUE", "requeue"),
+    ("SIGNAL", "signal"),
+    ("TIMELIMIT", "time"),
 ];
 
 /// Runs it.
@@ -87,7 +87,7 @@ fn request(said: &Said) -> Result<Request> {
 
 /// What the command line and the variables say, over the lines of the script.
 fn flags(said: &Said, of_script: &[Given]) -> Result<(JobFlags, Translated)> {
-    let variables = variables();
+    let variables = variables("SBATCH_");
     let below: Vec<Given> = of_script.iter().chain(&variables).cloned().collect();
     let mut told = translate_over(&said.flags, &below)?;
     let of_variables = translate_over(&variables, of_script)?;
@@ -102,9 +102,11 @@ fn output(told: &Translated) -> Option<&'static str> {
     Some(if told.is_array { "slurm-%A_%a.out" } else { "slurm-%j.out" })
 }
 
-fn variables() -> Vec<Given> {
+/// What variables with that prefix say.
+pub fn variables(prefix: &str) -> Vec<Given> {
     let of = |(name, long): &(&str, &str)| {
-        let value = std::env::var(name).ok()?;
+        let name = format!("{prefix}{name}");
+        let value = std::env::var(&name).ok()?;
         let flag = SBATCH.rows().find(|flag| flag.long == *long)?;
         Some(Given { flag, value, place: Some(format!("variable {name}")) })
     };

@@ -138,12 +138,12 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
         }
     };
     let from = nodes.map(|(flag, _)| flag).or(per_node.or(total).map(|(flag, _)| flag));
-    // With a launcher of one process this wins over one of several in the script.
+    // Even one node and one process are said where they win over what the script says.
     let is_over = given.iter().any(|given| given.place.is_none())
         && given.iter().any(|given| given.place.is_some());
     if let Some(flag) = from.filter(|_| shape.processes > 1 || is_over) {
         let parts = if shape.anywhere { "tasks" } else { "nodes" };
-        if shape.n_parts > 1 {
+        if shape.n_parts > 1 || is_over {
             all.flag(parts, &shape.n_parts.to_string(), flag);
         }
         all.flag("launcher", &shape.processes.to_string(), flag);

@@ -73,7 +73,9 @@ fn as_job(said: &Said, session: &Session) -> Result {
     } else {
         join_output(&mut told, said);
     }
-    line.extend(told.words.into_iter().map(|(word, _)| word));
+    // The command is the step, and gets the signal that is meant for steps.
+    let words = told.words.into_iter().map(|(word, _)| word);
+    line.extend(words.map(|word| word.replacen("--signal-before=S:", "--signal-before=", 1)));
     if said.has("pty") {
         // A flag of run alone, so not among those that are translated.
         line.push("--pty".to_owned());

@@ -116,12 +116,10 @@ fn signal(flag: &Given, all: &mut Translated) -> Result<()> {
     if name.is_empty() || !to.chars().all(|c| matches!(c, 'B' | 'R')) {
         return Err(invalid(flag, "names no signal").tip("--signal=USR1@90"));
     }
-    if to.contains('B') {
-        all.remarks.push(
-            "--signal: all processes of the job get the signal, not its shell alone".to_owned(),
-        );
-    }
-    all.flag("signal-before", &format!("{name}@{seconds}s"), flag);
+    // To the script alone, or to what it has started.
+    let to = if to.contains('B') { 'B' } else { 'S' };
+    all.signals = true;
+    all.flag("signal-before", &format!("{to}:{name}@{seconds}s"), flag);
     Ok(())
 }
 

@@ -44,10 +44,15 @@ pub fn run(args: &StepHostArgs) -> Result {
     let caught = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
     let _caught = caught
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}")))?;
-    serve(args).map_err(|error| {
-        Failure::new(errors::CONNECTION_LOST, format!("the line to srun was lost: {error}"))
-    })?;
-    Ok(Exit::OK)
+    match serve(args) {
+        Ok(()) => Ok(Exit::OK),
+        // It has met something else, and has said so.
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Exit::FAILED),
+        Err(error) => {
+            let what = format!("the line to srun was lost: {error}");
+            Err(Failure::new(errors::CONNECTION_LOST, what))
+        }
+    }
 }
 
 fn serve(args: &StepHostArgs) -> std::io::Result<()> {

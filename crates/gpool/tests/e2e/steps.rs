@@ -1,0 +1,226 @@
+//! Steps of jobs: what `srun` starts in all tasks of a job, and the places that `sbatch` and
+//! `salloc` get for it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::harness::{Cluster, Gate, Ran, Running, until_so};
+
+/// Two nodes, and the commands of Slurm.
+fn two_nodes() -> (Cluster, PathBuf) {
+    let cluster = Cluster::new("2x(sim:4xH100-80G)");
+    let bin = cluster.path("bin");
+    cluster.gpool(["install-shims", "--slurm", bin.to_str().unwrap()]).ok();
+    (cluster, bin)
+}
+
+/// A command of Slurm, as a user has it.
+fn start(cluster: &Cluster, bin: &PathBuf, words: &[&str]) -> Running {
+    let mut command = Command::new(bin.join(words[0]));
+    let of = cluster.command();
+    command.env_clear().current_dir(cluster.work());
+    command.envs(of.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).args(&words[1..]);
+    Running::start(&mut command, None)
+}
+
+fn run(cluster: &Cluster, bin: &PathBuf, words: &[&str]) -> Ran {
+    start(cluster, bin, words).end()
+}
+
+/// Submits a script; answers with the id of its job.
+fn sbatch(cluster: &Cluster, bin: &PathBuf, flags: &[&str], lines: &str) -> String {
+    std::fs::write(cluster.work().join("a.sh"), format!("#!/bin/bash\n{lines}\n")).unwrap();
+    let words = [&["sbatch", "--parsable"], flags, &["a.sh"]].concat();
+    run(cluster, bin, &words).ok().trim().to_owned()
+}
+
+/// What a job has written, its lines in order where several processes write.
+fn output(cluster: &Cluster, id: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(cluster.work().join(format!("slurm-{id}.out"))).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn a_script_runs_once_and_its_steps_on_all_nodes() {
+    let (cluster, bin) = two_nodes();
+    let id = sbatch(
+        &cluster,
+        &bin,
+        &[],
+        "#SBATCH -N 2 --ntasks-per-node=2 --gres=gpu:4 -c 2\n\
+         echo batch $SLURM_NNODES $SLURM_NTASKS $SLURM_TASKS_PER_NODE $SLURM_GPUS_ON_NODE ${RANK-none}\n\
+         export SAID=hello\n\
+         srun sh -c 'echo $SLURM_STEP_ID: $SLURM_PROCID/$SLURM_NTASKS $SLURM_LOCALID \
+           $SLURM_NODEID $SLURM_GPUS_ON_NODE $SLURM_CPUS_PER_TASK $SAID $SLURMD_NODENAME'\n\
+         srun -l -N2 -n2 sh -c 'echo $SLURM_PROCID; exit $((SLURM_PROCID * 3))'\n\
+         echo code $?\n\
+         srun -n1 -r1 sh -c 'echo z $SLURMD_NODENAME'\n\
+         srun -o file-%t -n2 sh -c 'echo $SLURM_PROCID; echo error >&2'\n\
+         srun -n4 --gpus-per-task=2 sh -c 'echo y $SLURM_GPUS_ON_NODE'",
+    );
+    let job = cluster.until_ended(&id);
+    let lines = output(&cluster, &id);
+    assert_eq!(job.state.as_str(), "succeeded", "{lines:?}");
+    let gang = job.gang.expect("it has two nodes");
+    assert_eq!((gang.nodes, gang.launcher), (2, Some(4)));
+    let nodes: Vec<&str> = gang.tasks.iter().map(|task| task.node.as_str()).collect();
+    let expected = [
+        format!("0: 0/4 0 0 4 2 hello {}", nodes[0]),
+        "0: 0".to_owned(),
+        format!("0: 1/4 1 0 4 2 hello {}", nodes[0]),
+        format!("0: 2/4 0 1 4 2 hello {}", nodes[1]),
+        format!("0: 3/4 1 1 4 2 hello {}", nodes[1]),
+        "1: 1".to_owned(),
+        "batch 2 4 2(x2) 4 none".to_owned(),
+        "code 3".to_owned(),
+        "y 2".to_owned(),
+        "y 2".to_owned(),
+        "y 2".to_owned(),
+        "y 2".to_owned(),
+        format!("z {}", nodes[1]),
+    ];
+    let (errors, lines): (Vec<String>, Vec<String>) =
+        lines.into_iter().partition(|line| line.starts_with("srun: error:"));
+    for line in &expected {
+        assert!(lines.contains(line), "{line:?} is not in {lines:?}");
+    }
+    assert_eq!(lines.len(), expected.len(), "{lines:?}");
+    assert_eq!(errors, [format!("srun: error: {}: task 1: exited with exit code 3", nodes[1])]);
+    for rank in ["0", "1"] {
+        let text = std::fs::read_to_string(cluster.work().join(format!("file-{rank}"))).unwrap();
+        assert_eq!(text, format!("{rank}\nerror\n"));
+    }
+}
+
+#[test]
+fn steps_beside_each_other_have_gpus_of_their_own() {
+    let (cluster, bin) = two_nodes();
+    let id = sbatch(
+        &cluster,
+        &bin,
+        &["-n", "4", "--gpus-per-node=4"],
+        "for i in 1 2 3 4; do\n\
+           srun -n1 --gres=gpu:1 sh -c 'echo $CUDA_VISIBLE_DEVICES; touch began-$SLURM_STEP_ID; \
+             while [ $(ls began-* | wc -l) != 4 ]; do sleep 0.02; done' &\n\
+         done; wait",
+    );
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
+    let mut gpus = output(&cluster, &id);
+    gpus.dedup();
+    assert_eq!(gpus.len(), 4, "{gpus:?}");
+}
+
+#[test]
+fn tasks_without_nodes_are_started_wherever_there_is_room() {
+    let (cluster, bin) = two_nodes();
+    let id = sbatch(
+        &cluster,
+        &bin,
+        &["-n", "6", "--gpus-per-task=1"],
+        "srun sh -c 'echo $SLURM_PROCID $SLURM_GPUS_ON_NODE $SLURM_TASKS_PER_NODE'",
+    );
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
+    let expected: Vec<String> = (0..6).map(|rank| format!("{rank} 1 4,2")).collect();
+    let lines = output(&cluster, &id);
+    let other: Vec<String> = (0..6).map(|rank| format!("{rank} 1 2,4")).collect();
+    assert!(lines == expected || lines == other, "{lines:?}");
+}
+
+#[test]
+fn a_process_that_fails_ends_the_others_where_that_is_asked() {
+    let (cluster, bin) = two_nodes();
+    let line = "srun -K sh -c 'test $SLURM_PROCID = 0 && exec sleep 1000; exit 7'";
+    let id = sbatch(&cluster, &bin, &["-N", "2", "-n", "2"], line);
+    let job = cluster.until_ended(&id);
+    assert_eq!(job.state.as_str(), "failed");
+    assert_eq!(job.exit_code, Some(143), "the highest: the other was ended by TERM");
+}
+
+#[test]
+fn a_step_goes_on_when_the_server_is_killed() {
+    let (mut cluster, bin) = two_nodes();
+    let gate = Gate::new(&cluster, "gate");
+    let line = format!("srun -N2 -n2 sh -c 'echo begun; {}; echo done'", gate.line());
+    let id = sbatch(&cluster, &bin, &["-N", "2"], &line);
+    let path = cluster.work().join(format!("slurm-{id}.out"));
+    until_so("both have begun", || {
+        std::fs::read_to_string(&path).is_ok_and(|text| text == "begun\nbegun\n")
+    });
+    cluster.kill();
+    cluster.up();
+    (0..2).for_each(|_| gate.open());
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
+    assert_eq!(output(&cluster, &id), ["begun", "begun", "done", "done"]);
+}
+
+#[test]
+fn processes_of_a_step_have_the_grace_of_their_job() {
+    let (cluster, bin) = two_nodes();
+    let line = "srun -N2 -n2 sh -c 'trap \"echo saved > saved-$SLURM_PROCID; exit 0\" TERM; \
+                touch begun-$SLURM_PROCID; while :; do sleep 0.05; done'";
+    let id = sbatch(&cluster, &bin, &["-N", "2"], line);
+    let is_there = |name: &str| cluster.work().join(name).exists();
+    until_so("both have begun", || is_there("begun-0") && is_there("begun-1"));
+    cluster.gpool(["cancel", &id]).ok();
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "cancelled");
+    assert!(is_there("saved-0") && is_there("saved-1"));
+}
+
+#[test]
+fn srun_alone_gets_a_place_for_its_processes() {
+    let (cluster, bin) = two_nodes();
+    let line = "echo $SLURM_PROCID $SLURM_NODEID $SLURM_GPUS_ON_NODE";
+    let words = ["srun", "-N2", "--ntasks-per-node=2", "--gpus-per-node=4", "-l", "sh", "-c", line];
+    let ran = run(&cluster, &bin, &words);
+    let mut lines: Vec<&str> = ran.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0: 0 0 4", "1: 1 0 4", "2: 2 1 4", "3: 3 1 4"], "{ran:?}");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(cluster.job("1").name, "sh");
+    let ran = run(&cluster, &bin, &["srun", "-n2", "sh", "-c", "exit 5"]);
+    assert_eq!(ran.code, 5, "{ran:?}");
+}
+
+#[test]
+fn salloc_keeps_a_place_for_srun_until_its_command_ends() {
+    let (cluster, bin) = two_nodes();
+    let line = "echo $SLURM_JOB_ID $SLURM_NNODES; srun sh -c 'echo step $SLURM_PROCID'; \
+                srun -N1 -n1 --gpus=2 sh -c 'echo gpus $SLURM_GPUS_ON_NODE'; exit 4";
+    let words = ["salloc", "-N2", "--gpus-per-node=4", "sh", "-c", line];
+    let ran = run(&cluster, &bin, &words);
+    let mut lines: Vec<&str> = ran.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["1 2", "gpus 2", "step 0", "step 1"], "{ran:?}");
+    assert_eq!(ran.code, 4, "{ran:?}");
+    for words in ["Granted job allocation 1", "Relinquishing job allocation 1"] {
+        assert!(ran.err.contains(words), "{ran:?}");
+    }
+    let job = cluster.until_ended("1");
+    assert_eq!((&*job.name, job.state.as_str()), ("interactive", "cancelled"));
+    let waiting = start(&cluster, &bin, &["salloc", "--begin=now+1hour", "true"]);
+    waiting.until_says("Pending job allocation 2");
+    waiting.signal(Signal::INT);
+    assert_eq!(waiting.end().code, 130);
+    assert_eq!(cluster.until_ended("2").state.as_str(), "cancelled");
+}
+
+#[test]
+fn a_running_job_is_entered_by_its_id() {
+    let (cluster, bin) = two_nodes();
+    let id = sbatch(&cluster, &bin, &["-N2", "--gpus-per-node=4"], "exec sleep 1000");
+    cluster.until_is(&id, "running");
+    let named = format!("--jobid={id}");
+    let line = "echo $SLURM_JOB_ID $SLURM_NODEID $SLURM_GPUS_ON_NODE";
+    let words = ["srun", &named, "--overlap", "-l", "sh", "-c", line];
+    let ran = run(&cluster, &bin, &words);
+    let mut lines: Vec<&str> = ran.out.lines().collect();
+    lines.sort_unstable();
+    let expected = [format!("0: {id} 0 4"), format!("1: {id} 1 4")];
+    assert_eq!(lines, expected, "{ran:?}");
+    cluster.gpool(["cancel", &id]).ok();
+}
