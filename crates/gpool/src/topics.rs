@@ -261,20 +261,21 @@ gpool exec 17 --rank 1 -- nvidia-smi",
         name: "slurm",
         about: "Slurm's commands and #SBATCH lines",
         text: "
-gpool install-shims --slurm FOLDER makes sbatch srun squeue scancel sinfo sacct seff; put FOLDER
-into PATH. Each says with --help what its flags do here; docs/compat.md has them all.
+gpool install-shims --slurm FOLDER makes sbatch srun salloc squeue scancel sinfo sacct seff; put
+FOLDER into PATH. Each says with --help what its flags do here; docs/compat.md has them all.
 
 sbatch a.sh        Submitted batch job 17; output in slurm-17.out of the working folder
 squeue --me        also -j -n -p -t -o -O -l --start
 scancel 17         also 17_4, 17_[1-3], --me, -n NAME, -t PENDING, -s USR1
 sacct -j 17 -X -P  since midnight, or -S and -E
-srun -G1 CMD       a job in front; inside a job it runs CMD there
+srun -G1 CMD       a job in front; inside a job, or with --jobid=17, processes of it
+salloc -N2         nodes for the srun of a shell on this machine, until it ends
 
-With --nodes or --ntasks-per-node above 1 every task runs the whole script, where Slurm runs it
-once (gpool help gangs). Jobs from scripts with #SBATCH lines find SLURM_JOB_ID and its like; others
-with --compat slurm. The id of an element of an array is 17_4 there. An account that is no project
-here, and a priority above your right, are left out with a warning. A blank makes '# SBATCH' a
-comment, as in Slurm.",
+A script runs once, on the first node; srun in it starts processes on all nodes of the job (-n -N
+--ntasks-per-node --gpus-per-task -l -o -K), also several steps at once (docs/gangs.md). Jobs from
+scripts with #SBATCH lines find SLURM_JOB_ID and its like; others with --compat slurm. The id of an
+element of an array is 17_4 there. An account that is no project here, and a priority above your
+right, are left out with a warning. A blank makes '# SBATCH' a comment, as in Slurm.",
     },
     Topic {
         name: "gflow",

@@ -21,8 +21,9 @@ pub struct LifeFlags {
     /// Start only if it can end by then, and end it then
     #[arg(long, value_name = "MOMENT", value_parser = values::filled)]
     pub deadline: Option<String>,
-    /// Signal so long before its time is over: 90s (USR1), TERM@5m
-    #[arg(long, value_name = "[SIGNAL@]TIME", value_parser = values::warning)]
+    /// Signal that long before its time is over: 90s (USR1), TERM@5m; B:TERM@5m to its command
+    /// alone, S:TERM@5m to all but that
+    #[arg(long, value_name = "[B:|S:][SIGNAL@]TIME", value_parser = values::warning)]
     pub signal_before: Option<String>,
     /// Run it again after a failure, so often at most
     #[arg(long, value_name = "N", value_parser = values::retries)]
