@@ -11,7 +11,7 @@ use gpool_model::{
     Timestamp,
 };
 use gpool_sched::Workspace;
-use gpool_world::World;
+use gpool_world::{World, has_begun};
 
 use crate::outbox::Couriers;
 use crate::sessions::Sessions;
@@ -356,6 +356,7 @@ impl Control {
     pub(crate) fn put_job(&mut self, job: Job) {
         let row = self.world.job(job.id);
         let before = row.map(|row| row.job.phase.state());
+        let had_begun = row.is_none_or(|row| has_begun(&row.job));
         let spec = row.map(|row| Arc::clone(&row.spec));
         let state = job.phase.state();
         if before != Some(state) {
@@ -368,7 +369,12 @@ impl Control {
                 self.tell(&spec, &job, state);
             }
         }
+        let id = job.id;
+        let begins = has_begun(&job) && !had_begun;
         self.world.put_job(job);
+        if begins {
+            self.settle_start(id);
+        }
     }
 
     pub(crate) fn publish(&mut self, change: Change) {

@@ -71,6 +71,19 @@ impl Control {
         self.go_on(id);
     }
 
+    /// Lets jobs go on that waited for another to start.
+    pub(crate) fn settle_start(&mut self, started: JobId) {
+        for dependent in self.world.dependents(started).collect::<Vec<_>>() {
+            let waits_for_start = |row: &JobRow| {
+                let mut after = row.spec.after.iter();
+                after.any(|it| it.job == started && it.kind == DependencyKind::Start)
+            };
+            if self.world.job(dependent).is_some_and(waits_for_start) {
+                self.go_on(dependent);
+            }
+        }
+    }
+
     /// Ends a job, or all of an array, that has not started.
     pub(crate) fn end_waiting(&mut self, id: JobId, cause: EndCause, at: Timestamp) {
         match self.world.job(id).and_then(|row| row.job.array.as_ref()) {

@@ -329,7 +329,7 @@ pub fn waited_for(
     Ok(jobs)
 }
 
-/// Reads `[ok:|fail:|end:|each:]JOB,…`; a kind holds until the next.
+/// Reads `[ok:|fail:|end:|each:|start:]JOB,…`; a kind holds until the next.
 fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Reference)>> {
     let bad = |why: String| {
         Failure::new(catalogue::INVALID, format!("{flag}: {why}"))
@@ -338,7 +338,7 @@ fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Referenc
     let mut kind = "ok";
     let mut found = Vec::new();
     for part in written.split(',') {
-        let known = ["ok", "fail", "end", "each"].into_iter();
+        let known = ["ok", "fail", "end", "each", "start"].into_iter();
         let mut named =
             known.filter_map(|kind| Some((kind, part.strip_prefix(kind)?.strip_prefix(':')?)));
         let reference = match named.next() {

@@ -170,7 +170,7 @@ impl JobSpec {
     }
 }
 
-/// A job that must have ended, and how.
+/// A job that must have ended, or have started, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Dependency {
     /// Which job.
@@ -191,6 +191,8 @@ pub enum DependencyKind {
     End,
     /// Succeeded, each element of an array for the same element of this one.
     Each,
+    /// Started, or ended without that. Of an array and its elements: ended.
+    Start,
 }
 
 impl DependencyKind {
@@ -200,7 +202,7 @@ impl DependencyKind {
         match self {
             Self::Ok | Self::Each => outcome == Outcome::Succeeded,
             Self::Fail => outcome != Outcome::Succeeded,
-            Self::End => true,
+            Self::End | Self::Start => true,
         }
     }
 }

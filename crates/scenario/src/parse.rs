@@ -283,6 +283,7 @@ impl Reader {
             Some(("fail", name)) => (DependencyKind::Fail, name),
             Some(("end", name)) => (DependencyKind::End, name),
             Some(("each", name)) => (DependencyKind::Each, name),
+            Some(("start", name)) => (DependencyKind::Start, name),
             Some((word, _)) => return Err(words.unknown(word, "ok, fail, end or each")),
         };
         match self.ids.get(name) {

@@ -286,6 +286,7 @@ fn after(f: &mut fmt::Formatter<'_>, situation: &Situation, spec: &JobSpec) -> f
                 DependencyKind::Fail => "fail:",
                 DependencyKind::End => "end:",
                 DependencyKind::Each => "each:",
+                DependencyKind::Start => "start:",
             };
             format!("{kind}j{}", after.job.number)
         })

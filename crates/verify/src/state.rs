@@ -134,6 +134,10 @@ fn waits_for_others(snapshot: &Snapshot<'_>, row: &JobRow) -> bool {
     let lives = |dependency: &Dependency| match (dependency.kind, element) {
         (DependencyKind::Each, None) => false,
         (DependencyKind::Each, _) => is_live(JobId { element, ..dependency.job }),
+        (DependencyKind::Start, _) => {
+            let row = snapshot.world.job(dependency.job);
+            is_live(dependency.job) && !row.is_some_and(has_run)
+        }
         _ => is_live(dependency.job),
     };
     if row.job.array.as_ref().is_some_and(|array| array.unstarted.is_empty()) {
@@ -143,6 +147,18 @@ fn waits_for_others(snapshot: &Snapshot<'_>, row: &JobRow) -> bool {
     course.unmet.is_some()
         || row.spec.after.iter().any(lives)
         || (!course.one_met && !life.after_one.is_empty())
+}
+
+/// Whether a job that is no array and no part of one has run, now or before.
+fn has_run(row: &JobRow) -> bool {
+    let job = &row.job;
+    if job.array.is_some() || job.id.element.is_some() {
+        return false;
+    }
+    match job.phase {
+        Phase::Running { .. } | Phase::Paused { .. } | Phase::Stopping { .. } => true,
+        _ => job.attempt.0 > Attempt::FIRST.0,
+    }
 }
 
 fn check_allocation(

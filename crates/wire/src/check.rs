@@ -446,10 +446,11 @@ fn dependency(field: &str, text: &str) -> Result<Dependency, Refusal> {
         Some(("fail", id)) => (DependencyKind::Fail, id),
         Some(("end", id)) => (DependencyKind::End, id),
         Some(("each", id)) if field == "after" => (DependencyKind::Each, id),
+        Some(("start", id)) if field == "after" => (DependencyKind::Start, id),
         Some(_) => {
             let start = repeated(text);
-            let why =
-                format!("{start:?} begins with none of ok:, fail:, end: and each:; write ok:17");
+            let known = "ok:, fail:, end:, each: and start:; write ok:17";
+            let why = format!("{start:?} begins with none of {known}");
             return Err(invalid(field, &why));
         }
     };

@@ -105,7 +105,7 @@ pub struct JobCreate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Setup>,
     /// Jobs that must have ended before: `"17"` or `"ok:17"` (succeeded), `"fail:17"`,
-    /// `"end:17"`.
+    /// `"end:17"`; or that must have started: `"start:17"`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     /// Jobs of which one must have ended so before, written as for `after`.

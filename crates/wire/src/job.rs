@@ -391,6 +391,7 @@ fn dependency_word(dependency: &gpool_model::Dependency) -> String {
         DependencyKind::Fail => "fail",
         DependencyKind::End => "end",
         DependencyKind::Each => "each",
+        DependencyKind::Start => "start",
     };
     format!("{kind}:{}", dependency.job)
 }

@@ -373,6 +373,7 @@ fn ending(kind: DependencyKind) -> &'static str {
         DependencyKind::Each => "succeed, element by element",
         DependencyKind::Fail => "fail",
         DependencyKind::End => "end",
+        DependencyKind::Start => "start",
     }
 }
 

@@ -39,5 +39,5 @@ pub use projects::{Holding, ProjectIx, ProjectRow};
 pub use queue::{FitIx, ShapeIx, ShapeQueue};
 pub use snapshot::Snapshot;
 pub use users::UserRow;
-pub use waiting::latest_start;
+pub use waiting::{has_begun, latest_start};
 pub use world::{JobRow, LoadError, NodeIx, World};

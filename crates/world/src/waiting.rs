@@ -32,7 +32,7 @@ impl World {
                 (DependencyKind::Each, element) => JobId { element, ..job },
                 _ => job,
             };
-            if self.is_live(job) {
+            if self.is_awaited(Dependency { job, kind }) {
                 reasons.push(Reason::WaitsForJob { job, kind });
             }
         }
@@ -51,6 +51,13 @@ impl World {
             reasons.push(Reason::BackoffAfterFailure { until, attempt });
         }
         reasons
+    }
+
+    /// Whether a job is there that others wait for to end, or to start.
+    #[must_use]
+    pub fn is_awaited(&self, dependency: Dependency) -> bool {
+        let has_begun = || self.job(dependency.job).is_some_and(|row| has_begun(&row.job));
+        self.is_live(dependency.job) && (dependency.kind != DependencyKind::Start || !has_begun())
     }
 
     /// What keeps a job that is here, or all that is left of an array, from being considered.
@@ -92,6 +99,19 @@ impl World {
             self.timers.remove(&(at, row.job.id));
         }
     }
+}
+
+/// Whether a job that is neither an array nor an element has started, in this run of it or an
+/// earlier one: once it has, it stays so.
+#[must_use]
+pub fn has_begun(job: &Job) -> bool {
+    let is_alone = job.array.is_none() && job.id.element.is_none();
+    is_alone
+        && (job.attempt != Attempt::FIRST
+            || matches!(
+                job.phase,
+                Phase::Running { .. } | Phase::Paused { .. } | Phase::Stopping { .. }
+            ))
 }
 
 /// The last moment at which a job may start and still end by its deadline.

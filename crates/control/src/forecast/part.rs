@@ -98,7 +98,7 @@ fn waits_for_a_moment(world: &World, id: JobId) -> bool {
     world.job(id).is_some_and(|row| {
         let mut awaited = row.spec.after.iter().chain(&row.spec.life.after_one);
         matches!(row.job.phase, Phase::Waiting { .. })
-            && awaited.all(|after| !world.is_live(after.job))
+            && awaited.all(|after| !world.is_awaited(*after))
     })
 }
 

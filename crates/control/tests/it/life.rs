@@ -169,6 +169,29 @@ fn users_add_what_they_may_to_what_runs() {
 }
 
 #[test]
+fn a_job_may_wait_for_another_to_start() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(retrying(1, &[RetryOn::Fail]));
+    let dependent = harness.add(after(job("0"), id, DependencyKind::Start));
+    assert_eq!(harness.state(dependent), JobState::Waiting);
+    harness.started(id);
+    assert_eq!(harness.state(dependent), JobState::Starting);
+    // One that comes while the other waits for its next run has nothing to wait for.
+    let late = after(job("0"), id, DependencyKind::Start);
+    harness.exited(id, 1);
+    let late = harness.add(late);
+    assert_eq!(harness.state(late), JobState::Starting);
+    // One that ends without having started is waited for no longer.
+    let waits = harness.add(job("1"));
+    let last = harness.add(after(job("0"), waits, DependencyKind::Start));
+    assert_eq!(harness.state(last), JobState::Waiting);
+    harness.command(&ana(), Command::Cancel { jobs: vec![waits] }).expect("own job");
+    assert_eq!(harness.state(last), JobState::Starting);
+    let snapshot = gpool_world::Snapshot { world: harness.control.world(), now: harness.now };
+    assert_eq!(gpool_verify::check(&snapshot), []);
+}
+
+#[test]
 fn one_of_several_is_enough_and_none_is_not() {
     let mut harness = Harness::new(4);
     let [one, two] = [harness.add(job("1")), harness.add(job("1"))];

@@ -72,7 +72,7 @@ pub struct JobFlags {
     #[arg(long, visible_alias = "prio", value_name = "N", value_parser = values::priority)]
     #[arg(allow_hyphen_values = true)]
     pub priority: Option<i32>,
-    /// Start after jobs: [ok:|fail:|end:|each:]JOB,…
+    /// Start after jobs: [ok:|fail:|end:|each:|start:]JOB,…
     #[arg(long, value_name = "JOBS")]
     pub after: Vec<String>,
     /// When it starts, and what follows its end.

@@ -60,6 +60,7 @@ fn flags_of_slurm_are_ours() {
         ("-t UNLIMITED", ""),
         ("-d afterok:1:2,afterany:3_4", "--after=ok:1,ok:2,end:3_4"),
         ("--dependency=afternotok:7", "--after=fail:7"),
+        ("--dependency=after:7+5,afterok:8", "--after=start:7,ok:8"),
         ("--export=ALL,A=1", "--env=A=1"),
         ("--export=NONE", "--clean-env"),
         ("--export=A,B=2", "--clean-env --env=A --env=B=2"),
@@ -167,7 +168,7 @@ fn what_can_not_be_is_refused_with_its_line() {
     refused("#SBATCH --gres=shard:1", &["--gpus 0.5"]);
     refused("#SBATCH --gres=gpu:a100:1,gpu:v100:1", &["twice"]);
     refused("#SBATCH -d afterok:1?afterok:2,afterok:3", &["both"]);
-    refused("#SBATCH -d after:1", &["afterany:ID"]);
+    refused("#SBATCH -d after:1?afterok:2", &["one is enough"]);
     refused("#SBATCH -d afterok", &["names no job"]);
     refused("#SBATCH --uid=3", &["sudo -u USER"]);
     refused("#SBATCH --mem-per-gpu=3G", &["no GPU is asked for"]);

@@ -26,7 +26,7 @@ pub static JOB: &[Flag] = &[
         'd',
         Value,
         Approximated,
-        "--after and --after-one; afterok afterany afternotok aftercorr singleton, not after",
+        "--after and --after-one; after afterok afterany afternotok aftercorr singleton",
     ),
     row("error", 'e', Value, Covered, "--stderr"),
     row("exclude", 'x', Value, Ignored, NOT_CHOSEN),

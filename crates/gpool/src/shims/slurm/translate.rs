@@ -141,9 +141,10 @@ fn dependency(flag: &Given, all: &mut Translated) -> Result<()> {
             "afterok" => "ok",
             "afternotok" => "fail",
             "afterany" => "end",
+            "after" if !is_any => "start",
             "after" => {
-                let failure = invalid(flag, "waits for a job to start, which gpool does not");
-                return Err(failure.tip("--dependency=afterany:ID waits for its end"));
+                let failure = invalid(flag, "has after among several of which one is enough");
+                return Err(failure.tip("--dependency=after:ID,afterok:ID waits for both"));
             }
             "aftercorr" if !is_any => "each",
             "aftercorr" => {
@@ -158,7 +159,14 @@ fn dependency(flag: &Given, all: &mut Translated) -> Result<()> {
         if ids.is_empty() {
             return Err(invalid(flag, "names no job").tip("--dependency=afterok:17"));
         }
-        found.extend(ids.split(':').map(|id| format!("{kind}:{id}")));
+        for id in ids.split(':') {
+            let (id, minutes) = id.split_once('+').unwrap_or((id, ""));
+            if !minutes.is_empty() {
+                all.warnings
+                    .push(format!("--dependency: the {minutes} minutes after {id} are left out"));
+            }
+            found.push(format!("{kind}:{id}"));
+        }
     }
     if !found.is_empty() {
         let flag_name = if is_any { "after-one" } else { "after" };
