@@ -26,16 +26,13 @@ pub(crate) fn is_of_job(name: &[u8]) -> bool {
         || (name.starts_with(b"SLURM_") && name != b"SLURM_CONF")
 }
 
-/// An element of an array is `7_4` here, as Slurm shows it: its number alone would be that of all
-/// elements, and folders named by it would be shared.
+/// An element of an array has a number of its own, as in Slurm, where scripts calculate with it and
+/// name folders by it. The commands of Slurm take it for the element.
 fn slurm(order: &TaskOrder) -> Vec<Variable> {
     let (spec, allocation) = (&order.spec, &order.allocation);
     let own = allocation.task.job;
     let number = own.number.to_string();
-    let id = match own.element {
-        None => number.clone(),
-        Some(element) => format!("{number}_{element}"),
-    };
+    let id = own.plain().to_string();
     let node = allocation.node.as_str();
     let place = Place::of(order);
     let processes = processes_by_node(order, &place);
@@ -216,7 +213,9 @@ mod tests {
     #[test]
     fn elements_of_arrays_are_told_apart() {
         let all = of(Compat::Slurm, "7.4#1/0");
-        for expected in ["SLURM_JOB_ID=7_4", "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=4"] {
+        for expected in
+            ["SLURM_JOB_ID=70000000004", "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=4"]
+        {
             assert!(all.iter().any(|one| one == expected), "{expected} in {all:?}");
         }
         assert_eq!(of(Compat::Gflow, "7.4#1/0"), ["GFLOW_ARRAY_TASK_ID=4"]);

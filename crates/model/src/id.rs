@@ -203,6 +203,33 @@ impl JobId {
     pub fn single(number: u64) -> Self {
         Self { number: JobNumber(number), element: None }
     }
+
+    /// Above every index of an element, so that the number of an array and an index fit beside each
+    /// other: element 3 of job 12 is 120000000003.
+    const PLAIN: u64 = 10_000_000_000;
+
+    /// The id as a single number, for programs that know jobs by numbers only. Of a job it is its
+    /// number, and no number of a job is as large as that of an element.
+    #[must_use]
+    pub fn plain(self) -> u64 {
+        match self.element {
+            None => self.number.0,
+            Some(element) => {
+                self.number.0.saturating_mul(Self::PLAIN).saturating_add(u64::from(element))
+            }
+        }
+    }
+
+    /// The id that such a number stands for.
+    #[must_use]
+    pub fn of_plain(plain: u64) -> Self {
+        match (plain / Self::PLAIN, u32::try_from(plain % Self::PLAIN)) {
+            (number @ 1.., Ok(element)) => {
+                Self { number: JobNumber(number), element: Some(element) }
+            }
+            _ => Self::single(plain),
+        }
+    }
 }
 
 impl fmt::Display for JobId {

@@ -52,6 +52,7 @@ pub static SHIMS: &[Shim] = &[
     slurm::SALLOC,
     slurm::SQUEUE,
     slurm::SCANCEL,
+    slurm::SCONTROL,
     slurm::SINFO,
     slurm::SACCT,
     slurm::SEFF,

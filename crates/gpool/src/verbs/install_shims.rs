@@ -22,7 +22,7 @@ use crate::shims::{Family, SHIMS};
     done at all. gpool help slurm and gpool help gflow say what the commands do."
 )]
 pub struct InstallShimsArgs {
-    /// sbatch srun salloc squeue scancel sinfo sacct seff
+    /// sbatch srun salloc squeue scancel scontrol sinfo sacct seff
     #[arg(long, required_unless_present = "gflow")]
     slurm: bool,
     /// gflowd gbatch grun gqueue ginfo gjob gcancel gctl gstats

@@ -10,7 +10,7 @@ fn installed(cluster: &Cluster) -> PathBuf {
     let folder = cluster.path("bin");
     let words = ["install-shims", "--slurm", "--gflow"].map(Into::into);
     let words = words.into_iter().chain([folder.clone().into_os_string()]);
-    assert_eq!(cluster.gpool(words).ok().lines().count(), 16);
+    assert_eq!(cluster.gpool(words).ok().lines().count(), 17);
     folder
 }
 
@@ -186,7 +186,19 @@ fn what_they_do_not_know_is_refused_and_named() {
         ("squeue --nosuch", &["squeue: there is no flag --nosuch"]),
         ("squeue -o %!", &["%!", "%i"]),
         ("squeue -t BOGUS", &["BOGUS", "PENDING"]),
-        ("squeue -i 5", &["gpool queue --watch"]),
+        ("squeue -i x", &["--iterate"]),
+        ("sinfo -O shoes", &["shoes", "NodeList"]),
+        ("scontrol", &["what to do is missing"]),
+        ("scontrol reconfigure", &["gpool down && gpool up"]),
+        ("scontrol show config", &["gpool policy show"]),
+        ("scontrol show reservations", &["gpool reserve list"]),
+        ("scontrol show shoes", &["it shows job, node, partition"]),
+        ("scontrol hold", &["no job is named"]),
+        ("scontrol update TimeLimit=5", &["JobId=17"]),
+        ("scontrol update JobId=1 Shoes=5", &["Shoes", "timelimit"]),
+        ("scontrol update JobId=1 TimeLimit=soon", &["TimeLimit=2:00:00"]),
+        ("scontrol update NodeName=n State=DRAIN", &["Reason= is missing"]),
+        ("scontrol update NodeName=n State=DOWN", &["--cancel"]),
         ("squeue word", &["one word too many"]),
         ("sacct -o shoes", &["shoes", "--helpformat"]),
         ("sacct -S never", &["--starttime"]),
@@ -239,8 +251,8 @@ fn nothing_of_others_is_replaced() {
     std::fs::remove_file(folder.join("squeue")).unwrap();
     std::os::unix::fs::symlink("/nowhere/gpool", folder.join("squeue")).unwrap();
     install(&[]).refused(2, &["another gpool", "--force"]);
-    assert_eq!(install(&["--force"]).ok().lines().count(), 7);
+    assert_eq!(install(&["--force"]).ok().lines().count(), 8);
     assert_eq!(install(&[]).ok(), "");
-    assert_eq!(install(&["--remove"]).ok().lines().count(), 7);
+    assert_eq!(install(&["--remove"]).ok().lines().count(), 8);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 }

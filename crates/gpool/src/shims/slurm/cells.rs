@@ -1,9 +1,14 @@
 //! What Slurm shows of a job, by one name for each thing; `squeue` and `sacct` call it by letters
 //! and names of their own.
 
-use gpool_model::job::JobState;
-use gpool_wire::{Job, Time};
+use std::path::Path;
 
+use gpool_model::JobId;
+use gpool_model::job::JobState;
+use gpool_wire::{Job, Time, Usage};
+
+use super::select::DEFAULT_POOL;
+use super::tres;
 use crate::render::clock::span;
 use crate::render::safe::safe;
 use crate::render::words;
@@ -14,16 +19,24 @@ use crate::session::Session;
 pub enum Cell {
     /// Whom it is charged to.
     Account,
+    /// What it has been given, once it has started.
+    AllocTres,
     /// Its number, without that of the element.
     ArrayId,
     /// The element, or N/A.
     ArrayIndex,
+    /// The cluster; there is one.
+    Cluster,
     /// What it runs.
     Command,
     /// The note beside it.
     Comment,
     /// Its cores.
     Cpus,
+    /// Its cores times how long it has run.
+    CpuTime,
+    /// The same in seconds.
+    CpuTimeRaw,
     /// What it waits for.
     Dependency,
     /// How long it has run, or ran.
@@ -38,8 +51,14 @@ pub enum Cell {
     Gres,
     /// Its number, with that of the element.
     Id,
+    /// The same as a single number.
+    IdRaw,
     /// Its time limit.
     Limit,
+    /// The same with all digits.
+    LimitLong,
+    /// The same in minutes.
+    LimitRaw,
     /// What is left of it.
     Left,
     /// Its memory.
@@ -54,12 +73,30 @@ pub enum Cell {
     NumNodes,
     /// The pool.
     Partition,
+    /// How long it waited.
+    Planned,
     /// Its priority.
     Priority,
     /// How well it goes: nothing here has it.
     Absent,
     /// Why it waits.
     Reason,
+    /// What it asks for.
+    ReqTres,
+    /// How many runs went before this one.
+    Restarts,
+    /// How long it has run, with all digits.
+    RunTime,
+    /// Its file for errors.
+    StdErr,
+    /// Its file for output.
+    StdOut,
+    /// CPU time in the kernel.
+    SystemCpu,
+    /// How many tasks it has.
+    Tasks,
+    /// CPU time of its own.
+    UserCpu,
     /// Where it runs, or why it waits.
     Where,
     /// When it started, or likely will.
@@ -205,14 +242,18 @@ impl Cell {
         let id = || job.id.replace('.', "_");
         let text = match self {
             Self::Account => job.project.clone(),
+            Self::AllocTres => tres::allocated(job),
             Self::ArrayId => job.id.split('.').next().unwrap_or_default().to_owned(),
             Self::ArrayIndex => {
                 job.id.split_once('.').map_or("N/A", |(_, element)| element).to_owned()
             }
+            Self::Cluster => "gpool".to_owned(),
             Self::Command if job.script => job.name.clone(),
             Self::Command => words::command(&job.command),
             Self::Comment => job.note.clone().unwrap_or_else(|| "(null)".to_owned()),
             Self::Cpus => cores(job).to_string(),
+            Self::CpuTime => long_time(elapsed(job, now).unwrap_or(0) * cores(job)),
+            Self::CpuTimeRaw => (elapsed(job, now).unwrap_or(0) * cores(job)).to_string(),
             Self::Dependency => dependency(job),
             Self::Elapsed => elapsed(job, now).map_or("0:00".to_owned(), time),
             Self::ElapsedRaw => elapsed(job, now).unwrap_or(0).to_string(),
@@ -220,7 +261,14 @@ impl Cell {
             Self::ExitCode => exit_code(job),
             Self::Gres => gres(job),
             Self::Id => id(),
+            Self::IdRaw => {
+                job.id.parse::<JobId>().map_or_else(|_| id(), |id| id.plain().to_string())
+            }
             Self::Limit => limit(job).map_or("UNLIMITED".to_owned(), time),
+            Self::LimitLong => limit(job).map_or("UNLIMITED".to_owned(), long_time),
+            Self::LimitRaw => {
+                limit(job).map_or("UNLIMITED".to_owned(), |seconds| (seconds / 60).to_string())
+            }
             Self::Left => limit(job).map_or("UNLIMITED".to_owned(), |limit| {
                 time(limit.saturating_sub(elapsed(job, now).unwrap_or(0)))
             }),
@@ -231,10 +279,19 @@ impl Cell {
             Self::Name => job.name.clone(),
             Self::Nodes => nodes(job),
             Self::NumNodes => job.placement.len().max(1).to_string(),
-            Self::Partition => "default".to_owned(),
+            Self::Partition => job.pool.as_deref().unwrap_or(DEFAULT_POOL).to_owned(),
+            Self::Planned => long_time(span(job.waited_s).get() / 1000),
             Self::Priority => job.priority.to_string(),
             Self::Absent => "N/A".to_owned(),
             Self::Reason => reason(job),
+            Self::ReqTres => tres::asked(job),
+            Self::Restarts => job.attempt.saturating_sub(1).to_string(),
+            Self::RunTime => long_time(elapsed(job, now).unwrap_or(0)),
+            Self::StdErr => file(job, job.stderr.as_deref()),
+            Self::StdOut => file(job, job.stdout.as_deref()),
+            Self::SystemCpu => cpu_time(job, |usage| usage.cpu_system_s),
+            Self::Tasks => tres::n_tasks(job).to_string(),
+            Self::UserCpu => cpu_time(job, |usage| usage.cpu_user_s),
             Self::Where => match job.state {
                 JobState::Running
                 | JobState::Stopping
@@ -247,9 +304,7 @@ impl Cell {
             Self::State => state(job).1.to_owned(),
             Self::StateShort => state(job).0.to_owned(),
             Self::Submit => moment(Some(job.submitted_at), "N/A"),
-            Self::TotalCpu => job.usage.map_or("00:00:00".to_owned(), |usage| {
-                long_time(span(usage.cpu_user_s + usage.cpu_system_s).get() / 1000)
-            }),
+            Self::TotalCpu => cpu_time(job, |usage| usage.cpu_user_s + usage.cpu_system_s),
             Self::User => job.user.clone(),
             Self::WorkDir => job.directory.clone().unwrap_or_else(|| "(null)".to_owned()),
         };
@@ -257,11 +312,24 @@ impl Cell {
     }
 }
 
+fn cpu_time(job: &Job, of: impl Fn(Usage) -> f64) -> String {
+    let seconds = job.usage.map_or(0, |usage| span(of(usage)).get() / 1000);
+    long_time(seconds)
+}
+
+/// A file of a job with its folder; gpool keeps what has no file of its own.
+fn file(job: &Job, path: Option<&str>) -> String {
+    let Some(path) = path else { return "(null)".to_owned() };
+    let folder = job.directory.as_deref().unwrap_or("/");
+    Path::new(folder).join(path).to_string_lossy().into_owned()
+}
+
 /// Whole cores, at least one, as Slurm counts.
 pub fn cores(job: &Job) -> u64 {
     job.cpus.map_or(1, |cpus| span(cpus).get().div_ceil(1000).max(1))
 }
 
+/// Seconds after which it is ended.
 fn limit(job: &Job) -> Option<u64> {
     job.time_limit.map(|limit| span(limit).get() / 1000)
 }
@@ -282,6 +350,7 @@ fn likely_start(job: &Job) -> Option<Time> {
     serde_json::to_value(&job.eta).ok()?.get("p50")?.as_str()?.parse().ok()
 }
 
+/// The nodes on which it runs or ran.
 fn nodes(job: &Job) -> String {
     let names: Vec<&str> = job.placement.iter().map(|placed| placed.node.as_str()).collect();
     names.join(",")
@@ -294,6 +363,7 @@ fn gres(job: &Job) -> String {
     }
 }
 
+/// What it waits for, in Slurm's words.
 fn dependency(job: &Job) -> String {
     if job.after.is_empty() || job.started_at.is_some() {
         return "(null)".to_owned();
@@ -320,7 +390,8 @@ fn exit_code(job: &Job) -> String {
     }
 }
 
-fn mebibytes(bytes: u64) -> String {
+/// `16G`, or mebibytes where it is no whole number of those.
+pub(super) fn mebibytes(bytes: u64) -> String {
     match bytes {
         bytes if bytes % (1 << 30) == 0 => format!("{}G", bytes >> 30),
         bytes => format!("{}M", bytes >> 20),

@@ -2,12 +2,16 @@
 
 use super::{Family, Shim};
 
+mod arrays;
 pub(super) mod cells;
 pub mod flags;
 mod sacct;
 mod salloc;
 mod sbatch;
 mod scancel;
+mod scontrol;
+mod scontrol_show;
+mod scontrol_update;
 mod seff;
 mod select;
 pub(super) mod shape;
@@ -16,6 +20,7 @@ mod squeue;
 mod srun;
 pub mod step;
 pub mod translate;
+mod tres;
 mod values;
 
 /// Hands in a script.
@@ -33,6 +38,9 @@ pub const SQUEUE: Shim =
 /// Ends jobs.
 pub const SCANCEL: Shim =
     Shim { name: "scancel", family: Family::Slurm, run: scancel::run, spoken: &[&scancel::SPOKEN] };
+/// Shows jobs, nodes and partitions, and changes jobs and nodes.
+pub const SCONTROL: Shim =
+    Shim { name: "scontrol", family: Family::Slurm, run: scontrol::run, spoken: scontrol::SPOKEN };
 /// Lists nodes.
 pub const SINFO: Shim =
     Shim { name: "sinfo", family: Family::Slurm, run: sinfo::run, spoken: &[&sinfo::SPOKEN] };

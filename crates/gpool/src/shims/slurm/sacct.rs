@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use gpool_wire::{Job, Time, catalogue};
 
 use super::cells::{Cell, elapsed, long_time};
-use super::select::{Filter, in_order};
+use super::select::Filter;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -28,7 +28,7 @@ static FLAGS: &[Flag] = &[
     row("endtime", 'E', Value, Covered, "submitted until"),
     row("format", 'o', Value, Approximated, "the fields of --helpformat, NAME%WIDTH"),
     row("helpformat", 'e', Nothing, Covered, "lists the fields"),
-    row("jobs", 'j', Value, Covered, "7, 7_4, 7_[1-3]"),
+    row("jobs", 'j', Value, Covered, "7, 7_4, 7_[1-3], or SLURM_JOB_ID of an element"),
     row("json", '\0', Nothing, Instead, "gpool queue --state all --json"),
     row("long", 'l', Nothing, Covered, "more fields"),
     row("name", '\0', Value, Covered, "of these names"),
@@ -37,7 +37,7 @@ static FLAGS: &[Flag] = &[
     row("noheader", 'n', Nothing, Covered, "no heads"),
     row("parsable", 'p', Nothing, Covered, "| between, and one at the end"),
     row("parsable2", 'P', Nothing, Covered, "| between"),
-    row("partition", 'r', Value, Covered, "there is one, default"),
+    row("partition", 'r', Value, Covered, "in these pools"),
     row("qos", 'q', Value, Ignored, "--accounts names projects"),
     row("starttime", 'S', Value, Covered, "submitted since; today unless said"),
     row("state", 's', Value, Covered, "in these states"),
@@ -65,35 +65,51 @@ type Field = (&'static str, usize, bool, Cell);
 const FIELDS: &[Field] = &[
     ("Account", 10, false, Cell::Account),
     ("AllocCPUS", 10, false, Cell::Cpus),
+    ("AllocGRES", 12, false, Cell::Gres),
     ("AllocNodes", 10, false, Cell::NumNodes),
-    ("AllocTRES", 10, false, Cell::Gres),
+    ("AllocTRES", 10, false, Cell::AllocTres),
+    ("ArrayJobID", 12, true, Cell::ArrayId),
     ("ArrayTaskID", 12, false, Cell::ArrayIndex),
+    ("Cluster", 10, false, Cell::Cluster),
     ("Comment", 14, false, Cell::Comment),
-    ("CPUTimeRAW", 10, false, Cell::ElapsedRaw),
+    ("CPUTime", 10, false, Cell::CpuTime),
+    ("CPUTimeRAW", 10, false, Cell::CpuTimeRaw),
     ("Elapsed", 10, false, Cell::Elapsed),
     ("ElapsedRaw", 10, false, Cell::ElapsedRaw),
+    ("Eligible", 19, false, Cell::Submit),
     ("End", 19, false, Cell::End),
     ("ExitCode", 8, false, Cell::ExitCode),
     ("JobID", 12, true, Cell::Id),
-    ("JobIDRaw", 12, true, Cell::Id),
+    ("JobIDRaw", 12, true, Cell::IdRaw),
     ("JobName", 10, false, Cell::Name),
     ("MaxRSS", 10, false, Cell::MaxRss),
     ("NCPUS", 10, false, Cell::Cpus),
     ("NNodes", 8, false, Cell::NumNodes),
     ("NodeList", 15, false, Cell::Nodes),
+    ("NTasks", 8, false, Cell::Tasks),
     ("Partition", 10, false, Cell::Partition),
+    ("Planned", 10, false, Cell::Planned),
     ("Priority", 10, false, Cell::Priority),
     ("QOS", 10, false, Cell::Absent),
     ("Reason", 22, false, Cell::Reason),
     ("ReqCPUS", 8, false, Cell::Cpus),
+    ("ReqGRES", 12, false, Cell::Gres),
     ("ReqMem", 10, false, Cell::Memory),
-    ("ReqTRES", 10, false, Cell::Gres),
+    ("ReqNodes", 8, false, Cell::NumNodes),
+    ("ReqTRES", 10, false, Cell::ReqTres),
+    ("Restarts", 8, false, Cell::Restarts),
     ("Start", 19, false, Cell::Start),
     ("State", 10, false, Cell::State),
+    ("StdErr", 20, false, Cell::StdErr),
+    ("StdOut", 20, false, Cell::StdOut),
     ("Submit", 19, false, Cell::Submit),
+    ("SubmitLine", 20, false, Cell::Command),
+    ("SystemCPU", 10, false, Cell::SystemCpu),
     ("Timelimit", 10, false, Cell::Limit),
+    ("TimelimitRaw", 10, false, Cell::LimitRaw),
     ("TotalCPU", 10, false, Cell::TotalCpu),
     ("User", 9, false, Cell::User),
+    ("UserCPU", 10, false, Cell::UserCpu),
     ("WorkDir", 20, false, Cell::WorkDir),
 ];
 
@@ -196,13 +212,12 @@ fn jobs(said: &Said, session: &Session) -> Result<Vec<Job>> {
         None if filter.ids.is_empty() => session.screen.clock.read("00:00", now).ok(),
         since => since,
     };
-    let mut jobs = filter.jobs(&session.client()?, true)?;
+    let mut jobs = filter.rows(&session.client()?, true, false)?;
     // What still runs, or ended since, counts as of that time.
     let is_since = |job: &Job| {
         since.is_none_or(|since| job.ended_at.is_none_or(|ended| ended >= since))
             && until.is_none_or(|until| job.submitted_at <= until)
     };
     jobs.retain(is_since);
-    in_order(&mut jobs);
     Ok(jobs)
 }

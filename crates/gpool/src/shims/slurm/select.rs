@@ -1,14 +1,22 @@
-//! Which jobs are meant: by number, user, name, state. Slurm's ids are `7`, `7_4` and `7_[1-3]`.
+//! Which jobs are meant: by number, user, name, state. Slurm's ids are `7`, `7_4`, `7_[1-3]` and, of
+//! an element of an array, a plain number (`70000000004`).
 
 use gpool_client::{Client, JobsQuery};
 use gpool_model::JobId;
 use gpool_wire::{Job, catalogue};
 
+use super::arrays::{self, Shape, is_of};
 use super::cells::{STATES, is_in};
 use crate::failure::{Failure, Result};
 use crate::resolve::every_job;
 use crate::session::Session;
 use crate::shims::flag::Said;
+
+/// The pool of nodes that are in no other, and the partition of jobs that name none.
+pub const DEFAULT_POOL: &str = "default";
+
+/// So many elements of an array are asked for one by one.
+const NAMED_MAX: usize = 50;
 
 /// Most elements that one word may name.
 const ELEMENTS_MAX: u64 = 1_000_000;
@@ -31,7 +39,7 @@ pub fn ids(words: impl Iterator<Item = String>) -> Result<Vec<String>> {
 }
 
 /// Parts between commas that stand in no brackets.
-fn parts(word: &str) -> Vec<&str> {
+pub fn parts(word: &str) -> Vec<&str> {
     let mut depth = 0_u32;
     let is_end = |c: char| {
         match c {
@@ -52,7 +60,7 @@ fn id(part: &str) -> Option<Vec<String>> {
         Some((number, elements)) => (number, Some(elements)),
     };
     let number = number.parse::<u64>().ok().filter(|number| *number > 0)?;
-    let Some(elements) = elements else { return Some(vec![number.to_string()]) };
+    let Some(elements) = elements else { return Some(vec![JobId::of_plain(number).to_string()]) };
     let elements = elements.trim_start_matches('[').trim_end_matches(']');
     let mut ids = Vec::new();
     for range in elements.split(',') {
@@ -64,12 +72,6 @@ fn id(part: &str) -> Option<Vec<String>> {
         ids.extend((first..=last).map(|element| format!("{number}.{element}")));
     }
     Some(ids)
-}
-
-/// Whether a job is one of those ids, or an element of one.
-fn is_of(job: &Job, ids: &[String]) -> bool {
-    let array = job.id.split('.').next().unwrap_or_default();
-    ids.iter().any(|id| *id == job.id || *id == array)
 }
 
 /// What narrows a list of jobs.
@@ -149,7 +151,7 @@ impl Filter {
             && is_one(&self.users, &job.user)
             && is_one(&self.names, &job.name)
             && is_one(&self.accounts, &job.project)
-            && is_one(&self.partitions, "default")
+            && is_one(&self.partitions, job.pool.as_deref().unwrap_or(DEFAULT_POOL))
             && (self.states.is_empty() || self.states.iter().any(|state| is_in(job, state)))
             && (self.nodes.is_empty()
                 || job.placement.iter().any(|placed| self.nodes.contains(&placed.node)))
@@ -160,6 +162,44 @@ impl Filter {
     /// # Errors
     /// The server can't be asked.
     pub fn jobs(&self, client: &Client, with_ended: bool) -> Result<Vec<Job>> {
+        let mut jobs = self.all(client, with_ended)?;
+        jobs.retain(|job| self.takes(job));
+        Ok(jobs)
+    }
+
+    /// The same with rows of elements in place of arrays.
+    ///
+    /// # Errors
+    /// The server can't be asked.
+    pub fn rows(&self, client: &Client, with_ended: bool, is_spread: bool) -> Result<Vec<Job>> {
+        let mut rows = Vec::new();
+        let mut arrays = self.all(client, with_ended)?;
+        let is_array_of = |job: &Job, id: &String| id.split('.').next() == Some(job.id.as_str());
+        arrays.retain(|job| self.ids.is_empty() || self.ids.iter().any(|id| is_array_of(job, id)));
+        let (arrays, jobs): (Vec<Job>, Vec<Job>) =
+            arrays.into_iter().partition(|job| job.array.is_some());
+        rows.extend(jobs);
+        for array in arrays {
+            let named: Vec<&String> =
+                self.ids.iter().filter(|id| is_array_of(&array, id)).collect();
+            if !named.is_empty()
+                && named.len() < NAMED_MAX
+                && named.iter().all(|id| **id != array.id)
+            {
+                for id in named {
+                    rows.push(client.job(id)?);
+                }
+                continue;
+            }
+            rows.extend(arrays::spread(client, vec![array], Shape { with_ended, is_spread })?);
+        }
+        put_pools(client, &mut rows)?;
+        rows.retain(|job| self.takes(job));
+        arrays::in_order(&mut rows);
+        Ok(rows)
+    }
+
+    fn all(&self, client: &Client, with_ended: bool) -> Result<Vec<Job>> {
         let query = JobsQuery {
             state: with_ended.then(|| "all".to_owned()),
             user: match self.users.as_slice() {
@@ -169,9 +209,24 @@ impl Filter {
             ..JobsQuery::default()
         };
         let mut jobs = every_job(client, &query)?;
-        jobs.retain(|job| self.takes(job));
+        put_pools(client, &mut jobs)?;
         Ok(jobs)
     }
+}
+
+/// Jobs that may run in any pool are in that of the node where they run.
+fn put_pools(client: &Client, jobs: &mut [Job]) -> Result<()> {
+    let is_unsaid = |job: &Job| job.pool.is_none() && !job.placement.is_empty();
+    if !jobs.iter().any(is_unsaid) {
+        return Ok(());
+    }
+    let nodes = client.nodes()?.items;
+    for job in jobs.iter_mut().filter(|job| is_unsaid(job)) {
+        let node = job.placement.first().map(|placed| &placed.node);
+        let found = nodes.iter().find(|it| Some(&it.name) == node);
+        job.pool = found.map(|it| it.pool.clone());
+    }
+    Ok(())
 }
 
 /// What followed a flag each time, as it was written.
@@ -187,11 +242,6 @@ fn is_state(written: &str) -> bool {
     STATES.iter().any(|state| state.eq_ignore_ascii_case(written))
 }
 
-/// By number, then by element.
-pub fn in_order(jobs: &mut [Job]) {
-    jobs.sort_by_key(|job| job.id.parse::<JobId>().ok());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +251,7 @@ mod tests {
         let read = |text: &str| ids(std::iter::once(text.to_owned()));
         assert_eq!(read("7,8_2").as_deref(), Ok(&["7".to_owned(), "8.2".to_owned()][..]));
         assert_eq!(read("7_[1-3,5]").map(|ids| ids.join(" ")).as_deref(), Ok("7.1 7.2 7.3 7.5"));
+        assert_eq!(read("70000000004").as_deref(), Ok(&["7.4".to_owned()][..]));
         assert_eq!(read("7.batch").as_deref(), Ok(&["7".to_owned()][..]));
         for text in ["x", "7_x", "7_[3-1]", "0", "-1", "7_[0-99999999999]", "7__"] {
             assert!(read(text).is_err(), "{text}");

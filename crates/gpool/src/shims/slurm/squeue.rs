@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::cells::{Cell, is_in};
-use super::select::{Filter, in_order};
+use super::select::Filter;
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
@@ -12,21 +12,22 @@ use crate::session::Session;
 use crate::shims::flag::Standing::{Approximated, Covered, Ignored, Instead};
 use crate::shims::flag::Takes::{Nothing, Value};
 use crate::shims::flag::{Flag, Said, Spoken, row};
-use crate::shims::{print, read, say_ignored};
+use crate::shims::{interval, print_every, read, say_ignored};
 use gpool_wire::Job;
 
 static FLAGS: &[Flag] = &[
     row("account", 'A', Value, Covered, "of these projects"),
     row("all", 'a', Nothing, Covered, "there are no hidden partitions"),
-    row("array", 'r', Nothing, Covered, "one element a line, as far as they are listed"),
+    row("array", 'r', Nothing, Covered, "one element a line, those that wait too"),
     row("array-unique", '\0', Nothing, Covered, "one element a line"),
     row("clusters", 'M', Value, Ignored, "a server has one cluster"),
     row("federation", '\0', Nothing, Ignored, "a server has one cluster"),
     row("format", 'o', Value, Approximated, "%i %A %F %K %j %u %t %T %M %l %L %D %N %R …"),
     row("Format", 'O', Value, Approximated, "JobID,Name,UserName,State,TimeUsed,ReasonList,…"),
     row("hide", '\0', Nothing, Covered, "there are no hidden partitions"),
-    row("iterate", 'i', Value, Instead, "gpool queue --watch=5s"),
-    row("jobs", 'j', Value, Covered, "7, 7_4, 7_[1-3]").also(&["job"]),
+    row("iterate", 'i', Value, Covered, "again after so many seconds"),
+    row("jobs", 'j', Value, Covered, "7, 7_4, 7_[1-3], or SLURM_JOB_ID of an element")
+        .also(&["job"]),
     row("json", '\0', Nothing, Instead, "gpool queue --json, with the keys of gpool"),
     row("licenses", 'L', Value, Ignored, "there are no licenses"),
     row("local", '\0', Nothing, Covered, "a server has one cluster"),
@@ -36,7 +37,7 @@ static FLAGS: &[Flag] = &[
     row("noconvert", '\0', Nothing, Ignored, "units are as few digits as are exact"),
     row("nodelist", 'w', Value, Covered, "on these nodes"),
     row("noheader", 'h', Nothing, Covered, "no heads"),
-    row("partition", 'p', Value, Covered, "there is one, default"),
+    row("partition", 'p', Value, Covered, "in these pools"),
     row("priority", 'P', Nothing, Ignored, "a job is in one partition"),
     row("qos", 'q', Value, Ignored, "--account names projects"),
     row("reservation", 'R', Value, Ignored, "gpool reservations lists them"),
@@ -122,24 +123,31 @@ pub fn run(words: &[String], session: &Session) -> Result {
         (None, None) => by_letters(USUAL)?,
     };
     let filter = Filter::of(&said, "jobs", session)?;
-    let client = session.client()?;
-    let mut jobs = filter.jobs(&client, filter.has_states())?;
-    in_order(&mut jobs);
+    let every = said.value("iterate").map(|every| interval(every, "--iterate")).transpose()?;
+    print_every(every, session, || text(&said, &filter, &parts, session))
+}
+
+fn text(said: &Said, filter: &Filter, parts: &[Part], session: &Session) -> Result<String> {
+    let is_spread = said.has("array") || said.has("array-unique");
+    let mut jobs = filter.rows(&session.client()?, filter.has_states(), is_spread)?;
     if said.has("start") {
         jobs.retain(|job| is_in(job, "PD"));
     }
-    sort(&mut jobs, &said, session)?;
+    sort(&mut jobs, said, session)?;
     let mut text = String::new();
-    if said.has("long") && !said.has("noheader") {
+    if said.has("iterate") || said.has("long") && !said.has("noheader") {
         let _ = writeln!(text, "{}", session.screen.clock.full(session.view().now));
     }
     if !said.has("noheader") {
-        line(&mut text, &parts, |head, _| head.to_owned());
+        line(&mut text, parts, |head, _| head.to_owned());
     }
     for job in &jobs {
-        line(&mut text, &parts, |_, cell| cell.text(job, session));
+        line(&mut text, parts, |_, cell| cell.text(job, session));
     }
-    print(&text, session)
+    if said.has("iterate") {
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 fn line(text: &mut String, parts: &[Part], of: impl Fn(&'static str, Cell) -> String) {

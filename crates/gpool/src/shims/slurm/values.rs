@@ -60,7 +60,8 @@ pub fn seconds(given: &Given) -> Result<Option<u64>> {
     }
 }
 
-fn time(text: &str) -> Option<u64> {
+/// A length of time in seconds, as `--time` takes it.
+pub fn time(text: &str) -> Option<u64> {
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
         None => (None, text),

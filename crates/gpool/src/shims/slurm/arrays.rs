@@ -1,0 +1,144 @@
+//! Rows for the elements of arrays, as Slurm lists them: one for each element that has started, and
+//! one for all that wait, `12_[4-9]`.
+
+use gpool_client::Client;
+use gpool_model::{Indexes, JobId};
+
+use gpool_model::job::JobState;
+use gpool_wire::Job;
+
+use crate::failure::Result;
+use crate::resolve::elements;
+
+/// States of elements that share a row.
+const WAITING: [JobState; 3] = [JobState::Held, JobState::Waiting, JobState::Pending];
+
+/// Which elements get rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Those that have ended as well.
+    pub with_ended: bool,
+    /// Those that wait have a row each.
+    pub is_spread: bool,
+}
+
+/// Replaces each array by rows of its elements. Jobs that are no arrays stay.
+///
+/// # Errors
+/// The server can't be asked.
+pub fn spread(client: &Client, jobs: Vec<Job>, shape: Shape) -> Result<Vec<Job>> {
+    let mut rows = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        match &job.array {
+            None => rows.push(job),
+            Some(array) => {
+                let n_waiting = array.n_in(&WAITING);
+                let is_together = !shape.is_spread && n_waiting > 0;
+                if is_together {
+                    rows.push(together(client, &job, n_waiting)?);
+                }
+                let is_own = |state: &JobState| match WAITING.contains(state) {
+                    true => !is_together,
+                    false => shape.with_ended || !state.is_end(),
+                };
+                let states = words(JobState::ALL.into_iter().filter(is_own));
+                rows.extend(elements(client, &job.id, &states, 0, usize::MAX)?);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn words(states: impl Iterator<Item = JobState>) -> String {
+    states.map(JobState::as_str).collect::<Vec<_>>().join(",")
+}
+
+/// The row of all elements that wait: the array, with their indexes in its id.
+fn together(client: &Client, job: &Job, n_waiting: u64) -> Result<Job> {
+    let array = job.array.as_ref();
+    let n_elements = array.map_or(0, |array| array.n_elements);
+    let (indexes, first) = if n_waiting == n_elements {
+        (array.map(|array| array.indexes.clone()).unwrap_or_default(), None)
+    } else {
+        let waiting = elements(client, &job.id, &words(WAITING.into_iter()), 0, usize::MAX)?;
+        let indexes = waiting.iter().filter_map(|job| job.element.as_ref());
+        (ranges(indexes.map(|element| element.index)), waiting.into_iter().next())
+    };
+    let most = array.and_then(|array| array.max_parallel);
+    let most = most.map(|most| format!("%{most}")).unwrap_or_default();
+    let is_held = array.is_some_and(|array| array.n_in(&[JobState::Held]) == n_waiting);
+    let reasons = match first {
+        Some(first) if job.reasons.is_empty() => first.reasons,
+        _ => job.reasons.clone(),
+    };
+    Ok(Job {
+        id: format!("{}.[{indexes}{most}]", job.id),
+        state: if is_held { JobState::Held } else { JobState::Pending },
+        placement: Vec::new(),
+        started_at: None,
+        reasons,
+        ..job.clone()
+    })
+}
+
+/// `4-9,12`
+fn ranges(indexes: impl Iterator<Item = u32>) -> String {
+    let mut found: Vec<(u32, u32)> = Vec::new();
+    for index in indexes {
+        match found.last_mut() {
+            Some((_, last)) if *last + 1 == index => *last = index,
+            _ => found.push((index, index)),
+        }
+    }
+    let word = |(first, last): (u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    found.into_iter().map(word).collect::<Vec<_>>().join(",")
+}
+
+/// Whether a row is of one of those ids: itself, an element of it, or a row that it is part of.
+#[must_use]
+pub fn is_of(row: &Job, ids: &[String]) -> bool {
+    let (array, indexes) = row.id.split_once('.').unwrap_or((&row.id, ""));
+    ids.iter()
+        .any(|id| *id == row.id || *id == array || in_row(id, array, indexes).unwrap_or(false))
+}
+
+/// Whether an element is one of a row of elements that wait.
+fn in_row(id: &str, array: &str, indexes: &str) -> Option<bool> {
+    let (number, element) = id.split_once('.')?;
+    let indexes = indexes.strip_prefix('[')?.trim_end_matches(']').split('%').next()?;
+    let indexes: Indexes = indexes.parse().ok()?;
+    Some(number == array && indexes.position(element.parse().ok()?).is_some())
+}
+
+/// By number; of an array, what waits before its elements.
+pub fn in_order(rows: &mut [Job]) {
+    rows.sort_by_key(|row| match row.id.parse::<JobId>() {
+        Ok(id) => (id.number.0, id.element.map(|element| u64::from(element) + 1)),
+        Err(_) => {
+            let number = row.id.split('.').next().and_then(|number| number.parse().ok());
+            (number.unwrap_or(0), None)
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_are_written_in_ranges() {
+        assert_eq!(ranges([1, 2, 3, 7, 9, 10].into_iter()), "1-3,7,9-10");
+        assert_eq!(ranges([].into_iter()), "");
+    }
+
+    #[test]
+    fn an_element_is_found_in_the_row_of_those_that_wait() {
+        assert_eq!(in_row("12.5", "12", "[4-9%2]"), Some(true));
+        assert_eq!(in_row("12.3", "12", "[4-9]"), Some(false));
+        assert_eq!(in_row("13.5", "12", "[4-9]"), Some(false));
+        assert_eq!(in_row("12", "12", "[4-9]"), None);
+    }
+}

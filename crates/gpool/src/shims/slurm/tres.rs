@@ -1,0 +1,51 @@
+//! What a job asks for and has, as Slurm writes trackable resources:
+//! `cpu=2,mem=4G,node=1,billing=2,gres/gpu=2`.
+
+use gpool_wire::Job;
+
+use super::cells::{cores, mebibytes};
+
+/// How many tasks it has.
+pub fn n_tasks(job: &Job) -> u64 {
+    job.gang.as_ref().map_or(1, |gang| u64::from(gang.nodes) * u64::from(gang.tasks_per_node))
+}
+
+/// What it asks for, of all tasks together.
+pub fn asked(job: &Job) -> String {
+    let tasks = n_tasks(job).max(1);
+    let nodes = job.gang.as_ref().map_or(1, |gang| u64::from(gang.nodes));
+    let (model, gpus) = gpus(job);
+    written(job, tasks, nodes, model, gpus.map(|gpus| gpus * tasks))
+}
+
+/// What it was given; nothing before it starts.
+pub fn allocated(job: &Job) -> String {
+    if job.placement.is_empty() {
+        return String::new();
+    }
+    let held: usize = job.placement.iter().map(|placed| placed.devices.len()).sum();
+    let held = u64::try_from(held).unwrap_or(u64::MAX);
+    let nodes = u64::try_from(job.placement.len()).unwrap_or(1);
+    written(job, n_tasks(job).max(1), nodes, gpus(job).0, Some(held))
+}
+
+/// The model of GPU that it names, and how many it asks for each task.
+fn gpus(job: &Job) -> (Option<&str>, Option<u64>) {
+    match job.gpus.rsplit_once(':') {
+        Some((model, n)) => (Some(model), n.parse().ok()),
+        None => (None, job.gpus.parse().ok()),
+    }
+}
+
+fn written(job: &Job, tasks: u64, nodes: u64, model: Option<&str>, gpus: Option<u64>) -> String {
+    let cpus = cores(job) * tasks;
+    let mut parts = vec![format!("cpu={cpus}")];
+    parts.extend(job.mem.filter(|mem| *mem > 0).map(|mem| format!("mem={}", mebibytes(mem))));
+    parts.push(format!("node={nodes}"));
+    parts.push(format!("billing={cpus}"));
+    if let Some(gpus) = gpus.filter(|gpus| *gpus > 0) {
+        parts.push(format!("gres/gpu={gpus}"));
+        parts.extend(model.map(|model| format!("gres/gpu:{model}={gpus}")));
+    }
+    parts.join(",")
+}
