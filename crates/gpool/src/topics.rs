@@ -261,35 +261,42 @@ gpool exec 17 --rank 1 -- nvidia-smi",
         name: "slurm",
         about: "Slurm's commands and #SBATCH lines",
         text: "
-gpool install-shims --slurm FOLDER makes sbatch srun salloc squeue scancel sinfo sacct seff; put
-FOLDER into PATH. Each says with --help what its flags do here; docs/compat.md has them all.
+gpool install-shims --slurm FOLDER makes sbatch srun salloc squeue scancel scontrol sinfo sacct seff;
+put FOLDER into PATH. Each shows with --help what its flags do here; docs/compat.md has them all.
 
 sbatch a.sh        Submitted batch job 17; output in slurm-17.out of the working folder
-squeue --me        also -j -n -p -t -o -O -l --start
+squeue --me        also -j -n -p -t -o -O -l -r -i SECONDS --start; pools are partitions
 scancel 17         also 17_4, 17_[1-3], --me, -n NAME, -t PENDING, -s USR1
-sacct -j 17 -X -P  since midnight, or -S and -E
+scontrol show job 17        also node, partition, hostnames; hold, release, requeue, suspend
+scontrol update JobId=17 TimeLimit=2:00:00 Nice=50 JobName=x
+sacct -j 17 -X -P  since midnight, or -S and -E; --helpformat lists the fields
 srun -G1 CMD       a job in front; inside a job, or with --jobid=17, processes of it
 salloc -N2         nodes for the srun of a shell on this machine, until it ends
 
 A script runs once, on the first node; srun in it starts processes on all nodes of the job (-n -N
 --ntasks-per-node --gpus-per-task -l -o -K), also several steps at once (docs/gangs.md). Jobs from
-scripts with #SBATCH lines find SLURM_JOB_ID and its like; others with --compat slurm. The id of an
-element of an array is 17_4 there. An account that is no project here, and a priority above your
-right, are left out with a warning. A blank makes '# SBATCH' a comment, as in Slurm.",
+scripts with #SBATCH lines find SLURM_JOB_ID and its like; others with --compat slurm. For element 4
+of array 17, SLURM_JOB_ID is the number 170000000004; the commands take it as well as 17_4. An
+account that is no project here, and a priority above your right, are left out with a warning. A
+blank makes '# SBATCH' a comment, as in Slurm.",
     },
     Topic {
         name: "gflow",
         about: "gflow's commands, # GFLOW lines and its queue",
         text: "
-gpool install-shims --gflow FOLDER makes gflowd gbatch gqueue ginfo gjob gcancel gctl gstats; put
-FOLDER into PATH. Each says with --help what its flags do here; docs/compat.md has them all.
+gpool install-shims --gflow FOLDER makes gflowd gbatch grun gqueue ginfo gjob gcancel gctl gstats;
+put FOLDER into PATH. Each shows with --help what its flags do here; docs/compat.md has them all,
+and every example of gflow's documentation with what becomes of it.
 
 gbatch -g 1 a.sh   Submitted batch job 17 (a.sh)
-gqueue -a          also -s -j -N -P -f -g -t -o json, with gflow's keys
-gjob log 17        also show, hold, release, update, redo
-gctl set-gpus 0-2  which GPUs new jobs may use
+gbatch --param lr=0.1,0.01 --param bs=32,64 python train.py --lr {lr} --bs {bs}
+grun -g 1 CMD      a job in front
+gqueue -a          also -s -j -N -P -f -g -t -w -o json, with gflow's keys
+gjob redo 17       also show, log, hold, release, update; redo takes --time, --gpus, --cascade
+gctl set-gpus 0-2  which GPUs new jobs may use; also reserve, quota, set-limit
 
-gflow's priority 10 is 0 here. Jobs from scripts with # GFLOW lines find GFLOW_ARRAY_TASK_ID.
+gflow's priority 10 is 0 here. --array and --param make one job with elements, and one id is
+printed. Jobs from scripts with # GFLOW lines find GFLOW_ARRAY_TASK_ID.
 
 gpool import gflow takes over the queue of a gflow that runs: what waits is submitted here and
 cancelled there, what runs there goes on, and its GPUs are unmanaged until it ends. --dry-run says

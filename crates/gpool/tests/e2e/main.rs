@@ -59,6 +59,7 @@ mod security_roles;
 mod shares;
 mod shims;
 mod simulate;
+mod slurm;
 mod software;
 mod steps;
 mod store;

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::harness::{Cluster, Ran, Running};
 
 /// Links in a folder of the cluster, which stands first in PATH.
-fn installed(cluster: &Cluster) -> PathBuf {
+pub fn installed(cluster: &Cluster) -> PathBuf {
     let folder = cluster.path("bin");
     let words = ["install-shims", "--slurm", "--gflow"].map(Into::into);
     let words = words.into_iter().chain([folder.clone().into_os_string()]);
@@ -15,7 +15,7 @@ fn installed(cluster: &Cluster) -> PathBuf {
 }
 
 /// A command by its link.
-fn shim(cluster: &Cluster, folder: &Path, line: &str) -> Ran {
+pub fn shim(cluster: &Cluster, folder: &Path, line: &str) -> Ran {
     let mut words = line.split(' ');
     let name = folder.join(words.next().unwrap());
     let mut command = Command::new(name);

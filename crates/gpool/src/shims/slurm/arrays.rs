@@ -10,8 +10,8 @@ use gpool_wire::Job;
 use crate::failure::Result;
 use crate::resolve::elements;
 
-/// States of elements that share a row.
-const WAITING: [JobState; 3] = [JobState::Held, JobState::Waiting, JobState::Pending];
+/// States of elements that share a row; those that are held have one of their own.
+const TOGETHER: [&[JobState]; 2] = [&[JobState::Waiting, JobState::Pending], &[JobState::Held]];
 
 /// Which elements get rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +32,13 @@ pub fn spread(client: &Client, jobs: Vec<Job>, shape: Shape) -> Result<Vec<Job>>
         match &job.array {
             None => rows.push(job),
             Some(array) => {
-                let n_waiting = array.n_in(&WAITING);
-                let is_together = !shape.is_spread && n_waiting > 0;
-                if is_together {
-                    rows.push(together(client, &job, n_waiting)?);
+                for states in TOGETHER.into_iter().filter(|_| !shape.is_spread) {
+                    if array.n_in(states) > 0 {
+                        rows.push(together(client, &job, states)?);
+                    }
                 }
-                let is_own = |state: &JobState| match WAITING.contains(state) {
-                    true => !is_together,
+                let is_own = |state: &JobState| match TOGETHER.concat().contains(state) {
+                    true => shape.is_spread,
                     false => shape.with_ended || !state.is_end(),
                 };
                 let states = words(JobState::ALL.into_iter().filter(is_own));
@@ -53,27 +53,24 @@ fn words(states: impl Iterator<Item = JobState>) -> String {
     states.map(JobState::as_str).collect::<Vec<_>>().join(",")
 }
 
-/// The row of all elements that wait: the array, with their indexes in its id.
-fn together(client: &Client, job: &Job, n_waiting: u64) -> Result<Job> {
+/// The row of all elements in those states: the array, with their indexes in its id.
+fn together(client: &Client, job: &Job, states: &[JobState]) -> Result<Job> {
     let array = job.array.as_ref();
-    let n_elements = array.map_or(0, |array| array.n_elements);
-    let (indexes, first) = if n_waiting == n_elements {
+    let is_whole = array.is_some_and(|array| array.n_in(states) == array.n_elements);
+    let (indexes, first) = if is_whole {
         (array.map(|array| array.indexes.clone()).unwrap_or_default(), None)
     } else {
-        let waiting = elements(client, &job.id, &words(WAITING.into_iter()), 0, usize::MAX)?;
-        let indexes = waiting.iter().filter_map(|job| job.element.as_ref());
-        (ranges(indexes.map(|element| element.index)), waiting.into_iter().next())
+        let these = elements(client, &job.id, &words(states.iter().copied()), 0, usize::MAX)?;
+        let indexes = these.iter().filter_map(|job| job.element.as_ref());
+        (ranges(indexes.map(|element| element.index)), these.into_iter().next())
     };
     let most = array.and_then(|array| array.max_parallel);
     let most = most.map(|most| format!("%{most}")).unwrap_or_default();
-    let is_held = array.is_some_and(|array| array.n_in(&[JobState::Held]) == n_waiting);
-    let reasons = match first {
-        Some(first) if job.reasons.is_empty() => first.reasons,
-        _ => job.reasons.clone(),
-    };
+    let state = states.last().copied().unwrap_or(JobState::Pending);
+    let reasons = first.map_or_else(|| job.reasons.clone(), |first| first.reasons);
     Ok(Job {
         id: format!("{}.[{indexes}{most}]", job.id),
-        state: if is_held { JobState::Held } else { JobState::Pending },
+        state,
         placement: Vec::new(),
         started_at: None,
         reasons,

@@ -317,11 +317,28 @@ fn cpu_time(job: &Job, of: impl Fn(Usage) -> f64) -> String {
     long_time(seconds)
 }
 
-/// A file of a job with its folder; gpool keeps what has no file of its own.
+/// A file of a job with its folder, `%` patterns filled in; gpool keeps output that has no file.
 fn file(job: &Job, path: Option<&str>) -> String {
     let Some(path) = path else { return "(null)".to_owned() };
+    let (array, element) = job.id.split_once('.').unwrap_or((&job.id, "0"));
+    let node = job.placement.first().map_or("", |placed| placed.node.as_str());
+    let mut filled = String::new();
+    let mut rest = path.chars();
+    while let Some(c) = rest.next() {
+        match (c, if c == '%' { rest.next() } else { None }) {
+            ('%', Some('j')) => filled.push_str(&job.id),
+            ('%', Some('A')) => filled.push_str(array),
+            ('%', Some('a')) => filled.push_str(element),
+            ('%', Some('x')) => filled.push_str(&job.name),
+            ('%', Some('u')) => filled.push_str(&job.user),
+            ('%', Some('N')) => filled.push_str(node),
+            ('%', Some('%')) => filled.push('%'),
+            ('%', Some(other)) => filled.extend(['%', other]),
+            _ => filled.push(c),
+        }
+    }
     let folder = job.directory.as_deref().unwrap_or("/");
-    Path::new(folder).join(path).to_string_lossy().into_owned()
+    Path::new(folder).join(filled).to_string_lossy().into_owned()
 }
 
 /// Whole cores, at least one, as Slurm counts.

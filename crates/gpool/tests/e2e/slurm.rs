@@ -1,0 +1,132 @@
+//! Slurm's commands that show and change what there is.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::harness::{Cluster, Running, until_so};
+use crate::shims::{installed, shim};
+
+#[test]
+fn elements_of_arrays_are_rows_with_plain_numbers() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let bin = installed(&cluster);
+    let script = "#!/bin/bash\n#SBATCH -G 1 -o %a.out\necho $SLURM_JOB_ID; exec sleep 1000\n";
+    std::fs::write(cluster.work().join("a.sh"), script).unwrap();
+    shim(&cluster, &bin, "sbatch -a 1-5 a.sh").ok();
+    for id in ["1.1", "1.2"] {
+        cluster.until_is(id, "running");
+    }
+    let rows = |line: &str| shim(&cluster, &bin, line).ok();
+    assert_eq!(rows("squeue -h -o %i:%t"), "1_[3-5]:PD\n1_1:R\n1_2:R\n");
+    assert_eq!(rows("squeue -h -r -o %i"), "1_1\n1_2\n1_3\n1_4\n1_5\n");
+    shim(&cluster, &bin, "scontrol hold 1_5").ok();
+    assert_eq!(rows("squeue -h -t PD -o %i:%r"), "1_[3-4]:Resources\n1_[5]:JobHeldUser\n");
+    // What a script finds in SLURM_JOB_ID is an id for all commands.
+    let out = cluster.work().join("1.out");
+    until_so("it has said its number", || std::fs::read(&out).is_ok_and(|out| !out.is_empty()));
+    assert_eq!(std::fs::read_to_string(out).unwrap(), "10000000001\n");
+    assert_eq!(rows("squeue -h -j 10000000001 -o %i:%K"), "1_1:1\n");
+    let shown = rows("scontrol show job 10000000001");
+    let first = "JobId=10000000001 ArrayJobId=1 ArrayTaskId=1 JobName=a.sh\n";
+    assert!(shown.starts_with(first), "{shown}");
+    assert!(shown.contains(&format!("StdOut={}/1.out\n", cluster.work().display())), "{shown}");
+    shim(&cluster, &bin, "scancel 10000000002").ok();
+    assert_eq!(cluster.until_ended("1.2").state.as_str(), "cancelled");
+    cluster.until_is("1.3", "running");
+    assert_eq!(
+        rows("sacct -X -n -P -o JobID,JobIDRaw,State -j 1"),
+        "1_[4]|1_[4]|PENDING\n1_[5]|1_[5]|PENDING\n1_1|10000000001|RUNNING\n\
+         1_2|10000000002|CANCELLED\n1_3|10000000003|RUNNING\n"
+    );
+    assert_eq!(rows("squeue -h -j 1_4 -o %i:%T"), "1_4:PENDING\n");
+}
+
+#[test]
+fn squeue_looks_again_and_again() {
+    let cluster = Cluster::new("none");
+    let bin = installed(&cluster);
+    cluster.submit(["--hold", "-J", "held", "--", "true"]);
+    let mut command = Command::new(bin.join("squeue"));
+    let of = cluster.command();
+    command.env_clear().envs(of.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.args(["-h", "-i", "1", "-o", "%j"]);
+    let running = Running::start(&mut command, None);
+    until_so("it has looked twice", || running.said().matches("held").count() > 1);
+    running.signal(Signal::INT);
+    running.end();
+}
+
+#[test]
+fn jobs_change_by_scontrol() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let bin = installed(&cluster);
+    let run = |line: &str| shim(&cluster, &bin, line).ok();
+    cluster.submit(["-g", "2", "-t", "10m", "-c", "1", "-J", "first", "--", "sleep", "1000"]);
+    cluster.until_is("1", "running");
+    cluster.submit(["-g", "h100:1", "-m", "1G", "-J", "second", "--", "true"]);
+    let shown = run("scontrol show job 1");
+    for expected in [
+        "JobId=1 JobName=first",
+        "JobState=RUNNING Reason=None Dependency=(null)",
+        "TimeLimit=00:10:00",
+        "NumNodes=1 NumCPUs=1 NumTasks=1",
+        "AllocTRES=cpu=1,node=1,billing=1,gres/gpu=2",
+        "Nodes+GRES=lab1:gpu:2(IDX:0,1)",
+    ] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
+    let tres = "cpu=1,mem=1G,node=1,billing=1,gres/gpu=1,gres/gpu:h100=1";
+    assert_eq!(run("sacct -a -j 2 -n -P -o ReqTRES,AllocTRES"), format!("{tres}|\n"));
+    run("scontrol hold 2");
+    let words = "scontrol update JobId=2 TimeLimit=2:00:00 Nice=50 JobName=other Gres=gpu:2 \
+                 Dependency=afterany:1 MinMemoryNode=512";
+    run(words);
+    let job = cluster.job("2");
+    assert_eq!((&*job.name, &*job.gpus, job.priority), ("other", "2", -50));
+    assert_eq!((job.time_limit, job.mem), (Some(7200.0), Some(512 << 20)));
+    assert_eq!((&job.after[..], job.state.as_str()), (&["end:1".to_owned()][..], "held"));
+    run("scontrol update jobid=1 TimeLimit=+5");
+    assert_eq!(cluster.job("1").time_limit, Some(900.0));
+    run("scontrol requeuehold 1");
+    cluster.until_is("1", "held");
+    run("scontrol release 1");
+    cluster.until_is("1", "running");
+    assert!(run("scontrol -o show job=1").contains("Restarts=1 "));
+    run("scontrol suspend 1");
+    cluster.until_is("1", "paused");
+    run("scontrol resume 1");
+    cluster.until_is("1", "running");
+    shim(&cluster, &bin, "scontrol show job 99").refused(6, &["there is no job 99"]);
+}
+
+#[test]
+fn pools_are_partitions_and_nodes_are_shown_and_drained() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let bin = installed(&cluster);
+    let run = |line: &str| shim(&cluster, &bin, line).ok();
+    cluster.gpool(["pool", "move", "lab1", "batch"]).ok();
+    cluster.submit(["-g", "1", "--", "sleep", "1000"]);
+    cluster.until_is("1", "running");
+    cluster.submit(["-g", "2", "--pool", "batch", "--", "true"]);
+    assert_eq!(run("squeue -h -p batch -o %i:%P"), "1:batch\n2:batch\n");
+    assert_eq!(run("squeue -h -p default"), "");
+    let partition = run("scontrol show partition batch");
+    assert!(partition.starts_with("PartitionName=batch\n"), "{partition}");
+    assert!(partition.contains("   Nodes=lab1\n"), "{partition}");
+    let names = "NodeList:8,Partition:8,StateLong:8,Gres:20,GresUsed:.20";
+    assert_eq!(
+        run(&format!("sinfo -h -O {names}")),
+        "lab1    batch   mixed   gpu:h100-80g:2            gpu:h100-80g:1\n"
+    );
+    run("scontrol update NodeName=lab1 State=DRAIN Reason=disk");
+    assert_eq!(run("sinfo -h -o %t:%E"), "drng:disk\n");
+    let node = run("scontrol show node lab1");
+    for expected in ["NodeName=lab1 ", "State=DRAINING\n", "Reason=disk [", "GresUsed=gpu:"] {
+        assert!(node.contains(expected), "{expected} in {node}");
+    }
+    run("scontrol update NodeName=lab1 State=RESUME");
+    assert_eq!(run("sinfo -h -o %t"), "mix\n");
+    assert_eq!(run("scontrol show hostnames lab[1-2],x"), "lab1\nlab2\nx\n");
+    shim(&cluster, &bin, "scontrol show node nosuch").refused(2, &["nosuch", "lab1"]);
+}
