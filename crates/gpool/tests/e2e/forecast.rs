@@ -65,7 +65,7 @@ fn why_says_who_holds_what_until_when_and_what_would_help() {
         &format!("  {holder} (you) frees 1 GPU at "),
         "It could start sooner with",
         "--gpus 1",
-        "No other job waits for room.",
+        "No other job waits for the same room.",
         &format!("Decision log: gpool events {big}"),
     ] {
         assert!(page.contains(words), "{words:?} is not in\n{page}");

@@ -68,3 +68,4 @@ mod submit;
 mod transcripts;
 mod upgrade;
 mod users;
+mod why;

@@ -1,8 +1,9 @@
 //! Intervals, by what is known of the jobs that go before.
 
+use gpool_control::forecast::{self, Learnt};
 use insta::assert_snapshot;
 
-use crate::rig::etas;
+use crate::rig::{cluster, etas, id_of, part, words};
 
 #[test]
 fn a_limit_is_seldom_used_up() {
@@ -101,4 +102,52 @@ fn who_takes_back_starts_when_the_others_have_left() {
     b 2h00 2h00 2h00 by limit
     c 2h15 2h30 3h00 by limit
     ");
+}
+
+/// The jobs whose ends a job waits for, by the middle course.
+fn freed_by(scenario: &str, name: &str) -> Vec<(String, u32)> {
+    let cluster = cluster(scenario);
+    let part = part(&cluster);
+    let job = id_of(cluster.snapshot().world, name);
+    let estimate = forecast::estimate(&part, job, forecast::JOBS_MAX, &Learnt::default());
+    let name = |job| part.excerpt.jobs[&job].spec.name.to_string();
+    estimate.freed_by.iter().map(|freed| (name(freed.job), freed.n_devices)).collect()
+}
+
+/// My job has a begin time. Does it wait for the job whose GPU it will get?
+#[test]
+fn a_begin_time_is_no_end_of_another_job() {
+    let scenario = "node lab1 1 x h100-80g
+         job a 1 running lab1[0] 0m limit 1h
+         job b 1 waiting begin 2h limit 1h";
+    assert_eq!(freed_by(scenario, "b"), []);
+    let scenario = scenario.replace("begin 2h", "after end:a");
+    assert_eq!(freed_by(&scenario, "b"), [("a".to_owned(), 1)]);
+}
+
+/// A job of my user ends: is that why mine may start, although it runs on other GPUs?
+#[test]
+fn a_quota_is_freed_by_the_job_that_had_it() {
+    let scenario = "node lab1 2 x h100-80g
+         cap all running 1
+         job a 1 running lab1[1] 0m limit 1h uid 1001
+         job b 1 running lab1[0] 0m limit 10m uid 1002
+         job c 1 pending uid 1001";
+    assert_eq!(freed_by(scenario, "c").first().map(|(job, _)| job.as_str()), Some("a"));
+}
+
+/// My job can't end by its deadline. When could it have started?
+#[test]
+fn a_deadline_that_is_missed_is_told_with_the_start_without_it() {
+    let cluster = cluster(
+        "node lab1 1 x h100-80g
+         job a 1 running lab1[0] 0m limit 4h
+         job b 1 pending limit 1h deadline 90m",
+    );
+    let part = part(&cluster);
+    let job = id_of(cluster.snapshot().world, "b");
+    let estimate = forecast::estimate(&part, job, forecast::JOBS_MAX, &Learnt::default());
+    assert_eq!(estimate.eta, None);
+    let without = estimate.without_deadline.map(|eta| words(&eta, part.now));
+    assert_eq!(without.as_deref(), Some("1h00 2h00 4h00 by limit"));
 }

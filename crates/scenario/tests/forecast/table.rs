@@ -250,7 +250,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "a device is drained",
-        codes: &["node_drained", "node_drained"],
+        codes: &["node_drained"],
         scenario: "node lab1 2 x h100-80g
                    drain lab1[1] by 3h
                    job x 2 pending 5m",
@@ -360,7 +360,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "the node is drained by a deadline",
-        codes: &["node_drained", "node_drained"],
+        codes: &["node_drained"],
         scenario: "node lab1 1 x h100-80g
                    drain lab1 by 5h
                    job a 1 running lab1[0] 1h limit 3h

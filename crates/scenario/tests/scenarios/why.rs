@@ -132,3 +132,63 @@ fn nodes_that_have_the_devices_do_not_answer() {
         ahead_in_order 1 ahead, last job 2
     ");
 }
+
+/// Who is before me in the queue, and can they take what I wait for?
+#[test]
+fn jobs_that_can_only_use_other_devices_do_not_go_first() {
+    assert_snapshot!(reasons("
+        node lab1  1 x h100 + 1 x a100  cpus 8
+        job  h  h100:1  running lab1[0]
+        job  a  a100:1  running lab1[1]
+        job  b  a100:1  pending 5m
+        job  c  h100:1  pending 4m
+        job  d  a100:1  pending 3m  cpus 8
+        job  e  h100:1  pending 2m  cpus 1
+    "), @r"
+    b   gpus_not_free need 1 free 0
+    c   gpus_not_free need 1 free 0
+    d   gpus_not_free need 1 free 0
+        ahead_in_order 1 ahead, last job 3
+    e   gpus_not_free need 1 free 0
+        ahead_in_order 2 ahead, last job 5
+    ");
+}
+
+/// The whole node is drained: why is that said once for each GPU?
+#[test]
+fn a_drained_node_is_named_once() {
+    assert_snapshot!(reasons("
+        node lab1  4 x h100
+        drain lab1
+        job  a  1  pending
+    "), @"a   node_drained lab1");
+}
+
+/// Some GPUs are busy and some are reserved: which of them keep my job waiting?
+#[test]
+fn reservations_are_named_beside_what_is_short() {
+    assert_snapshot!(reasons("
+        node lab1  4 x h100
+        job  a  2  running lab1[0,1]
+        job  b  4  pending
+        reserve r1  lab1[2,3]  for uid 1001  begun 1h
+    "), @r"
+    b   gpus_not_free need 4 free 2
+        reserved_for_other r1 keeps 2 on lab1
+    ");
+}
+
+/// Only reserved GPUs are given out, and others use theirs: what does my job lack?
+#[test]
+fn where_only_reserved_devices_are_given_out_busy_ones_do_not_matter() {
+    assert_snapshot!(reasons("
+        policy preset static
+        node lab1  1 x h100
+        job  a  1  running lab1[0]  uid 1001
+        job  b  1  pending  uid 1002
+        reserve r1  lab1[0]  for uid 1001  begun 1h
+    "), @r"
+    b   not_reserved reserved 0
+        reserved_for_other r1 keeps 1 on lab1
+    ");
+}
