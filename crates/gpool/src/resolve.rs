@@ -11,6 +11,7 @@ use gpool_wire::Job;
 use crate::errors;
 use crate::failure::{Failure, Result};
 use crate::reference::Reference;
+use crate::render::words;
 
 /// Rows that are asked for at once.
 pub const PAGE: u32 = 10_000;
@@ -267,6 +268,7 @@ impl Finder<'_> {
             jobs = self.list(Some("all"), self.user, Some(name))?;
         }
         match jobs.as_slice() {
+            [] if self.scope != Scope::Ever => Err(self.only_ended(name)?),
             [] => Err(no_such_job(format!("there is no job named {name:?}"))),
             [only] => Ok(vec![owned(only)]),
             several => {
@@ -278,6 +280,27 @@ impl Finder<'_> {
                     .tip("name one by its number"))
             }
         }
+    }
+
+    /// No job of that name is left: whether there was one, how the last of them ended, and how to
+    /// name it.
+    fn only_ended(&self, name: &str) -> Result<Failure> {
+        let mut ended = self.list(Some("ended"), self.user, Some(name))?;
+        ended.sort_by_key(|job| std::cmp::Reverse(job.ended_at));
+        let what = format!("there is no job named {name:?} that has not ended");
+        let Some(last) = ended.first() else {
+            return Ok(no_such_job(format!("there is no job named {name:?}")));
+        };
+        let at = last.ended_at.map(|at| format!(" at {}", at.short())).unwrap_or_default();
+        let more = match ended.len() {
+            1 => String::new(),
+            n => format!("; {} ended before", words::count(n as u64 - 1, "other")),
+        };
+        let end = words::state(last.state.as_str());
+        let id = &last.id;
+        Ok(Failure::new(gpool_wire::catalogue::NO_SUCH_JOB, what)
+            .why(format!("job {id} of that name ended{at}: {end}{more}"))
+            .tip(format!("gpool show {id}")))
     }
 
     fn all(&mut self) -> Result<Vec<Owned>> {

@@ -118,7 +118,7 @@ fn state(job: &Job) -> Cell {
 /// For how long it has run; nothing before it has started.
 #[must_use]
 pub fn ran(job: &Job, view: &View<'_>) -> Option<Millis> {
-    let until = job.ended_at.unwrap_or(view.now);
+    let until = job.ended_at.or(job.paused_since).unwrap_or(view.now);
     job.started_at.map(|started| until.0.since(started.0))
 }
 

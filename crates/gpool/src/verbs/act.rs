@@ -36,6 +36,26 @@ pub fn on_jobs(
     session: &Session,
     act: impl Fn(&Client, &[String]) -> Acted,
 ) -> Result {
+    on_jobs_saying(jobs, (verb, &state_of), scope, yes, session, act)
+}
+
+/// The state of a job, as most verbs report it.
+fn state_of(job: &JobChanged) -> String {
+    state(job.state.as_str())
+}
+
+/// The same with words of the verb's own for what became of a job: `time limit +30m`.
+///
+/// # Errors
+/// As [`on_jobs`].
+pub fn on_jobs_saying(
+    jobs: &Jobs,
+    (verb, says): (&str, &dyn Fn(&JobChanged) -> String),
+    scope: Scope,
+    yes: bool,
+    session: &Session,
+    act: impl Fn(&Client, &[String]) -> Acted,
+) -> Result {
     let client = session.client()?;
     let user = jobs.user.as_deref();
     let mut found = resolve::each(&client, jobs.references(), user, session.me(), scope)?;
@@ -62,7 +82,7 @@ pub fn on_jobs(
     }
     let is_silent = tried.changed.is_empty() && !each.refused.is_empty();
     if !is_silent {
-        say_changed(tried.changed, session)?;
+        say_changed(tried.changed, says, session)?;
     }
     let states = in_states(found.passed_over.values());
     let states = Some(states).filter(|it| !it.is_empty());
@@ -185,7 +205,11 @@ fn in_states<'s>(states: impl Iterator<Item = &'s JobState>) -> String {
 }
 
 /// Says what became of each job, by number.
-fn say_changed(mut changed: Vec<JobChanged>, session: &Session) -> Result<()> {
+fn say_changed(
+    mut changed: Vec<JobChanged>,
+    says: &dyn Fn(&JobChanged) -> String,
+    session: &Session,
+) -> Result<()> {
     changed.sort_by_key(|job| job.id.parse::<JobId>().ok());
     if session.global.json {
         return session.screen.data(&json::list(&changed));
@@ -193,7 +217,7 @@ fn say_changed(mut changed: Vec<JobChanged>, session: &Session) -> Result<()> {
     if session.screen.quiet {
         return Ok(());
     }
-    let line = |job: &JobChanged| format!("job {} {}\n", safe(&job.id), state(job.state.as_str()));
+    let line = |job: &JobChanged| format!("job {} {}\n", safe(&job.id), safe(&says(job)));
     session.screen.data(&changed.iter().map(line).collect::<String>())
 }
 

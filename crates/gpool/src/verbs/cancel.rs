@@ -1,10 +1,13 @@
 //! `gpool cancel`: ends jobs, or takes them off the queue.
 
 use clap::Args;
+use gpool_model::job::JobState;
+use gpool_wire::JobChanged;
 
-use super::act::on_jobs;
+use super::act::on_jobs_saying;
 use crate::args::jobs::Jobs;
 use crate::failure::Result;
+use crate::render::words::state;
 use crate::resolve::Scope;
 use crate::session::Session;
 
@@ -23,7 +26,16 @@ pub struct CancelArgs {
 /// # Errors
 /// There are no such jobs, or the server refuses some of them.
 pub fn run(args: &CancelArgs, session: &Session) -> Result {
-    on_jobs(&args.jobs, "cancel", Scope::Living, args.yes, session, |client, ids| {
+    let verb = ("cancel", &says as &dyn Fn(&JobChanged) -> String);
+    on_jobs_saying(&args.jobs, verb, Scope::Living, args.yes, session, |client, ids| {
         client.cancel(ids)
     })
+}
+
+/// What became of a cancelled job. An array runs until the last of its elements has stopped.
+fn says(job: &JobChanged) -> String {
+    match job.state.is_end() {
+        true => state(job.state.as_str()),
+        false => state(JobState::Stopping.as_str()),
+    }
 }

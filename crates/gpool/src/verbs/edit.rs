@@ -3,6 +3,7 @@
 use clap::Args;
 use gpool_client::Client;
 use gpool_wire::{Job, JobPatch, Problem, RetryAsked, Time, Why, Written};
+use serde_json::Value;
 
 use super::act::Each;
 use super::edit_text;
@@ -256,15 +257,29 @@ fn change(
     let before = client.why(id).ok();
     let job = client.edit(id, patch, version)?;
     let after = before.as_ref().and_then(|_| client.why(id).ok());
-    let told = job.notify.iter().map(|rule| format!(" · tells {rule}")).collect::<String>();
-    let note = job.note.as_deref().map(|note| format!(" · note {note:?}")).unwrap_or_default();
     let both = before.zip(after);
     let start = both.as_ref().and_then(|(before, after)| start_words(before, after));
     let time = both.as_ref().and_then(|(before, after)| time_words(before, after, session));
     let start: String = start.into_iter().chain(time).map(|words| format!(" · {words}")).collect();
-    let text = format!("job {} priority {}{note}{told}{start}", job.id, job.priority);
-    session.screen.note(&safe(&text));
+    let changed = changed_words(patch, &job);
+    session.screen.note(&safe(&format!("job {} {}{start}", job.id, changed.join(" · "))));
     Ok(Exit::OK)
+}
+
+/// What a patch changed, as the job has it now: `priority 7`, `name "train"`, `time 4h`.
+fn changed_words(patch: &JobPatch, job: &Job) -> Vec<String> {
+    let Ok(Value::Object(fields)) = serde_json::to_value(patch) else { return Vec::new() };
+    let word = |(field, value): (&String, &Value)| match (field.as_str(), value) {
+        ("notify", _) if job.notify.is_empty() => vec!["tells nobody".to_owned()],
+        ("notify", _) => job.notify.iter().map(|rule| format!("tells {rule}")).collect(),
+        ("note", Value::String(note)) if note.is_empty() => vec!["without a note".to_owned()],
+        ("script", _) => vec!["script changed".to_owned()],
+        ("name" | "note", value) => vec![format!("{field} {value}")],
+        (_, Value::Null) => vec![format!("{field} none")],
+        (_, Value::String(text)) => vec![format!("{field} {text}")],
+        (_, value) => vec![format!("{field} {value}")],
+    };
+    fields.iter().flat_map(word).collect()
 }
 
 /// What a change did to when the job starts, if it did anything.

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use gpool_model::job::JobState;
-use gpool_wire::{ExtendJobs, Problem, Written};
+use gpool_wire::{ExtendJobs, JobChanged, Problem, Written};
 
-use super::act::on_jobs;
+use super::act::on_jobs_saying;
 use crate::args::jobs::Jobs;
 use crate::args::values;
 use crate::errors;
@@ -68,7 +68,14 @@ pub fn run(args: &ExtendArgs, session: &Session) -> Result {
             .tip("gpool extend JOB --to 4h"));
     }
     change.check().map_err(|refusal| Failure::from(Problem::from(refusal)))?;
-    on_jobs(&jobs, "extend", SCOPE, args.yes, session, |client, ids| {
+    let how = match (&change.by, &change.to) {
+        (Some(Written::Text(by)), _) if by.starts_with(['+', '-']) => by.clone(),
+        (Some(Written::Text(by)), _) => format!("+{by}"),
+        (_, Some(Written::Text(to))) => to.clone(),
+        _ => "changed".to_owned(),
+    };
+    let says = |_: &JobChanged| format!("time limit {how}");
+    on_jobs_saying(&jobs, ("extend", &says), SCOPE, args.yes, session, |client, ids| {
         client.extend(&ExtendJobs { jobs: ids.to_vec(), ..change.clone() })
     })
 }

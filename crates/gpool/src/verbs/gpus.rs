@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand};
 use gpool_client::{Client, JobsQuery};
 use gpool_model::Millis;
-use gpool_wire::{AllowDevices, Gpu, catalogue};
+use gpool_wire::{AllowDevices, Gpu, Job, catalogue};
 
 use super::list::{Listing, show};
 use crate::args::list::{Format, ListFlags};
@@ -15,7 +15,7 @@ use crate::render::gpus::{GPUS, folded, footer, page, rows};
 use crate::render::jobs::ran;
 use crate::render::list::select;
 use crate::render::words;
-use crate::resolve::every_job;
+use crate::resolve::{elements, every_job};
 use crate::session::Session;
 
 /// List GPUs, or show some in full
@@ -114,9 +114,17 @@ fn chosen(gpus: Vec<Gpu>, wanted: &[String]) -> Result<Vec<Gpu>> {
 fn job_left(client: &Client, session: &Session) -> Result<BTreeMap<String, Millis>> {
     let running = JobsQuery { state: Some("running".to_owned()), ..JobsQuery::default() };
     let view = session.view();
-    let left = |job: gpool_wire::Job| {
+    let left = |job: Job| {
         let limit = words::limit(&job)?;
         Some((job.id.clone(), limit.saturating_sub(ran(&job, &view)?)))
     };
-    Ok(every_job(client, &running)?.into_iter().filter_map(left).collect())
+    let mut jobs = Vec::new();
+    for job in every_job(client, &running)? {
+        // A device is held by an element, and not by its array.
+        match &job.array {
+            Some(_) => jobs.extend(elements(client, &job.id, "running", 0, usize::MAX)?),
+            None => jobs.push(job),
+        }
+    }
+    Ok(jobs.into_iter().filter_map(left).collect())
 }

@@ -2,10 +2,12 @@
 
 use clap::Args;
 use gpool_model::job::JobState;
+use gpool_wire::JobChanged;
 
-use super::act::on_jobs;
+use super::act::{on_jobs, on_jobs_saying};
 use crate::args::jobs::Jobs;
 use crate::failure::Result;
+use crate::render::words;
 use crate::resolve::Scope;
 use crate::session::Session;
 
@@ -47,5 +49,14 @@ pub fn pause(args: &PauseArgs, session: &Session) -> Result {
 /// # Errors
 /// There are no such jobs, or the server refuses; the others go on.
 pub fn resume(args: &ResumeArgs, session: &Session) -> Result {
-    on_jobs(&args.jobs, "resume", PAUSED, args.yes, session, |client, ids| client.resume(ids))
+    let verb = ("resume", &resumed as &dyn Fn(&JobChanged) -> String);
+    on_jobs_saying(&args.jobs, verb, PAUSED, args.yes, session, |client, ids| client.resume(ids))
+}
+
+/// What became of a resumed job. It stays paused until its GPUs are free.
+fn resumed(job: &JobChanged) -> String {
+    match job.state {
+        JobState::Paused => format!("goes on when its GPUs are free (gpool why {})", job.id),
+        state => words::state(state.as_str()),
+    }
 }

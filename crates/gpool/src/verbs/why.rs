@@ -29,7 +29,7 @@ pub fn run(args: &WhyArgs, session: &Session) -> Result {
     let client = session.client()?;
     let user = args.jobs.user.as_deref();
     let mut found =
-        resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Living)?;
+        resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
     let mut answers = Vec::with_capacity(found.ids.len());
     let mut each = Each::of(&mut found);
     for id in &found.ids {
