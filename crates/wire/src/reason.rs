@@ -182,8 +182,8 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-const ONLY_RESERVED: &str = "only reserved GPUs are given out here";
-const ASK_TO_RESERVE: &str = "an admin can reserve more: gpool reserve create --gpus N --user NAME";
+const ONLY_RESERVED: &str = "only reserved GPUs are given out";
+const ASK_TO_RESERVE: &str = "an admin can reserve more: gpool reserve create";
 
 /// A reason in words: one line, numbers first.
 #[must_use]
@@ -269,10 +269,10 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             cap_words(*what, *most)
         ),
         R::NotReserved { reserved: 0 } => {
-            format!("no such GPUs are reserved for it, and {ONLY_RESERVED}; {ASK_TO_RESERVE}")
+            format!("{ONLY_RESERVED}, and no such GPU is reserved for it; {ASK_TO_RESERVE}")
         }
         R::NotReserved { reserved } => format!(
-            "too few of the {reserved} {} reserved for it are free, and {ONLY_RESERVED}; \
+            "{ONLY_RESERVED}, and too few of the {reserved} {} reserved for it are free; \
              {ASK_TO_RESERVE}",
             gpus(u32::try_from(*reserved).unwrap_or(u32::MAX))
         ),

@@ -378,13 +378,13 @@ fn reasons() -> Vec<(Reason, &'static str)> {
         ),
         (
             Reason::NotReserved { reserved: 0 },
-            "no such GPUs are reserved for it, and only reserved GPUs are given out here; an admin \
-             can reserve more: gpool reserve create --gpus N --user NAME",
+            "only reserved GPUs are given out, and no such GPU is reserved for it; an admin can \
+             reserve more: gpool reserve create",
         ),
         (
             Reason::NotReserved { reserved: 2 },
-            "too few of the 2 GPUs reserved for it are free, and only reserved GPUs are given out \
-             here; an admin can reserve more: gpool reserve create --gpus N --user NAME",
+            "only reserved GPUs are given out, and too few of the 2 GPUs reserved for it are free; \
+             an admin can reserve more: gpool reserve create",
         ),
         (
             Reason::PreemptionGrace { job, n_jobs: 1, until: None },

@@ -108,7 +108,7 @@ fn waiting(page: &mut Page, why: &Why, view: &View<'_>) {
         let label = if n == 0 { "Nodes" } else { "" };
         page.line(&format!("{label:<11} {}", node_line(node)));
         let devices = device_line(&node.devices, view);
-        if !devices.is_empty() {
+        if node.connected && !devices.is_empty() {
             page.line(&format!("{:<13} {devices}", ""));
         }
     }
@@ -185,13 +185,19 @@ fn expected(page: &mut Page, why: &Why, view: &View<'_>) {
     let middle = eta.p50.map(|at| format!(" (middle {})", view.clock.short(at, view.now)));
     let because = if why.frees.is_empty() { "" } else { ", because" };
     let when = interval(eta, view);
-    let middle = middle.filter(|_| when != "now").unwrap_or_default();
+    let is_exact = eta.p10.is_some() && eta.p10 == eta.p90;
+    let middle = middle.filter(|_| when != "now" && !is_exact).unwrap_or_default();
     let basis = match eta.basis.as_str() {
         "limit" => "by time limits",
         "predicted" => "by how long such jobs ran",
         _ => "by time limits and how long such jobs ran",
     };
-    page.line(&format!("Expected start   {when}{middle}, {basis}{because}"));
+    // A moment at which nothing ends rests on no length of a job.
+    let basis = match is_exact && why.frees.is_empty() {
+        true => String::new(),
+        false => format!(", {basis}"),
+    };
+    page.line(&format!("Expected start   {when}{middle}{basis}{because}"));
     for frees in &why.frees {
         let moment = |at: &Option<Time>| at.map(|at| view.clock.short(at, view.now));
         let at = match (moment(&frees.p10), moment(&frees.p90)) {

@@ -121,13 +121,16 @@ pub fn hand_in(client: &Client, request: &Request) -> Result<Job> {
 pub fn note_wait(client: &Client, job: &Job, session: &Session) {
     let Some(note) = waits(job) else { return };
     // Whether it can be said or not, the job was handed in.
-    let eta = client.why_briefly(&job.id).ok().and_then(|why| why.eta);
-    let note = match eta {
-        Some(eta) => {
-            let (id, likely) = (&job.id, likely(&eta, &session.view()));
+    let why = client.why_briefly(&job.id).ok();
+    let (eta, missing) = why.map(|why| (why.eta, why.eta_missing)).unwrap_or_default();
+    let id = &job.id;
+    let note = match (eta, missing.filter(|_| job.deadline.is_some())) {
+        (Some(eta), _) => {
+            let likely = likely(&eta, &session.view());
             format!("job {id} waits. {likely}. gpool why {id}")
         }
-        None => note,
+        (None, Some(missing)) => format!("job {id} waits. {missing}. gpool why {id}"),
+        (None, None) => note,
     };
     session.screen.note(&format!("note: {note}"));
 }

@@ -243,7 +243,7 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "the node is drained",
-        codes: &["node_drained", "node_drained", "node_drained"],
+        codes: &["node_drained"],
         scenario: "node lab1 2 x h100-80g
                    drain lab1
                    job x 1 pending 5m",
