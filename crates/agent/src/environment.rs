@@ -239,6 +239,7 @@ pub(crate) mod tests {
             name: Arc::from("a/b"),
             project: ProjectName::new("default"),
             pool: None,
+            nodes: None,
             command: vec!["true".to_owned()],
             script: None,
             context: BlobId(Arc::from("c")),

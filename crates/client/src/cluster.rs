@@ -1,9 +1,9 @@
 //! The server, its devices and nodes: one method for each route.
 
 use gpool_wire::{
-    AllowDevices, Document, ForecastState, Gpu, List, MoveNodes, Node, Notification, NotifySecret,
-    PolicyInfo, PolicyPatch, Pool, Recovery, Shutdown, SimulateAsk, Simulation, Status,
-    UserCapsPatch, UserLimits, Version,
+    AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, MoveNodes, Node, Notification,
+    NotifySecret, PolicyInfo, PolicyPatch, Pool, Recovery, Shutdown, SimulateAsk, Simulation,
+    Status, UserCapsPatch, UserLimits, Version,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -141,6 +141,14 @@ impl Client {
     /// See [`Error`].
     pub fn move_nodes(&self, asked: &MoveNodes) -> Result<List<Pool>, Error> {
         self.ask(&Call::post("/pools/move").json(asked))
+    }
+
+    /// Changes labels of nodes; answers with all nodes.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn label_nodes(&self, asked: &LabelNodes) -> Result<List<Node>, Error> {
+        self.ask(&Call::post("/nodes/label").json(asked))
     }
 
     /// How the scheduler decides.

@@ -3,20 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use gpool_model::label;
 use gpool_model::pattern::short_model;
 use gpool_model::plan::Fit;
 use gpool_model::policy::{Caps, Held, UserCap};
 use gpool_model::reason::Bound;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Amount, Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, Millis, NewJob, PoolName,
-    Project, ProjectName, Quota, QuotaRules, Refusal, ResourceKind, Resources, Share,
+    Amount, Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, Millis, NewJob, NodeFilter,
+    NodeName, PoolName, Project, ProjectName, Quota, QuotaRules, Refusal, ResourceKind, Resources,
+    Share,
 };
 use gpool_world::{NodeRow, World};
 
 use crate::parts;
 use crate::project_tree;
 use crate::projects::absent;
+
+/// A refusal names no more nodes than this.
+const THERE_MAX: usize = 64;
 
 /// Admission of many jobs: what has been asked before is not worked out again.
 pub(crate) struct Admission<'a> {
@@ -57,14 +62,7 @@ impl<'a> Admission<'a> {
     pub fn admit(&mut self, caller: &Caller, job: &NewJob) -> Result<(), Refusal> {
         let asks = Asks {
             user: Arc::clone(&caller.owner.user),
-            fit: Fit {
-                gpus: job.gpus.clone(),
-                cpus: job.cpus.unwrap_or_default(),
-                memory: job.memory.unwrap_or_default(),
-                pool: job.pool.clone(),
-                gang: job.gang,
-                at: Vec::new(),
-            },
+            fit: Fit::of_new(job),
             time_limit: job.time_limit,
             preemptible: job.life.preemptible == Some(true),
             allow_unsatisfiable: job.allow_unsatisfiable,
@@ -82,14 +80,7 @@ impl<'a> Admission<'a> {
     pub fn admit_spec(&mut self, mover: Option<&Caller>, spec: &JobSpec) -> Result<(), Refusal> {
         let asks = Asks {
             user: Arc::clone(&spec.owner.user),
-            fit: Fit {
-                gpus: spec.gpus.clone(),
-                cpus: spec.cpus.unwrap_or_default(),
-                memory: spec.memory.unwrap_or_default(),
-                pool: spec.pool.clone(),
-                gang: spec.gang,
-                at: Vec::new(),
-            },
+            fit: Fit::of(spec),
             time_limit: spec.time_limit,
             preemptible: spec.life.preemptible == Some(true),
             allow_unsatisfiable: spec.allow_unsatisfiable,
@@ -199,19 +190,45 @@ impl<'a> Admission<'a> {
         answer
     }
 
-    /// Whether nodes of the pool that is asked for could ever hold it; in any, if none is.
+    /// Whether nodes that it may use could ever hold it.
     fn satisfiable(&self, fit: &Fit) -> Result<(), Refusal> {
-        let all = self.world.nodes_by_name().map(|(_, row)| row);
-        let nodes: Vec<&NodeRow> = all.filter(|row| fit.may_be_on(&row.node)).collect();
-        let Some(pool) = &fit.pool else { return satisfiable_on(&nodes, fit) };
-        if nodes.is_empty() {
-            let pools = self.world.nodes().iter().map(|row| row.node.pool.clone());
-            let pools: BTreeSet<PoolName> = pools.collect();
-            let pools = pools.into_iter().collect();
-            return Err(Refusal::NoSuchPool { name: pool.clone(), pools });
+        let all: Vec<&NodeRow> = self.world.nodes_by_name().map(|(_, row)| row).collect();
+        let is_of_pool = |row: &&NodeRow| fit.pool.as_ref().is_none_or(|it| *it == row.node.pool);
+        if let Some(name) = fit.pool.as_ref().filter(|_| !all.iter().any(is_of_pool)) {
+            let pools: BTreeSet<PoolName> = all.iter().map(|row| row.node.pool.clone()).collect();
+            let (name, pools) = (name.clone(), pools.into_iter().collect());
+            return Err(Refusal::NoSuchPool { name, pools });
         }
-        satisfiable_on(&nodes, fit)
-            .map_err(|refusal| Refusal::InPool { pool: pool.clone(), refusal: Box::new(refusal) })
+        let nodes: Vec<&NodeRow> =
+            all.iter().copied().filter(|row| fit.may_be_on(&row.node)).collect();
+        let chosen = fit.nodes.as_ref();
+        if let Some(chosen) = chosen {
+            self.check_named(chosen, &nodes)?;
+        }
+        let answer = satisfiable_on(&nodes, fit);
+        let answer = answer.map_err(|refusal| match chosen {
+            Some(nodes) if nodes.chooses() => {
+                Refusal::OnNodes { nodes: Arc::clone(nodes), refusal: Box::new(refusal) }
+            }
+            _ => refusal,
+        });
+        answer.map_err(|refusal| match fit.pool.clone() {
+            Some(pool) => Refusal::InPool { pool, refusal: Box::new(refusal) },
+            None => refusal,
+        })
+    }
+
+    /// Every node that is named is there, and some node is allowed.
+    fn check_named(&self, chosen: &Arc<NodeFilter>, allowed: &[&NodeRow]) -> Result<(), Refusal> {
+        let unknown = chosen.named().filter(|name| self.world.node(name).is_none());
+        let unknown: Vec<NodeName> = unknown.cloned().collect();
+        if unknown.is_empty() && !allowed.is_empty() {
+            return Ok(());
+        }
+        let of_node = |row: &NodeRow| (row.node.name.clone(), label::written(&row.node.labels));
+        let there = self.world.nodes_by_name().map(|(_, row)| of_node(row));
+        let there = there.take(THERE_MAX).collect();
+        Err(Refusal::NoSuchNodes { nodes: Arc::clone(chosen), unknown, there })
     }
 }
 

@@ -338,6 +338,7 @@ impl Control {
             Command::SetUserCaps { user, caps } => self.set_user_caps(caller, user, caps),
             Command::ChangeProjects(ask) => self.change_projects(caller, &ask),
             Command::MoveNodes { nodes, pool } => self.move_nodes(caller, &nodes, &pool),
+            Command::LabelNodes { nodes, change } => self.label_nodes(caller, &nodes, &change),
             Command::SetDeviceStrategy { strategy } => self.set_strategy(caller, strategy),
         };
         self.reply(request, reply);

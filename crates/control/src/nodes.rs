@@ -7,10 +7,14 @@ use gpool_model::effect::Change;
 use gpool_model::id::is_plain_name;
 use gpool_model::node::NodeFacts;
 use gpool_model::{
-    Caller, Device, DeviceStrategy, DeviceUuid, Node, NodeName, PoolName, Refusal, Reply, Resources,
+    Caller, Device, DeviceStrategy, DeviceUuid, LabelChange, Node, NodeName, PoolName, Refusal,
+    Reply, Resources,
 };
 
 use crate::control::Control;
+
+/// A node has no more labels than this.
+const LABELS_MAX: usize = 64;
 
 impl Control {
     pub(crate) fn inventory(
@@ -29,6 +33,7 @@ impl Control {
         let node = Node {
             name: name.clone(),
             pool: before.map_or_else(PoolName::usual, |node| node.pool.clone()),
+            labels: before.map(|node| node.labels.clone()).unwrap_or_default(),
             capacity,
             devices,
             allowed: before.and_then(|node| node.allowed.clone()),
@@ -106,10 +111,7 @@ impl Control {
             );
             return Err(Refusal::Invalid { field: "pool".to_owned(), why });
         }
-        let absent = names.iter().find(|name| self.world.node(name).is_none());
-        if let Some(name) = absent {
-            return Err(Refusal::NoSuchNode { name: name.clone() });
-        }
+        self.check_nodes(names)?;
         for name in names {
             let row = self.world.node(name).expect("it was found just now");
             if row.node.pool != *pool {
@@ -118,6 +120,42 @@ impl Control {
             }
         }
         Ok(Reply::Done)
+    }
+
+    /// What runs there stays, and what waits for a label that is gone waits on.
+    pub(crate) fn label_nodes(
+        &mut self,
+        caller: &Caller,
+        names: &[NodeName],
+        change: &LabelChange,
+    ) -> Result<Reply, Refusal> {
+        admin(caller, || "change labels of nodes".to_owned())?;
+        self.check_nodes(names)?;
+        for name in names {
+            let row = self.world.node(name).expect("it was found just now");
+            let labels = change.applied_to(&row.node.labels);
+            if labels.len() > LABELS_MAX {
+                let most = format!("{LABELS_MAX} labels");
+                return Err(Refusal::TooLarge { what: format!("what {name} is called"), most });
+            }
+        }
+        for name in names {
+            let row = self.world.node(name).expect("it was found just now");
+            let labels = change.applied_to(&row.node.labels);
+            if row.node.labels != labels {
+                self.world.put_node(Node { labels, ..row.node.clone() });
+                self.publish(Change::NodeChanged { node: name.clone() });
+            }
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Every node that is named is there.
+    fn check_nodes(&self, names: &[NodeName]) -> Result<(), Refusal> {
+        match names.iter().find(|name| self.world.node(name).is_none()) {
+            Some(name) => Err(Refusal::NoSuchNode { name: name.clone() }),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn set_strategy(

@@ -198,6 +198,7 @@ impl Control {
             name: new.name,
             project: known.unwrap_or(new.project),
             pool: new.pool,
+            nodes: new.nodes,
             command: new.command,
             script: new.script,
             context: new.context,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpool_model::Labels;
 use gpool_model::id::{NodeName, PoolName};
 use gpool_model::unit::{Bytes, MilliCpu};
 use thiserror::Error;
@@ -47,6 +48,8 @@ pub struct NodeArg {
     pub name: NodeName,
     /// The pool it is in from now on; `None` leaves it in the one that it is in.
     pub pool: Option<PoolName>,
+    /// Labels that it has from now on, beside those that it has.
+    pub labels: Labels,
     /// CPU cores that can be booked; `None` means those of the machine.
     pub cpus: Option<MilliCpu>,
     /// Host memory that can be booked; `None` means that of the machine.
@@ -157,8 +160,15 @@ impl DevicesArg {
     /// # Errors
     /// If a file can't be read or makes no sense.
     pub fn nodes(&self, own: &NodeName) -> Result<NodesArg, ChoiceError> {
-        let (pool, cpus, memory) = (None, None, None);
-        let plain = |name, devices| NodeArg { name, pool: pool.clone(), cpus, memory, devices };
+        let (cpus, memory) = (None, None);
+        let plain = |name, devices| NodeArg {
+            name,
+            pool: None,
+            labels: Labels::new(),
+            cpus,
+            memory,
+            devices,
+        };
         let unnamed = |nodes| NodesArg { nodes, are_named: false };
         Ok(match self {
             Self::Of(devices) => unnamed(vec![plain(own.clone(), devices.clone())]),
@@ -178,6 +188,7 @@ impl DevicesArg {
                     let node = |it: sim::SimNode| NodeArg {
                         name: it.name,
                         pool: it.pool,
+                        labels: it.labels,
                         cpus: it.cpus,
                         memory: it.memory,
                         devices: match it.devices.is_empty() {

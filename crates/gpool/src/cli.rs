@@ -100,7 +100,8 @@ pub enum Verb {
     Gpus(gpus::GpusArgs),
     /// Show or change how much users may have
     User(user::UserArgs),
-    /// List nodes
+    /// List nodes, or change their labels
+    #[command(alias = "node")]
     Nodes(nodes::NodesArgs),
     /// Show or change how the scheduler decides
     Policy(policy::PolicyArgs),
@@ -204,7 +205,7 @@ impl Verb {
             Self::Policy(args) => policy::run(args, session),
             Self::Pool(args) => pool::run(args, session),
             Self::User(args) => user::run(&args, session),
-            Self::Nodes(args) => nodes::run(&args, session),
+            Self::Nodes(args) => nodes::run(args, session),
             Self::Project(args) => project::run(args, session),
             Self::Quota(args) => quota::run(&args, session),
             Self::Drain(args) => drain::run(args, session),

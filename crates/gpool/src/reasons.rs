@@ -96,6 +96,11 @@ pub const REASONS: &[About] = &[
         "gpool pool shows which nodes are in it; without --pool it may run on any",
     ),
     about(
+        "only_on_nodes",
+        "It was submitted for some nodes (--node, --not-node, --where), so others are not looked at.",
+        "gpool nodes -o wide shows the labels of nodes; gpool edit changes which it may use",
+    ),
+    about(
         "path_or_image_missing",
         "A folder or file that it needs is not there.",
         "make it, or submit again with another",

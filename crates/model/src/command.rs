@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::array::{ArrayEnds, NewArray};
 use crate::compat::Compat;
+use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, JobNumber, NodeName, PoolName, ProjectName, ReservationName};
 use crate::job::{BlobId, Dependency, Job, JobSpec, JobState, Outcome, Owner};
+use crate::label::LabelChange;
 use crate::launch::{Activation, WindowSize};
 use crate::life::Life;
 use crate::notify::NotifyRule;
@@ -143,6 +145,13 @@ pub enum Command {
         /// Where to; one that no node was in is begun by it.
         pool: PoolName,
     },
+    /// Change labels of nodes; what runs there stays.
+    LabelNodes {
+        /// Which.
+        nodes: Vec<NodeName>,
+        /// How.
+        change: LabelChange,
+    },
     /// Change how the scheduler decides from now on.
     SetPolicy {
         /// Begin with this preset, parameters included, rather than with what there is.
@@ -226,6 +235,9 @@ pub struct NewJob {
     /// See [`crate::job::JobSpec::pool`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolName>,
+    /// See [`crate::job::JobSpec::nodes`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Arc<NodeFilter>>,
     /// See [`crate::job::JobSpec::command`].
     pub command: Vec<String>,
     /// See [`crate::job::JobSpec::script`].
@@ -299,6 +311,7 @@ impl NewJob {
             name: spec.name.clone(),
             project: spec.project.clone(),
             pool: spec.pool.clone(),
+            nodes: spec.nodes.clone(),
             command: spec.command.clone(),
             script: spec.script.clone(),
             context: spec.context.clone(),

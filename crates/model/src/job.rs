@@ -9,6 +9,7 @@ use crate::allocation::{Allocation, Slot};
 use crate::array::{ArraySpec, ArrayState};
 use crate::compat::Compat;
 pub use crate::end::{EndCause, ExitStatus, JobEnd, Outcome, RunTotals, Usage};
+use crate::filter::NodeFilter;
 use crate::gang::{Gang, Joins};
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, Generation, JobId, PoolName, ProjectName, Version};
@@ -52,6 +53,9 @@ pub struct JobSpec {
     /// The pool in which it must run; `None` means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolName>,
+    /// Which nodes it may use; `None` means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Arc<NodeFilter>>,
     /// Program and arguments; with a script, what follows the script's name.
     pub command: Vec<String>,
     /// The script as it was when submitted, run in place of a program.

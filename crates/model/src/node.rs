@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::{Device, DeviceHealth};
 use crate::id::{DeviceUuid, NodeName, PoolName};
+use crate::label::Labels;
 use crate::reservation::Displace;
 use crate::resource::{ResourceKind, Resources};
 use crate::unit::Timestamp;
@@ -18,6 +19,9 @@ pub struct Node {
     pub name: NodeName,
     /// The pool it is in.
     pub pool: PoolName,
+    /// What admins say of it, for jobs that ask for it by that.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// What can be booked beside devices: cores, memory, tasks at once.
     pub capacity: Resources,
     /// Its devices in the driver's index order.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{Checkpoint, Exit};
+use crate::filter::FilterPatch;
 use crate::gpu::GpuRequest;
 use crate::id::ProjectName;
 use crate::job::{BlobId, Dependency, JobSpec};
@@ -66,6 +67,9 @@ pub struct SpecPatch {
     /// See [`JobSpec::gpus`] and [`JobSpec::gpus_written`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<(GpuRequest, Arc<str>)>,
+    /// Changes to [`JobSpec::nodes`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<FilterPatch>,
     /// See [`JobSpec::cpus`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Option<MilliCpu>>,
@@ -144,6 +148,9 @@ impl SpecPatch {
         set(&mut new.stderr, boxed(stderr));
         if let Some((gpus, written)) = gpus {
             (new.gpus, new.gpus_written) = (gpus, written);
+        }
+        if let Some(nodes) = self.nodes {
+            new.nodes = nodes.applied_to(new.nodes.as_deref()).kept();
         }
         set(&mut new.cpus, self.cpus);
         set(&mut new.memory, self.memory);

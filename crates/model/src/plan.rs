@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::Slot;
 use crate::attained::Level;
+use crate::command::NewJob;
 use crate::exit::Exit;
+use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, DeviceUuid, JobId, JobNumber, NodeName, PoolName, ProjectName, Revision};
+use crate::job::JobSpec;
 use crate::life::is_false;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -174,6 +177,9 @@ pub struct Fit {
     /// The pool that its nodes must be in; `None` means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolName>,
+    /// Which of them it may use; `None` means any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Arc<NodeFilter>>,
     /// How many tasks, and on how many nodes.
     #[serde(default, skip_serializing_if = "Gang::is_single")]
     pub gang: Gang,
@@ -184,11 +190,40 @@ pub struct Fit {
 }
 
 impl Fit {
+    /// What a job asks that is not paused.
+    #[must_use]
+    pub fn of(spec: &JobSpec) -> Self {
+        Self {
+            gpus: spec.gpus.clone(),
+            cpus: spec.cpus.unwrap_or_default(),
+            memory: spec.memory.unwrap_or_default(),
+            pool: spec.pool.clone(),
+            nodes: spec.nodes.clone(),
+            gang: spec.gang,
+            at: Vec::new(),
+        }
+    }
+
+    /// What a job will ask once it is admitted.
+    #[must_use]
+    pub fn of_new(job: &NewJob) -> Self {
+        Self {
+            gpus: job.gpus.clone(),
+            cpus: job.cpus.unwrap_or_default(),
+            memory: job.memory.unwrap_or_default(),
+            pool: job.pool.clone(),
+            nodes: job.nodes.clone(),
+            gang: job.gang,
+            at: Vec::new(),
+        }
+    }
+
     /// Whether a node is one of those that it may be on, whatever that has.
     #[must_use]
     pub fn may_be_on(&self, node: &Node) -> bool {
         let is_there = |place: &Placement| place.node == node.name;
         self.pool.as_ref().is_none_or(|pool| *pool == node.pool)
+            && self.nodes.as_ref().is_none_or(|nodes| nodes.allows(node))
             && (self.at.is_empty() || self.at.iter().any(is_there))
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::filter::NodeFilter;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, DeviceUuid, JobId, NodeName, PoolName, ProjectName, ReservationName};
 use crate::job::{DependencyKind, JobState};
@@ -332,6 +333,17 @@ pub enum Reason {
         /// How many nodes are in it.
         n_nodes: u32,
     },
+    /// It may only use some nodes.
+    OnlyOnNodes {
+        /// Which.
+        nodes: Arc<NodeFilter>,
+        /// How many nodes that is.
+        n_nodes: u32,
+        /// How many nodes of its pool, or of all, are left out.
+        n_left_out: u32,
+        /// The first of these, by name.
+        left_out: Vec<NodeName>,
+    },
     /// A node that could run it has no agent that answers.
     AgentUnreachable {
         /// Which node.
@@ -377,6 +389,7 @@ impl Reason {
             Self::MaintenanceSoon { .. } => "maintenance_soon",
             Self::NodeDrained { .. } => "node_drained",
             Self::OnlyInPool { .. } => "only_in_pool",
+            Self::OnlyOnNodes { .. } => "only_on_nodes",
             Self::AgentUnreachable { .. } => "agent_unreachable",
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{JobId, NodeName, PoolName, ProjectName, ReservationName};
@@ -171,6 +172,22 @@ pub enum Refusal {
     InPool {
         /// Which.
         pool: PoolName,
+        /// Why.
+        refusal: Box<Refusal>,
+    },
+    /// It names nodes that there are not, or no node is one of those that it may use.
+    NoSuchNodes {
+        /// Which it may use.
+        nodes: Arc<NodeFilter>,
+        /// Those that it names and that there are not.
+        unknown: Vec<NodeName>,
+        /// Those that there are, with their labels as they are written.
+        there: Vec<(NodeName, Vec<String>)>,
+    },
+    /// It was asked for on some nodes, and that is refused for these; others may do.
+    OnNodes {
+        /// Which.
+        nodes: Arc<NodeFilter>,
         /// Why.
         refusal: Box<Refusal>,
     },
@@ -434,6 +451,7 @@ impl Refusal {
             Self::AboveQuota { .. } => 415,
             Self::TooFewNodes { .. } => 416,
             Self::AboveUserCap { .. } => 417,
+            Self::NoSuchNodes { .. } => 418,
             Self::NotPermitted { .. } => 501,
             Self::PriorityTooHigh { .. } => 502,
             Self::CannotRunAs { .. } => 504,
@@ -448,7 +466,9 @@ impl Refusal {
             Self::NoSuchNode { .. } => 603,
             Self::NoSuchDevice { .. } => 604,
             Self::NoSuchPool { .. } => 606,
-            Self::InPool { refusal, .. } => return refusal.code(),
+            Self::InPool { refusal, .. } | Self::OnNodes { refusal, .. } => {
+                return refusal.code();
+            }
             Self::NoSuchReservation { .. } => 621,
             Self::AlreadyEnded { .. } => 701,
             Self::WrongState { .. } => 702,

@@ -38,6 +38,7 @@ fn run(term: u64, number: u64, generation: u64) -> Order {
         name: Arc::from("a"),
         project: ProjectName::new("default"),
         pool: None,
+        nodes: None,
         command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("c")),

@@ -96,7 +96,10 @@ pub fn situations() -> impl Strategy<Value = Situation> {
         let (preset, order, hours, strategy, planned_starts) = rules;
         let mut text = projects;
         for (at, node) in nodes.iter().enumerate() {
-            text.push_str(&node.replace("NODE", &format!("n{at}")));
+            let ssd = if at == 1 { "  label ssd" } else { "" };
+            let labels = format!("  label rack=r{}{ssd}", at % 2);
+            let node = node.replace("NODE", &format!("n{at}"));
+            text.push_str(&node.replacen('\n', &format!("{labels}\n"), 1));
         }
         let mut situation =
             Situation::parse(&text).expect("nodes are written as the parser reads them");

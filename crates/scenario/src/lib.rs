@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! policy  preset users  escalate 24h  strategy sequential
-//! node lab1  2 x h100-80g + 2 x a100-40g  cpus 32  mem 256G  tasks 64
+//! node lab1  2 x h100-80g + 2 x a100-40g  cpus 32  mem 256G  tasks 64  label rack=3
 //! link lab1[0,1]  nvlink 4
 //! gpu  lab1[3]  unmanaged by ana
 //! job  a  1       running lab1[0] 2h
@@ -12,6 +12,7 @@
 //! job  d  1       waiting  after a
 //! job  h  2 nodes 2 each 1  pending
 //! job  e  1       held by admin
+//! job  k  1       pending  on lab[1-2]  not-on lab3  where rack=3|ssd
 //! job  f  1       waiting  begin 3h  deadline 8h  limit 1h
 //! job  g  1       pending  array 0-9%2  ended failed:0/succeeded:2
 //! element  g 1    running lab1[1] 5m
@@ -38,6 +39,7 @@
 mod answer;
 mod array;
 mod caps;
+mod chosen;
 pub mod cycles;
 mod gang;
 #[cfg(feature = "generate")]

@@ -7,8 +7,8 @@ use gpool_model::device::Mig;
 use gpool_model::mig::Profile;
 use gpool_model::node::NodeFacts;
 use gpool_model::{
-    Bytes, Device, DeviceHealth, DeviceProcess, DeviceUuid, Instance, Link, Node, NodeName,
-    PoolName, ResourceKind, Resources, parse,
+    Bytes, Device, DeviceHealth, DeviceProcess, DeviceUuid, Instance, LabelChange, Link, Node,
+    NodeName, PoolName, ResourceKind, Resources, parse,
 };
 
 use crate::parse::{Reader, end};
@@ -27,6 +27,7 @@ impl Reader {
         let mut node = Node {
             name: NodeName::new(name),
             pool: PoolName::usual(),
+            labels: gpool_model::Labels::new(),
             capacity: Resources::none(),
             devices: Vec::new(),
             allowed: None,
@@ -47,6 +48,12 @@ impl Reader {
                 "mem" => memory = words.parse("an amount of memory", parse::bytes)?,
                 "tasks" => tasks = words.parse("a number of tasks", u32::from_str)?,
                 "pool" => node.pool = PoolName::new(words.need("a pool")?),
+                "label" => {
+                    let word = words.need("a label")?;
+                    let change = LabelChange::parse([word]);
+                    let change = change.map_err(|error| words.error(error.to_string()))?;
+                    node.labels = change.applied_to(&node.labels);
+                }
                 "unreachable" => node.connected = false,
                 "pauses" => can_pause = true,
                 "+" if !node.devices.is_empty() => {
@@ -58,8 +65,8 @@ impl Reader {
                     instances.extend(devices(&mut node, count, words)?);
                 }
                 word => {
-                    let known =
-                        "devices (2 x h100-80g), cpus, mem, tasks, pool, pauses or unreachable";
+                    let known = "devices (2 x h100-80g), cpus, mem, tasks, pool, label, pauses or \
+                         unreachable";
                     return Err(words.unknown(word, known));
                 }
             }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use gpool_model::array::NewArray;
 use gpool_model::{
     Attempt, Bytes, Course, Dependency, DependencyKind, Exit, Generation, GpuRequest, GpuTime, Job,
-    JobId, JobSpec, Life, MilliCpu, Millis, Node, Outcome, Owner, PoolName, Positions, ProjectName,
-    Timestamp, Version, parse,
+    JobId, JobSpec, Life, MilliCpu, Millis, Node, NodeFilter, Outcome, Owner, PoolName, Positions,
+    ProjectName, Timestamp, Version, parse,
 };
 
 use crate::array;
+use crate::chosen;
 use crate::gang::{self, courses, gang};
 use crate::phase::{began, fill_claims, held_by};
 use crate::situation::{Situation, bare_spec};
@@ -95,6 +96,7 @@ struct Options {
     owner: Option<Owner>,
     project: Option<ProjectName>,
     pool: Option<PoolName>,
+    nodes: NodeFilter,
     begin: Option<Millis>,
     deadline: Option<Millis>,
     like: Option<String>,
@@ -159,6 +161,7 @@ impl Reader {
                 owner: options.owner.clone().unwrap_or(spec.owner),
                 project: options.project.clone().unwrap_or(spec.project),
                 pool: options.pool.clone(),
+                nodes: options.nodes.clone().kept(),
                 name: options.like.as_deref().map_or(spec.name, Arc::from),
                 ..spec
             };
@@ -200,6 +203,7 @@ impl Reader {
             owner: None,
             project: None,
             pool: None,
+            nodes: NodeFilter::default(),
             begin: None,
             deadline: None,
             like: None,
@@ -253,6 +257,7 @@ impl Reader {
                     options.preemptible = Some(true);
                 }
                 "pool" => options.pool = Some(PoolName::new(words.need("a pool")?)),
+                "on" | "not-on" | "where" => chosen::read(word, &mut options.nodes, words)?,
                 "project" => options.project = Some(ProjectName::new(words.need("a project")?)),
                 "id" => {
                     let id = words.parse("a job number", u64::from_str)?;
@@ -268,7 +273,7 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, pool, preemptible, exits, had, ran, told, joins, \
+                         uid, project, pool, on, not-on, where, preemptible, exits, had, ran, told, joins, \
                          begin, deadline, like, array, ended or id";
                     return Err(words.unknown(word, known));
                 }

@@ -12,6 +12,7 @@ use gpool_model::{
 
 use crate::array;
 use crate::caps::caps;
+use crate::chosen;
 use crate::gang::gang_text;
 use crate::nodes::{memory_of, numbers, profile_of};
 use crate::past::{like, past};
@@ -83,6 +84,9 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
     }
     if node.pool != PoolName::usual() {
         write!(f, "  pool {}", node.pool)?;
+    }
+    for label in gpool_model::label::written(&node.labels) {
+        write!(f, "  label {label}")?;
     }
     if node.can_pause() {
         f.write_str("  pauses")?;
@@ -250,6 +254,7 @@ fn job(
     if let Some(pool) = &spec.pool {
         write!(f, "  pool {pool}")?;
     }
+    chosen::write(f, spec.nodes.as_deref())?;
     let joined = spec.joins.as_ref();
     let joined =
         joined.and_then(|joins| situation.jobs.iter().find(|(other, _)| other.id == joins.job));

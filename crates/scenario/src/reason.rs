@@ -78,6 +78,9 @@ pub fn reason_text(reason: &Reason) -> String {
         Reason::NodeDrained { node, index: Some(index), .. } => format!("{node}[{index}]"),
         Reason::NodeDrained { node, index: None, .. } => node.to_string(),
         Reason::OnlyInPool { pool, n_nodes } => format!("{pool} nodes {n_nodes}"),
+        Reason::OnlyOnNodes { nodes, n_nodes, n_left_out, .. } => {
+            format!("{nodes} nodes {n_nodes} of {}", n_nodes.saturating_add(*n_left_out))
+        }
         Reason::AgentUnreachable { node } => node.to_string(),
         Reason::PausedOn { node, indexes, free } => {
             let indexes: Vec<String> = indexes.iter().map(ToString::to_string).collect();

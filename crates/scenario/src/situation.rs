@@ -131,6 +131,7 @@ pub(crate) fn bare_spec(
         name: Arc::from(name),
         project: ProjectName::new("default"),
         pool: None,
+        nodes: None,
         command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("none")),

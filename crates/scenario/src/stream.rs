@@ -14,12 +14,12 @@ use gpool_model::job::{EndCause, Holder, JobEnd, StopCause, Usage};
 use gpool_model::{
     Allocation, AllocationState, Bytes, Decision, Dependency, DependencyKind, DeviceHealth,
     DeviceProcess, DeviceStrategy, Displace, Drain, Gang, GpuRequest, Job, JobId, JobNumber,
-    JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, PoolName, ProjectName, TaskId,
-    Timestamp,
+    JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, ProjectName, TaskId, Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
 
+use crate::chosen;
 use crate::gang::{courses, gang_text};
 use crate::parse::owner;
 use crate::reserve_step::ReserveSeed;
@@ -345,13 +345,6 @@ impl Cluster {
         }
     }
 
-    /// The pool that one of a few jobs names, where nodes are in one beside the usual.
-    fn pool(&self, number: u32) -> Option<PoolName> {
-        let pools = self.world.nodes().iter().map(|row| &row.node.pool);
-        let other = pools.filter(|pool| **pool != PoolName::usual()).min();
-        other.filter(|_| number.is_multiple_of(3)).cloned()
-    }
-
     fn submit(&mut self, seed: &JobSeed) {
         let mut cluster = self.world.cluster().clone();
         cluster.last_job = JobNumber(cluster.last_job.0 + 1);
@@ -368,7 +361,8 @@ impl Cluster {
             time_limit: seed.limit,
             after: after.into_iter().collect(),
             project: self.leaf(seed.project),
-            pool: self.pool(seed.project >> 16),
+            pool: chosen::random_pool(&self.world, seed.project >> 16),
+            nodes: chosen::random(&self.world, seed.project),
             life: gpool_model::Life {
                 preemptible: seed.is_preemptible.then_some(true),
                 exits: seed.exits().into(),

@@ -347,6 +347,7 @@ fn random_streams_meet_every_reason() {
         "node_drained",
         "nodes_not_free",
         "not_reserved",
+        "only_on_nodes",
         "paused_on",
         "quota_project",
         "quota_user_in_project",

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
-    Allocation, AllocationState, DeviceHealth, JobId, Node, Phase, Policy, Reason, Shape, TakenBack,
+    Allocation, AllocationState, DeviceHealth, JobId, Phase, Policy, Reason, Shape, TakenBack,
 };
 use gpool_world::order::level_of_waiting;
-use gpool_world::{JobRow, NodeRow, Snapshot};
+use gpool_world::{JobRow, NodeRow, Snapshot, fit_of};
 
 use crate::ahead::Ahead;
 use crate::board::Board;
@@ -130,7 +130,7 @@ impl<'a> Explainer<'a> {
                     reasons.push(reason);
                 }
             }
-            let more = self.only_in_pool(row).into_iter();
+            let more = self.left_out(row).into_iter();
             let more = more.chain(self.reserved_for_others(row)).chain(self.unusable_devices(row));
             for reason in more {
                 // Every device of a drained node gives the same reason.
@@ -221,21 +221,18 @@ impl<'a> Explainer<'a> {
     }
 
     /// That nodes are left out which it might otherwise use.
-    fn only_in_pool(&self, row: &JobRow) -> Option<Reason> {
-        let pool = row.spec.pool.as_ref()?;
-        let nodes = self.snapshot.world.nodes();
-        let here = nodes.iter().filter(|node| node.node.pool == *pool).count();
-        let n_nodes = u32::try_from(here).unwrap_or(u32::MAX);
-        (here < nodes.len()).then(|| Reason::OnlyInPool { pool: pool.clone(), n_nodes })
+    fn left_out(&self, row: &JobRow) -> Option<Reason> {
+        let nodes = self.snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
+        wait::left_out(nodes, &fit_of(row))
     }
 
     fn unreachable_nodes(&self, row: &JobRow) -> Vec<Reason> {
-        let gpus = &row.spec.gpus;
+        let (gpus, fit) = (&row.spec.gpus, fit_of(row));
         let n_devices = gpus.n_devices().saturating_mul(row.spec.gang.tasks_per_node);
         let board = Board::new(self.snapshot.world);
         let nodes = board.nodes.iter().filter(|node| !node.row.node.connected);
         nodes
-            .filter(|node| is_of(&node.row.node, row))
+            .filter(|node| fit.may_be_on(&node.row.node))
             .filter(|node| wait::most_of_a_kind(node, gpus) >= n_devices)
             .map(|node| Reason::AgentUnreachable { node: node.name().clone() })
             .take(Self::DEVICES_MAX)
@@ -246,8 +243,9 @@ impl<'a> Explainer<'a> {
         if row.spec.gpus.is_none() {
             return Vec::new();
         }
+        let fit = fit_of(row);
         let nodes = self.snapshot.world.nodes_by_name();
-        let nodes = nodes.filter(|(_, node)| is_of(&node.node, row));
+        let nodes = nodes.filter(|(_, node)| fit.may_be_on(&node.node));
         let devices = nodes.flat_map(|(_, node)| {
             (0..node.node.devices.len()).map(move |device_ix| (node, device_ix))
         });
@@ -264,11 +262,6 @@ fn is_quota(reason: &Reason) -> bool {
         reason,
         Reason::QuotaProject { .. } | Reason::QuotaUser { .. } | Reason::QuotaUserInProject { .. }
     )
-}
-
-/// Whether a node is in the pool that a job asks for, if it asks for one.
-fn is_of(node: &Node, row: &JobRow) -> bool {
-    row.spec.pool.as_ref().is_none_or(|pool| *pool == node.pool)
 }
 
 fn unusable_reason(row: &NodeRow, device_ix: usize) -> Option<Reason> {

@@ -23,6 +23,7 @@ pub(crate) fn waits_for_room(reason: &Reason) -> bool {
             | Reason::AgentUnreachable { .. }
             | Reason::NodeDrained { .. }
             | Reason::OnlyInPool { .. }
+            | Reason::OnlyOnNodes { .. }
     )
 }
 

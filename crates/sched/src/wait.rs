@@ -1,12 +1,16 @@
 //! Why a fit has no place: the one reason that stands for a shape in a plan.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Device, Drain, GpuRequest, NodeName, Reason, Share};
+use gpool_model::{Device, Drain, GpuRequest, Node, NodeName, Reason, Share};
 
 use crate::board::{Board, NodeBoard};
 use crate::room::Room;
+
+/// Of the nodes that are left out no more than this are named.
+const LEFT_OUT_MAX: usize = 16;
 
 /// Why the tasks of that fit can't be placed on the board as it is.
 pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
@@ -208,8 +212,10 @@ fn nowhere(board: &Board<'_>, fit: &Fit) -> Option<Reason> {
     if all().filter(open).any(|node| most_undrained(node, &fit.gpus) >= need) {
         return None;
     }
-    if let (Some(pool), None) = (&fit.pool, all().next()) {
-        return Some(Reason::OnlyInPool { pool: pool.clone(), n_nodes: 0 });
+    if all().next().is_none()
+        && let Some(reason) = left_out(board.nodes.iter().map(|node| &node.row.node), fit)
+    {
+        return Some(reason);
     }
     let has_kind = |node: &&NodeBoard<'_>| most_of_a_kind(node, &fit.gpus) >= need;
     let (here, away): (Vec<_>, Vec<_>) = all().partition(|node| node.row.node.connected);
@@ -223,6 +229,26 @@ fn nowhere(board: &Board<'_>, fit: &Fit) -> Option<Reason> {
         None if here.is_empty() => Some(Reason::AgentUnreachable { node: NodeName::new("any") }),
         None => Some(kind_missing(&here, fit)),
     }
+}
+
+/// That the pool, or the choice of nodes, of a fit leaves nodes out.
+pub(crate) fn left_out<'n>(nodes: impl Iterator<Item = &'n Node>, fit: &Fit) -> Option<Reason> {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let all: Vec<&Node> = nodes.collect();
+    let is_of_pool = |node: &&Node| fit.pool.as_ref().is_none_or(|pool| *pool == node.pool);
+    let of_pool: Vec<&Node> = all.iter().copied().filter(is_of_pool).collect();
+    if let Some(pool) = &fit.pool
+        && (of_pool.is_empty() || fit.nodes.is_none() && of_pool.len() < all.len())
+    {
+        return Some(Reason::OnlyInPool { pool: pool.clone(), n_nodes: count(of_pool.len()) });
+    }
+    let nodes = fit.nodes.as_ref()?;
+    let out = of_pool.iter().filter(|node| !nodes.allows(node));
+    let out: Vec<NodeName> = out.map(|node| node.name.clone()).collect();
+    let (n_left_out, n_nodes) = (count(out.len()), count(of_pool.len() - out.len()));
+    let left_out = out.into_iter().take(LEFT_OUT_MAX).collect();
+    let nodes = Arc::clone(nodes);
+    (n_left_out > 0).then_some(Reason::OnlyOnNodes { nodes, n_nodes, n_left_out, left_out })
 }
 
 /// What drains a node that would have enough.

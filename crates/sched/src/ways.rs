@@ -4,9 +4,12 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Amount, ModelPattern, Placement, PoolName, ResourceKind, Resources, Shape};
+use gpool_model::{
+    Amount, ModelPattern, NodeFilter, Placement, PoolName, ResourceKind, Resources, Shape,
+};
 use gpool_world::{GpuClass, World};
 
 use crate::projects::{Amounts, Projects};
@@ -32,8 +35,8 @@ impl<'a> Way<'a> {
     }
 }
 
-/// The pool and the models of a request.
-type Where = (Option<PoolName>, Vec<ModelPattern>);
+/// The pool, the models and the nodes of a request.
+type Where = (Option<PoolName>, Vec<ModelPattern>, Option<Arc<NodeFilter>>);
 
 /// The classes of GPUs that there are, and what each counts for.
 #[derive(Debug, Clone)]
@@ -57,7 +60,10 @@ impl Classes {
             let fit = &queue.shape.fit;
             let at = Self::place(fit);
             if !classes.serving.contains_key(&at) {
-                let serving = classes.all_serving(fit);
+                let mut serving = classes.all_serving(fit);
+                if fit.nodes.is_some() {
+                    serving.retain(|ix| world.has_class(&classes.all[*ix].0, fit));
+                }
                 classes.serving.insert(at, serving);
             }
         }
@@ -65,7 +71,7 @@ impl Classes {
     }
 
     fn place(fit: &Fit) -> Where {
-        (fit.pool.clone(), fit.gpus.models.clone())
+        (fit.pool.clone(), fit.gpus.models.clone(), fit.nodes.clone())
     }
 
     fn all_serving(&self, fit: &Fit) -> Vec<usize> {

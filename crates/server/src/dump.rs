@@ -166,6 +166,13 @@ fn of_command(command: &Command) -> String {
             let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
             format!("{} into pool {pool}", some(&names))
         }
+        Command::LabelNodes { nodes, change } => {
+            let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            let removed = change.remove.iter().map(|name| format!("{name}-"));
+            let labels: Vec<String> =
+                gpool_model::label::written(&change.set).into_iter().chain(removed).collect();
+            format!("label {} {}", some(&names), some(&labels))
+        }
         Command::SetDeviceStrategy { strategy } => format!("device strategy {strategy:?}"),
     }
 }

@@ -324,6 +324,7 @@ fn added(nodes: &[Node], nth: u32, n_devices: u32, model: &str) -> Result<Node, 
     Ok(Node {
         name: name.unwrap_or_else(|| NodeName::new("added")),
         pool: largest.map_or_else(|| PoolName::new("default"), |node| node.pool.clone()),
+        labels: largest.map(|node| node.labels.clone()).unwrap_or_default(),
         capacity: largest.map_or_else(Resources::none, |node| node.capacity.clone()),
         devices: (0..n_devices).map(device).collect(),
         allowed: None,

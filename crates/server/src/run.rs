@@ -13,8 +13,8 @@ use gpool_model::attach::Opening;
 use gpool_model::device::DeviceSample;
 use gpool_model::job::{BlobId, Owner};
 use gpool_model::{
-    Caller, Command, DeviceStrategy, DeviceUuid, JobId, Millis, NodeName, Policy, PoolName,
-    Refusal, TaskId,
+    Caller, Command, DeviceStrategy, DeviceUuid, JobId, LabelChange, Labels, Millis, NodeName,
+    Policy, PoolName, Refusal, TaskId,
 };
 use gpool_store::{Committer, Loaded, Options, Store};
 use gpool_world::World;
@@ -41,6 +41,8 @@ pub struct ServerConfig {
     pub nodes: Vec<NodeName>,
     /// The pools in which some of them are from now on; the others stay where they are.
     pub pools: Vec<(NodeName, PoolName)>,
+    /// Labels that some of them have from now on, beside those that they have.
+    pub labels: Vec<(NodeName, Labels)>,
     /// Devices of each node that new allocations may use from now on, by index or UUID; `None`
     /// leaves it as it was.
     pub allowed: Option<Vec<String>>,
@@ -284,6 +286,11 @@ async fn serve(
     let admin = server_itself(handle);
     for (node, pool) in config.pools.iter().cloned() {
         let command = Command::MoveNodes { nodes: vec![node], pool };
+        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+    }
+    for (node, set) in config.labels.iter().cloned() {
+        let change = LabelChange { set, ..LabelChange::default() };
+        let command = Command::LabelNodes { nodes: vec![node], change };
         handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
     }
     if let Some(devices) = &config.allowed {

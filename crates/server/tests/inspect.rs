@@ -21,6 +21,7 @@ fn held_job() -> NewJob {
         name: Arc::from("job"),
         project: ProjectName::new("default"),
         pool: None,
+        nodes: None,
         command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("context")),

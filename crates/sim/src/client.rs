@@ -181,9 +181,12 @@ impl Sim {
         let now = self.server_clock();
         let jobs = (0..what.count("jobs").clamp(1, 50)).map(|_| new_job(what, after, now));
         let (project, pool) = (self.charged(what), projects::pool(what.count("pool")));
-        let jobs = jobs
-            .map(|job| NewJob { project: project.clone(), pool: pool.clone(), ..job })
-            .collect();
+        let nodes = self.chosen(what.count("only"));
+        let of_all = |job| {
+            let (project, pool, nodes) = (project.clone(), pool.clone(), nodes.clone());
+            NewJob { project, pool, nodes, ..job }
+        };
+        let jobs = jobs.map(of_all).collect();
         let name = format!("key-{}", self.askings.len());
         let key = what.is("key").then(|| RequestKey { name, digest: "digest".to_owned() });
         Command::Submit { jobs, key, ends, array_ends, dry_run: false }
@@ -376,6 +379,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         name: Arc::from("job"),
         project: ProjectName::new("default"),
         pool: None,
+        nodes: None,
         command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("none")),

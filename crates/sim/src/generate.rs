@@ -280,21 +280,22 @@ impl Generator {
         ]
     }
 
-    /// Who is charged, whether it may be taken back, and from which pool it is to come.
-    fn charged(&mut self) -> [i64; 3] {
+    /// Its project, whether it may be taken back, its pool, and which nodes it may use.
+    fn charged(&mut self) -> [i64; 4] {
         if self.swarm.projects == 0 {
-            return [0, 0, 0];
+            return [0, 0, 0, 0];
         }
         let rng = &mut self.projects;
         let project = rng.below(64);
         let preemptible = rng.percent(self.swarm.preemptible);
         let pool = if rng.percent(10) { rng.between(1, 3) } else { 0 };
-        [signed(project), i64::from(preemptible), signed(pool)]
+        let only = if rng.percent(15) { rng.between(1, 64) } else { 0 };
+        [signed(project), i64::from(preemptible), signed(pool), signed(only)]
     }
 
     fn submission(&mut self) -> Vec<i64> {
         let [nodes, each] = self.gang();
-        let [project, preemptible, pool] = self.charged();
+        let [project, preemptible, pool, only] = self.charged();
         let gpus = signed(self.rng.below(self.swarm.gpus_most + 1));
         let share =
             if self.rng.percent(20) { self.rng.one_of(&[125, 250, 333, 500, 750]) } else { 0 };
@@ -337,6 +338,7 @@ impl Generator {
             project,
             preemptible,
             pool,
+            only,
         ]
     }
 

@@ -60,7 +60,7 @@ kinds! {
     /// A user submits jobs.
     Submit "submit" ["user" "jobs" "gpus" "share" "model" "cpus" "memory" "limit" "grace"
         "priority" "after" "kind" "begin" "deadline" "retry" "hold" "key" "deaf" "array"
-        "parallel" "fails" "nodes" "each" "project" "preemptible" "pool"] Work 40;
+        "parallel" "fails" "nodes" "each" "project" "preemptible" "pool" "only"] Work 40;
     /// A user cancels a job.
     Cancel "cancel" ["user" "job" "deaf"] Wish 10;
     /// A user holds a job.

@@ -1,10 +1,12 @@
 //! Projects, pools and presets among what admins wish, and what must stay of what was agreed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use gpool_model::{
-    Amount, Command, NodeName, PoolName, Project, ProjectChange, ProjectChangeHow, ProjectName,
-    ProjectPatch, ProjectsAsk, QuotaPatch, Reply, ResourceKind, Weight,
+    Amount, Command, NodeFilter, NodeName, NodeRule, PoolName, Project, ProjectChange,
+    ProjectChangeHow, ProjectName, ProjectPatch, ProjectsAsk, QuotaPatch, Reply, ResourceKind,
+    Weight,
 };
 
 use crate::broken::Invariant;
@@ -57,6 +59,27 @@ impl Sim {
             },
             _ => return None,
         })
+    }
+
+    /// Which nodes jobs may use; any by 0.
+    pub(crate) fn chosen(&self, number: u64) -> Option<Arc<NodeFilter>> {
+        let number = usize::try_from(number).ok()?.checked_sub(1)?;
+        let name = |n: usize| self.machines[n % self.machines.len()].node.name.clone();
+        let mut filter = NodeFilter::default();
+        match number % 4 {
+            0 => {
+                filter.include.insert(name(number / 4));
+            }
+            1 => filter.include.extend([name(number / 4), name(number / 8)]),
+            2 => {
+                filter.exclude.insert(name(number / 4));
+            }
+            _ => {
+                let model = MODELS[number / 4 % MODELS.len()].1;
+                filter.rules.insert(NodeRule::parse(model).expect("a model is a label"));
+            }
+        }
+        filter.kept()
     }
 
     /// Who is charged for jobs: a project that takes some.

@@ -193,6 +193,7 @@ impl NodeShape {
         Node {
             name,
             pool: PoolName::new("default"),
+            labels: gpool_model::Labels::new(),
             capacity: Resources::none()
                 .with_cpus(MilliCpu::from_cores(small(self.cpus)))
                 .with_memory(Bytes::from_gib(256))

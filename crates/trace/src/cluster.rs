@@ -181,6 +181,7 @@ pub(crate) fn node(n: u32, n_gpus: u32) -> Node {
     Node {
         name: node_name(n),
         pool: PoolName::usual(),
+        labels: gpool_model::Labels::new(),
         capacity: room.with_memory(Bytes::from_gib(4096)).with_tasks(100_000),
         devices: (0..n_gpus).map(device).collect(),
         allowed: None,

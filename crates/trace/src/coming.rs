@@ -112,6 +112,7 @@ pub(crate) fn new_job(n_gpus: u32, n_nodes: u32) -> NewJob {
         name: Arc::from(name_of_size(n_gpus.saturating_mul(n_nodes))),
         project: ProjectName::new("default"),
         pool: None,
+        nodes: None,
         command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("none")),

@@ -252,7 +252,7 @@ impl<'a> Course<'a> {
         let most = most_on(node, &shape.fit);
         if !node.connected
             || node.drain.is_some()
-            || !is_of(node, shape.fit.pool.as_ref())
+            || !is_of(node, shape.fit.pool.as_ref(), shape.fit.nodes.as_deref())
             || !is_at(node, &shape.fit)
             || reserved(snapshot, node, None, shape, when)
         {

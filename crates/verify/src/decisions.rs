@@ -225,8 +225,14 @@ fn check_placement(
         found.push(Violation::NodeDrained { job, node: placement.node.clone() });
     }
     // Where it was before it was paused it may stay.
-    if !is_of(node.node, spec.pool.as_ref()) && !is_parked(row) {
-        found.push(Violation::WrongPool { job, node: placement.node.clone() });
+    if !is_parked(row) {
+        let node_name = || placement.node.clone();
+        if !is_of(node.node, spec.pool.as_ref(), None) {
+            found.push(Violation::WrongPool { job, node: node_name() });
+        }
+        if !is_of(node.node, None, spec.nodes.as_deref()) {
+            found.push(Violation::WrongNode { job, node: node_name() });
+        }
     }
     check_devices(spec, (task, is_claim), placement, node, found);
     let resources = taken_by(row, &placement.slots);

@@ -27,6 +27,7 @@ pub(crate) fn fit_of(row: &JobRow) -> Fit {
         cpus: row.spec.cpus.unwrap_or_default(),
         memory: if is_parked { Bytes::ZERO } else { row.spec.memory.unwrap_or_default() },
         pool: if is_parked { None } else { row.spec.pool.clone() },
+        nodes: if is_parked { None } else { row.spec.nodes.clone() },
         gang: row.spec.gang,
         at: if is_parked { places_of(row) } else { Vec::new() },
     }

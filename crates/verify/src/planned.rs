@@ -246,6 +246,7 @@ fn waits_for_room(reason: &Reason) -> bool {
             | Reason::GpuMemoryTooSmall { .. }
             | Reason::AgentUnreachable { .. }
             | Reason::OnlyInPool { .. }
+            | Reason::OnlyOnNodes { .. }
             | Reason::NodeDrained { .. }
     )
 }

@@ -293,8 +293,18 @@ impl Moment<'_> {
                 nobody_answers || has_kind
             }
             Reason::OnlyInPool { pool, n_nodes } => {
-                let nobody = !self.before.nodes.values().any(|node| self.is_here(node));
+                let mut nodes = self.before.nodes.values();
+                let nobody = !nodes.any(|node| is_of(node.node, Some(pool), None));
                 self.fit.pool.as_ref() == Some(pool) && *n_nodes == 0 && nobody
+            }
+            Reason::OnlyOnNodes { nodes, n_nodes, n_left_out, .. } => {
+                let pool = self.fit.pool.as_ref();
+                let of_pool = self.before.nodes.values().filter(|it| is_of(it.node, pool, None));
+                let nobody = !self.before.nodes.values().any(|node| self.is_here(node));
+                self.fit.nodes.as_ref() == Some(nodes)
+                    && *n_nodes == 0
+                    && usize::try_from(*n_left_out) == Ok(of_pool.count())
+                    && nobody
             }
             Reason::NodeDrained { node, index, by, reason } => {
                 let undrained = |node: &NodeTally<'_>, device: &Device| {
@@ -386,7 +396,8 @@ impl Moment<'_> {
 
     /// Whether a node is one of those that it may use.
     fn is_here(&self, tally: &NodeTally<'_>) -> bool {
-        is_of(tally.node, self.fit.pool.as_ref()) && is_at(tally.node, self.fit)
+        is_of(tally.node, self.fit.pool.as_ref(), self.fit.nodes.as_deref())
+            && is_at(tally.node, self.fit)
     }
 
     /// Whether something holds of a connected node before and after the plan.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::plan::Fit;
 use gpool_model::{
     Allocation, AllocationState, Bytes, Device, DeviceHealth, DeviceUuid, Drain, GpuRequest, JobId,
-    Node, NodeName, PoolName, ResourceKind, Resources, SlotPart, TaskId,
+    Node, NodeFilter, NodeName, PoolName, ResourceKind, Resources, SlotPart, TaskId,
 };
 use gpool_world::{JobRow, NodeRow, World};
 
@@ -178,18 +178,20 @@ impl NodeTally<'_> {
         is_at(self.node, fit)
             && self.node.connected
             && self.node.drain.is_none()
-            && is_of(self.node, fit.pool.as_ref())
+            && is_of(self.node, fit.pool.as_ref(), fit.nodes.as_deref())
             && on_node(fit).iter().all(|(kind, amount)| amount <= self.free(kind))
             && need <= u64::from(most)
     }
 }
 
-/// Whether a node is in the pool that was asked for, if one was.
-pub(crate) fn is_of(node: &Node, pool: Option<&PoolName>) -> bool {
-    match pool {
-        Some(pool) => node.pool == *pool,
-        None => true,
-    }
+/// Whether a node is in the pool and among the nodes that were asked for, if any were.
+pub(crate) fn is_of(node: &Node, pool: Option<&PoolName>, nodes: Option<&NodeFilter>) -> bool {
+    let is_chosen = |nodes: &NodeFilter| {
+        let is_named = nodes.include.is_empty() || nodes.include.contains(&node.name);
+        let is_kept_out = nodes.exclude.iter().any(|name| *name == node.name);
+        is_named && !is_kept_out && !nodes.rules.iter().any(|rule| !rule.allows(node))
+    };
+    pool.is_none_or(|pool| node.pool == *pool) && nodes.is_none_or(is_chosen)
 }
 
 /// Whether work of a fit may be on a node: one that is paused only where it is.

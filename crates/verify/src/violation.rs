@@ -52,6 +52,14 @@ pub enum Violation {
         /// What it is instead.
         state: JobState,
     },
+    /// A task is placed on a node that its job may not use.
+    #[error("job {job} is started on {node}, which it may not use")]
+    WrongNode {
+        /// Which.
+        job: JobId,
+        /// Where.
+        node: NodeName,
+    },
     /// A task is placed on a node that is not in the pool that its job asked for.
     #[error("job {job} is started on {node}, which is not in its pool")]
     WrongPool {

@@ -158,6 +158,10 @@ catalogue! {
          may run at once, and this job alone is more. `gpool user limit USER` and `gpool project \
          show PROJECT` show the caps, and let those change them who may. --allow-unsatisfiable \
          queues it until the cap is another.";
+    NO_SUCH_NODES = 418, EXIT_IMPOSSIBLE, 422, "no node is one of those asked for",
+        "--node and --not-node name a node that does not exist, or no node passes --node, \
+         --not-node and --where together. The message lists the nodes and their labels. \
+         --allow-unsatisfiable queues the job until such a node exists.";
     NOT_PERMITTED = 501, EXIT_NOT_PERMITTED, 403, "not permitted",
         "You may see and change your own jobs. Other users' jobs, and settings of the cluster, \
          are for admins: root, and the user whose server it is. You are known by the user that \

@@ -153,6 +153,7 @@ impl JobCreate {
             name: Arc::from(name),
             project: project(self.project.as_deref())?,
             pool: self.pool.as_deref().map(pool).transpose()?,
+            nodes: self.node_filter()?,
             command: self.command.clone(),
             script: None,
             context: BlobId(Arc::from("")),

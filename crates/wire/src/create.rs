@@ -76,6 +76,17 @@ pub struct JobCreate {
     /// The pool of nodes in which it must run. Absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
+    /// The only nodes that it may use, by name or as lists with ranges: `"node[1-4,7]"`. Absent:
+    /// any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub node: Vec<String>,
+    /// Nodes that it may not use, written as for `node`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_node: Vec<String>,
+    /// Rules for the labels of its nodes, all of which must hold: `"rack=3"`, `"rack!=3"`, `"ssd"`
+    /// (has the label, or GPUs of that model), `"!ssd"`, `"rack=3|rack=4"`.
+    #[serde(default, rename = "where", skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
     /// Where it runs, an absolute path. Absent: the caller's home, as the server knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
@@ -240,6 +251,7 @@ impl JobCreate {
         fill(&mut self.grace, &defaults.grace);
         fill(&mut self.priority, &defaults.priority);
         fill(&mut self.project, &defaults.project);
+        fill(&mut self.pool, &defaults.pool);
         fill(&mut self.directory, &defaults.directory);
         fill(&mut self.stdin, &defaults.stdin);
         fill(&mut self.stdout, &defaults.stdout);
@@ -248,6 +260,20 @@ impl JobCreate {
         fill(&mut self.setup, &defaults.setup);
         if self.activate.is_empty() {
             self.activate.clone_from(&defaults.activate);
+        }
+        if self.nodes.is_none() && self.tasks.is_none() && self.tasks_per_node.is_none() {
+            self.nodes.clone_from(&defaults.nodes);
+            self.tasks.clone_from(&defaults.tasks);
+            self.tasks_per_node = defaults.tasks_per_node;
+        }
+        for (own, default) in [
+            (&mut self.node, &defaults.node),
+            (&mut self.not_node, &defaults.not_node),
+            (&mut self.rules, &defaults.rules),
+        ] {
+            if own.is_empty() {
+                own.clone_from(default);
+            }
         }
         fill(&mut self.note, &defaults.note);
         fill(&mut self.umask, &defaults.umask);
@@ -282,6 +308,7 @@ impl JobCreate {
         if self.notify.is_empty() {
             self.notify.clone_from(&defaults.notify);
         }
+        self.torchrun |= defaults.torchrun;
         self.hold |= defaults.hold;
         self.allow_unsatisfiable |= defaults.allow_unsatisfiable;
     }

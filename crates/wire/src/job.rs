@@ -1,7 +1,5 @@
 //! A job as the API shows it.
 
-use gpool_model::allocation::{Slot, SlotPart};
-use gpool_model::id::NodeName;
 use gpool_model::job::{
     DependencyKind, EndCause, ExitStatus, JobEnd, JobSpec, JobState, Phase, StopCause,
 };
@@ -18,6 +16,7 @@ use crate::gang::GangShown;
 use crate::launch::Activate;
 use crate::node::cores;
 use crate::notify;
+pub use crate::placed::PlacedOn;
 use crate::reason::Reason;
 use crate::schema;
 use crate::time::Time;
@@ -178,23 +177,18 @@ pub struct Job {
     /// The pool in which it must run; absent if any does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
+    /// The only nodes that it may use; absent if it may use any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub node: Vec<String>,
+    /// Nodes that it may not use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_node: Vec<String>,
+    /// Rules for the labels of its nodes, all of which hold.
+    #[serde(default, rename = "where", skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
     /// Whose variables it finds beside gpool's: `slurm`, `gflow`, `valohai`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<String>,
-}
-
-/// One task's place.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct PlacedOn {
-    /// Which node.
-    pub node: String,
-    /// Indexes of its devices.
-    pub devices: Vec<u32>,
-    /// UUIDs of the same devices, in the same order.
-    pub uuids: Vec<String>,
-    /// What they count as, in GPUs, where they are shares or MIG instances.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpus: Option<f64>,
 }
 
 /// What a job used, as the kernel counted it.
@@ -206,20 +200,6 @@ pub struct Usage {
     pub cpu_system_s: f64,
     /// Most bytes of memory of one process at once.
     pub memory_peak: u64,
-}
-
-impl PlacedOn {
-    /// The place of one task.
-    #[must_use]
-    pub fn new(node: &NodeName, slots: &[Slot]) -> Self {
-        let charge: u64 = slots.iter().map(|slot| slot.part.charge().get()).sum();
-        Self {
-            gpus: slots.iter().any(|it| it.part != SlotPart::Whole).then(|| cores(charge)),
-            node: node.to_string(),
-            devices: slots.iter().map(|slot| slot.index).collect(),
-            uuids: slots.iter().map(|slot| slot.device.to_string()).collect(),
-        }
-    }
 }
 
 /// What a job is shown with beside its records.
@@ -352,6 +332,9 @@ impl Job {
             joins: spec.joins.as_ref().map(|joins| joins.job.to_string()),
             retry_of: spec.retry_of.map(|job| job.to_string()),
             pool: spec.pool.as_ref().map(ToString::to_string),
+            node: words(spec.nodes.iter().flat_map(|nodes| &nodes.include)),
+            not_node: words(spec.nodes.iter().flat_map(|nodes| &nodes.exclude)),
+            rules: words(spec.nodes.iter().flat_map(|nodes| &nodes.rules)),
             compat: spec.compat.iter().map(|compat| compat.as_str().to_owned()).collect(),
         };
         if let Some(array) = &this.array
@@ -379,6 +362,10 @@ impl From<&JobEnd> for Usage {
             memory_peak: end.usage.memory_peak.get(),
         }
     }
+}
+
+fn words<T: ToString>(all: impl Iterator<Item = T>) -> Vec<String> {
+    all.map(|it| it.to_string()).collect()
 }
 
 fn cancel_word() -> String {

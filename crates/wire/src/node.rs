@@ -14,6 +14,9 @@ pub struct Node {
     pub name: String,
     /// The pool it is in.
     pub pool: String,
+    /// Its labels, as they are written: `rack=3`, `ssd`.
+    #[serde(default)]
+    pub labels: Vec<String>,
     /// Whether its agent answers.
     pub connected: bool,
     /// Version of its agent.
@@ -69,6 +72,7 @@ impl Node {
         Self {
             name: node.name.to_string(),
             pool: node.pool.to_string(),
+            labels: gpool_model::label::written(&node.labels),
             connected: node.connected,
             version: node.facts.version.clone(),
             system: node.facts.system.clone(),

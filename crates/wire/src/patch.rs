@@ -67,6 +67,15 @@ pub struct JobPatch {
     /// GPUs in the grammar of `--gpus`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<String>,
+    /// The only nodes that it may use; `[]` for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Vec<String>>,
+    /// Nodes that it may not use; `[]` for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_node: Option<Vec<String>>,
+    /// Rules for the labels of its nodes; `[]` for none.
+    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Vec<String>>,
     /// CPU cores.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "twice")]
     #[schema(value_type = Option<Written>)]
@@ -201,6 +210,7 @@ impl JobPatch {
             stdout: path("stdout", &self.stdout)?,
             stderr: path("stderr", &self.stderr)?,
             gpus,
+            nodes: self.filter_patch()?,
             cpus: inner(&self.cpus, check::cpus)?.map(|it| it.filter(|cpus| !cpus.is_zero())),
             memory: inner(&self.mem, check::memory)?.map(|it| it.filter(|mem| !mem.is_zero())),
             time_limit: inner(&self.time, check::time_limit)?,

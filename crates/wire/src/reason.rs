@@ -7,7 +7,7 @@ use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{GpuTime, Timestamp};
-use gpool_model::{DependencyKind, Share};
+use gpool_model::{DependencyKind, NodeName, Share};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -174,6 +174,14 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
         R::OnlyInPool { pool, n_nodes } => {
             vec![("pool", json!(pool)), ("n_nodes", json!(n_nodes))]
         }
+        R::OnlyOnNodes { nodes, n_nodes, n_left_out, left_out } => vec![
+            ("node", json!(nodes.include)),
+            ("not_node", json!(nodes.exclude)),
+            ("where", json!(nodes.rules)),
+            ("n_nodes", json!(n_nodes)),
+            ("n_left_out", json!(n_left_out)),
+            ("left_out", json!(left_out)),
+        ],
         R::AgentUnreachable { node } => vec![("node", json!(node))],
         R::PausedOn { node, indexes, free } => {
             vec![("node", json!(node)), ("gpus", json!(indexes)), ("free", json!(free))]
@@ -350,6 +358,14 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
         R::OnlyInPool { pool, n_nodes } => {
             let nodes = if *n_nodes == 1 { "node" } else { "nodes" };
             format!("only nodes of pool {pool}: {n_nodes} {nodes}")
+        }
+        R::OnlyOnNodes { nodes, n_nodes: 0, .. } => format!("no node passes {nodes}"),
+        R::OnlyOnNodes { nodes, n_nodes, n_left_out, left_out } => {
+            let noun = if *n_nodes == 1 { "node" } else { "nodes" };
+            let names: Vec<&str> = left_out.iter().map(NodeName::as_str).collect();
+            let more = usize::try_from(*n_left_out).unwrap_or(usize::MAX) - names.len();
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            format!("only {n_nodes} {noun} by {nodes}; left out: {}{more}", names.join(", "))
         }
         R::AgentUnreachable { node } => format!("the agent of {node} does not answer"),
         R::PausedOn { node, indexes, free } => {

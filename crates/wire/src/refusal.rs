@@ -1,11 +1,13 @@
 //! Words for refusals: what, why, and what to try.
 
+use std::collections::BTreeSet;
+
 use gpool_model::gpu::GpuRequest;
 use gpool_model::policy::UserCap;
 use gpool_model::refusal::LargestFit;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
-use gpool_model::{Gang, NodeName, PoolName, Refusal};
+use gpool_model::{Gang, NodeFilter, NodeName, PoolName, Refusal};
 
 use crate::json::nearest;
 use crate::kind::amount_words;
@@ -110,6 +112,12 @@ impl From<&Refusal> for Problem {
             Refusal::InPool { pool, refusal } => {
                 let why = format!("only nodes of pool {pool} count: --pool {pool} was asked for");
                 Self::from(&**refusal).because(why)
+            }
+            Refusal::NoSuchNodes { nodes, unknown, there } => {
+                no_such_nodes(problem, nodes, unknown, there)
+            }
+            Refusal::OnNodes { nodes, refusal } => {
+                Self::from(&**refusal).because(format!("only some nodes count: {nodes}"))
             }
             Refusal::KeyReused { .. } => problem.try_this("a new key for a new request"),
             Refusal::StorageFull { why } => problem
@@ -272,7 +280,14 @@ fn what(refusal: &Refusal) -> String {
         Refusal::DependencyNeverMet { job, state } => {
             format!("this would wait for ever: job {job} has ended already: {state}")
         }
-        Refusal::OfJob { refusal, .. } | Refusal::InPool { refusal, .. } => what(refusal),
+        Refusal::OfJob { refusal, .. }
+        | Refusal::InPool { refusal, .. }
+        | Refusal::OnNodes { refusal, .. } => what(refusal),
+        Refusal::NoSuchNodes { nodes, unknown, .. } => match unknown.as_slice() {
+            [] => format!("the job may use no node: {nodes}"),
+            [name] => format!("there is no node {:?}", name.as_str()),
+            names => format!("there are no nodes {}", node_words(names)),
+        },
         Refusal::NoSuchPool { name, .. } => format!("there is no pool {:?}", name.as_str()),
         Refusal::KeyReused { key } => {
             format!("the idempotency key {key:?} belongs to another request")
@@ -304,6 +319,39 @@ fn no_such_pool(problem: Problem, name: &PoolName, pools: &[PoolName]) -> Proble
     match nearest(name.as_str(), names.iter().copied()).or(names.first().copied()) {
         Some(near) => problem.try_this(format!("--pool {near}")),
         None => problem.try_this("gpool nodes"),
+    }
+}
+
+fn no_such_nodes(
+    problem: Problem,
+    nodes: &NodeFilter,
+    unknown: &[NodeName],
+    there: &[(NodeName, Vec<String>)],
+) -> Problem {
+    let names: Vec<NodeName> = there.iter().map(|(name, _)| name.clone()).collect();
+    let problem = problem.because(format!("nodes are: {}", node_words(&names)));
+    if unknown.is_empty() && !nodes.rules.is_empty() {
+        let labels: BTreeSet<&str> =
+            there.iter().flat_map(|(_, labels)| labels).map(String::as_str).collect();
+        let labels: Vec<&str> = labels.into_iter().collect();
+        let problem = problem.because(match labels.is_empty() {
+            true => "no node has a label".to_owned(),
+            false => format!("their labels are: {}", labels.join(", ")),
+        });
+        return problem.try_this("gpool nodes -o wide   (shows the labels of each node)");
+    }
+    let near =
+        unknown.first().and_then(|name| nearest(name.as_str(), names.iter().map(NodeName::as_str)));
+    match near {
+        Some(near) => problem.try_this(format!("--node {near}")),
+        None => problem.try_this("gpool nodes"),
+    }
+}
+
+fn node_words(names: &[NodeName]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.iter().map(NodeName::as_str).collect::<Vec<_>>().join(", "),
     }
 }
 

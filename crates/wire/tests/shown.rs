@@ -28,6 +28,7 @@ fn spec() -> JobSpec {
         name: "train".into(),
         project: ProjectName::new("default"),
         pool: None,
+        nodes: None,
         command: vec!["python".to_owned(), "x.py".to_owned()],
         script: None,
         context: BlobId("c0ffee".into()),

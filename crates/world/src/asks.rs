@@ -40,14 +40,8 @@ impl Asks {
 }
 
 fn fit(spec: &JobSpec) -> Fit {
-    Fit {
-        gpus: spec.gpus.clone(),
-        cpus: spec.cpus.unwrap_or_default(),
-        memory: Bytes::ZERO,
-        pool: spec.pool.clone(),
-        gang: spec.gang,
-        at: Vec::new(),
-    }
+    // Which nodes they name says nothing of the jobs that come next.
+    Fit { memory: Bytes::ZERO, nodes: None, ..Fit::of(spec) }
 }
 
 impl World {

@@ -5,8 +5,8 @@ use gpool_model::attained::Level;
 use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Dependency, GpuTime, JobId, Likeness, Millis, NewJob, OrderKey,
-    Phase, Placement, Policy, Shape, Timestamp,
+    Allocation, AllocationState, Bytes, Dependency, GpuTime, JobId, Likeness, Millis, NewJob,
+    OrderKey, Phase, Placement, Policy, Shape, Timestamp,
 };
 
 use crate::ends::FreedOn;
@@ -227,14 +227,7 @@ impl World {
             takes: Shape::takes(new.time_limit, new.grace),
             predicted: None,
             level: level_of(self.policy.of_pool(new.pool.as_ref()), GpuTime::ZERO),
-            fit: Fit {
-                gpus: new.gpus.clone(),
-                cpus: new.cpus.unwrap_or_default(),
-                memory: new.memory.unwrap_or_default(),
-                pool: new.pool.clone(),
-                gang: new.gang,
-                at: Vec::new(),
-            },
+            fit: Fit::of_new(new),
         }
     }
 }
@@ -257,14 +250,13 @@ pub fn fit_of(row: &JobRow) -> Fit {
     let spec = &row.spec;
     let place = |it: &Allocation| Placement { node: it.node.clone(), slots: it.slots.clone() };
     let is_parked = row.job.phase.is_parked();
-    let at = row.job.phase.allocations().iter().filter(|_| is_parked).map(place);
-    Fit {
-        gpus: spec.gpus.clone(),
-        cpus: spec.cpus.unwrap_or_default(),
-        memory: spec.memory.filter(|_| !is_parked).unwrap_or_default(),
-        pool: spec.pool.clone().filter(|_| !is_parked),
-        gang: spec.gang,
-        at: at.collect(),
+    let at = row.job.phase.allocations().iter().map(place);
+    match is_parked {
+        false => Fit::of(spec),
+        true => {
+            let (memory, at) = (Bytes::ZERO, at.collect());
+            Fit { memory, pool: None, nodes: None, at, ..Fit::of(spec) }
+        }
     }
 }
 

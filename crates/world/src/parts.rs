@@ -63,6 +63,13 @@ impl World {
         self.holdings.classes.keys()
     }
 
+    /// Whether a node that a job may use has GPUs of a class.
+    #[must_use]
+    pub fn has_class(&self, class: &GpuClass, fit: &Fit) -> bool {
+        let nodes = self.nodes().iter().map(|row| &row.node);
+        nodes.filter(|node| fit.may_be_on(node)).flat_map(classes).any(|it| it == *class)
+    }
+
     /// A request for GPUs of a pool, or of any, as large as it is among those that there are.
     #[must_use]
     pub fn sized(&self, gpus: &GpuRequest, pool: Option<&PoolName>) -> GpuRequest {

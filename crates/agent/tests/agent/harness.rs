@@ -303,6 +303,7 @@ pub fn job(number: u64, command: &[&str]) -> JobSpec {
         name: Arc::from("test"),
         project: ProjectName::new("default"),
         pool: None,
+        nodes: None,
         command: command.iter().map(|word| (*word).to_owned()).collect(),
         script: None,
         context: BlobId(Arc::from("context")),

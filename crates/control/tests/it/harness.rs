@@ -291,6 +291,7 @@ pub fn job(gpus: &str) -> NewJob {
         name: Arc::from("job"),
         project: ProjectName::new("default"),
         pool: None,
+        nodes: None,
         command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("context")),

@@ -8,6 +8,7 @@ use gpool_model::id::{NodeName, PoolName, is_plain_name};
 use gpool_model::mig::Profile;
 use gpool_model::parse;
 use gpool_model::unit::{Bytes, MilliCpu};
+use gpool_model::{LabelChange, Labels};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
@@ -89,6 +90,7 @@ pub(crate) enum Said {
 pub(crate) struct SimNode {
     pub name: NodeName,
     pub pool: Option<PoolName>,
+    pub labels: Labels,
     pub cpus: Option<MilliCpu>,
     pub memory: Option<Bytes>,
     pub devices: Vec<SimDevice>,
@@ -134,8 +136,8 @@ fn nodes(tables: Vec<Spanned<NodeTable>>) -> Result<Vec<SimNode>, (usize, String
             return Err((name_at, format!("there is a node {:?} already", name.as_str())));
         }
         let devices = devices(table.device).map_err(|why| (at, format!("node {name}: {why}")))?;
-        let NodeTable { pool, cpus, memory, .. } = table;
-        nodes.push(SimNode { name, pool, cpus, memory, devices });
+        let NodeTable { pool, labels, cpus, memory, .. } = table;
+        nodes.push(SimNode { name, pool, labels, cpus, memory, devices });
         check_n_nodes(nodes.len()).map_err(|why| (at, why))?;
     }
     Ok(nodes)
@@ -186,6 +188,8 @@ struct NodeTable {
     name: Spanned<String>,
     #[serde(default, deserialize_with = "pool")]
     pool: Option<PoolName>,
+    #[serde(default, deserialize_with = "labels")]
+    labels: Labels,
     #[serde(default, deserialize_with = "cpus")]
     cpus: Option<MilliCpu>,
     #[serde(default, deserialize_with = "node_memory")]
@@ -231,6 +235,12 @@ fn pool<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PoolName>, D::Error
             start(&name)
         ))),
     }
+}
+
+fn labels<'de, D: Deserializer<'de>>(from: D) -> Result<Labels, D::Error> {
+    let words = Vec::<String>::deserialize(from)?;
+    let change = LabelChange::parse(words.iter().map(String::as_str)).map_err(D::Error::custom)?;
+    Ok(change.set)
 }
 
 fn cpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<MilliCpu>, D::Error> {

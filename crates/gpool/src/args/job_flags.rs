@@ -5,6 +5,7 @@ use clap::Args;
 
 use super::array_flags::ArrayFlags;
 use super::life_flags::LifeFlags;
+use super::node_flags::NodeFlags;
 use super::software_flags::SoftwareFlags;
 use super::values;
 use crate::caller::Variable;
@@ -68,6 +69,9 @@ pub struct JobFlags {
     /// Only on nodes of that pool
     #[arg(long, value_name = "POOL", value_parser = values::filled)]
     pub pool: Option<String>,
+    /// Which nodes it may use.
+    #[command(flatten)]
+    pub chosen: NodeFlags,
     /// Higher goes first, -1000 to 1000
     #[arg(long, visible_alias = "prio", value_name = "N", value_parser = values::priority)]
     #[arg(allow_hyphen_values = true)]
@@ -159,6 +163,7 @@ impl JobFlags {
             name: self.name.or(other.name),
             project: self.project.or(other.project),
             pool: self.pool.or(other.pool),
+            chosen: self.chosen.or(other.chosen),
             priority: self.priority.or(other.priority),
             after: joined(other.after, self.after),
             life: self.life.or(other.life),

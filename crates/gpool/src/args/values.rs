@@ -22,6 +22,22 @@ pub fn gpus(text: &str) -> Result<String, GpuRequestError> {
     GpuRequest::parse(text).map(|_| text.to_owned())
 }
 
+/// A list of nodes, kept as written.
+///
+/// # Errors
+/// It is no list of names.
+pub fn node_list(text: &str) -> Result<String, gpool_model::ParseError> {
+    gpool_model::hostlist::nodes(text).map(|_| text.to_owned())
+}
+
+/// A rule for labels of nodes, kept as written.
+///
+/// # Errors
+/// It is none.
+pub fn node_rule(text: &str) -> Result<String, gpool_model::ParseError> {
+    gpool_model::NodeRule::parse(text).map(|_| text.to_owned())
+}
+
 /// A part of each GPU, kept as written.
 ///
 /// # Errors

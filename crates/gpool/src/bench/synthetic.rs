@@ -245,6 +245,7 @@ pub fn job(kind: u32) -> NewJob {
         name: Arc::from("train"),
         project: ProjectName::new("default"),
         pool: None,
+        nodes: None,
         command: vec!["python".to_owned(), "train.py".to_owned(), format!("--run={kind}")],
         script: None,
         context: BlobId(Arc::from("none")),

@@ -14,8 +14,8 @@ pub const NODES: Noun<Node> = Noun {
     columns: COLUMNS,
     table: &["node", "pool", "state", "gpus", "cpus", "mem", "tasks", "devices", "note"],
     wide: &[
-        "node", "pool", "state", "gpus", "cpus", "mem", "tasks", "devices", "note", "system",
-        "version",
+        "node", "pool", "state", "gpus", "cpus", "mem", "tasks", "devices", "labels", "note",
+        "system", "version",
     ],
     name: |node| node.name.clone(),
     keys: gpool_wire::schema::fields::<Node>,
@@ -49,6 +49,7 @@ const COLUMNS: &[Column<Node>] = &[
         cell: |node, _| Cell::new(&format!("{} of {}", node.tasks_used, node.tasks)),
     },
     Column { name: "devices", head: "DEVICES FROM", cell: |node, _| Cell::new(&node.devices_from) },
+    Column { name: "labels", head: "LABELS", cell: |node, _| Cell::new(&node.labels.join(" ")) },
     Column { name: "note", head: "NOTE", cell: |node, view| Cell::new(&note(node, view)) },
     Column { name: "system", head: "SYSTEM", cell: |node, _| Cell::new(&node.system) },
     Column { name: "version", head: "VERSION", cell: |node, _| Cell::new(&node.version) },

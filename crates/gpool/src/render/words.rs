@@ -94,8 +94,16 @@ pub fn wants(job: &Job) -> String {
     parts.extend(job.gang.as_ref().map(nodes));
     parts.extend(job.joins.as_ref().map(|joined| format!("joins job {joined}")));
     parts.extend(job.pool.as_ref().map(|pool| format!("pool {pool}")));
+    parts.extend(chosen(job));
     parts.push(limit(job).map_or("no time limit".to_owned(), |limit| format!("limit {limit}")));
     parts.join(" · ")
+}
+
+/// Which nodes a job may use: `on lab1, lab2`, `not on lab3`, `where rack=3`.
+fn chosen(job: &Job) -> impl Iterator<Item = String> {
+    let lists = [("on", &job.node), ("not on", &job.not_node), ("where", &job.rules)];
+    let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
+    lists.map(|(word, names)| format!("{word} {}", names.join(", ")))
 }
 
 /// A request for GPUs in words: `no GPU`, `2 GPUs`, `a100:2`.

@@ -44,6 +44,15 @@ pub struct EditArgs {
     /// GPUs: 2, a100:2; 0 for none
     #[arg(long, value_name = "GPUS", value_parser = values::gpus, allow_hyphen_values = true)]
     gpus: Option<String>,
+    /// Only on these nodes: lab1,lab2 or node[1-4,7], or none for any
+    #[arg(long, value_name = "NODES", value_parser = values::filled)]
+    node: Vec<String>,
+    /// Not on these nodes, or none
+    #[arg(long, value_name = "NODES", value_parser = values::filled)]
+    not_node: Vec<String>,
+    /// Only on nodes with a label: rack=3, rack!=3, ssd, or none
+    #[arg(long = "where", value_name = "RULE", value_parser = values::filled)]
+    rules: Vec<String>,
     /// CPU cores, or none
     #[arg(long, value_name = "CORES", value_parser = values::filled)]
     cpus: Option<String>,
@@ -188,6 +197,9 @@ impl EditArgs {
             stdout: text_or_none(&self.stdout),
             stderr: text_or_none(&self.stderr),
             gpus: self.gpus.clone(),
+            node: list_or_none(&self.node),
+            not_node: list_or_none(&self.not_node),
+            rules: list_or_none(&self.rules),
             cpus: written_or_none(&self.cpus),
             mem: written_or_none(&self.mem),
             time: written_or_none(&self.time),
@@ -212,6 +224,14 @@ impl EditArgs {
 
 fn text_or_none(text: &Option<String>) -> Option<Option<String>> {
     text.as_ref().map(|text| Some(text.clone()).filter(|text| text != "none"))
+}
+
+fn list_or_none(list: &[String]) -> Option<Vec<String>> {
+    match list {
+        [] => None,
+        [none] if none == "none" => Some(Vec::new()),
+        list => Some(list.to_vec()),
+    }
 }
 
 fn written_or_none(text: &Option<String>) -> Option<Option<Written>> {

@@ -1,30 +1,70 @@
-//! `gpool nodes`: machines as a list.
+//! `gpool nodes`: machines as a list, and their labels.
 
-use clap::Args;
+use clap::{Args, Subcommand};
+use gpool_wire::LabelNodes;
 
 use super::list::{Listing, show};
 use crate::args::list::ListFlags;
+use crate::args::values;
+use crate::exit::Exit;
 use crate::failure::Result;
+use crate::render::json;
 use crate::render::list::select;
 use crate::render::nodes::NODES;
 use crate::render::words::count;
 use crate::session::Session;
 
-/// List nodes
+/// List nodes, or change their labels
 #[derive(Debug, Clone, Default, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct NodesArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
     #[command(flatten)]
     list: ListFlags,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Action {
+    /// List nodes
+    List(ListFlags),
+    /// Change labels of nodes; what runs there stays
+    Label {
+        /// Nodes: lab1,lab2 or node[1-4,7]
+        #[arg(value_name = "NODES", value_parser = values::node_list)]
+        nodes: String,
+        /// Labels to add or change (rack=3, ssd) and to remove (ssd-)
+        #[arg(required = true, value_name = "LABEL", value_parser = values::filled)]
+        labels: Vec<String>,
+    },
 }
 
 /// Runs it.
 ///
 /// # Errors
-/// The server can't be asked.
-pub fn run(args: &NodesArgs, session: &Session) -> Result {
+/// The server can't be asked or refuses.
+pub fn run(args: NodesArgs, session: &Session) -> Result {
+    match args.action {
+        None => list(&args.list, session),
+        Some(Action::List(flags)) => list(&flags, session),
+        Some(Action::Label { nodes, labels }) => {
+            let asked = LabelNodes { nodes: vec![nodes], labels };
+            let answer = session.client()?.label_nodes(&asked)?;
+            if session.global.json {
+                session.screen.data(&json::list(&answer.items))?;
+            } else {
+                let (nodes, labels) = (asked.nodes.join(","), asked.labels.join(" "));
+                session.screen.note(&format!("{nodes}: {labels}; what runs stays"));
+            }
+            Ok(Exit::OK)
+        }
+    }
+}
+
+fn list(flags: &ListFlags, session: &Session) -> Result {
     let client = session.client()?;
-    show(&NODES, &args.list, session, || {
-        let rows = select(&NODES, client.nodes()?.items, &args.list)?;
+    show(&NODES, flags, session, || {
+        let rows = select(&NODES, client.nodes()?.items, flags)?;
         let footer = count(u64::try_from(rows.len()).unwrap_or(u64::MAX), "node");
         Ok(Listing { rows, footer })
     })

@@ -146,6 +146,10 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         pools: (nodes.nodes.iter())
             .filter_map(|node| Some((node.name.clone(), node.pool.clone()?)))
             .collect(),
+        labels: (nodes.nodes.iter())
+            .filter(|node| !node.labels.is_empty())
+            .map(|node| (node.name.clone(), node.labels.clone()))
+            .collect(),
         allowed: args.gpus.as_deref().map(values::devices).transpose()?,
         strategy: args.strategy.as_deref().map(strategy).transpose()?,
         limits: args.limits,

@@ -4,6 +4,7 @@
 mod anywhere;
 mod arrays;
 mod by_kai;
+mod chosen;
 mod cores;
 mod devices;
 mod drained;

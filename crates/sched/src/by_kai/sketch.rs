@@ -2,11 +2,14 @@
 //! stand in one list of their node; those that may not are there only as far as they are held.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use gpool_model::plan::Fit;
 use gpool_model::used::always;
 use gpool_model::{
     Allocation, AllocationState, Amount, Attempt, GpuAmount, GpuRequest, GpuTime, JobId, JobSpec,
-    MilliGpu, Phase, Policy, PoolName, Project, ProjectName, Quota, Resources, Share, Timestamp,
+    MilliGpu, NodeFilter, Phase, Policy, PoolName, Project, ProjectName, Quota, Resources, Share,
+    Timestamp,
 };
 use gpool_model::{Device, ResourceKind};
 use gpool_world::{Head, JobRow, ProjectIx, ShapeIx, Snapshot, World};
@@ -67,6 +70,9 @@ impl<'a> Sketch<'a> {
     }
 }
 
+/// The request of a job, its pool and the nodes that it may use.
+type Where = (GpuRequest, Option<PoolName>, Option<Arc<NodeFilter>>);
+
 struct Maker<'a, 'b> {
     snapshot: Snapshot<'a>,
     board: &'b Board<'b>,
@@ -74,8 +80,8 @@ struct Maker<'a, 'b> {
     lists: Vec<Vec<List>>,
     /// Kinds of devices that may be given out, with one of each.
     open: BTreeMap<String, &'a Device>,
-    /// By request and pool: its row among the sites.
-    sites: BTreeMap<(GpuRequest, Option<PoolName>), usize>,
+    /// By request, pool and nodes: its row among the sites.
+    sites: BTreeMap<Where, usize>,
     sketch: Sketch<'a>,
 }
 
@@ -128,7 +134,8 @@ impl<'a, 'b> Maker<'a, 'b> {
             _ => None,
         };
         // Where it may go if it is moved.
-        let site = row.spec.pool.is_some().then(|| self.site(&row.spec));
+        let is_bound = row.spec.pool.is_some() || row.spec.nodes.is_some();
+        let site = is_bound.then(|| self.site(&row.spec));
         tasks.iter_mut().for_each(|task| task.site = site);
         let min = count(tasks.len());
         let mut job = job(&row.spec, row.job.id, row.job.priority, min);
@@ -268,20 +275,18 @@ impl<'a, 'b> Maker<'a, 'b> {
 
     /// Where such work may go.
     fn site(&mut self, spec: &JobSpec) -> usize {
-        let (gpus, pool) = (&spec.gpus, &spec.pool);
-        let key = (gpus.clone(), pool.clone());
+        let JobSpec { gpus, pool, nodes, .. } = spec;
+        let key = (gpus.clone(), pool.clone(), nodes.clone());
         if let Some(row) = self.sites.get(&key) {
             return *row;
         }
-        let nodes = self.board.nodes.iter().filter(|node| {
-            let node = &node.row.node;
-            node.takes_work() && pool.as_ref().is_none_or(|pool| *pool == node.pool)
-        });
+        let fit = &Fit::of(spec);
+        let open = self.board.nodes.iter().filter(|node| node.takes(fit));
         let fits = |(_, device): &(&String, &&Device)| gpus.rank_of(device).is_some();
         let kinds = self.open.iter().filter(fits).map(|(kind, _)| kind.clone()).collect();
         let row = self.sketch.situation.sites.len();
         self.sketch.situation.sites.push(Site {
-            nodes: Some(nodes.map(|node| node.name().to_string()).collect()),
+            nodes: Some(open.map(|node| node.name().to_string()).collect()),
             kinds: (!gpus.is_none()).then_some(kinds),
         });
         self.sites.insert(key, row);

@@ -2,9 +2,9 @@
 
 use gpool_model::reservation::Window;
 use gpool_model::{Device, Node, Reason, Reservation, Shape};
-use gpool_world::{JobRow, Snapshot};
+use gpool_world::{JobRow, Snapshot, fit_of};
 
-use super::{Explainer, is_of};
+use super::Explainer;
 
 /// Why a waiting job may not have a device, used or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,8 @@ impl<'a> Explainer<'a> {
         }
         let nodes = self.snapshot.world.nodes_by_name().map(|(_, node)| &node.node);
         let mut kept: Vec<(&Node, &Reservation, Window, u32)> = Vec::new();
-        for node in nodes.filter(|node| is_of(node, row)) {
+        let fit = fit_of(row);
+        for node in nodes.filter(|node| fit.may_be_on(node)) {
             for device in &node.devices {
                 if row.spec.gpus.is_none() || row.spec.gpus.rank_of(device).is_none() {
                     continue;

@@ -20,6 +20,7 @@ mod guard;
 mod health;
 mod history;
 mod jobs;
+mod labels;
 mod later;
 mod life;
 mod line;
@@ -138,6 +139,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(cluster::allow))
         .routes(routes!(pools::pools))
         .routes(routes!(pools::move_nodes))
+        .routes(routes!(labels::label))
         .routes(routes!(cluster::nodes))
         .routes(routes!(cluster::node))
         .routes(routes!(reservations::drain_many))

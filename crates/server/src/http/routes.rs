@@ -70,6 +70,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/pools", Role::Everybody),
     route("POST", "/api/v1/pools/move", Role::Admin),
     route("POST", "/api/v1/nodes/drain", Role::Admin),
+    route("POST", "/api/v1/nodes/label", Role::Admin),
     route("POST", "/api/v1/nodes/undrain", Role::Admin),
     route("POST", "/api/v1/nodes/{name}/drain", Role::Admin),
     route("POST", "/api/v1/nodes/{name}/undrain", Role::Admin),

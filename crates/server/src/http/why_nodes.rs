@@ -2,6 +2,7 @@
 
 use gpool_control::forecast::{Length, Pace, Source};
 use gpool_model::DeviceState;
+use gpool_model::plan::Fit;
 use gpool_sched::{Explainer, KeptBy};
 use gpool_wire::gpu::state_of;
 use gpool_wire::{Time, WhyDevice, WhyNode, WhyReserved};
@@ -41,7 +42,7 @@ fn device(
     let row = holder.and_then(|job| view.world.job(job));
     let user = row.map(|row| row.spec.owner.user.to_string());
     let stranger = || device.unmanaged.first().and_then(|process| process.user.clone());
-    let is_here = spec.pool.as_ref().is_none_or(|pool| *pool == node.node.pool);
+    let is_here = Fit::of(spec).may_be_on(&node.node);
     let length = row.map(|row| Length::of(row, view.world.prediction(&row.spec), view.now));
     let kept_by = explainer.kept_by(waiting, &node.node, device).filter(|_| !spec.gpus.is_none());
     WhyDevice {

@@ -69,6 +69,7 @@ fn body_of(method: &str, path: &str) -> &'static str {
         (_, "jobs" | "bulk") => r#"{"command":["true"]}"#,
         (_, "allow") => r#"{"devices":["all"]}"#,
         (_, "attach") => "{}",
+        (_, "label") => r#"{"nodes":["lab1"],"labels":["rack=3"]}"#,
         (_, "move") => r#"{"nodes":["lab1"],"pool":"batch"}"#,
         (_, "exec") => r#"{"command":["true"]}"#,
         (_, "forward") => r#"{"port":80}"#,

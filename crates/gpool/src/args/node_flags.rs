@@ -1,0 +1,32 @@
+//! Flags that say which nodes a job may use.
+
+use clap::Args;
+
+use super::values;
+
+/// Which nodes a job may use.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub struct NodeFlags {
+    /// Only on these nodes: lab1,lab2 or node[1-4,7]
+    #[arg(long, value_name = "NODES", value_parser = values::node_list)]
+    pub node: Vec<String>,
+    /// Not on these nodes
+    #[arg(long, value_name = "NODES", value_parser = values::node_list)]
+    pub not_node: Vec<String>,
+    /// Only on nodes with a label: rack=3, rack!=3, ssd, 'rack=3|rack=4'; a GPU model is a label
+    #[arg(long = "where", value_name = "RULE", value_parser = values::node_rule)]
+    pub rules: Vec<String>,
+}
+
+impl NodeFlags {
+    /// Takes from `other` each flag that is not given here.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let first = |own: Vec<String>, other| if own.is_empty() { other } else { own };
+        Self {
+            node: first(self.node, other.node),
+            not_node: first(self.not_node, other.not_node),
+            rules: first(self.rules, other.rules),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Which nodes a job may use, beside the pool that it names.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::NodeName;
+use crate::label::NodeRule;
+use crate::node::Node;
+
+/// Which nodes a job may use. The default allows every node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeFilter {
+    /// Only these; empty means any.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub include: BTreeSet<NodeName>,
+    /// None of these.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub exclude: BTreeSet<NodeName>,
+    /// Only nodes for which all of these hold.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub rules: BTreeSet<NodeRule>,
+}
+
+impl NodeFilter {
+    /// The filter as jobs keep it: nothing where every node will do.
+    #[must_use]
+    pub fn kept(self) -> Option<Arc<Self>> {
+        (self != Self::default()).then(|| Arc::new(self))
+    }
+
+    /// Whether a node is one of those that the job may use.
+    #[must_use]
+    pub fn allows(&self, node: &Node) -> bool {
+        (self.include.is_empty() || self.include.contains(&node.name))
+            && !self.exclude.contains(&node.name)
+            && self.rules.iter().all(|rule| rule.allows(node))
+    }
+
+    /// Whether there are nodes that it does not allow.
+    #[must_use]
+    pub fn chooses(&self) -> bool {
+        !(self.include.is_empty() && self.exclude.is_empty() && self.rules.is_empty())
+    }
+
+    /// The nodes that it names.
+    pub fn named(&self) -> impl Iterator<Item = &NodeName> {
+        self.include.iter().chain(&self.exclude)
+    }
+}
+
+/// Changes to which nodes a job may use; what is `None` stays, and what is empty no longer counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FilterPatch {
+    /// See [`NodeFilter::include`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include: Option<BTreeSet<NodeName>>,
+    /// See [`NodeFilter::exclude`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclude: Option<BTreeSet<NodeName>>,
+    /// See [`NodeFilter::rules`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules: Option<BTreeSet<NodeRule>>,
+}
+
+impl FilterPatch {
+    /// The filter after the changes.
+    #[must_use]
+    pub fn applied_to(self, filter: Option<&NodeFilter>) -> NodeFilter {
+        let before = filter.cloned().unwrap_or_default();
+        NodeFilter {
+            include: self.include.unwrap_or(before.include),
+            exclude: self.exclude.unwrap_or(before.exclude),
+            rules: self.rules.unwrap_or(before.rules),
+        }
+    }
+}
+
+impl fmt::Display for NodeFilter {
+    /// Writes the flags that ask for it: `--node lab1,lab2 --where rack=3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |names: &BTreeSet<NodeName>| {
+            names.iter().map(NodeName::as_str).collect::<Vec<_>>().join(",")
+        };
+        let mut flags = Vec::new();
+        if !self.include.is_empty() {
+            flags.push(format!("--node {}", names(&self.include)));
+        }
+        if !self.exclude.is_empty() {
+            flags.push(format!("--not-node {}", names(&self.exclude)));
+        }
+        flags.extend(self.rules.iter().map(|rule| {
+            let rule = rule.to_string();
+            if rule.contains(['|', '!']) {
+                format!("--where '{rule}'")
+            } else {
+                format!("--where {rule}")
+            }
+        }));
+        f.pad(&flags.join(" "))
+    }
+}

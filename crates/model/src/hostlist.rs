@@ -1,0 +1,131 @@
+//! Lists of node names as Slurm writes them: `lab1,node[1-4,7]`.
+
+use crate::id::{NodeName, is_plain_name};
+use crate::parse::ParseError;
+
+/// More names than this in one list are refused, so that a short text does not fill the memory.
+const NAMES_MAX: usize = 4096;
+
+/// Reads a list of node names, ranges in brackets written out, each name once and in its order.
+/// Numbers keep the zeros before them: `n[08-10]` is `n08,n09,n10`.
+///
+/// # Errors
+/// The position of what is no name, list or range, or that there are more than 4096 names.
+pub fn nodes(text: &str) -> Result<Vec<NodeName>, ParseError> {
+    let bad = |position| {
+        ParseError::new("a list of at most 4096 nodes", text, position, "lab1,lab2 or node[1-4,7]")
+    };
+    let mut nodes = Vec::new();
+    for (at, part) in items(text) {
+        let names = expanded(part).map_err(|within| bad(at + within))?;
+        for name in names {
+            let name = NodeName::new(name);
+            if !is_plain_name(name.as_str()) || nodes.len() == NAMES_MAX {
+                return Err(bad(at));
+            }
+            if !nodes.contains(&name) {
+                nodes.push(name);
+            }
+        }
+    }
+    Ok(nodes)
+}
+
+/// What commas outside brackets separate, with its position.
+fn items(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut depth = 0_u32;
+    let parts = text.split(move |c| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    parts.scan(0, |at, part| {
+        let start = *at;
+        *at += part.len() + 1;
+        Some((start, part))
+    })
+}
+
+/// The names of one item: each of its brackets is replaced by what it lists. The position of what
+/// is wrong otherwise.
+fn expanded(item: &str) -> Result<Vec<String>, usize> {
+    let mut names = vec![String::new()];
+    let mut rest = item;
+    while let Some((before, behind)) = rest.split_once('[') {
+        let at = item.len() - behind.len();
+        let (list, after) = behind.split_once(']').ok_or(at)?;
+        let numbers = numbers(list).ok_or(at)?;
+        if names.len().saturating_mul(numbers.len()) > NAMES_MAX {
+            return Err(at);
+        }
+        let each = |name: &String| {
+            let with = |number: &String| format!("{name}{before}{number}");
+            numbers.iter().map(with).collect::<Vec<_>>()
+        };
+        names = names.iter().flat_map(each).collect();
+        rest = after;
+    }
+    names.iter_mut().for_each(|name| name.push_str(rest));
+    Ok(names)
+}
+
+/// The numbers of `1-4,7`, as they are written.
+fn numbers(list: &str) -> Option<Vec<String>> {
+    let mut numbers = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let is_number = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_number(first) || !is_number(last) {
+            return None;
+        }
+        let (from, to): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+        let most = u64::try_from(NAMES_MAX - numbers.len()).ok()?;
+        if from > to || to - from >= most {
+            return None;
+        }
+        let width = first.len();
+        numbers.extend((from..=to).map(|number| format!("{number:0width$}")));
+    }
+    Some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_written_out() {
+        for (text, names) in [
+            ("lab1", "lab1"),
+            ("lab2,lab1,lab2", "lab2 lab1"),
+            ("node[1-3,7]", "node1 node2 node3 node7"),
+            ("n[08-10]-ib,x", "n08-ib n09-ib n10-ib x"),
+            ("r[1-2]n[1,3]", "r1n1 r1n3 r2n1 r2n3"),
+        ] {
+            let nodes = nodes(text).expect(text);
+            let shown: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+            assert_eq!(shown.join(" "), names, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused_with_its_position() {
+        for (text, position) in [
+            ("", 0),
+            ("lab1,", 5),
+            ("lab1,-x", 5),
+            ("n[1-", 2),
+            ("n[3-1]", 2),
+            ("a,n[x]", 4),
+            ("n[1-99999]", 2),
+            ("n[1-4000],m[1-4000]", 10),
+            ("n]", 0),
+            ("a b", 0),
+        ] {
+            assert_eq!(nodes(text).expect_err(text).position, position, "{text}");
+        }
+    }
+}

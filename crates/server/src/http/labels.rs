@@ -1,0 +1,33 @@
+//! Labels of nodes.
+
+use axum::Json;
+use axum::extract::State;
+use gpool_model::Command;
+use gpool_wire::{LabelNodes, List, Node, Problem};
+
+use super::Api;
+use super::asker::Asks;
+use super::cluster::nodes;
+use super::extract::{ApiError, JsonBody};
+
+/// Changes labels of nodes. What runs there stays; what waits for a label that is gone waits on.
+#[utoipa::path(
+    post, path = "/nodes/label", operation_id = "nodes_label", request_body = LabelNodes,
+    responses(
+        (status = 200, description = "Every node as it is now", body = List<Node>),
+        (status = 403, description = "Only admins may", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such node", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn label(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    JsonBody(asked): JsonBody<LabelNodes>,
+) -> Result<Json<List<Node>>, ApiError> {
+    let (nodes_asked, change) = asked.check()?;
+    let command = Command::LabelNodes { nodes: nodes_asked, change };
+    api.handle.command(asker.caller.clone(), command).await?;
+    nodes(State(api)).await
+}

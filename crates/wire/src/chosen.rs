@@ -1,0 +1,88 @@
+//! Which nodes a job may use, as it is written and shown; and labels of nodes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gpool_model::filter::FilterPatch;
+use gpool_model::{LabelChange, NodeFilter, NodeName, NodeRule, Refusal, hostlist};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::check::invalid;
+use crate::create::JobCreate;
+use crate::patch::JobPatch;
+
+/// A job may have no more rules than this.
+const RULES_MAX: usize = 64;
+
+/// Changes labels of nodes; what runs there stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"nodes": ["lab[1-4]"], "labels": ["rack=3", "ssd", "old-"]}))]
+pub struct LabelNodes {
+    /// Which nodes, by name or as a list with ranges.
+    pub nodes: Vec<String>,
+    /// `rack=3` and `ssd` add a label or change its value, `ssd-` takes it away.
+    pub labels: Vec<String>,
+}
+
+impl LabelNodes {
+    /// Checks each field by itself.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] with the field, what is wrong, and an example of what is right.
+    pub fn check(&self) -> Result<(Vec<NodeName>, LabelChange), Refusal> {
+        let nodes = names("nodes", &self.nodes)?;
+        if nodes.is_empty() || self.labels.is_empty() {
+            return Err(invalid("labels", "name nodes and labels: lab1 rack=3"));
+        }
+        let change = LabelChange::parse(self.labels.iter().map(String::as_str));
+        let change = change.map_err(|error| invalid("labels", &error.to_string()))?;
+        Ok((nodes.into_iter().collect(), change))
+    }
+}
+
+/// The names of lists, each once.
+pub(crate) fn names(field: &str, lists: &[String]) -> Result<BTreeSet<NodeName>, Refusal> {
+    let mut names = BTreeSet::new();
+    for list in lists {
+        names.extend(hostlist::nodes(list).map_err(|error| invalid(field, &error.to_string()))?);
+    }
+    Ok(names)
+}
+
+fn rules(texts: &[String]) -> Result<BTreeSet<NodeRule>, Refusal> {
+    if texts.len() > RULES_MAX {
+        return Err(invalid("where", &format!("there are more than {RULES_MAX} rules")));
+    }
+    let rule =
+        |text: &String| NodeRule::parse(text).map_err(|error| invalid("where", &error.to_string()));
+    texts.iter().map(rule).collect()
+}
+
+impl JobCreate {
+    /// Which nodes it may use; nothing where every node will do.
+    pub(crate) fn node_filter(&self) -> Result<Option<Arc<NodeFilter>>, Refusal> {
+        let filter = NodeFilter {
+            include: names("node", &self.node)?,
+            exclude: names("not_node", &self.not_node)?,
+            rules: rules(&self.rules)?,
+        };
+        Ok(filter.kept())
+    }
+}
+
+impl JobPatch {
+    /// Changes to which nodes it may use, if there are any.
+    pub(crate) fn filter_patch(&self) -> Result<Option<FilterPatch>, Refusal> {
+        let names = |field: &str, lists: &Option<Vec<String>>| {
+            lists.as_deref().map(|lists| names(field, lists)).transpose()
+        };
+        let patch = FilterPatch {
+            include: names("node", &self.node)?,
+            exclude: names("not_node", &self.not_node)?,
+            rules: self.rules.as_deref().map(rules).transpose()?,
+        };
+        Ok((patch != FilterPatch::default()).then_some(patch))
+    }
+}
