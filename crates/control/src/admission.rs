@@ -10,9 +10,9 @@ use gpool_model::policy::{Caps, Held, UserCap};
 use gpool_model::reason::Bound;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Amount, Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, Millis, NewJob, NodeFilter,
-    NodeName, PoolName, Project, ProjectName, Quota, QuotaRules, Refusal, ResourceKind, Resources,
-    Share,
+    Amount, Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, Millis, ModelPattern, NewJob,
+    NodeFilter, NodeName, PoolName, Project, ProjectName, Quota, QuotaRules, Refusal, ResourceKind,
+    Resources, Share,
 };
 use gpool_world::{NodeRow, World};
 
@@ -205,7 +205,8 @@ impl<'a> Admission<'a> {
         if let Some(chosen) = chosen {
             self.check_named(chosen, &nodes)?;
         }
-        let answer = satisfiable_on(&nodes, fit);
+        let models = self.world.models_to_choose(&fit.gpus, fit.pool.as_ref(), fit.gang);
+        let answer = satisfiable_on(&nodes, fit, models);
         let answer = answer.map_err(|refusal| match chosen {
             Some(nodes) if nodes.chooses() => {
                 Refusal::OnNodes { nodes: Arc::clone(nodes), refusal: Box::new(refusal) }
@@ -232,7 +233,9 @@ impl<'a> Admission<'a> {
     }
 }
 
-fn satisfiable_on(nodes: &[&NodeRow], fit: &Fit) -> Result<(), Refusal> {
+/// Whether nodes could hold a job with devices of one of these models; without any, of the models
+/// that it names.
+fn satisfiable_on(nodes: &[&NodeRow], fit: &Fit, models: Vec<ModelPattern>) -> Result<(), Refusal> {
     let gpus = &*fit.gpus_on_node(1);
     let beside = &beside(fit);
     // Mostly the first node answers; to look at all of a large cluster takes a while.
@@ -245,13 +248,15 @@ fn satisfiable_on(nodes: &[&NodeRow], fit: &Fit) -> Result<(), Refusal> {
     }
     if n_missing == 0 {
         // All of them with devices of one model.
-        return match fit.gpus.models.len() < 2 || n_able(fit, nodes) >= fit.gang.nodes {
+        let is_one = models.is_empty() && fit.gpus.models.len() < 2;
+        let of_one_model = of_models(fit, models);
+        return match is_one || n_able(&of_one_model, nodes) >= fit.gang.nodes {
             true => Ok(()),
-            false => Err(too_few_nodes(fit, nodes)),
+            false => Err(too_few_nodes(&of_one_model, &fit.gpus, nodes)),
         };
     }
     if n_missing < fit.gang.nodes {
-        return Err(too_few_nodes(fit, nodes));
+        return Err(too_few_nodes(&of_models(fit, models), &fit.gpus, nodes));
     }
     let with_gpus: Vec<&NodeRow> =
         nodes.iter().copied().filter(|row| most_of(row, gpus) >= gpus.n_devices()).collect();
@@ -308,8 +313,17 @@ fn n_able(fit: &Fit, nodes: &[&NodeRow]) -> u32 {
     (0..fit.gpus.models.len().max(1)).map(of_rank).max().unwrap_or(0)
 }
 
+/// The same request of these models, if there are any.
+fn of_models(fit: &Fit, models: Vec<ModelPattern>) -> Fit {
+    let mut own = fit.clone();
+    if !models.is_empty() {
+        own.gpus.models = models;
+    }
+    own
+}
+
 /// The refusal of a job that needs more nodes than could hold a part of it.
-fn too_few_nodes(fit: &Fit, nodes: &[&NodeRow]) -> Refusal {
+fn too_few_nodes(fit: &Fit, asked: &GpuRequest, nodes: &[&NodeRow]) -> Refusal {
     let able = n_able(fit, nodes);
     // With as many nodes as there are of it, the largest part of the request that still fits.
     let fits = |count: &u32| {
@@ -317,7 +331,7 @@ fn too_few_nodes(fit: &Fit, nodes: &[&NodeRow]) -> Refusal {
         n_able(&less, nodes) >= fit.gang.nodes
     };
     let largest = (1..fit.gpus.n_devices()).rev().find(fits);
-    Refusal::TooFewNodes { asked: fit.gpus.clone(), gang: fit.gang, able, largest }
+    Refusal::TooFewNodes { asked: asked.clone(), gang: fit.gang, able, largest }
 }
 
 impl Asks {

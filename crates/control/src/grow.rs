@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpool_model::event::Kept;
 use gpool_model::job::StopCause;
-use gpool_model::{Gang, GpuRequest, Job, JobId, JobSpec, Joins, Life, Phase, Rare};
+use gpool_model::{Gang, GpuRequest, Job, JobId, JobSpec, Joins, Life, ModelPattern, Phase, Rare};
 use gpool_world::{JobRow, World};
 
 use crate::control::Control;
@@ -95,21 +95,24 @@ impl Control {
         }
     }
 
-    /// The GPUs of a task of the model that the job has: all tasks of a job have one.
+    /// Returns the GPUs of one more task, of the model that the job has.
     fn same_model(&self, row: &JobRow) -> GpuRequest {
         let gpus = row.spec.gpus.clone();
         let held = row.job.phase.allocations().first();
-        let rank = held.and_then(|held| {
+        let model = held.and_then(|held| {
             let uuid = &held.slots.first()?.device;
             let node = &self.world.node(&held.node)?.node;
-            gpus.rank_of(node.devices.iter().find(|device| device.uuid == *uuid)?)
+            Some(&node.devices.iter().find(|device| device.uuid == *uuid)?.model)
         });
-        match rank {
-            Some(rank) if gpus.models.len() > 1 => {
-                GpuRequest { models: vec![gpus.models[rank].clone()], ..gpus }
-            }
-            _ => gpus,
-        }
+        let Some(model) = model else { return gpus };
+        let choices = self.world.models_to_choose(&gpus, row.spec.pool.as_ref(), row.spec.gang);
+        let rank = gpus.models.iter().position(|pattern| pattern.matches(model));
+        let models = match (choices.is_empty(), rank) {
+            (false, _) => vec![ModelPattern::exactly(model)],
+            (true, Some(rank)) => vec![gpus.models[rank].clone()],
+            (true, None) => Vec::new(),
+        };
+        GpuRequest { models, ..gpus }
     }
 }
 

@@ -212,7 +212,7 @@ impl<'a> Cycle<'a, '_> {
         let charged = self.projects.as_ref().map(|it| it.leaf(world.shape(head.shape_ix)));
         let ways = match (&self.projects, charged) {
             (Some(projects), Some(row)) => projects.ways(world, shape, row),
-            _ => vec![Way::as_asked(shape)],
+            _ => vec![Way::as_asked(world, shape)],
         };
         let is_aside = leaf.is_some() && !turns.is_lending;
         let is_mixed = ways.iter().any(|way| way.is_mixed);

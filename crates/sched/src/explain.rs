@@ -22,6 +22,7 @@ use crate::keep::Keeps;
 use crate::place::{self, Seeker};
 use crate::seek::{self, place_among};
 use crate::usable::{Unusable, unusable};
+use crate::ways::of_one_model;
 use crate::{Workspace, wait};
 pub use reserved::KeptBy;
 pub use rivals::Rivals;
@@ -207,7 +208,7 @@ impl<'a> Explainer<'a> {
     fn no_room(&self, row: &JobRow) -> Option<Reason> {
         let Self { snapshot, policy, .. } = self;
         let (shape_ix, _) = self.queued(row)?;
-        let shape = &snapshot.world.shape(shape_ix).shape;
+        let shape = &*of_one_model(snapshot.world, &snapshot.world.shape(shape_ix).shape);
         let board = Board::new(snapshot.world);
         let keeps = Keeps::of(snapshot, policy, &board);
         let ahead = Ahead::new(snapshot);

@@ -117,6 +117,7 @@ pub fn would_place(
     let board = Board::new(snapshot.world);
     let keeps = Keeps::of(snapshot, policy, &board);
     let policy = policy.of_pool(shape.domain.as_ref());
+    let shape = &*ways::of_one_model(snapshot.world, shape);
     let seeker = Seeker { shape, policy, seed: 0 };
     let mut foresight = Foresight::default();
     let mut look = foresight.look(snapshot, &board, shape);

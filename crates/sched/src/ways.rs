@@ -29,10 +29,24 @@ pub(crate) struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    /// As it asks, and nobody is charged.
-    pub fn as_asked(shape: &'a Shape) -> Self {
-        Self { shape: Cow::Borrowed(shape), charge: Vec::new(), class: None, is_mixed: false }
+    /// As it asks, and no project is charged.
+    pub fn as_asked(world: &World, shape: &'a Shape) -> Self {
+        let shape = of_one_model(world, shape);
+        Self { shape, charge: Vec::new(), class: None, is_mixed: false }
     }
+}
+
+/// Names the models of a job of several tasks one by one, so that all tasks get the same model even
+/// if the request names none, or a pattern to which several models answer.
+pub(crate) fn of_one_model<'a>(world: &World, shape: &'a Shape) -> Cow<'a, Shape> {
+    let fit = &shape.fit;
+    let models = world.models_to_choose(&fit.gpus, fit.pool.as_ref(), fit.gang);
+    if models.is_empty() || !fit.at.is_empty() {
+        return Cow::Borrowed(shape);
+    }
+    let mut own = shape.clone();
+    own.fit.gpus.models = models;
+    Cow::Owned(own)
 }
 
 /// The pool, the models and the nodes of a request.
@@ -97,7 +111,7 @@ impl Projects {
     pub fn ways<'s>(&self, world: &World, shape: &'s Shape, leaf: Row) -> Vec<Way<'s>> {
         let as_asked = || {
             let charge = self.charge(world, shape);
-            Way { charge, ..Way::as_asked(shape) }
+            Way { charge, ..Way::as_asked(world, shape) }
         };
         let fit = &shape.fit;
         if !self.classes.are_counted || fit.gpus.is_none() || !fit.at.is_empty() {
@@ -131,7 +145,7 @@ impl Projects {
 
     /// A request for GPUs of several classes kept to one pool after the other, with all models and
     /// with those of which its project may have all that it asks.
-    pub fn narrower(&self, shape: &Shape, leaf: Row) -> Vec<Shape> {
+    pub fn narrower(&self, world: &World, shape: &Shape, leaf: Row) -> Vec<Shape> {
         let classes = self.classes.serving(&shape.fit);
         let classes = || classes.iter().map(|ix| &self.classes.all[*ix]);
         let pools: BTreeSet<&PoolName> = classes().map(|(class, _)| &class.pool).collect();
@@ -151,6 +165,7 @@ impl Projects {
             open.fit.gpus.models = models.into_iter().map(ModelPattern::exactly).collect();
             let has_any = !open.fit.gpus.models.is_empty();
             [Some(all), Some(open).filter(|_| has_any)]
+                .map(|narrower| Some(of_one_model(world, &narrower?).into_owned()))
         };
         pools.into_iter().flat_map(in_pool).flatten().collect()
     }

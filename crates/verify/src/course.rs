@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::plan::Fit;
 use gpool_model::{
     AllocationState, Bytes, Decision, Device, Exit, GpuRequest, JobId, JobSpec, MilliCpu, Node,
-    NodeName, Phase, Placement, Plan, ResourceKind, Resources, Shape, Slot, SlotPart, Timestamp,
+    NodeName, Phase, Placement, Plan, QuotaRules, ResourceKind, Resources, Shape, Slot, SlotPart,
+    Timestamp,
 };
 use gpool_world::{JobRow, Snapshot};
 
@@ -221,14 +222,14 @@ impl<'a> Course<'a> {
         when: Stretch,
     ) -> Option<&'n NodeName> {
         let needed = u64::from(shape.fit.gang.nodes);
-        (0..shape.fit.gpus.models.len().max(1)).find_map(|rank| {
+        kinds(snapshot, shape).into_iter().find_map(|kind| {
             let nodes = snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
             let (mut first, mut n_places) = (None, 0);
             for node in nodes {
                 if n_places >= needed {
                     break;
                 }
-                let n_here = self.n_places(snapshot, node, shape, rank, when);
+                let n_here = self.n_places(snapshot, node, shape, kind, when);
                 if n_here > 0 {
                     first = first.or(Some(&node.name));
                     n_places += n_here;
@@ -245,7 +246,7 @@ impl<'a> Course<'a> {
         snapshot: &Snapshot<'_>,
         node: &Node,
         shape: &Shape,
-        rank: usize,
+        (rank, model): (usize, Option<&str>),
         when: Stretch,
     ) -> u64 {
         let wanted = on_node(&shape.fit);
@@ -261,6 +262,7 @@ impl<'a> Course<'a> {
         let gpus = &shape.fit.gpus;
         let has_room = |device: &&Device| {
             gpus.rank_of(device) == Some(rank)
+                && model.is_none_or(|model| device.model == model)
                 && has_at(node, device, &shape.fit)
                 && unusable(node, device).is_none()
                 && !reserved(snapshot, node, Some(device), shape, when)
@@ -368,4 +370,19 @@ pub(crate) fn started(snapshot: &Snapshot<'_>, id: JobId) -> Option<Stretch> {
     let row = row_of(snapshot.world, id)?;
     let begun = Timestamp::new(snapshot.now.get().saturating_sub(ran(row).get()));
     Some(Stretch { from: snapshot.now, until: end_of(snapshot, &row.spec, begun) })
+}
+
+/// Which devices the tasks of a job may have together: those of one alternative of its request; of
+/// a job of several tasks, those of one model.
+fn kinds<'n>(snapshot: &Snapshot<'n>, shape: &Shape) -> BTreeSet<(usize, Option<&'n str>)> {
+    let gpus = &shape.fit.gpus;
+    let gang = shape.fit.gang;
+    let n_tasks = u64::from(gang.nodes.max(gang.nodes_most)) * u64::from(gang.tasks_per_node);
+    let is_fair = snapshot.world.policy().quota_rules == QuotaRules::Fair;
+    if n_tasks < 2 || gpus.is_none() || !shape.fit.at.is_empty() || !is_fair {
+        return (0..gpus.models.len().max(1)).map(|rank| (rank, None)).collect();
+    }
+    let devices = snapshot.world.nodes().iter().flat_map(|row| &row.node.devices);
+    let kind = |device: &'n Device| Some((gpus.rank_of(device)?, Some(device.model.as_str())));
+    devices.filter_map(kind).collect()
 }

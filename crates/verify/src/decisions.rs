@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use gpool_model::{
     Attempt, Bytes, Decision, Device, DeviceUuid, Exit, Gang, GpuRequest, JobId, JobSpec, MilliGpu,
-    NodeName, Phase, Placement, Plan, Policy, ResourceKind, Share, SlotPart, TaskId,
+    NodeName, Phase, Placement, Plan, Policy, QuotaRules, ResourceKind, Share, SlotPart, TaskId,
 };
-use gpool_world::{JobRow, Snapshot};
+use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::{Running, attempt_of, row_of};
 use crate::order::{is_parked, places_of, taken_by};
@@ -104,7 +104,7 @@ pub(crate) fn check(
             let rank = u32::try_from(rank).unwrap_or(u32::MAX);
             let task = TaskId { job, attempt, rank };
             check_placement(row, (task, is_claim), placement, tally, found);
-            ranks.extend(ranks_of(&row.spec.gpus, placement, tally));
+            ranks.extend(ranks_of(world, row, placement, tally));
         }
         if ranks.len() > 1 {
             found.push(Violation::MixedKinds { job });
@@ -112,12 +112,21 @@ pub(crate) fn check(
     }
 }
 
-/// Which models of its request the devices of a place are.
-fn ranks_of(gpus: &GpuRequest, placement: &Placement, tally: &Tally<'_>) -> BTreeSet<usize> {
+/// Which models of its request the devices of a place are; of a job of several tasks, which models
+/// by name.
+fn ranks_of<'t>(
+    world: &World,
+    row: &JobRow,
+    placement: &Placement,
+    tally: &Tally<'t>,
+) -> BTreeSet<(usize, Option<&'t str>)> {
+    let by_name = n_tasks(&row.spec) > 1 && world.policy().quota_rules == QuotaRules::Fair;
     let node = tally.nodes.get(&placement.node).map(|tally| tally.node);
     let device = |uuid: &DeviceUuid| node?.devices.iter().find(|device| device.uuid == *uuid);
-    let slots = placement.slots.iter();
-    slots.filter_map(|slot| gpus.rank_of(device(&slot.device)?)).collect()
+    let devices = placement.slots.iter().filter_map(|slot| device(&slot.device));
+    let name = |device: &'t Device| by_name.then_some(device.model.as_str());
+    let rank = |device: &'t Device| Some((row.spec.gpus.rank_of(device)?, name(device)));
+    devices.filter_map(rank).collect()
 }
 
 /// What a plan takes back.

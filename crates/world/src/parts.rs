@@ -1,12 +1,12 @@
 //! Parts of the GPUs, by model and by pool: which there are, what is held of them, and who is
 //! promised any.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, Amount, Device, GpuRequest, ModelPattern, Node, NodeName, PoolName, Project,
-    ProjectName, Quota, ResourceKind, Resources, Slot,
+    Allocation, Amount, Device, Gang, GpuRequest, ModelPattern, Node, NodeName, PoolName, Project,
+    ProjectName, Quota, QuotaRules, ResourceKind, Resources, Slot,
 };
 
 use crate::ledger::NodeRow;
@@ -38,9 +38,13 @@ impl GpuClass {
     /// Whether a job may have its GPUs, as far as models and pools go.
     #[must_use]
     pub fn serves(&self, fit: &Fit) -> bool {
-        let models = &fit.gpus.models;
-        fit.pool.as_ref().is_none_or(|pool| *pool == self.pool)
-            && self.is_of_instances == fit.gpus.is_of_instances()
+        self.is_of(&fit.gpus, fit.pool.as_ref())
+    }
+
+    fn is_of(&self, gpus: &GpuRequest, pool: Option<&PoolName>) -> bool {
+        let models = &gpus.models;
+        pool.is_none_or(|pool| *pool == self.pool)
+            && self.is_of_instances == gpus.is_of_instances()
             && (models.is_empty() || models.iter().any(|model| model.matches(&self.model)))
     }
 }
@@ -68,6 +72,32 @@ impl World {
     pub fn has_class(&self, class: &GpuClass, fit: &Fit) -> bool {
         let nodes = self.nodes().iter().map(|row| &row.node);
         nodes.filter(|node| fit.may_be_on(node)).flat_map(classes).any(|it| it == *class)
+    }
+
+    /// Returns the models among which a job of several tasks has to choose, because all of its
+    /// tasks get the same one: in the order of its request, then of their names. Empty if each
+    /// alternative of the request is one model, for jobs of one task, and by the rules of `kai`.
+    #[must_use]
+    pub fn models_to_choose(
+        &self,
+        gpus: &GpuRequest,
+        pool: Option<&PoolName>,
+        gang: Gang,
+    ) -> Vec<ModelPattern> {
+        let n_tasks_most = gang.nodes_most.max(gang.nodes).saturating_mul(gang.tasks_per_node);
+        let is_fair = self.policy().quota_rules == QuotaRules::Fair;
+        if n_tasks_most < 2 || gpus.is_none() || !is_fair {
+            return Vec::new();
+        }
+        let classes = self.gpu_classes().filter(|class| class.is_of(gpus, pool));
+        let rank = |model: &str| gpus.models.iter().position(|it| it.matches(model)).unwrap_or(0);
+        let models: BTreeSet<(usize, &str)> =
+            classes.map(|class| (rank(&class.model), class.model.as_str())).collect();
+        let ranks: BTreeSet<usize> = models.iter().map(|(rank, _)| *rank).collect();
+        match models.len() > ranks.len() {
+            true => models.into_iter().map(|(_, model)| ModelPattern::exactly(model)).collect(),
+            false => Vec::new(),
+        }
     }
 
     /// A request for GPUs of a pool, or of any, as large as it is among those that there are.

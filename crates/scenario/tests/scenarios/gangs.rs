@@ -446,3 +446,34 @@ fn by_the_rules_of_kai_it_gives_way_to_its_equals_too() {
     claim a n1[1]
     ");
 }
+
+/// My job names no model, and there are nodes of two: does one of its tasks get a slower GPU?
+#[test]
+fn all_tasks_of_a_gang_that_names_no_model_get_one_model() {
+    assert_snapshot!(answer("
+        node n1  2 x a100
+        node n2  2 x v100
+        node n3  2 x v100
+        job  a  2 nodes 2  pending
+    "), @"start a n2[0,1] n3[0,1]");
+    assert_snapshot!(answer("
+        node n1  2 x a100
+        node n2  2 x v100
+        node n3  2 x v100
+        job  r  1          running n3[0] 1h  limit 2h
+        job  a  2 nodes 2  pending 10m
+    "), @"
+    plan  a n2[0,1] n3[0,1] in 1h by limit
+    wait  a nodes_not_free need 2 free 1 of 2
+    ");
+}
+
+#[test]
+fn tasks_that_may_be_anywhere_get_one_model_too() {
+    assert_snapshot!(answer("
+        node n1  3 x a100
+        node n2  2 x v100
+        node n3  2 x v100
+        job  a  1 tasks 4  pending
+    "), @"start a n2[0] n2[1] n3[0] n3[1]");
+}

@@ -115,10 +115,11 @@ impl Cycle<'_, '_> {
             [] => reasons.next(),
             [(way, reason)] if way.class.is_none() => Some(reason.clone()),
             _ => {
-                let shape = &self.snapshot.world.shape(head.shape_ix).shape;
+                let world = self.snapshot.world;
+                let shape = &world.shape(head.shape_ix).shape;
                 let refused = reasons.next_back();
                 // There may be room, but not where it may be had.
-                self.find(head, &Way::as_asked(shape)).err().or(refused)
+                self.find(head, &Way::as_asked(world, shape)).err().or(refused)
             }
         })
     }
@@ -129,11 +130,11 @@ impl Cycle<'_, '_> {
     fn start_mixed(&mut self, head: &Head, leaf: Row, by_right: bool) -> Option<Amounts> {
         let world = self.snapshot.world;
         let shape = &world.shape(head.shape_ix).shape;
-        let found = self.find(head, &Way::as_asked(shape)).ok()?;
+        let found = self.find(head, &Way::as_asked(world, shape)).ok()?;
         if let Some(charge) = self.start_at(head, shape, &found, (leaf, by_right)) {
             return Some(charge);
         }
-        let narrower = self.projects.as_ref()?.narrower(shape, leaf);
+        let narrower = self.projects.as_ref()?.narrower(world, shape, leaf);
         narrower.into_iter().find_map(|narrower| {
             let seed = self.seed(head);
             let seeker = Seeker { shape: &narrower, policy: self.domain.policy, seed };
