@@ -71,8 +71,7 @@ async fn is_due(handle: &CoreHandle, id: JobId, keep: Millis) -> Result<bool, Re
     Ok(until.is_none_or(|until| until <= now()))
 }
 
-/// The folders of jobs that nothing was put into or taken out of for so long. The end of a job
-/// puts something there.
+/// The folders of jobs that did not change for that time. The end of a job changes its folder.
 fn untouched(state_dir: &Path, age: Duration) -> Vec<(JobId, PathBuf)> {
     let Some(before) = SystemTime::now().checked_sub(age) else { return Vec::new() };
     let nodes = std::fs::read_dir(state_dir.join("nodes")).into_iter().flatten().flatten();

@@ -412,8 +412,8 @@ async fn stop_asked(handle: &CoreHandle) -> anyhow::Result<StopRequest> {
     }
 }
 
-/// Ends what runs, for as long as its grace periods and a margin take. What is left then goes on,
-/// and what waits stays queued: the next server takes over both.
+/// Ends all jobs that run, within the longest grace period and a margin. Jobs that are left then go
+/// on, and jobs that wait stay queued: the next server takes over both.
 async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
     // In this order nothing starts on what is freed.
     drop(handle.shared.inputs.send(Input::Stopping));

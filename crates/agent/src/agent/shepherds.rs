@@ -201,7 +201,7 @@ impl Shepherds {
         self.write(task);
     }
 
-    /// Lets a shepherd go on that somebody has stopped, so that it hears what it is told.
+    /// Continues a shepherd that was stopped by a signal, so that it reads its messages.
     pub(super) fn wake(&self, task: TaskId) {
         if let Some(shepherd) = self.living.get(&task) {
             // One that has ended needs nothing.

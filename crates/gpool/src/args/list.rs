@@ -46,7 +46,7 @@ pub struct ListFlags {
     /// Most rows to show
     #[arg(short = 'n', long, value_name = "N", help_heading = "Output")]
     pub limit: Option<usize>,
-    /// Show it again every so often, until q or Ctrl-C
+    /// Show it again at this interval, until q or Ctrl-C
     #[arg(short, long, value_name = "EVERY", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "2s", value_parser = interval, help_heading = "Output")]
     pub watch: Option<Millis>,

@@ -111,7 +111,7 @@ fn eta(args: &DoctorArgs, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// The server that every other verb would ask, and what it answered.
+/// The server that every other verb would ask, and its answers.
 struct Asked {
     client: Client,
     version: Version,

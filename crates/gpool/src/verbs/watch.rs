@@ -45,9 +45,12 @@ pub fn on_terminal<L: Send>(
     let (ask, asked) = mpsc::channel();
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
-        // Beside the keys: a server that does not answer keeps nobody from leaving.
+        // In a thread of its own: the keys work although the server does not answer.
         scope.spawn(move || while asked.recv().is_ok() && tell.send(read()).is_ok() {});
-        shown.with_keys(first, head, &ask, &told)
+        let left = shown.with_keys(first, head, &ask, &told);
+        // The thread that reads ends with it.
+        drop(ask);
+        left
     })
 }
 

@@ -278,7 +278,7 @@ fn a_restored_store_ends_a_job_that_was_changed_after_the_backup() {
     }
     cluster.gpool(["cancel", &extended]).ok();
     assert_eq!(cluster.until_ended(&extended).state.as_str(), "cancelled");
-    // A shepherd that somebody has stopped ends its job all the same.
+    // A shepherd that was stopped by a signal ends its job all the same.
     let shepherd = i32::try_from(cluster.shepherd(&stuck)).unwrap();
     let shepherd = rustix::process::Pid::from_raw(shepherd).unwrap();
     rustix::process::kill_process(shepherd, Signal::STOP).unwrap();
