@@ -14,6 +14,7 @@ use crate::eta::Eta;
 use crate::exits;
 use crate::gang::GangShown;
 use crate::launch::Activate;
+use crate::log::LogFiles;
 use crate::node::cores;
 use crate::notify;
 pub use crate::placed::PlacedOn;
@@ -147,6 +148,9 @@ pub struct Job {
     pub output_kept_until: Option<Time>,
     /// Its own file for errors; `null`: gpool's.
     pub stderr: Option<String>,
+    /// Where gpool keeps what it writes; only where one job is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logs: Option<LogFiles>,
     /// Whether it runs on a terminal of its own, to which one can attach.
     #[serde(default)]
     pub pty: bool,
@@ -321,6 +325,7 @@ impl Job {
             stdout: own(spec.stdout.as_deref()),
             output_kept_until: None,
             stderr: own(spec.stderr.as_deref()),
+            logs: None,
             pty: spec.pty.is_some(),
             activate: Vec::new(),
             setup: spec.setup.map(|job| job.to_string()),

@@ -1,7 +1,7 @@
 //! One job as a page: `gpool show`; and the line with which `gpool run` begins.
 
 use gpool_model::job::JobState;
-use gpool_wire::{Attempted, Job, PlacedOn, TaskShown};
+use gpool_wire::{Attempted, Job, PlacedOn, Report, TaskShown};
 
 use super::clock::span;
 use super::jobs::ran;
@@ -41,6 +41,10 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     }
     for (label, path) in [("stdin", &job.stdin), ("stdout", &job.stdout), ("stderr", &job.stderr)] {
         page.label_if(label, path.as_deref());
+    }
+    if let Some(logs) = &job.logs {
+        page.label_if("output", logs.stdout.as_deref());
+        page.label_if("errors", logs.stderr.as_deref());
     }
     if !job.after.is_empty() {
         page.label("after", &job.after.join(", "));
@@ -86,10 +90,8 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
         let starts = super::eta::starts(job, view);
         page.label_if("goes on", Some(starts.as_str()).filter(|it| *it != words::NOTHING));
     }
-    if let Some(usage) = &job.usage {
-        let memory = gpool_model::Bytes::new(usage.memory_peak);
-        let (user, system) = (span(usage.cpu_user_s), span(usage.cpu_system_s));
-        page.label("used", &format!("CPU {user} + {system} in the kernel · memory {memory}"));
+    if job.usage.is_some() {
+        super::report::used(&mut page, &Report::new(job.clone(), view.now));
     }
     page.text()
 }

@@ -16,10 +16,13 @@ use super::words::{self, NOTHING, count};
 /// Jobs.
 pub const JOBS: Noun<Job> = Noun {
     columns: COLUMNS,
-    table: &["id", "name", "user", "project", "gpus", "state", "time", "starts", "reason"],
+    table: &[
+        "id", "name", "params", "user", "project", "gpus", "state", "time", "starts", "reason",
+    ],
     wide: &[
         "id",
         "name",
+        "params",
         "user",
         "project",
         "prio",
@@ -42,15 +45,32 @@ pub const JOBS: Noun<Job> = Noun {
 
 /// Every column there is of jobs.
 pub const COLUMNS: &[Column<Job>] = &[
-    Column { name: "id", head: "ID", cell: |job, _| Cell::new(&job.id) },
+    Column { name: "id", head: "ID", cell: |job, _| Cell::new(&job.id).whole() },
     Column { name: "name", head: "NAME", cell: |job, _| Cell::new(&job.name) },
-    Column { name: "user", head: "USER", cell: |job, view| Cell::new(view.user(&job.user)) },
-    Column { name: "project", head: "PROJECT", cell: |job, _| Cell::new(&job.project) },
+    Column { name: "params", head: "PARAMS", cell: |job, _| Cell::new(&params(job)) },
+    Column {
+        name: "user",
+        head: "USER",
+        cell: |job, view| Cell::new(view.user(&job.user)).common(),
+    },
+    Column { name: "project", head: "PROJECT", cell: |job, _| Cell::new(&job.project).common() },
     Column { name: "gpus", head: "GPUS", cell: |job, _| gpus(job) },
     Column { name: "state", head: "STATE", cell: |job, _| state(job) },
-    Column { name: "time", head: "TIME / LIMIT", cell: |job, view| Cell::new(&time(job, view)) },
-    Column { name: "starts", head: "STARTS", cell: |job, view| Cell::new(&eta::starts(job, view)) },
-    Column { name: "reason", head: "WHERE / REASON", cell: |job, _| Cell::new(&reason(job)) },
+    Column {
+        name: "time",
+        head: "TIME / LIMIT",
+        cell: |job, view| Cell::new(&time(job, view)).whole(),
+    },
+    Column {
+        name: "starts",
+        head: "STARTS",
+        cell: |job, view| Cell::new(&eta::starts(job, view)).whole(),
+    },
+    Column {
+        name: "reason",
+        head: "WHERE / REASON",
+        cell: |job, _| Cell::new(&reason(job)).whole(),
+    },
     Column {
         name: "where",
         head: "WHERE",
@@ -102,6 +122,13 @@ fn optional(text: Option<impl AsRef<str>>) -> Cell {
     text.map_or_else(|| Cell::new(NOTHING), |text| Cell::new(text.as_ref()))
 }
 
+/// The parameters of an element, or its item: `lr=0.1 seed=2`.
+fn params(job: &Job) -> String {
+    let Some(element) = &job.element else { return String::new() };
+    let params = element.params.iter().map(|(name, value)| format!("{name}={value}"));
+    element.item.iter().cloned().chain(params).collect::<Vec<_>>().join(" ")
+}
+
 /// `1 ×48` of an array, `8 ×2` of a job of two tasks: what each element or task gets.
 fn gpus(job: &Job) -> Cell {
     let tasks = job.gang.as_ref().map(words::tasks).unwrap_or_default();
@@ -112,7 +139,7 @@ fn gpus(job: &Job) -> Cell {
 }
 
 fn state(job: &Job) -> Cell {
-    Cell::new(&words::state(job.state.as_str())).styled(Style::of_job(job.state))
+    Cell::new(&words::state(job.state.as_str())).whole().styled(Style::of_job(job.state))
 }
 
 /// For how long it has run; nothing before it has started.

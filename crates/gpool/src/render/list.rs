@@ -3,6 +3,7 @@
 //! for every noun.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -176,7 +177,10 @@ impl<T: Serialize> Noun<T> {
         Ok(match form {
             Format::Table | Format::Wide => {
                 let usual = if form == Format::Wide { self.wide } else { self.table };
-                let picked = self.pick(columns, usual, true)?;
+                let mut picked = self.pick(columns, usual, true)?;
+                if columns.is_empty() {
+                    picked.retain(|picked| !is_vacant(picked, rows, &look.view));
+                }
                 let mut text = table(rows, &picked, look);
                 if columns.is_empty() && !look.footer.is_empty() {
                     let _ = writeln!(text, "{}", look.footer);
@@ -189,7 +193,7 @@ impl<T: Serialize> Noun<T> {
             }
             Format::Jsonl => json::lines(&rows.iter().map(|row| &row.item).collect::<Vec<_>>()),
             Format::Csv | Format::Tsv => {
-                let usual = self.ordered_keys();
+                let usual = self.every_column();
                 let usual: Vec<&str> = usual.iter().map(String::as_str).collect();
                 let picked = self.pick(columns, &usual, false)?;
                 separated(rows, &picked, look, form)
@@ -228,13 +232,17 @@ impl<T: Serialize> Noun<T> {
 }
 
 impl<T> Noun<T> {
-    /// Every key: first what a thing is called by, then what people see, in their order.
-    fn ordered_keys(&self) -> Vec<String> {
-        let mut keys = (self.keys)();
-        let names = ["id", "name", "node", "index"];
-        let order = names.iter().chain(self.wide);
-        keys.sort_by_key(|key| order.clone().position(|name| name == key).unwrap_or(usize::MAX));
-        keys
+    /// What CSV has: first the keys that a thing is called by, then the columns of `-o wide`, then
+    /// all other keys.
+    fn every_column(&self) -> Vec<String> {
+        let keys = (self.keys)();
+        let names = ["id", "name", "node", "index"].map(str::to_owned).into_iter();
+        let names = names.filter(|name| keys.contains(name));
+        let wide = self.wide.iter().map(|name| (*name).to_owned());
+        let mut seen = BTreeSet::new();
+        let mut all: Vec<String> = names.chain(wide).chain(keys.iter().cloned()).collect();
+        all.retain(|name| seen.insert(name.clone()));
+        all
     }
 }
 
@@ -248,6 +256,15 @@ pub struct Look<'a> {
     pub colors: bool,
     /// What stands below.
     pub footer: &'a str,
+}
+
+/// Columns that only some things have: they are shown if a row has something there.
+const OF_SOME: &[&str] = &["params"];
+
+fn is_vacant<T>(picked: &Picked<'_, T>, rows: &[Row<T>], view: &View<'_>) -> bool {
+    let Picked::Column(column) = picked else { return false };
+    OF_SOME.contains(&column.name)
+        && rows.iter().all(|row| (column.cell)(&row.item, view).text().is_empty())
 }
 
 fn table<T>(rows: &[Row<T>], picked: &[Picked<'_, T>], look: &Look<'_>) -> String {

@@ -10,6 +10,7 @@ pub mod eta;
 pub mod events;
 pub mod gpus;
 pub mod history;
+pub mod history_by;
 pub mod job;
 pub mod jobs;
 pub mod json;

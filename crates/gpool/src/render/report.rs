@@ -28,16 +28,7 @@ pub fn page(report: &Report, view: &View<'_>) -> String {
         job.project,
         span(report.waited_s),
     ));
-    if report.n_gpus > 0 {
-        let gpus = words::count(u64::from(report.n_gpus), "GPU");
-        let place = match &job.array {
-            Some(_) => "all runs of its elements".to_owned(),
-            None => words::places(&job.placement),
-        };
-        page.label("GPUs", &format!("{gpus} ({place}) · {} GPU-hours", figure(report.gpu_hours)));
-    }
-    page.label_if("CPU", cpu(report).as_deref());
-    page.label_if("memory", memory(report).as_deref());
+    used(&mut page, report);
     if let (Some(part), Some(limit)) = (report.time_share, words::limit(job)) {
         page.label("time", &format!("{} of its limit of {limit}", percent(part)));
     }
@@ -51,6 +42,39 @@ pub fn page(report: &Report, view: &View<'_>) -> String {
         .collect();
     page.labels("hints", &hints);
     page.text()
+}
+
+/// What a job had of GPUs and used of CPU time and memory, each with what it asked for.
+pub fn used(page: &mut Page, report: &Report) {
+    page.label_if("GPUs", gpus(report).as_deref());
+    page.label_if("CPU", cpu(report).as_deref());
+    page.label_if("memory", memory(report).as_deref());
+}
+
+/// The GPUs that a job had, and for how long. How busy they were is not measured.
+fn gpus(report: &Report) -> Option<String> {
+    let job = &report.job;
+    if report.n_gpus == 0 {
+        return None;
+    }
+    let gpus = words::count(u64::from(report.n_gpus), "GPU");
+    let place = match &job.array {
+        Some(_) => "all runs of its elements".to_owned(),
+        None => words::places(&job.placement),
+    };
+    let asked = gpu_hours_asked(report).map(|hours| {
+        format!(" of {} asked for ({})", figure(hours), percent(report.gpu_hours / hours))
+    });
+    let had = figure(report.gpu_hours);
+    Some(format!("{gpus} ({place}) · {had} GPU-hours{}", asked.unwrap_or_default()))
+}
+
+/// The GPU-hours that a job may take by its time limit; of an array they are those of each element.
+#[must_use]
+pub fn gpu_hours_asked(report: &Report) -> Option<f64> {
+    let limit = report.job.time_limit.filter(|_| report.job.array.is_none())?;
+    let hours = f64::from(report.n_gpus) * limit / 3600.0;
+    Some(hours).filter(|hours| *hours > 0.0)
 }
 
 fn cpu(report: &Report) -> Option<String> {

@@ -5,6 +5,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::safe::safe;
 use super::style::Style;
+use super::words::NOTHING;
 
 /// One cell: its text, already safe, and how it is coloured where colours are on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,13 +14,27 @@ pub struct Cell {
     /// What is shown where the text has no room.
     shorter: Option<String>,
     style: Style,
+    is_whole: bool,
+    is_common: bool,
 }
 
 impl Cell {
     /// A cell of text from anywhere; made safe here.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        Self { text: safe(text).into_owned(), shorter: None, style: Style::Plain }
+        Self { text: safe(text).into_owned(), ..Self::default() }
+    }
+
+    /// The same cell, which is never cut: in the last column it goes on below instead.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self { is_whole: true, ..self }
+    }
+
+    /// The same cell, whose column is left out of a narrow terminal if all its cells are alike.
+    #[must_use]
+    pub fn common(self) -> Self {
+        Self { is_common: true, ..self }
     }
 
     /// The same cell, with what it shows where it would be cut.
@@ -88,27 +103,88 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The table as lines. With a `width`, cells are cut so that lines fit: first in the last
-    /// column, then in whatever is widest. Nothing is cut from what goes to a file or a pipe.
+    /// The table as lines. With a `width`, columns that say nothing are left out and cells are cut
+    /// so that lines fit: first in the last column, then in the widest. A last column that must not
+    /// be cut goes on below. Nothing is left out of the text for a file or a pipe.
     #[must_use]
     pub fn render(&self, width: Option<usize>, colors: bool) -> String {
-        let mut widths = self.widths(Cell::width);
-        if let Some(width) = width.filter(|width| too_many(&widths, *width) > 0) {
-            widths = self.widths(Cell::shorter_width);
-            fit(&mut widths, width);
+        let Some(width) = width.filter(|width| too_many(&self.widths(Cell::width), *width) > 0)
+        else {
+            return self.lines(&self.widths(Cell::width), colors);
+        };
+        let table = self.without_idle_columns(width);
+        let mut widths = table.widths(Cell::width);
+        if too_many(&widths, width) > 0 {
+            widths = table.widths(Cell::shorter_width);
+            let is_whole: Vec<bool> =
+                (0..widths.len()).map(|at| table.cells(at).any(|cell| cell.is_whole)).collect();
+            match is_whole.last() {
+                Some(true) => fit_around_last(&mut widths, &is_whole, width),
+                _ => fit(&mut widths, width),
+            }
         }
+        table.lines(&widths, colors)
+    }
+
+    fn cells(&self, column: usize) -> impl Iterator<Item = &Cell> {
+        self.rows.iter().map(move |row| &row[column])
+    }
+
+    /// The table without columns that say nothing, as far as lines are too long with them: first
+    /// those of which no row has anything, then those that are alike in all rows.
+    fn without_idle_columns(&self, width: usize) -> Self {
+        let is_empty = |at: &usize| {
+            *at > 0 && self.cells(*at).all(|cell| matches!(cell.text.as_str(), "" | NOTHING))
+        };
+        let is_alike = |at: &usize| {
+            let first = self.cells(*at).next();
+            self.cells(*at)
+                .all(|cell| cell.is_common && Some(&cell.text) == first.map(|it| &it.text))
+        };
+        let columns = || (0..self.head.len()).rev();
+        let idle = columns().filter(is_empty).chain(columns().filter(is_alike));
+        let mut left_out = Vec::new();
+        for at in idle {
+            if too_many(&self.without(&left_out).widths(Cell::width), width) == 0 {
+                break;
+            }
+            left_out.push(at);
+        }
+        self.without(&left_out)
+    }
+
+    fn without(&self, columns: &[usize]) -> Self {
+        let kept: Vec<usize> = (0..self.head.len()).filter(|at| !columns.contains(at)).collect();
+        let cells = |row: &Vec<Cell>| kept.iter().map(|at| row[*at].clone()).collect();
+        Self {
+            head: kept.iter().map(|at| self.head[*at].clone()).collect(),
+            rows: self.rows.iter().map(cells).collect(),
+        }
+    }
+
+    fn lines(&self, widths: &[usize], colors: bool) -> String {
         let mut out = String::new();
         let head: Vec<Cell> =
             self.head.iter().map(|head| Cell::new(head).styled(Style::Head)).collect();
+        let last = widths.len().saturating_sub(1);
         for row in std::iter::once(&head).chain(&self.rows) {
             let mut line = Line::default();
+            let mut below = Vec::new();
             for (column, cell) in row.iter().enumerate() {
-                let text = cell.within(widths[column]);
+                let mut text = cell.within(widths[column]);
+                if column == last && cell.is_whole {
+                    below = wrapped(&cell.text, widths[column]);
+                    text = if below.is_empty() { String::new() } else { below.remove(0) };
+                }
                 line.put(&text, cell.style, colors);
                 line.pad(widths[column].saturating_sub(text.width()) + GAP);
             }
             out.push_str(&line.text);
             out.push('\n');
+            let indent = widths[..last].iter().map(|width| width + GAP).sum::<usize>();
+            for text in below {
+                out.push_str(&format!("{:indent$}{text}\n", ""));
+            }
         }
         out
     }
@@ -153,6 +229,39 @@ fn fit(widths: &mut [usize], width: usize) {
             }
         }
     }
+}
+
+/// Narrows columns that may be cut until a line has no more than `width` with the whole of the last
+/// column; where they can't be narrow enough, the last column gets the rest of the line.
+fn fit_around_last(widths: &mut [usize], is_whole: &[bool], width: usize) {
+    const LEAST: usize = 8;
+    const LEAST_OF_LAST: usize = 20;
+    while too_many(widths, width) > 0 {
+        let open = widths.iter_mut().zip(is_whole).filter(|(_, is_whole)| !**is_whole);
+        match open.map(|(width, _)| width).max_by_key(|width| **width) {
+            Some(widest) if *widest > LEAST => *widest -= 1,
+            _ => break,
+        }
+    }
+    let excess = too_many(widths, width);
+    if let Some(last) = widths.last_mut() {
+        *last = last.saturating_sub(excess).max(LEAST_OF_LAST.min(*last));
+    }
+}
+
+/// A text in lines of at most so many columns, broken between words where that is possible.
+fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// A line whose blanks are written only when something follows them.
@@ -234,6 +343,42 @@ mod tests {
         insta::assert_snapshot!(table.render(Some(34), false), @r"
         ID  NAME            REASON
         1   a name of man…  needs four to…
+        ");
+    }
+
+    fn queue(projects: [&str; 2]) -> Table {
+        let head = ["ID", "NAME", "PROJECT", "TIME", "REASON"];
+        let mut table = Table::new(head.map(str::to_owned).to_vec());
+        for (id, project) in ["1", "2"].into_iter().zip(projects) {
+            let reason = Cell::new("4 GPUs needed together; lab1 has 2 free").whole();
+            let name = Cell::new("a-name-of-many-letters");
+            let project = Cell::new(project).common();
+            table.push(vec![Cell::new(id).whole(), name, project, Cell::new("–"), reason]);
+        }
+        table
+    }
+
+    #[test]
+    fn columns_that_say_nothing_are_left_out_before_anything_is_cut() {
+        let alike = queue(["red", "red"]);
+        insta::assert_snapshot!(alike.render(Some(67), false), @r"
+        ID  NAME                    REASON
+        1   a-name-of-many-letters  4 GPUs needed together; lab1 has 2 free
+        2   a-name-of-many-letters  4 GPUs needed together; lab1 has 2 free
+        ");
+        assert!(alike.render(Some(80), false).contains("PROJECT"), "there is room");
+        assert!(alike.render(None, false).contains("PROJECT"), "a pipe has it all");
+        assert!(queue(["red", "blue"]).render(Some(67), false).contains("PROJECT"));
+    }
+
+    #[test]
+    fn a_last_column_that_must_not_be_cut_goes_on_below() {
+        insta::assert_snapshot!(queue(["red", "blue"]).render(Some(48), false), @r"
+        ID  NAME      PROJECT  REASON
+        1   a-name-…  red      4 GPUs needed together;
+                               lab1 has 2 free
+        2   a-name-…  blue     4 GPUs needed together;
+                               lab1 has 2 free
         ");
     }
 

@@ -10,8 +10,9 @@ use super::queue::states;
 use crate::args::list::ListFlags;
 use crate::failure::{Failure, Result};
 use crate::render::history::{HISTORY, footer};
+use crate::render::history_by::{By, SUMS, sums};
 use crate::render::list::{Row, select};
-use crate::resolve::PAGE;
+use crate::resolve::{PAGE, every_job};
 use crate::session::Session;
 
 /// Rows that are shown unless asked otherwise.
@@ -40,6 +41,9 @@ pub struct HistoryArgs {
     /// Only jobs that ended until
     #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
     until: Option<String>,
+    /// Sum up all of them instead, a row for each user, project or name
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Jobs")]
+    by: Option<By>,
 }
 
 /// Runs it.
@@ -59,6 +63,15 @@ pub fn run(args: &HistoryArgs, session: &Session) -> Result {
         ..JobsQuery::default()
     };
     let client = session.client()?;
+    if let Some(by) = args.by {
+        return show(&SUMS, &args.list, session, || {
+            let all = sums(&every_job(&client, &query)?, by);
+            let totals = client.totals(&query)?;
+            let n_jobs = usize::try_from(totals.n_jobs).unwrap_or(usize::MAX);
+            let footer = footer(n_jobs, &totals);
+            Ok(Listing { rows: select(&SUMS, all, &args.list)?, footer })
+        });
+    }
     show(&HISTORY, &args.list, session, || {
         let rows = read(&client, &query, &args.list)?;
         let totals = client.totals(&query)?;

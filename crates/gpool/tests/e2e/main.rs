@@ -65,6 +65,7 @@ mod steps;
 mod store;
 mod strangers;
 mod submit;
+mod summary;
 mod transcripts;
 mod upgrade;
 mod users;

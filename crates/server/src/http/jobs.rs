@@ -11,7 +11,7 @@ use gpool_model::record::EndedJob;
 use gpool_model::{Command, Job, JobId, JobSpec, Phase, Reason, Refusal, Timestamp};
 use gpool_wire::array::Elements;
 use gpool_wire::job::Shown;
-use gpool_wire::{Document, JobPatch, List, Problem};
+use gpool_wire::{Document, JobPatch, List, LogFiles, Problem};
 
 use gpool_world::JobRow;
 
@@ -20,6 +20,7 @@ use super::asker::{Asker, Asks};
 use super::context;
 use super::extract::{ApiError, JsonBody, Params, Segment, header, job_id};
 use super::listing::{self, ListParams};
+use super::logs;
 use crate::elements;
 use crate::handle::{View, internal};
 use crate::output::kept_until;
@@ -84,7 +85,12 @@ pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Respon
     let tag = format!("\"{}\"", found.job.version);
     let spec = found.spec.clone();
     let kept_until = kept_until(&found.job.phase, api.handle.shared.keep_output);
+    let logs = match asker.may_see(spec.owner.uid) {
+        true => Some(logs::paths(api, &found).await?).filter(|it| *it != LogFiles::default()),
+        false => None,
+    };
     let mut job = found.shown(asker, crate::core::now());
+    job.logs = logs;
     job.output_kept_until = kept_until.map(gpool_wire::Time);
     if job.element.is_some() && !job.private {
         let values = spec.array.as_ref().and_then(|array| array.values.as_ref());

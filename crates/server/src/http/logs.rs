@@ -87,11 +87,7 @@ pub(crate) async fn get(
         return Err(Refusal::NotPermitted { what }.into());
     }
     let (run, suffix, streams) = log_of(&found, &params)?;
-    let nodes = api.handle.query(|view| {
-        let folder = |(_, row): (_, &NodeRow)| row.node.name.folder();
-        view.world.nodes_by_name().filter_map(folder).collect::<Vec<_>>()
-    });
-    let folders = places(&nodes.await?, &run);
+    let folders = places(&node_folders(&api).await?, &run);
     let since = params.since.as_deref().map(since_of).transpose()?;
     let state_dir = api.handle.info().state_dir.clone();
     let job_has_ended = found.job.phase.is_ended();
@@ -243,6 +239,37 @@ fn streams(found: &Found, word: &str) -> Result<Vec<OutputStream>, ApiError> {
 fn places(nodes: &[String], run: &Path) -> Arc<[PathBuf]> {
     let of_several = nodes.iter().map(|folder| Path::new(folder).join(run));
     std::iter::once(run.to_owned()).chain(of_several).collect()
+}
+
+/// The files of gpool's own to which the newest run of a job writes, as far as they are there.
+pub(crate) async fn paths(api: &Api, found: &Found) -> Result<gpool_wire::LogFiles, Refusal> {
+    let nodes = node_folders(api).await?;
+    let state_dir = api.handle.info().state_dir.clone();
+    let of_stream = |stream: OutputStream| {
+        let params = LogParams { stream: Some(stream.as_str().to_owned()), ..LogParams::default() };
+        let (run, suffix, _) = log_of(found, &params).ok()?;
+        Some((places(&nodes, &run), format!("{}{suffix}", stream.as_str())))
+    };
+    let logs = OutputStream::BOTH.map(of_stream);
+    let look = move || {
+        logs.map(|log| {
+            let (folders, file) = log?;
+            let mut paths = folders.iter().map(|folder| state_dir.join(folder).join(&file));
+            let there = paths.find(|path| path.exists())?;
+            Some(there.display().to_string())
+        })
+    };
+    let [stdout, stderr] = tokio::task::spawn_blocking(look).await.map_err(internal)?;
+    Ok(gpool_wire::LogFiles { stdout, stderr })
+}
+
+/// The folders of nodes below the state directory, where there are several.
+async fn node_folders(api: &Api) -> Result<Vec<String>, Refusal> {
+    let nodes = api.handle.query(|view| {
+        let folder = |(_, row): (_, &NodeRow)| row.node.name.folder();
+        view.world.nodes_by_name().filter_map(folder).collect::<Vec<_>>()
+    });
+    nodes.await
 }
 
 /// Waits until something is said of a job, or may have been.

@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
+use gpool_wire::Report;
+
 use super::cells::{self, cores, elapsed, long_time};
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::render::clock::span;
+use crate::render::report::gpu_hours_asked;
 use crate::render::safe::safe;
 use crate::session::Session;
 use crate::shims::flag::Standing::{Covered, Ignored};
@@ -27,6 +30,21 @@ pub static SPOKEN: Spoken = Spoken {
     flags: &[FLAGS],
     words: "ID",
 };
+
+/// The GPU time that a job had, and its part of the GPU time that it asked for.
+fn gpu_lines(report: &Report) -> String {
+    let job = &report.job;
+    let long = |of: f64| long_time(span(of * 3600.0).get() / 1000);
+    let mut text = format!("GPUs: {} (gpool report {} says more)\n", safe(&job.gpus), job.id);
+    if report.n_gpus > 0 {
+        let _ = writeln!(text, "GPU Time: {}", long(report.gpu_hours));
+        if let Some(asked) = gpu_hours_asked(report) {
+            let percent = 100.0 * report.gpu_hours / asked;
+            let _ = writeln!(text, "GPU Time Limit: {percent:.0}% of {}", long(asked));
+        }
+    }
+    text
+}
 
 /// Runs it.
 ///
@@ -65,6 +83,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         }
         _ => text.push_str("Memory Efficiency: no memory was booked\n"),
     }
-    let _ = writeln!(text, "GPUs: {} (gpool show {id} says more)", safe(&job.gpus));
+    let report = Report::new(job, session.view().now);
+    text.push_str(&gpu_lines(&report));
     print(&text, session)
 }
