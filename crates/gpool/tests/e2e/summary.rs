@@ -38,7 +38,7 @@ fn an_ended_job_is_summed_up_with_what_it_asked_for() {
     let report = cluster.gpool(["report", &id]).ok();
     for page in [&show, &report] {
         says(page, &["1 GPU (lab1:0) · 0.00 GPU-hours of 1.00 asked for (0 %)"]);
-        says(page, &[" of CPU time", "2 cores asked for)", "in one process (", " of 1.0 GiB)"]);
+        says(page, &[" of CPU time", "2 CPUs asked for)", "in one process (", " of 1 GiB)"]);
     }
     let log = cluster.state().join(format!("jobs/{id}/1/stdout")).display().to_string();
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "out\n");
