@@ -18,7 +18,7 @@ pub enum LogStream {
     Stdout,
     /// Standard error.
     Stderr,
-    /// Both, in the order in which they were written.
+    /// Both, in the order of their writing.
     Both,
 }
 

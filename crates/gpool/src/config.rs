@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use gpool_model::said::{repeated, unknown_name};
 use gpool_model::{Bytes, Millis};
-use gpool_server::{Allowed, NotifySettings};
+use gpool_server::{Allowed, MailSettings, NotifySettings};
+use gpool_wire::notify::is_mail_address;
 use serde::{Deserialize, Deserializer};
 
 use crate::errors;
@@ -51,6 +52,10 @@ pub struct Config {
     /// Hosts and ranges of addresses inside the machine that users may name to be told.
     #[serde(default)]
     pub notify_allow: Vec<String>,
+    /// The program that takes mail as sendmail does, or `none`.
+    pub sendmail: Option<PathBuf>,
+    /// The address that mail comes from.
+    pub mail_from: Option<String>,
 }
 
 fn size<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Bytes>, D::Error> {
@@ -111,7 +116,21 @@ impl Config {
         let read = |text: &String| text.parse::<Allowed>();
         let allow: std::result::Result<_, _> = self.notify_allow.iter().map(read).collect();
         let allow = allow.map_err(|error| bad("notify_allow", error.to_string()))?;
-        Ok(NotifySettings { allow, usual })
+        if let Some(from) = self.mail_from.as_ref().filter(|from| !is_mail_address(from)) {
+            return Err(bad("mail_from", format!("{:?} is no mail address", repeated(from))));
+        }
+        let programs = match &self.sendmail {
+            None => MailSettings::default().programs,
+            Some(path) if path == Path::new("none") => Vec::new(),
+            Some(path) if path.is_absolute() => vec![path.clone()],
+            Some(path) => {
+                let what =
+                    format!("{:?} is no whole path; write /usr/sbin/sendmail", path.display());
+                return Err(bad("sendmail", what));
+            }
+        };
+        let mail = MailSettings { programs, from: self.mail_from.clone() };
+        Ok(NotifySettings { allow, usual, mail })
     }
 
     /// Reads what stands in a file, which messages call `shown`.
@@ -179,6 +198,7 @@ mod tests {
                there are user_requests_per_second, user_jobs_max, job_processes_max
                there are job_output_max, keep_output, node_tasks_max
                there are journal_entries, notify, notify_allow
+               there are sendmail, mail_from
           try  devices = …
           GP0229 · gpool help GP0229
         "#);

@@ -53,6 +53,16 @@ pub const KEYS: &[Key] = &[
         "[]",
         "Hosts and ranges inside this machine that users may name to be told: [\"127.0.0.0/8\"].",
     ),
+    usual(
+        "sendmail",
+        "\"/usr/sbin/sendmail\"",
+        "Program that takes mail about jobs as sendmail does, or none.",
+    ),
+    example(
+        "mail_from",
+        "\"gpool@example.org\"",
+        "Address that mail comes from; without it, gpool at this host.",
+    ),
 ];
 
 /// The names of all keys.

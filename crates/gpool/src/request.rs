@@ -14,13 +14,14 @@ use crate::failure::{Failure, Result};
 use crate::reference::Reference;
 use crate::render::clock::{Clock, now};
 use crate::resolve;
-use crate::script::{Script, in_path};
+use crate::script::{self, Script, in_path};
 use crate::session::Session;
 use crate::shims::translated::Translated;
 use crate::software::{self, env_file};
 use crate::{array_files, caller, errors, flags};
 
 mod brought;
+mod mail;
 
 pub use brought::{of_brought, of_brought_script};
 
@@ -63,13 +64,9 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
         // A shell's own name says nothing of what it runs.
         request.job.name = words[0].split_whitespace().next().map(base_name);
     }
-    let is_of_slurm = request.job.compat.iter().any(|compat| compat == Compat::Slurm.as_str());
-    if let Some(script) = Script::with_directives(&command[0]).filter(|_| !is_of_slurm) {
-        // Slurm's own srun reads none either.
-        let path = &script.path;
-        request.warnings.push(format!(
-            "{path} is run as a command, so its lines of flags are not read; without -- they are"
-        ));
+    // Slurm's own srun reads no lines of a script either.
+    if !request.job.compat.iter().any(|compat| compat == Compat::Slurm.as_str()) {
+        request.warnings.extend(script::unread_lines(&command[0]));
     }
     if request.job.activate.is_empty() {
         // What is made active may bring it.
@@ -256,6 +253,7 @@ impl Request {
         if self.is_lenient {
             brought::yield_where_wanted(self, client);
         }
+        self.warnings.extend(mail::not_sent(&self.job, client));
         Ok(())
     }
 }

@@ -48,7 +48,7 @@ impl Script {
         Self::check(path, contents(path, &mut file)?)
     }
 
-    /// The script by which a command begins, if it has directives: then `run` hands it in as
+    /// The script at the start of a command, if it has directives: then `run` hands it in as
     /// `submit` does. Any other program is run where it is: it may look for files beside itself.
     #[must_use]
     pub fn with_directives(program: &str) -> Option<Self> {
@@ -59,7 +59,7 @@ impl Script {
         }
         let bytes = std::fs::read(path).ok().filter(|bytes| bytes.starts_with(b"#!"))?;
         let script = Self::check(program, bytes).ok()?;
-        // One that can't be read as a directive is said where it is read.
+        // A line that can't be read is an error of the submission.
         let has_some = directives::find(&script.bytes).map_or(true, |it| !it.directives.is_empty());
         has_some.then_some(script)
     }
@@ -118,6 +118,15 @@ impl Script {
             path => Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path),
         }
     }
+}
+
+/// A warning about a script that is run as a command although it has directives.
+#[must_use]
+pub fn unread_lines(program: &str) -> Option<String> {
+    let path = Script::with_directives(program)?.path;
+    Some(format!(
+        "{path} is run as a command, so its lines of flags are not read; without -- they are"
+    ))
 }
 
 /// Whether a program of that name is in one of the folders of `PATH`.

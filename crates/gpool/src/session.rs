@@ -148,7 +148,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 
 /// The name of the user that runs this, by the number that the kernel knows: variables can say
 /// anything.
-fn user_name() -> String {
+pub(crate) fn user_name() -> String {
     let uid = rustix::process::geteuid().as_raw();
     match gpool_sys::user::account(uid) {
         Some(account) => String::from_utf8_lossy(&account.name).into_owned(),

@@ -316,9 +316,10 @@ Jobs get what the caller has, and what -e says; with --clean-env only HOME, PATH
     },
     Topic {
         name: "notifications",
-        about: "telling a web address what becomes of jobs",
+        about: "telling a web address or a mail address what becomes of jobs",
         text: "
 gpool submit --notify done,fail@https://host/path -- program
+gpool submit --notify fail@mailto:ana@example.org -- program
 gpool notify JOB start,end@https://host/path    later, instead of what was said before
 gpool notify JOB none                           nobody
 gpool notify                                    what waits to be sent, what was given up
@@ -328,7 +329,7 @@ Events   start, done, fail, timeout, cancel, hold; end is done, fail and cancel;
 Sent     as POST with a JSON body, again for a day until it is answered with 2xx; each message has
          an id by which to know one that comes twice
 Where    http and https; inside the server's machine only by admins, or where notify_allow in
-         gpool.toml says so
+         gpool.toml says so; mail by the sendmail of the server's machine
 Usual    GPOOL_SUBMIT_NOTIFY for your jobs, notify in gpool.toml for everybody's",
     },
 ];

@@ -1,9 +1,8 @@
-//! What a task wrote: two streams on two files, and the order in which their bytes came.
+//! The output of a task: two streams on two files, and the order of their bytes.
 //!
 //! A third file keeps that order. It has a line for each turn, when the other stream began to come:
 //! how long both files were then. A task that writes only one stream has no such file. Its user may
-//! have made anything of it, so what it says decides the order of bytes and never which bytes there
-//! are.
+//! have made anything of it, so it decides the order of bytes and never which bytes there are.
 
 use std::fmt::Write as _;
 
@@ -34,7 +33,7 @@ impl OutputStream {
 pub const ORDER_FILE: &str = "order";
 /// Turns that are kept of one task; the bytes after the last are in order by stream only.
 pub const TURNS_MAX: usize = 1 << 16;
-/// Bytes that a file with so many turns can have.
+/// Largest size of that file, in bytes.
 pub const ORDER_MAX: u64 = 42 * TURNS_MAX as u64;
 
 /// One turn as a line of the file.
@@ -82,8 +81,8 @@ pub struct Pieces {
 
 impl Pieces {
     /// Both streams, of files that are that long at least. The lengths were read before the order:
-    /// then each turn before those bytes is in it, and what is put together of longer files later
-    /// begins in the same way.
+    /// then each turn before those bytes is in it, and the same output at a later time begins with
+    /// these bytes.
     #[must_use]
     pub fn both(lengths: [u64; 2], order: &[u8]) -> Self {
         let mut whole = Self::default();
@@ -133,8 +132,7 @@ impl Pieces {
     }
 }
 
-/// Where the last so many lines of a sequence of bytes begin, if that is in its last 64 MiB; else
-/// there: a job may have made a file of any length in place of its log, at no cost to itself.
+/// Where the last lines of a sequence of bytes begin, at most in its last 64 MiB: a job may have made a file of any length in place of its log, at no cost to itself.
 /// `read` fills the buffer with the bytes from a position on.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ use crate::core::Input;
 use crate::forecast::Forecaster;
 use crate::http::feed::Feed;
 use crate::limits::Limits;
-use crate::post::Keys;
+use crate::post::{Keys, MailSettings};
 use crate::recovery::Account;
 use crate::run::OpenLine;
 
@@ -65,6 +65,8 @@ pub struct ServerInfo {
     pub started_at: Timestamp,
     /// Finds a user by name or number: the id, and what the user is called.
     pub find_user: FindUser,
+    /// How mail is sent.
+    pub mail: MailSettings,
 }
 
 /// Finds a user by name or number. May take as long as the system's name service does.

@@ -25,5 +25,5 @@ mod run;
 
 pub use handle::{CoreHandle, ServerInfo, StopRequest, View};
 pub use limits::Limits;
-pub use post::{Allowed, BadAllowed, NotifySettings};
+pub use post::{Allowed, BadAllowed, MailSettings, NotifySettings};
 pub use run::{AgentLink, AgentPorts, ServerConfig, run};

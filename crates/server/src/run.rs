@@ -129,6 +129,7 @@ pub fn run(
         uid: rustix::process::geteuid().as_raw(),
         started_at: now(),
         find_user: config.find_user,
+        mail: config.notify.mail.clone(),
     };
     let forecaster = Arc::new(Forecaster::new(&config.state_dir));
     let shared = Arc::new(Shared {

@@ -21,6 +21,8 @@ use crate::time::Time;
 const URL_MAX: usize = 2048;
 /// Addresses that one job is told of to.
 const RULES_MAX: usize = 8;
+/// What a mail address begins with.
+pub const MAILTO: &str = "mailto:";
 /// In place of a rule: nobody is told, whatever is usual.
 pub const NOBODY: &str = "none";
 
@@ -92,17 +94,46 @@ fn events_of(word: &str) -> Result<Vec<NotifyOn>, Refusal> {
     )))
 }
 
+/// Whether mail can be sent to an address: letters, digits and `._+-=~` before the `@`, the name of a
+/// host after it, and neither begins with a `-`. Fewer than there may be, and none that a program
+/// or a header could read otherwise.
+#[must_use]
+pub fn is_mail_address(address: &str) -> bool {
+    const LOCAL_MAX: usize = 64;
+    const ALL_MAX: usize = 254;
+    let Some((local, host)) = address.split_once('@') else { return false };
+    let is_local = |c: char| c.is_ascii_alphanumeric() || "._+-=~".contains(c);
+    let is_atom = |atom: &str| !atom.is_empty() && atom.chars().all(is_local);
+    let is_label = |label: &str| {
+        let is_known = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let is_short = (1..=63).contains(&label.len());
+        is_short && label.chars().all(is_known) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    address.len() <= ALL_MAX
+        && local.len() <= LOCAL_MAX
+        && !local.starts_with('-')
+        && local.split('.').all(is_atom)
+        && host.split('.').all(is_label)
+}
+
 /// An address that a message can be sent to.
 fn check_url(url: &str) -> Result<(), Refusal> {
+    if let Some(address) = url.strip_prefix(MAILTO) {
+        let why =
+            format!("{:?} is no mail address; write mailto:ana@example.org", repeated(address));
+        return if is_mail_address(address) { Ok(()) } else { Err(invalid(&why)) };
+    }
     let bad = |why: &str| {
         // The path may be a secret.
         Err(invalid(&format!("{:?} {why}", repeated(origin_of(url)))))
     };
     let Some((scheme, rest)) = url.split_once("://") else {
-        return bad("is no address; write https://host/path");
+        return bad("is no address; write https://host/path or mailto:ana@example.org");
     };
     if !matches!(scheme, "http" | "https") {
-        return bad("has another scheme than http and https; write https://host/path");
+        return bad(
+            "has another scheme than http and https; write https://host/path or mailto:ana@example.org",
+        );
     }
     if url.chars().count() > URL_MAX {
         return bad(&format!("and what follows is longer than {URL_MAX} characters"));

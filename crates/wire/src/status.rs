@@ -61,6 +61,9 @@ pub struct Status {
     /// Messages about jobs.
     #[serde(default)]
     pub notifications: NotifyCounts,
+    /// Whether mail can be sent: the server's machine has a sendmail.
+    #[serde(default)]
+    pub mail: bool,
     /// Reservations and maintenance windows that are not over, by when they hold next.
     #[serde(default)]
     pub reservations: Vec<Reservation>,

@@ -168,7 +168,7 @@ struct Shepherd {
     signals: OwnedFd,
     context: LaunchContext,
     outputs: [Option<Stream>; 2],
-    /// In which order both of them come.
+    /// The order of their bytes.
     order: Order,
     /// What others have opened.
     beside: Beside,

@@ -1,5 +1,5 @@
-//! A task's output on its way from a pipe to a file of gpool's own, and the order in which the bytes
-//! of both streams came.
+//! A task's output on its way from a pipe to a file of gpool's own, and the order of the bytes of both
+//! streams.
 //!
 //! A pipe and not the file itself, although that costs a copy: a file can't be cut at a size
 //! without harm to the job (a limit on file size ends it, and holds for all its files), and a full
@@ -60,7 +60,7 @@ impl Target {
     }
 }
 
-/// The order in which the bytes of both streams of a task come to their files.
+/// The order of the bytes of both streams of a task, as they come to their files.
 #[derive(Default)]
 pub(super) struct Order {
     /// Made at the first turn: most tasks write one stream only.

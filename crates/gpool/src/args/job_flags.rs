@@ -106,7 +106,7 @@ pub struct JobFlags {
     /// File for standard error
     #[arg(long, value_name = "FILE", value_parser = values::filled)]
     pub stderr: Option<String>,
-    /// Tell a web address: done,fail,start@https://host/path
+    /// Tell a web or mail address: done,fail@https://host/path, fail@mailto:ana@example.org
     #[arg(long, value_name = "EVENTS@URL", value_parser = values::notify)]
     pub notify: Vec<String>,
     /// Keep it from starting until released

@@ -25,9 +25,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Runs of a job that are looked for.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// Writes what is on disk of a job's output; with `query.follow`, goes on until it has ended or a
-/// server is back, which then has the rest. `failure` is what came of asking the server; it is
-/// given back where nothing else was said.
+/// Copies a job's output from disk; with `query.follow`, until the job has ended or a server is back,
+/// which then has the rest. `failure` is the answer of the server; it is returned unless there is
+/// another.
 ///
 /// # Errors
 /// There is no output that the caller may read, or it can't be written.
@@ -140,7 +140,7 @@ impl OnDisk {
         Ok(())
     }
 
-    /// Whether it was written by the one who reads it.
+    /// Whether it belongs to the user that reads it.
     fn is_mine(&self) -> io::Result<bool> {
         let me = rustix::process::geteuid().as_raw();
         let mut is_mine = true;
@@ -180,7 +180,7 @@ impl OnDisk {
             out => Box::new(out),
         };
         loop {
-            // Asked first: what was written before its end is read after.
+            // Asked first: output from before its end is read after.
             let has_ended = !self.runs();
             self.look().map_err(unread)?;
             while self.copy_some(&mut out).map_err(|error| not_written(&error))? {}

@@ -59,6 +59,9 @@ pub fn of_brought(
     if told.joins_output && flags.stderr.is_none() {
         flags.stderr.clone_from(&flags.stdout);
     }
+    if flags.notify.is_empty() {
+        flags.notify.extend(told.mail.rule());
+    }
     let mut request = request(flags)?;
     told.say(&mut request.remarks, &mut request.warnings);
     if told.signals && request.job.time.is_none() && request.deadline.is_none() {

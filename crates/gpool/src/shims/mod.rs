@@ -21,6 +21,7 @@ use flag::{Read, Said, Spoken};
 
 pub mod flag;
 pub mod gflow;
+pub mod mail;
 pub mod slurm;
 pub mod translated;
 

@@ -1,6 +1,7 @@
 //! Flags of another scheduler in the words of `gpool submit`, with what is to be said about them.
 
 use super::flag::{Given, ignored};
+use super::mail::Mail;
 use crate::args::job_flags::JobFlags;
 use crate::errors;
 use crate::failure::{Failure, Result};
@@ -29,6 +30,8 @@ pub struct Translated {
     pub singleton: bool,
     /// Whether it asks for a signal before its end, which it may do without one.
     pub signals: bool,
+    /// The mail that is asked for.
+    pub mail: Mail,
 }
 
 impl Translated {
@@ -75,6 +78,7 @@ impl Translated {
         self.joins_output |= other.joins_output;
         self.singleton |= other.singleton;
         self.signals |= other.signals;
+        self.mail.or(other.mail);
     }
 
     /// Refuses what does nothing or says two things.

@@ -136,7 +136,7 @@ pub fn try_all(ids: &[String], act: impl Fn(&[String]) -> Acted) -> Tried {
     tried
 }
 
-/// The jobs that a verb is for, of which each is tried.
+/// The jobs that a verb is for; it tries each of them.
 #[derive(Debug)]
 pub struct Each {
     n_jobs: usize,

@@ -18,8 +18,8 @@ use crate::session::Session;
 
 /// Show what jobs have written
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Standard output and standard error are shown together, in the order in \
-    which they were written. Of several jobs, elements or tasks each line has its own before it: \
+#[command(after_help = "Standard output and standard error are shown together, in the order of \
+    their writing. Of several jobs, elements or tasks each line has its own before it: \
     gpool logs 12 shows all elements of array 12, gpool logs 12.0-3 some of them.")]
 pub struct LogsArgs {
     /// Jobs: 1842, 1842#2 (its second run), 12.0-3 (elements), a name, @ (my newest)

@@ -213,7 +213,7 @@ fn all_means_those_to_which_it_applies() {
     let ran = cluster.gpool(["hold", "all"]);
     assert_eq!((ran.code, ran.out), (0, format!("job {waits} held\n")));
     assert!(ran.err.contains("1 job passed over: 1 running"), "{}", ran.err);
-    // What was named by itself is not passed over.
+    // A job that is named by itself is not passed over.
     let held = format!("job {waits} held\n");
     in_part(&cluster.gpool(["hold", &runs, &waits]), 7, &held, &["hold", &runs]);
     in_part(&cluster.gpool(["hold", &runs, "1-2"]), 7, &held, &["hold", &runs]);

@@ -56,7 +56,7 @@ fn both_streams_come_in_the_order_in_which_they_were_written() {
     assert_eq!(logs(&[]), "a\nb\nc\nd\ne\n");
     assert_eq!(logs(&["--tail", "2"]), "d\ne\n");
     assert_eq!((logs(&["--stdout"]), logs(&["--stderr"])), ("a\nc\ne\n".into(), "b\nd\n".into()));
-    // Of a run whose order nobody kept, standard output comes first.
+    // Without a record of the order, standard output comes first.
     let order = cluster.state().join(format!("jobs/{id}/1/order"));
     let kept = std::fs::read_to_string(&order).unwrap();
     assert_eq!(kept, "2 0\n2 2\n4 2\n4 4\n");

@@ -210,3 +210,104 @@ fn who_is_told_can_be_said_later_and_what_makes_no_sense_is_refused() {
     endpoint.until_got(1);
     cluster.gpool(["notify", &id, "none"]).refused(7, &["ended"]);
 }
+
+/// A cluster with that script as its sendmail; it finds the file `mail` of the cluster in `$MAIL`.
+fn with_sendmail(script: Option<&str>) -> Cluster {
+    use std::os::unix::fs::PermissionsExt;
+    let mut cluster = Cluster::unstarted(&["--devices", "none"]);
+    let program = cluster.path("sendmail");
+    let named = match script {
+        Some(script) => {
+            let kept = cluster.path("mail").display().to_string();
+            std::fs::write(&program, format!("#!/bin/sh\nMAIL={kept}\n{script}\n")).unwrap();
+            std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+            program.display().to_string()
+        }
+        None => "none".to_owned(),
+    };
+    let config = cluster.path("gpool.toml");
+    let text = format!("sendmail = \"{named}\"\nmail_from = \"gpool@lab.example\"\n");
+    std::fs::write(&config, text).unwrap();
+    cluster.variables.push(("GPOOL_CONFIG".to_owned(), config.display().to_string()));
+    cluster.up();
+    cluster
+}
+
+#[test]
+fn mail_is_handed_to_sendmail_with_the_facts_of_the_job() {
+    let cluster = with_sendmail(Some("{ echo \"$@\"; cat; } >> $MAIL.new; mv $MAIL.new $MAIL"));
+    let flags = ["-J", "train", "-e", "TOKEN=secret", "--notify", "fail@mailto:ana@example.org"];
+    let id = cluster.sh(&flags, "exit 3");
+    let mail = until("mail came", || std::fs::read_to_string(cluster.path("mail")).ok());
+    for words in [
+        "-i -f gpool@lab.example -- ana@example.org\n",
+        "Subject: gpool: job 1 \"train\" failed, exit 3\r\n",
+        "To: ana@example.org\r\n",
+        "exit code  3\r\n",
+        "gpool logs 1\r\n",
+    ] {
+        assert!(mail.contains(words), "{words}: {mail}");
+    }
+    assert!(!mail.contains("secret"), "{mail}");
+    until_so("it is taken", || cluster.client().status().unwrap().notifications.taken == 1);
+    assert!(cluster.gpool(["show", &id]).ok().contains("fail@mailto:ana@example.org"));
+    for address in ["", "ana", "-oQ/tmp@x", "a@b@c", "a b@x", "a@-x", "a..b@x", "a@x,b@x"] {
+        let rule = format!("done@mailto:{address}");
+        let words = ["submit", "--notify", &rule, "--", "true"];
+        cluster.gpool(words).refused(2, &["no mail address", "mailto:ana@example.org"]);
+    }
+}
+
+#[test]
+fn flags_of_other_schedulers_ask_for_mail() {
+    let cluster = with_sendmail(Some("exit 75"));
+    let notify = |words: &[&str]| {
+        let ran = cluster.gpool([&["shim"], words].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let id = ran.out.split_whitespace().nth(3).unwrap();
+        (cluster.job(id).notify, ran.err)
+    };
+    let sbatch = |flags: &[&str]| notify(&[&["sbatch", "--hold", "--wrap=true"], flags].concat());
+    let user = "--mail-user=ana@example.org";
+    let (rules, said) = sbatch(&["--mail-type=END,TIME_LIMIT_90", user]);
+    assert_eq!(rules, ["done,fail,cancel@mailto:ana@example.org"]);
+    assert!(said.contains("ignored: --mail-type=TIME_LIMIT_90"), "{said}");
+    let (rules, said) = sbatch(&["--mail-type=ALL", "--mail-user", "ana"]);
+    assert_eq!(rules, ["start,done,fail,cancel@mailto:ana@localhost"]);
+    assert!(!said.contains("ignored") && !said.contains("no mail is sent"), "{said}");
+    assert!(sbatch(&["--mail-type=NONE", user]).0.is_empty());
+    assert!(sbatch(&[user]).0.is_empty(), "Slurm sends none either");
+    cluster
+        .gpool(["shim", "sbatch", "--mail-type=END", "--mail-user=a\nb@c", "--wrap=true"])
+        .refused(2, &["no mail address"]);
+    // One in the script, the other on the command line.
+    let script = "#!/bin/sh\n#SBATCH --mail-user=ana@example.org --mail-type=FAIL\ntrue\n";
+    std::fs::write(cluster.work().join("job.sh"), script).unwrap();
+    let script = |flags: &[&str]| notify(&[&["sbatch", "--hold"], flags, &["job.sh"]].concat()).0;
+    assert_eq!(script(&["--mail-type=BEGIN"]), ["start@mailto:ana@example.org"]);
+    assert_eq!(script(&["--mail-user=bob@example.org"]), ["fail@mailto:bob@example.org"]);
+    assert!(script(&["--mail-type=NONE"]).is_empty());
+    let gbatch = |flags: &[&str]| notify(&[&["gbatch"], flags, &["true"]].concat());
+    let (rules, _) =
+        gbatch(&["--notify-email=ana@example.org", "--notify-on=job_failed,job_timeout"]);
+    assert_eq!(rules, ["fail,timeout@mailto:ana@example.org"]);
+    assert_eq!(
+        gbatch(&["--notify-email=ana@example.org"]).0,
+        ["done,fail,cancel@mailto:ana@example.org"]
+    );
+}
+
+#[test]
+fn without_sendmail_a_submission_says_so_once() {
+    let cluster = with_sendmail(None);
+    let ran = cluster.gpool(["submit", "--notify", "end@mailto:ana@example.org", "--", "true"]);
+    assert_eq!((ran.code, ran.err.matches("no mail is sent").count()), (0, 1), "{ran:?}");
+    until("the failure is noted", || {
+        let waiting = cluster.client().notifications().unwrap().items;
+        waiting
+            .into_iter()
+            .find(|it| it.why.as_deref().is_some_and(|why| why.contains("no sendmail")))
+    });
+    let ran = cluster.gpool(["submit", "--", "true"]);
+    assert!(!ran.err.contains("no mail"), "{ran:?}");
+}

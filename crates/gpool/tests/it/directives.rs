@@ -141,7 +141,7 @@ fn what_is_ignored_contradicts_or_comes_too_late_is_said_once() {
                    #SBATCH -t 5 -G 2\n#SBATCH -t 10\n# SBATCH -t 99\necho\n\
                    #SBATCH -t 1\n#SBATCH -c 1")
     .told;
-    assert_eq!(told.ignored, ["a.sh: #SBATCH: --qos, --mail-type, --gres=license:2"]);
+    assert_eq!(told.ignored, ["a.sh: #SBATCH: --qos, --gres=license:2"]);
     assert_eq!(told.contradictions.len(), 3, "{:?}", told.contradictions);
     assert!(told.contradictions[1].starts_with("a.sh:5: --time 5 and --time 10"));
     assert_eq!(

@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogParams {
-    /// `stdout` (unless said), `stderr`, or `both` in the order in which they were written.
+    /// `stdout` (the default), `stderr`, or `both` in the order of their writing.
     pub stream: Option<String>,
     /// Go on until the job has ended and all is sent.
     #[serde(default)]
@@ -51,7 +51,7 @@ pub(crate) struct LogParams {
     pub tail: Option<u64>,
     /// Begin at this byte.
     pub offset: Option<u64>,
-    /// Of which run; unless said the last that has started, or to follow the one that comes next.
+    /// The run; by default the last that has started, or to follow the next one.
     pub attempt: Option<u32>,
     /// Of which task, by its rank; the first unless said.
     pub rank: Option<u32>,
@@ -68,7 +68,7 @@ pub(crate) struct LogParams {
         (status = 403, description = "It is another user's", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such job, it writes to a file of its own, or it is \
-          an array, of which each element has output",
+          an array: each element has output",
          body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -112,7 +112,7 @@ pub(crate) async fn get(
             }
             .into());
         }
-        // What is too old is the beginning, and not what is followed.
+        // There is nothing yet, or a follower gets all of it.
         Opened::TooOld | Opened::Unwritten | Opened::Missing => (Output::default(), 0),
     };
     let reader = LogReader {
@@ -163,8 +163,8 @@ pub(crate) fn since_of(text: &str) -> Result<Timestamp, Refusal> {
         .map_err(|error| Refusal::Invalid { field: "since".to_owned(), why: error.to_string() })
 }
 
-/// What is asked for of a job's output: the folder of the run, what follows the names of the task's
-/// files, and the streams. No part of it is what a user wrote.
+/// The output that a request names: the folder of the run, the suffix of the task's files, and the
+/// streams. No part of it comes from a user's text.
 fn log_of(
     found: &Found,
     params: &LogParams,

@@ -1,5 +1,5 @@
-//! The files in which gpool keeps what a task wrote, read as one sequence of bytes: one stream, or
-//! both in the order in which they came.
+//! The files of a task's output, read as one sequence of bytes: one stream, or both in the order of
+//! their writing.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -13,7 +13,7 @@ use gpool_model::Timestamp;
 use gpool_model::output::{ORDER_FILE, ORDER_MAX, OutputStream, Pieces, last_lines};
 use rustix::fs::{Mode, OFlags, openat};
 
-/// Where the output of a task is, and whose the files have to be.
+/// Where the output of a task is, and the user that its files must belong to.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub state_dir: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Place {
     pub owner: u32,
 }
 
-/// What was found where output may be.
+/// The result of a look for output.
 pub(super) enum Opened {
     /// Output, to be read from that byte on.
     At(Output, u64),
@@ -34,11 +34,11 @@ pub(super) enum Opened {
     TooOld,
     /// The job has not written anything (yet).
     Unwritten,
-    /// The job has not run here, or what it left was removed.
+    /// The job has not run here, or its files were removed.
     Missing,
 }
 
-/// What is known of the output of a task.
+/// The open files of a task, and the order of their bytes.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     files: [Option<File>; 2],
@@ -92,8 +92,8 @@ impl Place {
     }
 
     /// Opens a file below a folder, through folders only: its user may have put links or pipes in
-    /// their place, which are neither followed nor waited for. Nor is a second name for somebody
-    /// else's file read, which where the kernel does not forbid it anybody can make.
+    /// their place, which are neither followed nor waited for. A second name for the file of another
+    /// user, which any user can make unless the kernel forbids it, is not read either.
     fn open_at(&self, path: &Path) -> io::Result<Option<File>> {
         let folder_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = self.state_dir.as_path();

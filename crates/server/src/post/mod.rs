@@ -3,6 +3,7 @@
 //! thread that asks it.
 
 mod address;
+mod mail;
 mod sign;
 
 use std::io::ErrorKind;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use gpool_model::notify::{Delivery, Sent};
 use gpool_wire::Message;
-use gpool_wire::notify::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use gpool_wire::notify::{ID_HEADER, MAILTO, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use ureq::Agent;
 use ureq::config::Config;
 use ureq::tls::{RootCerts, TlsConfig};
@@ -21,6 +22,7 @@ use ureq::unversioned::transport::DefaultConnector;
 use crate::core::{Input, now};
 
 pub use address::{Allowed, BadAllowed};
+pub use mail::MailSettings;
 pub(crate) use sign::Keys;
 
 /// How messages are sent.
@@ -30,6 +32,8 @@ pub struct NotifySettings {
     pub allow: Vec<Allowed>,
     /// Who is told of jobs that name nobody.
     pub usual: Vec<gpool_model::NotifyRule>,
+    /// How mail is sent.
+    pub mail: MailSettings,
 }
 
 /// Sends messages, each on a thread of its own.
@@ -37,6 +41,7 @@ pub(crate) struct Post {
     keys: Arc<Keys>,
     /// For users, and for admins, who may name any address.
     agents: [Agent; 2],
+    mail: Arc<MailSettings>,
     n_under_way: Arc<AtomicUsize>,
     inputs: mpsc::Sender<Input>,
 }
@@ -64,7 +69,8 @@ impl Post {
             Agent::with_parts(config(), DefaultConnector::default(), resolver)
         };
         let agents = [agent(Some(settings.allow.clone())), agent(None)];
-        Self { keys, agents, n_under_way: Arc::default(), inputs }
+        let mail = Arc::new(settings.mail.clone());
+        Self { keys, agents, mail, n_under_way: Arc::default(), inputs }
     }
 
     /// Sends a message; what became of it comes as an input of the core.
@@ -79,13 +85,16 @@ impl Post {
         if under_way.0.fetch_add(1, Ordering::Relaxed) >= Self::UNDER_WAY_MAX {
             return answer(failed("too many messages are on their way"));
         }
-        let keys = Arc::clone(&self.keys);
+        let (keys, mail) = (Arc::clone(&self.keys), Arc::clone(&self.mail));
         let agent = self.agents[usize::from(delivery.by_admin)].clone();
         let work = {
             let answer = answer.clone();
             move || {
                 fail::fail_point!("server-post-before");
-                let sent = post(&agent, &keys, &delivery);
+                let sent = match delivery.url.strip_prefix(MAILTO) {
+                    Some(to) => mail.send(&delivery, to, Self::PATIENCE),
+                    None => post(&agent, &keys, &delivery),
+                };
                 fail::fail_point!("server-post-after");
                 drop(under_way);
                 answer(sent);

@@ -24,8 +24,14 @@ pub static JOB: &[Flag] = &[
     row("name", 'n', Value, Covered, "--name").also(&["job-name", "J"]),
     row("name-template", '\0', Value, Ignored, "the parameters stand beside each element"),
     row("no-auto-cancel", '\0', Nothing, Covered, "--on-unmet keep"),
-    row("notify-email", '\0', Value, Ignored, "--notify done,fail@URL posts to a webhook"),
-    row("notify-on", '\0', Value, Ignored, "--notify done,fail@URL posts to a webhook"),
+    row("notify-email", '\0', Value, Covered, "--notify EVENTS@mailto:…; at any end unless said"),
+    row(
+        "notify-on",
+        '\0',
+        Value,
+        Approximated,
+        "--notify EVENTS@mailto:…; some events are ignored",
+    ),
     row("param", '\0', Value, Covered, "--param; 1:5 and 0:1:0.1 are ranges"),
     row("param-file", '\0', Value, Covered, "--param-file"),
     row("priority", 'p', Value, Approximated, "--priority N-10, so that gflow's 10 is 0")

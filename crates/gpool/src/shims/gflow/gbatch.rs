@@ -97,8 +97,11 @@ fn request(said: &Said) -> Result<Request> {
     }
 }
 
-fn of_command(given: &[Given], line: JobFlags, words: &[String]) -> Result<Request> {
+fn of_command(given: &[Given], mut line: JobFlags, words: &[String]) -> Result<Request> {
     let told = translate(given)?;
+    if line.notify.is_empty() {
+        line.notify.extend(told.mail.rule());
+    }
     if line.strict {
         told.refuse_unclear()?;
     }

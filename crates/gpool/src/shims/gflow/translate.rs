@@ -3,6 +3,7 @@
 use super::ranges;
 use crate::failure::Result;
 use crate::shims::flag::Given;
+use crate::shims::mail;
 use crate::shims::translated::{Translated, invalid};
 
 /// The priority of a gflow job that asked for none, which is 0 here.
@@ -50,6 +51,12 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
             _ => {}
         }
     }
+    let last = |long: &str| given.iter().rev().find(|given| given.flag.long == long);
+    if let Some(flag) = last("notify-on") {
+        all.mail.on(mail::GFLOW, flag, &mut all.ignored);
+    }
+    last("notify-email").map_or(Ok(()), |flag| all.mail.to(flag))?;
+    all.mail.at_any_end();
     Ok(all)
 }
 

@@ -73,6 +73,7 @@ fn as_job(said: &Said, session: &Session) -> Result {
     } else {
         join_output(&mut told, said);
     }
+    line.extend(told.mail.rule().map(|rule| format!("--notify={rule}")));
     // The command is the step, and gets the signal that is meant for steps.
     let words = told.words.into_iter().map(|(word, _)| word);
     line.extend(words.map(|word| word.replacen("--signal-before=S:", "--signal-before=", 1)));

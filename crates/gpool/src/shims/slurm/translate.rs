@@ -4,6 +4,7 @@
 use super::{shape, values};
 use crate::failure::Result;
 use crate::shims::flag::Given;
+use crate::shims::mail;
 use crate::shims::translated::{Translated, invalid};
 
 /// Translates them.
@@ -11,12 +12,7 @@ use crate::shims::translated::{Translated, invalid};
 /// # Errors
 /// A value is not understood, or asks for what a job can't be.
 pub fn translate(given: &[Given]) -> Result<Translated> {
-    let mut all = Translated::of(given);
-    for flag in given {
-        single(flag, &mut all)?;
-    }
-    shape::translate(given, &mut all)?;
-    Ok(all)
+    translate_over(given, &[])
 }
 
 /// Translates flags that win over others: where they say how much is asked for, what the others say
@@ -25,16 +21,19 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
 /// # Errors
 /// As for [`translate`].
 pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
-    if !given.iter().any(shape::is_of_shape) {
-        return translate(given);
-    }
     let mut all = Translated::of(given);
     for flag in given {
         single(flag, &mut all)?;
     }
-    let below = below.iter().filter(|given| shape::is_of_shape(given));
+    let has_shape = given.iter().any(shape::is_of_shape);
+    let below = below.iter().filter(|given| has_shape && shape::is_of_shape(given));
     let joined: Vec<Given> = below.chain(given).cloned().collect();
     shape::translate(&joined, &mut all)?;
+    let last = |long: &str| given.iter().rev().find(|given| given.flag.long == long);
+    if let Some(flag) = last("mail-type") {
+        all.mail.on(mail::SLURM, flag, &mut all.ignored);
+    }
+    last("mail-user").map_or(Ok(()), |flag| all.mail.to(flag))?;
     Ok(all)
 }
 

@@ -68,6 +68,7 @@ impl Rig {
             uid: 0,
             started_at: now(),
             find_user: |name| Some((name.parse().ok()?, name.to_owned())),
+            mail: crate::MailSettings::default(),
         };
         let shared = Arc::new(Shared {
             info,
