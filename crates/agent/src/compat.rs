@@ -22,6 +22,7 @@ pub(crate) fn variables(of: Compat, order: &TaskOrder) -> Vec<Variable> {
 /// request.
 pub(crate) fn is_of_job(name: &[u8]) -> bool {
     name == b"GFLOW_ARRAY_TASK_ID"
+        || name == b"GFLOW_JOB_ID"
         || name == b"SLURMD_NODENAME"
         || (name.starts_with(b"SLURM_") && name != b"SLURM_CONF")
 }
@@ -131,7 +132,8 @@ fn launch_address(order: &TaskOrder) -> &str {
 /// gflow sets 0 where there is no array.
 fn gflow(order: &TaskOrder) -> Vec<Variable> {
     let element = order.task().job.element.unwrap_or(0);
-    vec![("GFLOW_ARRAY_TASK_ID", element.to_string().into())]
+    let id = order.task().job.plain().to_string();
+    vec![("GFLOW_ARRAY_TASK_ID", element.to_string().into()), ("GFLOW_JOB_ID", id.into())]
 }
 
 fn valohai(order: &TaskOrder) -> Vec<Variable> {
@@ -218,8 +220,11 @@ mod tests {
         {
             assert!(all.iter().any(|one| one == expected), "{expected} in {all:?}");
         }
-        assert_eq!(of(Compat::Gflow, "7.4#1/0"), ["GFLOW_ARRAY_TASK_ID=4"]);
-        assert_eq!(of(Compat::Gflow, "7#1/0"), ["GFLOW_ARRAY_TASK_ID=0"]);
+        assert_eq!(
+            of(Compat::Gflow, "7.4#1/0"),
+            ["GFLOW_ARRAY_TASK_ID=4", "GFLOW_JOB_ID=70000000004"]
+        );
+        assert_eq!(of(Compat::Gflow, "7#1/0"), ["GFLOW_ARRAY_TASK_ID=0", "GFLOW_JOB_ID=7"]);
         assert!(of(Compat::Valohai, "7.4#1/0").contains(&"VH_TASK_ID=7".to_owned()));
     }
 }

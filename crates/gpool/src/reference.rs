@@ -154,6 +154,10 @@ impl FromStr for Reference {
             },
         };
         match id.parse::<JobId>() {
+            // Scripts know an element of an array by a single number.
+            Ok(JobId { number, element: None }) if number.0 > 0 => {
+                Ok(Self::Id { job: JobId::of_plain(number.0), attempt })
+            }
             Ok(job) if job.number.0 > 0 => Ok(Self::Id { job, attempt }),
             Ok(_) => bad("numbers start at 1"),
             // A name may start with a digit: 3d-unet.
@@ -213,6 +217,10 @@ mod tests {
         }
         assert_eq!("last".parse(), Ok(Reference::Newest { back: 0 }));
         assert_eq!("1842_3".parse::<Reference>().expect("slurm form").to_string(), "1842.3");
+        assert_eq!(
+            "18420000000003".parse::<Reference>().expect("an element").to_string(),
+            "1842.3"
+        );
         assert_eq!("1842_3-7".parse::<Reference>().expect("so").to_string(), "1842.3-7");
         assert_eq!(Reference::list("1,2,3"), Ok(vec![id(1), id(2), id(3)]));
     }

@@ -296,7 +296,7 @@ gjob redo 17       also show, log, hold, release, update; redo takes --time, --g
 gctl set-gpus 0-2  which GPUs new jobs may use; also reserve, quota, set-limit
 
 gflow's priority 10 is 0 here. --array and --param make one job with elements, and one id is
-printed. Jobs from scripts with # GFLOW lines find GFLOW_ARRAY_TASK_ID.
+printed. Jobs from scripts with # GFLOW lines find GFLOW_ARRAY_TASK_ID and GFLOW_JOB_ID.
 
 gpool import gflow takes over the queue of a gflow that runs: what waits is submitted here and
 cancelled there, what runs there goes on, and its GPUs are unmanaged until it ends. --dry-run says

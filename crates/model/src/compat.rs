@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Compat {
     /// `SLURM_JOB_ID` and its like.
     Slurm,
-    /// `GFLOW_ARRAY_TASK_ID`.
+    /// `GFLOW_ARRAY_TASK_ID` and `GFLOW_JOB_ID`.
     Gflow,
     /// `VH_EXECUTION_ID` and its like.
     Valohai,

@@ -323,6 +323,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn elements_have_plain_numbers_of_their_own() {
+        for (id, plain) in [
+            ("12", 12),
+            ("12.3", 120_000_000_003),
+            ("1.0", 10_000_000_000),
+            ("7.4294967294", 74_294_967_294),
+            ("9999999999", 9_999_999_999),
+        ] {
+            let id: JobId = id.parse().expect(id);
+            assert_eq!((id.plain(), JobId::of_plain(plain)), (plain, id));
+        }
+        // No index is as large.
+        assert_eq!(JobId::of_plain(19_999_999_999), JobId::single(19_999_999_999));
+    }
+
+    #[test]
     fn a_node_has_a_folder_only_if_its_name_leads_nowhere_else() {
         for name in ["n1", "lab1.example", "A-b_c", "3com", "a".repeat(63).as_str()] {
             assert_eq!(NodeName::new(name).folder(), Some(format!("nodes/{name}")));

@@ -100,7 +100,7 @@ pub struct Spoken {
     pub words: &'static str,
 }
 
-/// Whether the first word starts a command or a script, whose own flags follow it.
+/// Whether the words are a command or a script with flags of its own.
 fn runs_words(words: &str) -> bool {
     words.contains("COMMAND") || words.contains("SCRIPT")
 }

@@ -164,7 +164,7 @@ pub fn print(text: &str, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// Prints a text, once or every so often until the user or the reader leaves: on a terminal in
+/// Prints a text, once or at an interval until the user or the reader leaves: on a terminal in
 /// place, elsewhere one after another.
 ///
 /// # Errors

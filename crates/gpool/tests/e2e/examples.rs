@@ -93,7 +93,7 @@ impl<'c> Jobs<'c> {
     }
 }
 
-/// What is not as the table says, if anything is.
+/// How an example differs from the table, if it does.
 fn differs(cluster: &Cluster, bin: &Path, example: &Example, line: &str) -> Option<String> {
     let running = start(cluster, bin, line);
     if example.becomes == "runs until Ctrl-C" {

@@ -40,6 +40,11 @@ fn elements_of_arrays_are_rows_with_plain_numbers() {
          1_2|10000000002|CANCELLED\n1_3|10000000003|RUNNING\n"
     );
     assert_eq!(rows("squeue -h -j 1_4 -o %i:%T"), "1_4:PENDING\n");
+    assert!(cluster.gpool(["show", "10000000003"]).ok().starts_with("job 1.3 "));
+    // Of an array that runs in part, only what waits.
+    shim(&cluster, &bin, "scancel -t PENDING 1").ok();
+    assert_eq!(cluster.until_ended("1.5").state.as_str(), "cancelled");
+    assert_eq!(rows("squeue -h -o %i:%t"), "1_1:R\n1_3:R\n");
 }
 
 #[test]

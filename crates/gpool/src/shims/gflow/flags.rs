@@ -75,9 +75,9 @@ static ATTENDED: &[Flag] = &[
 /// `grun`.
 pub static GRUN: Spoken = Spoken {
     name: "grun",
-    about: "Run a script or a command as a job of gpool and stay with it",
+    about: "Run a command as a job of gpool and stay with it; Ctrl-C twice cancels it",
     flags: &[JOB, ATTENDED, CONFIG],
-    words: "SCRIPT | COMMAND",
+    words: "COMMAND",
 };
 
 /// A `# GFLOW` line.

@@ -56,7 +56,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         match word.as_str() {
             "new" => return new(rest, session),
             "completion" => return completion(rest, session),
-            // Words by which other schedulers show jobs.
+            // Words of `squeue` and `scontrol` that users bring along.
             "list" | "queue" => return gqueue::run(rest, session),
             "status" => return gjob::run(&with("show", rest), session),
             "log" => return gjob::run(&with("log", rest), session),
@@ -118,8 +118,8 @@ fn of_command(given: &[Given], mut line: JobFlags, words: &[String]) -> Result<R
     Ok(request)
 }
 
-/// A command whose arguments name `$GFLOW_ARRAY_TASK_ID` as a line for a shell that knows it;
-/// everything else in them stays as it is. A single word with blanks is such a line already.
+/// Turns a command with `$GFLOW_ARRAY_TASK_ID` in its arguments into a line for a shell, which
+/// fills in that variable and nothing else. A single word with blanks is such a line already.
 fn with_task_id(words: &[String]) -> Option<Vec<String>> {
     let has_it = |word: &String| TASK_IDS.iter().any(|id| word.contains(id));
     if !words.iter().any(has_it) || matches!(words, [line] if line.contains(char::is_whitespace)) {

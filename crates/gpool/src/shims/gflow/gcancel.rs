@@ -21,7 +21,7 @@ use crate::shims::{gpool, print, read};
 use crate::verbs::act::Each;
 
 static FLAGS: &[Flag] = &[
-    row("cancel", '\0', Nothing, Covered, "what it does anyway").also(&["kill"]),
+    row("cancel", '\0', Nothing, Covered, "gcancel cancels without it too").also(&["kill"]),
     row("dry-run", '\0', Nothing, Covered, "says which jobs it would end"),
     row("fail", '\0', Value, Instead, "jobs report their end by ending"),
     row("finish", '\0', Value, Instead, "jobs report their end by ending"),

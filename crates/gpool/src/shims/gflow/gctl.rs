@@ -82,8 +82,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         }
         "set-limit" => {
             let Some(said) = said(&SET_LIMIT, rest, 2, session)? else { return Ok(Exit::OK) };
-            let flag = format!("--max-parallel={}", said.words[1]);
-            gpool_line(&["edit", &said.words[0], &flag], session)
+            set_limit(&said.words[0], &said.words[1], session)
         }
         "gpu-process" => Err(instead(
             "gctl gpu-process",
@@ -101,6 +100,20 @@ pub fn run(words: &[String], session: &Session) -> Result {
     }
 }
 
+/// Limits the elements of an array. Jobs that were submitted one by one have no limit together.
+fn set_limit(jobs: &str, limit: &str, session: &Session) -> Result {
+    let client = session.client()?;
+    for id in jobs.split(',').filter(|id| id.parse::<u64>().is_ok()) {
+        if client.job(id)?.array.is_none() {
+            let what = format!("gctl set-limit: job {id} is no array");
+            return Err(Failure::new(errors::INVALID, what)
+                .tip(format!("gbatch --array 1-10 --max-concurrent {limit} …, as one array"))
+                .tip(format!("gpool project edit PROJECT --jobs-limit {limit}")));
+        }
+    }
+    gpool_line(&["edit", jobs, &format!("--max-parallel={limit}")], session)
+}
+
 fn instead(what: &str, tip: &str, or: &str) -> Failure {
     Failure::new(errors::NO_SUCH_VERB, format!("{what} has no counterpart here"))
         .why("docs/compat.md lists what is understood")
@@ -108,7 +121,7 @@ fn instead(what: &str, tip: &str, or: &str) -> Failure {
         .tip(or)
 }
 
-/// Reads a command that takes so many words.
+/// Reads a command that takes `n` words.
 pub(super) fn said(
     spoken: &Spoken,
     words: &[String],

@@ -44,7 +44,7 @@ pub(super) static REMOVE: Spoken = Spoken {
     words: "",
 };
 
-/// Whose limits they are.
+/// The user or the project that is limited.
 enum Subject {
     User(String),
     Project(String),

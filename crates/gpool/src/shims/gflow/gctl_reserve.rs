@@ -22,7 +22,7 @@ static OF_CREATE: &[Flag] = &[
     row("gpu-spec", '\0', Value, Covered, "--devices NODE:GPUS, where there is one node"),
     row("gpus", '\0', Value, Covered, "--gpus"),
     row("start", '\0', Value, Covered, "--from"),
-    row("timezone", '\0', Value, Covered, "the zone in which --start is read"),
+    row("timezone", '\0', Value, Covered, "the time zone of --start"),
     row("user", '\0', Value, Covered, "--user"),
 ];
 

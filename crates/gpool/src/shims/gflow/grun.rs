@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::session::Session;
 use crate::shims::{gpool, read, say_ignored};
 
-/// Flags of `gbatch` that make several jobs, or one that nobody stays with.
+/// Flags of `gbatch` for several jobs, or for one that starts later.
 const NOT_ATTENDED: [&str; 6] =
     ["array", "begin", "max-concurrent", "max-retries", "param", "param-file"];
 

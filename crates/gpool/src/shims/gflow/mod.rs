@@ -72,7 +72,7 @@ fn flags_behind(words: &[String], known: &[&str], with_value: &[&str]) -> Vec<St
     std::iter::once(verb).chain(rest).cloned().collect()
 }
 
-/// The version, or what is below a command, a line each.
+/// Prints the version, or the commands below a command, a line each.
 fn below_help(name: &str, word: &str, spoken: &[&Spoken], session: &Session) -> Result {
     if word != "--help" {
         let version = env!("CARGO_PKG_VERSION");

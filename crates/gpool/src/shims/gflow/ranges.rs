@@ -11,7 +11,7 @@ const VALUES_MAX: i128 = 10_000;
 /// Most digits that stand before and after the point of a number.
 const DIGITS_MAX: usize = 15;
 
-/// `lr=0:1:0.5` as `lr=0,0.5,1`; what is no range stays as it is.
+/// `lr=0:1:0.5` as `lr=0,0.5,1`; other values stay as they are.
 ///
 /// # Errors
 /// The step leads away from the end, or there are too many values.
@@ -37,7 +37,7 @@ pub fn written_out(given: &Given) -> Result<String> {
     }
 }
 
-/// A number with so many digits after its point.
+/// A decimal number: all its digits, and how many of them follow the point.
 #[derive(Debug, Clone, Copy)]
 struct Decimal {
     digits: i128,
@@ -60,7 +60,7 @@ impl Decimal {
         Some(Self { digits, n_after: u32::try_from(after.len()).ok()? })
     }
 
-    /// Its digits when it is written with so many after the point.
+    /// Its digits when `n_after` of them follow the point.
     fn with_after(self, n_after: u32) -> i128 {
         self.digits * 10_i128.pow(n_after - self.n_after)
     }
@@ -76,7 +76,7 @@ fn range(first: Decimal, last: Decimal, step: Decimal, given: &Given) -> Result<
     let n_after = first.n_after.max(last.n_after).max(step.n_after);
     let [first_at, last_at, step_at] = [first, last, step].map(|part| part.with_after(n_after));
     if step_at == 0 || (last_at - first_at).signum() * step_at.signum() < 0 {
-        return Err(bad("is a range whose step does not lead to its end"));
+        return Err(bad("is a range, and its step does not lead to its end"));
     }
     if (last_at - first_at) / step_at >= VALUES_MAX {
         return Err(bad("is a range of more than 10000 values"));
@@ -96,7 +96,8 @@ fn written(digits: i128, n_after: u32, n_shown: u32) -> String {
     let sign = if digits < 0 { "-" } else { "" };
     let (whole, rest) = (digits.abs() / one, digits.abs() % one);
     let rest = rest / 10_i128.pow(n_after - n_shown);
-    format!("{sign}{whole}.{rest:0width$}", width = n_shown as usize)
+    let width = usize::try_from(n_shown).unwrap_or(DIGITS_MAX);
+    format!("{sign}{whole}.{rest:0width$}")
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub fn run(said: &Said, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// What is to be different, as flags of `gpool edit`.
+/// The changes as flags of `gpool edit`.
 fn changes(said: &Said) -> Result<Vec<String>> {
     let mut flags = Vec::new();
     for given in &said.flags {
@@ -84,7 +84,7 @@ fn changes(said: &Said) -> Result<Vec<String>> {
     Ok(flags)
 }
 
-/// Jobs that never ran because another failed, in the order in which they were submitted.
+/// Jobs that never ran because another failed, in the order of submission.
 fn cancelled(client: &Client) -> Result<Vec<Job>> {
     let query = JobsQuery { state: Some("cancelled".to_owned()), ..JobsQuery::default() };
     let mut jobs = every_job(client, &query)?;

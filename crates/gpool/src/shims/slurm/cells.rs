@@ -19,7 +19,7 @@ use crate::session::Session;
 pub enum Cell {
     /// Whom it is charged to.
     Account,
-    /// What it has been given, once it has started.
+    /// Allocated resources, once it has started.
     AllocTres,
     /// Its number, without that of the element.
     ArrayId,
@@ -81,7 +81,7 @@ pub enum Cell {
     Absent,
     /// Why it waits.
     Reason,
-    /// What it asks for.
+    /// Requested resources.
     ReqTres,
     /// How many runs went before this one.
     Restarts,
@@ -292,14 +292,7 @@ impl Cell {
             Self::SystemCpu => cpu_time(job, |usage| usage.cpu_system_s),
             Self::Tasks => tres::n_tasks(job).to_string(),
             Self::UserCpu => cpu_time(job, |usage| usage.cpu_user_s),
-            Self::Where => match job.state {
-                JobState::Running
-                | JobState::Stopping
-                | JobState::Starting
-                | JobState::Succeeded
-                | JobState::Paused => nodes(job),
-                _ => format!("({})", reason(job)),
-            },
+            Self::Where => place(job),
             Self::Start => moment(job.started_at.or_else(|| likely_start(job)), "N/A"),
             Self::State => state(job).1.to_owned(),
             Self::StateShort => state(job).0.to_owned(),
@@ -309,6 +302,18 @@ impl Cell {
             Self::WorkDir => job.directory.clone().unwrap_or_else(|| "(null)".to_owned()),
         };
         safe(&text).into_owned()
+    }
+}
+
+/// Its nodes, or why it does not run.
+fn place(job: &Job) -> String {
+    match job.state {
+        JobState::Running
+        | JobState::Stopping
+        | JobState::Starting
+        | JobState::Succeeded
+        | JobState::Paused => nodes(job),
+        _ => format!("({})", reason(job)),
     }
 }
 
@@ -380,7 +385,6 @@ fn gres(job: &Job) -> String {
     }
 }
 
-/// What it waits for, in Slurm's words.
 fn dependency(job: &Job) -> String {
     if job.after.is_empty() || job.started_at.is_some() {
         return "(null)".to_owned();

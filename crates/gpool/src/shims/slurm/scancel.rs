@@ -24,7 +24,7 @@ static FLAGS: &[Flag] = &[
     row("me", '\0', Nothing, Covered, "only mine"),
     row("name", 'n', Value, Covered, "of these names").also(&["jobname"]),
     row("nodelist", 'w', Value, Covered, "on these nodes"),
-    row("partition", 'p', Value, Covered, "there is one, default"),
+    row("partition", 'p', Value, Covered, "in these pools"),
     row("qos", 'q', Value, Instead, "--account names projects"),
     row("quiet", 'Q', Nothing, Covered, "says nothing"),
     row("reservation", 'R', Value, Instead, "scancel ID"),
@@ -60,7 +60,12 @@ pub fn run(words: &[String], session: &Session) -> Result {
         named
     } else {
         filter.ids = named;
-        filter.jobs(&client, false)?.into_iter().map(|job| job.id).collect()
+        // Of an array that runs in part, those elements are meant that are in such a state.
+        let jobs = match filter.has_states() {
+            true => filter.rows(&client, false, true)?,
+            false => filter.jobs(&client, false)?,
+        };
+        jobs.into_iter().map(|job| job.id).collect()
     };
     if ids.is_empty() {
         return Ok(Exit::OK);

@@ -44,12 +44,12 @@ spoken!(REQUEUE_HOLD, "scontrol requeuehold", "The same, held until released", "
 spoken!(SUSPEND, "scontrol suspend", "Stop jobs where they are: gpool pause", "IDS");
 spoken!(RESUME, "scontrol resume", "Let suspended jobs go on", "IDS");
 
-/// What is below `scontrol`.
+/// The commands below `scontrol`.
 pub const SPOKEN: &[&Spoken] =
     &[&SHOW, &UPDATE, &HOLD, &RELEASE, &REQUEUE, &REQUEUE_HOLD, &SUSPEND, &RESUME];
 
 /// Commands of Slurm's that gpool has in other words.
-const INSTEAD: [(&str, &str); 12] = [
+const INSTEAD: [(&str, &str); 13] = [
     ("cancel_reboot", "gpool undrain NODE"),
     ("create", "gpool reserve create, gpool maint create, gpool pool move"),
     ("delete", "gpool reserve cancel NAME"),
@@ -62,6 +62,7 @@ const INSTEAD: [(&str, &str); 12] = [
     ("token", "gpool help"),
     ("top", "gpool prio N JOB"),
     ("wait_job", "gpool wait JOB"),
+    ("write", "gpool show JOB"),
 ];
 
 /// Runs it.

@@ -295,7 +295,7 @@ fn partitions(names: &[String], session: &Session) -> Result<Vec<Record>> {
     Ok(pools.iter().map(of).collect())
 }
 
-/// One name a line: of a list, or of the nodes of the job in which it runs.
+/// Prints one name a line: of a list, or of the nodes of the surrounding job.
 fn hostnames(names: &[String], session: &Session) -> Result {
     let list = match names.join(",") {
         list if list.is_empty() => std::env::var("SLURM_JOB_NODELIST").unwrap_or_default(),

@@ -107,7 +107,7 @@ fn no_such_key(key: &str) -> Failure {
     let known: Vec<&str> = EDITS.iter().flat_map(|(names, _)| names.iter().copied()).collect();
     Failure::new(errors::NO_SUCH_FLAG, format!("scontrol can't change {key} of a job here"))
         .why(format!("it can change timelimit, nice, dependency, requeue, {}", known.join(", ")))
-        .tip("gpool edit JOB lists what can change")
+        .tip("gpool edit --help lists the rest")
 }
 
 /// The limit, or by how much it changes.

@@ -15,7 +15,7 @@ use crate::shims::flag::Said;
 /// The pool of nodes that are in no other, and the partition of jobs that name none.
 pub const DEFAULT_POOL: &str = "default";
 
-/// So many elements of an array are asked for one by one.
+/// Fewer named elements of an array than this are read one by one.
 const NAMED_MAX: usize = 50;
 
 /// Most elements that one word may name.

@@ -31,7 +31,7 @@ static FLAGS: &[Flag] = &[
         "NodeList,Partition,StateLong,CPUsState,Gres,GresUsed,…",
     ),
     row("hide", '\0', Nothing, Covered, "there are no hidden partitions"),
-    row("iterate", 'i', Value, Covered, "again after so many seconds"),
+    row("iterate", 'i', Value, Covered, "repeats after N seconds"),
     row("json", '\0', Nothing, Instead, "gpool nodes --json, with the keys of gpool"),
     row("list-reasons", 'R', Nothing, Instead, "gpool nodes"),
     row("local", '\0', Nothing, Covered, "a server has one cluster"),

@@ -25,7 +25,7 @@ static FLAGS: &[Flag] = &[
     row("format", 'o', Value, Approximated, "%i %A %F %K %j %u %t %T %M %l %L %D %N %R …"),
     row("Format", 'O', Value, Approximated, "JobID,Name,UserName,State,TimeUsed,ReasonList,…"),
     row("hide", '\0', Nothing, Covered, "there are no hidden partitions"),
-    row("iterate", 'i', Value, Covered, "again after so many seconds"),
+    row("iterate", 'i', Value, Covered, "repeats after N seconds"),
     row("jobs", 'j', Value, Covered, "7, 7_4, 7_[1-3], or SLURM_JOB_ID of an element")
         .also(&["job"]),
     row("json", '\0', Nothing, Instead, "gpool queue --json, with the keys of gpool"),

@@ -10,7 +10,7 @@ pub fn n_tasks(job: &Job) -> u64 {
     job.gang.as_ref().map_or(1, |gang| u64::from(gang.nodes) * u64::from(gang.tasks_per_node))
 }
 
-/// What it asks for, of all tasks together.
+/// The resources that all its tasks ask for.
 pub fn asked(job: &Job) -> String {
     let tasks = n_tasks(job).max(1);
     let nodes = job.gang.as_ref().map_or(1, |gang| u64::from(gang.nodes));
@@ -18,7 +18,7 @@ pub fn asked(job: &Job) -> String {
     written(job, tasks, nodes, model, gpus.map(|gpus| gpus * tasks))
 }
 
-/// What it was given; nothing before it starts.
+/// The resources that it holds or held; empty before it starts.
 pub fn allocated(job: &Job) -> String {
     if job.placement.is_empty() {
         return String::new();
