@@ -130,6 +130,11 @@ pub fn tasks(gang: &GangShown) -> String {
 /// On how many nodes a job runs: `2 nodes`, `2 to 4 nodes · 8 tasks on each`.
 #[must_use]
 pub fn nodes(gang: &GangShown) -> String {
+    let first = gang.launcher.map(|_| " · the command runs in the first task alone");
+    format!("{}{}", places_of(gang), first.unwrap_or_default())
+}
+
+fn places_of(gang: &GangShown) -> String {
     if gang.anywhere {
         let most = gang.nodes_most.map(|most| format!(" to {most}")).unwrap_or_default();
         return format!("{}{most} tasks, wherever there is room", gang.nodes);

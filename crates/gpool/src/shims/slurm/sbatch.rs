@@ -2,6 +2,7 @@
 //! script's own lines.
 
 use super::flags::SBATCH;
+use super::shape::GPUS_PER_PROCESS;
 use super::translate::translate_over;
 use crate::args::job_flags::JobFlags;
 use crate::exit::Exit;
@@ -47,6 +48,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SBATCH, words, session)? else { return Ok(Exit::OK) };
     let mut request = request(&said)?;
     request.job.compat.push("slurm".to_owned());
+    forget_own_share(&mut request, &said);
     let client = session.client()?;
     request.resolve(&client, session)?;
     if !said.has("quiet") {
@@ -83,6 +85,17 @@ fn request(said: &Said) -> Result<Request> {
     let script = Script::read(script)?;
     let (line, told) = flags(said, &crate::flags::of_sbatch(&script))?;
     request::of_brought_script(line, told, output, &script, arguments)
+}
+
+/// Leaves out how many GPUs each process of the job has that submits this one.
+fn forget_own_share(request: &mut Request, said: &Said) {
+    let script = request.job.script.as_ref().and_then(|script| script.text.as_deref());
+    let is_asked = said.has("gpus-per-task")
+        || script.is_some_and(|text| text.contains("--gpus-per-task"))
+        || std::env::var_os("SBATCH_GPUS_PER_TASK").is_some();
+    if !is_asked {
+        request.job.environment.remove(GPUS_PER_PROCESS);
+    }
 }
 
 /// What the command line and the variables say, over the lines of the script.
