@@ -373,6 +373,7 @@ impl Rule {
                 ResourceKind::GpuModel(_)
                 | ResourceKind::GpuPool(_)
                 | ResourceKind::GpuMemory
+                | ResourceKind::Node
                 | ResourceKind::MigProfile(_)
                 | ResourceKind::PauseMemory => 0,
             };

@@ -89,6 +89,11 @@ pub const REASONS: &[About] = &[
         "It would not end before a maintenance of the node begins.",
         "a shorter --time may fit before it",
     ),
+    about(
+        "node_occupied",
+        "It wants a node alone (--exclusive) where other jobs run, or such a job has the node.",
+        "it starts when the others have ended; gpool edit --no-exclusive lets it run beside others",
+    ),
     about("node_drained", "The node takes no new work.", "gpool nodes shows until when and why"),
     about(
         "only_in_pool",

@@ -128,6 +128,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         node: flags.chosen.node,
         not_node: flags.chosen.not_node,
         rules: flags.chosen.rules,
+        exclusive: flags.chosen.exclusive,
         directory: Some(directory),
         activate: software.activate,
         setup: software.setup,

@@ -32,6 +32,12 @@ impl Allocation {
         }
     }
 
+    /// How much of its node it takes: nothing once its task was paused.
+    #[must_use]
+    pub fn of_node(&self) -> u64 {
+        if self.is_paused() { 0 } else { self.resources.of_node() }
+    }
+
     /// Whether its task is stopped where it is.
     #[must_use]
     pub fn is_paused(&self) -> bool {

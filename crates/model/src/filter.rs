@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::NodeName;
 use crate::label::NodeRule;
+use crate::life::is_false;
 use crate::node::Node;
 
 /// Which nodes a job may use. The default allows every node.
@@ -23,9 +24,19 @@ pub struct NodeFilter {
     /// Only nodes for which all of these hold.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub rules: BTreeSet<NodeRule>,
+    /// Only nodes on which no other job runs, and no other job starts there while it runs.
+    #[serde(skip_serializing_if = "is_false")]
+    pub exclusive: bool,
 }
 
 impl NodeFilter {
+    /// What still holds while the job is paused where it is.
+    #[must_use]
+    pub fn while_paused(nodes: Option<&Arc<Self>>) -> Option<Arc<Self>> {
+        let exclusive = nodes.is_some_and(|nodes| nodes.exclusive);
+        Self { exclusive, ..Self::default() }.kept()
+    }
+
     /// The filter as jobs keep it: nothing where every node will do.
     #[must_use]
     pub fn kept(self) -> Option<Arc<Self>> {
@@ -65,6 +76,9 @@ pub struct FilterPatch {
     /// See [`NodeFilter::rules`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<BTreeSet<NodeRule>>,
+    /// See [`NodeFilter::exclusive`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclusive: Option<bool>,
 }
 
 impl FilterPatch {
@@ -76,6 +90,7 @@ impl FilterPatch {
             include: self.include.unwrap_or(before.include),
             exclude: self.exclude.unwrap_or(before.exclude),
             rules: self.rules.unwrap_or(before.rules),
+            exclusive: self.exclusive.unwrap_or(before.exclusive),
         }
     }
 }
@@ -101,6 +116,9 @@ impl fmt::Display for NodeFilter {
                 format!("--where {rule}")
             }
         }));
+        if self.exclusive {
+            flags.push("--exclusive".to_owned());
+        }
         f.pad(&flags.join(" "))
     }
 }

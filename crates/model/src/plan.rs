@@ -227,6 +227,12 @@ impl Fit {
             && (self.at.is_empty() || self.at.iter().any(is_there))
     }
 
+    /// Whether its nodes are to run nothing else.
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
+        self.nodes.as_ref().is_some_and(|nodes| nodes.exclusive)
+    }
+
     /// Whether a device of such a node is one of those that it may have.
     #[must_use]
     pub fn may_have(&self, node: &Node, device: &DeviceUuid) -> bool {

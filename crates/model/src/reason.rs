@@ -326,6 +326,14 @@ pub enum Reason {
         /// Why, as the admin wrote.
         reason: Arc<str>,
     },
+    /// A node on which everything else is free runs other jobs, and it wants a node alone; or
+    /// another job has that node alone.
+    NodeOccupied {
+        /// Which node.
+        node: NodeName,
+        /// Whether it wants the node alone.
+        exclusive: bool,
+    },
     /// It may only run in one pool of nodes.
     OnlyInPool {
         /// Which.
@@ -388,6 +396,7 @@ impl Reason {
             Self::ReservedForOther { .. } => "reserved_for_other",
             Self::MaintenanceSoon { .. } => "maintenance_soon",
             Self::NodeDrained { .. } => "node_drained",
+            Self::NodeOccupied { .. } => "node_occupied",
             Self::OnlyInPool { .. } => "only_in_pool",
             Self::OnlyOnNodes { .. } => "only_on_nodes",
             Self::AgentUnreachable { .. } => "agent_unreachable",

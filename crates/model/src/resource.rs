@@ -31,6 +31,8 @@ pub enum ResourceKind {
     PauseMemory,
     /// Tasks running at once, whatever they ask for.
     Tasks,
+    /// The node itself: a job that wants it alone books [`Resources::WHOLE_NODE`] of it.
+    Node,
 }
 
 impl ResourceKind {
@@ -64,6 +66,7 @@ impl fmt::Display for ResourceKind {
             Self::Memory => f.pad("memory"),
             Self::PauseMemory => f.pad("memory for paused tasks"),
             Self::Tasks => f.pad("tasks at once"),
+            Self::Node => f.pad("whole node"),
         }
     }
 }
@@ -77,6 +80,16 @@ pub struct Resources {
 }
 
 impl Resources {
+    /// A whole node. A task that shares its node takes one part of it, so a node with any such task
+    /// has less than all of it.
+    pub const WHOLE_NODE: u64 = 1 << 32;
+
+    /// How much of its node a task takes while it runs.
+    #[must_use]
+    pub fn of_node(&self) -> u64 {
+        self.get(&ResourceKind::Node).max(self.get(&ResourceKind::Tasks))
+    }
+
     /// Nothing of anything.
     #[must_use]
     pub fn none() -> Self {

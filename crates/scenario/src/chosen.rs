@@ -1,4 +1,4 @@
-//! Which nodes a job may use, in words: `on n1,n2`, `not-on n3`, `where rack=3`.
+//! Which nodes a job may use, in words: `on n1,n2`, `not-on n3`, `where rack=3`, `exclusive`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,6 +17,7 @@ pub(crate) fn read(
 ) -> Result<(), ScenarioError> {
     match word {
         "on" => filter.include = nodes(words)?,
+        "exclusive" => filter.exclusive = true,
         "not-on" => filter.exclude = nodes(words)?,
         _ => {
             filter.rules.insert(words.parse("a rule", NodeRule::parse)?);
@@ -31,14 +32,15 @@ fn nodes(words: &mut Words<'_>) -> Result<BTreeSet<NodeName>, ScenarioError> {
 
 /// Writes it as it is read.
 pub(crate) fn write(f: &mut fmt::Formatter<'_>, filter: Option<&NodeFilter>) -> fmt::Result {
-    let Some(NodeFilter { include, exclude, rules }) = filter else { return Ok(()) };
+    let Some(NodeFilter { include, exclude, rules, exclusive }) = filter else { return Ok(()) };
     for (word, names) in [("on", include), ("not-on", exclude)] {
         let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
         if !names.is_empty() {
             write!(f, "  {word} {}", names.join(","))?;
         }
     }
-    rules.iter().try_for_each(|rule| write!(f, "  where {rule}"))
+    rules.iter().try_for_each(|rule| write!(f, "  where {rule}"))?;
+    f.write_str(if *exclusive { "  exclusive" } else { "" })
 }
 
 /// The pool that one of a few jobs names, where nodes are in one beside the usual.
@@ -68,6 +70,7 @@ pub(crate) fn random(world: &World, number: u32) -> Option<Arc<NodeFilter>> {
             let rule = NodeRule::parse(rules[number / 16 % rules.len()]);
             filter.rules.insert(rule.expect("the rules of the list are valid"));
         }
+        5 => filter.exclusive = true,
         _ => {}
     }
     filter.kept()

@@ -257,7 +257,9 @@ impl Reader {
                     options.preemptible = Some(true);
                 }
                 "pool" => options.pool = Some(PoolName::new(words.need("a pool")?)),
-                "on" | "not-on" | "where" => chosen::read(word, &mut options.nodes, words)?,
+                "on" | "not-on" | "where" | "exclusive" => {
+                    chosen::read(word, &mut options.nodes, words)?
+                }
                 "project" => options.project = Some(ProjectName::new(words.need("a project")?)),
                 "id" => {
                     let id = words.parse("a job number", u64::from_str)?;
@@ -273,7 +275,7 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, pool, on, not-on, where, preemptible, exits, had, ran, told, joins, \
+                         uid, project, pool, on, not-on, where, exclusive, preemptible, exits, had, ran, told, joins, \
                          begin, deadline, like, array, ended or id";
                     return Err(words.unknown(word, known));
                 }

@@ -77,6 +77,9 @@ pub fn reason_text(reason: &Reason) -> String {
         Reason::MaintenanceSoon { reservation, node, .. } => format!("{reservation} on {node}"),
         Reason::NodeDrained { node, index: Some(index), .. } => format!("{node}[{index}]"),
         Reason::NodeDrained { node, index: None, .. } => node.to_string(),
+        Reason::NodeOccupied { node, exclusive } => {
+            format!("{node}{}", if *exclusive { " wanted alone" } else { "" })
+        }
         Reason::OnlyInPool { pool, n_nodes } => format!("{pool} nodes {n_nodes}"),
         Reason::OnlyOnNodes { nodes, n_nodes, n_left_out, .. } => {
             format!("{nodes} nodes {n_nodes} of {}", n_nodes.saturating_add(*n_left_out))
@@ -99,6 +102,8 @@ fn amount(kind: &ResourceKind, amount: u64) -> String {
         ResourceKind::Gpu | ResourceKind::GpuModel(_) | ResourceKind::GpuPool(_) => {
             MilliCpu::new(amount).to_string()
         }
-        ResourceKind::MigProfile(_) | ResourceKind::Tasks => amount.to_string(),
+        ResourceKind::MigProfile(_) | ResourceKind::Tasks | ResourceKind::Node => {
+            amount.to_string()
+        }
     }
 }

@@ -345,6 +345,7 @@ fn random_streams_meet_every_reason() {
         "gpus_not_free_together",
         "maintenance_soon",
         "node_drained",
+        "node_occupied",
         "nodes_not_free",
         "not_reserved",
         "only_on_nodes",

@@ -381,7 +381,7 @@ fn endings<'b>(
 ) -> impl Iterator<Item = Ending> + 'b {
     let row = world.job(end.job).expect("only jobs that are there hold something");
     let pauses = pauses || matches!(row.job.phase, Phase::Paused { .. });
-    let keeps = if pauses { Room::booked(&row.spec.resources_paused()) } else { Room::default() };
+    let keeps = if pauses { Room::booked_paused(&row.spec) } else { Room::default() };
     row.job.phase.allocations().iter().filter_map(move |allocation| {
         let board_ix = board.position(world, &allocation.node)?;
         let all = &board.nodes[board_ix].row.node.devices;
@@ -391,7 +391,7 @@ fn endings<'b>(
             Some(Use { device_ix, memory, is_whole: slot.part.is_alone() })
         };
         let uses = allocation.held_slots().iter().filter_map(used).collect();
-        let room = Room::booked(&allocation.resources).less(keeps);
+        let room = Room::booked(allocation).less(keeps);
         Some(Ending { end, board_ix, uses, room })
     })
 }

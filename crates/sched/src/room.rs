@@ -1,7 +1,7 @@
 //! What a node has, or a task needs, beside devices.
 
 use gpool_model::plan::Fit;
-use gpool_model::{ResourceKind, Resources};
+use gpool_model::{Allocation, JobSpec, ResourceKind, Resources};
 use gpool_world::{Free, NodeRow};
 
 use crate::anywhere::most_times;
@@ -12,18 +12,27 @@ pub(crate) struct Room {
     cpus: i64,
     memory: i64,
     tasks: i64,
+    /// Of the node itself, in parts of [`Resources::WHOLE_NODE`].
+    node: i64,
 }
+
+const WHOLE_NODE: i64 = Resources::WHOLE_NODE.cast_signed();
 
 impl Room {
     /// What is free of it at once; below zero where more is booked than there is.
     pub fn of(row: &NodeRow) -> Self {
         let amount = |free: Free| free.now.min(free.later);
-        Self { cpus: amount(row.cpu), memory: amount(row.memory), tasks: amount(row.tasks) }
+        Self {
+            cpus: amount(row.cpu),
+            memory: amount(row.memory),
+            tasks: amount(row.tasks),
+            node: amount(row.whole),
+        }
     }
 
     /// What there is of it, whoever has it now.
     pub fn of_capacity(row: &NodeRow) -> Self {
-        Self::booked(&row.node.capacity)
+        Self { node: WHOLE_NODE, ..Self::beside_node(&row.node.capacity) }
     }
 
     /// What all tasks of that fit book that one node gets at once.
@@ -31,13 +40,19 @@ impl Room {
         let n_tasks = i64::from(fit.gang.tasks_per_node);
         let amount = |of: u64| i64::try_from(of).unwrap_or(i64::MAX).saturating_mul(n_tasks);
         let tasks = i64::from(fit.n_new_tasks());
-        Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks }
+        let node = if fit.is_exclusive() { WHOLE_NODE } else { n_tasks };
+        Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks, node }
     }
 
-    /// So many times as much.
+    /// So many times as much; a whole node is enough for any number of tasks of one job.
     pub fn times(self, times: u32) -> Self {
         let amount = |of: i64| of.saturating_mul(i64::from(times));
-        Self { cpus: amount(self.cpus), memory: amount(self.memory), tasks: amount(self.tasks) }
+        Self {
+            cpus: amount(self.cpus),
+            memory: amount(self.memory),
+            tasks: amount(self.tasks),
+            node: amount(self.node).min(WHOLE_NODE),
+        }
     }
 
     /// How many times this is there of what is available, at most `most`.
@@ -46,12 +61,24 @@ impl Room {
     }
 
     /// What an allocation books.
-    pub fn booked(resources: &Resources) -> Self {
+    pub fn booked(allocation: &Allocation) -> Self {
+        let node = allocation.of_node().cast_signed();
+        Self { node, ..Self::beside_node(&allocation.resources) }
+    }
+
+    /// What a task of a job books while it is paused.
+    pub fn booked_paused(spec: &JobSpec) -> Self {
+        Self::beside_node(&spec.resources_paused())
+    }
+
+    /// What is booked beside devices and the node itself.
+    pub fn beside_node(resources: &Resources) -> Self {
         let amount = |kind| i64::try_from(resources.get(&kind)).unwrap_or(i64::MAX);
         Self {
             cpus: amount(ResourceKind::Cpu),
             memory: amount(ResourceKind::Memory),
             tasks: amount(ResourceKind::Tasks),
+            node: 0,
         }
     }
 
@@ -63,7 +90,8 @@ impl Room {
 
     /// The same where others are to have `held` as well.
     pub fn first_short_with(self, held: Self, available: Self) -> Option<ResourceKind> {
-        let kinds = [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks];
+        let kinds =
+            [ResourceKind::Node, ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks];
         kinds.into_iter().find(|kind| {
             let (needed, held) = (self.amount(kind), held.amount(kind));
             needed > 0 && available.amount(kind) < needed.saturating_add(held)
@@ -85,6 +113,7 @@ impl Room {
             ResourceKind::Cpu => self.cpus,
             ResourceKind::Memory => self.memory,
             ResourceKind::Tasks => self.tasks,
+            ResourceKind::Node => self.node,
             ResourceKind::Gpu
             | ResourceKind::GpuModel(_)
             | ResourceKind::GpuPool(_)
@@ -99,6 +128,7 @@ impl Room {
             cpus: self.cpus.saturating_add(other.cpus),
             memory: self.memory.saturating_add(other.memory),
             tasks: self.tasks.saturating_add(other.tasks),
+            node: self.node.saturating_add(other.node),
         }
     }
 
@@ -107,6 +137,7 @@ impl Room {
             cpus: self.cpus.saturating_sub(other.cpus),
             memory: self.memory.saturating_sub(other.memory),
             tasks: self.tasks.saturating_sub(other.tasks),
+            node: self.node.saturating_sub(other.node),
         }
     }
 }

@@ -160,7 +160,7 @@ fn keeping_memory(ground: Ground<'_, '_>, board_ix: usize) -> Vec<Ending> {
         let row = world.job(ending.end.job);
         let pauses = |row: &&JobRow| best_exit(world, row, true) == Some(Exit::Pause);
         if let Some(row) = row.filter(pauses) {
-            ending.room = ending.room.less(Room::booked(&row.spec.resources_paused()));
+            ending.room = ending.room.less(Room::booked_paused(&row.spec));
         }
     }
     endings

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Device, Drain, GpuRequest, Node, NodeName, Reason, Share};
+use gpool_model::{Device, Drain, GpuRequest, Node, NodeName, Reason, ResourceKind, Share};
 
 use crate::board::{Board, NodeBoard};
 use crate::room::Room;
@@ -324,5 +324,8 @@ fn short_beside(nodes: &[&NodeBoard<'_>], fit: &Fit) -> Reason {
     let short = nodes.iter().rev().filter(|node| free_of(node) < need_of(node));
     let node = short.max_by_key(|node| free_of(node)).expect("the kind is short on some node");
     let (need, free, node) = (need_of(node), free_of(node), node.name().clone());
-    Reason::CpuOrMemShort { kind, need, free, node }
+    match kind {
+        ResourceKind::Node => Reason::NodeOccupied { node, exclusive: fit.is_exclusive() },
+        kind => Reason::CpuOrMemShort { kind, need, free, node },
+    }
 }

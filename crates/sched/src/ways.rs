@@ -231,7 +231,10 @@ impl Projects {
                 true => fit.gpus.size().get(),
                 false => 0,
             },
-            ResourceKind::GpuMemory | ResourceKind::MigProfile(_) | ResourceKind::PauseMemory => 0,
+            ResourceKind::GpuMemory
+            | ResourceKind::MigProfile(_)
+            | ResourceKind::PauseMemory
+            | ResourceKind::Node => 0,
         };
         let n_tasks = u64::from(fit.gang.n_tasks());
         self.kinds().iter().enumerate().map(|it| amount(it).saturating_mul(n_tasks)).collect()

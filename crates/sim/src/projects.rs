@@ -66,11 +66,12 @@ impl Sim {
         let number = usize::try_from(number).ok()?.checked_sub(1)?;
         let name = |n: usize| self.machines[n % self.machines.len()].node.name.clone();
         let mut filter = NodeFilter::default();
-        match number % 4 {
+        match number % 5 {
             0 => {
                 filter.include.insert(name(number / 4));
             }
             1 => filter.include.extend([name(number / 4), name(number / 8)]),
+            4 => filter.exclusive = true,
             2 => {
                 filter.exclude.insert(name(number / 4));
             }

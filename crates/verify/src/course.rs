@@ -36,6 +36,8 @@ struct Held {
     job: JobId,
     slots: Vec<Slot>,
     resources: Resources,
+    /// Whether it runs, and then whether it wants the node alone.
+    alone: Option<bool>,
     when: Stretch,
 }
 
@@ -109,7 +111,10 @@ impl<'a> Course<'a> {
                 if nodes.is_none_or(|nodes| nodes.contains(&allocation.node)) {
                     let (slots, resources) =
                         (allocation.held_slots().to_vec(), &allocation.resources);
-                    let held = Held { job: row.job.id, slots, resources: resources.clone(), when };
+                    let is_paused = matches!(allocation.state, AllocationState::Paused { .. });
+                    let alone = (!is_paused).then(|| resources.get(&ResourceKind::Node) > 0);
+                    let (job, resources) = (row.job.id, resources.clone());
+                    let held = Held { job, slots, resources, alone, when };
                     course.held.entry(&allocation.node).or_default().push(held);
                 }
             }
@@ -146,6 +151,7 @@ impl<'a> Course<'a> {
                 job: row.job.id,
                 slots: Vec::new(),
                 resources: row.spec.resources_paused(),
+                alone: None,
                 when,
             }));
         }
@@ -154,7 +160,8 @@ impl<'a> Course<'a> {
     /// Adds what a job is to have.
     pub fn add(&mut self, placement: &'a Placement, row: &JobRow, when: Stretch) {
         let resources = taken_by(row, &placement.slots);
-        let held = Held { job: row.job.id, slots: placement.slots.clone(), resources, when };
+        let (slots, alone) = (placement.slots.clone(), Some(row.spec.is_exclusive()));
+        let held = Held { job: row.job.id, slots, resources, alone, when };
         self.held.entry(&placement.node).or_default().push(held);
     }
 
@@ -213,6 +220,21 @@ impl<'a> Course<'a> {
             .find(|kind| wanted.get(kind) > 0 && moments.iter().any(|at| is_short(kind, *at)))
     }
 
+    /// Whether a job can't run on a node at some moment beside those that do: it, or one of them,
+    /// wants the node alone.
+    pub fn is_occupied(
+        &self,
+        node: &NodeName,
+        job: Option<JobId>,
+        is_alone: bool,
+        when: Stretch,
+    ) -> bool {
+        let is_other = |held: &Held| {
+            Some(held.job) != job && held.alone.is_some_and(|other| is_alone || other)
+        };
+        self.moments(node, when).into_iter().any(|at| self.at(node, at).any(is_other))
+    }
+
     /// The first of nodes that have as many places as work of a shape asks for, for a time, all
     /// with devices of one model of its request, whatever devices those are.
     pub fn has_places<'n>(
@@ -256,6 +278,7 @@ impl<'a> Course<'a> {
             || !is_of(node, shape.fit.pool.as_ref(), shape.fit.nodes.as_deref())
             || !is_at(node, &shape.fit)
             || reserved(snapshot, node, None, shape, when)
+            || self.is_occupied(&node.name, None, shape.fit.is_exclusive(), when)
         {
             return 0;
         }

@@ -10,7 +10,7 @@ use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::{Running, attempt_of, row_of};
 use crate::order::{is_parked, places_of, taken_by};
-use crate::tally::{Holding, NodeTally, Tally, add, has_all, is_of, milli_of, unusable};
+use crate::tally::{Holding, NodeTally, Presence, Tally, add, has_all, is_of, milli_of, unusable};
 use crate::users::{self, Users};
 use crate::violation::Violation;
 
@@ -244,6 +244,11 @@ fn check_placement(
         }
     }
     check_devices(spec, (task, is_claim), placement, node, found);
+    if node.is_occupied(Some(job), spec.is_exclusive(), is_claim) {
+        found.push(Violation::NotAlone { job, node: placement.node.clone() });
+    }
+    let presence = Presence { is_alone: spec.is_exclusive(), is_releasing: false };
+    node.running.insert(task, presence);
     let resources = taken_by(row, &placement.slots);
     add(&mut node.booked, &resources);
     add(&mut node.kept, &resources);

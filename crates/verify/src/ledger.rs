@@ -1,10 +1,10 @@
 //! Whether what is free of each node and of its devices, and what there is of GPUs in all, is
 //! counted right.
 
-use gpool_model::{Device, ResourceKind};
+use gpool_model::{Device, ResourceKind, Resources};
 use gpool_world::{Free, NodeRow, World};
 
-use crate::tally::{Holding, NodeTally, has_all, milli_of, unusable};
+use crate::tally::{Holding, NodeTally, Presence, has_all, milli_of, unusable};
 use crate::violation::Violation;
 
 /// The world counts the GPUs that may be given out, each as what it is.
@@ -40,6 +40,21 @@ pub(crate) fn check_ledger(row: &NodeRow, counted: &NodeTally<'_>, found: &mut V
         if free != expected {
             wrong(kind.to_string());
         }
+    }
+    let of_node = |presence: &Presence| match presence.is_alone {
+        true => Resources::WHOLE_NODE,
+        false => 1,
+    };
+    let sum = |all: &mut dyn Iterator<Item = &Presence>| all.map(of_node).sum::<u64>();
+    let expected = Free {
+        now: difference(Resources::WHOLE_NODE, sum(&mut counted.running.values())),
+        later: difference(
+            Resources::WHOLE_NODE,
+            sum(&mut counted.running.values().filter(|it| !it.is_releasing)),
+        ),
+    };
+    if row.whole != expected {
+        wrong("the node as a whole".to_owned());
     }
     if row.here != counted.tasks {
         wrong("the tasks that are here".to_owned());

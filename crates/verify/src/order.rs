@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Decision, JobId, Millis, OrderKey, Phase, Placement, Plan,
-    Policy, PoolName, Project, ProjectName, QuotaRules, ResourceKind, Resources, ShareBetween,
-    Slot, Timestamp,
+    Allocation, AllocationState, Bytes, Decision, JobId, Millis, NodeFilter, OrderKey, Phase,
+    Placement, Plan, Policy, PoolName, Project, ProjectName, QuotaRules, ResourceKind, Resources,
+    ShareBetween, Slot, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
@@ -27,7 +27,10 @@ pub(crate) fn fit_of(row: &JobRow) -> Fit {
         cpus: row.spec.cpus.unwrap_or_default(),
         memory: if is_parked { Bytes::ZERO } else { row.spec.memory.unwrap_or_default() },
         pool: if is_parked { None } else { row.spec.pool.clone() },
-        nodes: if is_parked { None } else { row.spec.nodes.clone() },
+        nodes: match is_parked {
+            true => NodeFilter::while_paused(row.spec.nodes.as_ref()),
+            false => row.spec.nodes.clone(),
+        },
         gang: row.spec.gang,
         at: if is_parked { places_of(row) } else { Vec::new() },
     }

@@ -108,6 +108,7 @@ fn is_free(
         && !ranks.contains(&None)
         && !reserved(snapshot, node, None, shape, when)
         && (shape.fit.at.is_empty() || shape.fit.at.contains(placement))
+        && !course.is_occupied(&node.name, Some(row.job.id), row.spec.is_exclusive(), when)
         && course.short_of(node, &taken_by(row, &placement.slots), when).is_none()
         && devices.iter().all(|device| {
             unusable(node, device).is_none()

@@ -275,6 +275,7 @@ impl Moment<'_> {
                     | ResourceKind::GpuModel(_)
                     | ResourceKind::GpuPool(_)
                     | ResourceKind::GpuMemory
+                    | ResourceKind::Node
                     | ResourceKind::MigProfile(_)
                     | ResourceKind::PauseMemory => return false,
                 };
@@ -283,6 +284,10 @@ impl Moment<'_> {
                     && self.at(node, |before, after| {
                         between(*free, after.free(kind), before.free(kind))
                     })
+            }
+            Reason::NodeOccupied { node, exclusive } => {
+                *exclusive == self.fit.is_exclusive()
+                    && self.at(node, |_, after| after.is_occupied(None, *exclusive, false))
             }
             Reason::AgentUnreachable { node } => {
                 let nobody_answers = connected.next().is_none();
@@ -374,7 +379,10 @@ impl Moment<'_> {
                 true => node.free(kind).checked_div(amount),
                 false => node.node.capacity.get(kind).checked_div(amount),
             });
-            times.min().unwrap_or(u64::MAX)
+            match is_free && node.is_occupied(None, self.fit.is_exclusive(), false) {
+                true => 0,
+                false => times.min().unwrap_or(u64::MAX),
+            }
         };
         let counts = (0..gpus.models.len().max(1)).map(|rank| {
             let with_devices = |node: &NodeTally<'_>| {

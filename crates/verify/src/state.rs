@@ -272,6 +272,13 @@ fn check_sharing(counted: &NodeTally<'_>, found: &mut Vec<Violation>) {
             check_shared(node, uuid, memory, &together, found);
         }
     }
+    let stays = counted.running.iter().filter(|(_, it)| !it.is_releasing);
+    for (task, presence) in stays {
+        let job = task.job;
+        if presence.is_alone && counted.is_occupied(Some(job), true, true) {
+            found.push(Violation::NotAlone { job, node: node.clone() });
+        }
+    }
     for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
         let (capacity, booked) = (counted.node.capacity.get(&kind), counted.kept.get(&kind));
         if booked > capacity {

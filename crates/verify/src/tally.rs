@@ -32,6 +32,16 @@ pub(crate) struct NodeTally<'a> {
     pub kept: Resources,
     /// Who holds or claims anything here.
     pub tasks: BTreeSet<TaskId>,
+    /// Those of them that are not paused.
+    pub running: BTreeMap<TaskId, Presence>,
+}
+
+/// How a task is on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Presence {
+    /// Whether no other job may run there.
+    pub is_alone: bool,
+    pub is_releasing: bool,
 }
 
 /// One task on one device.
@@ -70,6 +80,7 @@ impl<'a> Tally<'a> {
                 booked: Resources::none(),
                 kept: Resources::none(),
                 tasks: BTreeSet::new(),
+                running: BTreeMap::new(),
             };
             (&row.node.name, tally)
         });
@@ -90,6 +101,10 @@ impl NodeTally<'_> {
             is_pausing || matches!(allocation.state, AllocationState::Releasing { .. });
         let is_claim = matches!(allocation.state, AllocationState::Claimed { .. });
         self.tasks.insert(allocation.task);
+        if !matches!(allocation.state, AllocationState::Paused { .. }) {
+            let is_alone = allocation.resources.get(&ResourceKind::Node) > 0;
+            self.running.insert(allocation.task, Presence { is_alone, is_releasing });
+        }
         add(&mut self.booked, &allocation.resources);
         if !is_releasing {
             add(&mut self.kept, &allocation.resources);
@@ -116,9 +131,20 @@ impl NodeTally<'_> {
         for (kind, amount) in leaves {
             self.kept.set(kind.clone(), self.kept.get(kind).saturating_sub(amount));
         }
+        if let Some(presence) = self.running.get_mut(&allocation.task) {
+            presence.is_releasing = true;
+        }
         let own = |holding: &&mut Holding| holding.task == allocation.task;
         let all = self.holders.values_mut().flatten();
         all.filter(own).for_each(|holding| holding.is_releasing = true);
+    }
+
+    /// Whether a job can't run here beside those that do: it, or one of them, wants the node alone.
+    /// Whoever has a claim waits for those that leave.
+    pub fn is_occupied(&self, job: Option<JobId>, is_alone: bool, is_claim: bool) -> bool {
+        self.running.iter().any(|(task, it)| {
+            Some(task.job) != job && (is_alone || it.is_alone) && !(is_claim && it.is_releasing)
+        })
     }
 
     /// How much of one kind is free at once.
@@ -178,6 +204,7 @@ impl NodeTally<'_> {
         is_at(self.node, fit)
             && self.node.connected
             && self.node.drain.is_none()
+            && !self.is_occupied(None, fit.is_exclusive(), false)
             && is_of(self.node, fit.pool.as_ref(), fit.nodes.as_deref())
             && on_node(fit).iter().all(|(kind, amount)| amount <= self.free(kind))
             && need <= u64::from(most)

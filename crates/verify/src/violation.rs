@@ -52,6 +52,14 @@ pub enum Violation {
         /// What it is instead.
         state: JobState,
     },
+    /// A job that wants a node alone runs there beside another.
+    #[error("job {job} is on {node} beside another, and one of them wants the node alone")]
+    NotAlone {
+        /// Which.
+        job: JobId,
+        /// Where.
+        node: NodeName,
+    },
     /// A task is placed on a node that its job may not use.
     #[error("job {job} is started on {node}, which it may not use")]
     WrongNode {

@@ -67,6 +67,7 @@ impl JobCreate {
             include: names("node", &self.node)?,
             exclude: names("not_node", &self.not_node)?,
             rules: rules(&self.rules)?,
+            exclusive: self.exclusive,
         };
         Ok(filter.kept())
     }
@@ -82,6 +83,7 @@ impl JobPatch {
             include: names("node", &self.node)?,
             exclude: names("not_node", &self.not_node)?,
             rules: self.rules.as_deref().map(rules).transpose()?,
+            exclusive: self.exclusive,
         };
         Ok((patch != FilterPatch::default()).then_some(patch))
     }

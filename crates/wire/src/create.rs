@@ -87,6 +87,10 @@ pub struct JobCreate {
     /// (has the label, or GPUs of that model), `"!ssd"`, `"rack=3|rack=4"`.
     #[serde(default, rename = "where", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
+    /// Run it only on nodes without other jobs, and start none there while it runs. It still gets
+    /// only the GPUs that it asks for.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub exclusive: bool,
     /// Where it runs, an absolute path. Absent: the caller's home, as the server knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
@@ -309,6 +313,7 @@ impl JobCreate {
             self.notify.clone_from(&defaults.notify);
         }
         self.torchrun |= defaults.torchrun;
+        self.exclusive |= defaults.exclusive;
         self.hold |= defaults.hold;
         self.allow_unsatisfiable |= defaults.allow_unsatisfiable;
     }

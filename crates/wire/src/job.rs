@@ -190,6 +190,9 @@ pub struct Job {
     /// Rules for the labels of its nodes, all of which hold.
     #[serde(default, rename = "where", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
+    /// Whether it runs only on nodes without other jobs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
     /// Whose variables it finds beside gpool's: `slurm`, `gflow`, `valohai`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<String>,
@@ -340,6 +343,7 @@ impl Job {
             node: words(spec.nodes.iter().flat_map(|nodes| &nodes.include)),
             not_node: words(spec.nodes.iter().flat_map(|nodes| &nodes.exclude)),
             rules: words(spec.nodes.iter().flat_map(|nodes| &nodes.rules)),
+            exclusive: spec.is_exclusive(),
             compat: spec.compat.iter().map(|compat| compat.as_str().to_owned()).collect(),
         };
         if let Some(array) = &this.array

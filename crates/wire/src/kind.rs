@@ -21,7 +21,9 @@ pub fn amount_words(kind: &ResourceKind, amount: u64) -> String {
         ResourceKind::Memory | ResourceKind::PauseMemory | ResourceKind::GpuMemory => {
             format!("{} of {kind}", Bytes::new(amount))
         }
-        ResourceKind::Tasks | ResourceKind::MigProfile(_) => format!("{amount} {kind}"),
+        ResourceKind::Node | ResourceKind::Tasks | ResourceKind::MigProfile(_) => {
+            format!("{amount} {kind}")
+        }
     }
 }
 
@@ -36,6 +38,7 @@ pub(crate) fn kind_word(kind: &ResourceKind) -> String {
         ResourceKind::Memory => "mem".to_owned(),
         ResourceKind::PauseMemory => "pause_memory".to_owned(),
         ResourceKind::Tasks => "tasks".to_owned(),
+        ResourceKind::Node => "node".to_owned(),
     }
 }
 
@@ -50,6 +53,7 @@ pub(crate) fn in_api_unit(kind: &ResourceKind, amount: u64) -> Value {
         | ResourceKind::PauseMemory
         | ResourceKind::GpuMemory
         | ResourceKind::Tasks
+        | ResourceKind::Node
         | ResourceKind::MigProfile(_) => json!(amount),
     }
 }

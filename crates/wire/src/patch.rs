@@ -76,6 +76,9 @@ pub struct JobPatch {
     /// Rules for the labels of its nodes; `[]` for none.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<String>>,
+    /// Whether it runs only on nodes without other jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclusive: Option<bool>,
     /// CPU cores.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "twice")]
     #[schema(value_type = Option<Written>)]

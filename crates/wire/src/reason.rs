@@ -171,6 +171,9 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             ("by", json!(by.map(Time))),
             ("reason", json!(reason)),
         ],
+        R::NodeOccupied { node, exclusive } => {
+            vec![("node", json!(node)), ("exclusive", json!(exclusive))]
+        }
         R::OnlyInPool { pool, n_nodes } => {
             vec![("pool", json!(pool)), ("n_nodes", json!(n_nodes))]
         }
@@ -353,6 +356,12 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             let what = index.map_or_else(|| node.to_string(), |gpu| format!("GPU {gpu} of {node}"));
             let by = by.map(|by| format!(" by {}", Time(by).short())).unwrap_or_default();
             format!("{what} is drained{by}: {reason}")
+        }
+        R::NodeOccupied { node, exclusive: true } => {
+            format!("it wants a node without other jobs (--exclusive), and {node} runs some")
+        }
+        R::NodeOccupied { node, exclusive: false } => {
+            format!("{node} runs a job that has the node alone (--exclusive)")
         }
         R::OnlyInPool { pool, n_nodes: 0 } => format!("no node is in pool {pool}"),
         R::OnlyInPool { pool, n_nodes } => {

@@ -227,6 +227,14 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             },
             "lab7 is drained by Thu 01 Jan 00:00 UTC: new PSU",
         ),
+        (
+            Reason::NodeOccupied { node: node.clone(), exclusive: true },
+            "it wants a node without other jobs (--exclusive), and lab7 runs some",
+        ),
+        (
+            Reason::NodeOccupied { node: node.clone(), exclusive: false },
+            "lab7 runs a job that has the node alone (--exclusive)",
+        ),
         (Reason::OnlyInPool { pool: batch(), n_nodes: 0 }, "no node is in pool batch"),
         (Reason::OnlyInPool { pool: batch(), n_nodes: 2 }, "only nodes of pool batch: 2 nodes"),
         (

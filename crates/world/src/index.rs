@@ -6,7 +6,7 @@ use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::plan::Fit;
 use gpool_model::{
     Allocation, AllocationState, Bytes, Dependency, GpuTime, JobId, Likeness, Millis, NewJob,
-    OrderKey, Phase, Placement, Policy, Shape, Timestamp,
+    NodeFilter, OrderKey, Phase, Placement, Policy, Shape, Timestamp,
 };
 
 use crate::ends::FreedOn;
@@ -254,8 +254,8 @@ pub fn fit_of(row: &JobRow) -> Fit {
     match is_parked {
         false => Fit::of(spec),
         true => {
-            let (memory, at) = (Bytes::ZERO, at.collect());
-            Fit { memory, pool: None, nodes: None, at, ..Fit::of(spec) }
+            let nodes = NodeFilter::while_paused(spec.nodes.as_ref());
+            Fit { memory: Bytes::ZERO, pool: None, nodes, at: at.collect(), ..Fit::of(spec) }
         }
     }
 }

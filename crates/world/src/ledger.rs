@@ -48,6 +48,8 @@ pub struct NodeRow {
     pub memory: Free,
     /// Tasks that may run at once.
     pub tasks: Free,
+    /// The node itself, in parts of [`Resources::WHOLE_NODE`].
+    pub whole: Free,
     /// Tasks that hold or claim anything here.
     pub here: BTreeSet<TaskId>,
     /// How many devices are whole ([`NodeRow::is_whole`]): an upper bound of what can be given out,
@@ -90,6 +92,7 @@ impl NodeRow {
             cpu: free(ResourceKind::Cpu),
             memory: free(ResourceKind::Memory),
             tasks: free(ResourceKind::Tasks),
+            whole: Free::of(Resources::WHOLE_NODE),
             node,
         }
     }
@@ -133,6 +136,7 @@ impl NodeRow {
     fn change(&mut self, allocation: &Allocation, sign: i64) {
         let amount = |kind| allocation.resources.get(&kind);
         self.cpu.change(&allocation.state, amount(ResourceKind::Cpu), sign);
+        self.whole.change(&allocation.state, allocation.of_node(), sign);
         // Who is paused keeps these.
         let keeps = match &allocation.state {
             AllocationState::Pausing => &AllocationState::Running,

@@ -152,7 +152,10 @@ impl Asked {
             ResourceKind::Memory => self.memory,
             ResourceKind::Tasks => self.tasks,
             ResourceKind::GpuModel(_) | ResourceKind::GpuPool(_) => return None,
-            ResourceKind::GpuMemory | ResourceKind::MigProfile(_) | ResourceKind::PauseMemory => 0,
+            ResourceKind::GpuMemory
+            | ResourceKind::MigProfile(_)
+            | ResourceKind::PauseMemory
+            | ResourceKind::Node => 0,
         };
         Some(u64::try_from(sum).unwrap_or(u64::MAX))
     }

@@ -16,6 +16,9 @@ pub struct NodeFlags {
     /// Only on nodes with a label: rack=3, rack!=3, ssd, 'rack=3|rack=4'; a GPU model is a label
     #[arg(long = "where", value_name = "RULE", value_parser = values::node_rule)]
     pub rules: Vec<String>,
+    /// Only on nodes without other jobs, and none starts there while it runs
+    #[arg(long)]
+    pub exclusive: bool,
 }
 
 impl NodeFlags {
@@ -27,6 +30,7 @@ impl NodeFlags {
             node: first(self.node, other.node),
             not_node: first(self.not_node, other.not_node),
             rules: first(self.rules, other.rules),
+            exclusive: self.exclusive || other.exclusive,
         }
     }
 }

@@ -103,7 +103,8 @@ pub fn wants(job: &Job) -> String {
 fn chosen(job: &Job) -> impl Iterator<Item = String> {
     let lists = [("on", &job.node), ("not on", &job.not_node), ("where", &job.rules)];
     let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
-    lists.map(|(word, names)| format!("{word} {}", names.join(", ")))
+    let lists = lists.map(|(word, names)| format!("{word} {}", names.join(", ")));
+    lists.chain(job.exclusive.then(|| "no other job on its nodes".to_owned()))
 }
 
 /// A request for GPUs in words: `no GPU`, `2 GPUs`, `a100:2`.

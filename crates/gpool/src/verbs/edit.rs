@@ -53,6 +53,12 @@ pub struct EditArgs {
     /// Only on nodes with a label: rack=3, rack!=3, ssd, or none
     #[arg(long = "where", value_name = "RULE", value_parser = values::filled)]
     rules: Vec<String>,
+    /// Only on nodes without other jobs
+    #[arg(long, conflicts_with = "no_exclusive")]
+    exclusive: bool,
+    /// Beside other jobs
+    #[arg(long)]
+    no_exclusive: bool,
     /// CPU cores, or none
     #[arg(long, value_name = "CORES", value_parser = values::filled)]
     cpus: Option<String>,
@@ -200,6 +206,7 @@ impl EditArgs {
             node: list_or_none(&self.node),
             not_node: list_or_none(&self.not_node),
             rules: list_or_none(&self.rules),
+            exclusive: (self.exclusive || self.no_exclusive).then_some(self.exclusive),
             cpus: written_or_none(&self.cpus),
             mem: written_or_none(&self.mem),
             time: written_or_none(&self.time),

@@ -65,6 +65,7 @@ fn fields(job: &Job) -> Map<String, Value> {
         "node": job.node,
         "not_node": job.not_node,
         "where": job.rules,
+        "exclusive": job.exclusive,
         "cpus": job.cpus,
         "mem": job.mem,
         "time": seconds(job.time_limit),

@@ -8,6 +8,7 @@ mod chosen;
 mod cores;
 mod devices;
 mod drained;
+mod exclusive;
 mod exits;
 mod gangs;
 mod instances;

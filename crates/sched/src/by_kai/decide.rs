@@ -283,7 +283,7 @@ impl<'a, 'b> Decider<'a, 'b> {
                 *sum += i128::from(slot.part.memory_of(all[ix].memory).get());
             }
             let room = self.room.entry(board_ix).or_default();
-            *room = room.more(Room::booked(&allocation.resources));
+            *room = room.more(Room::booked(allocation));
         }
     }
 
