@@ -87,7 +87,9 @@ impl PastRuns {
         self.last_ended_at = self.last_ended_at.max(ended_at);
     }
 
-    /// What they say of the next; `None` without any.
+    /// What they say of the next; `None` without any. One or two runs say little, so that they never
+    /// predict less than they would together with runs of [`Prediction::USUAL`] for the missing
+    /// ones: a job that failed after a second does not predict that the next one ends at once.
     #[must_use]
     pub fn prediction(&self) -> Option<Prediction> {
         let mut sorted = self.lengths.clone();
@@ -95,12 +97,15 @@ impl PastRuns {
         let last = sorted.len().checked_sub(1)?;
         // The nearest rank, halves rounded up.
         let quantile = |percent: usize| sorted[(last * percent + 50) / 100];
-        Some(Prediction {
-            p10: quantile(10),
-            p50: quantile(50),
-            p90: quantile(90),
-            n_runs: u32::try_from(sorted.len()).unwrap_or(u32::MAX),
-        })
+        let n_runs = u32::try_from(sorted.len()).unwrap_or(u32::MAX);
+        let widened = |length: Millis| {
+            let n_missing = Prediction::FEW.saturating_sub(n_runs);
+            let usual = Prediction::USUAL.get().saturating_mul(u64::from(n_missing));
+            let sum = length.get().saturating_mul(u64::from(n_runs)).saturating_add(usual);
+            length.max(Millis::new(sum.div_ceil(u64::from(n_runs.max(Prediction::FEW)))))
+        };
+        let p10 = quantile(10);
+        Some(Prediction { p10, p50: widened(quantile(50)), p90: widened(quantile(90)), n_runs })
     }
 }
 
@@ -115,6 +120,13 @@ pub struct Prediction {
     pub p90: Millis,
     /// From how many runs that is known.
     pub n_runs: u32,
+}
+
+impl Prediction {
+    /// Fewer runs than this say little.
+    pub const FEW: u32 = 3;
+    /// How long a job runs of which nothing is known.
+    pub const USUAL: Millis = Millis::from_hours(1);
 }
 
 #[cfg(test)]
@@ -138,9 +150,16 @@ mod tests {
     #[test]
     fn the_median_is_the_one_in_the_middle() {
         assert_eq!(middle(&[]), None);
-        assert_eq!(middle(&[7]), Some(Millis::from_mins(7)));
         assert_eq!(middle(&[9, 1, 5]), Some(Millis::from_mins(5)));
         assert_eq!(middle(&[1, 2, 3, 4]), Some(Millis::from_mins(3)));
+    }
+
+    #[test]
+    fn one_short_run_does_not_predict_that_the_next_one_ends_at_once() {
+        assert_eq!(middle(&[0]), Some(Millis::from_mins(40)));
+        assert_eq!(middle(&[0, 3]), Some(Millis::from_mins(22)));
+        assert_eq!(middle(&[0, 3, 6]), Some(Millis::from_mins(3)));
+        assert_eq!(middle(&[90]), Some(Millis::from_mins(90)));
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub struct Length {
 
 impl Length {
     /// A job of which nothing is known is taken to run for that long in the middle.
-    pub const UNKNOWN: Millis = Millis::from_hours(1);
+    pub const UNKNOWN: Millis = Prediction::USUAL;
     /// Among jobs of which nothing is known but that they have run for a time, one in ten ends
     /// within a ninth of that time, half within as much again, nine in ten within nine times it.
     const SPREAD: u64 = 9;
@@ -94,8 +94,12 @@ impl Length {
         let left = limit.map(|limit| limit.saturating_sub(elapsed));
         let most = left.map_or(Millis::MAX, |left| left.saturating_add(grace));
         let (lengths, source) = match (prediction, left) {
-            (Some(like), _) => {
-                (Self::like(like, elapsed), Source::LikeRuns { n_runs: like.n_runs })
+            (Some(like), left) => {
+                let mut lengths = Self::like(like, elapsed);
+                // After few runs the next one may well take as long as its limit lets it.
+                let late = left.filter(|_| like.n_runs < Prediction::FEW);
+                lengths[2] = lengths[2].max(late.unwrap_or_default());
+                (lengths, Source::LikeRuns { n_runs: like.n_runs })
             }
             (None, Some(left)) => ([left.div_floor(4), left.div_floor(2), left], Source::Limit),
             (None, None) => (Self::unknown(elapsed.max(Self::UNKNOWN)), Source::Elapsed),

@@ -379,7 +379,7 @@ fn the_shorter_job_goes_first_where_the_order_says_predicted() {
         job  slow   1  pending 3h
         job  quick  2  pending 1m
         past slow   10h
-        past quick  10m
+        past quick  10m,10m,10m
     "), @r"
     start quick lab1[0,1]
     plan  slow lab1[0] in 10m by predicted
