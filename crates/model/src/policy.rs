@@ -185,7 +185,13 @@ fn is_extend_max(span: &Millis) -> bool {
 }
 
 impl Policy {
-    /// The default: small jobs first, old ones escalated, lowest device index first.
+    /// The policy of a new server: `users`.
+    #[must_use]
+    pub fn of_new_server() -> Self {
+        Self::users()
+    }
+
+    /// Shared between projects; small jobs first, old ones escalated, lowest device index first.
     #[must_use]
     pub fn fair() -> Self {
         use OrderKey::{Age, Escalated, Gpus, Priority};
@@ -213,14 +219,15 @@ impl Policy {
         Self::of("priority", vec![OrderKey::Priority, OrderKey::Age])
     }
 
-    /// The default, and what a project has is shared between its users.
+    /// As `fair`, and what a project has is shared between its users. Jobs escalate later, because
+    /// an escalated job also moves its user forward among the others.
     #[must_use]
     pub fn users() -> Self {
-        let share_between = ShareBetween::Users;
-        Self { preset: "users".to_owned(), share_between, ..Self::fair() }
+        let (share_between, escalate_after) = (ShareBetween::Users, Millis::from_hours(32));
+        Self { preset: "users".to_owned(), share_between, escalate_after, ..Self::fair() }
     }
 
-    /// The default without loans: a project has what it is guaranteed, and no more.
+    /// As `fair` without loans: a project has what it is guaranteed, and no more.
     #[must_use]
     pub fn fixed() -> Self {
         Self { preset: "fixed".to_owned(), lend: false, ..Self::fair() }

@@ -42,6 +42,13 @@ impl<'w> Heads<'w> {
         self.firsts.extend(heads.next().map(|head| Reverse((head, line))));
     }
 
+    /// Whether the next job, of opened lines and of those that were only added, is escalated.
+    pub fn next_is_escalated(&self) -> bool {
+        let closed = self.closed.iter().filter_map(|line| line.heads().next());
+        let opened = self.first().map(|(head, _)| head);
+        closed.chain(opened).min().is_some_and(|head| head.is_escalated)
+    }
+
     /// Whether none is left.
     pub fn is_empty(&self) -> bool {
         self.closed.is_empty() && self.firsts.is_empty() && self.more.is_empty()

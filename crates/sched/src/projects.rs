@@ -230,8 +230,12 @@ impl Projects {
         self.ledger.remove(&self.tree, leaf, amounts, true);
     }
 
-    /// Whether a job would stay within what its project may have in this cycle.
+    /// Whether a job would stay within what its project may have in this cycle. Users of a project
+    /// have no bound of their own: their standing alone decides whose turn it is. Otherwise small
+    /// jobs within the shares of some users would start before the turn of a user with a larger
+    /// job, and keep that job waiting.
     pub fn is_entitled(&self, leaf: Row, amounts: &[u64]) -> bool {
+        let leaf = self.project(leaf);
         amounts.iter().enumerate().all(|(at, asked)| {
             let account = self.ledger.account(leaf, at);
             *asked == 0 || account.own().allows(account.held + asked)
@@ -252,9 +256,11 @@ impl Projects {
         self.ledger.add(&self.tree, leaf, amounts, preemptible);
     }
 
-    /// Where a project stands among its siblings; the least goes first. It does not depend on what
-    /// it would start next: what a cycle knows of that depends on what it looked at before.
-    pub fn standing(&self, row: Row) -> Standing {
+    /// Where a project stands among its siblings, or a user among those of its project; the least
+    /// goes first. It does not depend on what it would start next: what a cycle knows of that
+    /// depends on what it looked at before. A user whose first job is escalated stands as if it had
+    /// [`ESCALATED_TIMES`] its share.
+    pub fn standing(&self, row: Row, is_escalated: bool) -> Standing {
         let is_used_up = |it: &Account| it.guaranteed.finite().is_some_and(|most| it.held >= most);
         // Of a part of the GPUs of which it is guaranteed nothing it has nothing to use up.
         let counts = |(it, kind): &(&Account, &ResourceKind)| {
@@ -262,12 +268,21 @@ impl Projects {
         };
         let accounts = self.ledger.accounts(row).iter().zip(&self.kinds).filter(counts);
         let beyond_guarantee = accounts.map(|(it, _)| it).any(is_used_up);
-        let saturation = self.saturation(row);
+        let mut saturation = self.saturation(row);
+        if is_escalated && self.is_user(row) {
+            saturation.own = saturation.own.saturating_mul(ESCALATED_TIMES);
+        }
         let priority = Reverse(self.tree.priority(row));
         let used = self.used[row.ix()];
         Standing { beyond_guarantee, priority, saturation, used, row }
     }
 }
+
+/// How many times its share counts for a user with an escalated job. Without a bound the backlog of
+/// one user would keep all others waiting once it is old.
+///
+/// Source: the variants in docs/evaluation.md, "Fair share between users".
+const ESCALATED_TIMES: u64 = 4;
 
 /// Whether a kind is given out in devices, or parts of one.
 pub(crate) fn in_devices(kind: &ResourceKind) -> bool {

@@ -197,7 +197,8 @@ impl<'w> Turns<'w> {
             true => !self.heads[row.ix()].is_empty(),
             false => !self.open[row.ix() + 1].is_empty(),
         };
-        let standing = is_open.then(|| projects.standing(row));
+        let is_escalated = self.heads[row.ix()].next_is_escalated();
+        let standing = is_open.then(|| projects.standing(row, is_escalated));
         let before = std::mem::replace(&mut self.standings[row.ix()], standing);
         if before != standing {
             let department = projects.tree.parent(row).map_or(0, |parent| parent.ix() + 1);

@@ -150,7 +150,7 @@ pub fn run(
     });
     remove_unused_blobs(&shared, &loaded);
     let post = Post::new(Arc::clone(&shared.keys), &config.notify, inputs.clone());
-    let (policy, give_back) = (Policy::fair(), config.give_back_memory);
+    let (policy, give_back) = (Policy::of_new_server(), config.give_back_memory);
     let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
     fail::fail_point!("server-start-loaded");
     drop(loaded);

@@ -148,3 +148,25 @@ fn a_published_day_comes_out_as_it_is_known_to() {
         assert!((mean - known).abs() < 0.01, "{policy}: {mean}");
     }
 }
+
+/// One user keeps all GPUs busy with small jobs, and another one asks for all of them: by the policy
+/// of a new server the large job starts as soon as the small jobs that run have ended.
+#[test]
+fn a_stream_of_small_jobs_does_not_delay_the_large_job_of_another_user() {
+    let job = |submit_s, duration_s, n_gpus, owner: &str| TraceJob {
+        submit_s,
+        duration_s,
+        n_gpus,
+        owner: owner.into(),
+    };
+    let mut jobs: Vec<TraceJob> = (0..600).map(|n| job(n * 60, 600, 1, "a")).collect();
+    jobs.push(job(3_600, 1_800, 8, "b"));
+    jobs.sort_by_key(|job| job.submit_s);
+    for are_ends_known in [false, true] {
+        let terms = Terms { are_ends_known, ..TERMS };
+        let (jobs, cluster) = (jobs.clone().into_iter().map(Ok), Nodes { n: 1, n_gpus: 8 });
+        let outcome = play(jobs, cluster, Policy::of_new_server(), terms, &mut |_, _| {}).unwrap();
+        let large = outcome.jobs.iter().find(|job| &*job.owner == "b").unwrap();
+        assert!(large.wait() <= Millis::from_mins(11), "{} {are_ends_known}", large.wait());
+    }
+}

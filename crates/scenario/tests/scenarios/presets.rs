@@ -38,6 +38,53 @@ fn what_no_other_user_wants_is_for_him_who_wants_more() {
     ");
 }
 
+/// A user fills the cluster with small jobs, and I need a whole node: when does mine start?
+#[test]
+fn small_jobs_of_one_user_do_not_delay_the_large_job_of_another() {
+    assert_snapshot!(answer("
+        policy preset users
+        node lab1  4 x h100
+        job  r      1      running lab1[0] 1h  limit 2h  uid 1001
+        job  small  1 x 3  pending 3h  limit 4h   uid 1001
+        job  quick  1      pending 1h  limit 30m  uid 1001
+        job  big    4      pending 1m  limit 1h   uid 1002
+    "), @"
+    start quick lab1[1]
+    plan  big lab1[0-3] in 1h by limit
+    wait  small1 ×3 would_delay job 6
+    wait  big gpus_not_free need 4 free 2
+    ");
+}
+
+/// My job has waited for two days. Does it go before the jobs of others?
+#[test]
+fn a_user_with_an_escalated_job_counts_with_four_times_the_share() {
+    assert_snapshot!(answer("
+        policy preset users
+        node lab1  4 x h100
+        job  a    1  running lab1[0] 2h  uid 1001
+        job  b    1  running lab1[1] 2h  uid 1001
+        job  c    1  running lab1[2] 2h  uid 1002
+        job  old  1  pending 37h  uid 1001
+        job  new  1  pending 1h   uid 1002
+    "), @"
+    start old lab1[3]
+    wait  new gpus_not_free need 1 free 0
+    ");
+    assert_snapshot!(answer("
+        policy preset users
+        node lab1  4 x h100
+        job  a    1  running lab1[0] 2h  uid 1001
+        job  b    1  running lab1[1] 2h  uid 1001
+        job  c    1  running lab1[2] 2h  uid 1001
+        job  old  1  pending 37h  uid 1001
+        job  new  1  pending 1h   uid 1002
+    "), @"
+    start new lab1[3]
+    wait  old gpus_not_free need 1 free 0
+    ");
+}
+
 #[test]
 fn users_share_what_their_own_project_has() {
     assert_snapshot!(answer("
