@@ -71,14 +71,7 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     if job.state.is_end() {
         page.label("end", &words::end(job));
     }
-    if let Some(until) = job.output_kept_until {
-        let until_when = view.clock.full(until);
-        let text = match until <= view.now {
-            true => format!("removed; it was kept until {until_when}"),
-            false => format!("kept until {until_when}"),
-        };
-        page.label("output", &text);
-    }
+    page.label_if("output", output(job, view).as_deref());
     page.label_if("try", way_on(job).as_deref());
     let reasons: Vec<String> = job.reasons.iter().map(|reason| reason.text.clone()).collect();
     page.labels("because", &reasons);
@@ -149,6 +142,14 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
         )
     };
     page.labels("earlier", &job.attempts.iter().map(attempt).collect::<Vec<_>>());
+}
+
+/// Until when gpool keeps the output of a job that has ended.
+fn output(job: &Job, view: &View<'_>) -> Option<String> {
+    let until = job.output_kept_until?;
+    let is_over = until <= view.now;
+    let kept = if is_over { "removed; it was kept until" } else { "kept until" };
+    Some(format!("{kept} {}", view.clock.full(until)))
 }
 
 fn times(page: &mut Page, job: &Job, view: &View<'_>) {

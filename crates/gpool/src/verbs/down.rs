@@ -79,14 +79,14 @@ fn unanswered(error: Error, client: &Client) -> Failure {
     match (error, pid) {
         (Error::TimedOut, Ok(pid)) => {
             let what = format!("the server (pid {pid}) does not answer");
-            Failure::new(errors::NOT_STOPPED, what).tip(kill(pid))
+            Failure::new(errors::NOT_STOPPED, what).tip(kill(&pid))
         }
         (error, _) => error.into(),
     }
 }
 
 /// How a server is ended that can't be stopped.
-fn kill(pid: impl std::fmt::Display) -> String {
+fn kill(pid: &dyn std::fmt::Display) -> String {
     format!("kill -9 {pid}   (jobs go on, nothing that was answered is lost)")
 }
 
@@ -124,7 +124,7 @@ fn wait_until_gone(pid: u32, client: &Client, timeout: Duration) -> Result<()> {
     let too_late = || {
         Failure::new(errors::NOT_STOPPED, format!("the server (pid {pid}) has not stopped yet"))
             .tip("gpool status")
-            .tip(kill(pid))
+            .tip(kill(&pid))
     };
     let handle = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(|pid| {
         rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()

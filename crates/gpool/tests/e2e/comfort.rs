@@ -112,10 +112,14 @@ fn settings_are_written_once_and_read_by_the_server() {
     init(&cluster, &[], &shown).refused(7, &["GP0230", "--force"]);
     let text = std::fs::read_to_string(&path).unwrap();
     let text = text.replace("# devices = \"nvml\"", "devices = \"sim:3xH100-80G\"");
+    let text = text.replace("# keep_output = \"forever\"", "keep_output = \"30d\"");
     std::fs::write(&path, &text).unwrap();
     cluster.variables.push(("GPOOL_CONFIG".to_owned(), shown.clone()));
     cluster.up();
     assert_eq!(cluster.client().gpus().unwrap().items.len(), 3);
+    let id = cluster.submit(["--", "true"]);
+    cluster.until_ended(&id);
+    assert!(cluster.gpool(["show", &id]).ok().contains("kept until 20"));
     init(&cluster, &["--force"], &shown).ok();
     assert_eq!(std::fs::read_to_string(cluster.path("home/gpool.toml.old")).unwrap(), text);
     // A file where a folder would have to be.
