@@ -176,7 +176,15 @@ impl Output {
         if at >= self.pieces.length() {
             self.look(place)?;
         }
-        self.read_at(at, buffer)
+        // Pieces may be short: as many as there is room for.
+        let mut n_read = 0;
+        while n_read < buffer.len() {
+            match self.read_at(at + n_read as u64, &mut buffer[n_read..])? {
+                0 => break,
+                n => n_read += n,
+            }
+        }
+        Ok(n_read)
     }
 
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
