@@ -104,7 +104,7 @@ pub type Acted = std::result::Result<List<JobChanged>, Error>;
 pub struct Tried {
     /// Those that were changed.
     pub changed: Vec<JobChanged>,
-    /// Those that were refused, each with the reason.
+    /// Those that were refused, in the order given, each with the reason.
     pub refused: Vec<(String, Failure)>,
     /// Why the rest was not tried, if it was not.
     pub stopped: Result<()>,
@@ -133,6 +133,7 @@ pub fn try_all(ids: &[String], act: impl Fn(&[String]) -> Acted) -> Tried {
             ids => open.extend(<[_; 2]>::from(ids.split_at(ids.len() / 2))),
         }
     }
+    tried.refused.reverse();
     tried
 }
 
