@@ -191,12 +191,12 @@ mod tests {
 
     #[test]
     fn bytes_come_in_the_order_of_the_turns() {
-        assert_eq!(whole([6, 5], "2 0\n2 3\n5 3\n"), "ab123cde45f");
+        assert_eq!(whole([6, 5], "2 0\n2 3\n5 3\n5 5\n"), "ab123cde45f");
         assert_eq!(whole([6, 5], "0 2\n"), "12abcdef345");
         assert_eq!(whole([6, 5], ""), "abcdef12345", "as written by one that kept no order");
         assert_eq!(whole([0, 0], "2 0\n"), "");
         for position in 0..11 {
-            let pieces = Pieces::both([6, 5], b"2 0\n2 3\n5 3\n");
+            let pieces = Pieces::both([6, 5], b"2 0\n2 3\n5 3\n5 5\n");
             assert_eq!(
                 read(&pieces, position),
                 "ab123cde45f"[usize::try_from(position).expect("small")..]
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_was_read_before_is_how_the_whole_begins() {
-        let order = "2 0\n2 3\n5 3\n";
+        let order = "2 0\n2 3\n5 3\n5 5\n";
         let all = whole([6, 5], order);
         for lengths in [[0, 0], [1, 0], [2, 0], [2, 1], [2, 3], [3, 3], [5, 3], [5, 4], [5, 5]] {
             assert!(all.starts_with(&whole(lengths, order)), "{lengths:?}");
