@@ -1,5 +1,5 @@
-//! Mail about jobs, handed to the sendmail of the server's machine. What users name is an address
-//! alone, and what they wrote is no more than the name of a job; the rest is the server's.
+//! Mail about jobs, handed to the sendmail of the server's machine. A user chooses the address and
+//! the name of the job; the rest of a message is the server's.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -73,7 +73,7 @@ impl MailSettings {
         let job = MessageJob::from(&delivery.news);
         let (from, host) = self.from();
         let header = |name, value: &str| HeaderValue::new(name, value.to_owned());
-        // RFC 3834: whoever answers mail by a program leaves this one alone.
+        // RFC 3834: programs that answer mail leave this one alone.
         let automatic = header(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated");
         MessageBuilder::new()
             .from(Mailbox::new(Some("gpool".to_owned()), from.parse()?))
