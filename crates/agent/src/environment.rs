@@ -85,9 +85,13 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     let uuids = uuids.join(",");
     let node = allocation.node.as_str();
     let place = Place::of(order);
+    let name = match surroundings.element {
+        Some(element) => element.fill(&spec.name),
+        None => spec.name.to_string(),
+    };
     let mut ours: Vec<(&str, Vec<u8>)> = vec![
         ("GPOOL_JOB_ID", allocation.task.job.to_string().into()),
-        ("GPOOL_JOB_NAME", spec.name.as_bytes().to_vec()),
+        ("GPOOL_JOB_NAME", name.into()),
         ("GPOOL_ATTEMPT", allocation.task.attempt.to_string().into()),
         ("GPOOL_USER", spec.owner.user.as_bytes().to_vec()),
         ("GPOOL_PROJECT", spec.project.as_str().into()),

@@ -182,3 +182,28 @@ fn what_is_redone_is_changed_before_it_starts_and_takes_those_after_it_along() {
     assert_ne!(ran.code, 0, "{ran:?}");
     assert_eq!(cluster.until_ended("7").state.as_str(), "cancelled");
 }
+
+#[test]
+fn elements_are_rows_of_gqueue_with_names_of_their_own() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let bin = installed(&cluster);
+    let run = |line: &str| start(&cluster, &bin, line).end().ok();
+    let words = "sh -c 'echo $GPOOL_JOB_NAME $GFLOW_JOB_ID; test {id} != 2 || exec sleep 1000'";
+    run(&format!("gbatch --param id=1:3 --name-template 'run_{{id}}' --gpus 1 {words}"));
+    for (id, state) in [("1.0", "succeeded"), ("1.1", "running"), ("1.2", "succeeded")] {
+        cluster.until_is(id, state);
+    }
+    assert_eq!(cluster.stdout_of("1.2"), "run_3 10000000002\n");
+    let rows = |line: &str| -> Vec<String> {
+        let words = |row: &str| row.split_whitespace().collect::<Vec<_>>().join(" ");
+        run(line).lines().skip(1).map(words).collect()
+    };
+    assert_eq!(
+        rows("gqueue -a -f 'JOBID,NAME,ST'"),
+        ["1.0 run_1 CD", "1.1 run_2 R", "1.2 run_3 CD"]
+    );
+    assert_eq!(rows("gqueue -f 'JOBID,NODES'"), ["1.1 1"]);
+    assert_eq!(rows("gqueue -a -N run_3 -f JOBID"), ["1.2"]);
+    run("gcancel $(gqueue -s Running -f JOBID | tail -n +2)");
+    assert_eq!(cluster.until_ended("1.1").state.as_str(), "cancelled");
+}

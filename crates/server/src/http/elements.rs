@@ -9,6 +9,7 @@ use gpool_model::job::{BlobId, JobState, Owner};
 use gpool_model::record::EndedJob;
 use gpool_model::{
     ArrayState, Command, Job, JobId, JobNumber, NewJob, Outcome, Positions, Refusal, Reply,
+    placeholder,
 };
 use gpool_wire::array::{ElementShown, Retried};
 use gpool_wire::{Document, List, Problem};
@@ -202,16 +203,21 @@ pub(crate) async fn add_values(
     let Ok(values) = tokio::task::spawn_blocking(read).await.map_err(internal)? else {
         return Ok(());
     };
-    for element in jobs.iter_mut().filter_map(|job| job.element.as_mut()) {
-        give(element, &values);
+    for job in jobs {
+        if let Some(element) = &mut job.element {
+            give(element, &mut job.name, &values);
+        }
     }
     Ok(())
 }
 
-fn give(element: &mut ElementShown, values: &ArrayValues) {
-    element.item = values.item(element.index).map(str::to_owned);
-    let params = values.params(element.index).into_iter();
-    element.params = params.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+/// Adds its values to an element, and fills them into its name.
+fn give(element: &mut ElementShown, name: &mut String, values: &ArrayValues) {
+    let (item, params) = (values.item(element.index), values.params(element.index));
+    *name = placeholder::fill(name, item, &params);
+    element.item = item.map(str::to_owned);
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    element.params = params.into_iter().map(owned).collect();
 }
 
 /// How a job runs again.

@@ -22,7 +22,7 @@ pub static JOB: &[Flag] = &[
     row("memory", 'm', Value, Covered, "--mem; a bare number is MB")
         .also(&["max-mem", "max-memory"]),
     row("name", 'n', Value, Covered, "--name").also(&["job-name", "J"]),
-    row("name-template", '\0', Value, Ignored, "the parameters stand beside each element"),
+    row("name-template", '\0', Value, Covered, "--name; {lr} is filled in for each element"),
     row("no-auto-cancel", '\0', Nothing, Covered, "--on-unmet keep"),
     row("notify-email", '\0', Value, Covered, "--notify EVENTS@mailto:…; at any end unless said"),
     row(

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gpool_client::JobsQuery;
-use gpool_model::JobId;
+use gpool_client::{Client, JobsQuery};
 use gpool_wire::{Job, catalogue};
 use serde_json::{Value, json};
 
@@ -21,6 +20,7 @@ use crate::session::Session;
 use crate::shims::flag::Standing::{Covered, Instead};
 use crate::shims::flag::Takes::{Nothing, Value as Takes};
 use crate::shims::flag::{Flag, Said, Spoken, row};
+use crate::shims::slurm::arrays::{Shape, in_order, is_of, spread};
 use crate::shims::{interval, print_every, read};
 
 static FLAGS: &[Flag] = &[
@@ -49,6 +49,10 @@ pub static SPOKEN: Spoken =
     Spoken { name: "gqueue", about: "List jobs of gpool", flags: &[FLAGS, CONFIG], words: "" };
 
 const N_USUAL: usize = 6;
+
+/// Elements of an array that have a row each while they wait; as many as gflow takes at once.
+const SPREAD_MAX: u64 = 1000;
+
 const SORTS: [&str; 6] = ["id", "state", "time", "name", "gpus", "priority"];
 
 /// Runs it.
@@ -139,24 +143,37 @@ fn jobs(said: &Said, session: &Session) -> Result<Vec<Job>> {
         .transpose()
         .map_err(|why| Failure::new(catalogue::INVALID, format!("gqueue: --since: {why}")))?;
     jobs.retain(|job| {
-        let is_mine = if users.is_empty() { job.user == session.me() } else { false };
+        let is_mine = users.is_empty() && job.user == session.me();
+        let is_named =
+            |ids: &Vec<String>| ids.iter().any(|id| id.split('.').next() == Some(job.id.as_str()));
         (is_mine || users.iter().any(|user| *user == "all" || *user == job.user))
-            && (!said.has("completed") || job.state.is_end())
-            && (states.is_empty() || states.iter().any(|word| is_state(&shown::state(job), word)))
-            && named.as_ref().is_none_or(|ids| ids.contains(&job.id))
-            && (names.is_empty() || names.contains(&job.name.as_str()))
+            && named.as_ref().is_none_or(is_named)
             && said.value("project").is_none_or(|project| project == job.project)
             && since.is_none_or(|since| job.submitted_at >= since)
+    });
+    let mut jobs = one_by_one(&client, jobs, with_ended)?;
+    jobs.retain(|job| {
+        (!said.has("completed") || job.state.is_end())
+            && (states.is_empty() || states.iter().any(|word| is_state(&shown::state(job), word)))
+            && named.as_ref().is_none_or(|ids| is_of(job, ids))
+            && (names.is_empty() || names.contains(&job.name.as_str()))
     });
     sort(&mut jobs, said.value("sort").unwrap_or("id"), session)?;
     limited(jobs, said.value("limit").unwrap_or("0"))
 }
 
-fn ids(
-    said: &Said,
-    client: &gpool_client::Client,
-    session: &Session,
-) -> Result<Option<Vec<String>>> {
+/// Rows of elements in place of arrays; those of a large array that wait share one.
+fn one_by_one(client: &Client, jobs: Vec<Job>, with_ended: bool) -> Result<Vec<Job>> {
+    let mut rows = Vec::new();
+    for job in jobs {
+        let n_elements = job.array.as_ref().map_or(0, |array| array.n_elements);
+        let shape = Shape { with_ended, is_spread: n_elements <= SPREAD_MAX };
+        rows.extend(spread(client, vec![job], shape)?);
+    }
+    Ok(rows)
+}
+
+fn ids(said: &Said, client: &Client, session: &Session) -> Result<Option<Vec<String>>> {
     let Some(text) = said.value("jobs") else { return Ok(None) };
     let references = Reference::list(text)
         .map_err(|error| Failure::new(catalogue::INVALID, format!("gqueue: --jobs: {error}")))?;
@@ -166,7 +183,7 @@ fn ids(
 
 fn sort(jobs: &mut [Job], by: &str, session: &Session) -> Result<()> {
     let now = session.view().now;
-    jobs.sort_by_key(|job| job.id.parse::<JobId>().ok());
+    in_order(jobs);
     match by {
         "id" => {}
         "state" => jobs.sort_by_key(|job| STATES.iter().position(|s| *s == shown::state(job))),

@@ -1,5 +1,6 @@
 //! What gflow shows of a job.
 
+use gpool_model::JobId;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, Time};
 use serde_json::{Map, Value, json};
@@ -155,8 +156,9 @@ fn memory(bytes: u64) -> String {
 #[must_use]
 pub fn json(job: &Job, session: &Session) -> Map<String, Value> {
     let now = session.view().now;
-    // Numbers, as gflow has them; an element of an array is none.
-    let id = job.id.parse::<u64>().map_or_else(|_| json!(job.id), |number| json!(number));
+    // Numbers, as gflow has them.
+    let id = job.id.parse::<JobId>();
+    let id = id.map_or_else(|_| json!(job.id), |id| json!(id.plain()));
     let mut keys = Map::new();
     keys.insert("id".to_owned(), id);
     keys.insert("name".to_owned(), json!(job.name));

@@ -57,6 +57,10 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
     }
     last("notify-email").map_or(Ok(()), |flag| all.mail.to(flag))?;
     all.mail.at_any_end();
+    // It names each element, and so goes before a name that they share.
+    if let Some(template) = last("name-template") {
+        all.flag("name", template.value.trim(), template);
+    }
     Ok(all)
 }
 

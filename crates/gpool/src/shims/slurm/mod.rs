@@ -2,7 +2,7 @@
 
 use super::{Family, Shim};
 
-mod arrays;
+pub(super) mod arrays;
 pub(super) mod cells;
 pub mod flags;
 mod sacct;
