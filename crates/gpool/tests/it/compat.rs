@@ -6,19 +6,21 @@ use std::path::Path;
 use gpool::shims::flag::{Spoken, Takes};
 use gpool::shims::{Family, SHIMS};
 
-const HEAD: &str = "# What people bring along
+const HEAD: &str = "# Compatibility with Slurm and gflow
 
-Commands and directives of Slurm and gflow, flag by flag. Written from the tables that the commands
-themselves read (`GPOOL_BLESS=1 cargo test -p gpool --test it compat`), so it can't say otherwise.
+`gpool install-shims --slurm --gflow FOLDER` makes the commands of Slurm and gflow as links to gpool.
+This page lists each of their flags, and at its end every example of gflow's documentation.
+`gpool help slurm` and `gpool help gflow` show how to use the commands.
 
-- **covered**: does here what it does there
+- **covered**: does the same here
 - **approximated**: does something near to it
-- **ignored**: does nothing, and is named once when it is given; `--strict` refuses it
-- **use instead**: is refused, with what to use
+- **ignored**: does nothing; a warning names it once, and `--strict` refuses it
+- **use instead**: is refused, and the message names what to use
 
-A flag that stands nowhere here is refused with exit code 2 and the nearest there is.
-`gpool install-shims --slurm --gflow FOLDER` makes the commands; `gpool help slurm` and
-`gpool help gflow` say how they are used.
+A flag that is not listed is refused with exit code 2, and the message names the nearest one.
+
+Both commands and this page read the same tables. `GPOOL_BLESS=1 cargo test -p gpool --test it compat`
+writes the page anew.
 ";
 
 fn document() -> String {
@@ -34,6 +36,7 @@ fn document() -> String {
     text.push_str(EXAMPLES);
     for (line, becomes, shown) in examples() {
         let line = PLACEHOLDERS.iter().fold(line, |line, word| line.replace(word, "JOB"));
+        let line = line.replace("<me>", "alice");
         let way_out = if becomes == "refused" { format!(": {shown}") } else { String::new() };
         text.push_str(&wrapped(&format!("- `{line}` {becomes}{way_out}")));
     }
@@ -43,7 +46,8 @@ fn document() -> String {
 const EXAMPLES: &str = "
 ## Examples of gflow's documentation
 
-Each of them was run by a test, with this outcome. A line that is refused says what to use.
+A test runs each of these examples and checks its outcome. `JOB` stands for the ID of a job in the
+state that the example is about. The message of a refused line names what to use instead.
 
 ";
 
