@@ -10,7 +10,7 @@ pub fn installed(cluster: &Cluster) -> PathBuf {
     let folder = cluster.path("bin");
     let words = ["install-shims", "--slurm", "--gflow"].map(Into::into);
     let words = words.into_iter().chain([folder.clone().into_os_string()]);
-    assert_eq!(cluster.gpool(words).ok().lines().count(), 17);
+    assert_eq!(cluster.gpool(words).ok().lines().count(), 18);
     folder
 }
 
@@ -251,8 +251,8 @@ fn nothing_of_others_is_replaced() {
     std::fs::remove_file(folder.join("squeue")).unwrap();
     std::os::unix::fs::symlink("/nowhere/gpool", folder.join("squeue")).unwrap();
     install(&[]).refused(2, &["another gpool", "--force"]);
-    assert_eq!(install(&["--force"]).ok().lines().count(), 8);
+    assert_eq!(install(&["--force"]).ok().lines().count(), 9);
     assert_eq!(install(&[]).ok(), "");
-    assert_eq!(install(&["--remove"]).ok().lines().count(), 8);
+    assert_eq!(install(&["--remove"]).ok().lines().count(), 9);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 }

@@ -52,7 +52,7 @@ fn a_script_runs_once_and_its_steps_on_all_nodes() {
         &cluster,
         &bin,
         &[],
-        "#SBATCH -N 2 --ntasks-per-node=2 --gres=gpu:4 -c 2\n\
+        "#SBATCH -N 2 --ntasks-per-node=2 --gres=gpu:4 -c 1\n\
          echo batch $SLURM_NNODES $SLURM_NTASKS $SLURM_TASKS_PER_NODE $SLURM_GPUS_ON_NODE ${RANK-none}\n\
          export SAID=hello\n\
          srun sh -c 'echo $SLURM_STEP_ID: $SLURM_PROCID/$SLURM_NTASKS $SLURM_LOCALID \
@@ -70,11 +70,11 @@ fn a_script_runs_once_and_its_steps_on_all_nodes() {
     assert_eq!((gang.nodes, gang.launcher), (2, Some(4)));
     let nodes: Vec<&str> = gang.tasks.iter().map(|task| task.node.as_str()).collect();
     let expected = [
-        format!("0: 0/4 0 0 4 2 hello {}", nodes[0]),
+        format!("0: 0/4 0 0 4 1 hello {}", nodes[0]),
         "0: 0".to_owned(),
-        format!("0: 1/4 1 0 4 2 hello {}", nodes[0]),
-        format!("0: 2/4 0 1 4 2 hello {}", nodes[1]),
-        format!("0: 3/4 1 1 4 2 hello {}", nodes[1]),
+        format!("0: 1/4 1 0 4 1 hello {}", nodes[0]),
+        format!("0: 2/4 0 1 4 1 hello {}", nodes[1]),
+        format!("0: 3/4 1 1 4 1 hello {}", nodes[1]),
         "1: 1".to_owned(),
         "batch 2 4 2(x2) 4 none".to_owned(),
         "code 3".to_owned(),

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use clap::Args;
+use gpool_sys::signal;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -39,6 +40,9 @@ pub struct StepHostArgs {
 /// # Errors
 /// `srun` is gone, or not to be trusted.
 pub fn run(args: &StepHostArgs) -> Result {
+    // `srun` blocks what it takes as data, and processes would inherit that.
+    signal::reset();
+    signal::ignore(Signal::PIPE.as_raw());
     // What a terminal, a lost line or the end of the job sends is for the processes. Caught and not
     // ignored: they would inherit that.
     let caught = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
