@@ -24,13 +24,14 @@ pub fn written(labels: &Labels) -> Vec<String> {
 
 const LENGTH_MAX: usize = 63;
 
-/// Whether a label may be called so: at most 63 letters, digits and `._/-`, a letter first and no
-/// dash last.
+/// Whether a label may be called so: at most 63 letters, digits and `._/-`, a letter or
+/// digit first, no dash last, and not only digits.
 #[must_use]
 pub fn is_label(name: &str) -> bool {
     let may_follow = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
     name.len() <= LENGTH_MAX
-        && name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && !name.bytes().all(|byte| byte.is_ascii_digit())
         && name.bytes().all(may_follow)
         && !name.ends_with('-')
 }

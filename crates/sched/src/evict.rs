@@ -324,8 +324,7 @@ pub(crate) fn piece(
         });
         let here = held.entry(board_ix).or_default();
         here.devices.extend(devices);
-        here.room =
-            here.room.more(Room::booked(allocation)).less(Room::beside_node(&kept));
+        here.room = here.room.more(Room::booked(allocation)).less(Room::beside_node(&kept));
         gpus += allocation.resources.get(&ResourceKind::Gpu);
     }
     let order = GoesFirst {

@@ -125,8 +125,8 @@ pub struct JobFlags {
     /// Give it the variables of slurm, gflow or valohai too
     #[arg(long, value_name = "WHICH", value_delimiter = ',', value_parser = values::compat)]
     pub compat: Vec<String>,
-    /// Lower a priority above your right and leave out a project or pool that there is not, with
-    /// a warning
+    /// Lower a priority above your right, and leave out a project, pool or label that there is not,
+    /// with a warning
     #[arg(long)]
     pub lenient: bool,
     /// Refuse a script with flags that are ignored, contradict others or stand in a wrong place

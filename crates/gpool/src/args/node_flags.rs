@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::job_flags::joined;
 use super::values;
 
 /// Which nodes a job may use.
@@ -22,14 +23,13 @@ pub struct NodeFlags {
 }
 
 impl NodeFlags {
-    /// Takes from `other` each flag that is not given here.
+    /// Takes from `other` what is not said here; rules and nodes that are not to be used are joined.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        let first = |own: Vec<String>, other| if own.is_empty() { other } else { own };
         Self {
-            node: first(self.node, other.node),
-            not_node: first(self.not_node, other.not_node),
-            rules: first(self.rules, other.rules),
+            node: if self.node.is_empty() { other.node } else { self.node },
+            not_node: joined(other.not_node, self.not_node),
+            rules: joined(other.rules, self.rules),
             exclusive: self.exclusive || other.exclusive,
         }
     }

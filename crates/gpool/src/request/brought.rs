@@ -91,6 +91,9 @@ pub(super) fn yield_where_wanted(request: &mut Request, client: &Client) {
         {
             let what = format!("there is no pool {pool:?}; it may run on any node");
             request.warnings.push(what);
+        } else if is(catalogue::NO_SUCH_NODES) && !request.job.rules.is_empty() {
+            let rules = std::mem::take(&mut request.job.rules).join(" and ");
+            request.warnings.push(format!("no node has {rules}; it may run on nodes without"));
         } else {
             return;
         }

@@ -16,6 +16,7 @@ mod bad_life;
 mod bad_shapes;
 mod bench;
 mod bulk;
+mod chosen;
 mod clock;
 mod comfort;
 mod crash;

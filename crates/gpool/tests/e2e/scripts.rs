@@ -156,5 +156,5 @@ fn every_kind_is_taken_by_gpool_itself() {
     }
     let path = folder().join("slurm/qos.sh");
     let words = ["submit", "--strict", path.to_str().unwrap()];
-    cluster.gpool(words).refused(2, &["--qos", "--constraint", "--exclusive"]);
+    cluster.gpool(words).refused(2, &["--qos"]);
 }

@@ -43,8 +43,8 @@ impl<'a> Explainer<'a> {
             return Vec::new();
         }
         let nodes = self.snapshot.world.nodes_by_name().map(|(_, node)| &node.node);
-        let mut kept: Vec<(&Node, &Reservation, Window, u32)> = Vec::new();
         let fit = fit_of(row);
+        let mut kept: Vec<(&Node, &Reservation, Window, u32)> = Vec::new();
         for node in nodes.filter(|node| fit.may_be_on(node)) {
             for device in &node.devices {
                 if row.spec.gpus.is_none() || row.spec.gpus.rank_of(device).is_none() {

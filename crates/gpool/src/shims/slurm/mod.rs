@@ -4,6 +4,7 @@ use super::{Family, Shim};
 
 pub(super) mod arrays;
 pub(super) mod cells;
+mod chosen;
 pub mod flags;
 mod sacct;
 mod salloc;

@@ -2,7 +2,7 @@
 //! of each. Slurm gives a job parts of nodes, and starts processes in them by `srun`; here such a
 //! part is a task, and the first of them runs the script.
 
-use super::values;
+use super::{chosen, values};
 use crate::failure::Result;
 use crate::shims::flag::Given;
 use crate::shims::translated::{Translated, invalid};
@@ -10,8 +10,9 @@ use crate::shims::translated::{Translated, invalid};
 /// Flags that ask for GPUs, of which the last given counts.
 const GPUS: [&str; 4] = ["gpus", "gpus-per-node", "gpus-per-task", "gres"];
 /// Those that say where, how many processes, and how much for each.
-const REST: [&str; 8] = [
+const REST: [&str; 9] = [
     "nodes",
+    "nodelist",
     "ntasks",
     "ntasks-per-node",
     "cpus-per-task",
@@ -108,7 +109,11 @@ fn memory(flag: &Given, mebibytes: u64, all: &mut Translated) {
 fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Result<Shape> {
     let nodes = match last(given, "nodes") {
         Some(flag) => Some((flag, n_nodes(flag)?)),
-        None => None,
+        // A job gets every node that it names.
+        None => match last(given, "nodelist") {
+            Some(flag) => Some((flag, chosen::n_named(flag)?)).filter(|(_, n)| *n > 1),
+            None => None,
+        },
     };
     let (per_node, total) = (count_of(given, "ntasks-per-node")?, count_of(given, "ntasks")?);
     let shape = match (nodes, per_node, total) {

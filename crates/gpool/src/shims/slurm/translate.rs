@@ -1,7 +1,7 @@
 //! Flags of `sbatch` in the words of `gpool submit`. Reads them as Slurm does: memory in MB, time
 //! in minutes, the later of two.
 
-use super::{shape, values};
+use super::{chosen, shape, values};
 use crate::failure::Result;
 use crate::shims::flag::Given;
 use crate::shims::mail;
@@ -25,6 +25,7 @@ pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
     for flag in given {
         single(flag, &mut all)?;
     }
+    chosen::translate(given, &mut all)?;
     let has_shape = given.iter().any(shape::is_of_shape);
     let below = below.iter().filter(|given| has_shape && shape::is_of_shape(given));
     let joined: Vec<Given> = below.chain(given).cloned().collect();
