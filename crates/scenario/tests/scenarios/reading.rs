@@ -19,7 +19,7 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "node a  1 x h100\nnode b  fast",
             "2:9 unknown word \"fast\", expected devices (2 x h100-80g), cpus, mem, tasks, \
-             pool, pauses or unreachable",
+             pool, label, pauses or unreachable",
         ),
         (
             "policy sort age",
@@ -74,8 +74,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "job a 1 pending  nice 5",
             "1:18 unknown word \"nice\", expected priority, cpus, mem, limit, after, waited, \
-             submitted, attempt, uid, project, pool, preemptible, exits, had, ran, told, joins, \
-             begin, deadline, like, array, ended or id",
+             submitted, attempt, uid, project, pool, on, not-on, where, exclusive, preemptible, \
+             exits, had, ran, told, joins, begin, deadline, like, array, ended or id",
         ),
         ("job a 1 pending  after b", "1:24 no job b stands above"),
         ("job a 1 pending\njob a 1 pending", "2:9 job a stands here twice"),
