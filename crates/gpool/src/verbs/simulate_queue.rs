@@ -1,6 +1,7 @@
 //! `gpool simulate queue`: how long the jobs of a trace would wait, by one policy and by another.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -248,6 +249,21 @@ impl Waits {
     }
 }
 
+/// How long users wait that used less GPU-time than all users did on average, in seconds: the mean
+/// of their means, so that each of them counts once. Nothing unless there are several users.
+fn mean_of_light_users(outcome: &Outcome) -> Option<f64> {
+    let mut users = BTreeMap::<&str, (f64, Vec<u64>)>::new();
+    for job in &outcome.jobs {
+        let (used, waits) = users.entry(&job.owner).or_default();
+        *used += job.n_gpus() * job.duration.get() as f64;
+        waits.push(job.wait().get() / 1000);
+    }
+    let equal = users.values().map(|(used, _)| used).sum::<f64>() / users.len().max(1) as f64;
+    let light = users.into_values().filter(|(used, _)| *used < equal);
+    let means: Vec<f64> = light.map(|(_, waits)| Waits(waits).mean()).collect();
+    (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+}
+
 fn utilization(outcome: &Outcome, cluster: &Layout) -> f64 {
     let Some((first, last)) = outcome.came else { return 0.0 };
     let n_gpus = cluster.n_usable().max(1) as f64;
@@ -255,7 +271,7 @@ fn utilization(outcome: &Outcome, cluster: &Layout) -> f64 {
 }
 
 /// What is said of each policy, in the order of columns.
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "policy",
     "jobs",
     "refused",
@@ -266,6 +282,7 @@ const KEYS: [&str; 18] = [
     "wait_p99_s",
     "wait_max_s",
     "wait_p99_large_s",
+    "wait_mean_light_s",
     "jct_mean_s",
     "utilization",
     "makespan_s",
@@ -294,6 +311,7 @@ fn item(policy: &str, outcome: &Outcome, cluster: &Layout) -> Value {
         "wait_p99_s": waits.percentile(99),
         "wait_max_s": waits.percentile(100),
         "wait_p99_large_s": Waits::of(outcome, LARGE).percentile(99),
+        "wait_mean_light_s": mean_of_light_users(outcome),
         "jct_mean_s": waits.mean() + ran as f64 / n_jobs.max(1) as f64,
         "utilization": utilization(outcome, cluster),
         "makespan_s": last.since(first).get() / 1000,
@@ -336,8 +354,8 @@ impl Held {
     }
 }
 
-const HEAD: [&str; 9] =
-    ["POLICY", "WAIT", "RATIO", "P50", "P99", "MAX", "P99 LARGE", "USE", "TAKEN BACK"];
+const HEAD: [&str; 10] =
+    ["POLICY", "WAIT", "RATIO", "P50", "P99", "MAX", "P99 LARGE", "LIGHT", "USE", "TAKEN BACK"];
 /// Beside these, where starts were forecast.
 const HEAD_OF_FORECASTS: [&str; 4] = ["FORECASTS", "BY P90", "BY P50", "WAIT TO P50"];
 
@@ -346,6 +364,7 @@ fn grid(played: &[(String, Outcome)], cluster: &Layout) -> Grid {
     let forecasts = played.iter().any(|(_, outcome)| !outcome.forecasts.is_empty());
     let mut rows = Vec::new();
     let mut first: Option<f64> = None;
+    let hours = |seconds: f64| format!("{:.3} h", seconds / 3600.0);
     for (policy, outcome) in played {
         let waits = Waits::of(outcome, 0);
         let mean = waits.mean();
@@ -355,12 +374,13 @@ fn grid(played: &[(String, Outcome)], cluster: &Layout) -> Grid {
         let shown = |seconds: Option<u64>| seconds.map_or("-".to_owned(), text);
         let mut row = vec![
             policy.clone(),
-            format!("{:.3} h", mean / 3600.0),
+            hours(mean),
             ratio,
             shown(waits.percentile(50)),
             shown(waits.percentile(99)),
             shown(waits.percentile(100)),
             shown(Waits::of(outcome, LARGE).percentile(99)),
+            mean_of_light_users(outcome).map_or("-".to_owned(), hours),
             format!("{:.1}%", utilization(outcome, cluster) * 100.0),
             outcome.n_taken_back.to_string(),
         ];
@@ -380,8 +400,9 @@ fn grid(played: &[(String, Outcome)], cluster: &Layout) -> Grid {
     let mut note = format!(
         "How long jobs did not run between coming and ending: the mean, also as a ratio\n\
          to the first policy, the half and 99 of a hundred that waited least, who waited\n\
-         longest, 99 of a hundred of those of {LARGE} GPUs and more; how much of the GPUs was\n\
-         used until the last one came; how often a job was taken back.\n"
+         longest, 99 of a hundred of those of {LARGE} GPUs and more; the mean of users who used\n\
+         less than the average user; how much of the GPUs was used until the last job came;\n\
+         how often a job was taken back.\n"
     );
     let mut head = HEAD.map(str::to_owned).to_vec();
     if forecasts {

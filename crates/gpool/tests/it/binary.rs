@@ -382,11 +382,18 @@ fn a_trace_is_played_by_one_policy_and_another() {
         "policy": "fifo:planned_starts=0", "jobs": 4, "refused": 0, "stuck": 0, "cut": 0,
         "wait_mean_s": 2652.5,
         "wait_p50_s": 0, "wait_p99_s": 7080, "wait_max_s": 7080, "wait_p99_large_s": 7080,
+        "wait_mean_light_s": null,
         "jct_mean_s": 5382.5, "utilization": used, "makespan_s": 7260, "preemptions": 0,
         "forecasts": null, "forecasts_by_p90": null, "forecasts_by_p50": null,
         "forecasts_wait_to_p50": null,
     });
     assert_eq!(*item, expected);
+    // Of two users the second one uses less, and waits for the first.
+    place.file("users.csv", b"submit_s,duration_s,gpus,vc\n0,7200,8,a\n60,600,8,b\n");
+    let words = ["simulate", "queue", "--trace", "users.csv", "--cluster", "1x8", "-o", "json"];
+    let document = place.run(&words);
+    let document: serde_json::Value = serde_json::from_slice(&document.stdout).unwrap();
+    assert_eq!(document["items"][0]["wait_mean_light_s"], 7140.0, "{document}");
     let told = queue(&["--policy", "fifo", "--known-times", "--forecast-every", "10m"]);
     assert!(stdout(&told).contains("FORECASTS  BY P90"), "{}", stdout(&told));
     let told =
