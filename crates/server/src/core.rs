@@ -355,6 +355,7 @@ impl Core {
         let view = View {
             world: self.control.world(),
             now: now(),
+            planned: self.control.planned(),
             n_alerts: self.n_alerts,
             store_fault: self.store_fault.as_ref(),
         };

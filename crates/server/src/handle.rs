@@ -11,7 +11,7 @@ use gpool_model::job::DependencyKind;
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Caller, Command, Dependency, DeviceUuid, JobId, Millis, NodeName, Notice, NotifyRule, Outcome,
-    Phase, Refusal, Reply, TaskId, Timestamp,
+    Phase, PlannedStart, Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_sched::Explainer;
 use gpool_store::{ArchiveFilter, Blobs, CommitError, Reader};
@@ -33,6 +33,8 @@ pub struct View<'a> {
     pub world: &'a World,
     /// The moment.
     pub now: Timestamp,
+    /// The planned starts of the last cycle.
+    pub planned: &'a [PlannedStart],
     /// Plans that broke an invariant since the server started.
     pub n_alerts: u64,
     /// Why nothing can be stored just now; it is tried again every second.
@@ -40,6 +42,12 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
+    /// The planned start of a job, if it has one.
+    #[must_use]
+    pub fn planned_at(&self, job: JobId) -> Option<Timestamp> {
+        self.planned.iter().find(|planned| planned.job == job).map(|planned| planned.at)
+    }
+
     /// What explains why jobs wait.
     #[must_use]
     pub fn explainer(&self) -> Explainer<'a> {

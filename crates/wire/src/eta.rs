@@ -12,7 +12,7 @@ use crate::time::Time;
 #[schema(example = json!({
     "p10": "2026-11-20T15:30:00.000Z", "p50": "2026-11-20T15:52:00.000Z",
     "p90": "2026-11-20T16:09:00.000Z", "basis": "limit", "as_of": "2026-11-20T14:50:02.000Z",
-    "later_than": null
+    "later_than": null, "planned_at": null
 }))]
 pub struct Eta {
     /// Hardly earlier.
@@ -27,6 +27,10 @@ pub struct Eta {
     pub as_of: Time,
     /// As far as was looked, where one of the moments lies beyond.
     pub later_than: Option<Time>,
+    /// Its planned start: later jobs never delay it. `null` where the moments are a forecast alone,
+    /// which jobs that come later may change.
+    #[serde(default)]
+    pub planned_at: Option<Time>,
 }
 
 impl Eta {
@@ -41,6 +45,7 @@ impl Eta {
             basis: eta.basis.as_str().to_owned(),
             as_of: Time(as_of),
             later_than: (!is_whole).then_some(Time(eta.horizon)),
+            planned_at: None,
         }
     }
 }

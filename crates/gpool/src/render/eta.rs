@@ -10,7 +10,7 @@ use super::words::NOTHING;
 /// What is shown of an interval that begins here; nearer is `now`.
 const NOW: Millis = Millis::from_secs(2);
 
-/// The cell of a list: `15:30–16:09`, `now`, `~03:50`, `after 1844`, `> 48 h`.
+/// The cell of a list: `15:30–16:09`, `now`, `by 15:52`, `~03:50`, `after 1844`, `> 48 h`.
 #[must_use]
 pub fn starts(job: &Job, view: &View<'_>) -> String {
     if !matches!(job.state, JobState::Waiting | JobState::Pending | JobState::Paused) {
@@ -26,7 +26,12 @@ pub fn starts(job: &Job, view: &View<'_>) -> String {
         Some(Eta { p50: Some(p50), .. }) if job.state == JobState::Waiting => {
             format!("~{}", view.clock.short(*p50, view.now))
         }
-        Some(eta) => interval(eta, view),
+        Some(eta) => match eta.planned_at {
+            Some(at) if at.0.since(view.now.0) > NOW => {
+                format!("by {}", view.clock.short(at, view.now))
+            }
+            Some(_) | None => interval(eta, view),
+        },
     }
 }
 
@@ -95,6 +100,7 @@ mod tests {
             basis: "limit".to_owned(),
             as_of,
             later_than: p90.is_none().then(|| at("2026-11-22T14:50:00Z")),
+            planned_at: None,
         }
     }
 

@@ -182,6 +182,10 @@ fn expected(page: &mut Page, why: &Why, view: &View<'_>) {
         page.line(&format!("Expected start   {begin}, its begin time: there is room then"));
         return;
     }
+    if let Some(at) = eta.planned_at {
+        let at = view.clock.short(at, view.now);
+        page.line(&format!("Planned start    by {at}: later jobs do not delay it"));
+    }
     let middle = eta.p50.map(|at| format!(" (middle {})", view.clock.short(at, view.now)));
     let because = if why.frees.is_empty() { "" } else { ", because" };
     let when = interval(eta, view);

@@ -36,7 +36,13 @@ fn a_job_that_waits_is_told_when_it_starts() {
     assert!(moments.is_sorted() && moments[0] < moments[2], "{eta}");
     let table = cluster.gpool(["queue"]).ok();
     let line = table.lines().find(|line| line.contains("next")).unwrap();
-    assert!(line.contains('–'), "{table}");
+    assert!(eta["planned_at"].is_string() && line.contains(" by "), "{eta} {table}");
+    let why = cluster.gpool(["why", &next]).ok();
+    assert!(why.contains("Planned start") && why.contains("Expected start"), "{why}");
+    // Only the first has a planned start; for the others it is a forecast.
+    let other = cluster.submit(["--gpus", "1", "--time", "1h", "-J", "other", "--", "true"]);
+    let forecast = eta_of(&cluster, &other);
+    assert!(forecast["p90"].is_string() && forecast["planned_at"].is_null(), "{forecast}");
     let show = cluster.gpool(["show", &next]).ok();
     assert!(show.contains("starts"), "{show}");
     // Who goes after it starts later.

@@ -11,7 +11,7 @@ use gpool_model::record::EndedJob;
 use gpool_model::{Command, Job, JobId, JobSpec, Phase, Reason, Refusal, Timestamp};
 use gpool_wire::array::Elements;
 use gpool_wire::job::Shown;
-use gpool_wire::{Document, JobPatch, List, LogFiles, Problem};
+use gpool_wire::{Document, JobPatch, List, LogFiles, Problem, Time};
 
 use gpool_world::JobRow;
 
@@ -32,6 +32,8 @@ pub(crate) struct Found {
     pub reasons: Vec<Reason>,
     /// When it will likely start, and when that was worked out.
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
+    /// Its planned start.
+    pub planned_at: Option<Timestamp>,
     /// Of a living array: its elements together.
     pub elements: Option<Elements>,
 }
@@ -39,12 +41,14 @@ pub(crate) struct Found {
 impl Found {
     /// A job, or element of an array, that waits for these reasons or runs.
     pub fn waiting(row: JobRow, reasons: Vec<Reason>) -> Self {
-        Self { spec: row.spec, job: row.job, reasons, eta: None, elements: None }
+        let (spec, job) = (row.spec, row.job);
+        Self { spec, job, reasons, eta: None, planned_at: None, elements: None }
     }
 
     /// A job that has ended.
     pub fn of_ended(ended: EndedJob) -> Self {
-        Self { spec: ended.spec, job: ended.job, reasons: Vec::new(), eta: None, elements: None }
+        let (spec, job) = (ended.spec, ended.job);
+        Self { spec, job, reasons: Vec::new(), eta: None, planned_at: None, elements: None }
     }
 
     /// What the one who asks may see of it.
@@ -52,7 +56,11 @@ impl Found {
         let private = !asker.may_see(self.spec.owner.uid);
         let shown =
             Shown { elements: self.elements, reasons: self.reasons, private, eta: self.eta };
-        gpool_wire::Job::new(&self.spec, &self.job, now, &shown)
+        let mut job = gpool_wire::Job::new(&self.spec, &self.job, now, &shown);
+        if let Some(eta) = &mut job.eta {
+            eta.planned_at = self.planned_at.map(Time);
+        }
+        job
     }
 }
 
@@ -68,7 +76,9 @@ pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
         };
         let elements = elements::together(view.world, row, view.now).filter(|_| own.is_none());
         let row = own.as_ref().unwrap_or(row);
-        Some(Found { spec: row.spec.clone(), job: row.job.clone(), reasons, eta: None, elements })
+        let (spec, job) = (row.spec.clone(), row.job.clone());
+        let planned_at = view.planned_at(id);
+        Some(Found { spec, job, reasons, eta: None, planned_at, elements })
     };
     if let Some(found) = api.handle.query(living).await? {
         let eta = api.handle.eta_of(&found.job);

@@ -222,7 +222,8 @@ fn living(view: &View<'_>, filter: &Filter, after: Option<JobId>, limit: usize) 
         let reasons = explainer.briefly(row);
         let elements = elements::together(view.world, row, view.now);
         let (spec, job) = (row.spec.clone(), row.job.clone());
-        found.push(Found { spec, job, reasons, eta: None, elements });
+        let planned_at = view.planned_at(job.id);
+        found.push(Found { spec, job, reasons, eta: None, planned_at, elements });
     }
     let more = rows.next().is_some();
     let next = found.last().filter(|_| more).map(|last| Cursor::Living(Some(last.job.id)));

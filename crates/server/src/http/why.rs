@@ -87,6 +87,9 @@ pub(crate) async fn get(
         let tried = try_all(&api, part, id, whose, alternatives).await?;
         fill(&mut why, &found, id, tried);
     }
+    if let Some(eta) = &mut why.eta {
+        eta.planned_at = found.planned_at.map(Time);
+    }
     // The same moments in both places.
     why.job.eta.clone_from(&why.eta);
     Ok(Json(Document::new(why)))
@@ -95,7 +98,9 @@ pub(crate) async fn get(
 fn empty_of(found: &Found, asker: &super::asker::Asker, now: Timestamp) -> gpool_wire::Job {
     let (spec, job) = (found.spec.clone(), found.job.clone());
     let elements = found.elements.clone();
-    Found { spec, job, reasons: found.reasons.clone(), eta: found.eta, elements }.shown(asker, now)
+    let (reasons, eta) = (found.reasons.clone(), found.eta);
+    let planned_at = found.planned_at;
+    Found { spec, job, reasons, eta, planned_at, elements }.shown(asker, now)
 }
 
 fn waits(phase: &Phase) -> bool {
@@ -137,7 +142,8 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let part = waits.then(|| Part::of(&snapshot, AHEAD_MAX, Some(array.job.id)));
     let elements = elements::together(view.world, row, view.now);
     let (spec, job) = (row.spec.clone(), row.job.clone());
-    let found = Found { spec, job, reasons: decisive, eta: None, elements };
+    let planned_at = view.planned_at(id);
+    let found = Found { spec, job, reasons: decisive, eta: None, planned_at, elements };
     Some(Explained { found, reasons, nodes, place, part })
 }
 
