@@ -56,7 +56,8 @@ fn state_of(cluster: &Cluster) -> Vec<Value> {
 fn without_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            fields.retain(|key, _| !key.ends_with("_s") && !key.ends_with("_at") && key != "eta");
+            let is_time = |key: &str| key.ends_with("_s") || key.ends_with("_at");
+            fields.retain(|key, _| !is_time(key) && !["eta", "gpu_hours"].contains(&key.as_str()));
             fields.values_mut().for_each(without_times);
         }
         Value::Array(items) => items.iter_mut().for_each(without_times),
