@@ -2,6 +2,7 @@
 //! stays with it.
 
 use super::flags::SRUN;
+use super::select;
 use super::step::{self, Job};
 use super::translate::translate;
 use crate::errors;
@@ -39,11 +40,9 @@ pub fn run(words: &[String], session: &Session) -> Result {
             .tip("srun --gpus 1 python train.py"));
     }
     let here = Job::here();
-    let named = said.value("jobid");
-    match (named, here) {
-        (Some(id), Some(job)) if id.replace('_', ".") == job.id() => {
-            step::run(&job, &said, session)
-        }
+    let named = select::ids(said.value("jobid").map(str::to_owned).into_iter())?;
+    match (named.first(), here) {
+        (Some(id), Some(job)) if id == job.id() => step::run(&job, &said, session),
         (Some(id), _) => step::run(&Job::of(id, session)?, &said, session),
         (None, Some(job)) => step::run(&job, &said, session),
         (None, None) => as_job(&said, session),
