@@ -105,7 +105,8 @@ impl Control {
             Some(&node.devices.iter().find(|device| device.uuid == *uuid)?.model)
         });
         let Some(model) = model else { return gpus };
-        let choices = self.world.models_to_choose(&gpus, row.spec.pool.as_ref(), row.spec.gang);
+        let gang = Gang { nodes: row.spec.gang.nodes_most, ..row.spec.gang };
+        let choices = self.world.models_to_choose(&gpus, row.spec.pool.as_ref(), gang);
         let rank = gpus.models.iter().position(|pattern| pattern.matches(model));
         let models = match (choices.is_empty(), rank) {
             (false, _) => vec![ModelPattern::exactly(model)],

@@ -10,7 +10,7 @@ use gpool_model::{
     NodeName, Phase, Placement, Plan, QuotaRules, ResourceKind, Resources, Shape, Slot, SlotPart,
     Timestamp,
 };
-use gpool_world::{JobRow, Snapshot};
+use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
 use crate::conserve::ran;
@@ -244,7 +244,7 @@ impl<'a> Course<'a> {
         when: Stretch,
     ) -> Option<&'n NodeName> {
         let needed = u64::from(shape.fit.gang.nodes);
-        kinds(snapshot, shape).into_iter().find_map(|kind| {
+        kinds(snapshot.world, &shape.fit).into_iter().find_map(|kind| {
             let nodes = snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
             let (mut first, mut n_places) = (None, 0);
             for node in nodes {
@@ -396,16 +396,14 @@ pub(crate) fn started(snapshot: &Snapshot<'_>, id: JobId) -> Option<Stretch> {
 }
 
 /// Which devices the tasks of a job may have together: those of one alternative of its request; of
-/// a job of several tasks, those of one model.
-fn kinds<'n>(snapshot: &Snapshot<'n>, shape: &Shape) -> BTreeSet<(usize, Option<&'n str>)> {
-    let gpus = &shape.fit.gpus;
-    let gang = shape.fit.gang;
-    let n_tasks = u64::from(gang.nodes.max(gang.nodes_most)) * u64::from(gang.tasks_per_node);
-    let is_fair = snapshot.world.policy().quota_rules == QuotaRules::Fair;
-    if n_tasks < 2 || gpus.is_none() || !shape.fit.at.is_empty() || !is_fair {
+/// a job of several nodes, those of one model.
+pub(crate) fn kinds<'w>(world: &'w World, fit: &Fit) -> BTreeSet<(usize, Option<&'w str>)> {
+    let gpus = &fit.gpus;
+    let is_fair = world.policy().quota_rules == QuotaRules::Fair;
+    if fit.gang.nodes < 2 || gpus.is_none() || !fit.at.is_empty() || !is_fair {
         return (0..gpus.models.len().max(1)).map(|rank| (rank, None)).collect();
     }
-    let devices = snapshot.world.nodes().iter().flat_map(|row| &row.node.devices);
-    let kind = |device: &'n Device| Some((gpus.rank_of(device)?, Some(device.model.as_str())));
+    let devices = world.nodes().iter().flat_map(|row| &row.node.devices);
+    let kind = |device: &'w Device| Some((gpus.rank_of(device)?, Some(device.model.as_str())));
     devices.filter_map(kind).collect()
 }

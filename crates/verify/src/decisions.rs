@@ -112,7 +112,7 @@ pub(crate) fn check(
     }
 }
 
-/// Which models of its request the devices of a place are; of a job of several tasks, which models
+/// Which models of its request the devices of a place are; of a job of several nodes, which models
 /// by name.
 fn ranks_of<'t>(
     world: &World,
@@ -120,7 +120,7 @@ fn ranks_of<'t>(
     placement: &Placement,
     tally: &Tally<'t>,
 ) -> BTreeSet<(usize, Option<&'t str>)> {
-    let by_name = n_tasks(&row.spec) > 1 && world.policy().quota_rules == QuotaRules::Fair;
+    let by_name = row.spec.gang.nodes > 1 && world.policy().quota_rules == QuotaRules::Fair;
     let node = tally.nodes.get(&placement.node).map(|tally| tally.node);
     let device = |uuid: &DeviceUuid| node?.devices.iter().find(|device| device.uuid == *uuid);
     let devices = placement.slots.iter().filter_map(|slot| device(&slot.device));

@@ -7,12 +7,12 @@ use gpool_model::{
     Device, GpuAmount, Node, NodeName, Plan, PlannedStart, Policy, ProjectName, Reason,
     ReservationName, ResourceKind, Wait,
 };
-use gpool_world::{JobRow, Snapshot};
+use gpool_world::{JobRow, Snapshot, World};
 
 use crate::State;
 use crate::arrays::Running;
 use crate::conserve::shape_of;
-use crate::course::{devices_on_node, is_reserved_for, most_on, on_node, stretch};
+use crate::course::{devices_on_node, is_reserved_for, kinds, most_on, on_node, stretch};
 use crate::order::pending;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
@@ -36,7 +36,7 @@ pub(crate) fn check(
     let running = Running::of(snapshot.world, plan);
     for wait in &plan.waits {
         let of_array = wait.array.is_some() && running.is_true(snapshot.world, wait);
-        let moment = Moment { fit: &wait.shape.fit, before, after };
+        let moment = Moment { world: snapshot.world, fit: &wait.shape.fit, before, after };
         let is_true = match &wait.reason {
             Reason::WouldDelay { job, planned_at } => {
                 let mut planned = plan.planned.iter();
@@ -163,6 +163,7 @@ fn is_kept(
 
 /// The states between which a job was considered.
 struct Moment<'a> {
+    world: &'a World,
     fit: &'a Fit,
     before: &'a Tally<'a>,
     after: &'a Tally<'a>,
@@ -384,9 +385,12 @@ impl Moment<'_> {
                 false => times.min().unwrap_or(u64::MAX),
             }
         };
-        let counts = (0..gpus.models.len().max(1)).map(|rank| {
+        let counts = kinds(self.world, self.fit).into_iter().map(|(rank, model)| {
             let with_devices = |node: &NodeTally<'_>| {
-                let of_rank = |device: &&Device| gpus.rank_of(device) == Some(rank);
+                let of_rank = |device: &&Device| {
+                    gpus.rank_of(device) == Some(rank)
+                        && model.is_none_or(|model| device.model == model)
+                };
                 let devices = node.node.devices.iter().filter(of_rank);
                 let devices = devices.filter(|device| passes(node, device));
                 self.times_in(node.node, devices.count() as u64)

@@ -74,9 +74,9 @@ impl World {
         nodes.filter(|node| fit.may_be_on(node)).flat_map(classes).any(|it| it == *class)
     }
 
-    /// Returns the models among which a job of several tasks has to choose, because all of its
-    /// tasks get the same one: in the order of its request, then of their names. Empty if each
-    /// alternative of the request is one model, for jobs of one task, and by the rules of `kai`.
+    /// Returns the models among which a job of several nodes has to choose, because all of its tasks
+    /// get the same one: in the order of its request, then of their names. Empty if each
+    /// alternative of the request is one model, for jobs of one node, and by the rules of `kai`.
     #[must_use]
     pub fn models_to_choose(
         &self,
@@ -84,9 +84,8 @@ impl World {
         pool: Option<&PoolName>,
         gang: Gang,
     ) -> Vec<ModelPattern> {
-        let n_tasks_most = gang.nodes_most.max(gang.nodes).saturating_mul(gang.tasks_per_node);
         let is_fair = self.policy().quota_rules == QuotaRules::Fair;
-        if n_tasks_most < 2 || gpus.is_none() || !is_fair {
+        if gang.nodes < 2 || gpus.is_none() || !is_fair {
             return Vec::new();
         }
         let classes = self.gpu_classes().filter(|class| class.is_of(gpus, pool));

@@ -463,7 +463,7 @@ fn all_tasks_of_a_gang_that_names_no_model_get_one_model() {
         job  r  1          running n3[0] 1h  limit 2h
         job  a  2 nodes 2  pending 10m
     "), @"
-    plan  a n2[0,1] n3[0,1] in 1h by limit
+    plan  a n2[0,1] n3[0,1] in 3610s by limit
     wait  a nodes_not_free need 2 free 1 of 2
     ");
 }

@@ -50,9 +50,9 @@ fn small_jobs_of_one_user_do_not_delay_the_large_job_of_another() {
         job  big    4      pending 1m  limit 1h   uid 1002
     "), @"
     start quick lab1[1]
-    plan  big lab1[0-3] in 1h by limit
+    plan  big lab1[0,1,2,3] in 3610s by limit
+    wait  big gpus_not_free need 4 free 3
     wait  small1 ×3 would_delay job 6
-    wait  big gpus_not_free need 4 free 2
     ");
 }
 
