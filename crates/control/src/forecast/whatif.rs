@@ -336,13 +336,7 @@ impl Part {
                 part.ready(job, |phase| matches!(phase, Phase::Waiting { .. }));
             }
             WhatIf::Release => part.ready(job, |phase| matches!(phase, Phase::Held { .. })),
-            WhatIf::Resume => {
-                if let Some(row) = part.excerpt.jobs.get_mut(&job)
-                    && let Phase::Paused { held, .. } = &mut row.job.phase
-                {
-                    *held = None;
-                }
-            }
+            WhatIf::Resume => part.resume(job),
             WhatIf::Priority { priority } => {
                 if let Some(row) = part.excerpt.jobs.get_mut(&job) {
                     row.job.priority = *priority;
@@ -396,6 +390,15 @@ impl Part {
     fn change(&mut self, job: JobId, change: impl FnOnce(&mut JobSpec)) {
         if let Some(row) = self.excerpt.jobs.get_mut(&job) {
             change(Arc::make_mut(&mut row.spec));
+        }
+    }
+
+    /// A paused job that goes on when there is room.
+    fn resume(&mut self, job: JobId) {
+        if let Some(row) = self.excerpt.jobs.get_mut(&job)
+            && let Phase::Paused { held, .. } = &mut row.job.phase
+        {
+            *held = None;
         }
     }
 

@@ -39,13 +39,7 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     for rule in &job.notify {
         page.label("tells", rule);
     }
-    for (label, path) in [("stdin", &job.stdin), ("stdout", &job.stdout), ("stderr", &job.stderr)] {
-        page.label_if(label, path.as_deref());
-    }
-    if let Some(logs) = &job.logs {
-        page.label_if("output", logs.stdout.as_deref());
-        page.label_if("errors", logs.stderr.as_deref());
-    }
+    files(&mut page, job);
     if !job.after.is_empty() {
         page.label("after", &job.after.join(", "));
     }
@@ -68,6 +62,23 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
             page.labels("where", &places);
         }
     }
+    outcome(&mut page, job, view);
+    page.text()
+}
+
+/// The files that a job reads and writes.
+fn files(page: &mut Page, job: &Job) {
+    for (label, path) in [("stdin", &job.stdin), ("stdout", &job.stdout), ("stderr", &job.stderr)] {
+        page.label_if(label, path.as_deref());
+    }
+    if let Some(logs) = &job.logs {
+        page.label_if("log", logs.stdout.as_deref());
+        page.label_if("error log", logs.stderr.as_deref());
+    }
+}
+
+/// How a job ended, or why it does not run; and what it used.
+fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     if job.state.is_end() {
         page.label("end", &words::end(job));
     }
@@ -84,9 +95,8 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
         page.label_if("goes on", Some(starts.as_str()).filter(|it| *it != words::NOTHING));
     }
     if job.usage.is_some() {
-        super::report::used(&mut page, &Report::new(job.clone(), view.now));
+        super::report::used(page, &Report::new(job.clone(), view.now));
     }
-    page.text()
 }
 
 /// What to look at after a job has ended badly.

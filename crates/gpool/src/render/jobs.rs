@@ -66,11 +66,7 @@ pub const COLUMNS: &[Column<Job>] = &[
         head: "STARTS",
         cell: |job, view| Cell::new(&eta::starts(job, view)).whole(),
     },
-    Column {
-        name: "reason",
-        head: "WHERE / REASON",
-        cell: |job, _| Cell::new(&reason(job)).whole(),
-    },
+    Column { name: "reason", head: "WHERE / REASON", cell: |job, _| why(job) },
     Column {
         name: "where",
         head: "WHERE",
@@ -154,6 +150,21 @@ fn time(job: &Job, view: &View<'_>) -> String {
     match words::limit(job) {
         Some(limit) => format!("{ran} / {limit}"),
         None => ran,
+    }
+}
+
+/// Where a job runs, how it ended, or why it waits; in a narrow terminal the reasons that users
+/// know have few words.
+fn why(job: &Job) -> Cell {
+    let cell = Cell::new(&reason(job)).whole();
+    let [only] = job.reasons.as_slice() else { return cell };
+    match (job.state, only.code.as_str()) {
+        (JobState::Paused, "held_by_user" | "held_by_admin") => cell.or_shorter("paused"),
+        (JobState::Held, "held_by_user") => cell.or_shorter("held by its user"),
+        (JobState::Held, "held_by_admin") => cell.or_shorter("held by an admin"),
+        (JobState::Waiting, "begin_time") => cell.or_shorter("its begin time"),
+        (JobState::Pending, "not_reserved") => cell.or_shorter("only reserved GPUs"),
+        _ => cell,
     }
 }
 

@@ -64,9 +64,14 @@ impl Cell {
     }
 
     fn within(&self, room: usize) -> String {
+        cut(self.fitting(room), room)
+    }
+
+    /// The text, or the shorter one where the text has no room.
+    fn fitting(&self, room: usize) -> &str {
         match &self.shorter {
-            Some(shorter) if self.width() > room => cut(shorter, room),
-            _ => cut(&self.text, room),
+            Some(shorter) if self.width() > room => shorter,
+            _ => &self.text,
         }
     }
 }
@@ -173,7 +178,7 @@ impl Table {
             for (column, cell) in row.iter().enumerate() {
                 let mut text = cell.within(widths[column]);
                 if column == last && cell.is_whole {
-                    below = wrapped(&cell.text, widths[column]);
+                    below = wrapped(cell.fitting(widths[column]), widths[column]);
                     text = if below.is_empty() { String::new() } else { below.remove(0) };
                 }
                 line.put(&text, cell.style, colors);

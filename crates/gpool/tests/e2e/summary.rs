@@ -42,7 +42,7 @@ fn an_ended_job_is_summed_up_with_what_it_asked_for() {
     }
     let log = cluster.state().join(format!("jobs/{id}/1/stdout")).display().to_string();
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "out\n");
-    says(&show, &[&format!("output     {log}")]);
+    says(&show, &[&format!("log        {log}")]);
     let seff = cluster.gpool(["shim", "seff", &id]).ok();
     says(&seff, &["CPU Efficiency: ", "Memory Efficiency: ", "GPU Time Limit: 0% of 01:00:00"]);
 }
