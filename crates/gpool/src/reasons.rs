@@ -102,7 +102,7 @@ pub const REASONS: &[About] = &[
     ),
     about(
         "only_on_nodes",
-        "It was submitted for some nodes (--node, --not-node, --where), so others are not looked at.",
+        "It was submitted for some nodes only (--node, --not-node, --where).",
         "gpool nodes -o wide shows the labels of nodes; gpool edit changes which it may use",
     ),
     about(

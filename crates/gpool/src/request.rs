@@ -125,10 +125,6 @@ fn request(flags: JobFlags) -> Result<Request> {
         priority: flags.priority,
         project: flags.project,
         pool: flags.pool,
-        node: flags.chosen.node,
-        not_node: flags.chosen.not_node,
-        rules: flags.chosen.rules,
-        exclusive: flags.chosen.exclusive,
         directory: Some(directory),
         activate: software.activate,
         setup: software.setup,
@@ -150,7 +146,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         allow_unsatisfiable: flags.allow_unsatisfiable,
         umask: caller::umask(),
         compat: flags.compat,
-        ..JobCreate::default()
+        ..flags.chosen.asked()
     };
     array_files::fill(&mut job, flags.array)?;
     let (remarks, mut warnings) = (Vec::new(), unusable_files(&job));

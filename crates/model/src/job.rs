@@ -18,7 +18,7 @@ use crate::life::{Course, Life, is_false};
 use crate::notify::NotifyRule;
 use crate::pause::PauseCause;
 use crate::rare::Rare;
-use crate::resource::{ResourceKind, Resources};
+use crate::resource::Resources;
 pub use crate::stop::StopCause;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
 
@@ -141,21 +141,12 @@ impl JobSpec {
     #[must_use]
     pub fn resources(&self, slots: &[Slot]) -> Resources {
         let charge = |sum: MilliGpu, slot: &Slot| sum.saturating_add(slot.part.charge());
-        let mut resources = Resources::none()
+        Resources::none()
             .with_gpus(slots.iter().fold(MilliGpu::ZERO, charge))
             .with_cpus(self.cpus.unwrap_or_default())
             .with_memory(self.memory.unwrap_or_default())
-            .with_tasks(1);
-        if self.is_exclusive() {
-            resources.set(ResourceKind::Node, Resources::WHOLE_NODE);
-        }
-        resources
-    }
-
-    /// Whether its nodes are to run nothing else.
-    #[must_use]
-    pub fn is_exclusive(&self) -> bool {
-        self.nodes.as_ref().is_some_and(|nodes| nodes.exclusive)
+            .with_tasks(1)
+            .with_whole_node(self.is_exclusive())
     }
 
     /// How large its GPU requests are together, for the order of jobs and for what users may have.

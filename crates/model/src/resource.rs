@@ -163,6 +163,13 @@ impl Resources {
         self
     }
 
+    /// With a whole node, if that is wanted.
+    #[must_use]
+    pub fn with_whole_node(mut self, is_wanted: bool) -> Self {
+        self.set(ResourceKind::Node, if is_wanted { Self::WHOLE_NODE } else { 0 });
+        self
+    }
+
     /// Each kind that is not zero, in the order of [`ResourceKind`].
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceKind, u64)> {
         self.amounts.iter().map(|(kind, amount)| (kind, *amount))

@@ -275,8 +275,8 @@ impl Reader {
                 }
                 word => {
                     let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, pool, on, not-on, where, exclusive, preemptible, exits, had, ran, told, joins, \
-                         begin, deadline, like, array, ended or id";
+                         uid, project, pool, on, not-on, where, exclusive, preemptible, \
+                         exits, had, ran, told, joins, begin, deadline, like, array, ended or id";
                     return Err(words.unknown(word, known));
                 }
             }

@@ -88,3 +88,20 @@ impl JobPatch {
         Ok((patch != FilterPatch::default()).then_some(patch))
     }
 }
+
+/// That only some nodes count for a job, and which are left out.
+pub(crate) fn only_words(
+    nodes: &NodeFilter,
+    n_nodes: u32,
+    n_left_out: u32,
+    left_out: &[NodeName],
+) -> String {
+    if n_nodes == 0 {
+        return format!("no node passes {nodes}");
+    }
+    let noun = if n_nodes == 1 { "node" } else { "nodes" };
+    let names: Vec<&str> = left_out.iter().map(NodeName::as_str).collect();
+    let n_more = usize::try_from(n_left_out).unwrap_or(usize::MAX).saturating_sub(names.len());
+    let more = if n_more == 0 { String::new() } else { format!(" and {n_more} more") };
+    format!("only {n_nodes} {noun} by {nodes}; left out: {}{more}", names.join(", "))
+}

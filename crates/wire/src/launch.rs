@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use gpool_model::said::is_unprintable;
-use gpool_model::{Activation, GpuRequest, NewJob, Refusal, WindowSize};
+use gpool_model::{Activation, GpuRequest, NewJob, NodeFilter, Refusal, WindowSize};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -134,7 +134,10 @@ pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
     }
     let name: String = job.name.chars().take(crate::check::NAME_MAX - ":setup".len()).collect();
     let none = GpuRequest::parse("0").map_err(|error| refused(&error.to_string()))?;
+    let beside = job.nodes.as_deref().cloned().unwrap_or_default();
     Ok(NewJob {
+        // It prepares the job beside others.
+        nodes: NodeFilter { exclusive: false, ..beside }.kept(),
         name: Arc::from(format!("{name}:setup")),
         command: ["/bin/sh", "-c", &setup.run].map(str::to_owned).to_vec(),
         stdin: None,

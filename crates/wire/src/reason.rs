@@ -7,11 +7,12 @@ use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{GpuTime, Timestamp};
-use gpool_model::{DependencyKind, NodeName, Share};
+use gpool_model::{DependencyKind, Share};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use crate::chosen::only_words;
 use crate::kind::{amount_words, in_api_unit, kind_word};
 use crate::time::Time;
 
@@ -368,13 +369,8 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             let nodes = if *n_nodes == 1 { "node" } else { "nodes" };
             format!("only nodes of pool {pool}: {n_nodes} {nodes}")
         }
-        R::OnlyOnNodes { nodes, n_nodes: 0, .. } => format!("no node passes {nodes}"),
         R::OnlyOnNodes { nodes, n_nodes, n_left_out, left_out } => {
-            let noun = if *n_nodes == 1 { "node" } else { "nodes" };
-            let names: Vec<&str> = left_out.iter().map(NodeName::as_str).collect();
-            let more = usize::try_from(*n_left_out).unwrap_or(usize::MAX) - names.len();
-            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-            format!("only {n_nodes} {noun} by {nodes}; left out: {}{more}", names.join(", "))
+            only_words(nodes, *n_nodes, *n_left_out, left_out)
         }
         R::AgentUnreachable { node } => format!("the agent of {node} does not answer"),
         R::PausedOn { node, indexes, free } => {

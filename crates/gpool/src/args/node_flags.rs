@@ -1,6 +1,7 @@
 //! Flags that say which nodes a job may use.
 
 use clap::Args;
+use gpool_wire::JobCreate;
 
 use super::job_flags::joined;
 use super::values;
@@ -23,7 +24,14 @@ pub struct NodeFlags {
 }
 
 impl NodeFlags {
-    /// Takes from `other` what is not said here; rules and nodes that are not to be used are joined.
+    /// A job that asks for these nodes, and for nothing else yet.
+    #[must_use]
+    pub fn asked(self) -> JobCreate {
+        let Self { node, not_node, rules, exclusive } = self;
+        JobCreate { node, not_node, rules, exclusive, ..JobCreate::default() }
+    }
+
+    /// Takes the nodes of `other` where none are given here, and joins all else.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
