@@ -116,6 +116,25 @@ fn steps_beside_each_other_have_gpus_of_their_own() {
 }
 
 #[test]
+fn steps_beside_each_other_run_in_tasks_of_their_own() {
+    let (cluster, bin) = two_nodes();
+    let id = sbatch(
+        &cluster,
+        &bin,
+        &["-n", "3", "--gpus-per-task=2"],
+        "for i in 1 2 3; do\n\
+           srun -n1 -N1 --exclusive sh -c 'echo $CUDA_VISIBLE_DEVICES; \
+             touch began-$SLURM_STEP_ID; \
+             while [ $(ls began-* | wc -l) != 3 ]; do sleep 0.02; done' &\n\
+         done; wait",
+    );
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
+    let mut gpus = output(&cluster, &id);
+    gpus.dedup();
+    assert_eq!(gpus.len(), 3, "{gpus:?}");
+}
+
+#[test]
 fn tasks_without_nodes_are_started_wherever_there_is_room() {
     let (cluster, bin) = two_nodes();
     let id = sbatch(
@@ -161,7 +180,7 @@ fn a_step_goes_on_when_the_server_is_killed() {
 #[test]
 fn processes_of_a_step_have_the_grace_of_their_job() {
     let (cluster, bin) = two_nodes();
-    let line = "srun -N2 -n2 sh -c 'trap \"echo saved > saved-$SLURM_PROCID; exit 0\" TERM; \
+    let line = "exec srun -N2 -n2 sh -c 'trap \"echo saved > saved-$SLURM_PROCID; exit 0\" TERM; \
                 touch begun-$SLURM_PROCID; while :; do sleep 0.05; done'";
     let id = sbatch(&cluster, &bin, &["-N", "2"], line);
     let is_there = |name: &str| cluster.work().join(name).exists();

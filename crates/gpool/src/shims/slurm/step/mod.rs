@@ -6,6 +6,7 @@ mod options;
 mod output;
 mod plan;
 mod start;
+mod turns;
 mod watch;
 mod wire;
 
@@ -27,6 +28,7 @@ use options::Options;
 use output::Outputs;
 use plan::{Host, Plan};
 use start::Place;
+use turns::Turn;
 use watch::{Happening, Step};
 use wire::Start;
 
@@ -110,8 +112,10 @@ fn hosts<'n>(nodes: impl Iterator<Item = &'n str>, launcher: u32) -> Vec<Host> {
 /// The job has no room for it as it is asked for, or its processes can't be started.
 pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
     let mut options = Options::read(said)?;
-    let plan = plan::plan(&job.hosts, &options.asked)?;
-    options.output.step = number_of_step(job);
+    let mut turn = Turn::take(&job.hosts, job.folder.as_deref(), options.overlap || options.pty);
+    let plan = plan::plan(&job.hosts, &turn.order, &options.asked)?;
+    turn.keep(&plan);
+    options.output.step = turn.step;
     let host = &plan.hosts[0];
     let is_alone = plan.processes.len() == 1;
     if options.pty && Some(host.rank) != job.place.rank {
@@ -121,6 +125,7 @@ pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
         return gpool(&line, session);
     }
     if is_alone && Some(host.rank) == job.place.rank && options.is_plain() {
+        turn.hand_on();
         let error = Command::new(&said.words[0])
             .args(&said.words[1..])
             .envs(of_process(&plan, 0, &options, None))
@@ -244,24 +249,4 @@ fn by_node(numbers: &[u32]) -> String {
         n_nodes => format!("{}(x{n_nodes})", alike[0]),
     });
     alike.collect::<Vec<_>>().join(",")
-}
-
-/// The number of a new step: from 0, in the order in which they begin.
-fn number_of_step(job: &Job) -> u32 {
-    use std::io::{Read as _, Seek as _, Write as _};
-    let count = || -> std::io::Result<u32> {
-        let folder = job.folder.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
-        let mut options = std::fs::File::options();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(folder.join("steps"))?;
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
-        let number: u32 = text.trim().parse().unwrap_or(0);
-        file.rewind()?;
-        file.write_all(number.saturating_add(1).to_string().as_bytes())?;
-        Ok(number)
-    };
-    // A disk that is full must not keep a step from running.
-    count().unwrap_or(0)
 }

@@ -76,12 +76,14 @@ fn nodes(hosts: &[Host]) -> Vec<&str> {
     hosts.iter().map(|host| host.node.as_str()).filter(|node| seen.insert(*node)).collect()
 }
 
-/// Places the processes of a step.
+/// Places the processes of a step. Where it does not need all tasks, those that stand first in
+/// `order`, by their ranks, are taken.
 ///
 /// # Errors
 /// The job has too few nodes, or not those that are asked for.
-pub fn plan(all: &[Host], asked: &Asked) -> Result<Plan> {
-    let selected = select(all, asked)?;
+pub fn plan(all: &[Host], order: &[u32], asked: &Asked) -> Result<Plan> {
+    let place = |rank: u32| order.iter().position(|other| *other == rank);
+    let mut selected = select(all, &place, asked)?;
     let n_nodes = u32::try_from(nodes(&selected).len()).unwrap_or(u32::MAX);
     let most = asked.per_node.map(|each| each.saturating_mul(n_nodes));
     let usual = || selected.iter().map(|host| host.usual).sum();
@@ -90,7 +92,9 @@ pub fn plan(all: &[Host], asked: &Asked) -> Result<Plan> {
         return Err(refused(format!("{n} processes are more than {most} on {n_nodes} nodes")));
     }
     let n_hosts = usize::try_from(n).unwrap_or(usize::MAX).min(selected.len());
-    let hosts: Vec<Host> = selected.into_iter().take(n_hosts).collect();
+    selected.sort_by_key(|host| place(host.rank));
+    let mut hosts: Vec<Host> = selected.into_iter().take(n_hosts).collect();
+    hosts.sort_by_key(|host| host.rank);
     let parts = u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1);
     let mut processes: Vec<Process> = Vec::new();
     for (at, host) in hosts.iter().enumerate() {
@@ -105,7 +109,7 @@ pub fn plan(all: &[Host], asked: &Asked) -> Result<Plan> {
 }
 
 /// The hosts on the nodes that a step may use.
-fn select(all: &[Host], asked: &Asked) -> Result<Vec<Host>> {
+fn select(all: &[Host], place: &dyn Fn(u32) -> Option<usize>, asked: &Asked) -> Result<Vec<Host>> {
     let known = nodes(all);
     if let Some(node) = asked.only.iter().find(|node| !known.contains(&node.as_str())) {
         return Err(refused(format!("node {node} is not one of the job's"))
@@ -116,7 +120,7 @@ fn select(all: &[Host], asked: &Asked) -> Result<Vec<Host>> {
         let names = |list: &[String]| list.iter().any(|name| name == **node);
         (asked.only.is_empty() || names(&asked.only)) && !names(&asked.not)
     };
-    let usable: Vec<&str> = known.iter().skip(skip).filter(is_wanted).copied().collect();
+    let mut usable: Vec<&str> = known.iter().skip(skip).filter(is_wanted).copied().collect();
     let wanted = match asked.nodes.map(usize::try_from) {
         None => usable.len(),
         Some(n) => n.unwrap_or(usize::MAX),
@@ -128,6 +132,10 @@ fn select(all: &[Host], asked: &Asked) -> Result<Vec<Host>> {
             usable.len()
         )));
     }
+    let first = |node: &&str| {
+        all.iter().filter(|host| host.node == **node).filter_map(|host| place(host.rank)).min()
+    };
+    usable.sort_by_key(first);
     let chosen = &usable[..wanted];
     Ok(all.iter().filter(|host| chosen.contains(&host.node.as_str())).cloned().collect())
 }
@@ -151,7 +159,7 @@ mod tests {
 
     /// The node and the place on it of each process.
     fn shown(all: &[Host], asked: &Asked) -> String {
-        match plan(all, asked) {
+        match plan(all, &[], asked) {
             Err(failure) => failure.what().to_owned(),
             Ok(plan) => {
                 let of = |process: &Process| {
@@ -178,10 +186,22 @@ mod tests {
     }
 
     #[test]
+    fn tasks_without_other_steps_come_first() {
+        let three = hosts(&[("a", 1), ("b", 1), ("b", 1)]);
+        let one = Asked { n: Some(1), nodes: Some(1), ..Asked::default() };
+        let ranks = |order: &[u32], asked: &Asked| -> Result<Vec<u32>> {
+            Ok(plan(&three, order, asked)?.hosts.iter().map(|host| host.rank).collect())
+        };
+        assert_eq!(ranks(&[2, 0, 1], &one), Ok(vec![2]));
+        assert_eq!(ranks(&[2, 0, 1], &Asked { n: Some(2), ..Asked::default() }), Ok(vec![0, 2]));
+        assert_eq!(ranks(&[2, 0, 1], &Asked::default()), Ok(vec![0, 1, 2]));
+    }
+
+    #[test]
     fn tasks_on_one_node_share_its_numbers() {
         let three = hosts(&[("a", 1), ("b", 1), ("b", 1)]);
         assert_eq!(shown(&three, &Asked::default()), "a.0 b.0 b.1");
-        assert_eq!(plan(&three, &Asked::default()).map(|it| it.by_node()), Ok(vec![1, 2]));
+        assert_eq!(plan(&three, &[], &Asked::default()).map(|it| it.by_node()), Ok(vec![1, 2]));
     }
 
     #[test]

@@ -1,0 +1,82 @@
+//! How steps of a job that run beside each other find each other: by files in a folder of the job.
+//! Each has a number, and a step that does not need all tasks takes those in which no other runs.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+use super::plan::{Host, Plan};
+
+/// What a step has of its job.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// Its number: from 0, in the order in which steps begin.
+    pub step: u32,
+    /// The ranks of the tasks, those first in which no other step runs.
+    pub order: Vec<u32>,
+    locks: Vec<(u32, File)>,
+}
+
+impl Turn {
+    /// A turn for a step of tasks. A disk that is full keeps no step from running.
+    #[must_use]
+    pub fn take(hosts: &[Host], folder: Option<&Path>, overlaps: bool) -> Self {
+        let usual = || hosts.iter().map(|host| host.rank).collect();
+        let Some(folder) = folder else { return Self { order: usual(), ..Self::default() } };
+        // Until it is dropped no other step chooses.
+        let Ok((step, _alone)) = count(folder) else {
+            return Self { order: usual(), ..Self::default() };
+        };
+        if overlaps || hosts.len() < 2 {
+            return Self { step, order: usual(), locks: Vec::new() };
+        }
+        let (mut locks, mut busy) = (Vec::new(), Vec::new());
+        for host in hosts {
+            match lock(folder, host.rank) {
+                Ok(lock) => locks.push((host.rank, lock)),
+                Err(_) => busy.push(host.rank),
+            }
+        }
+        let n_busy = u32::try_from(busy.len()).unwrap_or(u32::MAX).max(1);
+        // Where all are taken, one after the other.
+        busy.rotate_left(usize::try_from(step % n_busy).unwrap_or(0));
+        let order = locks.iter().map(|(rank, _)| *rank).chain(busy).collect();
+        Self { step, order, locks }
+    }
+
+    /// Leaves the tasks that the step does not use to others.
+    pub fn keep(&mut self, plan: &Plan) {
+        self.locks.retain(|(rank, _)| plan.hosts.iter().any(|host| host.rank == *rank));
+    }
+
+    /// Keeps the tasks for as long as the program lives that this process becomes.
+    pub fn hand_on(&self) {
+        for (_, lock) in &self.locks {
+            let _ = fcntl_setfd(lock, FdFlags::empty());
+        }
+    }
+}
+
+/// Takes the number of a step, and a lock on the next.
+fn count(folder: &Path) -> io::Result<(u32, File)> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut file = options.open(folder.join("steps"))?;
+    flock(&file, FlockOperation::LockExclusive)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    let number: u32 = text.trim().parse().unwrap_or(0);
+    file.rewind()?;
+    file.write_all(number.saturating_add(1).to_string().as_bytes())?;
+    Ok((number, file))
+}
+
+fn lock(folder: &Path, rank: u32) -> io::Result<File> {
+    let path = folder.join(format!("step-task-{rank}"));
+    let file = File::options().create(true).append(true).open(path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
