@@ -103,7 +103,7 @@ impl Gang {
     /// Whether it is one task by itself.
     #[must_use]
     pub fn is_single(&self) -> bool {
-        Self { launcher: 0, ..*self } == Self::SINGLE
+        *self == Self::SINGLE
     }
 
     /// Whether the first task alone runs the command.
