@@ -123,7 +123,6 @@ fn why_says_which_nodes_are_left_out() {
     a   gpus_not_free need 1 free 0
         only_on_nodes --not-node lab2 --where rack=3 nodes 1 of 3
     b   only_on_nodes --where rack=9 nodes 0 of 3
-        ahead_in_order 1 ahead, last job 2
     ");
 }
 
