@@ -85,6 +85,7 @@ const BEHIND_THE_API: &[&str] = &[
 /// Files of the command line that start server, agent or shepherd, or work without a server.
 const MAY_REACH_BEHIND: &[&str] = &[
     "away.rs",
+    "away/on_disk.rs",
     "config.rs",
     "keys.rs",
     "main.rs",

@@ -149,8 +149,8 @@ fn variable(environment: &[u8], prefix: &str) -> Option<String> {
     String::from_utf8(value.to_vec()).ok()
 }
 
-/// Opens what a run has written, as far as gpool keeps it: `stdout`, `stderr` or their `order`. The folder is its
-/// user's, so links and pipes in it are neither followed nor waited for.
+/// Opens what a run has written, as far as gpool keeps it: `stdout`, `stderr` or their `order`. The
+/// folder is its user's, so links and pipes in it are neither followed nor waited for.
 ///
 /// # Errors
 /// It is not there, may not be read, or is no plain file.

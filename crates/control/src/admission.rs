@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_model::label;
-use gpool_model::pattern::short_model;
 use gpool_model::plan::Fit;
 use gpool_model::policy::{Caps, Held, UserCap};
 use gpool_model::reason::Bound;
-use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Amount, Bytes, Caller, GpuAmount, GpuRequest, JobSpec, MilliCpu, Millis, ModelPattern, NewJob,
-    NodeFilter, NodeName, PoolName, Project, ProjectName, Quota, QuotaRules, Refusal, ResourceKind,
-    Resources, Share,
+    Amount, Caller, JobSpec, Millis, NewJob, NodeFilter, NodeName, PoolName, Project, ProjectName,
+    Quota, QuotaRules, Refusal, ResourceKind,
 };
 use gpool_world::{NodeRow, World};
 
 use crate::parts;
 use crate::project_tree;
 use crate::projects::absent;
+use possible::satisfiable_on;
+
+mod possible;
 
 /// A refusal names no more nodes than this.
 const THERE_MAX: usize = 64;
@@ -233,107 +233,6 @@ impl<'a> Admission<'a> {
     }
 }
 
-/// Whether nodes could hold a job with devices of one of these models; without any, of the models
-/// that it names.
-fn satisfiable_on(nodes: &[&NodeRow], fit: &Fit, models: Vec<ModelPattern>) -> Result<(), Refusal> {
-    let gpus = &*fit.gpus_on_node(1);
-    let beside = &beside(fit);
-    // Mostly the first node answers; to look at all of a large cluster takes a while.
-    let mut n_missing = fit.gang.nodes;
-    let mut rows = nodes.iter();
-    while n_missing > 0
-        && let Some(row) = rows.next()
-    {
-        n_missing = n_missing.saturating_sub(times_on(row, fit, most_of(row, gpus)));
-    }
-    if n_missing == 0 {
-        // All of them with devices of one model.
-        let is_one = models.is_empty() && fit.gpus.models.len() < 2;
-        let of_one_model = of_models(fit, models);
-        return match is_one || n_able(&of_one_model, nodes) >= fit.gang.nodes {
-            true => Ok(()),
-            false => Err(too_few_nodes(&of_one_model, &fit.gpus, nodes)),
-        };
-    }
-    if n_missing < fit.gang.nodes {
-        return Err(too_few_nodes(&of_models(fit, models), &fit.gpus, nodes));
-    }
-    let with_gpus: Vec<&NodeRow> =
-        nodes.iter().copied().filter(|row| most_of(row, gpus) >= gpus.n_devices()).collect();
-    if with_gpus.is_empty() && !gpus.is_none() {
-        return Err(impossible_gpus(nodes, gpus));
-    }
-    let short = |row: &&NodeRow| beside.first_short(&row.node.capacity);
-    let Some(kind) = with_gpus.iter().find_map(short) else {
-        // No node has reported yet: only what asks for nothing can be taken.
-        return Ok(());
-    };
-    let of_kind = |row: &&&NodeRow| row.node.capacity.get(&kind);
-    // Nodes that have enough of it lack something else.
-    let lacking = with_gpus.iter().rev().filter(|row| of_kind(row) < beside.get(&kind));
-    let most = lacking.max_by_key(of_kind);
-    Err(Refusal::ImpossibleResource {
-        asked: beside.get(&kind),
-        largest: most.map_or(0, |row| of_kind(&row)),
-        node: most.map(|row| row.node.name.clone()),
-        kind,
-    })
-}
-
-/// How many times a node could hold what a node gets, with so many devices.
-fn times_on(row: &NodeRow, fit: &Fit, n_devices: u32) -> u32 {
-    let most = fit.most_on(&row.node);
-    let by_devices = n_devices.checked_div(fit.n_devices_on_node()).unwrap_or(most).min(most);
-    let beside = beside(fit);
-    let by_rest = beside.iter().filter_map(|(kind, n)| row.node.capacity.get(kind).checked_div(n));
-    let n_tasks = row.node.capacity.get(&ResourceKind::Tasks);
-    let by_tasks = n_tasks.checked_div(u64::from(fit.gang.tasks_per_node)).filter(|_| n_tasks > 0);
-    let by_rest = by_rest.chain(by_tasks).min().unwrap_or(u64::MAX);
-    u32::try_from(by_rest).unwrap_or(u32::MAX).min(by_devices)
-}
-
-/// What all tasks of a job that one node gets at once ask for beside devices.
-fn beside(fit: &Fit) -> Resources {
-    let n_tasks = u64::from(fit.gang.tasks_per_node);
-    Resources::none()
-        .with_cpus(fit.cpus.checked_mul(n_tasks).unwrap_or(MilliCpu::MAX))
-        .with_memory(fit.memory.checked_mul(n_tasks).unwrap_or(Bytes::MAX))
-}
-
-/// How many times nodes could hold all tasks of a job that one node gets at once, with devices of
-/// one model of its request; of the model of which most could.
-fn n_able(fit: &Fit, nodes: &[&NodeRow]) -> u32 {
-    let of_rank = |rank: usize| {
-        let times = nodes.iter().map(|row| {
-            let devices = usable_ever(row).filter(|it| fit.gpus.rank_of(it) == Some(rank));
-            times_on(row, fit, u32::try_from(devices.count()).unwrap_or(u32::MAX))
-        });
-        times.fold(0, u32::saturating_add)
-    };
-    (0..fit.gpus.models.len().max(1)).map(of_rank).max().unwrap_or(0)
-}
-
-/// The same request of these models, if there are any.
-fn of_models(fit: &Fit, models: Vec<ModelPattern>) -> Fit {
-    let mut own = fit.clone();
-    if !models.is_empty() {
-        own.gpus.models = models;
-    }
-    own
-}
-
-/// The refusal of a job that needs more nodes than could hold a part of it.
-fn too_few_nodes(fit: &Fit, asked: &GpuRequest, nodes: &[&NodeRow]) -> Refusal {
-    let able = n_able(fit, nodes);
-    // With as many nodes as there are of it, the largest part of the request that still fits.
-    let fits = |count: &u32| {
-        let less = Fit { gpus: fit.gpus.of_count(*count), ..fit.clone() };
-        n_able(&less, nodes) >= fit.gang.nodes
-    };
-    let largest = (1..fit.gpus.n_devices()).rev().find(fits);
-    Refusal::TooFewNodes { asked: asked.clone(), gang: fit.gang, able, largest }
-}
-
 impl Asks {
     /// Whether a user who has nothing else may have it.
     fn check_user(&self, project: Option<&ProjectName>, caps: Caps) -> Result<(), Refusal> {
@@ -418,86 +317,4 @@ pub(crate) fn priority(
         return Ok(());
     }
     Err(Refusal::PriorityTooHigh { asked, most })
-}
-
-/// The most devices of the asked kind that one task could ever be given on a node: those of one
-/// alternative of the request, allowed, and not divided.
-fn most_of(row: &NodeRow, gpus: &GpuRequest) -> u32 {
-    let mut by_rank = BTreeMap::<usize, u32>::new();
-    for device in usable_ever(row) {
-        if let Some(rank) = gpus.rank_of(device) {
-            *by_rank.entry(rank).or_default() += 1;
-        }
-    }
-    by_rank.into_values().max().unwrap_or(0)
-}
-
-fn usable_ever(row: &NodeRow) -> impl Iterator<Item = &gpool_model::Device> {
-    let devices = row.node.devices.iter();
-    devices.filter(move |device| row.node.allows(&device.uuid) && !device.is_divided())
-}
-
-fn impossible_gpus(nodes: &[&NodeRow], asked: &GpuRequest) -> Refusal {
-    let mut models = BTreeMap::<String, u32>::new();
-    let mut memory_max = Bytes::ZERO;
-    for row in nodes {
-        let mut here = BTreeMap::<String, u32>::new();
-        for device in usable_ever(row) {
-            *here.entry(short_model(&device.model)).or_default() += 1;
-            memory_max = memory_max.max(device.memory);
-        }
-        for (model, count) in here {
-            let most = models.entry(model).or_default();
-            *most = (*most).max(count);
-        }
-    }
-    if models.is_empty() {
-        let whys: Vec<String> = nodes
-            .iter()
-            .map(|row| match row.node.devices.len() {
-                0 => format!("{} has none ({})", row.node.name, row.node.facts.devices_from),
-                n => format!("{} may use none of its {n}", row.node.name),
-            })
-            .collect();
-        return Refusal::NoGpus { asked: asked.clone(), why: whys.join("; ") };
-    }
-    let best = nodes.iter().rev().max_by_key(|row| most_of(row, asked));
-    let largest = best.filter(|row| most_of(row, asked) > 0).map(|row| LargestFit {
-        n_devices: most_of(row, asked),
-        node: row.node.name.clone(),
-        n_in_cluster: nodes.iter().map(|row| most_of(row, asked)).sum(),
-    });
-    let nearest = nearest(nodes, asked, memory_max);
-    let kept_back = nodes.iter().flat_map(|row| {
-        let devices = row.node.devices.iter();
-        devices.filter(|device| !row.node.allows(&device.uuid) && asked.rank_of(device).is_some())
-    });
-    let n_kept_back = u32::try_from(kept_back.count()).unwrap_or(u32::MAX);
-    Refusal::ImpossibleGpus {
-        asked: asked.clone(),
-        largest,
-        nearest,
-        models: models.into_iter().collect(),
-        n_kept_back,
-    }
-}
-
-/// Another request that a node could hold: as many devices of any kind, or with the most memory
-/// that there is.
-fn nearest(nodes: &[&NodeRow], asked: &GpuRequest, memory_max: Bytes) -> Option<GpuRequest> {
-    let fits = |request: &GpuRequest| {
-        let count = request.n_devices();
-        count > 0 && nodes.iter().any(|row| most_of(row, request) >= count)
-    };
-    // Of a share that is too large, the nearest is a whole device.
-    let is_too_large = matches!(asked.share(), Some(Share::Memory(memory)) if memory > memory_max);
-    let amount = match asked.amount {
-        GpuAmount::Shared { count, .. } if is_too_large => GpuAmount::Whole(count),
-        amount => amount,
-    };
-    let any = GpuRequest { amount, ..asked.clone() }.of_any_kind();
-    let less = GpuRequest { amount, least_memory: Some(memory_max), models: Vec::new() };
-    let less = Some(less).filter(|_| asked.least_memory.is_some());
-    let alternatives = less.into_iter().chain(Some(any).filter(|any| any != asked));
-    alternatives.into_iter().find(fits)
 }

@@ -252,9 +252,9 @@ impl Control {
         self.ask_all();
     }
 
-    /// Agents and shepherds ignore generations older than they have seen, and a backup does not know
-    /// the latest. A restore raises the term by far more than the changes of any job, so the term
-    /// is also a generation that none of them has seen, however often a backup is restored.
+    /// Agents and shepherds ignore generations older than they have seen, and a backup does not
+    /// know the latest. A restore raises the term by far more than the changes of any job, so the
+    /// term is also a generation that none of them has seen, however often a backup is restored.
     fn skip_generations(&mut self, term: Term) {
         let jobs: Vec<Job> = self.world.job_rows().map(|row| row.job.clone()).collect();
         for mut job in jobs {

@@ -240,8 +240,8 @@ impl Control {
         }
     }
 
-    /// After a restore, a job that waits may meet a run of its own that is newer than the backup: the
-    /// next run gets another number.
+    /// After a restore, a job that waits may meet a run of its own that is newer than the backup:
+    /// the next run gets another number.
     fn skip_attempt(&mut self, found: TaskId) {
         let Some(row) = self.world.job(found.job) else { return };
         if row.job.array.is_none()

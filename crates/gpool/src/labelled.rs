@@ -1,5 +1,5 @@
-//! Output of several tasks, elements or jobs: each line has a label before it, the rank of its task or
-//! the id of its job, and comes whole.
+//! Output of several tasks, elements or jobs: each line has a label before it, the rank of its task
+//! or the id of its job, and comes whole.
 
 use std::io::{self, Write};
 

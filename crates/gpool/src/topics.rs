@@ -261,8 +261,8 @@ gpool exec 17 --rank 1 -- nvidia-smi",
         name: "slurm",
         about: "Slurm's commands and #SBATCH lines",
         text: "
-gpool install-shims --slurm FOLDER makes sbatch srun salloc squeue scancel scontrol sinfo sacct seff;
-put FOLDER into PATH. Each shows with --help what its flags do here; docs/compat.md has them all.
+gpool install-shims --slurm FOLDER makes sbatch srun salloc squeue scancel scontrol sinfo sacct
+seff; put FOLDER into PATH. Each shows with --help what its flags do here; docs/compat.md has them.
 
 sbatch a.sh        Submitted batch job 17; output in slurm-17.out of the working folder
 squeue --me        also -j -n -p -t -o -O -l -r -i SECONDS --start; pools are partitions

@@ -132,8 +132,9 @@ impl Pieces {
     }
 }
 
-/// Where the last lines of a sequence of bytes begin, at most in its last 64 MiB: a job may have made a file of any length in place of its log, at no cost to itself.
-/// `read` fills the buffer with the bytes from a position on.
+/// Where the last lines of a sequence of bytes begin, at most in its last 64 MiB: a job may have
+/// made a file of any length in place of its log, at no cost to itself. `read` fills the buffer
+/// with the bytes from a position on.
 ///
 /// # Errors
 /// What `read` met.

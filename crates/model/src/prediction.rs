@@ -87,9 +87,10 @@ impl PastRuns {
         self.last_ended_at = self.last_ended_at.max(ended_at);
     }
 
-    /// What they say of the next; `None` without any. One or two runs say little, so that they never
-    /// predict less than they would together with runs of [`Prediction::USUAL`] for the missing
-    /// ones: a job that failed after a second does not predict that the next one ends at once.
+    /// What they say of the next; `None` without any. One or two runs say little, so that they
+    /// never predict less than they would together with runs of [`Prediction::USUAL`] for the
+    /// missing ones: a job that failed after a second does not predict that the next one ends at
+    /// once.
     #[must_use]
     pub fn prediction(&self) -> Option<Prediction> {
         let mut sorted = self.lengths.clone();

@@ -149,8 +149,8 @@ fn a_published_day_comes_out_as_it_is_known_to() {
     }
 }
 
-/// One user keeps all GPUs busy with small jobs, and another one asks for all of them: by the policy
-/// of a new server the large job starts as soon as the small jobs that run have ended.
+/// One user keeps all GPUs busy with small jobs, and another one asks for all of them: by the
+/// policy of a new server the large job starts as soon as the small jobs that run have ended.
 #[test]
 fn a_stream_of_small_jobs_does_not_delay_the_large_job_of_another_user() {
     let job = |submit_s, duration_s, n_gpus, owner: &str| TraceJob {

@@ -94,8 +94,8 @@ fn events_of(word: &str) -> Result<Vec<NotifyOn>, Refusal> {
     )))
 }
 
-/// Whether mail can be sent to an address: letters, digits and `._+-=~` before the `@`, the name of a
-/// host after it, and neither begins with a `-`. Fewer than there may be, and none that a program
+/// Whether mail can be sent to an address: letters, digits and `._+-=~` before the `@`, the name of
+/// a host after it, and neither begins with a `-`. Fewer than there may be, and none that a program
 /// or a header could read otherwise.
 #[must_use]
 pub fn is_mail_address(address: &str) -> bool {

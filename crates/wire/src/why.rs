@@ -103,8 +103,8 @@ pub struct Ahead {
 /// One thing that could be otherwise, and what would come of it: the planner was run with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Alternative {
-    /// What, as a stable word: `gpus`, `time_limit`, `cpus`, `memory`, `release`, `resume`, `priority`,
-    /// `without_dependency`, `without_begin`, `without_deadline`, `without_cap`,
+    /// What, as a stable word: `gpus`, `time_limit`, `cpus`, `memory`, `release`, `resume`,
+    /// `priority`, `without_dependency`, `without_begin`, `without_deadline`, `without_cap`,
     /// `without_reservation`, `ended`, `device_usable`, `node_back`.
     pub change: String,
     /// How to ask for it, or what to do.

@@ -74,8 +74,8 @@ impl World {
         nodes.filter(|node| fit.may_be_on(node)).flat_map(classes).any(|it| it == *class)
     }
 
-    /// Returns the models among which a job of several nodes has to choose, because all of its tasks
-    /// get the same one: in the order of its request, then of their names. Empty if each
+    /// Returns the models among which a job of several nodes has to choose, because all of its
+    /// tasks get the same one: in the order of its request, then of their names. Empty if each
     /// alternative of the request is one model, for jobs of one node, and by the rules of `kai`.
     #[must_use]
     pub fn models_to_choose(

@@ -84,6 +84,9 @@ impl Shepherd {
         };
         let variables = environment(&self.launch.order, &surroundings);
         let program = Program::prepare(&self.launch, variables, script)?;
+        if !holds && program.is_empty() {
+            return Err("the command is empty".into());
+        }
         fail::fail_point!("shepherd-ready");
         let fds = Fds {
             stdin: None,

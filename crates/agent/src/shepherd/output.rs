@@ -1,5 +1,5 @@
-//! A task's output on its way from a pipe to a file of gpool's own, and the order of the bytes of both
-//! streams.
+//! A task's output on its way from a pipe to a file of gpool's own, and the order of the bytes of
+//! both streams.
 //!
 //! A pipe and not the file itself, although that costs a copy: a file can't be cut at a size
 //! without harm to the job (a limit on file size ends it, and holds for all its files), and a full

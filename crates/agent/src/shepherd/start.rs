@@ -131,6 +131,11 @@ impl Program {
         })
     }
 
+    /// Whether there is nothing to run, as in a task that only holds its place.
+    pub(super) fn is_empty(&self) -> bool {
+        self.arguments.is_empty()
+    }
+
     /// A further program, with all that this one has but its files.
     ///
     /// # Errors

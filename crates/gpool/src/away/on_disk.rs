@@ -25,9 +25,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Runs of a job that are looked for.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// Copies a job's output from disk; with `query.follow`, until the job has ended or a server is back,
-/// which then has the rest. `failure` is the answer of the server; it is returned unless there is
-/// another.
+/// Copies a job's output from disk; with `query.follow`, until the job has ended or a server is
+/// back, which then has the rest. `failure` is the answer of the server; it is returned unless
+/// there is another.
 ///
 /// # Errors
 /// There is no output that the caller may read, or it can't be written.

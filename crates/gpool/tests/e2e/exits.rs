@@ -76,7 +76,7 @@ fn a_job_is_paused_by_hand_cancelled_while_paused_and_hears_it() {
     let other = cluster.sh(&["-g", "1"], "true");
     assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
     let why = cluster.gpool(["why", &id]).ok();
-    assert!(why.contains("held"), "{why}");
+    assert!(why.contains("It is paused since") && why.contains("gpool resume"), "{why}");
     cluster.gpool(["resume", &id]).ok();
     cluster.until_is(&id, "running");
     cluster.gpool(["pause", &id]).ok();

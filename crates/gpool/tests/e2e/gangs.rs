@@ -134,7 +134,7 @@ fn a_job_on_a_range_of_nodes_grows_and_gives_way_and_ends_as_one() {
     let waits = joiners(&cluster, &id).into_iter().find(|(_, state)| state == "pending");
     let (waits, _) = waits.expect("one of them waits again");
     let earlier = cluster.gpool(["show", &waits]).ok();
-    assert!(earlier.contains("what makes jobs larger gives way"), "{earlier}");
+    assert!(earlier.contains("nodes that make a job larger give way"), "{earlier}");
     assert!(earlier.contains(&format!("joins job {id}")), "{earlier}");
     let events = cluster.gpool(["events", &id]).ok();
     assert!(events.contains(&format!("job {first} may join it")), "{events}");

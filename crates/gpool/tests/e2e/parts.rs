@@ -34,7 +34,7 @@ fn a_model_that_is_guaranteed_is_had_whenever_it_is_asked_for() {
     let quota = cluster.gpool(["quota", "red", "--json"]).json();
     let part = &quota["items"][0]["parts"][0];
     assert_eq!((&part["model"], &part["held"]), (&"h100".into(), &2.0.into()), "{quota}");
-    says(&cluster.gpool(["show", &borrowed[0]]), &[&format!("taken back for job {owner}")]);
+    says(&cluster.gpool(["show", &borrowed[0]]), &[&format!("reclaimed for job {owner}")]);
     // What can't be taken back never has what others are guaranteed, though it may run elsewhere.
     cluster.gpool(["cancel", &owner]).ok();
     cluster.until_ended(&owner);

@@ -53,7 +53,7 @@ fn what_is_idle_is_lent_and_given_back_to_whom_it_was_promised() {
         borrowed.iter().find(|id| cluster.job(id).state.as_str() == "pending")
     });
     let shown = cluster.gpool(["show", went]).ok();
-    assert!(shown.contains(&format!("taken back for job {owner}")), "{shown}");
+    assert!(shown.contains(&format!("reclaimed for job {owner}")), "{shown}");
     let why = cluster.gpool(["why", went]).ok();
     assert!(why.contains("1 GPU needed, 0 free"), "{why}");
     // It runs again when there is room, as its next attempt.
@@ -224,7 +224,7 @@ fn a_claim_waits_through_a_restart_and_what_is_cancelled_meanwhile() {
     let [oldest, newest] = leaving.map(String::clone);
     let (oldest, newest) = (oldest.as_str(), newest.as_str());
     let shown = cluster.gpool(["show", newest]).ok();
-    assert!(shown.contains("was taken back for job"), "{shown}");
+    assert!(shown.contains("reclaimed for job"), "{shown}");
     cluster.kill();
     cluster.up();
     assert_eq!(cluster.gpool(["project", "show", "blue"]).ok().lines().count(), 6);

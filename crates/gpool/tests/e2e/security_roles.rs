@@ -39,6 +39,7 @@ fn body_of(route: &Route, job: &str) -> Value {
         (_, "jobs" | "bulk") => json!({"command": ["true"], "directory": "/"}),
         (_, "allow") => json!({"devices": ["all"]}),
         (_, "simulate") => json!({"for": "1m"}),
+        (_, "label") => json!({"nodes": ["lab1"], "labels": ["rack=3"]}),
         (_, "move") => json!({"nodes": ["lab1"], "pool": "batch"}),
         (_, "shutdown") => json!({"now": false}),
         (_, "attach") => json!({}),

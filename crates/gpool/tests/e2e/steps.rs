@@ -1,7 +1,7 @@
 //! Steps of jobs: what `srun` starts in all tasks of a job, and the places that `sbatch` and
 //! `salloc` get for it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -17,7 +17,7 @@ fn two_nodes() -> (Cluster, PathBuf) {
 }
 
 /// A command of Slurm, as a user has it.
-fn start(cluster: &Cluster, bin: &PathBuf, words: &[&str]) -> Running {
+fn start(cluster: &Cluster, bin: &Path, words: &[&str]) -> Running {
     let mut command = Command::new(bin.join(words[0]));
     let of = cluster.command();
     command.env_clear().current_dir(cluster.work());
@@ -26,12 +26,12 @@ fn start(cluster: &Cluster, bin: &PathBuf, words: &[&str]) -> Running {
     Running::start(&mut command, None)
 }
 
-fn run(cluster: &Cluster, bin: &PathBuf, words: &[&str]) -> Ran {
+fn run(cluster: &Cluster, bin: &Path, words: &[&str]) -> Ran {
     start(cluster, bin, words).end()
 }
 
 /// Submits a script; answers with the id of its job.
-fn sbatch(cluster: &Cluster, bin: &PathBuf, flags: &[&str], lines: &str) -> String {
+fn sbatch(cluster: &Cluster, bin: &Path, flags: &[&str], lines: &str) -> String {
     std::fs::write(cluster.work().join("a.sh"), format!("#!/bin/bash\n{lines}\n")).unwrap();
     let words = [&["sbatch", "--parsable"], flags, &["a.sh"]].concat();
     run(cluster, bin, &words).ok().trim().to_owned()
@@ -53,7 +53,8 @@ fn a_script_runs_once_and_its_steps_on_all_nodes() {
         &bin,
         &[],
         "#SBATCH -N 2 --ntasks-per-node=2 --gres=gpu:4 -c 1\n\
-         echo batch $SLURM_NNODES $SLURM_NTASKS $SLURM_TASKS_PER_NODE $SLURM_GPUS_ON_NODE ${RANK-none}\n\
+         echo batch $SLURM_NNODES $SLURM_NTASKS $SLURM_TASKS_PER_NODE $SLURM_GPUS_ON_NODE \
+         ${RANK-none}\n\
          export SAID=hello\n\
          srun sh -c 'echo $SLURM_STEP_ID: $SLURM_PROCID/$SLURM_NTASKS $SLURM_LOCALID \
            $SLURM_NODEID $SLURM_GPUS_ON_NODE $SLURM_CPUS_PER_TASK $SAID $SLURMD_NODENAME'\n\

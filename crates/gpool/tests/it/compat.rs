@@ -8,9 +8,9 @@ use gpool::shims::{Family, SHIMS};
 
 const HEAD: &str = "# Compatibility with Slurm and gflow
 
-`gpool install-shims --slurm --gflow FOLDER` makes the commands of Slurm and gflow as links to gpool.
-This page lists each of their flags, and at its end every example of gflow's documentation.
-`gpool help slurm` and `gpool help gflow` show how to use the commands.
+`gpool install-shims --slurm --gflow FOLDER` makes the commands of Slurm and gflow as links to
+gpool. This page lists each of their flags, and at its end every example of gflow's documentation.
+See `gpool help slurm` and `gpool help gflow` for how to use the commands.
 
 - **covered**: does the same here
 - **approximated**: does something near to it
@@ -19,8 +19,8 @@ This page lists each of their flags, and at its end every example of gflow's doc
 
 A flag that is not listed is refused with exit code 2, and the message names the nearest one.
 
-Both commands and this page read the same tables. `GPOOL_BLESS=1 cargo test -p gpool --test it compat`
-writes the page anew.
+Both commands and this page read the same tables, and
+`GPOOL_BLESS=1 cargo test -p gpool --test it compat` writes the page anew.
 ";
 
 fn document() -> String {

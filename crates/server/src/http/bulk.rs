@@ -34,9 +34,9 @@ const PROGRESS: u64 = 256;
 /// Bytes that are gathered before lines are read out of them.
 const GATHER: usize = 256 * 1024;
 
-/// Submits many jobs, all or none, a line of JSON each: what `POST /jobs` takes. The first line
-/// may be `{"defaults": {…}}`, from which lines take what they do not say. Ids are consecutive, in
-/// the order of the lines.
+/// Submits many jobs, all or none, a line of JSON each: what `POST /jobs` takes. The first line may
+/// be `{"defaults": {…}}`, from which lines take what they do not say. Ids are consecutive, in the
+/// order of the lines.
 #[utoipa::path(
     post, path = "/jobs/bulk", operation_id = "jobs_create_many",
     params(

@@ -67,8 +67,8 @@ pub(crate) struct LogParams {
          content_type = "text/plain"),
         (status = 403, description = "It is another user's", body = Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such job, it writes to a file of its own, or it is \
-          an array: each element has output",
+        (status = 404, description = "There is no such job, it writes to a file of its own, or it \
+          is an array: each element has output",
          body = Problem, content_type = "application/problem+json"),
     )
 )]

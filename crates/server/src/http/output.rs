@@ -92,8 +92,8 @@ impl Place {
     }
 
     /// Opens a file below a folder, through folders only: its user may have put links or pipes in
-    /// their place, which are neither followed nor waited for. A second name for the file of another
-    /// user, which any user can make unless the kernel forbids it, is not read either.
+    /// their place, which are neither followed nor waited for. A second name for the file of
+    /// another user, which any user can make unless the kernel forbids it, is not read either.
     fn open_at(&self, path: &Path) -> io::Result<Option<File>> {
         let folder_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = self.state_dir.as_path();

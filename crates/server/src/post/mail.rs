@@ -108,7 +108,7 @@ async fn hand_over(program: &Path, message: &Message) -> Result<(), String> {
     // A lone dot ends no message.
     command.arg("-i");
     if let Some(from) = envelope.from() {
-        command.arg("-f").arg(from.to_string());
+        command.arg("-f").arg(from);
     }
     // What follows is no flag.
     command.arg("--").args(envelope.to().iter().map(ToString::to_string));

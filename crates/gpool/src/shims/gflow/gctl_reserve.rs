@@ -80,7 +80,7 @@ fn name(id: &str) -> String {
     if is_number { format!("r{id}") } else { id.to_owned() }
 }
 
-fn invalid(what: String) -> Failure {
+fn invalid(what: &str) -> Failure {
     Failure::new(catalogue::INVALID, format!("gctl reserve: {what}"))
 }
 
@@ -93,7 +93,9 @@ fn create(said: &Said, session: &Session) -> Result {
         let nodes = session.client()?.nodes()?.items;
         let [node] = nodes.as_slice() else {
             let what = format!("there are {} nodes, and --gpu-spec names none", nodes.len());
-            return Err(invalid(what).tip(format!("gpool reserve create --devices NODE:{devices}")));
+            return Err(
+                invalid(&what).tip(format!("gpool reserve create --devices NODE:{devices}"))
+            );
         };
         words.push(format!("--devices={}:{devices}", node.name));
     }
@@ -101,10 +103,10 @@ fn create(said: &Said, session: &Session) -> Result {
         let from = match said.value("timezone") {
             None | Some("local") => start.to_owned(),
             Some(zone) => {
-                let zone = crate::render::clock::zone_name(zone).map_err(invalid)?;
+                let zone = crate::render::clock::zone_name(zone).map_err(|why| invalid(&why))?;
                 let clock = Clock::of(Some(zone));
                 let at = clock.read_ahead(start, session.view().now);
-                at.map_err(|why| invalid(format!("--start: {why}")))?.to_string()
+                at.map_err(|why| invalid(&format!("--start: {why}")))?.to_string()
             }
         };
         words.push(format!("--from={from}"));
@@ -118,8 +120,10 @@ fn list(said: &Said, session: &Session) -> Result {
         Some("active") => Some("active"),
         None => said.has("active").then_some("active"),
         Some(other) => {
-            return Err(invalid(format!("--status {other}: reservations that ended are not kept"))
-                .tip("gctl reserve list --status active"));
+            return Err(invalid(&format!(
+                "--status {other}: reservations that ended are not kept"
+            ))
+            .tip("gctl reserve list --status active"));
         }
     };
     let (from, to) = bounds(said, session)?;
@@ -153,7 +157,7 @@ fn bounds(said: &Said, session: &Session) -> Result<(Option<Time>, Option<Time>)
             Some(length) => format!("now+{length}"),
             None => text.to_owned(),
         };
-        clock.read_ahead(&signed, now).map_err(invalid)
+        clock.read_ahead(&signed, now).map_err(|why| invalid(&why))
     };
     let Some(range) = said.value("range") else {
         let one = |long| said.value(long).map(read).transpose();

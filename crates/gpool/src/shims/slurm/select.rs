@@ -1,5 +1,5 @@
-//! Which jobs are meant: by number, user, name, state. Slurm's ids are `7`, `7_4`, `7_[1-3]` and, of
-//! an element of an array, a plain number (`70000000004`).
+//! Which jobs are meant: by number, user, name, state. Slurm's ids are `7`, `7_4`, `7_[1-3]` and,
+//! of an element of an array, a plain number (`70000000004`).
 
 use gpool_client::{Client, JobsQuery};
 use gpool_model::JobId;

@@ -5,6 +5,6 @@
 #SBATCH --gres=gpu:1
 #SBATCH -t 1:00:00
 #SBATCH --exclusive
-#SBATCH -w node[01-02]
+#SBATCH -w lab[1]
 
 python infer.py

@@ -106,7 +106,10 @@ impl Outputs {
             (None, Which::Errors) => Box::new(io::stderr()),
         };
         let width = plan.processes.len().saturating_sub(1).to_string().len();
-        let label = wanted.label.then(|| format!("{rank:width$}: ")).unwrap_or_default();
+        let label = match wanted.label {
+            true => format!("{rank:width$}: "),
+            false => String::new(),
+        };
         self.carriers.push(std::thread::spawn(move || carry(read, Labelled::new(label, to))));
         Ok(write.into())
     }

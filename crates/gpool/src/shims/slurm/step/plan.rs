@@ -89,7 +89,7 @@ pub fn plan(all: &[Host], order: &[u32], asked: &Asked) -> Result<Plan> {
     let usual = || selected.iter().map(|host| host.usual).sum();
     let n = asked.n.or(most).unwrap_or_else(usual).max(1);
     if let Some(most) = most.filter(|most| n > *most) {
-        return Err(refused(format!("{n} processes are more than {most} on {n_nodes} nodes")));
+        return Err(refused(&format!("{n} processes are more than {most} on {n_nodes} nodes")));
     }
     let n_hosts = usize::try_from(n).unwrap_or(usize::MAX).min(selected.len());
     selected.sort_by_key(|host| place(host.rank));
@@ -112,7 +112,7 @@ pub fn plan(all: &[Host], order: &[u32], asked: &Asked) -> Result<Plan> {
 fn select(all: &[Host], place: &dyn Fn(u32) -> Option<usize>, asked: &Asked) -> Result<Vec<Host>> {
     let known = nodes(all);
     if let Some(node) = asked.only.iter().find(|node| !known.contains(&node.as_str())) {
-        return Err(refused(format!("node {node} is not one of the job's"))
+        return Err(refused(&format!("node {node} is not one of the job's"))
             .why(format!("the job has {}", known.join(", "))));
     }
     let skip = usize::try_from(asked.skip).unwrap_or(usize::MAX);
@@ -127,7 +127,7 @@ fn select(all: &[Host], place: &dyn Fn(u32) -> Option<usize>, asked: &Asked) -> 
     };
     if wanted > usable.len() || usable.is_empty() {
         let least = wanted.max(1);
-        return Err(refused(format!(
+        return Err(refused(&format!(
             "the step needs {least} nodes, and the job has {} for it",
             usable.len()
         )));
@@ -140,7 +140,7 @@ fn select(all: &[Host], place: &dyn Fn(u32) -> Option<usize>, asked: &Asked) -> 
     Ok(all.iter().filter(|host| chosen.contains(&host.node.as_str())).cloned().collect())
 }
 
-fn refused(what: String) -> Failure {
+fn refused(what: &str) -> Failure {
     Failure::new(errors::USAGE, format!("srun: {what}"))
 }
 

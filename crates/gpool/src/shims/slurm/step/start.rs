@@ -8,11 +8,12 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpool_client::{Client, Error};
-use gpool_wire::ExecInJob;
+use gpool_model::job::JobState;
 use gpool_wire::frame::{Frame, Frames};
+use gpool_wire::{ExecInJob, catalogue};
 
 use super::plan::Host;
 use super::watch::Happening;
@@ -20,6 +21,11 @@ use super::wire::{self, Hello};
 use crate::errors;
 use crate::failure::{Failure, Result};
 use crate::session::Session;
+
+/// Between two looks whether a task that is being started runs.
+const LOOK: Duration = Duration::from_millis(50);
+/// A task that has not started after so many looks is not waited for.
+const LOOKS_MAX: u32 = 600;
 
 /// Where `srun` runs.
 pub struct Place {
@@ -145,6 +151,7 @@ fn start_there(
     exec: &ExecInJob,
     lines: &Lines,
 ) -> std::result::Result<(), String> {
+    let mut n_looks = LOOKS_MAX;
     loop {
         match client.exec(job, exec) {
             Ok(line) => {
@@ -161,10 +168,22 @@ fn start_there(
                 }
             }
             Err(Error::Unreachable { .. } | Error::Lost { .. } | Error::TimedOut) => {}
+            // The first task may run before the others have started.
+            Err(error) if n_looks > 0 && is_too_early(&error, client, job) => {
+                n_looks -= 1;
+                std::thread::sleep(LOOK);
+            }
             Err(error) => return Err(error.problem().detail),
         }
         client.job(job).map_err(|error| error.problem().detail)?;
     }
+}
+
+/// Whether a task refused a program because it has not started yet.
+fn is_too_early(error: &Error, client: &Client, job: &str) -> bool {
+    let starts = |state| matches!(state, JobState::Starting | JobState::Running);
+    error.problem().code == catalogue::WRONG_STATE.to_string()
+        && client.job(job).is_ok_and(|found| starts(found.state))
 }
 
 /// Reads a line until the program at its other end has ended; `None` if the line was closed before.

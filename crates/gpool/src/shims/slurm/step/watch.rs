@@ -76,6 +76,9 @@ pub fn catch_signals(tell: Sender<Happening>) -> Result<()> {
     Ok(())
 }
 
+/// A host that is connected, and the GPUs of its task.
+type Connected = (UnixStream, Vec<String>);
+
 /// Waits for all hosts of a plan; answers with them and their GPUs, in the order of the plan.
 ///
 /// # Errors
@@ -83,8 +86,8 @@ pub fn catch_signals(tell: Sender<Happening>) -> Result<()> {
 pub fn gather(
     plan: &Plan,
     happenings: &Receiver<Happening>,
-) -> Result<std::result::Result<Vec<(UnixStream, Vec<String>)>, Exit>> {
-    let mut found: BTreeMap<u32, (UnixStream, Vec<String>)> = BTreeMap::new();
+) -> Result<std::result::Result<Vec<Connected>, Exit>> {
+    let mut found: BTreeMap<u32, Connected> = BTreeMap::new();
     while found.len() < plan.hosts.len() {
         match happenings.recv().map_err(|_| nobody())? {
             Happening::Host(hello, stream) => {
