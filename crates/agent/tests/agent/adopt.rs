@@ -184,7 +184,8 @@ fn of_two_shepherds_for_one_task_one_launches_it() {
             _ => None,
         });
         assert!(matches!(is, TaskIs::Running { .. }), "{is:?}");
-        until("it has said that it runs", || runs.exists());
+        let has_begun = || std::fs::read_to_string(&runs).is_ok_and(|text| text.ends_with('\n'));
+        until("it has said that it runs", has_begun);
         let order = Order::Stop {
             term: Term(2),
             task,
