@@ -226,7 +226,7 @@ pub enum TaskIs {
         /// The devices that are not usable now.
         devices: Vec<DeviceUuid>,
     },
-    /// It ended before and its end was acknowledged. The answer to an order of a server whose
+    /// It has ended, and a server has acknowledged its end. The answer to a server whose
     /// store was restored from an older backup.
     Over,
 }

@@ -22,7 +22,7 @@ pub struct NodeFilter {
     /// None of these.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub exclude: BTreeSet<NodeName>,
-    /// Only nodes for which all of these hold.
+    /// Only nodes that satisfy all of these.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub rules: BTreeSet<NodeRule>,
     /// Only nodes on which no other job runs, and no other job starts there while it runs.
@@ -72,7 +72,7 @@ impl JobSpec {
     }
 }
 
-/// Changes to which nodes a job may use; what is `None` stays, and what is empty no longer counts.
+/// Changes to the nodes that a job may use. `None` keeps a rule, an empty value removes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FilterPatch {

@@ -10,7 +10,7 @@ const NAMES_MAX: usize = 4096;
 /// Numbers keep the zeros before them: `n[08-10]` is `n08,n09,n10`.
 ///
 /// # Errors
-/// The position of what is no name, list or range, or that there are more than 4096 names.
+/// The position of the first word that is no name, list or range; or more than 4096 names.
 pub fn nodes(text: &str) -> Result<Vec<NodeName>, ParseError> {
     let bad = |position| {
         ParseError::new("a list of at most 4096 nodes", text, position, "lab1,lab2 or node[1-4,7]")

@@ -126,7 +126,7 @@ pub struct Prediction {
 impl Prediction {
     /// Fewer runs than this say little.
     pub const FEW: u32 = 3;
-    /// How long a job runs of which nothing is known.
+    /// How long a job without history runs.
     pub const USUAL: Millis = Millis::from_hours(1);
 }
 

@@ -257,7 +257,7 @@ impl Projects {
     }
 
     /// Where a project stands among its siblings, or a user among those of its project; the least
-    /// goes first. It does not depend on what it would start next: what a cycle knows of that
+    /// goes first. It does not depend on the next job of the user: what a cycle knows of that
     /// depends on what it looked at before. A user whose first job is escalated stands as if it had
     /// [`ESCALATED_TIMES`] its share.
     pub fn standing(&self, row: Row, is_escalated: bool) -> Standing {

@@ -44,7 +44,7 @@ impl Room {
         Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks, node }
     }
 
-    /// So many times as much; a whole node is enough for any number of tasks of one job.
+    /// The product; one whole node is enough for any number of tasks of one job.
     pub fn times(self, times: u32) -> Self {
         let amount = |of: i64| of.saturating_mul(i64::from(times));
         Self {
@@ -71,7 +71,7 @@ impl Room {
         Self::beside_node(&spec.resources_paused())
     }
 
-    /// What is booked beside devices and the node itself.
+    /// CPU cores and memory.
     pub fn beside_node(resources: &Resources) -> Self {
         let amount = |kind| i64::try_from(resources.get(&kind)).unwrap_or(i64::MAX);
         Self {

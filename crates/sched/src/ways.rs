@@ -37,7 +37,7 @@ impl<'a> Way<'a> {
 }
 
 /// Names the models of a job of several nodes one by one, so that all tasks get the same model even
-/// if the request names none, or a pattern to which several models answer.
+/// if the request names none, or a pattern that matches several models.
 pub(crate) fn of_one_model<'a>(world: &World, shape: &'a Shape) -> Cow<'a, Shape> {
     let fit = &shape.fit;
     let models = world.models_to_choose(&fit.gpus, fit.pool.as_ref(), fit.gang);

@@ -12,7 +12,7 @@ use crate::handle::CoreHandle;
 
 /// Between two looks for output that is due.
 const LOOK: Duration = Duration::from_secs(3600);
-/// Jobs whose output is removed at once.
+/// How many jobs have their output removed in one batch.
 const AT_ONCE: usize = 500;
 /// Between two lots, so that the disk and the archive serve others too.
 const PAUSE: Duration = Duration::from_millis(200);

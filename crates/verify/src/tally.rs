@@ -140,7 +140,7 @@ impl NodeTally<'_> {
     }
 
     /// Whether a job can't run here beside those that do: it, or one of them, wants the node alone.
-    /// Whoever has a claim waits for those that leave.
+    /// A job with a claim waits for the jobs that leave.
     pub fn is_occupied(&self, job: Option<JobId>, is_alone: bool, is_claim: bool) -> bool {
         self.running.iter().any(|(task, it)| {
             Some(task.job) != job && (is_alone || it.is_alone) && !(is_claim && it.is_releasing)

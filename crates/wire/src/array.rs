@@ -64,7 +64,7 @@ pub struct ArrayShown {
 /// All elements of a living array together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Elements {
-    /// How many are in which state.
+    /// Number of elements by state.
     pub n_by_state: BTreeMap<JobState, u64>,
     /// Their devices and run time.
     pub totals: RunTotals,

@@ -74,7 +74,7 @@ impl JobCreate {
 }
 
 impl JobPatch {
-    /// Changes to which nodes it may use, if there are any.
+    /// Changes to the nodes that the job may use.
     pub(crate) fn filter_patch(&self) -> Result<Option<FilterPatch>, Refusal> {
         let names = |field: &str, lists: &Option<Vec<String>>| {
             lists.as_deref().map(|lists| names(field, lists)).transpose()

@@ -148,7 +148,7 @@ pub struct Job {
     pub output_kept_until: Option<Time>,
     /// Its own file for errors; `null`: gpool's.
     pub stderr: Option<String>,
-    /// Where gpool keeps what it writes; only where one job is asked for.
+    /// The files that hold its output; only in the answer for a single job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<LogFiles>,
     /// Whether it runs on a terminal of its own, to which one can attach.

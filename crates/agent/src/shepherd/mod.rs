@@ -210,6 +210,14 @@ impl Shepherd {
         spec.gang.has_launcher() && (self.task().rank > 0 || !has_program)
     }
 
+    /// Whether the processes that are left are killed: the task's own program has ended. If a script
+    /// dies of the signal that ends its job, processes that it started by `srun` still have the grace
+    /// period, as in Slurm.
+    fn sweeps(&self) -> bool {
+        let has_grace = || self.ending.is_some_and(|(_, kill_at)| clock::boot_ms() < kill_at);
+        self.exit.is_some() && !(self.launch.order.spec.gang.has_launcher() && has_grace())
+    }
+
     /// Ends a task that holds its place, once it is to end and nothing else runs in it.
     fn end_if_alone(&self) {
         if self.ending.is_some()
@@ -437,9 +445,10 @@ impl Shepherd {
                 }
             }
         }
-        if self.exit.is_some() {
-            // Its own process is gone: what it left behind goes too.
-            tree.kill();
+        if self.sweeps() {
+            if let Some(tree) = &self.tree {
+                tree.kill();
+            }
             self.sweep_again();
         }
         self.end_if_alone();

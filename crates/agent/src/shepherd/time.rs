@@ -165,7 +165,7 @@ impl Shepherd {
     /// Sets the timer for what is due next: the end of its time, the signal before that, the kill,
     /// the next sweep.
     pub(super) fn set_timer(&mut self) {
-        let sweep = self.exit.map(|_| 0);
+        let sweep = self.sweeps().then_some(0);
         let kill = self.ending.map(|(_, at)| at);
         let goes_on = self.ending.is_none();
         let over = self.allowed.over().map(|(at, _)| at).filter(|_| goes_on);
@@ -198,7 +198,7 @@ impl Shepherd {
         }
         let time = clock::boot_ms();
         let over = self.ending.is_some_and(|(_, kill_at)| time >= kill_at);
-        if over || self.exit.is_some() {
+        if over || self.sweeps() {
             if let Some(tree) = &self.tree {
                 tree.kill();
             }

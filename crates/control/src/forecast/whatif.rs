@@ -150,7 +150,7 @@ fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
     }
     match &row.job.phase {
         Phase::Paused { held: Some(_), .. } => return vec![WhatIf::Resume],
-        // It goes on where it is, and what it asks for can't be edited.
+        // A paused job resumes where it is, so its request can't be edited.
         Phase::Paused { .. } => {
             all.extend(priority(part, row, whose));
             all.extend(ends(part, row, whose));

@@ -77,7 +77,7 @@ fn files(page: &mut Page, job: &Job) {
     }
 }
 
-/// How a job ended, or why it does not run; and what it used.
+/// How a job ended or why it does not run, and its usage.
 fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     if job.state.is_end() {
         page.label("end", &words::end(job));

@@ -136,7 +136,7 @@ impl Table {
     }
 
     /// The table without columns that say nothing, as far as lines are too long with them: first
-    /// those of which no row has anything, then those that are alike in all rows.
+    /// columns that are empty in all rows, then columns that are equal in all rows.
     fn without_idle_columns(&self, width: usize) -> Self {
         let is_empty = |at: &usize| {
             *at > 0 && self.cells(*at).all(|cell| matches!(cell.text.as_str(), "" | NOTHING))

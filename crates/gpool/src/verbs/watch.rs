@@ -131,7 +131,7 @@ impl<T> Shown<'_, T> {
     }
 }
 
-/// Makes the terminal as it was; a signal that ended the watching then does what it does.
+/// Restores the terminal; then a signal that ended the view takes its usual effect.
 fn leave(full: FullScreen, is_asked: bool) -> Result {
     let ending = full.ending();
     drop(full);
@@ -155,7 +155,7 @@ struct Head {
 }
 
 impl Head {
-    /// Takes what was read; without an answer the list stays as it was.
+    /// Shows a new answer; without one the list stays unchanged.
     fn take<L>(&mut self, answer: Result<L>, last: &mut L) -> Result<()> {
         match answer {
             Ok(listing) => {

@@ -17,7 +17,7 @@ const NOT_ATTENDED: [&str; 6] =
 /// Runs it.
 ///
 /// # Errors
-/// What was asked is not understood, impossible or refused.
+/// The request is not understood, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     if let [word, rest @ ..] = words
         && word == "completion"

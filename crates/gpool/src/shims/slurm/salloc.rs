@@ -26,14 +26,14 @@ use crate::shims::flag::Said;
 use crate::shims::read;
 use crate::verbs::submit::{hand_in, say};
 
-/// What is said of the first task, where there is a task.
+/// The description of the first task, if there is one.
 const OF_TASK: [&str; 5] =
     ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURMD_NODENAME"];
 
 /// Runs it.
 ///
 /// # Errors
-/// What was asked is not understood, impossible or refused.
+/// The request is not understood, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SALLOC, words, session)? else { return Ok(Exit::OK) };
     let mut request = request(&said)?;

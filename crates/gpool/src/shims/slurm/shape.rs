@@ -7,7 +7,7 @@ use crate::failure::Result;
 use crate::shims::flag::Given;
 use crate::shims::translated::{Translated, invalid};
 
-/// Flags that ask for GPUs, of which the last given counts.
+/// Flags that ask for GPUs; the last one given counts.
 const GPUS: [&str; 4] = ["gpus", "gpus-per-node", "gpus-per-task", "gres"];
 /// Those that say where, how many processes, and how much for each.
 const REST: [&str; 9] = [
@@ -21,7 +21,7 @@ const REST: [&str; 9] = [
     "mem-per-cpu",
     "mem-per-gpu",
 ];
-/// A variable by which `srun` knows that each process gets GPUs of its own.
+/// Tells `srun` that each process gets GPUs of its own.
 pub const GPUS_PER_PROCESS: &str = "SRUN_GPUS_PER_TASK";
 
 /// Whether a flag is one of those that are read together.

@@ -60,7 +60,7 @@ fn as_job(said: &Said, session: &Session) -> Result {
     let mut line: Vec<String> = vec!["run".to_owned(), "--compat=slurm".to_owned()];
     let mut command = said.words.clone();
     if has_launcher {
-        // The step writes and reads what is named.
+        // The step opens the files that the flags name.
         let is_file = |word: &str| {
             ["--stdout=", "--stderr=", "--stdin="].iter().any(|flag| word.starts_with(flag))
         };

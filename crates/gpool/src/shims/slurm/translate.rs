@@ -116,7 +116,7 @@ fn signal(flag: &Given, all: &mut Translated) -> Result<()> {
     if name.is_empty() || !to.chars().all(|c| matches!(c, 'B' | 'R')) {
         return Err(invalid(flag, "names no signal").tip("--signal=USR1@90"));
     }
-    // To the script alone, or to what it has started.
+    // To the script alone, or to its child processes.
     let to = if to.contains('B') { 'B' } else { 'S' };
     all.signals = true;
     all.flag("signal-before", &format!("{to}:{name}@{seconds}s"), flag);

@@ -85,7 +85,7 @@ fn serve(args: &StepHostArgs) -> std::io::Result<()> {
                 let (running, stream) = (running.clone(), Arc::clone(&stream));
                 waiting.push(std::thread::spawn(move || {
                     let code = running.wait(child);
-                    // Nobody hears it once srun is gone.
+                    // Once srun is gone, no process reads it.
                     let _ = running.say(&stream, &FromHost::Ended(rank, code));
                 }));
             }

@@ -32,12 +32,12 @@ use turns::Turn;
 use watch::{Happening, Step};
 use wire::Start;
 
-/// The variable by which what `salloc` runs knows its job.
+/// Names the job to the command that `salloc` runs.
 pub const ALLOCATION: &str = "GPOOL_ALLOCATION";
 /// Where the steps of a job that `salloc` has find each other.
 pub const STEPS: &str = "GPOOL_STEPS";
 
-/// The job in which `srun` starts processes.
+/// The job that `srun` starts processes in.
 pub struct Job {
     place: Place,
     hosts: Vec<Host>,

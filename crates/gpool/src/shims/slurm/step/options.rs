@@ -17,17 +17,17 @@ use crate::shims::slurm::values;
 pub struct Options {
     /// Where its processes run.
     pub asked: Asked,
-    /// What they read and write.
+    /// The files of standard input, output and error.
     pub output: Output,
     /// Their GPUs.
     pub gpus: Gpus,
     /// When they are ended early.
     pub limits: Limits,
-    /// Whether it may have what other steps have.
+    /// Whether it may use resources of other steps.
     pub overlap: bool,
     /// Whether it runs on a terminal of its own.
     pub pty: bool,
-    /// Cores of each process, which are told and not given.
+    /// Cores of each process: set in the environment, not enforced.
     pub cpus: Option<u64>,
     /// Where they run.
     pub directory: String,

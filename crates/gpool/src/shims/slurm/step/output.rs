@@ -12,7 +12,7 @@ use crate::errors;
 use crate::failure::{Failure, Result};
 use crate::labelled::Labelled;
 
-/// What was said of files and labels.
+/// The flags for files and labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// `--input`.
@@ -139,7 +139,7 @@ fn carry(mut from: io::PipeReader, mut to: Labelled<Box<dyn Write + Send>>) {
     loop {
         match from.read(&mut buffer) {
             Ok(n_read @ 1..) => {
-                // A process that finds nobody to write to ends by that, as in any pipe.
+                // A process whose output has no reader ends by SIGPIPE, as in any pipe.
                 if to.write_all(&buffer[..n_read]).and_then(|()| to.flush()).is_err() {
                     return;
                 }

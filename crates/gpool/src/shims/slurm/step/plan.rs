@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// A task of the job, in which processes can be started.
+/// A task of the job that processes can be started in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// Its rank in the job.

@@ -24,14 +24,14 @@ use crate::session::Session;
 
 /// Between two looks whether a task that is being started runs.
 const LOOK: Duration = Duration::from_millis(50);
-/// A task that has not started after so many looks is not waited for.
+/// The step fails if a task has not started after this many looks.
 const LOOKS_MAX: u32 = 600;
 
 /// Where `srun` runs.
 pub struct Place {
     /// The job, as the server knows it.
     pub job: String,
-    /// The rank of the task in which `srun` itself runs, if it does in one.
+    /// The rank of the task that `srun` itself runs in, if any.
     pub rank: Option<u32>,
 }
 
@@ -90,7 +90,7 @@ pub fn start(
     Ok(lines)
 }
 
-/// Waits for hosts to connect; answers with the name by which they do.
+/// Waits for hosts to connect. Returns the name of the socket.
 fn listen(tell: Sender<Happening>) -> Result<String> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(errors::INTERNAL, format!("srun: can't listen for its processes: {error}"))

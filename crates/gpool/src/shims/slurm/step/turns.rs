@@ -13,9 +13,9 @@ use super::plan::{Host, Plan};
 /// What a step has of its job.
 #[derive(Debug, Default)]
 pub struct Turn {
-    /// Its number: from 0, in the order in which steps begin.
+    /// Its number, counted from 0 in starting order.
     pub step: u32,
-    /// The ranks of the tasks, those first in which no other step runs.
+    /// The ranks of the tasks, idle tasks first.
     pub order: Vec<u32>,
     locks: Vec<(u32, File)>,
 }

@@ -21,7 +21,7 @@ use crate::session::Session;
 const GRACE: Duration = Duration::from_secs(30);
 /// The code of a process that could not be started, as a shell has it.
 const NOT_STARTED: i32 = 127;
-/// That of one whose end nobody has seen.
+/// The exit code of a process whose end was not seen.
 const LOST: i32 = 137;
 
 /// What happens to a step.
@@ -107,7 +107,7 @@ pub fn gather(
     plan.hosts.iter().map(|host| take(host.rank)).collect::<Result<_>>().map(Ok)
 }
 
-/// A step whose processes run.
+/// A step with running processes.
 pub struct Step<'s> {
     plan: &'s Plan,
     session: &'s Session,
@@ -117,12 +117,12 @@ pub struct Step<'s> {
     codes: Vec<Option<i32>>,
     /// When all are killed.
     kill_at: Option<Instant>,
-    /// When all are told to end.
+    /// When the step asks all processes to end.
     end_at: Option<Instant>,
 }
 
 impl<'s> Step<'s> {
-    /// A step on hosts that were told what to start.
+    /// A step on hosts that have received their orders.
     pub fn new(
         plan: &'s Plan,
         session: &'s Session,

@@ -39,7 +39,7 @@ pub struct Start {
     pub processes: Vec<(u32, Vec<(String, String)>)>,
 }
 
-/// What a host is told later.
+/// A later message to a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToHost {
     /// Send all of its processes a signal.
@@ -63,7 +63,7 @@ pub fn address(name: &str) -> std::io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
 }
 
-/// Whether the other end is a process of this user or of root: anybody may connect to a name.
+/// Whether the other end is a process of this user or of root: every user may connect to a name.
 pub fn is_trusted(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid();
     let theirs = rustix::net::sockopt::socket_peercred(stream).map(|peer| peer.uid);
