@@ -73,7 +73,9 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
     }
     if !indexes.is_empty() {
         all.push(("SLURM_JOB_GPUS", indexes.join(",").into()));
-        all.push(("SLURM_GPUS", indexes.len().to_string().into()));
+        all.push(("SLURM_GPUS", (indexes.len() * place.n_tasks).to_string().into()));
+        let on_node = place.tasks_by_node.get(place.node_rank).copied().unwrap_or(1);
+        all.push(("SLURM_GPUS_PER_NODE", (indexes.len() * on_node).to_string().into()));
     }
     if let Some(cpus) = spec.cpus {
         let of_task = cpus.get().div_ceil(1000).max(1);
@@ -174,6 +176,8 @@ mod tests {
             "SLURM_JOB_ID=7",
             "SLURM_JOBID=7",
             "SLURM_GPUS_ON_NODE=2",
+            "SLURM_GPUS=2",
+            "SLURM_GPUS_PER_NODE=2",
             "SLURM_JOB_GPUS=2,5",
             "SLURM_CPUS_PER_TASK=2",
             "SLURM_MEM_PER_NODE=2048",

@@ -278,7 +278,7 @@ impl Cell {
             }
             Self::Name => job.name.clone(),
             Self::Nodes => nodes(job),
-            Self::NumNodes => job.placement.len().max(1).to_string(),
+            Self::NumNodes => tres::n_nodes(job).to_string(),
             Self::Partition => job.pool.as_deref().unwrap_or(DEFAULT_POOL).to_owned(),
             Self::Planned => long_time(span(job.waited_s).get() / 1000),
             Self::Priority => job.priority.to_string(),

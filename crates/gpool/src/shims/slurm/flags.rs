@@ -54,7 +54,8 @@ pub static JOB: &[Flag] = &[
         Covered,
         "--launcher; without --nodes, and GPUs of nodes, --tasks too",
     ),
-    row("ntasks-per-node", '\0', Value, Covered, "--launcher, times the nodes"),
+    row("ntasks-per-node", '\0', Value, Covered, "--launcher, times the nodes")
+        .also(&["tasks-per-node"]),
     row("output", 'o', Value, Covered, "--stdout, and --stderr where there is no --error"),
     row("partition", 'p', Value, Approximated, "--pool, if there is one of that name"),
     row("priority", '\0', Value, Ignored, "--nice, or --priority of gpool, say it"),

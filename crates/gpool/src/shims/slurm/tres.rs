@@ -1,6 +1,8 @@
 //! What a job asks for and has, as Slurm writes trackable resources:
 //! `cpu=2,mem=4G,node=1,billing=2,gres/gpu=2`.
 
+use std::collections::BTreeSet;
+
 use gpool_wire::Job;
 
 use super::cells::{cores, mebibytes};
@@ -25,8 +27,13 @@ pub fn allocated(job: &Job) -> String {
     }
     let held: usize = job.placement.iter().map(|placed| placed.devices.len()).sum();
     let held = u64::try_from(held).unwrap_or(u64::MAX);
-    let nodes = u64::try_from(job.placement.len()).unwrap_or(1);
-    written(job, n_tasks(job).max(1), nodes, gpus(job).0, Some(held))
+    written(job, n_tasks(job).max(1), n_nodes(job), gpus(job).0, Some(held))
+}
+
+/// On how many nodes it is or was; 1 before it starts.
+pub fn n_nodes(job: &Job) -> u64 {
+    let nodes: BTreeSet<&str> = job.placement.iter().map(|placed| placed.node.as_str()).collect();
+    u64::try_from(nodes.len()).unwrap_or(u64::MAX).max(1)
 }
 
 /// The model of GPU that it names, and how many it asks for each task.
@@ -40,7 +47,8 @@ fn gpus(job: &Job) -> (Option<&str>, Option<u64>) {
 fn written(job: &Job, tasks: u64, nodes: u64, model: Option<&str>, gpus: Option<u64>) -> String {
     let cpus = cores(job) * tasks;
     let mut parts = vec![format!("cpu={cpus}")];
-    parts.extend(job.mem.filter(|mem| *mem > 0).map(|mem| format!("mem={}", mebibytes(mem))));
+    let memory = job.mem.filter(|memory| *memory > 0).map(|memory| memory.saturating_mul(tasks));
+    parts.extend(memory.map(|memory| format!("mem={}", mebibytes(memory))));
     parts.push(format!("node={nodes}"));
     parts.push(format!("billing={cpus}"));
     if let Some(gpus) = gpus.filter(|gpus| *gpus > 0) {

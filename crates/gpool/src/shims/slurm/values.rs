@@ -128,15 +128,35 @@ pub fn gres(given: &Given, ignored: &mut Vec<String>) -> Result<Option<(String, 
     Ok(found)
 }
 
+/// A name with a letter in it: `a100`, or a MIG profile as `1g.10gb`.
 fn is_model(text: &str) -> bool {
-    let mut letters = text.chars();
-    letters.next().is_some_and(|c| c.is_ascii_alphabetic())
-        && letters.all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.contains(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Slurm's types have no dashes where our models have them.
+/// The words of a type of Slurm, with dashes between them as in our models: `rtx2080ti` is
+/// `rtx-2080-ti`.
 fn model_name(text: &str) -> String {
-    text.to_ascii_lowercase().replace('_', "-")
+    let text = text.to_ascii_lowercase().replace('_', "-");
+    text.split('-').map(split_word).collect::<Vec<_>>().join("-")
+}
+
+/// Sets `rtx` before a number and `ti` or `super` after one apart.
+fn split_word(word: &str) -> String {
+    let numbered = |prefix: &str| {
+        let rest = word.strip_prefix(prefix)?;
+        let number = rest.strip_prefix('a').unwrap_or(rest);
+        number.starts_with(|c: char| c.is_ascii_digit()).then(|| (format!("{prefix}-"), rest))
+    };
+    let (prefix, rest) =
+        ["rtx", "gtx"].into_iter().find_map(numbered).unwrap_or((String::new(), word));
+    let of_number = |suffix: &str| {
+        let number = rest.strip_suffix(suffix)?;
+        number.ends_with(|c: char| c.is_ascii_digit()).then(|| format!("{number}-{suffix}"))
+    };
+    let rest = ["ti", "super"].into_iter().find_map(of_number).unwrap_or_else(|| rest.to_owned());
+    prefix + &rest
 }
 
 /// A moment as we read it: `now+1hour` is `now+3600s`, and a bare number of Slurm's is seconds.
