@@ -66,7 +66,8 @@ fn expected(kind: &str) -> Vec<Expected> {
 
 /// A cluster with the programs and the commands of other schedulers in a folder.
 fn prepared() -> (Cluster, PathBuf) {
-    let cluster = Cluster::new("sim:4xH100-80G");
+    let nodes = folder().join("nodes.toml");
+    let cluster = Cluster::with(&["--devices", nodes.to_str().unwrap()]);
     let bin = cluster.path("bin");
     let words = ["install-shims", "--slurm", "--gflow", bin.to_str().unwrap()];
     cluster.gpool(words).ok();
