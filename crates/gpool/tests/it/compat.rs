@@ -11,6 +11,7 @@ const HEAD: &str = "# Compatibility with Slurm and gflow
 `gpool install-shims --slurm --gflow FOLDER` makes the commands of Slurm and gflow as links to
 gpool. This page lists each of their flags, and at its end every example of gflow's documentation.
 See `gpool help slurm` and `gpool help gflow` for how to use the commands.
+[slurm-scripts.md](slurm-scripts.md) lists 34 public batch scripts and how they run here.
 
 - **covered**: does the same here
 - **approximated**: does something near to it
