@@ -292,7 +292,7 @@ fn came_at(spec: &JobSpec, id: JobId, ended_at: &BTreeMap<JobId, Timestamp>) -> 
     moments.into_iter().flatten().max().unwrap_or(spec.submitted_at)
 }
 
-/// What was asked for, as a job by itself that tells nobody of it, does not grow, and ends when it
+/// What was asked for, as a job by itself that sends no messages, does not grow, and ends when it
 /// has run for so long.
 fn asked(spec: &JobSpec, job: &Job, ran: Millis) -> NewJob {
     let mut new = NewJob::again(spec, job, None);

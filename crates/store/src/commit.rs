@@ -1,5 +1,5 @@
 //! Writes commits: any number of them in one transaction, all or none. Does not wait for more and
-//! tells nobody; that is the committer's work.
+//! sends no messages; that is the committer's work.
 
 use gpool_model::{JobNumber, Revision, Seq, Term};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, ffi, params};

@@ -355,7 +355,7 @@ pub fn order(job: &JobSpec, devices: &[&Device]) -> TaskOrder {
     }
 }
 
-/// Waits until something is true; looks again and again, since a file system tells nobody.
+/// Waits until something is true; looks again and again, since a file system sends no messages.
 pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     let give_up = Instant::now() + PATIENCE;
     while !is() {

@@ -297,7 +297,7 @@ fn change(
 fn changed_words(patch: &JobPatch, job: &Job) -> Vec<String> {
     let Ok(Value::Object(fields)) = serde_json::to_value(patch) else { return Vec::new() };
     let word = |(field, value): (&String, &Value)| match (field.as_str(), value) {
-        ("notify", _) if job.notify.is_empty() => vec!["tells nobody".to_owned()],
+        ("notify", _) if job.notify.is_empty() => vec!["sends no messages".to_owned()],
         ("notify", _) => job.notify.iter().map(|rule| format!("tells {rule}")).collect(),
         ("note", Value::String(note)) if note.is_empty() => vec!["without a note".to_owned()],
         ("script", _) => vec!["script changed".to_owned()],
