@@ -210,9 +210,9 @@ impl Shepherd {
         spec.gang.has_launcher() && (self.task().rank > 0 || !has_program)
     }
 
-    /// Whether the processes that are left are killed: the task's own program has ended. If a script
-    /// dies of the signal that ends its job, processes that it started by `srun` still have the grace
-    /// period, as in Slurm.
+    /// Whether the processes that are left are killed: the task's own program has ended. If a
+    /// script dies of the signal that ends its job, processes that it started by `srun` still have
+    /// the grace period, as in Slurm.
     fn sweeps(&self) -> bool {
         let has_grace = || self.ending.is_some_and(|(_, kill_at)| clock::boot_ms() < kill_at);
         self.exit.is_some() && !(self.launch.order.spec.gang.has_launcher() && has_grace())
