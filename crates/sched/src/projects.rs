@@ -257,9 +257,9 @@ impl Projects {
     }
 
     /// Where a project stands among its siblings, or a user among those of its project; the least
-    /// goes first. It does not depend on the next job of the user: what a cycle knows of that
-    /// depends on what it looked at before. A user whose first job is escalated stands as if it had
-    /// [`ESCALATED_TIMES`] its share.
+    /// goes first. It ignores the user's next job, because a cycle knows that job only after it has
+    /// examined earlier ones. A user with an escalated first job counts with [`ESCALATED_TIMES`]
+    /// the share.
     pub fn standing(&self, row: Row, is_escalated: bool) -> Standing {
         let is_used_up = |it: &Account| it.guaranteed.finite().is_some_and(|most| it.held >= most);
         // Of a part of the GPUs of which it is guaranteed nothing it has nothing to use up.
