@@ -18,6 +18,8 @@ pub struct Turn {
     /// The ranks of the tasks, idle tasks first.
     pub order: Vec<u32>,
     locks: Vec<(u32, File)>,
+    /// While a step has this, no other step of the job chooses its tasks.
+    choosing: Option<File>,
 }
 
 impl Turn {
@@ -26,12 +28,11 @@ impl Turn {
     pub fn take(hosts: &[Host], folder: Option<&Path>, overlaps: bool) -> Self {
         let usual = || hosts.iter().map(|host| host.rank).collect();
         let Some(folder) = folder else { return Self { order: usual(), ..Self::default() } };
-        // Until it is dropped no other step chooses.
-        let Ok((step, _alone)) = count(folder) else {
+        let Ok((step, choosing)) = count(folder) else {
             return Self { order: usual(), ..Self::default() };
         };
         if overlaps || hosts.len() < 2 {
-            return Self { step, order: usual(), locks: Vec::new() };
+            return Self { step, order: usual(), ..Self::default() };
         }
         let (mut locks, mut busy) = (Vec::new(), Vec::new());
         for host in hosts {
@@ -44,12 +45,14 @@ impl Turn {
         // Where all are taken, one after the other.
         busy.rotate_left(usize::try_from(step % n_busy).unwrap_or(0));
         let order = locks.iter().map(|(rank, _)| *rank).chain(busy).collect();
-        Self { step, order, locks }
+        Self { step, order, locks, choosing: Some(choosing) }
     }
 
-    /// Leaves the tasks that the step does not use to others.
+    /// Leaves the tasks that the step does not use to other steps, which may choose from now on. A
+    /// step that came before this would see every task as busy.
     pub fn keep(&mut self, plan: &Plan) {
         self.locks.retain(|(rank, _)| plan.hosts.iter().any(|host| host.rank == *rank));
+        self.choosing = None;
     }
 
     /// Keeps the tasks for as long as the program lives that this process becomes.
@@ -79,4 +82,34 @@ fn lock(folder: &Path, rank: u32) -> io::Result<File> {
     let file = File::options().create(true).append(true).open(path)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{Asked, plan};
+    use super::*;
+
+    /// Whether another step could choose its tasks now.
+    fn may_choose(folder: &Path) -> bool {
+        let file = File::open(folder.join("steps")).unwrap();
+        flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    #[test]
+    fn no_step_chooses_before_the_one_before_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = |rank: u32| Host { rank, node: "a".to_owned(), usual: 1 };
+        let hosts = [host(0), host(1), host(2)];
+        let one = Asked { n: Some(1), nodes: Some(1), ..Asked::default() };
+        let mut turns = Vec::new();
+        for rank in 0..3 {
+            let mut turn = Turn::take(&hosts, Some(folder.path()), false);
+            assert!(!may_choose(folder.path()));
+            let plan = plan(&hosts, &turn.order, &one).unwrap();
+            turn.keep(&plan);
+            assert!(may_choose(folder.path()));
+            assert_eq!((turn.step, plan.hosts[0].rank), (rank, rank));
+            turns.push(turn);
+        }
+    }
 }
