@@ -54,8 +54,6 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         ("SLURMD_NODENAME", node.into()),
         ("SLURM_JOB_NUM_NODES", n_nodes.clone().into()),
         ("SLURM_NNODES", n_nodes.into()),
-        ("SLURM_NTASKS", n_tasks.clone().into()),
-        ("SLURM_NPROCS", n_tasks.into()),
         ("SLURM_TASKS_PER_NODE", by_node(&processes).into()),
         ("SLURM_NODEID", place.node_rank.to_string().into()),
         ("SLURM_PROCID", allocation.task.rank.to_string().into()),
@@ -68,6 +66,12 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         ("SLURM_JOB_PARTITION", order.pool.as_str().into()),
         ("SLURM_LAUNCH_NODE_IPADDR", launch_address(order).into()),
     ];
+    // Slurm leaves both out of jobs that do not ask for tasks, and frameworks take them as a sign
+    // that srun has started them. Source: the manual of sbatch, "OUTPUT ENVIRONMENT VARIABLES".
+    if spec.gang.has_launcher() || place.n_tasks > 1 {
+        all.push(("SLURM_NTASKS", n_tasks.clone().into()));
+        all.push(("SLURM_NPROCS", n_tasks.into()));
+    }
     if spec.gang.has_launcher() && processes.iter().all(|n| *n == processes[0]) {
         all.push(("SLURM_NTASKS_PER_NODE", processes[0].to_string().into()));
     }
@@ -187,6 +191,7 @@ mod tests {
             assert!(all.iter().any(|one| one == expected), "{expected} in {all:?}");
         }
         assert!(!all.iter().any(|one| one.starts_with("SLURM_ARRAY")), "{all:?}");
+        assert!(!all.iter().any(|one| one.starts_with("SLURM_NTASKS")), "{all:?}");
     }
 
     #[test]

@@ -69,8 +69,10 @@ impl GangShown {
         let tasks = tasks.collect();
         let nodes_most = Some(spec.gang.nodes_most).filter(|_| spec.gang.is_elastic());
         let launcher = Some(spec.gang.launcher).filter(|launcher| *launcher > 0);
+        // One process in one task is a job as any other.
+        let is_single = spec.gang.launcher <= 1 && Gang { launcher: 0, ..spec.gang }.is_single();
         let shown = Self { nodes, nodes_most, tasks_per_node, anywhere, launcher, tasks };
-        (!spec.gang.is_single()).then_some(shown)
+        (!is_single).then_some(shown)
     }
 }
 

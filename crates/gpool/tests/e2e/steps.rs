@@ -99,6 +99,24 @@ fn a_script_runs_once_and_its_steps_on_all_nodes() {
 }
 
 #[test]
+fn a_script_finds_the_number_of_tasks_only_if_it_asks_for_tasks() {
+    let (cluster, bin) = two_nodes();
+    let line = "echo ${SLURM_NTASKS-none} ${SLURM_NTASKS_PER_NODE-none}";
+    for (flags, expected) in [
+        (&["--gres=gpu:4"][..], "none none"),
+        (&["-N", "1"], "none none"),
+        (&["-n", "1"], "1 1"),
+        (&["--ntasks-per-node=2"], "2 2"),
+    ] {
+        let id = sbatch(&cluster, &bin, flags, line);
+        assert!(cluster.until_ended(&id).gang.is_none_or(|gang| gang.launcher == Some(2)));
+        assert_eq!(output(&cluster, &id), [expected], "{flags:?}");
+    }
+    let ran = run(&cluster, &bin, &["srun", "sh", "-c", line]);
+    assert_eq!(ran.ok().trim(), "1 1");
+}
+
+#[test]
 fn steps_beside_each_other_have_gpus_of_their_own() {
     let (cluster, bin) = two_nodes();
     let id = sbatch(

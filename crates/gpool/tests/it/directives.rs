@@ -49,7 +49,7 @@ fn flags_of_slurm_are_ours() {
         ("--gpus=nvidia_geforce_rtx_2080_ti:1", "--gpus=nvidia-geforce-rtx-2080-ti:1"),
         ("-G 4", "--gpus=4"),
         ("--gpus-per-node=h100:8", "--gpus=h100:8"),
-        ("--gpus-per-task=1 -n 1", "--gpus=1"),
+        ("--gpus-per-task=1 -n 1", "--launcher=1 --gpus=1"),
         ("-c 8 --mem-per-cpu=2G", "--cpus=8 --mem=16384M"),
         ("-G2 --cpus-per-gpu=4", "--gpus=2 --cpus=8"),
         ("-G2 --mem-per-gpu=10G", "--gpus=2 --mem=20480M"),

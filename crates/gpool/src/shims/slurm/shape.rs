@@ -146,7 +146,9 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
     // Even one node and one process are said where they win over what the script says.
     let is_over = given.iter().any(|given| given.place.is_none())
         && given.iter().any(|given| given.place.is_some());
-    if let Some(flag) = from.filter(|_| shape.processes > 1 || is_over) {
+    // A script that asks for tasks, even for one, finds their number.
+    let has_tasks = per_node.is_some() || total.is_some();
+    if let Some(flag) = from.filter(|_| shape.processes > 1 || has_tasks || is_over) {
         let parts = if shape.anywhere { "tasks" } else { "nodes" };
         if shape.n_parts > 1 || is_over {
             all.flag(parts, &shape.n_parts.to_string(), flag);

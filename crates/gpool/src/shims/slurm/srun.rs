@@ -52,14 +52,18 @@ pub fn run(words: &[String], session: &Session) -> Result {
 /// Submits a job for it.
 fn as_job(said: &Said, session: &Session) -> Result {
     let mut told = translate(&said.flags)?;
-    let has_launcher = told.words.iter().any(|(word, _)| word.starts_with("--launcher="));
+    let launcher = told.words.iter().find_map(|(word, _)| word.strip_prefix("--launcher="));
+    let (has_launcher, is_single) = (launcher.is_some(), launcher.is_none_or(|n| n == "1"));
     say_ignored(said, session);
     for warning in told.warnings.iter().chain(&told.contradictions) {
         session.screen.warn(warning);
     }
     let mut line: Vec<String> = vec!["run".to_owned(), "--compat=slurm".to_owned()];
     let mut command = said.words.clone();
-    if has_launcher {
+    if !has_launcher {
+        line.push("--launcher=1".to_owned());
+    }
+    if !is_single {
         // The step opens the files that the flags name.
         let is_file = |word: &str| {
             ["--stdout=", "--stderr=", "--stdin="].iter().any(|flag| word.starts_with(flag))
