@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gpool_model::job::{EndCause, Holder, JobState, StopCause};
+use gpool_model::job::{EndCause, JobState, StopCause};
 use gpool_model::life::{Again, PastAttempt, Retry};
 use gpool_model::{
     Caller, Course, Exit, GpuTime, JobEnd, JobId, JobSpec, Millis, Outcome, Phase, Refusal, Reply,
@@ -37,11 +37,18 @@ impl Control {
             }
         }
         self.check_states(&running, "requeue", can)?;
+        for id in &running {
+            self.check_may_start(caller, *id, "requeue")?;
+        }
+        running.retain(|id| self.world.job(*id).is_some_and(|row| row.job.array.is_none()));
         for id in running {
             let by = Arc::clone(&caller.owner.user);
-            if self.world.job(id).is_some_and(|row| row.job.array.is_none()) {
-                self.stop(id, StopCause::Requeued { by, hold });
+            let mut job = self.job(id);
+            job.course.admin_hold = self.admin_hold(caller, id).filter(|_| hold);
+            if job != self.job(id) {
+                self.put_job(job);
             }
+            self.stop(id, StopCause::Requeued { by, hold });
         }
         Ok(self.states(jobs))
     }
@@ -106,10 +113,13 @@ impl Control {
         let row = self.world.job(id).expect("it was just looked up");
         let spec = Arc::clone(&row.spec);
         let mut job = row.job.clone();
-        let hold = matches!(
-            job.phase,
-            Phase::Stopping { cause: StopCause::Requeued { hold: true, .. }, .. }
-        );
+        // What was paused is not started because its node failed meanwhile.
+        let hold = job.holder().is_some()
+            || job.course.admin_hold.is_some()
+            || matches!(
+                job.phase,
+                Phase::Stopping { cause: StopCause::Requeued { hold: true, .. }, .. }
+            );
         // Until it ended, and not until that was heard of.
         let ran = end.started_at.map(|at| end.ended_at.since(at)).unwrap_or_default();
         let had = GpuTime::of(job.gpus_given(), ran.saturating_sub(job.course.paused));
@@ -147,7 +157,7 @@ impl Control {
         job.generation = job.generation.next();
         let since = self.now;
         job.phase = match hold {
-            true => Phase::Held { by: Holder::User, since, missing: None },
+            true => Phase::Held { by: job.holder_next(), since, missing: None },
             false if self.world.waits(&spec, &job, since).is_empty() => Phase::Pending { since },
             false => Phase::Waiting { since },
         };

@@ -1,7 +1,7 @@
 //! Arrays: what is done to all elements of one at once, and what follows when one of them ends.
 
 use gpool_model::array::ArrayEnds;
-use gpool_model::job::{DependencyKind, EndCause, Holder, JobState, StopCause};
+use gpool_model::job::{DependencyKind, EndCause, JobState, StopCause};
 use gpool_model::{
     Caller, Dependency, Generation, Job, JobId, JobNumber, JobPatch, NewJob, Outcome, Phase,
     Positions, Refusal, Reply, Timestamp,
@@ -247,13 +247,6 @@ impl Control {
                 let job = Job { priority, ..self.job(id) };
                 self.put_job(job);
             }
-        }
-    }
-
-    /// Keeps all elements of an array from being considered that have not started.
-    pub(crate) fn hold_elements(&mut self, number: JobNumber, by: Holder) {
-        for id in self.waiting_rows(number, |state| state <= JobState::Pending) {
-            self.hold_one(id, by);
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpool_model::agent::{Order, TaskOrder};
-use gpool_model::job::{Holder, StopCause};
+use gpool_model::job::StopCause;
 use gpool_model::{
     Allocation, AllocationState, Exit, JobId, NodeName, PauseCause, Phase, Placement, TakenBack,
     TaskId,
@@ -30,7 +30,7 @@ impl Control {
     /// What a job holds goes to another.
     pub(crate) fn take_back(&mut self, job: JobId, why: TakenBack, beneficiary: JobId, exit: Exit) {
         match exit {
-            Exit::Pause => self.pause_one(job, PauseCause::TakenBack { why, beneficiary }, None),
+            Exit::Pause => self.pause_one(job, PauseCause::TakenBack { why, beneficiary }),
             Exit::Checkpoint | Exit::Requeue | Exit::Kill => {
                 self.stop(job, StopCause::TakenBack { why, beneficiary, exit });
             }
@@ -113,7 +113,7 @@ impl Control {
         let since = self.now;
         job.generation = job.generation.next();
         job.phase = match hold {
-            true => Phase::Held { by: Holder::User, since, missing: None },
+            true => Phase::Held { by: job.holder_next(), since, missing: None },
             false => Phase::Pending { since },
         };
         self.put_job(job);

@@ -51,6 +51,9 @@ impl Control {
             let most = format!("{} bytes", Self::NOTE_MAX);
             return Err(Refusal::TooLarge { what: "the note".to_owned(), most });
         }
+        if patch.spec.project.is_some() {
+            self.check_may_start(caller, id, "move")?;
+        }
         self.check_array_patch(id, patch)?;
         self.check_owners_part(caller, id, patch)?;
         let spec = match patch.spec.is_empty() {

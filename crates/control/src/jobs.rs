@@ -1,7 +1,7 @@
 //! What users do to jobs. A request names several jobs and is carried out for all or none.
 
 use gpool_model::agent::Order;
-use gpool_model::job::{EndCause, Holder, JobState, StopCause, Usage};
+use gpool_model::job::{EndCause, JobState, StopCause, Usage};
 use gpool_model::{
     Allocation, AllocationState, Caller, Checkpoint, Exit, Job, JobEnd, JobId, JobSpec, Millis,
     Outcome, Phase, Refusal, Reply, RequestId, Timestamp,
@@ -108,94 +108,6 @@ impl Control {
         }
     }
 
-    pub(crate) fn hold(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
-        self.check_live(caller, jobs, "hold")?;
-        let can = |state| state <= JobState::Pending || state == JobState::Paused;
-        self.check_states(jobs, "hold", can)?;
-        self.set_apart(jobs);
-        for id in jobs {
-            let row = self.world.job(*id).expect("checked above");
-            let own = row.spec.owner.uid == caller.owner.uid;
-            let by = if own { Holder::User } else { Holder::Admin };
-            self.hold_one(*id, by);
-            if id.element.is_none() {
-                self.hold_elements(id.number, by);
-            }
-        }
-        Ok(self.states(jobs))
-    }
-
-    pub(crate) fn hold_one(&mut self, id: JobId, by: Holder) {
-        let mut job = self.job(id);
-        match job.phase {
-            Phase::Paused { .. } => return self.hold_paused(id, by),
-            Phase::Held { by: before, .. } if before == by || before == Holder::Admin => return,
-            Phase::Pending { since } => {
-                job.waited = job.waited.saturating_add(self.now.since(since));
-            }
-            // Of an array that has nothing left to hold, its elements are.
-            Phase::Underway { .. } => return,
-            _ => {}
-        }
-        job.version = job.version.next();
-        job.course.release_at = None;
-        job.phase = Phase::Held { by, since: self.now, missing: None };
-        self.put_job(job);
-    }
-
-    /// Lets held jobs be considered again, now or at a moment.
-    pub(crate) fn release(
-        &mut self,
-        caller: &Caller,
-        jobs: &[JobId],
-        at: Option<Timestamp>,
-    ) -> Result<Reply, Refusal> {
-        self.check_live(caller, jobs, "release")?;
-        let can = |state| matches!(state, JobState::Held | JobState::Paused);
-        self.check_states(jobs, "release", can)?;
-        self.set_apart(jobs);
-        let mut held: Vec<JobId> = Vec::new();
-        for id in jobs {
-            held.push(*id);
-            if id.element.is_none() {
-                held.extend(self.waiting_rows(id.number, can));
-            }
-        }
-        held.retain(|id| {
-            matches!(self.job(*id).phase, Phase::Held { .. } | Phase::Paused { held: Some(_), .. })
-        });
-        for id in &held {
-            let held_by_admin = matches!(
-                self.job(*id).phase,
-                Phase::Held { by: Holder::Admin, .. }
-                    | Phase::Paused { held: Some(Holder::Admin), .. }
-            );
-            if held_by_admin && !caller.admin && !self.is_admin_of(caller, *id, "release") {
-                let what = format!("release job {id}, which an admin holds");
-                return Err(Refusal::NotPermitted { what });
-            }
-        }
-        for id in held {
-            let row = self.world.job(id).expect("checked above");
-            let since = self.now;
-            let is_ready = !self.awaits_others(row);
-            let mut job = row.job.clone();
-            job.version = job.version.next();
-            if let Phase::Paused { held, .. } = &mut job.phase {
-                *held = None;
-                self.put_job(job);
-                continue;
-            }
-            job.course.release_at = at.filter(|at| *at > since);
-            if job.course.release_at.is_none() {
-                job.phase =
-                    if is_ready { Phase::Pending { since } } else { Phase::Waiting { since } };
-            }
-            self.put_job(job);
-        }
-        Ok(self.states(jobs))
-    }
-
     pub(crate) fn signal(
         &mut self,
         caller: &Caller,
@@ -282,7 +194,8 @@ impl Control {
     /// Whether the caller is an admin of the project of a job, and the action is one that those
     /// may: none by which he would act with the rights of the job's owner.
     fn is_admin_of(&self, caller: &Caller, id: JobId, action: &str) -> bool {
-        let may = ["cancel", "hold", "release", "requeue", "edit"].contains(&action);
+        let may = ["cancel", "hold", "release", "pause", "resume", "requeue", "edit"];
+        let may = may.contains(&action);
         let project = self.world.row_for(id).map(|row| &row.spec.project);
         let projects = self.world.projects();
         may && project.is_some_and(|name| project_tree::is_admin_of(projects, caller, name))

@@ -20,6 +20,7 @@ mod extend;
 pub mod forecast;
 mod gang;
 mod grow;
+mod hold;
 mod jobs;
 mod moments;
 mod nodes;

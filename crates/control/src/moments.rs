@@ -40,6 +40,7 @@ impl Control {
         match job.phase {
             Phase::Held { .. } if job.course.release_at.is_some_and(|at| at <= since) => {
                 job.course.release_at = None;
+                job.course.admin_hold = None;
                 job.phase = match is_ready {
                     true => Phase::Pending { since },
                     false => Phase::Waiting { since },

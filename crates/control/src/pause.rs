@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use gpool_model::agent::Order;
-use gpool_model::job::{Holder, JobState, StopCause};
+use gpool_model::job::{JobState, StopCause};
 use gpool_model::{
     Allocation, AllocationState, Bytes, Caller, Exit, Job, JobId, NodeName, PauseCause, Phase,
     QuotaRules, Refusal, Reply, TaskId,
@@ -35,15 +35,10 @@ impl Control {
             self.check_pausable(*id)?;
         }
         for id in all {
-            let row = self.world.job(id).expect("checked above");
-            let own = row.spec.owner.uid == caller.owner.uid;
-            let by = if own { Holder::User } else { Holder::Admin };
-            if row.job.phase.state() == JobState::Paused {
-                self.hold_paused(id, by);
-                continue;
-            }
+            let hold = self.admin_hold(caller, id);
             let cause = PauseCause::Asked { by: Arc::clone(&caller.owner.user) };
-            self.pause_one(id, cause, Some(by));
+            self.pause_one(id, cause);
+            self.hold_paused(id, hold.as_ref());
         }
         Ok(self.states(jobs))
     }
@@ -61,18 +56,14 @@ impl Control {
         }
         self.check_states(&all, "resume", |state| state == JobState::Paused)?;
         for id in &all {
-            let by_admin =
-                matches!(self.job(*id).phase, Phase::Paused { held: Some(Holder::Admin), .. });
-            if by_admin && !caller.admin {
-                let what = format!("resume job {id}, which an admin paused");
-                return Err(Refusal::NotPermitted { what });
-            }
+            self.check_may_start(caller, *id, "resume")?;
         }
         for id in all {
             let mut job = self.job(id);
             if let Phase::Paused { held, .. } = &mut job.phase
                 && held.take().is_some()
             {
+                job.course.admin_hold = None;
                 job.version = job.version.next();
                 self.put_job(job);
             }
@@ -102,21 +93,8 @@ impl Control {
         Ok(())
     }
 
-    /// Keeps a paused job from going on.
-    pub(crate) fn hold_paused(&mut self, id: JobId, by: Holder) {
-        let mut job = self.job(id);
-        if let Phase::Paused { held, .. } = &mut job.phase
-            && *held != Some(Holder::Admin)
-            && *held != Some(by)
-        {
-            *held = Some(by);
-            job.version = job.version.next();
-            self.put_job(job);
-        }
-    }
-
     /// Tells the nodes of a job that runs to stop its tasks where they are.
-    pub(crate) fn pause_one(&mut self, id: JobId, why: PauseCause, held: Option<Holder>) {
+    pub(crate) fn pause_one(&mut self, id: JobId, why: PauseCause) {
         let mut job = self.job(id);
         let Phase::Running { mut allocations, started_at } = job.phase.clone() else { return };
         for allocation in &mut allocations {
@@ -124,7 +102,7 @@ impl Control {
         }
         job.generation = job.generation.next();
         let since = self.now;
-        job.phase = Phase::Paused { allocations, started_at, since, why, held };
+        job.phase = Phase::Paused { allocations, started_at, since, why, held: None };
         let ended: Vec<TaskId> = ended_tasks(&job);
         self.put_job(job.clone());
         self.order_halt(&job, true);

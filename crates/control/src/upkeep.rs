@@ -143,7 +143,10 @@ impl Control {
         }
         match how {
             Displace::LetFinish => return,
-            Displace::Requeue => self.stop(job, StopCause::Requeued { by: who, hold: false }),
+            Displace::Requeue => {
+                let hold = row.is_some_and(|row| row.job.holder().is_some());
+                self.stop(job, StopCause::Requeued { by: who, hold });
+            }
             Displace::Cancel => self.stop(job, StopCause::Cancelled { by: who }),
         }
         kept.push(Kept::Displaced { job, how, by: by.to_owned() });

@@ -82,7 +82,11 @@ pub const REASONS: &[About] = &[
         "As many elements of the array run as may at once.",
         "gpool edit changes the limit",
     ),
-    about("held_by_admin", "An admin holds it.", "ask the admin; gpool show names the hold"),
+    about(
+        "held_by_admin",
+        "An admin stopped it, and only an admin can start it.",
+        "ask the admin that gpool why names; gpool cancel ends it",
+    ),
     about("held_by_user", "Its user holds it.", "gpool release"),
     about(
         "maintenance_soon",

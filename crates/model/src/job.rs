@@ -12,6 +12,7 @@ pub use crate::end::{EndCause, ExitStatus, JobEnd, Outcome, RunTotals, Usage};
 use crate::filter::NodeFilter;
 use crate::gang::{Gang, Joins};
 use crate::gpu::GpuRequest;
+pub use crate::hold::{AdminHold, Holder};
 use crate::id::{Attempt, Generation, JobId, PoolName, ProjectName, Version};
 use crate::launch::{Activation, Missing, WindowSize};
 use crate::life::{Course, Life, is_false};
@@ -487,14 +488,4 @@ impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
-}
-
-/// Who keeps a job held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Holder {
-    /// Its owner, who may release it.
-    User,
-    /// An admin; its owner can't release it.
-    Admin,
 }

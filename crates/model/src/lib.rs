@@ -10,6 +10,7 @@ pub mod allocation;
 pub mod array;
 pub mod attach;
 pub mod attained;
+pub mod code;
 pub mod command;
 pub mod compat;
 pub mod device;
@@ -21,6 +22,7 @@ pub mod exit;
 pub mod filter;
 pub mod gang;
 pub mod gpu;
+pub mod hold;
 pub mod hostlist;
 pub mod id;
 pub mod indexes;
@@ -71,6 +73,7 @@ pub use exit::{Checkpoint, Exit};
 pub use filter::NodeFilter;
 pub use gang::{Gang, Joins};
 pub use gpu::{GpuAmount, GpuRequest};
+pub use hold::{AdminHold, Holder};
 pub use id::{
     Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,
     ProjectName, RequestId, ReservationName, Revision, Round, Seq, TaskId, Term, Version,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::TaskEnd;
 use crate::exit::{Checkpoint, Exit};
+use crate::hold::AdminHold;
 use crate::id::{Attempt, JobId};
 use crate::job::{Dependency, EndCause, ExitStatus, JobState, Outcome};
 use crate::plan::TakenBack;
@@ -255,6 +256,10 @@ pub struct Course {
     /// How many have joined it in this attempt, or may still.
     #[serde(skip_serializing_if = "is_zero")]
     pub n_joiners: u32,
+    /// The admin that stopped it. It outlives the attempt: the job is held after it, whatever ends
+    /// it, until such an admin starts the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_hold: Option<AdminHold>,
 }
 
 /// What came of one task of a gang.
@@ -284,6 +289,7 @@ impl Usual for Course {
         paused: Millis::ZERO,
         tasks: Vec::new(),
         n_joiners: 0,
+        admin_hold: None,
     };
 }
 

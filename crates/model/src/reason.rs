@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::filter::NodeFilter;
 use crate::gpu::GpuRequest;
+use crate::hold::AdminHold;
 use crate::id::{Attempt, DeviceUuid, JobId, NodeName, PoolName, ProjectName, ReservationName};
 use crate::job::{DependencyKind, JobState};
 use crate::policy::UserCap;
@@ -243,6 +244,9 @@ pub enum Reason {
     HeldByAdmin {
         /// Since when.
         since: Timestamp,
+        /// Which admin, if that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold: Option<AdminHold>,
     },
     /// It is held because a path that it needs was not there when it should have started.
     PathOrImageMissing {

@@ -1,13 +1,14 @@
 //! Why a request was refused: data with a stable code. Words are made at the edge.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::code::Code;
 use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
+use crate::hold::AdminHold;
 use crate::id::{JobId, NodeName, PoolName, ProjectName, ReservationName};
 use crate::job::JobState;
 use crate::policy::UserCap;
@@ -16,17 +17,6 @@ use crate::reservation::Whom;
 use crate::reserve::Affected;
 use crate::resource::ResourceKind;
 use crate::unit::{Millis, Timestamp};
-
-/// A stable number for a kind of error: `GP0412`. Users look it up; scripts compare it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Code(pub u16);
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "GP{:04}", self.0)
-    }
-}
 
 /// Why a request was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +83,15 @@ pub enum Refusal {
     NotPermitted {
         /// What, in words: `cancel job 12 of user ana`.
         what: String,
+    },
+    /// An admin holds or paused the job, and the caller is not such an admin.
+    HeldByAdmin {
+        /// Which.
+        id: JobId,
+        /// What was to be done: `release`.
+        action: String,
+        /// The admin; `None` in a record from before holds had names.
+        hold: Option<AdminHold>,
     },
     /// The server runs without root, so it can run jobs of its own user only.
     CannotRunAs {
@@ -435,65 +434,4 @@ pub struct LargestFit {
     pub node: NodeName,
     /// How many devices of the kind the cluster has in all.
     pub n_in_cluster: u32,
-}
-
-impl Refusal {
-    /// The stable code.
-    #[must_use]
-    pub fn code(&self) -> Code {
-        Code(match self {
-            Self::Invalid { .. } => 101,
-            Self::TooLarge { .. } => 102,
-            Self::ShuttingDown => 302,
-            Self::ImpossibleGpus { .. } => 412,
-            Self::NoGpus { .. } => 413,
-            Self::ImpossibleResource { .. } => 414,
-            Self::AboveQuota { .. } => 415,
-            Self::TooFewNodes { .. } => 416,
-            Self::AboveUserCap { .. } => 417,
-            Self::NoSuchNodes { .. } => 418,
-            Self::NotPermitted { .. } => 501,
-            Self::PriorityTooHigh { .. } => 502,
-            Self::CannotRunAs { .. } => 504,
-            Self::TooManyJobs { .. } => 505,
-            Self::UserCap { .. } => 506,
-            Self::ExtendTooLong { .. } => 507,
-            Self::NotMember { .. } => 508,
-            Self::TimeTooLong { .. } => 509,
-            Self::AboveParent { .. } => 510,
-            Self::NoSuchJob { .. } => 601,
-            Self::NoSuchProject { .. } => 602,
-            Self::NoSuchNode { .. } => 603,
-            Self::NoSuchDevice { .. } => 604,
-            Self::NoSuchPool { .. } => 606,
-            Self::InPool { refusal, .. } | Self::OnNodes { refusal, .. } => {
-                return refusal.code();
-            }
-            Self::NoSuchReservation { .. } => 621,
-            Self::AlreadyEnded { .. } => 701,
-            Self::WrongState { .. } => 702,
-            Self::VersionConflict { .. } => 703,
-            Self::KeyReused { .. } => 704,
-            Self::OfJob { refusal, .. } => return refusal.code(),
-            Self::DependencyNeverMet { .. } => 705,
-            Self::DependencyCycle { .. } => 706,
-            Self::NotRequeueable { .. } => 707,
-            Self::ProjectConflict { .. } => 708,
-            Self::AffectsOthers { .. } => 731,
-            Self::ReservationClash { .. } => 732,
-            Self::NotEnoughToReserve { .. } => 733,
-            Self::ReservationExists { .. } => 734,
-            Self::TooManyReservations { .. } => 735,
-            Self::NotDrained { .. } => 736,
-            Self::DepartmentTakesNoJobs { .. } => 741,
-            Self::ProjectExists { .. } => 742,
-            Self::ProjectHasJobs { .. } => 743,
-            Self::ProjectHasChildren { .. } => 744,
-            Self::ProjectCycle { .. } => 745,
-            Self::ProjectNeeded { .. } => 746,
-            Self::TooManyProjects { .. } => 747,
-            Self::Internal { .. } => 900,
-            Self::StorageFull { .. } => 907,
-        })
-    }
 }

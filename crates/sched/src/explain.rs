@@ -67,7 +67,7 @@ impl<'a> Explainer<'a> {
                 vec![Reason::HeldByUser { since: *since }]
             }
             Phase::Held { by: Holder::Admin, since, .. } => {
-                vec![Reason::HeldByAdmin { since: *since }]
+                vec![Reason::HeldByAdmin { since: *since, hold: row.job.course.admin_hold.clone() }]
             }
             Phase::Waiting { .. } => {
                 self.snapshot.world.waits(&row.spec, &row.job, self.snapshot.now)
@@ -80,7 +80,9 @@ impl<'a> Explainer<'a> {
                 let since = *since;
                 vec![match by {
                     Holder::User => Reason::HeldByUser { since },
-                    Holder::Admin => Reason::HeldByAdmin { since },
+                    Holder::Admin => {
+                        Reason::HeldByAdmin { since, hold: row.job.course.admin_hold.clone() }
+                    }
                 }]
             }
             phase @ Phase::Paused { .. } if phase.is_parked() => {

@@ -197,6 +197,10 @@ catalogue! {
     ABOVE_PARENT = 510, EXIT_NOT_PERMITTED, 403, "that is more than the project above has",
         "The admin of a project may divide what it is guaranteed among the projects below it, and \
          no more; the same of its limit. An admin of the cluster may give any.";
+    HELD_BY_ADMIN = 511, EXIT_NOT_PERMITTED, 403, "an admin stopped the job",
+        "An admin held, paused or requeued the job with --hold. Only an admin can release, resume, \
+         requeue or move it: an admin of the server, or of the project if one of its admins \
+         stopped it. Its owner can cancel it. `gpool why JOB` names the admin.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
         "No job has that id, neither living nor in the archive. `gpool queue --state all` lists \
          all there are.";

@@ -10,6 +10,7 @@ use crate::amount::Written;
 use crate::check::{invalid, span};
 use crate::course::written;
 use crate::create::JobCreate;
+use crate::hold;
 use crate::job::{cause_word, cause_words};
 use crate::json::nearest;
 use crate::reason::Reason;
@@ -123,12 +124,17 @@ pub(crate) fn paused_since(phase: &Phase) -> Option<Time> {
 }
 
 /// Who holds a job: `user` or `admin`.
-pub(crate) fn holder_word(phase: &Phase) -> Option<String> {
-    match phase {
-        Phase::Held { by: Holder::User, .. } => Some("user".to_owned()),
-        Phase::Held { by: Holder::Admin, .. } => Some("admin".to_owned()),
-        _ => None,
-    }
+pub(crate) fn holder_word(job: &gpool_model::Job) -> Option<String> {
+    job.holder().map(|holder| match holder {
+        Holder::User => "user".to_owned(),
+        Holder::Admin => "admin".to_owned(),
+    })
+}
+
+/// The name of the admin that stopped a job.
+pub(crate) fn holder_name(job: &gpool_model::Job) -> Option<String> {
+    let hold = job.course.admin_hold.as_ref();
+    hold.filter(|_| job.holder() == Some(Holder::Admin)).map(|hold| hold.by.to_string())
 }
 
 impl Reason {
@@ -142,7 +148,10 @@ impl Reason {
         {
             let why = pause_words(why).1.unwrap_or_else(|| "paused".to_owned());
             let (id, since) = (job.id, Time(*since).short());
-            shown.text = format!("{why}, since {since}; resume it: gpool resume {id}");
+            shown.text = match reason {
+                R::HeldByAdmin { hold, .. } => hold::paused(&why, &since, hold.as_ref()),
+                _ => format!("{why}, since {since}; resume it: gpool resume {id}"),
+            };
         }
         shown
     }

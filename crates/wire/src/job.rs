@@ -159,8 +159,12 @@ pub struct Job {
     pub activate: Vec<Activate>,
     /// The job that prepares it.
     pub setup: Option<String>,
-    /// Who holds it: `user` or `admin`.
+    /// Who keeps it from starting, or from going on: `user` or `admin`. Only an admin can start
+    /// the job that an admin stopped.
     pub held_by: Option<String>,
+    /// The name of that admin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by_admin: Option<String>,
     /// Seconds it waited to start, or has waited so far.
     pub waited_s: f64,
     /// Of an array: its elements.
@@ -332,7 +336,8 @@ impl Job {
             pty: spec.pty.is_some(),
             activate: Vec::new(),
             setup: spec.setup.map(|job| job.to_string()),
-            held_by: exits::holder_word(&job.phase),
+            held_by: exits::holder_word(job),
+            held_by_admin: exits::holder_name(job),
             waited_s: seconds(until.since(spec.submitted_at)),
             array: ArrayShown::of(spec, job, shown.elements.as_ref()),
             element: ElementShown::of(spec, job),

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::gpu::{GpuAmount, GpuRequest};
+use gpool_model::DependencyKind;
 use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{GpuTime, Timestamp};
-use gpool_model::{DependencyKind, Share};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::chosen::only_words;
+use crate::hold;
 use crate::kind::{amount_words, in_api_unit, kind_word};
+pub use crate::request_words::request_words;
+pub(crate) use crate::request_words::{devices, gpus, models_words, share_words};
 use crate::time::Time;
 
 /// One thing that keeps a job from starting.
@@ -138,7 +140,12 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             ("gpu_hours", gpu_hours(*own)),
             ("until", json!(until.map(Time))),
         ],
-        R::HeldByUser { since } | R::HeldByAdmin { since } => vec![("since", json!(Time(*since)))],
+        R::HeldByUser { since } => vec![("since", json!(Time(*since)))],
+        R::HeldByAdmin { since, hold } => vec![
+            ("since", json!(Time(*since))),
+            ("by", json!(hold.as_ref().map(|hold| &hold.by))),
+            ("admin_of", json!(hold.as_ref().and_then(|hold| hold.project.as_ref()))),
+        ],
         R::PathOrImageMissing { since, node, path } => {
             vec![("since", json!(Time(*since))), ("node", json!(node)), ("path", json!(path))]
         }
@@ -328,7 +335,7 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             }
         }
         R::HeldByUser { .. } => "held by its user until released".to_owned(),
-        R::HeldByAdmin { .. } => "held by an admin until released".to_owned(),
+        R::HeldByAdmin { hold, .. } => hold::reason(hold.as_ref()),
         R::PathOrImageMissing { node, path, .. } => {
             format!("held: {path} is not on {node}; released, it looks again")
         }
@@ -413,61 +420,6 @@ fn cap_amount(what: UserCap, amount: u64) -> Value {
         UserCap::RunningJobs => json!(amount),
         UserCap::Gpus => json!(crate::node::cores(amount)),
     }
-}
-
-pub(crate) fn gpus(count: u32) -> &'static str {
-    if count == 1 { "GPU" } else { "GPUs" }
-}
-
-/// Whole devices, or MIG instances, in words.
-pub(crate) fn devices(count: u32, of_instances: bool) -> &'static str {
-    match (of_instances, count) {
-        (false, _) => gpus(count),
-        (true, 1) => "MIG instance",
-        (true, _) => "MIG instances",
-    }
-}
-
-/// A request in words: `16 × H100`, `2 GPUs of at least 40 GiB`.
-#[must_use]
-pub fn request_words(asked: &GpuRequest) -> String {
-    let count = asked.n_devices();
-    if let Some(share) = asked.share() {
-        if count == 1 && asked.models.is_empty() {
-            return share_words(share);
-        }
-        let whole = GpuRequest { amount: GpuAmount::Whole(count), ..asked.clone() };
-        return format!("{} of each of {}", share_part(share), request_words(&whole));
-    }
-    if let Some(least) = asked.least_memory {
-        return format!("{count} {} of at least {least}", gpus(count));
-    }
-    if asked.models.is_empty() {
-        return format!("{count} {}", gpus(count));
-    }
-    format!("{count} × {}", models_words(asked))
-}
-
-/// A share in words: `0.5 of a GPU`, `20 GiB of a GPU`.
-fn share_words(share: Share) -> String {
-    format!("{} of a GPU", share_part(share))
-}
-
-fn share_part(share: Share) -> String {
-    match share {
-        Share::Part(_) => share.to_string(),
-        Share::Memory(memory) => memory.to_string(),
-    }
-}
-
-/// The models of a request in words: `A100 or H100`.
-pub(crate) fn models_words(asked: &GpuRequest) -> String {
-    // A profile is written in small letters.
-    let models = asked.models.iter().map(|model| match model.names_instance() {
-        true => model.as_str().to_owned(),
-        false => model.as_str().to_ascii_uppercase(),
-    });
-    models.collect::<Vec<_>>().join(" or ")
 }
 
 /// GPU-time as the API writes it: hours of one device, to the thousandth.

@@ -9,6 +9,7 @@ use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
 use gpool_model::{Gang, NodeFilter, NodeName, PoolName, Refusal};
 
+use crate::hold;
 use crate::json::nearest;
 use crate::kind::amount_words;
 use crate::problem::Problem;
@@ -36,6 +37,7 @@ impl From<&Refusal> for Problem {
             }
             Refusal::NotPermitted { .. } => problem
                 .because("only a job's owner and admins may: root, and the server's own user"),
+            Refusal::HeldByAdmin { .. } => hold::because(problem, refusal),
             Refusal::CannotRunAs { only, .. } => problem
                 .because(format!("it runs without root, and so only jobs of its user (uid {only})"))
                 .try_this("gpool up   (a server of your own)"),
@@ -220,6 +222,7 @@ fn what(refusal: &Refusal) -> String {
             format!("{what}: {}", gang_words(asked, *gang))
         }
         Refusal::NotPermitted { what } => format!("you may not {what}"),
+        Refusal::HeldByAdmin { .. } => hold::what(refusal).unwrap_or_default(),
         Refusal::CannotRunAs { user, .. } => format!("this server can't run jobs of {user}"),
         Refusal::TooManyJobs { most, .. } => {
             format!("one user may have {most} jobs that have not ended")

@@ -9,8 +9,8 @@ use gpool_model::job::JobState;
 use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::{
-    Bytes, DependencyKind, DeviceUuid, GpuTime, JobId, Millis, NodeFilter, NodeName, NodeRule,
-    PoolName, ProjectName, Reason, ReservationName, ResourceKind, Timestamp,
+    AdminHold, Bytes, DependencyKind, DeviceUuid, GpuTime, JobId, Millis, NodeFilter, NodeName,
+    NodeRule, PoolName, ProjectName, Reason, ReservationName, ResourceKind, Timestamp,
 };
 
 fn h100(count: u32) -> GpuRequest {
@@ -24,6 +24,10 @@ fn hours(tenths: u64) -> GpuTime {
 
 fn lab7() -> NodeName {
     NodeName::new("lab7")
+}
+
+fn hold(project: Option<&str>) -> AdminHold {
+    AdminHold { by: Arc::from("root"), project: project.map(ProjectName::new) }
 }
 
 fn red() -> ProjectName {
@@ -170,7 +174,19 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             "job 7 has had 0.2 GPU-hours, this one 3: who has had less goes first",
         ),
         (Reason::HeldByUser { since }, "held by its user until released"),
-        (Reason::HeldByAdmin { since }, "held by an admin until released"),
+        (
+            Reason::HeldByAdmin { since, hold: None },
+            "held by an admin; only an admin can release it",
+        ),
+        (
+            Reason::HeldByAdmin { since, hold: Some(hold(None)) },
+            "held by admin root; only an admin can release it",
+        ),
+        (
+            Reason::HeldByAdmin { since, hold: Some(hold(Some("red"))) },
+            "held by root, an admin of project red; only an admin of project red or of the server \
+             can release it",
+        ),
         (
             Reason::PathOrImageMissing { since, node: node.clone(), path: text("/e/x") },
             "held: /e/x is not on lab7; released, it looks again",

@@ -59,6 +59,7 @@ fn refusals() -> Vec<Refusal> {
             node: Some(lab7()),
         },
         Refusal::NotPermitted { what: text("cancel job 7 of user ana") },
+        Refusal::HeldByAdmin { id, action: text("release"), hold: None },
         Refusal::PriorityTooHigh { asked: 10, most: 0 },
         Refusal::CannotRunAs { user: text("bo"), only: 1000 },
         Refusal::TooManyJobs { n_found: 3, n_asked: 1, most: 3 },
@@ -154,6 +155,7 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::ImpossibleGpus { .. }
             | Refusal::ImpossibleResource { .. }
             | Refusal::NotPermitted { .. }
+            | Refusal::HeldByAdmin { .. }
             | Refusal::PriorityTooHigh { .. }
             | Refusal::CannotRunAs { .. }
             | Refusal::TooManyJobs { .. }

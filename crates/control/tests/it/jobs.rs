@@ -104,7 +104,7 @@ fn held_jobs_are_passed_over_and_their_holder_decides_who_releases() {
     let row = harness.control.world().job(id).expect("it is live");
     assert!(matches!(row.job.phase, Phase::Held { by: Holder::Admin, .. }));
     let refused = harness.command(&ana(), Command::Release { jobs: vec![id], at: None });
-    assert!(matches!(refused, Err(Refusal::NotPermitted { .. })));
+    assert!(matches!(refused, Err(Refusal::HeldByAdmin { .. })));
     harness.command(&root(), Command::Release { jobs: vec![id], at: None }).expect("root may");
     assert_eq!(harness.state(id), JobState::Starting);
     let refused = harness.command(&ana(), Command::Release { jobs: vec![id], at: None });

@@ -5,6 +5,7 @@ mod durable;
 mod exits;
 mod gangs;
 mod harness;
+mod holds;
 mod jobs;
 mod life;
 mod outbox;

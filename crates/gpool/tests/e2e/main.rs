@@ -29,6 +29,7 @@ mod exits;
 mod faults;
 mod forecast;
 mod gangs;
+mod greedy;
 mod harness;
 mod history;
 mod http;

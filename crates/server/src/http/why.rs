@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use gpool_control::forecast::{self, Estimate, Part, Source, Tried, Whose};
-use gpool_model::{JobId, Phase, Reason, Refusal, Timestamp};
+use gpool_model::{Holder, JobId, Phase, Reason, Refusal, Timestamp};
 use gpool_sched::Explainer;
 use gpool_wire::{
     Ahead, Alternative, Document, Eta, Frees, Place, Problem, Time, Why, alternative,
@@ -218,6 +218,9 @@ fn fill(why: &mut Why, found: &Found, id: JobId, tried: TriedAll) {
 fn missing(found: &Found, without_deadline: Option<gpool_model::Eta>) -> String {
     let id = found.job.id;
     match (&found.job.phase, found.spec.life.deadline, without_deadline) {
+        _ if found.job.holder() == Some(Holder::Admin) => {
+            "it waits until an admin starts it".to_owned()
+        }
         (Phase::Held { .. }, ..) => format!("it is held until it is released: gpool release {id}"),
         (Phase::Paused { held: Some(_), .. }, ..) => {
             format!("it stays paused until it is resumed: gpool resume {id}")

@@ -1,0 +1,174 @@
+//! What an admin stopped only an admin starts, whichever command would start it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gpool_model::agent::TaskIs;
+use gpool_model::job::{EndCause, ExitStatus, Holder, JobState};
+use gpool_model::life::Retry;
+use gpool_model::patch::SpecPatch;
+use gpool_model::project_change::{ProjectChange, ProjectChangeHow, ProjectPatch, ProjectsAsk};
+use gpool_model::*;
+
+use crate::harness::{Harness, ana, bo, end, job, root};
+
+fn release(id: JobId) -> Command {
+    Command::Release { jobs: vec![id], at: None }
+}
+
+fn requeue(id: JobId, hold: bool) -> Command {
+    Command::Requeue { jobs: vec![id], hold }
+}
+
+/// Every command by which an owner could have the job started.
+fn starts(harness: &mut Harness, caller: &Caller, id: JobId) -> Vec<(&'static str, Refusal)> {
+    let later = harness.now.after(Millis::from_mins(1));
+    let commands = [
+        ("release", release(id)),
+        ("release --at", Command::Release { jobs: vec![id], at: Some(later) }),
+        ("resume", Command::Resume { jobs: vec![id] }),
+        ("requeue", requeue(id, false)),
+        ("requeue --hold", requeue(id, true)),
+    ];
+    let mut refused = Vec::new();
+    for (name, command) in commands {
+        refused.push((name, harness.command(caller, command).expect_err(name)));
+    }
+    refused
+}
+
+fn paused() -> TaskIs {
+    TaskIs::Paused { pid: 4242, started_at: Timestamp::new(1_000_000) }
+}
+
+fn project(harness: &mut Harness, name: &str, admin: &str) {
+    let admins = Some(BTreeSet::from([Arc::from(admin)]));
+    let patch = Box::new(ProjectPatch { admins, ..ProjectPatch::default() });
+    let how = ProjectChangeHow::Create { patch };
+    let changes = vec![ProjectChange { name: ProjectName::new(name), how }];
+    let ask = ProjectsAsk { changes, ..ProjectsAsk::default() };
+    harness.command(&root(), Command::ChangeProjects(ask)).expect("root may");
+}
+
+fn assert_refused(refused: &[(&str, Refusal)], by: &str) {
+    for (name, refusal) in refused {
+        match refusal {
+            Refusal::HeldByAdmin { hold: Some(hold), .. } => assert_eq!(&*hold.by, by, "{name}"),
+            Refusal::WrongState { .. } => {}
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_owner_does_not_start_what_an_admin_paused() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.started(id);
+    harness.command(&root(), Command::Pause { jobs: vec![id] }).expect("root may");
+    harness.say(id, paused());
+    let refused = starts(&mut harness, &ana(), id);
+    assert_refused(&refused, "root");
+    let n_holds = refused.iter().filter(|it| it.1.code() == Code(511)).count();
+    assert_eq!(n_holds, 5, "{refused:?}");
+    // Its owner's own pause and hold leave the admin's.
+    harness.command(&ana(), Command::Pause { jobs: vec![id] }).expect("hers");
+    harness.command(&ana(), Command::Hold { jobs: vec![id] }).expect("hers");
+    assert_refused(&starts(&mut harness, &ana(), id), "root");
+    harness.command(&root(), Command::Resume { jobs: vec![id] }).expect("root may");
+    assert_eq!(harness.state(id), JobState::Running);
+    harness.command(&ana(), requeue(id, false)).expect("hers again");
+}
+
+#[test]
+fn an_owner_does_not_start_what_an_admin_requeued_with_a_hold() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    harness.started(id);
+    harness.command(&root(), requeue(id, true)).expect("root may");
+    let now = harness.now;
+    harness.say(id, TaskIs::Ended(end(now, Some(ExitStatus::Signal(15)), true)));
+    assert_eq!(harness.state(id), JobState::Held);
+    harness.restart();
+    assert_refused(&starts(&mut harness, &ana(), id), "root");
+    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("an owner may end it");
+    assert_eq!(harness.state(id), JobState::Cancelled);
+}
+
+#[test]
+fn a_hold_outlives_the_attempt_that_it_was_made_in() {
+    for (who, holder) in [(root(), Holder::Admin), (ana(), Holder::User)] {
+        let mut harness = Harness::new(1);
+        let retry =
+            Retry { most: 3, on: BTreeSet::new(), exits: BTreeSet::new(), backoff: Millis::ZERO };
+        let life = Life { retry: Some(Box::new(retry)), ..Life::default() };
+        let id = harness.add(NewJob { life, ..job("1") });
+        harness.started(id);
+        harness.command(&who, Command::Pause { jobs: vec![id] }).expect("it may");
+        harness.say(id, paused());
+        let mut lost = end(harness.now, None, false);
+        lost.cause = Some(EndCause::Rebooted);
+        harness.say(id, TaskIs::Ended(lost));
+        let job = &harness.control.world().job(id).expect("it is run again").job;
+        assert_eq!((job.phase.state(), job.holder()), (JobState::Held, Some(holder)));
+    }
+}
+
+#[test]
+fn elements_of_an_array_that_an_admin_stopped_stay_so() {
+    let mut harness = Harness::new(1);
+    let spec = ArraySpec { indexes: Indexes::first_n(4).expect("few"), values: None };
+    let array = Some(Box::new(NewArray { spec, max_parallel: None, max_fails: None }));
+    let id = harness.add(NewJob { array, ..job("1") });
+    let element = |index| JobId { number: id.number, element: Some(index) };
+    harness.started(element(0));
+    harness.command(&root(), Command::Pause { jobs: vec![id] }).expect("root may");
+    harness.say(element(0), paused());
+    harness.command(&root(), Command::Hold { jobs: vec![id] }).expect("root may");
+    for which in [id, element(0), element(2)] {
+        assert_refused(&starts(&mut harness, &ana(), which), "root");
+    }
+    harness.command(&root(), release(id)).expect("root may");
+    let job = &harness.control.world().job(element(0)).expect("it is there").job;
+    assert_eq!((job.holder(), &job.course.admin_hold), (None, &None));
+}
+
+#[test]
+fn an_admin_of_a_project_is_one_for_its_jobs_and_none_against_the_server() {
+    let mut harness = Harness::new(1);
+    project(&mut harness, "red", "bo");
+    let red = NewJob { project: ProjectName::new("red"), ..job("0") };
+    let id = harness.add(red);
+    harness.started(id);
+    harness.command(&bo(), Command::Pause { jobs: vec![id] }).expect("an admin of the project");
+    harness.say(id, paused());
+    assert_refused(&starts(&mut harness, &ana(), id), "bo");
+    harness.command(&bo(), Command::Resume { jobs: vec![id] }).expect("bo stopped it");
+    // An admin of the server is above: bo does not undo that.
+    harness.command(&bo(), Command::Pause { jobs: vec![id] }).expect("an admin of the project");
+    harness.command(&root(), Command::Hold { jobs: vec![id] }).expect("root may");
+    harness.command(&bo(), Command::Hold { jobs: vec![id] }).expect("it is held already");
+    assert_refused(&starts(&mut harness, &bo(), id), "root");
+    harness.command(&root(), release(id)).expect("root may");
+    let job = &harness.control.world().job(id).expect("it is there").job;
+    assert_eq!(job.holder(), None);
+}
+
+#[test]
+fn a_job_does_not_leave_the_project_whose_admin_stopped_it() {
+    let mut harness = Harness::new(1);
+    project(&mut harness, "red", "bo");
+    project(&mut harness, "own", "ana");
+    let id = harness.add(NewJob { project: ProjectName::new("red"), hold: true, ..job("0") });
+    harness.command(&bo(), Command::Hold { jobs: vec![id] }).expect("an admin of the project");
+    let to = |name: &str| {
+        let spec = SpecPatch { project: Some(ProjectName::new(name)), ..SpecPatch::default() };
+        let patch = JobPatch { spec: Box::new(spec), ..JobPatch::default() };
+        Command::Edit { job: id, version: None, patch, ends: vec![] }
+    };
+    let refused = harness.command(&ana(), to("own")).expect_err("she is an admin there");
+    assert_eq!(refused.code(), Code(511), "{refused:?}");
+    // Moved by an admin, it is still bo's to release.
+    harness.command(&root(), to("own")).expect("root may");
+    assert_refused(&starts(&mut harness, &ana(), id), "bo");
+}

@@ -1,0 +1,53 @@
+//! Words for jobs that an admin stopped.
+
+use gpool_model::{AdminHold, Refusal};
+
+use crate::problem::Problem;
+
+/// Why such a job does not start or go on.
+pub(crate) fn reason(hold: Option<&AdminHold>) -> String {
+    format!("held by {}; only {} can release it", admin(hold), starters(hold))
+}
+
+/// Why such a job does not go on that is paused.
+pub(crate) fn paused(why: &str, since: &str, hold: Option<&AdminHold>) -> String {
+    format!("{why}, since {since}, held by {}; only {} can resume it", admin(hold), starters(hold))
+}
+
+/// A refusal to start such a job: what failed.
+pub(crate) fn what(refusal: &Refusal) -> Option<String> {
+    match refusal {
+        Refusal::HeldByAdmin { id, action, .. } => {
+            Some(format!("you may not {action} job {id}, which an admin stopped"))
+        }
+        _ => None,
+    }
+}
+
+/// The same: why, and what to do.
+pub(crate) fn because(problem: Problem, refusal: &Refusal) -> Problem {
+    let Refusal::HeldByAdmin { id, hold, .. } = refusal else { return problem };
+    let hold = hold.as_ref();
+    let ask = hold.map_or_else(|| "an admin".to_owned(), |hold| hold.by.to_string());
+    problem
+        .because(format!("it is held by {}; only {} can start it", admin(hold), starters(hold)))
+        .try_this(format!("ask {ask} to run: gpool release {id}"))
+        .try_this(format!("gpool cancel {id}   (ends it, which its owner may do at any time)"))
+}
+
+fn admin(hold: Option<&AdminHold>) -> String {
+    match hold {
+        None => "an admin".to_owned(),
+        Some(AdminHold { by, project: None }) => format!("admin {by}"),
+        Some(AdminHold { by, project: Some(project) }) => {
+            format!("{by}, an admin of project {project}")
+        }
+    }
+}
+
+fn starters(hold: Option<&AdminHold>) -> String {
+    match hold.and_then(|hold| hold.project.as_ref()) {
+        None => "an admin".to_owned(),
+        Some(project) => format!("an admin of project {project} or of the server"),
+    }
+}

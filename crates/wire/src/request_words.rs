@@ -1,0 +1,59 @@
+//! Words for what a job asks of GPUs.
+
+use gpool_model::Share;
+use gpool_model::gpu::{GpuAmount, GpuRequest};
+
+pub(crate) fn gpus(count: u32) -> &'static str {
+    if count == 1 { "GPU" } else { "GPUs" }
+}
+
+/// Whole devices, or MIG instances, in words.
+pub(crate) fn devices(count: u32, of_instances: bool) -> &'static str {
+    match (of_instances, count) {
+        (false, _) => gpus(count),
+        (true, 1) => "MIG instance",
+        (true, _) => "MIG instances",
+    }
+}
+
+/// A request in words: `16 × H100`, `2 GPUs of at least 40 GiB`.
+#[must_use]
+pub fn request_words(asked: &GpuRequest) -> String {
+    let count = asked.n_devices();
+    if let Some(share) = asked.share() {
+        if count == 1 && asked.models.is_empty() {
+            return share_words(share);
+        }
+        let whole = GpuRequest { amount: GpuAmount::Whole(count), ..asked.clone() };
+        return format!("{} of each of {}", share_part(share), request_words(&whole));
+    }
+    if let Some(least) = asked.least_memory {
+        return format!("{count} {} of at least {least}", gpus(count));
+    }
+    if asked.models.is_empty() {
+        return format!("{count} {}", gpus(count));
+    }
+    format!("{count} × {}", models_words(asked))
+}
+
+/// A share in words: `0.5 of a GPU`, `20 GiB of a GPU`.
+pub(crate) fn share_words(share: Share) -> String {
+    format!("{} of a GPU", share_part(share))
+}
+
+fn share_part(share: Share) -> String {
+    match share {
+        Share::Part(_) => share.to_string(),
+        Share::Memory(memory) => memory.to_string(),
+    }
+}
+
+/// The models of a request in words: `A100 or H100`.
+pub(crate) fn models_words(asked: &GpuRequest) -> String {
+    // A profile is written in small letters.
+    let models = asked.models.iter().map(|model| match model.names_instance() {
+        true => model.as_str().to_owned(),
+        false => model.as_str().to_ascii_uppercase(),
+    });
+    models.collect::<Vec<_>>().join(" or ")
+}
