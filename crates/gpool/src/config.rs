@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer};
 use crate::errors;
 use crate::failure::{Failure, Result};
 use crate::keys;
+use crate::toml_file;
 
 /// What may stand in the file; a key that is not here is refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -138,14 +139,13 @@ impl Config {
     /// # Errors
     /// It can't be understood; the message says where.
     pub fn parse(text: &str, shown: &str) -> Result<Self> {
-        toml::from_str(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
-            let said = error.message().lines().next().unwrap_or_default();
-            let Some((key, _)) = unknown_name(said) else {
-                let said = repeated(said);
-                return Failure::new(errors::BAD_CONFIG, format!("{shown}:{line}: {said}"))
-                    .tip("gpool help GP0229");
+        toml_file::read(text).map_err(|misfit| {
+            let line = misfit.line;
+            let Some((key, _)) = unknown_name(&misfit.said) else {
+                let what = format!("{shown}:{line}: {}", misfit.problem.detail);
+                let failure = Failure::new(errors::BAD_CONFIG, what);
+                let tries = misfit.problem.tries.iter().map(String::as_str);
+                return tries.chain(["gpool help settings"]).fold(failure, Failure::tip);
             };
             let known: Vec<&str> = keys::names().collect();
             let what = format!("{shown}:{line}: there is no setting {key:?}");
@@ -214,11 +214,17 @@ mod tests {
         assert_eq!(kept, Some(Millis::from_hours(30 * 24)));
         assert_eq!(keep("forever").expect("it is known").keep_output, None);
         assert!(keep("59m").is_err() && keep("long").is_err());
-        assert!(Config::parse("node_tasks_max = 0\n", "f").is_err(), "nothing could run");
+        let failure = Config::parse("node_tasks_max = 0\n", "f").expect_err("nothing could run");
+        insta::assert_snapshot!(failure.text(false), @r#"
+        error: f:1: node_tasks_max: it is the number 0
+          try  "node_tasks_max": a whole number from 1 to 4294967295, for example 5
+               gpool help settings
+          GP0229 · gpool help GP0229
+        "#);
         assert!(Config::parse("user_connections_max = 0\n", "f").is_err(), "nobody could ask");
         assert!(Config::parse("user_requests_per_second = -1\n", "f").is_err());
         let failure = Config::parse("gpus = 3\n", "f").expect_err("a number");
-        assert!(failure.what().starts_with("f:1: "), "{}", failure.what());
+        assert_eq!(failure.what(), "f:1: gpus: it is the number 3");
         assert!(Config::parse("gpus = ", "f").is_err());
     }
 }

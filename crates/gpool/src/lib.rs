@@ -44,6 +44,7 @@ pub mod session;
 pub mod shims;
 pub mod software;
 pub mod systemd;
+pub mod toml_file;
 pub mod topics;
 pub mod usage;
 pub mod verbs;

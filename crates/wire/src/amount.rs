@@ -62,7 +62,7 @@ impl de::Visitor<'_> for WrittenVisitor {
     type Value = Written;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number of at least 0, or text with a unit")
+        f.write_str("a number of at least 0, or a string with a unit")
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Written, E> {

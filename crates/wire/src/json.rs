@@ -6,17 +6,20 @@ use serde::de::DeserializeOwned;
 use crate::catalogue;
 use crate::misfit;
 use crate::problem::Problem;
+use crate::strict::{self, Place};
 
-/// Reads one JSON document.
+/// Reads one JSON document, by its shape (see [`strict`]).
 ///
 /// # Errors
 /// A [`Problem`] that names the position or the field, or the nearest name for an unknown one.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // Fields are kept track of only where one is to be named: that costs time.
-    serde_json::from_slice(bytes).map_err(|error| refuse::<T>(&error, bytes))
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = strict::read(&mut reader).map_err(|(error, place)| refuse(&error, &place))?;
+    reader.end().map_err(|error| refuse(&error, &Place::default()))?;
+    Ok(value)
 }
 
-fn refuse<T: DeserializeOwned>(error: &serde_json::Error, bytes: &[u8]) -> Problem {
+fn refuse(error: &serde_json::Error, place: &Place) -> Problem {
     use serde_json::error::Category;
     let message = error.to_string();
     let at = format!(" at line {} column {}", error.line(), error.column());
@@ -25,39 +28,31 @@ fn refuse<T: DeserializeOwned>(error: &serde_json::Error, bytes: &[u8]) -> Probl
         Category::Syntax | Category::Eof | Category::Io => {
             Problem::new(catalogue::BAD_JSON, format!("this is not JSON: {}{at}", repeated(what)))
         }
-        Category::Data => match unknown_name(what) {
-            Some((found, known)) => unknown(found, &known, &at),
-            None => misfit::problem(&path::<T>(bytes), what),
-        },
+        Category::Data => misfit(place, what, "the document", &at),
     }
 }
 
-/// Where in the document the value stands that does not fit; empty for the document itself.
-fn path<T: DeserializeOwned>(bytes: &[u8]) -> String {
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
-        Err(error) if error.path().iter().next().is_some() => error.path().to_string(),
-        _ => String::new(),
-    }
-}
-
-/// A refusal from serde's words for data that does not fit, and where that was.
+/// A refusal of data that does not fit, from serde's words and its place. `whole` is the name of
+/// the document itself, `at` the position in it.
 #[must_use]
-pub fn refuse_data(what: &str, at: &str) -> Problem {
-    match unknown_name(what) {
-        Some((found, known)) => unknown(found, &known, at),
-        None => Problem::new(catalogue::INVALID, format!("{}{at}", repeated(what))),
-    }
-}
-
-fn unknown(found: &str, known: &[&str], at: &str) -> Problem {
-    let start: String = found.chars().take(REPEATED_MAX).collect();
-    let problem =
-        Problem::new(catalogue::UNKNOWN_FIELD, format!("there is no field {start:?}{at}"))
-            .because(format!("the fields are {}", known.join(", ")));
-    match nearest(found, known.iter().copied()) {
-        Some(name) => problem.try_this(format!("{name:?} is the nearest")),
-        None => problem,
+pub fn misfit(place: &Place, said: &str, whole: &str, at: &str) -> Problem {
+    match unknown_name(said) {
+        Some((found, known)) => {
+            let kind = if said.starts_with("unknown variant") { "value" } else { "field" };
+            let within = match &*place.path() {
+                "" => String::new(),
+                path => format!("{}: ", repeated(path)),
+            };
+            let start: String = found.chars().take(REPEATED_MAX).collect();
+            let what = format!("{within}there is no {kind} {start:?}{at}");
+            let problem = Problem::new(catalogue::UNKNOWN_FIELD, what)
+                .because(format!("the {kind}s are {}", known.join(", ")));
+            match nearest(found, known.iter().copied()) {
+                Some(name) => problem.try_this(format!("{name:?} is the nearest")),
+                None => problem,
+            }
+        }
+        None => misfit::problem(place, said, whole),
     }
 }
 

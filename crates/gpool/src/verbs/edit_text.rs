@@ -104,8 +104,8 @@ fn patch(shown: &Map<String, Value>, text: &str) -> std::result::Result<Option<J
     if changes.is_empty() {
         return Ok(None);
     }
-    let patch: JobPatch =
-        serde_json::from_value(Value::Object(changes)).map_err(|error| error.to_string())?;
+    let patch: JobPatch = gpool_wire::json::read(Value::Object(changes).to_string().as_bytes())
+        .map_err(|problem| problem.detail)?;
     patch.check().map_err(|refusal| gpool_wire::Problem::from(refusal).detail)?;
     Ok(Some(patch))
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use gpool_model::Refusal;
-use gpool_model::said::repeated;
 use gpool_wire::project_parts::Parts;
 use gpool_wire::{ProjectSet, ProjectSettings, ProjectsAnswer, Written};
 use serde::Deserialize;
@@ -22,6 +21,7 @@ use crate::render::projects::{PROJECTS, difference, page};
 use crate::render::safe::safe;
 use crate::render::words::count;
 use crate::session::Session;
+use crate::toml_file;
 
 /// Show or change projects and their quotas
 #[derive(Debug, Clone, Args)]
@@ -384,11 +384,10 @@ fn read(path: &Path) -> Result<ProjectSet> {
 
 /// Reads what stands in a file, which messages call `shown`.
 fn parse(text: &str, shown: &str) -> Result<ProjectSet> {
-    let file: File = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
-        let said = repeated(error.message().lines().next().unwrap_or_default());
-        Failure::new(INVALID, format!("{shown}:{line}: {said}")).tip("gpool help projects")
+    let file: File = toml_file::read(text).map_err(|misfit| {
+        let what = format!("{shown}:{}: {}", misfit.line, misfit.problem.detail);
+        let failure = misfit.problem.tries.iter().fold(Failure::new(INVALID, what), Failure::tip);
+        failure.tip("gpool help projects")
     })?;
     let set = ProjectSet { projects: file.projects, ..ProjectSet::default() };
     // Asked here as well as there, for the line.
@@ -442,12 +441,14 @@ mod tests {
             ("[projects.a]\ngpus = nan\n", "p.toml:2: "),
             ("[projects.a]\ngpus = -1\n", "p.toml:2: "),
             ("[projects.a]\nweight = inf\n", "p.toml:2: "),
-            ("[projects.a]\ntpus = 1\n", "p.toml:2: unknown field `tpus`, expected one of"),
-            ("[project.a]\ngpus = 1\n", "p.toml:1: unknown field `project`"),
+            ("[projects.a]\ntpus = 1\n", r#"p.toml:2: projects.a: there is no field "tpus""#),
+            ("[project.a]\ngpus = 1\n", r#"p.toml:1: there is no field "project""#),
             ("[projects.a]\nname = \"b\"\n", "p.toml:2: projects.a.name"),
+            ("[projects]\na = [\"a\", 4]\n", "p.toml:2: projects.a: it is an array"),
+            ("[projects.a]\nmembers = \"ana\"\n", "p.toml:2: projects.a.members: it is the string"),
             ("[projects.\"a b\"]\n", "p.toml:1: "),
             ("[projects.a\n", "p.toml:1: "),
-            ("", "p.toml:1: missing field `projects`"),
+            ("", r#"p.toml:1: the file: "projects" is missing"#),
         ] {
             let refused = refused(text);
             assert!(refused.starts_with(said), "{refused:?} begins with {said:?}");

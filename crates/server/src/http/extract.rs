@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use gpool_model::{JobId, Refusal};
-use gpool_wire::{BODY_BYTES_MAX, Problem, catalogue, json};
+use gpool_wire::{BODY_BYTES_MAX, Problem, catalogue, json, query};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
@@ -132,14 +132,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
 
 /// Reads what stands after the `?`.
 pub(crate) fn params<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
-    match Query::<T>::try_from_uri(uri) {
-        Ok(Query(params)) => Ok(params),
+    match Query::<Vec<(String, String)>>::try_from_uri(uri) {
+        Ok(Query(pairs)) => query::read(pairs),
         Err(rejection) => {
-            let error = std::error::Error::source(&rejection).map(ToString::to_string);
-            let what = error.unwrap_or_else(|| rejection.to_string());
-            // It is told of as `name: unknown field …`.
-            let what = what.find(": unknown field `").map_or(&*what, |at| &what[at + 2..]);
-            Err(json::refuse_data(what, " in the query"))
+            let why = rejection.body_text();
+            Err(Refusal::Invalid { field: "query".to_owned(), why }.into())
         }
     }
 }

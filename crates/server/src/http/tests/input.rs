@@ -24,7 +24,7 @@ fn each_bad_request_is_one_problem() {
         ("POST", "/api/v1/jobs", "", 415, "GP0107", "what its body is"),
         ("POST", "/api/v1/jobs", "{", 400, "GP0104", "line 1 column 1"),
         ("POST", "/api/v1/jobs", "{\"comand\":[\"a\"]}", 400, "GP0103", "comand"),
-        ("POST", "/api/v1/jobs", "{\"command\":\"a\"}", 400, "GP0101", "command: it is text"),
+        ("POST", "/api/v1/jobs", "{\"command\":\"a\"}", 400, "GP0101", "command: it is the string"),
         ("POST", "/api/v1/jobs", "{}", 400, "GP0101", "command"),
         ("POST", "/api/v1/jobs", "{\"command\":[\"a\"],\"gpus\":\"-1\"}", 400, "GP0101", "gpus"),
         ("POST", "/api/v1/jobs", "{\"command\":[\"a\"],\"mem\":\"20\"}", 400, "GP0101", "20G"),

@@ -1,0 +1,35 @@
+//! Reads the TOML files that people write: by their shape, as JSON is read, and with the line of
+//! what is wrong.
+
+use gpool_model::said::repeated;
+use gpool_wire::{Problem, json, strict};
+use serde::de::DeserializeOwned;
+
+/// What is wrong in a file.
+pub struct Misfit {
+    /// The line, from 1.
+    pub line: usize,
+    /// The parser's own words.
+    pub said: String,
+    /// What is wrong, and what would be right.
+    pub problem: Problem,
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// The first [`Misfit`].
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Box<Misfit>> {
+    let misfit = |error: toml::de::Error, place: Option<strict::Place>| {
+        let at = error.span().map_or(0, |span| span.start);
+        let said = error.message().lines().next().unwrap_or_default();
+        let problem = match place {
+            Some(place) => json::misfit(&place, said, "the file", ""),
+            None => Problem::new(gpool_wire::catalogue::INVALID, repeated(said)),
+        };
+        let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+        Box::new(Misfit { line, said: said.to_owned(), problem })
+    };
+    let reader = toml::Deserializer::parse(text).map_err(|error| misfit(error, None))?;
+    strict::read(reader).map_err(|(error, place)| misfit(error, Some(place)))
+}

@@ -1,0 +1,156 @@
+//! Reads what stands after the `?` of a request: names with text, which a type may want to be
+//! numbers or flags.
+
+use serde::de::value::{Error, MapDeserializer, StrDeserializer};
+use serde::de::{
+    DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Unexpected, Visitor,
+};
+use serde::forward_to_deserialize_any;
+
+use crate::json;
+use crate::problem::Problem;
+use crate::strict;
+
+/// Reads parameters, each with its text.
+///
+/// # Errors
+/// A [`Problem`] that names the parameter, or the nearest name for an unknown one.
+pub fn read<T: DeserializeOwned>(
+    pairs: impl IntoIterator<Item = (String, String)>,
+) -> Result<T, Problem> {
+    let pairs = pairs.into_iter().map(|(name, text)| (name, Word(text)));
+    strict::read(MapDeserializer::<_, Error>::new(pairs)).map_err(|(error, place)| {
+        json::misfit(&place, &error.to_string(), "the query", " in the query")
+    })
+}
+
+/// The text of a parameter.
+struct Word(String);
+
+impl IntoDeserializer<'_, Error> for Word {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+macro_rules! parsed {
+    ($($method:ident $visit:ident;)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            match self.0.parse() {
+                Ok(value) => visitor.$visit(value),
+                Err(_) => Err(Error::invalid_value(Unexpected::Str(&self.0), &visitor)),
+            }
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for Word {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_string(self.0)
+    }
+
+    parsed! {
+        deserialize_bool visit_bool;
+        deserialize_i8 visit_i64;
+        deserialize_i16 visit_i64;
+        deserialize_i32 visit_i64;
+        deserialize_i64 visit_i64;
+        deserialize_u8 visit_u64;
+        deserialize_u16 visit_u64;
+        deserialize_u32 visit_u64;
+        deserialize_u64 visit_u64;
+        deserialize_f32 visit_f64;
+        deserialize_f64 visit_f64;
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_enum(StrDeserializer::new(&self.0))
+    }
+
+    forward_to_deserialize_any! {
+        i128 u128 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map
+        struct identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Time;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Params {
+        limit: Option<u32>,
+        #[serde(default)]
+        hold: bool,
+        since: Option<Time>,
+    }
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Params, Problem> {
+        super::read(pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())))
+    }
+
+    #[test]
+    fn text_becomes_what_the_parameter_is() {
+        let params = read(&[("hold", "true"), ("limit", "5")]).expect("both are known");
+        assert_eq!((params.limit, params.hold), (Some(5), true));
+        let params = read(&[("since", "2026-11-20T15:30:00Z")]).expect("it is a moment");
+        assert_eq!(
+            params.since.map(|it| it.to_string()).as_deref(),
+            Some("2026-11-20T15:30:00.000Z")
+        );
+        let params = read(&[]).expect("all may be absent");
+        assert_eq!((params.limit, params.hold), (None, false));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named_with_what_it_should_be() {
+        let whole = r#""limit": a whole number from 0 to 4294967295, for example 5"#;
+        for (pairs, detail, way) in [
+            (&[("limit", "x")][..], r#"limit: it is the string "x""#, whole),
+            (&[("limit", "")], r#"limit: it is the string """#, whole),
+            (&[("limit", "-1")], r#"limit: it is the string "-1""#, whole),
+            (&[("limit", "4294967296")], "limit: it is the number 4294967296", whole),
+            (
+                &[("hold", "1")],
+                r#"hold: it is the string "1""#,
+                r#""hold": true or false, for example true"#,
+            ),
+            (
+                &[("limit", "1"), ("limit", "1")],
+                r#"the query: "limit" is there twice"#,
+                "leave one of them out",
+            ),
+            (
+                &[("limits", "1")],
+                r#"there is no field "limits" in the query"#,
+                r#""limit" is the nearest"#,
+            ),
+        ] {
+            let problem = read(pairs).expect_err(detail);
+            assert_eq!((&*problem.detail, &*problem.tries), (detail, &[way.to_owned()][..]));
+        }
+    }
+}

@@ -1,0 +1,603 @@
+//! Reads data by its shape: an object is read from an object alone, and each name in it may be
+//! there once.
+//!
+//! The readers that serde derives also take an array for a struct, as its fields in order, and an
+//! object with two entries of one name for a map. A layer around the reader of a format refuses
+//! both for every type and at every depth. It also notes where the first value stands that does
+//! not fit and which shape was expected there, so that a message needs no name of a Rust type.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess,
+    Unexpected, VariantAccess, Visitor,
+};
+
+/// What a value should be, in JSON's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// `"text"`
+    Text,
+    /// `true`
+    Flag,
+    /// `5`, within bounds.
+    Whole(i128, i128),
+    /// `0.5`
+    Number,
+    /// `null`
+    Null,
+    /// `[…]`
+    Array,
+    /// `{…}` with names that the request chooses.
+    Map,
+    /// `{…}` with names that the type has.
+    Object,
+    /// A string out of several, or an object with one of several names.
+    OneOf(&'static [&'static str]),
+}
+
+impl Shape {
+    const fn signed(bits: u32) -> Self {
+        Self::Whole(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    }
+
+    const fn unsigned(bits: u32) -> Self {
+        Self::Whole(0, (1 << bits) - 1)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text => f.write_str("a string"),
+            Self::Flag => f.write_str("true or false"),
+            Self::Whole(least, most) => write!(f, "a whole number from {least} to {most}"),
+            Self::Number => f.write_str("a number"),
+            Self::Null => f.write_str("null"),
+            Self::Array => f.write_str("an array"),
+            Self::Map | Self::Object => f.write_str("an object"),
+            Self::OneOf(names) => {
+                let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+                write!(f, "one of {}", names.join(", "))
+            }
+        }
+    }
+}
+
+/// Where the first value stands that does not fit, and what it should be.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// The innermost first.
+    steps: Vec<Step>,
+    expected: Option<Shape>,
+    is_noted: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Name(String),
+    Index(usize),
+}
+
+impl Place {
+    /// Its path: `table.rows[2]`; empty for the document itself.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let mut path = String::new();
+        for step in self.steps.iter().rev() {
+            match step {
+                Step::Name(name) if path.is_empty() => path.push_str(name),
+                Step::Name(name) => path.extend([".", name]),
+                Step::Index(index) => path.push_str(&format!("[{index}]")),
+            }
+        }
+        path
+    }
+
+    /// The shape that was expected; `None` where the type accepts several.
+    #[must_use]
+    pub fn expected(&self) -> Option<Shape> {
+        self.expected
+    }
+
+    fn note(&mut self, expected: Option<Shape>) {
+        if !self.is_noted {
+            (self.is_noted, self.expected) = (true, expected);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        self.note(None);
+        self.steps.push(step);
+    }
+}
+
+/// Reads a value out of a format.
+///
+/// # Errors
+/// The format's own error, and where it happened.
+pub fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    format: D,
+) -> Result<T, (D::Error, Place)> {
+    let place = RefCell::default();
+    let read = T::deserialize(Strict { inner: format, place: &place });
+    read.map_err(|error| (error, place.into_inner()))
+}
+
+/// A layer around a reader.
+struct Strict<'p, D> {
+    inner: D,
+    place: &'p RefCell<Place>,
+}
+
+macro_rules! layered {
+    ($($method:ident($($argument:ident: $kind:ty),*) $shape:expr;)*) => {$(
+        fn $method<V: Visitor<'de>>(
+            self,
+            $($argument: $kind,)*
+            visitor: V,
+        ) -> Result<V::Value, D::Error> {
+            let (place, shape) = (self.place, $shape);
+            let read = self.inner.$method($($argument,)* Watched { visitor, place, shape });
+            read.inspect_err(|_| place.borrow_mut().note(shape))
+        }
+    )*};
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
+    type Error = D::Error;
+
+    layered! {
+        deserialize_any() None;
+        deserialize_bool() Some(Shape::Flag);
+        deserialize_i8() Some(Shape::signed(8));
+        deserialize_i16() Some(Shape::signed(16));
+        deserialize_i32() Some(Shape::signed(32));
+        deserialize_i64() Some(Shape::signed(64));
+        deserialize_u8() Some(Shape::unsigned(8));
+        deserialize_u16() Some(Shape::unsigned(16));
+        deserialize_u32() Some(Shape::unsigned(32));
+        deserialize_u64() Some(Shape::unsigned(64));
+        deserialize_f32() Some(Shape::Number);
+        deserialize_f64() Some(Shape::Number);
+        deserialize_char() Some(Shape::Text);
+        deserialize_str() Some(Shape::Text);
+        deserialize_string() Some(Shape::Text);
+        deserialize_bytes() Some(Shape::Text);
+        deserialize_byte_buf() Some(Shape::Text);
+        deserialize_unit() Some(Shape::Null);
+        deserialize_unit_struct(name: &'static str) Some(Shape::Null);
+        deserialize_seq() Some(Shape::Array);
+        deserialize_tuple(len: usize) Some(Shape::Array);
+        deserialize_tuple_struct(name: &'static str, len: usize) Some(Shape::Array);
+        deserialize_map() Some(Shape::Map);
+        deserialize_struct(name: &'static str, fields: &'static [&'static str])
+            Some(Shape::Object);
+        deserialize_identifier() Some(Shape::Text);
+        deserialize_ignored_any() None;
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let place = self.place;
+        self.inner.deserialize_option(Watched { visitor, place, shape: None })
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        let place = self.place;
+        self.inner.deserialize_newtype_struct(name, Watched { visitor, place, shape: None })
+    }
+
+    /// A name alone is a string: serde would also take `{"name": null}`.
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        let place = self.place;
+        let read = self.inner.deserialize_any(Named { visitor, place });
+        read.inspect_err(|_| place.borrow_mut().note(Some(Shape::OneOf(names))))
+    }
+
+    fn is_human_readable(&self) -> bool {
+        self.inner.is_human_readable()
+    }
+}
+
+/// A type's own reading of a value, behind the layer.
+struct Watched<'p, V> {
+    visitor: V,
+    place: &'p RefCell<Place>,
+    shape: Option<Shape>,
+}
+
+macro_rules! passed_on {
+    ($($method:ident($kind:ty);)*) => {$(
+        fn $method<E: Error>(self, value: $kind) -> Result<V::Value, E> {
+            self.visitor.$method(value)
+        }
+    )*};
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Watched<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.visitor.expecting(f)
+    }
+
+    passed_on! {
+        visit_bool(bool);
+        visit_i64(i64);
+        visit_u64(u64);
+        visit_f64(f64);
+        visit_str(&str);
+        visit_borrowed_str(&'de str);
+        visit_string(String);
+        visit_bytes(&[u8]);
+        visit_borrowed_bytes(&'de [u8]);
+    }
+
+    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+        self.visitor.visit_none()
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.visitor.visit_unit()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        self.visitor.visit_some(Strict { inner, place: self.place })
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        self.visitor.visit_newtype_struct(Strict { inner, place: self.place })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
+        if self.shape == Some(Shape::Object) {
+            return Err(A::Error::invalid_type(Unexpected::Seq, &self));
+        }
+        self.visitor.visit_seq(Items { inner, place: self.place, index: 0 })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
+        // The fields of a type are counted by what serde derives.
+        let seen = (self.shape != Some(Shape::Object)).then(HashSet::new);
+        self.visitor.visit_map(Entries { inner, place: self.place, key: Cow::Borrowed(""), seen })
+    }
+}
+
+/// The elements of an array.
+struct Items<'p, A> {
+    inner: A,
+    place: &'p RefCell<Place>,
+    index: usize,
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Items<'_, A> {
+    type Error = A::Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, A::Error> {
+        let (place, index) = (self.place, self.index);
+        self.index += 1;
+        // The format's own errors come before the element is begun; their place is not shown.
+        let read = self.inner.next_element_seed(Seed { seed, place });
+        read.inspect_err(|_| place.borrow_mut().step(Step::Index(index)))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.inner.size_hint()
+    }
+}
+
+/// The entries of an object.
+struct Entries<'p, 'de, A> {
+    inner: A,
+    place: &'p RefCell<Place>,
+    /// The name of the value that comes next.
+    key: Cow<'de, str>,
+    /// The names so far, where the type does not count them.
+    seen: Option<HashSet<Cow<'de, str>>>,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Entries<'_, 'de, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, A::Error> {
+        let (key, seen) = (&mut self.key, self.seen.as_mut());
+        self.inner.next_key_seed(KeySeed { seed, key, seen })
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
+        let place = self.place;
+        let read = self.inner.next_value_seed(Seed { seed, place });
+        read.inspect_err(|_| place.borrow_mut().step(Step::Name(self.key.to_string())))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.inner.size_hint()
+    }
+}
+
+/// Reads a name inside the format's own reader, so that an error has the position of the name.
+struct KeySeed<'k, 'de, S> {
+    seed: S,
+    key: &'k mut Cow<'de, str>,
+    seen: Option<&'k mut HashSet<Cow<'de, str>>>,
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for KeySeed<'_, 'de, S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
+        let Name(key) = Name::deserialize(inner)?;
+        if self.seen.is_some_and(|seen| !seen.insert(key.clone())) {
+            return Err(D::Error::custom(format_args!("duplicate field `{key}`")));
+        }
+        *self.key = key;
+        match &*self.key {
+            Cow::Borrowed(key) => self.seed.deserialize(BorrowedStrDeserializer::new(key)),
+            Cow::Owned(key) => self.seed.deserialize(StrDeserializer::new(key)),
+        }
+    }
+}
+
+struct Seed<'p, S> {
+    seed: S,
+    place: &'p RefCell<Place>,
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Seed<'_, S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
+        self.seed.deserialize(Strict { inner, place: self.place })
+    }
+}
+
+/// A name in an object, borrowed from the document where nothing in it is escaped.
+struct Name<'de>(Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(name.to_owned())))
+            }
+
+            fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Borrowed(name)))
+            }
+        }
+
+        deserializer.deserialize_str(Reader)
+    }
+}
+
+/// One of several names: a string where that is all, an object where a value belongs to it.
+struct Named<'p, V> {
+    visitor: V,
+    place: &'p RefCell<Place>,
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Named<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.visitor.expecting(f)
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<V::Value, E> {
+        self.visitor.visit_enum(StrDeserializer::new(name))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
+        let entries = Entries {
+            inner,
+            place: self.place,
+            key: Cow::Borrowed(""),
+            seen: Some(HashSet::new()),
+        };
+        self.visitor.visit_enum(Only(entries))
+    }
+}
+
+/// The only entry of an object.
+struct Only<A>(A);
+
+impl<'de, A: MapAccess<'de>> EnumAccess<'de> for Only<A> {
+    type Error = A::Error;
+    type Variant = Self;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(
+        mut self,
+        seed: S,
+    ) -> Result<(S::Value, Self), A::Error> {
+        match self.0.next_key_seed(seed)? {
+            Some(name) => Ok((name, self)),
+            None => Err(A::Error::invalid_value(Unexpected::Map, &"an object with a name")),
+        }
+    }
+}
+
+impl<'de, A: MapAccess<'de>> VariantAccess<'de> for Only<A> {
+    type Error = A::Error;
+
+    fn unit_variant(self) -> Result<(), A::Error> {
+        Err(A::Error::invalid_type(Unexpected::Map, &"a string"))
+    }
+
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(
+        mut self,
+        seed: S,
+    ) -> Result<S::Value, A::Error> {
+        let value = self.0.next_value_seed(seed)?;
+        match self.0.next_key::<Name<'de>>()? {
+            None => Ok(value),
+            Some(_) => Err(A::Error::custom("it has more than one name")),
+        }
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, A::Error> {
+        self.newtype_variant_seed(Fields { visitor, of: Of::Tuple(len) })
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, A::Error> {
+        self.newtype_variant_seed(Fields { visitor, of: Of::Struct(fields) })
+    }
+}
+
+/// The fields of a variant that has several.
+struct Fields<V> {
+    visitor: V,
+    of: Of,
+}
+
+enum Of {
+    Tuple(usize),
+    Struct(&'static [&'static str]),
+}
+
+impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Fields<V> {
+    type Value = V::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        match self.of {
+            Of::Tuple(len) => inner.deserialize_tuple(len, self.visitor),
+            Of::Struct(fields) => inner.deserialize_struct("", fields, self.visitor),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Outer {
+        #[serde(default)]
+        inner: Option<Inner>,
+        #[serde(default)]
+        list: Vec<Inner>,
+        #[serde(default)]
+        map: BTreeMap<String, Inner>,
+        #[serde(default)]
+        kind: Option<Kind>,
+        #[serde(default)]
+        any: Value,
+    }
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        a: u8,
+        #[serde(default)]
+        b: Option<bool>,
+    }
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Kind {
+        Plain,
+        Of(Inner),
+        With { a: u8 },
+    }
+
+    fn outer(text: &str) -> Result<Outer, (String, String)> {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        read(&mut reader).map_err(|(error, place)| (place.path(), error.to_string()))
+    }
+
+    #[test]
+    fn an_array_is_no_object_at_any_depth() {
+        for (text, path) in [
+            ("[]", ""),
+            ("[null,[],{},null,null]", ""),
+            (r#"{"inner": [1, true]}"#, "inner"),
+            (r#"{"list": [{"a": 1}, [1]]}"#, "list[1]"),
+            (r#"{"map": {"x": {"a": 1}, "y": [1, null]}}"#, "map.y"),
+            (r#"{"map": []}"#, "map"),
+            (r#"{"kind": {"of": [1]}}"#, "kind.of"),
+            (r#"{"kind": {"with": [1]}}"#, "kind.with"),
+        ] {
+            let (at, said) = outer(text).expect_err(text);
+            assert_eq!(at, path, "{text}");
+            assert!(said.contains("invalid type: sequence"), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn each_name_is_there_once() {
+        for (text, path) in [
+            (r#"{"list": [], "list": []}"#, ""),
+            (r#"{"inner": {"a": 1, "a": 2}}"#, "inner"),
+            (r#"{"map": {"x": {"a": 1}, "\u0078": {"a": 2}}}"#, "map"),
+            (r#"{"any": [{"x": 1, "x": 1}]}"#, "any[0]"),
+        ] {
+            let (at, said) = outer(text).expect_err(text);
+            assert_eq!(at, path, "{text}");
+            assert!(said.starts_with("duplicate field `"), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_name_alone_is_a_string_and_one_with_a_value_an_object_of_one_entry() {
+        let kind = |text: &str| outer(&format!("{{\"kind\": {text}}}")).map(|it| it.kind);
+        let inner = Inner { a: 1, b: None };
+        assert_eq!(kind(r#""plain""#), Ok(Some(Kind::Plain)));
+        assert_eq!(kind(r#"{"of": {"a": 1}}"#), Ok(Some(Kind::Of(inner))));
+        assert_eq!(kind(r#"{"with": {"a": 1}}"#), Ok(Some(Kind::With { a: 1 })));
+        for text in [
+            r#"{"plain": null}"#,
+            r#""of""#,
+            r#""other""#,
+            "{}",
+            "1",
+            r#"["plain"]"#,
+            r#"{"of": {"a": 1}, "with": {"a": 1}}"#,
+        ] {
+            assert!(kind(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_read_as_serde_reads_it() {
+        let text = r#"{"inner": {"a": 255, "b": null}, "list": [{"b": true, "a": 0}],
+            "map": {"è\n": {"a": 7}}, "any": {"x": [null, 1.5, -3, "s", {}]}}"#;
+        assert_eq!(outer(text), Ok(serde_json::from_str(text).expect("it fits")));
+        assert_eq!(outer("{}").expect("all is absent").any, json!(null));
+        assert!(outer(r#"{"inner": {"a": 256}}"#).is_err());
+    }
+}
