@@ -18,6 +18,7 @@ use gpool_wire::{IDEMPOTENCY_KEY, Problem, catalogue};
 
 use super::Api;
 use super::asker::Asks;
+use super::contract;
 use super::extract::{ApiError, no_such_route};
 use super::routes::{ROUTES, Role};
 
@@ -138,7 +139,13 @@ pub(crate) async fn permit(
         }
         // What belongs to whom, its handler knows; what methods there are, the router.
         Some(Role::Everybody | Role::Owner | Role::ProjectAdmin | Role::Admin) | None => {
-            next.run(request).await
+            let response = next.run(request).await;
+            let status = response.status();
+            debug_assert!(
+                row.is_none_or(|row| contract::documents(row, status)),
+                "{row:?} answers {status}, which the API's document lacks"
+            );
+            response
         }
     }
 }

@@ -8,6 +8,7 @@ mod attach;
 mod bulk;
 mod cluster;
 mod context;
+mod contract;
 mod course;
 mod dump;
 mod elements;
@@ -174,7 +175,8 @@ fn documented() -> OpenApiRouter<Api> {
 /// The API as an OpenAPI document, in the form in which it is kept in the repository.
 #[must_use]
 pub fn openapi_json() -> String {
-    let (_, document) = documented().split_for_parts();
+    let (_, mut document) = documented().split_for_parts();
+    contract::complete(&mut document);
     let mut text =
         document.to_pretty_json().expect("the document has string keys and no failing serializers");
     text.push('\n');

@@ -6,6 +6,7 @@
     reason = "a test that can't go on should stop where it is"
 )]
 
+mod contract;
 mod framing;
 mod identity;
 mod input;
@@ -13,5 +14,6 @@ mod jobs;
 mod limits;
 mod places;
 mod rig;
+mod shapes;
 mod streams;
 mod table;

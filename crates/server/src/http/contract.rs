@@ -1,0 +1,231 @@
+//! What a route may answer beside what its own documentation says: the checks and limits that
+//! hold for every request, for those with a body, and for those that change something. The
+//! document of the API is completed from one table of them, and a server that was built for tests
+//! stops at an answer that the document lacks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use axum::http::StatusCode;
+use gpool_wire::Problem;
+use utoipa::openapi::path::{Operation, ParameterIn};
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{
+    Components, ContentBuilder, HeaderBuilder, ObjectBuilder, OpenApi, PathItem, Ref, RefOr,
+    Response, ResponseBuilder, Schema,
+};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::documented;
+use super::routes::{ROUTES, Role, Route};
+
+/// An answer that several routes give.
+struct Common {
+    status: u16,
+    /// Among the components of the document.
+    name: &'static str,
+    what: &'static str,
+    is_of: fn(Asked) -> bool,
+}
+
+/// A request, as far as it says what may be answered.
+#[derive(Clone, Copy)]
+struct Asked {
+    route: &'static Route,
+    has_body: bool,
+}
+
+impl Asked {
+    fn changes(self) -> bool {
+        self.route.method != "GET"
+    }
+
+    fn names_jobs(self) -> bool {
+        self.route.path.contains("{id}") || self.route.role == Role::Owner
+    }
+
+    /// Whether a job is admitted by it: a new one, or one that is changed or run again.
+    fn admits(self) -> bool {
+        matches!(
+            (self.route.method, self.route.path),
+            ("POST", "/api/v1/jobs" | "/api/v1/jobs/bulk" | "/api/v1/jobs/{id}/retry")
+                | ("PATCH", "/api/v1/jobs/{id}")
+        )
+    }
+
+    fn asks_the_core(self) -> bool {
+        !matches!(self.route.path, "/healthz" | "/openapi.json")
+    }
+}
+
+const COMMON: &[Common] = &[
+    Common {
+        status: 400,
+        name: "Invalid",
+        what: "The body is not JSON, a field is not known, or a value is not valid.",
+        is_of: |_| true,
+    },
+    Common {
+        status: 403,
+        name: "NotPermitted",
+        what: "The caller may not do this.",
+        is_of: |asked| asked.route.role != Role::Everybody || asked.admits(),
+    },
+    Common {
+        status: 404,
+        name: "NotFound",
+        what: "Something that the request names does not exist.",
+        is_of: |asked| asked.names_jobs() || asked.admits(),
+    },
+    Common {
+        status: 408,
+        name: "TooSlow",
+        what: "The rest of the request did not come in time. Nothing was done.",
+        is_of: |asked| asked.has_body,
+    },
+    Common {
+        status: 409,
+        name: "Conflict",
+        what: "The state of a job, or an earlier request, does not allow this.",
+        is_of: |asked| asked.changes() && (asked.names_jobs() || asked.admits()),
+    },
+    Common {
+        status: 413,
+        name: "TooLarge",
+        what: "The body, or something in it, is larger than the limit.",
+        is_of: |asked| asked.has_body,
+    },
+    Common {
+        status: 415,
+        name: "UnsupportedType",
+        what: "The body has another Content-Type, or a Content-Encoding.",
+        is_of: |_| true,
+    },
+    Common {
+        status: 422,
+        name: "Impossible",
+        what: "No node could ever run the job, or no quota could ever allow it.",
+        is_of: Asked::admits,
+    },
+    Common {
+        status: 429,
+        name: "TooMany",
+        what: "The caller has too many connections, jobs or requests a second.",
+        is_of: |_| true,
+    },
+    Common {
+        status: 431,
+        name: "HeadersTooLarge",
+        what: "The target and the headers have more than 16 KiB.",
+        is_of: |_| true,
+    },
+    Common {
+        status: 500,
+        name: "Failed",
+        what: "The server met an error of its own.",
+        is_of: |_| true,
+    },
+    Common {
+        status: 503,
+        name: "Unavailable",
+        what: "The server is starting or stopping.",
+        is_of: Asked::asks_the_core,
+    },
+    Common {
+        status: 507,
+        name: "StorageFull",
+        what: "The disk of the server's state directory is full. Nothing was changed.",
+        is_of: Asked::changes,
+    },
+];
+
+/// The ids of jobs and of elements of arrays.
+const ID_PATTERN: &str = "^[0-9]{1,19}([._][0-9]{1,9})?$";
+
+/// Adds to a document what holds for several routes.
+pub(crate) fn complete(document: &mut OpenApi) {
+    let components = document.components.get_or_insert_with(Components::new);
+    for common in COMMON {
+        components.responses.insert(common.name.to_owned(), RefOr::T(common.response()));
+    }
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in operations(item) {
+            let row = ROUTES.iter().find(|row| row.path == *path && row.method == method);
+            if let Some(route) = row {
+                complete_operation(operation, route);
+            }
+        }
+    }
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    let all = [
+        ("GET", &mut item.get),
+        ("POST", &mut item.post),
+        ("PATCH", &mut item.patch),
+        ("DELETE", &mut item.delete),
+    ];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+}
+
+fn complete_operation(operation: &mut Operation, route: &'static Route) {
+    let asked = Asked { route, has_body: operation.request_body.is_some() };
+    for common in COMMON.iter().filter(|common| (common.is_of)(asked)) {
+        let responses = &mut operation.responses.responses;
+        let of_all = || RefOr::Ref(Ref::from_response_name(common.name));
+        responses.entry(common.status.to_string()).or_insert_with(of_all);
+    }
+    for parameter in operation.parameters.iter_mut().flatten() {
+        if let RefOr::T(parameter) = parameter
+            && parameter.parameter_in == ParameterIn::Path
+            && parameter.name == "id"
+        {
+            parameter.schema = Some(id_schema());
+        }
+    }
+}
+
+fn id_schema() -> RefOr<Schema> {
+    let id = ObjectBuilder::new().schema_type(Type::String).pattern(Some(ID_PATTERN));
+    RefOr::T(id.examples(["1", "7.3"]).into())
+}
+
+impl Common {
+    fn response(&self) -> Response {
+        let problem = Ref::from_schema_name(Problem::name());
+        let content = ContentBuilder::new().schema(Some(problem)).build();
+        let response = ResponseBuilder::new()
+            .description(self.what)
+            .content("application/problem+json", content);
+        let response = match StatusCode::from_u16(self.status) {
+            Ok(StatusCode::TOO_MANY_REQUESTS) => {
+                let seconds = HeaderBuilder::new().schema(Some(u32::schema()));
+                response.header(
+                    "Retry-After",
+                    seconds.description(Some("After how many seconds to try again")).build(),
+                )
+            }
+            _ => response,
+        };
+        response.build()
+    }
+}
+
+/// Whether the document says that a route may answer this.
+pub(crate) fn documents(route: &Route, status: StatusCode) -> bool {
+    static STATUSES: LazyLock<BTreeMap<(String, &'static str), BTreeSet<String>>> =
+        LazyLock::new(|| {
+            let (_, mut document) = documented().split_for_parts();
+            complete(&mut document);
+            let mut statuses = BTreeMap::new();
+            for (path, item) in &mut document.paths.paths {
+                for (method, operation) in operations(item) {
+                    let known = operation.responses.responses.keys().cloned().collect();
+                    statuses.insert((path.clone(), method), known);
+                }
+            }
+            statuses
+        });
+    let known = STATUSES.get(&(route.path.to_owned(), route.method));
+    known.is_some_and(|known| known.contains(status.as_str()))
+}

@@ -1,0 +1,154 @@
+//! The API against its document: schemathesis sends what the document allows and what it forbids
+//! to every route, and compares the answers with the document.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::rig::{ANA, OWNER, Rig, raw, request};
+use crate::http::openapi_json;
+
+fn document() -> Value {
+    serde_json::from_str(&openapi_json()).unwrap()
+}
+
+/// Every operation with its method and path.
+fn operations(document: &Value) -> Vec<(String, String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let of_path = |(path, methods): (&String, &'_ Value)| {
+        let path = path.clone();
+        let methods = methods.as_object().unwrap().clone();
+        methods.into_iter().map(|(method, _)| (method, path.clone())).collect::<Vec<_>>()
+    };
+    let all: Vec<(String, String)> = paths.iter().flat_map(of_path).collect();
+    all.into_iter()
+        .map(|(method, path)| {
+            let operation = &document["paths"][&path][&method];
+            (method.to_uppercase(), path, operation)
+        })
+        .collect()
+}
+
+#[test]
+fn every_operation_documents_its_problems() {
+    let document = document();
+    for (method, path, operation) in operations(&document) {
+        let responses = operation["responses"].as_object().unwrap();
+        for status in ["400", "415", "429", "431", "500"] {
+            assert!(responses.contains_key(status), "{method} {path} lacks {status}");
+        }
+        let has_body = operation.get("requestBody").is_some();
+        for status in ["408", "413"] {
+            assert_eq!(responses.contains_key(status), has_body, "{method} {path} {status}");
+        }
+        for (status, response) in responses.iter().filter(|(status, _)| status.as_str() >= "400") {
+            let response = match response["$ref"].as_str() {
+                Some(name) => document.pointer(&name[1..]).unwrap(),
+                None => response,
+            };
+            let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
+            assert_eq!(schema, "#/components/schemas/Problem", "{method} {path} {status}");
+        }
+    }
+}
+
+/// Takes connections on a loopback port and passes their bytes to a socket, both ways.
+fn forward(socket: PathBuf) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for caller in listener.incoming() {
+            let (Ok(caller), Ok(server)) = (caller, UnixStream::connect(&socket)) else { return };
+            let (to_caller, to_server) = (caller.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || {
+                pass_on(caller, &to_server);
+                drop(to_server.shutdown(Shutdown::Write));
+            });
+            std::thread::spawn(move || {
+                pass_on(server, &to_caller);
+                drop(to_caller.shutdown(Shutdown::Both));
+            });
+        }
+    });
+    address
+}
+
+fn pass_on(mut from: impl Read, mut to: impl Write) {
+    drop(std::io::copy(&mut from, &mut to));
+}
+
+/// Where `cargo xtask test` installs it.
+fn schemathesis() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/schemathesis/bin/schemathesis")
+}
+
+/// Jobs of every kind: ended, running, waiting, held, an array.
+fn submit_some(rig: &mut Rig) {
+    let ana = rig.client(ANA);
+    for job in [
+        json!({"command": ["true"]}),
+        json!({"command": ["sleep"], "gpus": "2", "time": "1h"}),
+        json!({"command": ["sleep"], "gpus": "2"}),
+        json!({"command": ["sleep"], "hold": true}),
+        json!({"command": ["sleep"], "array": "0-3", "time": "1h"}),
+    ] {
+        ana.submit(&serde_json::from_value(job).unwrap(), None).unwrap();
+    }
+    rig.until("it runs", || ana.job("2").unwrap().state.as_str() == "running");
+    rig.until("it ends", || ana.job("1").unwrap().state.as_str() == "succeeded");
+    std::fs::write(rig.log("1", "stdout"), "one line\n").unwrap();
+}
+
+#[test]
+fn answers_are_those_of_the_document() {
+    let program = schemathesis();
+    if !program.exists() {
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "SKIPPED: no schemathesis; cargo xtask test installs it").unwrap();
+        return;
+    }
+    let mut rig = Rig::new();
+    submit_some(&mut rig);
+    let address = forward(rig.socket(OWNER));
+    let schema = rig.folder.path().join("openapi.json");
+    std::fs::write(&schema, openapi_json()).unwrap();
+    let hooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemathesis/hooks.py");
+    let examples = std::env::var("GPOOL_CONTRACT_EXAMPLES").unwrap_or_else(|_| "12".to_owned());
+    let ran = Command::new(program)
+        .arg("run")
+        .arg(&schema)
+        .arg(format!("--url=http://{address}"))
+        .arg(format!("--max-examples={examples}"))
+        .args([
+            "--checks=not_a_server_error,status_code_conformance,content_type_conformance,\
+             response_headers_conformance,response_schema_conformance,negative_data_rejection,\
+             unsupported_method,allow_header_conformance",
+            "--phases=examples,coverage,fuzzing",
+            "--exclude-operation-id=shutdown",
+            "--exclude-operation-id=events_stream",
+            "--seed=1",
+            "--generation-deterministic",
+            "--generation-database=none",
+            "--suppress-health-check=all",
+            "--continue-on-failure",
+            "--request-timeout=20",
+            "--warnings=off",
+            "--no-color",
+        ])
+        .current_dir(rig.folder.path())
+        .env("SCHEMATHESIS_HOOKS", hooks)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    println!("{said}");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    // The server lives, and nothing of it was stuck.
+    let (status, _, _) = raw(&rig.socket(OWNER), &request("GET", "/readyz", ""));
+    assert_eq!(status, 200);
+    drop(TcpStream::connect(address));
+}
