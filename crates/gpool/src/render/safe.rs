@@ -58,40 +58,91 @@ pub fn safe_json(document: &str) -> Cow<'_, str> {
 #[derive(Debug)]
 pub struct Plain<W> {
     to: W,
-    /// The first byte of a control character of two, whose second has not come yet.
-    pending: bool,
+    /// The first bytes of a character that has not come whole yet.
+    pending: Vec<u8>,
+    /// Whether what moves within a line goes as it is.
+    moves: bool,
 }
 
-/// The byte with which the 32 control characters beyond ASCII begin in UTF-8.
-const C1: u8 = 0xC2;
+/// Output on its way to a terminal: as it is, or [`Plain`] for an interactive program of another
+/// user, of which what moves within a line goes as it is: carriage return and backspace.
+#[derive(Debug)]
+pub enum Shown<W> {
+    /// As it is.
+    Raw(W),
+    /// What the terminal would obey is written out.
+    Plain(Plain<W>),
+}
+
+impl<W: Write> Shown<W> {
+    /// As it is, or written out.
+    pub fn new(to: W, is_plain: bool) -> Self {
+        match is_plain {
+            true => Self::Plain(Plain { moves: true, ..Plain::new(to) }),
+            false => Self::Raw(to),
+        }
+    }
+}
+
+impl<W: Write> Write for Shown<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Raw(to) => to.write(bytes),
+            Self::Plain(to) => to.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Raw(to) => to.flush(),
+            Self::Plain(to) => to.flush(),
+        }
+    }
+}
 
 impl<W: Write> Plain<W> {
     /// Nothing was written yet.
     pub fn new(to: W) -> Self {
-        Self { to, pending: false }
+        Self { to, pending: Vec::new(), moves: false }
+    }
+
+    fn is_shown(&self, c: char) -> bool {
+        !c.is_control() || matches!(c, '\n' | '\t') || (self.moves && matches!(c, '\r' | '\x08'))
     }
 }
 
 impl<W: Write> Write for Plain<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut shown = Vec::with_capacity(bytes.len() + 16);
-        for &byte in bytes {
-            let was_pending = std::mem::replace(&mut self.pending, false);
-            match byte {
-                0x80..=0x9F if was_pending => write!(shown, "\\x{byte:02x}")?,
-                _ => {
-                    if was_pending {
-                        shown.push(C1);
-                    }
-                    match byte {
-                        b'\n' | b'\t' => shown.push(byte),
-                        C1 => self.pending = true,
-                        byte if byte.is_ascii_control() => write!(shown, "\\x{byte:02x}")?,
-                        byte => shown.push(byte),
-                    }
+        let mut all = std::mem::take(&mut self.pending);
+        all.extend_from_slice(bytes);
+        let mut shown = Vec::with_capacity(all.len() + 16);
+        let mut rest = &all[..];
+        loop {
+            let (valid, error) = match std::str::from_utf8(rest) {
+                Ok(valid) => (valid, None),
+                Err(error) => {
+                    let valid = std::str::from_utf8(&rest[..error.valid_up_to()]);
+                    (valid.unwrap_or_default(), Some(error))
+                }
+            };
+            for c in valid.chars() {
+                match self.is_shown(c) {
+                    true => write!(shown, "{c}")?,
+                    false => write!(shown, "\\x{:02x}", u32::from(c))?,
                 }
             }
+            rest = &rest[valid.len()..];
+            let Some(n_bad) = error.and_then(|error| error.error_len()) else { break };
+            for byte in &rest[..n_bad] {
+                // Terminals that do not read UTF-8 obey such a byte alone.
+                match byte {
+                    0x80..=0x9F => write!(shown, "\\x{byte:02x}")?,
+                    byte => shown.push(*byte),
+                }
+            }
+            rest = &rest[n_bad..];
         }
+        self.pending = rest.to_vec();
         self.to.write_all(&shown)?;
         Ok(bytes.len())
     }
@@ -134,6 +185,18 @@ mod tests {
             plain.write_all(&bytes[cut..]).expect("memory takes all");
             assert_eq!(String::from_utf8_lossy(&plain.to), expected, "{cut}");
         }
+    }
+
+    #[test]
+    fn an_interactive_program_of_others_moves_within_its_line_alone() {
+        let bytes = b"50%\r100%\x08!\x1b[31mred\x1b]0;title\x07\x9b2J\n";
+        let mut shown = Vec::new();
+        Shown::new(&mut shown, true).write_all(bytes).expect("memory takes all");
+        let expected = b"50%\r100%\x08!\\x1b[31mred\\x1b]0;title\\x07\\x9b2J\n";
+        assert_eq!(shown, expected);
+        let mut shown = Vec::new();
+        Shown::new(&mut shown, false).write_all(bytes).expect("memory takes all");
+        assert_eq!(shown, bytes);
     }
 
     #[test]
