@@ -4,11 +4,16 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gpool_wire::live;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::error::Error;
 
@@ -18,6 +23,32 @@ pub const MACHINE_SOCKET: &str = "/run/gpool/api.sock";
 /// Most bytes in the path of a socket.
 /// Source: `sun_path` in `unix(7)`, ending zero left out.
 pub const PATH_MAX: usize = 107;
+
+/// Longest time to wait for a connection. A server that is stopped takes none once its queue is
+/// full.
+pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Connects to a socket.
+///
+/// # Errors
+/// `WouldBlock` where the server takes no connection in time; else what the system reports.
+pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let (family, kind, flags) = (AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC);
+    let socket = rustix::net::socket_with(family, kind, flags, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    rustix::net::connect(&socket, &address)?;
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(UnixStream::from(socket))
+}
+
+/// The liveness socket of the server with that API socket.
+#[must_use]
+pub fn liveness(api: &Path) -> PathBuf {
+    let mut name = api.as_os_str().to_owned();
+    name.push(live::SUFFIX);
+    PathBuf::from(name)
+}
 
 /// A socket, and what named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,50 +165,85 @@ pub fn check_length(path: &Path) -> Result<(), Error> {
 /// system made for them. One that is missing is no error: there is no socket in it.
 ///
 /// # Errors
-/// [`Error::SocketNotOurs`] if somebody else owns it or may write to it.
+/// [`Error::SocketNotOurs`] if another user owns it or may write to it.
 pub fn check_folder(folder: &Path, uid: u32) -> Result<(), Error> {
-    let not_ours = |why: String| Error::SocketNotOurs { folder: folder.to_owned(), why };
-    // Not through a link, which somebody else may have put there.
+    // Not through a link, which another user may have put there.
     let found = match fs::symlink_metadata(folder) {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(not_ours(error.to_string())),
+        Err(error) => {
+            return Err(Error::SocketNotOurs { folder: folder.to_owned(), why: error.to_string() });
+        }
     };
-    if !found.is_dir() {
-        return Err(not_ours("it is no folder".to_owned()));
-    }
-    if found.uid() != uid {
-        return Err(not_ours(format!("user {} owns it, and you are {uid}", found.uid())));
-    }
-    match found.mode() & 0o777 {
-        0o700 => Ok(()),
-        mode => Err(not_ours(format!("its mode is {mode:03o} and should be 700"))),
-    }
+    let why = if found.uid() != uid {
+        format!("user {} owns it, and you are {uid}", found.uid())
+    } else if !found.is_dir() {
+        "it is no folder".to_owned()
+    } else if found.mode() & 0o777 != 0o700 {
+        format!("its mode is {:03o} and should be 700", found.mode() & 0o777)
+    } else {
+        return Ok(());
+    };
+    Err(Error::SocketNotOurs { folder: folder.to_owned(), why })
 }
 
-/// The socket on which somebody answers.
+/// A path of another user in a folder where everybody may make files, on the way to `path`. What
+/// lies in or behind it is that user's choice. Links on the way are looked at and followed.
+#[must_use]
+pub fn stranger_on(path: &Path, uid: u32) -> Option<Stranger> {
+    // Of what does not exist yet, the folder that does.
+    let whole = path.ancestors().find_map(|entry| fs::canonicalize(entry).ok());
+    let ways = [Some(path.to_owned()), whole.filter(|whole| whole != path)];
+    ways.into_iter().flatten().find_map(|way| {
+        way.ancestors().find_map(|entry| {
+            let found = fs::symlink_metadata(entry).ok()?;
+            let folder = fs::metadata(entry.parent()?).ok()?;
+            let is_open = folder.mode() & 0o002 != 0;
+            let is_theirs = found.uid() != uid && found.uid() != 0;
+            (is_open && is_theirs).then(|| Stranger { path: entry.to_owned(), uid: found.uid() })
+        })
+    })
+}
+
+/// A path that belongs to another user, in a folder where everybody may make files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stranger {
+    /// The path.
+    pub path: PathBuf,
+    /// The user.
+    pub uid: u32,
+}
+
+/// Finds the socket of a server that takes connections.
+///
+/// A folder of another user where the user's own socket would be keeps nobody from the machine's
+/// server: it is skipped.
 ///
 /// # Errors
 /// [`Error::Unreachable`] with each socket that was tried, [`Error::MayNotConnect`],
-/// [`Error::SocketNotOurs`].
+/// [`Error::SocketNotOurs`] for a folder of the user's own that is open to others.
 pub(crate) fn find(place: &Place, uid: u32) -> Result<PathBuf, Error> {
     let (own, machine) = match place {
-        // Whoever names a socket means that one; the request itself finds out whether it answers.
+        // Who names a socket means that one; the request itself finds out whether it answers.
         Place::Named(path) => return Ok(path.clone()),
         Place::Usual { own, machine } => (own, machine),
     };
     let mut tried = Vec::new();
     if own != machine {
-        if let Some(folder) = own.parent().filter(|folder| folder.starts_with("/tmp")) {
-            check_folder(folder, uid)?;
-        }
-        match UnixStream::connect(own) {
-            Ok(_) => return Ok(own.clone()),
-            Err(error) => tried.push((own.clone(), in_words(&error))),
+        match skipped(own, uid)? {
+            Some(why) => tried.push((own.clone(), why)),
+            None => match connect(own, CONNECT_PATIENCE) {
+                Ok(stream) if is_trusted(&stream, uid) => return Ok(own.clone()),
+                Ok(_) => tried.push((own.clone(), "another user listens on it".to_owned())),
+                // Its server takes no connections and is there; the request says so.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(own.clone()),
+                Err(error) => tried.push((own.clone(), in_words(&error))),
+            },
         }
     }
-    match UnixStream::connect(machine) {
+    match connect(machine, CONNECT_PATIENCE) {
         Ok(_) => return Ok(machine.clone()),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(machine.clone()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return Err(Error::MayNotConnect { socket: machine.clone() });
         }
@@ -186,12 +252,44 @@ pub(crate) fn find(place: &Place, uid: u32) -> Result<PathBuf, Error> {
     Err(Error::Unreachable { tried })
 }
 
+/// Why the user's own socket is not looked for: another user made its folder.
+///
+/// # Errors
+/// [`Error::SocketNotOurs`] if the folder is the user's and open to others.
+pub fn skipped(own: &Path, uid: u32) -> Result<Option<String>, Error> {
+    let Some(folder) = own.parent().filter(|folder| folder.starts_with("/tmp")) else {
+        return Ok(stranger_on(own, uid).map(|it| it.in_words()));
+    };
+    match check_folder(folder, uid) {
+        Ok(()) => Ok(None),
+        Err(error) => match stranger_on(folder, uid) {
+            Some(stranger) => Ok(Some(stranger.in_words())),
+            None => Err(error),
+        },
+    }
+}
+
+impl Stranger {
+    /// What is wrong with it.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        format!("skipped, for user {} made {}", self.uid, self.path.display())
+    }
+}
+
+/// Whether the user's own server listens there: a process of theirs or of root.
+fn is_trusted(stream: &UnixStream, uid: u32) -> bool {
+    let peer = rustix::net::sockopt::socket_peercred(stream);
+    peer.is_ok_and(|peer| peer.uid.as_raw() == uid || peer.uid.is_root())
+}
+
 /// What a failure to connect means.
 pub(crate) fn in_words(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "there is no such socket".to_owned(),
         ErrorKind::ConnectionRefused => "nobody listens (its server has ended)".to_owned(),
         ErrorKind::PermissionDenied => "you may not connect to it".to_owned(),
+        ErrorKind::WouldBlock => "its server takes no connections".to_owned(),
         _ => error.to_string(),
     }
 }

@@ -5,7 +5,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use gpool_client::socket::{Surroundings, check_folder, check_length};
+use gpool_client::socket::{Surroundings, check_folder, check_length, stranger_on};
 use gpool_client::{Client, Error, Place};
 
 fn of_ana() -> Surroundings {
@@ -73,6 +73,38 @@ fn a_folder_of_somebody_else_is_not_trusted() {
     let link = place.path().join("link");
     symlink(&folder, &link).unwrap();
     assert!(check_folder(&link, uid).is_err(), "somebody else may have put it there");
+}
+
+#[test]
+fn a_path_of_another_user_in_an_open_folder_is_a_strangers() {
+    let place = tempfile::tempdir().unwrap();
+    let uid = rustix::process::geteuid().as_raw();
+    let open = place.path().join("open");
+    let folder = open.join("gpool-1001");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(&open, PermissionsExt::from_mode(0o1777)).unwrap();
+    let inside = folder.join("api.sock");
+    assert_eq!(stranger_on(&inside, uid), None);
+    if uid != 0 {
+        return;
+    }
+    // Root's paths are trusted, and so are one's own.
+    assert_eq!(stranger_on(&inside, 1001), None);
+    std::os::unix::fs::chown(&folder, Some(1002), None).unwrap();
+    assert_eq!(stranger_on(&inside, 1002), None);
+    let found = stranger_on(&inside, 1001).unwrap();
+    assert_eq!((found.path, found.uid), (folder.clone(), 1002));
+    assert!(stranger_on(&inside, 0).is_some(), "also on the way of root");
+    // A link of one's own that leads there does not help.
+    let link = place.path().join("link");
+    symlink(&folder, &link).unwrap();
+    assert!(stranger_on(&link.join("api.sock"), 1001).is_some());
+    // Nor does a link of the stranger's that leads to a folder of one's own.
+    let own = place.path().join("own");
+    std::fs::create_dir(&own).unwrap();
+    symlink(&own, open.join("theirs")).unwrap();
+    std::os::unix::fs::lchown(open.join("theirs"), Some(1002), None).unwrap();
+    assert!(stranger_on(&open.join("theirs"), 1001).is_some());
 }
 
 #[test]

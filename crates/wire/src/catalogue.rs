@@ -130,6 +130,13 @@ catalogue! {
         "There is a socket, and its permissions, or those of a folder on the way, keep you from \
          connecting. The socket of a user's own server is for that user alone; that of root's \
          server is for all. `gpool up` starts a server of your own.";
+    SILENT = 309, EXIT_UNREACHABLE, 503, "the server is there and does not answer",
+        "The process of the server takes connections and answers nothing, also on its liveness \
+         socket: it is stopped (SIGSTOP, Ctrl-Z, a debugger), hangs, or its disk does. Jobs that \
+         run go on: `gpool queue` lists them, `gpool logs` shows what they have written. `kill \
+         -CONT PID` lets a stopped process go on. `gpool down` ends a server that hangs, and \
+         `gpool up` starts it again. A request that was sent may be carried out later: look \
+         before you repeat it.";
     IMPOSSIBLE_GPUS = 412, EXIT_IMPOSSIBLE, 422, "no node could ever run this",
         "The job asks for more GPUs on one node, or for another kind, than any node has, whatever \
          is free. The message says the largest request that would fit and the nearest \

@@ -33,6 +33,7 @@ pub mod json;
 pub mod kind;
 pub mod launch;
 pub mod life;
+pub mod live;
 mod log;
 mod misfit;
 pub mod node;

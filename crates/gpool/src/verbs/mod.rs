@@ -64,6 +64,7 @@ mod simulate_watch;
 pub mod status;
 pub mod submit;
 pub mod up;
+mod up_folders;
 mod up_nodes;
 pub mod user;
 pub mod verify;

@@ -1,10 +1,10 @@
 //! `gpool up`: starts the server of this machine, in the background unless asked otherwise.
 
 use std::collections::BTreeSet;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -16,10 +16,11 @@ use gpool_model::device::DeviceState;
 use gpool_model::{Code, DeviceStrategy, Millis};
 use gpool_server::{Limits, NotifySettings, ServerConfig};
 use gpool_wire::{Gpu, Job, catalogue};
+use rustix::process::{Resource, getrlimit};
 
 use super::service::{self, InstallFlags, ServiceFlags};
-use super::up_nodes;
 use super::version::VERSION;
+use super::{up_folders, up_nodes};
 use crate::args::values;
 use crate::config::Config;
 use crate::errors;
@@ -38,6 +39,9 @@ const READY: &str = "ready\n";
 /// How long a server that may run already has to say so. One that is stopped or stuck is told of
 /// by the lock on its state folder.
 const ANSWER: Duration = Duration::from_secs(5);
+
+/// Fewest open files with which a server works.
+const FILES_MIN: u64 = 64;
 
 /// Lines of a failed server's log that are shown.
 const LOG_LINES: usize = 12;
@@ -160,11 +164,12 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         find_user: crate::serve::find_user,
         give_back_memory: gpool_sys::memory::give_back,
     };
-    gpool_client::socket::check_length(&config.socket)?;
+    gpool_client::socket::check_length(&gpool_client::socket::liveness(&config.socket))?;
+    refuse_few_files()?;
     if !args.tell_parent {
         refuse_a_second(&config.socket)?;
     }
-    make_folders(&config)?;
+    up_folders::make(&config.state_dir, &config.socket)?;
     if args.foreground {
         return serve(&config, &nodes.nodes, &args.node, args.tell_parent);
     }
@@ -200,41 +205,15 @@ fn refuse_a_second(socket: &Path) -> Result<()> {
         .tip("gpool down   (its jobs go on)"))
 }
 
-fn make_folders(config: &ServerConfig) -> Result<()> {
-    let make = |path: &Path, mode: u32| {
-        let made = DirBuilder::new().recursive(true).mode(mode).create(path);
-        made.map_err(|error| {
-            let what = format!("can't make the folder {}: {error}", path.display());
-            Failure::new(errors::BAD_DIRECTORY, what)
-                .exit_with(Exit::FAILED)
-                .tip("name another by --state-dir and --socket")
-        })
-    };
-    // Jobs of other users reach their own files through it, and see no others.
-    make(&config.state_dir, 0o711)?;
-    refuse_an_open_folder(&config.state_dir)?;
-    if let Some(folder) = config.socket.parent() {
-        let is_for_all = rustix::process::geteuid().is_root();
-        make(folder, if is_for_all { 0o755 } else { 0o700 })?;
-    }
-    Ok(())
-}
-
-/// Whoever may write there could put another store in place of ours.
-fn refuse_an_open_folder(path: &Path) -> Result<()> {
-    let refused = |what: &str| {
-        Failure::new(errors::BAD_DIRECTORY, format!("the state folder {} {what}", path.display()))
-            .exit_with(Exit::FAILED)
-            .tip("name one of your own by --state-dir; gpool up makes it")
-    };
-    let about = std::fs::metadata(path).map_err(|error| refused(&format!("is closed: {error}")))?;
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    if about.uid() != uid {
-        return Err(refused(&format!("belongs to another user (uid {})", about.uid())));
-    }
-    // A user's own group has nobody else in it.
-    let is_open = about.mode() & 0o002 != 0 || (about.mode() & 0o020 != 0 && about.gid() != gid);
-    if is_open { Err(refused("can be written by others")) } else { Ok(()) }
+/// With so few open files the server could start and then answer nobody.
+fn refuse_few_files() -> Result<()> {
+    let most = getrlimit(Resource::Nofile).maximum;
+    let Some(most) = most.filter(|most| *most < FILES_MIN) else { return Ok(()) };
+    let what = format!("a server needs {FILES_MIN} open files at least, and {most} are allowed");
+    Err(Failure::new(errors::NOT_STARTED, what)
+        .why("the hard limit of this process on open files is lower (ulimit -Hn)")
+        .tip("ulimit -n 4096; gpool up   (in a shell with a higher limit)")
+        .tip("LimitNOFILE=65536   (in the unit, where systemd starts it)"))
 }
 
 /// A number is a process id, everything else the name of a program.

@@ -1,0 +1,68 @@
+//! The folders of a server: of its state and of its socket. No other user may replace what lies in
+//! them.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::Path;
+
+use gpool_client::socket::stranger_on;
+use gpool_wire::catalogue;
+
+use crate::errors;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+
+/// Makes them.
+///
+/// # Errors
+/// They can't be made, or another user could replace what lies in them.
+pub fn make(state_dir: &Path, socket: &Path) -> Result<()> {
+    let make = |path: &Path, mode: u32| {
+        let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+        made.map_err(|error| {
+            let what = format!("can't make the folder {}: {error}", path.display());
+            Failure::new(errors::BAD_DIRECTORY, what)
+                .exit_with(Exit::FAILED)
+                .tip("name another by --state-dir and --socket")
+        })
+    };
+    refuse_a_stranger(state_dir, "--state-dir")?;
+    // Jobs of other users reach their own files through it, and see no others.
+    make(state_dir, 0o711)?;
+    refuse_an_open_folder(state_dir)?;
+    if let Some(folder) = socket.parent() {
+        refuse_a_stranger(folder, "--socket")?;
+        let is_for_all = rustix::process::geteuid().is_root();
+        make(folder, if is_for_all { 0o755 } else { 0o700 })?;
+        // Again: another user may have been faster.
+        refuse_a_stranger(folder, "--socket")?;
+    }
+    Ok(())
+}
+
+/// Another user could replace what lies in a folder of theirs.
+fn refuse_a_stranger(folder: &Path, flag: &str) -> Result<()> {
+    let uid = rustix::process::geteuid().as_raw();
+    let Some(stranger) = stranger_on(folder, uid) else { return Ok(()) };
+    let what = format!("{} can't be used", folder.display());
+    Err(Failure::new(catalogue::SOCKET_NOT_OURS, what)
+        .why(format!("user {} made {}", stranger.uid, stranger.path.display()))
+        .tip(format!("gpool up {flag} PATH   (in a folder of your own, such as your home)")))
+}
+
+/// Whoever may write there could put another store in place of ours.
+fn refuse_an_open_folder(path: &Path) -> Result<()> {
+    let refused = |what: &str| {
+        Failure::new(errors::BAD_DIRECTORY, format!("the state folder {} {what}", path.display()))
+            .exit_with(Exit::FAILED)
+            .tip("name one of your own by --state-dir; gpool up makes it")
+    };
+    let about = std::fs::metadata(path).map_err(|error| refused(&format!("is closed: {error}")))?;
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    if about.uid() != uid {
+        return Err(refused(&format!("belongs to another user (uid {})", about.uid())));
+    }
+    // A user's own group has nobody else in it.
+    let is_open = about.mode() & 0o002 != 0 || (about.mode() & 0o020 != 0 && about.gid() != gid);
+    if is_open { Err(refused("can be written by others")) } else { Ok(()) }
+}
