@@ -1,10 +1,14 @@
-//! Tells that a server stays away while it is waited for, and that it is back: once each, however
-//! many requests wait.
+//! Tells that a server stays away or silent while it is waited for, and that it is back: once
+//! each, however many requests wait.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use gpool_wire::live::Liveness;
+
+use crate::silence::Silence;
 
 /// A server that is back within this time is not told of: a restart takes less.
 const UNTOLD: Duration = Duration::from_secs(1);
@@ -12,9 +16,13 @@ const UNTOLD: Duration = Duration::from_secs(1);
 /// What is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Nobody has answered for a second, and is still waited for.
+    /// No server has answered for a second, and the client still waits for one.
     Away,
-    /// After that, somebody answers again.
+    /// The server is there and answers nothing; the client still waits.
+    Silent(Silence),
+    /// The server lives and has not answered for that long; the client still waits.
+    Slow(Duration, Liveness),
+    /// After [`Presence::Away`] or [`Presence::Silent`], a server answers again.
     Back,
 }
 
@@ -22,6 +30,8 @@ pub enum Presence {
 #[derive(Clone, Default)]
 pub(crate) struct Absence {
     tell: Option<Arc<dyn Fn(Presence) + Send + Sync>>,
+    /// Whether a server that is away or silent is waited for.
+    is_patient: bool,
     state: Arc<Mutex<State>>,
     /// Whether anybody has ever answered.
     was_there: Arc<AtomicBool>,
@@ -43,17 +53,41 @@ impl fmt::Debug for Absence {
 }
 
 impl Absence {
-    pub(crate) fn telling(tell: impl Fn(Presence) + Send + Sync + 'static) -> Self {
-        Self { tell: Some(Arc::new(tell)), ..Self::default() }
+    pub(crate) fn telling(
+        tell: impl Fn(Presence) + Send + Sync + 'static,
+        is_patient: bool,
+    ) -> Self {
+        Self { tell: Some(Arc::new(tell)), is_patient, ..Self::default() }
     }
 
-    /// Whether a server that is not there is one that went away, and somebody wants to be told.
+    /// Whether a server that is away or silent is waited for.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.is_patient
+    }
+
+    /// Whether a server that is not there is one that went away, and is waited for.
     pub(crate) fn is_missed(&self) -> bool {
-        self.tell.is_some() && self.was_there.load(Ordering::Relaxed)
+        self.is_patient && self.was_there.load(Ordering::Relaxed)
     }
 
-    /// A request found nobody.
+    /// The server is there and answers nothing.
+    pub(crate) fn silent(&self, silence: Silence) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(std::mem::replace(&mut *state, State::Told), State::Told) {
+            self.say(Presence::Silent(silence));
+        }
+    }
+
+    /// The server lives and has not answered for that long.
+    pub(crate) fn slow(&self, silent_for: Duration, alive: Liveness) {
+        self.say(Presence::Slow(silent_for, alive));
+    }
+
+    /// A request found no server.
     pub(crate) fn away(&self) {
+        if !self.is_patient {
+            return;
+        }
         self.away_at(Instant::now());
     }
 
@@ -93,9 +127,8 @@ mod tests {
     fn an_absence_is_told_once_and_only_if_it_lasts() {
         let told: Arc<Mutex<Vec<Presence>>> = Arc::default();
         let to = Arc::clone(&told);
-        let absence = Absence::telling(move |presence| {
-            to.lock().expect("nobody panicked").push(presence);
-        });
+        let tell = move |presence| to.lock().expect("no thread panicked").push(presence);
+        let absence = Absence::telling(tell, true);
         let heard = || std::mem::take(&mut *told.lock().expect("nobody panicked"));
         let now = Instant::now();
         absence.away_at(now);

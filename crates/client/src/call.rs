@@ -13,6 +13,7 @@ use ureq::{Agent, Body, SendBody};
 
 use crate::absence::{Absence, Presence};
 use crate::error::Error;
+use crate::silence::{Vigil, silence_of};
 use crate::socket::{self, Place, Surroundings};
 use crate::transport::{HungUp, NoResolver, NotConnected, UnixConnector, WhileHeard};
 
@@ -141,23 +142,13 @@ impl Client {
     /// A client of the server with that socket, whether it answers or not.
     #[must_use]
     pub fn at(socket: &Path) -> Self {
-        Self::that_hears(socket, HungUp::default())
-    }
-
-    fn that_hears(socket: &Path, hung_up: HungUp) -> Self {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .proxy(None)
-            .user_agent(concat!("gpool/", env!("CARGO_PKG_VERSION")))
-            .build();
-        let connector = UnixConnector::new(socket.to_owned(), hung_up);
+        let absence = Absence::default();
         Self {
-            agent: Agent::with_parts(config, connector, NoResolver),
+            agent: agent(Vigil::new(socket, absence.clone()), HungUp::default()),
             socket: socket.to_owned(),
             timeout: None,
             retry_for: RETRY_FOR,
-            absence: Absence::default(),
+            absence,
         }
     }
 
@@ -177,12 +168,28 @@ impl Client {
         self
     }
 
-    /// Telling when the server stays away for more than a moment while it is waited for, and when
-    /// it is back.
+    /// Waiting for a server that stays away or silent, and telling so.
     #[must_use]
-    pub fn telling(mut self, tell: impl Fn(Presence) + Send + Sync + 'static) -> Self {
-        self.absence = Absence::telling(tell);
+    pub fn telling(self, tell: impl Fn(Presence) + Send + Sync + 'static) -> Self {
+        self.with_absence(Absence::telling(tell, true))
+    }
+
+    /// Telling when a server that lives takes long to answer.
+    #[must_use]
+    pub fn noting(self, tell: impl Fn(Presence) + Send + Sync + 'static) -> Self {
+        self.with_absence(Absence::telling(tell, false))
+    }
+
+    fn with_absence(mut self, absence: Absence) -> Self {
+        self.agent = agent(Vigil::new(&self.socket, absence.clone()), HungUp::default());
+        self.absence = absence;
         self
+    }
+
+    /// What watches over the server while it answers nothing.
+    #[must_use]
+    pub fn vigil(&self) -> Vigil {
+        Vigil::new(&self.socket, self.absence.clone())
     }
 
     /// The server's socket.
@@ -193,7 +200,7 @@ impl Client {
 
     /// Sends a request and reads the JSON that it is answered.
     pub(crate) fn ask<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
-        self.with_tries(call.repeatable, |left| {
+        self.with_tries(call, |left| {
             let response = self.send(call, left)?;
             let bytes = read_all(response)?;
             understand(&bytes)
@@ -202,13 +209,13 @@ impl Client {
 
     /// Sends a request that is answered with text.
     pub(crate) fn text(&self, call: &Call) -> Result<String, Error> {
-        let bytes = self.with_tries(call.repeatable, |left| read_all(self.send(call, left)?))?;
+        let bytes = self.with_tries(call, |left| read_all(self.send(call, left)?))?;
         String::from_utf8(bytes).map_err(|error| Error::BadAnswer { why: error.to_string() })
     }
 
     /// Sends a request that has no answer worth reading.
     pub(crate) fn tell(&self, call: &Call) -> Result<(), Error> {
-        self.with_tries(call.repeatable, |left| read_all(self.send(call, left)?).map(drop))
+        self.with_tries(call, |left| read_all(self.send(call, left)?).map(drop))
     }
 
     /// Sends a request and hands over the stream that it is answered with.
@@ -239,12 +246,12 @@ impl Client {
     ) -> Result<T, Error> {
         // On a connection of its own, so that it is this one that is hung up.
         let hung_up = HungUp::default();
-        let once = Self::that_hears(&self.socket, Arc::clone(&hung_up));
+        let once = agent(self.vigil(), Arc::clone(&hung_up));
         let mut body = WhileHeard { body, hung_up };
         let request = request_of(call, SendBody::from_reader(&mut body))?;
-        let request = once.agent.configure_request(request).timeout_global(self.timeout).build();
-        let response = self.checked(once.agent.run(request))?;
-        understand(&read_all(response)?)
+        let request = once.configure_request(request).timeout_global(self.timeout).build();
+        let answered = self.checked(once.run(request)).and_then(|response| read_all(response));
+        understand(&answered.map_err(Error::maybe_done)?)
     }
 
     fn send(&self, call: &Call, left: Option<Duration>) -> Result<Response<Body>, Error> {
@@ -264,6 +271,7 @@ impl Client {
         let checked = self.judged(result);
         match &checked {
             Err(error) if error.is_away() => self.absence.away(),
+            Err(Error::Silent { .. }) => {}
             Ok(_) | Err(_) => self.absence.back(),
         }
         checked
@@ -302,9 +310,11 @@ impl Client {
     /// was not there at first is not waited for; one that went away in between is.
     fn with_tries<T>(
         &self,
-        repeatable: bool,
+        call: &Call,
         mut attempt: impl FnMut(Option<Duration>) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        let changes = call.method != Method::GET;
+        let mut was_sent = false;
         let began = Instant::now();
         let mut was_there = self.absence.is_missed();
         loop {
@@ -319,14 +329,32 @@ impl Client {
             was_there |= matches!(error, Error::Lost { .. } | Error::Problem(_));
             let (again, pause) = match error.is_too_much() {
                 true => (true, PAUSE_IF_TOO_MUCH),
-                false => (repeatable && was_there && error.is_away(), RETRY_PAUSE),
+                false => (call.repeatable && was_there && error.is_away(), RETRY_PAUSE),
             };
+            was_sent |= changes && matches!(error, Error::Lost { .. });
             if !again || began.elapsed() + pause > self.retry_for {
-                return Err(error);
+                return Err(match error {
+                    // An earlier try may have been carried out.
+                    Error::Unreachable { .. } if was_sent => {
+                        Error::Lost { why: "and no server answers since".to_owned() }
+                    }
+                    error if changes => error.maybe_done(),
+                    error => error,
+                });
             }
             std::thread::sleep(pause);
         }
     }
+}
+
+fn agent(vigil: Vigil, hung_up: HungUp) -> Agent {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .proxy(None)
+        .user_agent(concat!("gpool/", env!("CARGO_PKG_VERSION")))
+        .build();
+    Agent::with_parts(config, UnixConnector::new(vigil, hung_up), NoResolver)
 }
 
 fn request_of<B>(call: &Call, body: B) -> Result<Request<B>, Error> {
@@ -365,6 +393,9 @@ pub(crate) fn bad_answer(error: &dyn std::fmt::Display) -> Error {
 
 /// What an error while reading a body means.
 pub(crate) fn of_io(error: std::io::Error) -> Error {
+    if let Some(silence) = silence_of(&error) {
+        return Error::Silent { silence, maybe_done: false };
+    }
     let kind = error.kind();
     match error.downcast::<ureq::Error>() {
         Ok(inner) => of_ureq(inner),
@@ -374,6 +405,11 @@ pub(crate) fn of_io(error: std::io::Error) -> Error {
 }
 
 fn of_ureq(error: ureq::Error) -> Error {
+    if let ureq::Error::Other(inner) = &error
+        && let Some(silence) = silence_of(&**inner)
+    {
+        return Error::Silent { silence, maybe_done: false };
+    }
     match error {
         ureq::Error::Timeout(_) => Error::TimedOut,
         ureq::Error::Io(error) => Error::Lost { why: error.to_string() },

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use gpool_wire::{Problem, catalogue};
 
+use crate::silence::{Cause, Silence};
+
 /// Why a request has no answer, or not the one that was hoped for.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -27,6 +29,14 @@ pub enum Error {
     Lost {
         /// What the system said.
         why: String,
+    },
+    /// The server is there and answers nothing.
+    #[error("{silence}")]
+    Silent {
+        /// Why.
+        silence: Silence,
+        /// Whether the request may still be carried out, and changes something.
+        maybe_done: bool,
     },
     /// The answer did not come in the time allowed.
     #[error("the server did not answer in time")]
@@ -77,6 +87,16 @@ impl Error {
                 .try_this("GPOOL_SOCKET  (names another server's socket)"),
             Self::Lost { .. } => of(catalogue::UNREACHABLE)
                 .because("it may have been done: look before you ask again"),
+            Self::Silent { silence, maybe_done } => {
+                let mut problem = of(catalogue::SILENT);
+                if *maybe_done {
+                    problem = problem.because("it may be done yet: look before you ask again");
+                }
+                if let (Cause::Stopped, Some(pid)) = (silence.cause, silence.pid) {
+                    problem = problem.try_this(format!("kill -CONT {pid}   (lets it go on)"));
+                }
+                problem.try_this("gpool down    (stops it; jobs go on, and gpool up starts it)")
+            }
             Self::TimedOut => of(catalogue::TIMED_OUT)
                 .because("it may have been done: look before you ask again")
                 .try_this("a longer --timeout"),
@@ -88,6 +108,30 @@ impl Error {
                 .try_this(format!("rm -r {}, or set GPOOL_SOCKET", folder.display())),
             Self::Input(_) => of(catalogue::INVALID),
         }
+    }
+
+    /// What an error while reading a stream means.
+    #[must_use]
+    pub fn of_read(error: std::io::Error) -> Self {
+        crate::call::of_io(error)
+    }
+
+    /// The same for a request that changes something and was sent.
+    #[must_use]
+    pub(crate) fn maybe_done(self) -> Self {
+        match self {
+            Self::Silent { silence, .. } => Self::Silent { silence, maybe_done: true },
+            other => other,
+        }
+    }
+
+    /// Whether the request was sent and its answer is not known, so that it may have been done.
+    #[must_use]
+    pub fn is_unsure(&self) -> bool {
+        matches!(
+            self,
+            Self::Lost { .. } | Self::TimedOut | Self::BadAnswer { .. } | Self::Silent { .. }
+        )
     }
 
     /// What a command that meets it exits with.
@@ -115,6 +159,7 @@ impl Error {
                 coming_or_going.iter().any(|code| problem.code == code.to_string())
             }
             Self::TimedOut
+            | Self::Silent { .. }
             | Self::MayNotConnect { .. }
             | Self::BadAnswer { .. }
             | Self::SocketPath { .. }

@@ -18,6 +18,7 @@ mod line;
 mod logs;
 mod projects;
 mod reservations;
+pub mod silence;
 pub mod socket;
 mod transport;
 
@@ -28,4 +29,5 @@ pub use events::Events;
 pub use jobs::{JobsQuery, new_key};
 pub use line::Line;
 pub use logs::{LogQuery, LogStream, Logs};
+pub use silence::{Life, Silence, Vigil};
 pub use socket::Place;

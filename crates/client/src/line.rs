@@ -1,7 +1,7 @@
 //! Lines to jobs that run: a request that becomes a line of bytes. Written here and not by the
 //! library that speaks HTTP elsewhere, which has no such thing.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::call::Client;
 use crate::error::Error;
 use crate::jobs::of_job;
+use crate::silence::{Vigil, silence_of};
 use crate::socket;
 
 /// Bytes of the head of an answer.
@@ -28,6 +29,8 @@ pub struct Line {
     pub stream: UnixStream,
     /// What has come over it already.
     pub early: Vec<u8>,
+    /// What watches over the server while nothing comes.
+    pub vigil: Vigil,
 }
 
 impl Client {
@@ -56,41 +59,50 @@ impl Client {
     }
 
     fn line(&self, path: &str, body: &impl Serialize) -> Result<Line, Error> {
-        let path_of_socket = self.socket();
-        let stream = UnixStream::connect(path_of_socket).map_err(|error| match error.kind() {
-            ErrorKind::PermissionDenied => {
-                Error::MayNotConnect { socket: path_of_socket.to_owned() }
+        let vigil = self.vigil();
+        let silent = |error: &std::io::Error| {
+            silence_of(error).map(|silence| Error::Silent { silence, maybe_done: true })
+        };
+        let socket = self.socket();
+        let stream = vigil.connect().map_err(|error| match (silent(&error), error.kind()) {
+            (Some(silent), _) => silent,
+            (None, ErrorKind::PermissionDenied) => {
+                Error::MayNotConnect { socket: socket.to_owned() }
             }
-            _ => Error::Unreachable {
-                tried: vec![(path_of_socket.to_owned(), socket::in_words(&error))],
-            },
+            _ => Error::Unreachable { tried: vec![(socket.to_owned(), socket::in_words(&error))] },
         })?;
-        let lost = |error: std::io::Error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::TimedOut,
+        let lost = |error: std::io::Error| match (silent(&error), error.kind()) {
+            (Some(silent), _) => silent,
+            (None, ErrorKind::WouldBlock | ErrorKind::TimedOut) => Error::TimedOut,
             _ => Error::Lost { why: error.to_string() },
         };
-        stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
         let body = serde_json::to_vec(body).expect("requests are plain data");
         let head = format!(
             "POST {API_PREFIX}{path} HTTP/1.1\r\nhost: gpool\r\nconnection: upgrade\r\n\
              upgrade: {UPGRADE}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
-        (&stream).write_all(&[head.as_bytes(), &body].concat()).map_err(lost)?;
-        let (head, early) = read_head(&stream).map_err(lost)?;
+        let request = [head.as_bytes(), &body].concat();
+        vigil.write_all(&stream, &request, patience(&vigil)).map_err(lost)?;
+        let (head, early) = read_head(&vigil, &stream).map_err(lost)?;
         let answer = Head::read(&head).ok_or_else(|| Error::BadAnswer {
             why: "what answered does not speak HTTP".to_owned(),
         })?;
         if answer.status == 101 {
             stream.set_read_timeout(None).map_err(lost)?;
-            return Ok(Line { stream, early });
+            stream.set_write_timeout(None).map_err(lost)?;
+            return Ok(Line { stream, early, vigil });
         }
-        Err(problem(&stream, early, &answer).map_err(lost)?)
+        Err(problem((&vigil, &stream), early, &answer).map_err(lost)?)
     }
 }
 
+fn patience(vigil: &Vigil) -> Option<Duration> {
+    (!vigil.is_patient()).then_some(PATIENCE)
+}
+
 /// Reads up to the empty line after an answer's head, and what came with it.
-fn read_head(mut stream: &UnixStream) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
+fn read_head(vigil: &Vigil, stream: &UnixStream) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {
@@ -98,10 +110,7 @@ fn read_head(mut stream: &UnixStream) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
             let rest = bytes.split_off(end + 4);
             return Ok((bytes, rest));
         }
-        let n_read = match stream.read(&mut buffer) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            other => other?,
-        };
+        let n_read = vigil.read(stream, &mut buffer, patience(vigil))?;
         if n_read == 0 || bytes.len() > HEAD_MAX {
             return Err(ErrorKind::UnexpectedEof.into());
         }
@@ -127,15 +136,17 @@ impl Head {
     }
 }
 
-fn problem(mut stream: &UnixStream, early: Vec<u8>, head: &Head) -> std::io::Result<Error> {
+fn problem(
+    (vigil, stream): (&Vigil, &UnixStream),
+    early: Vec<u8>,
+    head: &Head,
+) -> std::io::Result<Error> {
     let mut body = early;
     let mut buffer = [0; 4096];
     while body.len() < head.length.min(PROBLEM_MAX) {
-        match stream.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n_read) => body.extend_from_slice(&buffer[..n_read]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match vigil.read(stream, &mut buffer, Some(PATIENCE))? {
+            0 => break,
+            n_read => body.extend_from_slice(&buffer[..n_read]),
         }
     }
     body.truncate(head.length);

@@ -9,6 +9,7 @@ use ureq::{Body, BodyReader};
 use crate::call::{Call, Client};
 use crate::error::Error;
 use crate::jobs::of_job;
+use crate::silence::silence_of;
 
 /// Which of a job's two streams, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,6 +107,8 @@ impl Read for Logs {
                     return Ok(n_read);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                // It is there, and says nothing on another connection either.
+                Err(error) if silence_of(&error).is_some() => return Err(error),
                 // Nothing came since: it is not the line that is at fault.
                 Err(error) if !self.query.follow && self.resumed_at == Some(self.position) => {
                     return Err(error);

@@ -1,9 +1,8 @@
 //! HTTP over a unix socket, as a transport of `ureq`.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,10 +14,12 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
 
+use crate::silence::{Silence, Vigil, silence_of};
+
 /// Connects to one socket, whatever the address says.
 #[derive(Debug)]
 pub(crate) struct UnixConnector {
-    path: PathBuf,
+    vigil: Vigil,
     hung_up: HungUp,
 }
 
@@ -27,8 +28,8 @@ pub(crate) struct UnixConnector {
 pub(crate) type HungUp = Arc<AtomicBool>;
 
 impl UnixConnector {
-    pub(crate) fn new(path: PathBuf, hung_up: HungUp) -> Self {
-        Self { path, hung_up }
+    pub(crate) fn new(vigil: Vigil, hung_up: HungUp) -> Self {
+        Self { vigil, hung_up }
     }
 }
 
@@ -69,13 +70,12 @@ impl<In: Transport> Connector<In> for UnixConnector {
         details: &ConnectionDetails<'_>,
         _: Option<In>,
     ) -> Result<Option<UnixTransport>, ureq::Error> {
-        let stream = UnixStream::connect(&self.path).map_err(not_connected)?;
+        let stream = self.vigil.connect().map_err(not_connected)?;
         let config = &details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         let hung_up = Arc::clone(&self.hung_up);
         hung_up.store(false, Ordering::Relaxed);
-        let (timeout_read, timeout_write) = (None, None);
-        Ok(Some(UnixTransport { stream, buffers, hung_up, timeout_read, timeout_write }))
+        Ok(Some(UnixTransport { stream, buffers, hung_up, vigil: self.vigil.clone() }))
     }
 }
 
@@ -85,7 +85,14 @@ impl<In: Transport> Connector<In> for UnixConnector {
 pub(crate) struct NotConnected(pub(crate) io::Error);
 
 fn not_connected(error: io::Error) -> ureq::Error {
-    ureq::Error::Other(Box::new(NotConnected(error)))
+    match silence_of(&error) {
+        Some(silence) => silent(silence),
+        None => ureq::Error::Other(Box::new(NotConnected(error))),
+    }
+}
+
+fn silent(silence: Silence) -> ureq::Error {
+    ureq::Error::Other(Box::new(silence))
 }
 
 /// A connected socket with its buffers.
@@ -93,8 +100,7 @@ pub(crate) struct UnixTransport {
     stream: UnixStream,
     buffers: LazyBuffers,
     hung_up: HungUp,
-    timeout_read: Option<Duration>,
-    timeout_write: Option<Duration>,
+    vigil: Vigil,
 }
 
 impl fmt::Debug for UnixTransport {
@@ -116,9 +122,12 @@ fn left(timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
 }
 
 fn failed(error: io::Error, timeout: NextTimeout) -> ureq::Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ureq::Error::Timeout(timeout.reason),
-        _ => ureq::Error::Io(error),
+    match (silence_of(&error), error.kind()) {
+        (Some(silence), _) => silent(silence),
+        (None, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            ureq::Error::Timeout(timeout.reason)
+        }
+        (None, _) => ureq::Error::Io(error),
     }
 }
 
@@ -134,12 +143,8 @@ impl Transport for UnixTransport {
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
         let timeout = timeout.for_write();
         let left = left(timeout)?;
-        if left != self.timeout_write {
-            self.stream.set_write_timeout(left)?;
-            self.timeout_write = left;
-        }
         let output = &self.buffers.output()[..amount];
-        match self.stream.write_all(output) {
+        match self.vigil.write_all(&self.stream, output, left) {
             Err(error) if is_hang_up(&error) => {
                 self.hung_up.store(true, Ordering::Relaxed);
                 Ok(())
@@ -151,17 +156,9 @@ impl Transport for UnixTransport {
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         let timeout = timeout.for_read();
         let left = left(timeout)?;
-        if left != self.timeout_read {
-            self.stream.set_read_timeout(left)?;
-            self.timeout_read = left;
-        }
         let input = self.buffers.input_append_buf();
-        let n_read = loop {
-            match self.stream.read(input) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other.map_err(|error| failed(error, timeout))?,
-            }
-        };
+        let read = self.vigil.read(&self.stream, input, left);
+        let n_read = read.map_err(|error| failed(error, timeout))?;
         self.buffers.input_appended(n_read);
         Ok(n_read > 0)
     }

@@ -5,10 +5,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gpool_client::{Client, Error, JobsQuery, LogQuery};
+use gpool_client::silence::Cause;
+use gpool_client::{Client, Error, JobsQuery, LogQuery, Presence, socket};
 use gpool_wire::JobCreate;
 
 /// What to do with one connection: send these bytes, having read a request; then close.
@@ -18,15 +20,25 @@ struct Pretender {
     _folder: tempfile::TempDir,
     socket: PathBuf,
     requests: JoinHandle<Vec<String>>,
+    gate: Option<Sender<()>>,
 }
 
 impl Pretender {
     fn new(script: Script) -> Self {
+        let mut it = Self::gated(script);
+        it.gate = None;
+        it
+    }
+
+    /// One that takes connections and answers nothing until it is opened.
+    fn gated(script: Script) -> Self {
+        let (gate, opened) = channel::<()>();
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("api.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let requests = std::thread::spawn(move || {
             let mut requests = Vec::new();
+            let _ = opened.recv();
             for answer in script {
                 let (mut stream, _) = listener.accept().unwrap();
                 requests.push(read_request(&mut BufReader::new(&mut stream)));
@@ -34,7 +46,11 @@ impl Pretender {
             }
             requests
         });
-        Self { _folder: folder, socket, requests }
+        Self { _folder: folder, socket, requests, gate: Some(gate) }
+    }
+
+    fn open(&self) {
+        self.gate.as_ref().unwrap().send(()).unwrap();
     }
 
     fn client(&self) -> Client {
@@ -42,7 +58,8 @@ impl Pretender {
     }
 
     /// The requests that it got, once it has answered all that it was to.
-    fn requests(self) -> Vec<String> {
+    fn requests(mut self) -> Vec<String> {
+        self.gate = None;
         self.requests.join().unwrap()
     }
 }
@@ -67,6 +84,88 @@ fn json(body: &str) -> String {
 
 fn version() -> String {
     json(r#"{"apiVersion":"gpool/v1","name":"gpool","version":"9","pid":1,"new":"field"}"#)
+}
+
+/// A liveness socket that answers so at each check, and passes on that it was asked.
+fn lives(server: &Pretender, answer: Option<&'static str>) -> Receiver<()> {
+    let listener = UnixListener::bind(socket::liveness(&server.socket)).unwrap();
+    let (tell, checks) = channel();
+    std::thread::spawn(move || {
+        let mut silent = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept() {
+            match answer {
+                Some(answer) => stream.write_all(answer.as_bytes()).unwrap(),
+                None => silent.push(stream),
+            }
+            if tell.send(()).is_err() {
+                return;
+            }
+        }
+    });
+    checks
+}
+
+const ALIVE: &str = r#"{"pid":7,"core_ms":2000,"store_ms":0,"new":1}"#;
+
+#[test]
+fn a_slow_server_that_lives_is_waited_for() {
+    let server = Pretender::gated(vec![version()]);
+    let checks = lives(&server, Some(ALIVE));
+    let client = server.client();
+    let asked = std::thread::spawn(move || client.version());
+    // Two checks of its liveness are more than three seconds without an answer.
+    (0..2).for_each(|_| checks.recv().unwrap());
+    server.open();
+    assert_eq!(asked.join().unwrap().unwrap().version, "9");
+}
+
+#[test]
+fn a_server_that_answers_nothing_is_given_up() {
+    for (answer, cause) in [
+        (None, Cause::Hangs),
+        (Some(r#"{"pid":7,"core_ms":61000,"store_ms":0}"#), Cause::Core(61)),
+        (Some(r#"{"pid":7,"core_ms":70000,"store_ms":62000}"#), Cause::Disk(62)),
+    ] {
+        let server = Pretender::gated(vec![version(), version()]);
+        let _checks = lives(&server, answer);
+        let error = server.client().version().unwrap_err();
+        let Error::Silent { silence, maybe_done } = error else { panic!("{error:?}") };
+        assert_eq!((silence.cause, maybe_done), (cause, false));
+        let job = JobCreate { command: vec!["true".to_owned()], ..JobCreate::default() };
+        let error = server.client().submit(&job, Some("key")).unwrap_err();
+        let problem = error.problem();
+        assert_eq!((error.exit_code(), problem.code.as_str()), (3, "GP0309"), "{problem:?}");
+        assert!(problem.why[0].contains("may be done"), "{problem:?}");
+    }
+}
+
+#[test]
+fn a_patient_client_tells_of_silence_and_goes_on_with_the_same_request() {
+    let server = Pretender::gated(vec![version()]);
+    let checks = lives(&server, None);
+    let (tell, told) = channel();
+    let client = server.client().telling(move |presence| tell.send(presence).unwrap());
+    let asked = std::thread::spawn(move || client.version());
+    (0..2).for_each(|_| checks.recv().unwrap());
+    assert!(matches!(told.recv().unwrap(), Presence::Silent(_)));
+    server.open();
+    assert_eq!(told.recv().unwrap(), Presence::Back);
+    assert_eq!(asked.join().unwrap().unwrap().version, "9");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn what_was_sent_may_have_been_done_although_no_server_answers_since() {
+    let job = JobCreate { command: vec!["true".to_owned()], ..JobCreate::default() };
+    // It ends after one request, and its socket refuses connections.
+    let server = Pretender::new(vec![String::new()]);
+    let client = server.client().with_retries(Duration::from_millis(200));
+    let error = client.submit(&job, Some("key")).unwrap_err();
+    assert!(matches!(error, Error::Lost { .. }) && error.is_unsure(), "{error:?}");
+    assert!(error.problem().why[0].contains("may have been done"), "{error:?}");
+    // One that never reached it is another matter.
+    let error = client.submit(&job, Some("key")).unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }) && !error.is_unsure(), "{error:?}");
 }
 
 #[test]

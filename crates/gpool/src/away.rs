@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gpool_agent::layout::{self, Layout};
 use gpool_agent::survey::{self, Left, LeftIs};
 use gpool_client::Place;
-use gpool_client::socket::Surroundings;
+use gpool_client::socket::{Surroundings, connect};
 use gpool_model::TaskId;
 use gpool_wire::{Time, catalogue};
 use serde_json::{Value, json};
@@ -24,6 +25,9 @@ pub use on_disk::logs;
 
 /// The state folder of the machine's server.
 const MACHINE_STATE: &str = "/var/lib/gpool";
+
+/// How long a server may take to accept a connection, where it only matters whether there is one.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -118,12 +122,14 @@ fn is_same(one: &Path, other: &Path) -> bool {
 #[must_use]
 pub fn told(failure: Failure, session: &Session) -> Failure {
     // A verb that has looked itself has said it.
-    if failure.code() != Some(catalogue::UNREACHABLE) || failure.has_facts() {
+    if !failure.is_no_answer() || failure.has_facts() {
         return failure;
     }
-    let is_alone = |socket: &PathBuf| std::os::unix::net::UnixStream::connect(socket).is_err();
+    let is_alone = |socket: &PathBuf| connect(socket, PATIENCE).is_err();
     // A connection that was lost to a server that lives says nothing about jobs.
-    if !sockets(session.global.server.as_deref()).iter().all(is_alone) {
+    if failure.code() == Some(catalogue::UNREACHABLE)
+        && !sockets(session.global.server.as_deref()).iter().all(is_alone)
+    {
         return failure;
     }
     let found = look(None, session);

@@ -2,7 +2,8 @@
 //! that any process comes to the point of that name, that process is ended by SIGKILL. The file
 //! counts, since servers are started again and shepherds are forked from one another. What comes to
 //! the point that `GPOOL_SLOWPOINT` names stays there for a while, so that something else can come
-//! in between; what comes to the one that `GPOOL_WRONGPOINT` names does the wrong thing.
+//! in between; what comes to the one that `GPOOL_STUCKPOINT` names stays there for good, and what
+//! comes to the one that `GPOOL_WRONGPOINT` names does the wrong thing.
 
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
@@ -20,6 +21,9 @@ const VARIABLE: &str = "GPOOL_FAILPOINT";
 pub fn arm() {
     if let Ok(name) = std::env::var("GPOOL_SLOWPOINT") {
         fail::cfg(name, "sleep(50)").expect("this is an action");
+    }
+    if let Ok(name) = std::env::var("GPOOL_STUCKPOINT") {
+        fail::cfg(name, "pause").expect("this is an action");
     }
     if let Ok(name) = std::env::var("GPOOL_WRONGPOINT") {
         fail::cfg(name, "return").expect("this is an action");

@@ -126,6 +126,18 @@ impl Failure {
         self
     }
 
+    /// Whether no server answered, so that what is said about jobs is found without one.
+    #[must_use]
+    pub fn is_no_answer(&self) -> bool {
+        matches!(self.code, Some(catalogue::UNREACHABLE | catalogue::SILENT))
+    }
+
+    /// What to try.
+    #[must_use]
+    pub fn tips(&self) -> &[String] {
+        &self.tries
+    }
+
     /// How the program ends.
     #[must_use]
     pub fn exit(&self) -> Exit {

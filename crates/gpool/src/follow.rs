@@ -78,7 +78,10 @@ fn copy_once(
             Ok(0) => return Ok(()),
             Ok(n_read) => n_read,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Stopped::Lost(Error::Lost { why: error.to_string() })),
+            Err(error) => match Error::of_read(error) {
+                silent @ Error::Silent { .. } => return Err(Stopped::Finally(silent.into())),
+                other => return Err(Stopped::Lost(Error::Lost { why: other.to_string() })),
+            },
         };
         let n_skipped = usize::try_from(n_to_skip).unwrap_or(usize::MAX).min(n_read);
         n_to_skip -= n_skipped as u64;

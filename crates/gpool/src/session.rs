@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use gpool_client::silence::Cause;
 use gpool_client::socket::Surroundings;
-use gpool_client::{Client, Presence};
+use gpool_client::{Client, Presence, Silence};
 
 use crate::args::Global;
 use crate::failure::{Failure, Result};
@@ -23,6 +24,38 @@ pub const AWAY: &str = "note: the server is away, and jobs that run go on. Waiti
                         back: gpool up starts it, Ctrl-C leaves";
 /// Said when it is back, if it was said to be away.
 pub const BACK: &str = "note: the server is back";
+
+/// The note for a server that is away, silent, slow or back.
+fn told(presence: &Presence) -> Option<String> {
+    Some(match presence {
+        Presence::Away => AWAY.to_owned(),
+        Presence::Back => BACK.to_owned(),
+        Presence::Silent(silence) => format!(
+            "note: {silence}, and jobs that run go on. Waiting until it answers: {}, Ctrl-C leaves",
+            way_out(silence)
+        ),
+        Presence::Slow(silent_for, alive) => {
+            let seconds = silent_for.as_secs();
+            let why = match (alive.store_ms / 1000, alive.core_ms / 1000) {
+                (0, 0) => String::new(),
+                (0, core) => format!(" (its core works on one step for {core} s)"),
+                (disk, _) => format!(" (its disk has not taken a write for {disk} s)"),
+            };
+            format!(
+                "note: no answer for {seconds} s; the server lives{why}. Waiting, Ctrl-C leaves"
+            )
+        }
+    })
+}
+
+/// What lets a server that does not answer go on.
+#[must_use]
+pub fn way_out(silence: &Silence) -> String {
+    match (silence.cause, silence.pid) {
+        (Cause::Stopped, Some(pid)) => format!("kill -CONT {pid} lets it go on"),
+        _ => "gpool down stops it".to_owned(),
+    }
+}
 
 /// One run of one verb.
 pub struct Session {
@@ -52,7 +85,13 @@ impl Session {
     /// # Errors
     /// None does, with all that was tried.
     pub fn client(&self) -> Result<Client> {
-        let client = Client::find(self.global.server.as_deref())?;
+        let screen = self.screen.clone();
+        let note = move |presence| {
+            if let Some(text) = told(&presence) {
+                screen.note(&text);
+            }
+        };
+        let client = Client::find(self.global.server.as_deref())?.noting(note);
         if self.global.verbose > 0 {
             self.screen.note(&format!("server  {}", client.socket().display()));
         }
@@ -72,10 +111,22 @@ impl Session {
     #[must_use]
     pub fn patient(&self, client: Client) -> Client {
         let screen = self.screen.clone();
-        client.with_retries(LISTEN_RETRIES).telling(move |presence| match presence {
-            Presence::Away => screen.note(AWAY),
-            Presence::Back => screen.note(BACK),
-        })
+        self.patient_saying(client, move |text| screen.note(text))
+    }
+
+    /// The same, where notes are written in another way.
+    #[must_use]
+    pub fn patient_saying(
+        &self,
+        client: Client,
+        say: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Client {
+        let tell = move |presence| {
+            if let Some(text) = told(&presence) {
+                say(&text);
+            }
+        };
+        client.with_retries(LISTEN_RETRIES).telling(tell)
     }
 
     /// The user's name, as the system has it.

@@ -1,7 +1,6 @@
 //! The thread that owns the state machine: takes what comes, steps, and carries out the effects.
-//! The only reader of the clock. If a commit fails, everything in memory is dropped and loaded
-//! again from what is durable; the agent is then asked what it has, so nothing that it said in
-//! the meantime is lost.
+//! The only reader of the clock. If a commit fails, the core loads what is durable again and asks
+//! the agents what they have, so nothing that they reported meanwhile is lost.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError, mpsc};
@@ -94,8 +93,7 @@ impl Core {
     const SKIPPED_AFTER_RESTORE: u64 = 1_000_000;
     /// After a failed commit, how long until the next is tried.
     const PAUSE: Duration = Duration::from_secs(1);
-    /// Without anything to do, how often the clock is looked at: timers are in wall time, which
-    /// may jump.
+    /// How often an idle core looks at the clock: timers are in wall time, which may jump.
     const IDLE: Duration = Duration::from_secs(30);
 
     /// Takes over what was loaded, under a new term.
@@ -175,7 +173,9 @@ impl Core {
             {
                 batch.push(input);
             }
-            stopping |= self.take(batch);
+            let pulse = Arc::clone(&self.shared.pulse);
+            stopping |= pulse.step(|| self.take(batch));
+            pulse.commits(self.control.revision(), self.control.durable());
         }
         self.encoder.close();
         self.committer.close();

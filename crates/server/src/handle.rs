@@ -23,6 +23,7 @@ use crate::core::Input;
 use crate::forecast::Forecaster;
 use crate::http::feed::Feed;
 use crate::limits::Limits;
+use crate::live::Pulse;
 use crate::post::{Keys, MailSettings};
 use crate::recovery::Account;
 use crate::run::OpenLine;
@@ -123,6 +124,8 @@ pub(crate) struct Shared {
     pub stop: watch::Sender<StopRequest>,
     /// When jobs will likely start.
     pub forecaster: Arc<Forecaster>,
+    /// What the core is busy with.
+    pub pulse: Arc<Pulse>,
 }
 
 /// The core, as the HTTP side holds it.

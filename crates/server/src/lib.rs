@@ -16,6 +16,7 @@ pub mod history;
 pub mod http;
 pub mod inspect;
 mod limits;
+mod live;
 mod otherwise;
 mod output;
 mod post;

@@ -27,6 +27,7 @@ use crate::handle::{AskAgent, CoreHandle, FindUser, ServerInfo, Shared, StopRequ
 use crate::http::{self, feed::Feed};
 use crate::inspect;
 use crate::limits::Limits;
+use crate::live::{self, Live};
 use crate::post::{Keys, NotifySettings, Post};
 use crate::recovery::Found;
 
@@ -147,6 +148,7 @@ pub fn run(
         keep_output: config.keep_output,
         stop: watch::Sender::new(StopRequest::None),
         forecaster: Arc::clone(&forecaster),
+        pulse: Arc::default(),
     });
     remove_unused_blobs(&shared, &loaded);
     let post = Post::new(Arc::clone(&shared.keys), &config.notify, inputs.clone());
@@ -306,6 +308,7 @@ async fn serve(
         handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
     }
     let listener = bind(&config.socket)?;
+    let live = Live::beside(&config.socket, live::of(Arc::clone(&handle.shared.pulse)))?;
     let (end_serving, serving_ended) = tokio::sync::oneshot::channel::<()>();
     let server = http::serve(listener, handle.clone(), config.find_account, async {
         // The sender is dropped when it is time.
@@ -331,6 +334,7 @@ async fn serve(
     server.await.context("the API panicked")?;
     fail::fail_point!("server-stop-served");
     drop(std::fs::remove_file(&config.socket));
+    drop(live);
     Ok(())
 }
 

@@ -22,6 +22,8 @@ use crate::session::{BACK, Session};
 
 /// Between two looks at output that is followed.
 const LOOK: Duration = Duration::from_millis(200);
+/// How long a server that is back may take to answer, while more output may come on disk.
+const ANSWER: Duration = Duration::from_secs(1);
 /// Runs of a job that are looked for.
 const ATTEMPTS_MAX: u32 = 64;
 
@@ -187,10 +189,10 @@ impl OnDisk {
             if !query.follow || has_ended {
                 return Err(failure);
             }
-            if let Ok(client) = session.listener()
-                && client.ready().is_ok()
+            if let Ok(client) = session.client()
+                && client.clone().with_timeout(Some(ANSWER)).ready().is_ok()
             {
-                return self.go_on(&client, query, session, &mut out);
+                return self.go_on(&session.patient(client), query, session, &mut out);
             }
             std::thread::sleep(LOOK);
         }

@@ -15,7 +15,7 @@ use gpool_wire::Window;
 use gpool_wire::frame::Frame;
 
 pub use keys::DetachKeys;
-pub use stay::{Stayed, stay};
+pub use stay::{Stayed, say, stay};
 
 /// Why a console is left before its job has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

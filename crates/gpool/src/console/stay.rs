@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpool_client::{Client, Error, Line};
+use gpool_client::{Client, Error, Line, Vigil};
 use gpool_wire::frame::{Frame, Frames};
 use gpool_wire::{AttachJob, Job, Window, catalogue};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
@@ -16,6 +16,8 @@ use super::raw::{self, Raw};
 use super::{DetachKeys, Leaving, Outgoing, window};
 use crate::errors;
 use crate::failure::{Failure, Result};
+use crate::render::safe::Shown;
+use crate::screen::Screen;
 use crate::session::{LISTEN_RETRIES, Session};
 
 /// Between two tries to reach a job.
@@ -36,7 +38,7 @@ pub enum Stayed {
 }
 
 /// Shows the terminal of a job's task on this one until the job has ended or is left. It may not
-/// run yet.
+/// run yet. `is_plain` has what this terminal would obey written out.
 ///
 /// # Errors
 /// This is no terminal, the job can't be attached to, or the server stays away.
@@ -44,7 +46,7 @@ pub fn stay(
     client: &Client,
     session: &Session,
     (id, rank): (&str, Option<u32>),
-    keys: &DetachKeys,
+    (keys, is_plain): (&DetachKeys, bool),
 ) -> Result<Stayed> {
     let outgoing = Outgoing::default();
     let raw = Raw::enter().map_err(|error| {
@@ -53,7 +55,9 @@ pub fn stay(
     })?;
     hear_signals(outgoing.clone())?;
     hear_keys(outgoing.clone(), keys);
-    let stay = Stay { client, session, id, rank, outgoing };
+    let screen = session.screen.clone();
+    let client = session.patient_saying(client.clone(), move |text| say(&screen, text));
+    let stay = Stay { client, session, id, rank, outgoing, is_plain };
     let stayed = stay.until_ended();
     if matches!(stayed, Ok(Stayed::Left(_)) | Err(_)) {
         raw::plain();
@@ -67,11 +71,13 @@ pub fn stay(
 }
 
 struct Stay<'s> {
-    client: &'s Client,
+    client: Client,
     session: &'s Session,
     id: &'s str,
     rank: Option<u32>,
     outgoing: Outgoing,
+    /// Whether what the terminal would obey is written out.
+    is_plain: bool,
 }
 
 impl Stay<'_> {
@@ -126,47 +132,51 @@ impl Stay<'_> {
 
     /// Shows what comes over a line until it ends. It was asked for with that window.
     fn show(&self, line: Line, window: Window) -> Result<()> {
-        let Line { stream, early } = line;
+        let Line { stream, early, vigil } = line;
         let stream = Arc::new(stream);
         self.outgoing.set(Some(Arc::clone(&stream)), Some(window));
         // It may have become another one meanwhile.
         self.outgoing.say_size();
-        let shown = show_all(&stream, &early);
+        let shown = self.show_all(&vigil, &stream, &early);
         self.outgoing.set(None, None);
         shown
     }
 
     /// Says something between what the job shows.
     fn say(&self, text: &str) {
-        self.session.screen.note(&format!("\r\n[gpool: {text}]\r"));
+        say(&self.session.screen, text);
     }
+
+    fn show_all(&self, vigil: &Vigil, stream: &UnixStream, early: &[u8]) -> Result<()> {
+        let mut frames = Frames::default();
+        frames.push(early);
+        let mut out = Shown::new(std::io::stdout().lock(), self.is_plain);
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            while let Ok(Some(frame)) = frames.next_frame() {
+                if let Frame::Output(bytes) = frame {
+                    out.write_all(&bytes).map_err(|error| crate::screen::not_written(&error))?;
+                }
+            }
+            out.flush().map_err(|error| crate::screen::not_written(&error))?;
+            match vigil.read(stream, &mut buffer, None) {
+                Ok(0) => return Ok(()),
+                Ok(n_read) => frames.push(&buffer[..n_read]),
+                // The server has gone; the job has not.
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Says something on a terminal that is raw.
+pub fn say(screen: &Screen, text: &str) {
+    let text = text.strip_prefix("note: ").unwrap_or(text);
+    screen.note(&format!("\r\n[gpool: {text}]\r"));
 }
 
 fn is_between(code: &str) -> bool {
     [catalogue::WRONG_STATE, catalogue::ALREADY_ENDED].iter().any(|it| it.to_string() == code)
-}
-
-fn show_all(stream: &UnixStream, early: &[u8]) -> Result<()> {
-    let mut frames = Frames::default();
-    frames.push(early);
-    let mut out = std::io::stdout().lock();
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        while let Ok(Some(frame)) = frames.next_frame() {
-            if let Frame::Output(bytes) = frame {
-                out.write_all(&bytes).map_err(|error| crate::screen::not_written(&error))?;
-            }
-        }
-        out.flush().map_err(|error| crate::screen::not_written(&error))?;
-        let mut line = stream;
-        match line.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(n_read) => frames.push(&buffer[..n_read]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // The server has gone; the job has not.
-            Err(_) => return Ok(()),
-        }
-    }
 }
 
 /// Sends what is typed, and leaves when the keys for that are.

@@ -10,7 +10,7 @@ use crate::failure::Result;
 use crate::follow;
 use crate::outcome::exit_of_job;
 use crate::reference::Reference;
-use crate::render::safe::safe;
+use crate::render::safe::{Shown, safe};
 use crate::render::words;
 use crate::resolve;
 use crate::session::Session;
@@ -20,7 +20,9 @@ use crate::session::Session;
 #[command(
     after_help = "What the job showed last comes first. Ctrl-\\ d leaves it and the job goes \
     on; so it does when this command or the server ends. The exit code is the job's own; 130 if \
-    it was left. A job without a terminal is followed, as by gpool logs -f."
+    it was left. A job without a terminal is followed, as by gpool logs -f. Of another user's job \
+    control characters are written out, except those that end a line or move within it; --raw \
+    shows them as they are."
 )]
 pub struct AttachArgs {
     /// The job: 1842, a name, @ (my newest)
@@ -29,6 +31,9 @@ pub struct AttachArgs {
     /// Of which task, by its rank, where the job has several
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
+    /// Show what a job of another user writes as it is, with what this terminal obeys
+    #[arg(long)]
+    raw: bool,
     #[command(flatten)]
     keys: KeysFlag,
 }
@@ -53,16 +58,30 @@ pub fn run(args: &AttachArgs, session: &Session) -> Result {
         session.screen.note(&format!("note: job {id} has no terminal; this is its output"));
         let client = session.patient(client);
         let query = LogQuery { follow: true, rank: args.rank, ..LogQuery::default() };
-        follow::copy(&client, &id, &query, &mut std::io::stdout().lock())?;
+        let mut out = Shown::new(std::io::stdout().lock(), is_plain(&job, args.raw, session));
+        follow::copy(&client, &id, &query, &mut out)?;
         let job = Box::new(client.job(&id)?);
-        return finish(&client, session, &id, Stayed::Ended { job, seen: true });
+        return finish(&client, session, Stayed::Ended { job, seen: true }, (&id, false));
     }
     // Refused here, where it can be said why, and not in the midst of a screen.
     let attach = gpool_wire::AttachJob { rank: args.rank, window: None };
     drop(client.attach(&id, &attach)?);
     let keys = &args.keys.detach_keys;
-    let stayed = stay(&client, session, (&id, args.rank), keys)?;
-    finish(&client, session, &id, stayed)
+    let is_plain = is_plain(&job, args.raw, session);
+    if is_plain {
+        session.screen.note(&format!("note: {OF_OTHERS}"));
+    }
+    let stayed = stay(&client, session, (&id, args.rank), (keys, is_plain))?;
+    finish(&client, session, stayed, (&id, is_plain))
+}
+
+/// Said before what a job of another user shows.
+pub const OF_OTHERS: &str = "it is another user's job: what would control this terminal is \
+                             written out; --raw shows it as it is";
+
+/// Whether what a terminal obeys is written out: what jobs of other users write, on a terminal.
+pub fn is_plain(job: &Job, raw: bool, session: &Session) -> bool {
+    !raw && session.screen.is_terminal() && job.user != session.me()
 }
 
 /// Shows a job's terminal here, saying first how it is left.
@@ -73,24 +92,29 @@ pub fn stay(
     client: &Client,
     session: &Session,
     task: (&str, Option<u32>),
-    keys: &DetachKeys,
+    (keys, is_plain): (&DetachKeys, bool),
 ) -> Result<Stayed> {
     let how = keys.to_string();
     if !how.is_empty() {
         session.screen.note(&format!("{how} leaves; the job goes on."));
     }
-    console::stay(client, session, task, keys)
+    console::stay(client, session, task, (keys, is_plain))
 }
 
 /// Says how a stay has ended, and what the program ends with.
 ///
 /// # Errors
 /// What a job has shown that had ended before it was attached to can't be had.
-pub fn finish(client: &Client, session: &Session, id: &str, stayed: Stayed) -> Result {
+pub fn finish(
+    client: &Client,
+    session: &Session,
+    stayed: Stayed,
+    (id, is_plain): (&str, bool),
+) -> Result {
     match stayed {
         Stayed::Ended { job, seen } => {
             if !seen && job.pty {
-                show_log(client, &job)?;
+                show_log(client, &job, is_plain)?;
             }
             say_end(session, &job);
             Ok(exit_of_job(&job).unwrap_or(Exit::FAILED))
@@ -108,9 +132,10 @@ pub fn finish(client: &Client, session: &Session, id: &str, stayed: Stayed) -> R
     }
 }
 
-fn show_log(client: &Client, job: &Job) -> Result<()> {
+fn show_log(client: &Client, job: &Job, is_plain: bool) -> Result<()> {
     let query = LogQuery::default();
-    match follow::copy(client, &job.id, &query, &mut std::io::stdout().lock()) {
+    let mut out = Shown::new(std::io::stdout().lock(), is_plain);
+    match follow::copy(client, &job.id, &query, &mut out) {
         // It was not started.
         Err(failure) if failure.code() == Some(gpool_wire::catalogue::NO_SUCH_LOG) => Ok(()),
         other => other,

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::Args;
-use gpool_client::Client;
-use gpool_client::socket::{PATH_MAX, Surroundings};
+use gpool_client::socket::{PATH_MAX, Surroundings, skipped};
+use gpool_client::{Client, Place};
 use gpool_device::{NodeDevices, Opened};
 use gpool_model::{Bytes, NodeName};
 use gpool_sys::capability::{Capabilities, Held};
-use gpool_wire::{Node, Recovery, Status, Version};
+use gpool_wire::{Node, Recovery, Status, Version, catalogue};
 use serde::Serialize;
 
-use super::doctor_service;
+use super::{doctor_service, down};
 use crate::away;
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -187,16 +187,41 @@ fn server(asked: &Result<Asked>, named: Option<&str>, session: &Session) -> Vec<
     }
     match asked {
         Ok(asked) => probes.extend(answering(asked, session)),
+        Err(failure) if failure.code() == Some(catalogue::SILENT) => {
+            let ways = failure.tips().join("; or ");
+            probes.push(wrong("server", format!("{}: {ways}", failure.what())));
+            probes.extend(without_server(named, session));
+        }
         Err(failure) => {
             probes.push(less("server", format!("{}; gpool up starts one", failure.what())));
+            if let Some((pid, folder)) = down::holder(session) {
+                let text = format!("process {pid} holds {folder} and does not listen");
+                probes.push(wrong("server process", text));
+            }
             probes.extend(without_server(named, session));
         }
     }
+    probes.extend(strangers());
     let is_trusted = Surroundings::of_this_process();
     if is_trusted.runtime_dir.is_none() && is_trusted.uid != 0 {
         probes.push(less("XDG_RUNTIME_DIR", "not set; the socket is in a folder under /tmp"));
     }
     probes
+}
+
+/// A folder of another user where the socket of the caller's own server would be.
+fn strangers() -> Option<Probe> {
+    let surroundings = Surroundings::of_this_process();
+    let Ok(Place::Usual { own, machine }) = surroundings.place(None) else { return None };
+    if own == machine {
+        return None;
+    }
+    let why = match skipped(&own, surroundings.uid) {
+        Ok(why) => why?,
+        Err(error) => return Some(wrong("socket folder", error.to_string())),
+    };
+    let text = format!("{why}; a server of your own needs another: gpool up --socket PATH");
+    Some(less("socket folder", text))
 }
 
 /// What a server says of itself.

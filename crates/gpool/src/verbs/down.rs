@@ -1,12 +1,17 @@
 //! `gpool down`: stops the server; jobs go on unless asked otherwise.
 
+use std::io::{BufRead as _, IsTerminal as _};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use gpool_client::silence::{is_stopped, pid_of};
+use gpool_client::socket::connect;
 use gpool_client::{Client, Error, JobsQuery};
 use gpool_model::{Millis, parse};
-use rustix::net::sockopt::socket_peercred;
-use rustix::process::Pid;
+use gpool_wire::{Status, catalogue};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::service::{self, ServiceFlags};
 use crate::away;
@@ -15,7 +20,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::render::words::count;
 use crate::resolve::every_job;
-use crate::session::Session;
+use crate::session::{Session, state_dir};
 
 /// Between two looks whether the server has gone, where the system can't tell by itself.
 const LOOK: Duration = Duration::from_millis(20);
@@ -23,12 +28,21 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long the server may take to answer, and to stop once no job has to be ended.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a server may take to accept a connection that only tells its process.
+const CONNECT: Duration = Duration::from_millis(200);
+
 /// Stop the server; jobs go on
 #[derive(Debug, Clone, Copy, Default, Args)]
+#[command(after_help = "A server that is stopped (SIGSTOP, Ctrl-Z) is continued first. One that \
+    hangs is killed after a question, or with --yes: its jobs go on, and nothing that was answered \
+    is lost.")]
 pub struct DownArgs {
     /// End all jobs first
     #[arg(long)]
     now: bool,
+    /// Kill a server that does not answer without asking; its jobs go on
+    #[arg(long)]
+    yes: bool,
     /// Give up waiting after that time (exit code 8); by default 60s, with --now beyond the longest
     /// grace of the jobs
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
@@ -45,8 +59,13 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
     if args.service.systemd {
         return service::uninstall(args.service, session);
     }
-    let client = session.client()?.with_timeout(Some(PATIENCE));
-    let status = client.status().map_err(|error| unanswered(error, &client))?;
+    let client = session.client().map_err(|failure| unlistened(failure, session))?;
+    let timeout = args.timeout.map(|span| Duration::from_millis(span.get()));
+    let client = client.with_timeout(Some(timeout.map_or(PATIENCE, |it| it.min(PATIENCE))));
+    let status = match status(&client, session)? {
+        Asked::Answered(status) => status,
+        Asked::Hangs(server, error) => return kill(&server, error, args, session),
+    };
     let grace = if args.now { longest_grace(&client)? } else { Duration::ZERO };
     client.shutdown(args.now)?;
     let n_jobs: u64 = status
@@ -58,7 +77,6 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
     if args.now && n_jobs > 0 {
         session.screen.note(&format!("ending {}", count(n_jobs, "job")));
     }
-    let timeout = args.timeout.map(|span| Duration::from_millis(span.get()));
     wait_until_gone(status.pid, &client, timeout.unwrap_or(grace + PATIENCE))?;
     if args.now {
         return ended(&status.state_dir, session);
@@ -72,21 +90,134 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// A server that hangs can only be killed, which is safe.
-fn unanswered(error: Error, client: &Client) -> Failure {
-    let stream = std::os::unix::net::UnixStream::connect(client.socket());
-    let pid = stream.and_then(|it| Ok(socket_peercred(&it)?.pid.as_raw_nonzero()));
-    match (error, pid) {
-        (Error::TimedOut, Ok(pid)) => {
-            let what = format!("the server (pid {pid}) does not answer");
-            Failure::new(errors::NOT_STOPPED, what).tip(kill(&pid))
+/// What a server answers that is to stop.
+enum Asked {
+    Answered(Box<Status>),
+    Hangs(Process, Error),
+}
+
+/// Asks the server how it is; lets one that is stopped go on.
+fn status(client: &Client, session: &Session) -> Result<Asked> {
+    let mut is_continued = false;
+    loop {
+        let error = match client.status() {
+            Ok(status) => return Ok(Asked::Answered(Box::new(status))),
+            Err(error @ (Error::Silent { .. } | Error::TimedOut)) => error,
+            Err(error) => return Err(error.into()),
+        };
+        let Some(server) = Process::behind(client, session) else { return Err(error.into()) };
+        if is_continued || !is_stopped(server.pid) {
+            return Ok(Asked::Hangs(server, error));
         }
-        (error, _) => error.into(),
+        server.send(Signal::CONT)?;
+        let pid = server.pid;
+        session.screen.note(&format!("note: the server (pid {pid}) was stopped; it goes on"));
+        is_continued = true;
     }
 }
 
+/// No server takes connections; one that starts, or hangs before it listens, holds its folder.
+fn unlistened(failure: Failure, session: &Session) -> Failure {
+    if failure.code() != Some(catalogue::UNREACHABLE) {
+        return failure;
+    }
+    match holder(session) {
+        None => failure,
+        Some((pid, folder)) => failure
+            .why(format!("process {pid} holds {folder} and listens on none of these sockets"))
+            .tip(format!("kill {pid}   (stops it, if that is the server that is meant)")),
+    }
+}
+
+/// The process that holds the lock on the usual state folder, as far as one may look.
+pub fn holder(session: &Session) -> Option<(u32, String)> {
+    let folder = state_dir(None).ok()?;
+    let lock = folder.join("lock").canonicalize().ok()?;
+    let own = std::process::id();
+    let pid = gpool_sys::proc::holders_of(&lock).into_iter().find(|pid| *pid != own)?;
+    if session.global.verbose > 0 {
+        session.screen.note(&format!("lock    {} of process {pid}", lock.display()));
+    }
+    Some((pid, folder.display().to_string()))
+}
+
+/// The process of a server, that cannot become another one.
+struct Process {
+    pid: u32,
+    handle: OwnedFd,
+}
+
+impl Process {
+    /// The process that listens on the client's socket; that which holds the state folder, where
+    /// no connection can be made.
+    fn behind(client: &Client, session: &Session) -> Option<Self> {
+        let listens = || pid_of(connect(client.socket(), CONNECT).ok()?);
+        let pid = listens();
+        let found = pid.or_else(|| holder(session).map(|(pid, _)| pid))?;
+        let raw = Pid::from_raw(i32::try_from(found).ok()?)?;
+        let handle = pidfd_open(raw, PidfdFlags::empty()).ok()?;
+        // Looked up again: the first number may have been given to another process meanwhile.
+        (listens() == pid).then_some(Self { pid: found, handle })
+    }
+
+    fn send(&self, signal: Signal) -> Result<()> {
+        match pidfd_send_signal(&self.handle, signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => {
+                let what = format!("the server (pid {}) does not answer", self.pid);
+                let name = if signal == Signal::CONT { "CONT" } else { "KILL" };
+                Err(Failure::new(catalogue::NOT_PERMITTED, what)
+                    .why(format!("you may not send it a signal: {error}"))
+                    .tip(format!("kill -{name} {}   (as its user, or as root)", self.pid)))
+            }
+        }
+    }
+}
+
+/// Kills a server that hangs, which is safe, if the user agrees.
+fn kill(server: &Process, error: Error, args: DownArgs, session: &Session) -> Result {
+    let pid = server.pid;
+    let what = match error {
+        Error::Silent { silence, .. } => silence.to_string(),
+        _ => format!("the server (pid {pid}) does not answer"),
+    };
+    if !args.yes && !may_kill(&what) {
+        return Err(Failure::new(errors::NOT_STOPPED, what)
+            .why("jobs go on without it, and nothing that was answered is lost")
+            .tip("gpool down --yes   (kills it)")
+            .tip(kill_9(&pid)));
+    }
+    server.send(Signal::KILL)?;
+    if !is_gone(&server.handle, PATIENCE)? {
+        return Err(too_late(pid));
+    }
+    if args.now {
+        return Err(Failure::new(errors::NOT_STOPPED, "the server was killed, and its jobs go on")
+            .why("a server that hangs ends no jobs")
+            .tip("gpool up && gpool down --now"));
+    }
+    session.screen.note("killed; jobs go on, `gpool up` takes them over again");
+    Ok(Exit::OK)
+}
+
+fn may_kill(what: &str) -> bool {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return false;
+    }
+    eprint!("{what}. Kill it? Its jobs go on. [y/N] ");
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+fn too_late(pid: u32) -> Failure {
+    Failure::new(errors::NOT_STOPPED, format!("the server (pid {pid}) has not stopped yet"))
+        .tip("gpool status")
+        .tip(kill_9(&pid))
+}
+
 /// How a server is ended that can't be stopped.
-fn kill(pid: &dyn std::fmt::Display) -> String {
+fn kill_9(pid: &dyn std::fmt::Display) -> String {
     format!("kill -9 {pid}   (jobs go on, nothing that was answered is lost)")
 }
 
@@ -121,36 +252,34 @@ fn ended(state_dir: &str, session: &Session) -> Result {
 
 fn wait_until_gone(pid: u32, client: &Client, timeout: Duration) -> Result<()> {
     let began = Instant::now();
-    let too_late = || {
-        Failure::new(errors::NOT_STOPPED, format!("the server (pid {pid}) has not stopped yet"))
-            .tip("gpool status")
-            .tip(kill(&pid))
-    };
-    let handle = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(|pid| {
-        rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
-    });
-    if let Some(handle) = handle {
-        let mut waits = [rustix::event::PollFd::new(&handle, rustix::event::PollFlags::IN)];
-        loop {
-            // A time that is too long to be told to the kernel is none.
-            let left = timeout.saturating_sub(began.elapsed()).try_into().ok();
-            match rustix::event::poll(&mut waits, left.as_ref()) {
-                Ok(0) => return Err(too_late()),
-                Ok(_) => return Ok(()),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => {
-                    let what = format!("can't wait for the server: {error}");
-                    return Err(Failure::new(errors::INTERNAL, what));
-                }
-            }
-        }
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(handle) = raw.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
+        return if is_gone(&handle, timeout)? { Ok(()) } else { Err(too_late(pid)) };
     }
     // It has gone already, or it lives where its number means nothing: then its socket tells.
     while client.ready().is_ok() {
         if began.elapsed() > timeout {
-            return Err(too_late());
+            return Err(too_late(pid));
         }
         std::thread::sleep(LOOK);
     }
     Ok(())
+}
+
+/// Waits until a process has ended; false if it has not in time.
+fn is_gone(handle: &OwnedFd, timeout: Duration) -> Result<bool> {
+    let began = Instant::now();
+    let mut waits = [rustix::event::PollFd::new(handle, rustix::event::PollFlags::IN)];
+    loop {
+        // A time that is too long to be told to the kernel is none.
+        let left = timeout.saturating_sub(began.elapsed()).try_into().ok();
+        match rustix::event::poll(&mut waits, left.as_ref()) {
+            Ok(n) => return Ok(n > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => {
+                let what = format!("can't wait for the server: {error}");
+                return Err(Failure::new(errors::INTERNAL, what));
+            }
+        }
+    }
 }

@@ -6,18 +6,21 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use clap::Args;
+use gpool_client::Vigil;
 use gpool_wire::ExecInJob;
 use gpool_wire::frame::{Frame, Frames};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
+use super::attach::OF_OTHERS;
 use crate::caller::Variable;
 use crate::console::raw::Raw;
-use crate::console::{Outgoing, window};
+use crate::console::{self, Outgoing, window};
 use crate::errors;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::reference::Reference;
+use crate::render::safe::Shown;
 use crate::resolve;
 use crate::screen::not_written;
 use crate::session::Session;
@@ -44,6 +47,9 @@ pub struct ExecArgs {
     /// Give it nothing to read
     #[arg(long, conflicts_with = "pty")]
     no_stdin: bool,
+    /// Show what it writes in a job of another user as it is, with what this terminal obeys
+    #[arg(long)]
+    raw: bool,
     /// Folder in which it runs; the job's unless said
     #[arg(long, value_name = "FOLDER")]
     cwd: Option<String>,
@@ -82,7 +88,20 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     let window = pty.then(window);
     let (command, rank) = (args.words, args.rank);
     let exec = ExecInJob { command, pty: window, directory, environment, rank };
+    // Only on a terminal does it matter who chose the output.
+    let is_of_other = !args.raw
+        && (std::io::stdout().is_terminal() || std::io::stderr().is_terminal())
+        && client.job(&id)?.user != session.me();
+    if is_of_other {
+        session.screen.note(&format!("note: {OF_OTHERS}"));
+    }
     let line = client.exec(&id, &exec)?;
+    // The program has been started: from here on a silent server is waited for.
+    let screen = session.screen.clone();
+    let client = session.patient_saying(client, move |text| match pty {
+        true => console::say(&screen, text),
+        false => screen.note(text),
+    });
     let raw = if pty { Raw::enter().ok() } else { None };
     let outgoing = Outgoing::default();
     let stream = Arc::new(line.stream);
@@ -97,7 +116,7 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     } else {
         hear_input(outgoing, pty);
     }
-    let ended = copy(&stream, &line.early);
+    let ended = copy(&client.vigil(), &stream, &line.early, is_of_other);
     drop(raw);
     match ended? {
         Ended::Exit(code) => Ok(Exit(u8::try_from(code.rem_euclid(256)).unwrap_or(u8::MAX))),
@@ -125,12 +144,15 @@ enum Ended {
 }
 
 /// Writes what comes over the line to where it belongs.
-fn copy(mut line: &UnixStream, early: &[u8]) -> Result<Ended> {
+fn copy(vigil: &Vigil, line: &UnixStream, early: &[u8], is_of_other: bool) -> Result<Ended> {
     let mut frames = Frames::default();
     frames.push(early);
     let mut not_started = None;
     let mut buffer = vec![0; 64 * 1024];
-    let (mut out, mut errors) = (std::io::stdout().lock(), std::io::stderr().lock());
+    let (out, errors) = (std::io::stdout().lock(), std::io::stderr().lock());
+    let is_plain = |is_terminal: bool| is_terminal && is_of_other;
+    let is_plain = (is_plain(out.is_terminal()), is_plain(errors.is_terminal()));
+    let (mut out, mut errors) = (Shown::new(out, is_plain.0), Shown::new(errors, is_plain.1));
     loop {
         while let Ok(Some(frame)) = frames.next_frame() {
             match frame {
@@ -147,9 +169,8 @@ fn copy(mut line: &UnixStream, early: &[u8]) -> Result<Ended> {
                 _ => {}
             }
         }
-        match line.read(&mut buffer) {
+        match vigil.read(line, &mut buffer, None) {
             Ok(n_read @ 1..) => frames.push(&buffer[..n_read]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Ok(_) | Err(_) => return Ok(Ended::Lost),
         }
     }

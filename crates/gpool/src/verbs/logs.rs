@@ -81,7 +81,7 @@ pub fn run(args: &LogsArgs, session: &Session) -> Result {
             let client = if args.follow { session.patient(client) } else { client };
             show(&client, &references, &query, session)
         }
-        Err(failure) if failure.code() == Some(catalogue::UNREACHABLE) => {
+        Err(failure) if failure.is_no_answer() => {
             let [Reference::Id { job, attempt }] = references[..] else {
                 return Err(failure.why("without a server a job is found by its number only"));
             };

@@ -53,9 +53,9 @@ pub struct QueueArgs {
 /// # Errors
 /// A flag's value is not understood, or the server can't be asked.
 pub fn run(args: &QueueArgs, session: &Session) -> Result {
-    ask(args, session).map_err(|failure| match failure.code() {
-        Some(catalogue::UNREACHABLE) => away::queue(failure, args.state_dir.as_deref(), session),
-        _ => failure,
+    ask(args, session).map_err(|failure| match failure.is_no_answer() {
+        true => away::queue(failure, args.state_dir.as_deref(), session),
+        false => failure,
     })
 }
 

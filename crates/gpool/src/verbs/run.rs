@@ -130,8 +130,9 @@ pub fn on_terminal(
     if let Some(exit) = attached.until_started()? {
         return Ok(exit);
     }
-    let stayed = attach::stay(client, session, (&attached.job.id, None), keys)?;
-    attach::finish(&attached.client, session, &attached.job.id, stayed)
+    let id = &attached.job.id;
+    let stayed = attach::stay(client, session, (id, None), (keys, false))?;
+    attach::finish(&attached.client, session, stayed, (id, false))
 }
 
 /// What happens while a job is stayed with.

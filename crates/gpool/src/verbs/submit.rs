@@ -5,7 +5,7 @@ use std::io::{BufWriter, Read, Write as _};
 use std::path::Path;
 
 use clap::Args;
-use gpool_client::{Client, new_key};
+use gpool_client::{Client, Error, new_key};
 use gpool_wire::create::BulkDefaults;
 use gpool_wire::{Delayed, Forecast, Job, JobCreate, Problem, catalogue};
 use serde_json::json;
@@ -108,13 +108,25 @@ pub fn hand_in(client: &Client, request: &Request) -> Result<Job> {
             return Err(request::would_wait(&forecast.reasons));
         }
     }
-    let job = client.submit(&request.job, Some(&new_key()))?;
+    let job = client.submit(&request.job, Some(&new_key())).map_err(unsure)?;
     // Somebody may have been faster since the forecast.
     if request.no_queue && !job.reasons.is_empty() && job.placement.is_empty() {
         client.cancel(std::slice::from_ref(&job.id))?;
         return Err(request::would_wait(&job.reasons));
     }
     Ok(job)
+}
+
+/// Says that a submission without an answer may have been carried out, and how to find out.
+pub fn unsure(error: Error) -> Failure {
+    let is_unsure = error.is_unsure();
+    let failure = Failure::from(error);
+    if !is_unsure {
+        return failure;
+    }
+    failure
+        .why("the job may have been submitted: the server has not confirmed it")
+        .tip("gpool show @   (your newest job, once a server answers)")
 }
 
 /// Says why a job does not start at once, or when it will.
@@ -210,9 +222,12 @@ fn many(args: &SubmitArgs, path: &str, session: &Session) -> Result {
             .data(&format!("{n_jobs} jobs, of which {n_starts} would start at once\n"))?;
         return Ok(Exit::OK);
     }
-    let answer = client
-        .submit_many(&mut body, Some(&new_key()))
-        .map_err(|error| at_line(error.problem(), path))?;
+    let answer = client.submit_many(&mut body, Some(&new_key())).map_err(|error| {
+        match error.is_unsure() {
+            true => unsure(error),
+            false => at_line(error.problem(), path),
+        }
+    })?;
     if session.global.json {
         let items: Vec<_> = answer.ids().map(|id| json!({"id": id})).collect();
         session.screen.data(&json::list(&items))?;

@@ -60,6 +60,7 @@ mod security_http;
 mod security_roles;
 mod shares;
 mod shims;
+mod silent;
 mod simulate;
 mod slurm;
 mod software;

@@ -1,7 +1,6 @@
 //! `salloc`: gets a place for processes, runs a command or a shell here, in which `srun` uses that
 //! place, and gives it back.
 
-use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -250,9 +249,8 @@ fn variables_of(client: &Client, id: &str) -> Result<Vec<(String, String)>> {
                 _ => {}
             }
         }
-        match (&line.stream).read(&mut buffer) {
+        match line.vigil.read(&line.stream, &mut buffer, None) {
             Ok(n_read @ 1..) => frames.push(&buffer[..n_read]),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Ok(_) | Err(_) => return Err(lost()),
         }
     }

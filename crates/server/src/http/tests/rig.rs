@@ -85,6 +85,7 @@ impl Rig {
             keep_output: Some(Millis::ZERO),
             stop: watch::Sender::new(StopRequest::None),
             forecaster: Arc::new(Forecaster::new(folder.path())),
+            pulse: Arc::default(),
         });
         let (policy, give_back) = (Policy::fair(), || {});
         let settings = NotifySettings::default();

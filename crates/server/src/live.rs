@@ -1,0 +1,177 @@
+//! The liveness check: a socket beside that of the API on which a thread of its own answers. It
+//! reads nothing and waits for nothing, so it answers while the core or the API is stuck, and is
+//! silent only if the whole process is.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use gpool_model::Revision;
+use gpool_wire::live::{Liveness, SUFFIX};
+use rustix::net::Shutdown;
+
+/// Pause after the kernel could not give a connection (no file descriptors).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the core is busy with, written by its thread alone.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    /// When this process first looked at the clock. Times are milliseconds since then, plus one: 0
+    /// is no time.
+    began: OnceLock<Instant>,
+    step_since: AtomicU64,
+    /// The newest revision that is durable, and since when an older one is waited for.
+    durable: AtomicU64,
+    commit_since: AtomicU64,
+}
+
+impl Pulse {
+    fn now(&self) -> u64 {
+        let since = self.began.get_or_init(Instant::now).elapsed();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    /// Counts as one step of the core.
+    pub fn step<T>(&self, step: impl FnOnce() -> T) -> T {
+        self.step_since.store(self.now(), Ordering::Relaxed);
+        let done = step();
+        self.step_since.store(0, Ordering::Relaxed);
+        done
+    }
+
+    /// Takes note of what is durable.
+    pub fn commits(&self, newest: Revision, durable: Revision) {
+        let has_moved = self.durable.swap(durable.0, Ordering::Relaxed) != durable.0;
+        let waits = durable < newest;
+        if !waits {
+            self.commit_since.store(0, Ordering::Relaxed);
+        } else if has_moved || self.commit_since.load(Ordering::Relaxed) == 0 {
+            self.commit_since.store(self.now(), Ordering::Relaxed);
+        }
+    }
+
+    fn liveness(&self) -> Liveness {
+        let now = self.now();
+        let since = |at: &AtomicU64| match at.load(Ordering::Relaxed) {
+            0 => 0,
+            at => now.saturating_sub(at),
+        };
+        Liveness {
+            pid: std::process::id(),
+            core_ms: since(&self.step_since),
+            store_ms: since(&self.commit_since),
+        }
+    }
+}
+
+/// The thread that answers; it ends when this is dropped.
+pub(crate) struct Live {
+    listener: Arc<UnixListener>,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    path: PathBuf,
+}
+
+impl Live {
+    /// Listens beside the API. What an earlier server left there is replaced: the API's socket is
+    /// this server's already.
+    pub fn beside(
+        api: &Path,
+        pulse: impl Fn() -> Liveness + Send + 'static,
+    ) -> anyhow::Result<Self> {
+        let mut path = api.as_os_str().to_owned();
+        path.push(SUFFIX);
+        let path = PathBuf::from(path);
+        drop(std::fs::remove_file(&path));
+        let listener = UnixListener::bind(&path)
+            .with_context(|| format!("can't listen on {}", path.display()))?;
+        let mode = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(&path, mode)
+            .with_context(|| format!("can't open {} to other users", path.display()))?;
+        let (listener, ends) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
+        let (accepts, has_to_end) = (Arc::clone(&listener), Arc::clone(&ends));
+        let work = move || {
+            while !has_to_end.load(Ordering::Relaxed) {
+                match accepts.accept() {
+                    Ok((stream, _)) => answer(&stream, &pulse()),
+                    Err(_) => std::thread::sleep(ACCEPT_PAUSE),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("live".to_owned()).spawn(work);
+        let thread = Some(thread.context("can't start a thread")?);
+        Ok(Self { listener, ends, thread, path })
+    }
+}
+
+/// A peer that reads nothing is not waited for: what is written fits into an empty buffer.
+fn answer(mut stream: &UnixStream, liveness: &Liveness) {
+    let line = serde_json::to_string(liveness).expect("it is plain data");
+    if stream.set_nonblocking(true).is_ok() {
+        let _ = stream.write_all(format!("{line}\n").as_bytes());
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        drop(std::fs::remove_file(&self.path));
+        // Wakes the thread from its wait for a connection.
+        let _ = rustix::net::shutdown(&*self.listener, Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// What `pulse` tells at each moment.
+pub(crate) fn of(pulse: Arc<Pulse>) -> impl Fn() -> Liveness + Send + 'static {
+    move || pulse.liveness()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    fn asked(api: &Path) -> std::io::Result<Liveness> {
+        let mut path = api.as_os_str().to_owned();
+        path.push(SUFFIX);
+        let mut text = String::new();
+        UnixStream::connect(path)?.read_to_string(&mut text)?;
+        serde_json::from_str(&text).map_err(std::io::Error::other)
+    }
+
+    #[test]
+    fn it_answers_while_the_core_is_stuck_and_ends_with_the_server() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let api = folder.path().join("api.sock");
+        let pulse = Arc::new(Pulse::default());
+        let live = Live::beside(&api, of(Arc::clone(&pulse))).expect("it listens");
+        let idle = asked(&api).expect("it answers");
+        assert_eq!(idle, Liveness { pid: std::process::id(), core_ms: 0, store_ms: 0 });
+        let at_least = |what: &dyn Fn(&Liveness) -> u64| {
+            while what(&asked(&api).expect("it answers")) < 2 {
+                std::thread::yield_now();
+            }
+        };
+        pulse.step(|| at_least(&|it| it.core_ms));
+        pulse.commits(Revision(3), Revision(2));
+        at_least(&|it| it.store_ms);
+        pulse.commits(Revision(3), Revision(3));
+        assert_eq!(asked(&api).expect("it answers"), idle);
+        drop(live);
+        assert!(asked(&api).is_err());
+        // One that was killed leaves its socket, which the next one replaces.
+        drop(UnixListener::bind(folder.path().join("api.sock.live")).expect("a socket"));
+        let live = Live::beside(&api, of(pulse)).expect("it listens");
+        assert_eq!(asked(&api).expect("it answers"), idle);
+        drop(live);
+    }
+}
