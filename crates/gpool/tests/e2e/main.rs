@@ -32,6 +32,7 @@ mod gangs;
 mod greedy;
 mod harness;
 mod history;
+mod hostile;
 mod http;
 mod import;
 mod instances;
