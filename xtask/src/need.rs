@@ -1,6 +1,8 @@
-//! What the tests need beside cargo: a few programs, each with the Debian package that brings it.
-//! Missing ones are installed where that is allowed; elsewhere it is said what to install.
+//! What the tests need beside cargo: a few programs, each with the Debian package that brings it,
+//! and schemathesis, from Python's package index. Missing ones are installed where that is
+//! allowed; elsewhere the messages name what to install.
 
+use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -23,13 +25,53 @@ const PROGRAMS: &[Program] = &[
     Program { name: "c++", package: "g++", can_be_absent: true },
     Program { name: "bash", package: "bash", can_be_absent: false },
     Program { name: "faketime", package: "faketime", can_be_absent: true },
+    Program { name: "python3", package: "python3-venv", can_be_absent: true },
 ];
 
-/// Makes sure that every program is there.
+/// Pins of schemathesis and all that it needs, and the folder below the root that it goes into.
+const PINS: &str = "crates/server/tests/schemathesis/requirements.txt";
+const SCHEMATHESIS: &str = "target/schemathesis";
+
+/// Makes sure that everything is there.
 ///
 /// # Errors
-/// If one is missing and cannot be installed; the message names the packages.
+/// If something is missing and cannot be installed; the message names the packages.
 pub fn provide() -> anyhow::Result<()> {
+    provide_programs()?;
+    match provide_schemathesis() {
+        // Continuous integration is where the document of the API must be held.
+        Err(error) if std::env::var_os("CI").is_none() => {
+            eprintln!("{error:#}\n  the test of the API's document is skipped");
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Installs schemathesis, in a folder of its own, unless the one that is pinned is there.
+fn provide_schemathesis() -> anyhow::Result<()> {
+    let folder = step::root().join(SCHEMATHESIS);
+    let pins = fs::read(step::root().join(PINS)).with_context(|| format!("reading {PINS}"))?;
+    // Written last, so that what was interrupted is begun anew.
+    let installed = folder.join("installed.txt");
+    if fs::read(&installed).is_ok_and(|found| found == pins) {
+        return Ok(());
+    }
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("removing {SCHEMATHESIS}"))?;
+    }
+    let venv = step::command("python3", &["-m", "venv", SCHEMATHESIS]);
+    let mut pip = step::command(folder.join("bin/pip"), &["install", "--require-hashes"]);
+    pip.args(["--only-binary=:all:", "--disable-pip-version-check", "--quiet"]);
+    pip.args(["--retries=2", "--requirement", PINS]);
+    if !step::succeeds("a virtual environment", venv)? || !step::succeeds("schemathesis", pip)? {
+        bail!("schemathesis can't be installed; see the output above\n  it needs Python 3.11");
+    }
+    fs::write(&installed, pins).context("writing what was installed")
+}
+
+/// Makes sure that every program is there.
+fn provide_programs() -> anyhow::Result<()> {
     let missing = missing_packages(on_path);
     if missing.is_empty() {
         return Ok(());

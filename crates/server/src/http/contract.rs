@@ -8,11 +8,12 @@ use std::sync::LazyLock;
 
 use axum::http::StatusCode;
 use gpool_wire::Problem;
+use utoipa::Number;
 use utoipa::openapi::path::{Operation, ParameterIn};
-use utoipa::openapi::schema::Type;
+use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, Type};
 use utoipa::openapi::{
-    Components, ContentBuilder, HeaderBuilder, ObjectBuilder, OpenApi, PathItem, Ref, RefOr,
-    Response, ResponseBuilder, Schema,
+    Components, ContentBuilder, HeaderBuilder, KnownFormat, ObjectBuilder, OpenApi, PathItem, Ref,
+    RefOr, Response, ResponseBuilder, Schema, SchemaFormat,
 };
 use utoipa::{PartialSchema, ToSchema};
 
@@ -36,8 +37,15 @@ struct Asked {
 }
 
 impl Asked {
+    /// Whether it does something, or asks what doing it would come to.
+    fn acts(self) -> bool {
+        self.route.method != "GET" && self.route.path != "/api/v1/shutdown"
+    }
+
+    /// Whether something is stored by it.
     fn changes(self) -> bool {
-        self.route.method != "GET"
+        let last = self.route.path.rsplit('/').next();
+        self.acts() && !matches!(last, Some("simulate" | "attach" | "exec" | "forward"))
     }
 
     fn names_jobs(self) -> bool {
@@ -75,7 +83,7 @@ const COMMON: &[Common] = &[
         status: 404,
         name: "NotFound",
         what: "Something that the request names does not exist.",
-        is_of: |asked| asked.names_jobs() || asked.admits(),
+        is_of: |asked| asked.names_jobs() || asked.acts(),
     },
     Common {
         status: 408,
@@ -86,8 +94,8 @@ const COMMON: &[Common] = &[
     Common {
         status: 409,
         name: "Conflict",
-        what: "The state of a job, or an earlier request, does not allow this.",
-        is_of: |asked| asked.changes() && (asked.names_jobs() || asked.admits()),
+        what: "The state of what the request names, or an earlier request, does not allow this.",
+        is_of: Asked::acts,
     },
     Common {
         status: 413,
@@ -148,6 +156,7 @@ pub(crate) fn complete(document: &mut OpenApi) {
     for common in COMMON {
         components.responses.insert(common.name.to_owned(), RefOr::T(common.response()));
     }
+    components.schemas.values_mut().for_each(bound);
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
             let row = ROUTES.iter().find(|row| row.path == *path && row.method == method);
@@ -176,12 +185,11 @@ fn complete_operation(operation: &mut Operation, route: &'static Route) {
         responses.entry(common.status.to_string()).or_insert_with(of_all);
     }
     for parameter in operation.parameters.iter_mut().flatten() {
-        if let RefOr::T(parameter) = parameter
-            && parameter.parameter_in == ParameterIn::Path
-            && parameter.name == "id"
-        {
+        let RefOr::T(parameter) = parameter else { continue };
+        if parameter.parameter_in == ParameterIn::Path && parameter.name == "id" {
             parameter.schema = Some(id_schema());
         }
+        parameter.schema.iter_mut().for_each(bound);
     }
 }
 
@@ -209,6 +217,46 @@ impl Common {
         };
         response.build()
     }
+}
+
+/// Writes the bounds of whole numbers out: a format alone says nothing to most readers.
+fn bound(schema: &mut RefOr<Schema>) {
+    let RefOr::T(schema) = schema else { return };
+    match schema {
+        Schema::Object(object) => {
+            if let Some(most) = object.format.as_ref().and_then(most) {
+                object.format = None;
+                object.maximum.get_or_insert(most);
+            }
+            object.properties.values_mut().for_each(bound);
+            if let Some(AdditionalProperties::RefOr(more)) =
+                object.additional_properties.as_deref_mut()
+            {
+                bound(more);
+            }
+        }
+        Schema::Array(array) => {
+            if let ArrayItems::RefOrSchema(items) = &mut array.items {
+                bound(items);
+            }
+        }
+        Schema::OneOf(several) => several.items.iter_mut().for_each(bound),
+        Schema::AllOf(several) => several.items.iter_mut().for_each(bound),
+        Schema::AnyOf(several) => several.items.iter_mut().for_each(bound),
+        _ => {}
+    }
+}
+
+/// The largest number of a format that has no negative ones.
+fn most(format: &SchemaFormat) -> Option<Number> {
+    let SchemaFormat::KnownFormat(format) = format else { return None };
+    Some(match format {
+        KnownFormat::UInt8 => u8::MAX.into(),
+        KnownFormat::UInt16 => u16::MAX.into(),
+        KnownFormat::UInt32 => u32::MAX.into(),
+        KnownFormat::UInt64 => usize::MAX.into(),
+        _ => return None,
+    })
 }
 
 /// Whether the document says that a route may answer this.

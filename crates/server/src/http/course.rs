@@ -19,7 +19,7 @@ use super::extract::{ApiError, JsonBody, Params, Segment, job_id};
 pub(crate) struct At {
     /// When; absent: now.
     #[serde(default)]
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<String>, format = DateTime)]
     at: Option<Time>,
 }
 

@@ -35,7 +35,8 @@ pub(crate) struct ElementParams {
     pub state: Option<String>,
     /// Only elements of that index or a larger one.
     pub from: Option<u32>,
-    /// At most so many; 200 unless said, at most 10,000.
+    /// At most this many; 200 unless given.
+    #[param(minimum = 1, maximum = 10_000)]
     pub limit: Option<u32>,
 }
 

@@ -40,7 +40,8 @@ pub(crate) struct ListParams {
     pub ended_until: Option<Time>,
     /// Elements of arrays that are in the middle of something too, each for itself.
     pub elements: Option<bool>,
-    /// At most so many; 200 unless said, at most 10,000.
+    /// At most this many; 200 unless given.
+    #[param(minimum = 1, maximum = 10_000)]
     pub limit: Option<u32>,
     /// Where the page begins: `next_cursor` of the one before.
     pub cursor: Option<String>,
@@ -288,6 +289,8 @@ pub(crate) async fn archive_filter(
     asker: &Asker,
     params: &ListParams,
 ) -> Result<Option<ArchiveFilter>, Refusal> {
+    // It sums up all that there are; a limit that no list takes is a slip here too.
+    limit(params.limit)?;
     Ok(Filter::of(api, asker, params, "ended").await?.of_archive(asker))
 }
 

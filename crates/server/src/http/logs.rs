@@ -20,6 +20,8 @@ use serde::Deserialize;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 use utoipa::IntoParams;
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{Object, ObjectBuilder};
 
 use super::Api;
 use super::asker::Asks;
@@ -40,12 +42,14 @@ const LOOK: Duration = Duration::from_millis(100);
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogParams {
     /// `stdout` (the default), `stderr`, or `both` in the order of their writing.
+    #[param(schema_with = stream_words)]
     pub stream: Option<String>,
     /// Go on until the job has ended and all is sent.
     #[serde(default)]
     pub follow: bool,
     /// Nothing, if the output was last written to before then (RFC 3339). Output carries no times
     /// of its own.
+    #[param(format = DateTime)]
     pub since: Option<String>,
     /// At first only so many of the last lines, as far as they are in the last 64 MiB.
     pub tail: Option<u64>,
@@ -55,6 +59,11 @@ pub(crate) struct LogParams {
     pub attempt: Option<u32>,
     /// Of which task, by its rank; the first unless said.
     pub rank: Option<u32>,
+}
+
+fn stream_words() -> Object {
+    let words = ["stdout", "stderr", "both"];
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
 }
 
 /// Reads what a job has written, as bytes. The header `gpool-log-offset` says with which byte the
