@@ -121,3 +121,30 @@ fn limits_are_set_in_the_settings_and_told_in_words() {
         last = next_event(&mut events).1["job"].as_str().map(str::to_owned);
     }
 }
+
+#[test]
+fn an_array_is_not_taken_for_an_object_and_changes_nothing() {
+    let cluster = Cluster::new("none");
+    let http = Http::new(&cluster);
+    let set = br#"{"running_jobs":1,"pending_jobs":2,"gpus":1}"#;
+    assert_eq!(http.send("PATCH", "/api/v1/users/bob", &[JSON], set).status, 200);
+    let before = http.get("/api/v1/users/bob").json();
+    // The fields of the caps in their order: each null takes one away.
+    for body in ["[null,null,null]", "[null]", "[]", r#"{"gpus":[null]}"#] {
+        let answer = http.send("PATCH", "/api/v1/users/bob", &[JSON], body.as_bytes());
+        assert_eq!((answer.status, answer.problem_code()), (400, "GP0101".to_owned()), "{body}");
+        let problem = answer.json();
+        assert!(problem["detail"].as_str().unwrap().ends_with("it is an array"), "{problem}");
+    }
+    assert_eq!(http.get("/api/v1/users/bob").json(), before);
+    let file = cluster.path("jobs.jsonl");
+    std::fs::write(&file, "{\"command\":[\"true\"]}\n[[\"true\"]]\n").unwrap();
+    let refused = cluster.gpool(["submit", "--from-jsonl", file.to_str().unwrap()]);
+    refused.refused(2, &["line 2", "it is an array", "an object"]);
+    assert!(cluster.all_ids().is_empty());
+    let projects = cluster.path("projects.toml");
+    std::fs::write(&projects, "[projects]\nred = [\"red\", 4]\n").unwrap();
+    cluster
+        .gpool(["project", "apply", "--yes", projects.to_str().unwrap()])
+        .refused(2, &["projects.toml:2", "projects.red: it is an array"]);
+}
