@@ -42,6 +42,7 @@ impl Refusal {
             Self::TimeTooLong { .. } => 509,
             Self::AboveParent { .. } => 510,
             Self::HeldByAdmin { .. } => 511,
+            Self::TooMuchStored { .. } => 521,
             Self::NoSuchJob { .. } => 601,
             Self::NoSuchProject { .. } => 602,
             Self::NoSuchNode { .. } => 603,
@@ -60,6 +61,7 @@ impl Refusal {
             Self::DependencyCycle { .. } => 706,
             Self::NotRequeueable { .. } => 707,
             Self::ProjectConflict { .. } => 708,
+            Self::NotKept { .. } => 711,
             Self::AffectsOthers { .. } => 731,
             Self::ReservationClash { .. } => 732,
             Self::NotEnoughToReserve { .. } => 733,
@@ -75,6 +77,7 @@ impl Refusal {
             Self::TooManyProjects { .. } => 747,
             Self::Internal { .. } => 900,
             Self::StorageFull { .. } => 907,
+            Self::StateGone { .. } => 908,
         })
     }
 }

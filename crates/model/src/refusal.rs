@@ -16,7 +16,7 @@ use crate::reason::Bound;
 use crate::reservation::Whom;
 use crate::reserve::Affected;
 use crate::resource::ResourceKind;
-use crate::unit::{Millis, Timestamp};
+use crate::unit::{Bytes, Millis, Timestamp};
 
 /// Why a request was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +108,16 @@ pub enum Refusal {
         n_asked: u64,
         /// How many there may be.
         most: u64,
+    },
+    /// The user has stored as much for jobs as one user may: environments, scripts, values of
+    /// arrays.
+    TooMuchStored {
+        /// How much is stored.
+        n_kept: Bytes,
+        /// How much came with the request.
+        n_more: Bytes,
+        /// How much there may be.
+        most: Bytes,
     },
     /// The user has as many jobs that wait as one user may have.
     UserCap {
@@ -394,6 +404,11 @@ pub enum Refusal {
         /// Each waits for the next, and the last for the first.
         jobs: Vec<JobId>,
     },
+    /// The job has ended, and its environment or script was removed since.
+    NotKept {
+        /// Which.
+        id: JobId,
+    },
     /// The job was not to be run again.
     NotRequeueable {
         /// Which.
@@ -413,6 +428,11 @@ pub enum Refusal {
     },
     /// The store can't take more.
     StorageFull {
+        /// What the store said.
+        why: String,
+    },
+    /// The state folder was removed or replaced under the server.
+    StateGone {
         /// What the store said.
         why: String,
     },

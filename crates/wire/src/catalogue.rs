@@ -208,6 +208,13 @@ catalogue! {
         "An admin held, paused or requeued the job with --hold. Only an admin can release, resume, \
          requeue or move it: an admin of the server, or of the project if one of its admins \
          stopped it. Its owner can cancel it. `gpool why JOB` names the admin.";
+    TOO_MUCH_STORED = 521, EXIT_CONFLICT, 429, "you have too much stored for jobs",
+        "The server stores the environment and the script of each job, and the values of arrays, \
+         and one user may have a limited amount of them, so that the disk has room for others. \
+         Jobs of one user with the same environment share it. It is kept for a while after the \
+         last job's end, for `gpool retry` (keep_environment in gpool.toml). Submit with \
+         --clean-env, hand large data to jobs in files, or submit the rest later. \
+         user_environment_max in gpool.toml sets the limit.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
         "No job has that id, neither living nor in the archive. `gpool queue --state all` lists \
          all there are.";
@@ -254,6 +261,10 @@ catalogue! {
         "A project was changed, made or deleted after you read it, and nothing of yours was done \
          so that it does not undo that. Look again (`gpool project show`), and repeat it if it is \
          still wanted.";
+    NOT_KEPT = 711, EXIT_CONFLICT, 409, "the job's environment is no longer kept",
+        "A job is run again with the environment and the script that it had. They are removed some \
+         time after its end: `gpool show ID` says when, keep_environment in gpool.toml sets it (7d \
+         unless set). Submit the job again.";
     NO_TERMINAL = 720, EXIT_CONFLICT, 409, "the job has no terminal",
         "Only a job that was started by `gpool shell` or `gpool run --pty` has a terminal to \
          attach to. `gpool logs -f ID` follows what any job writes; `gpool exec ID -- bash` runs a \
@@ -314,6 +325,11 @@ catalogue! {
     STORAGE_FULL = 907, EXIT_OTHER, 507, "the server can't store more",
         "The disk of the server's state directory is full, or a limit of its file system is \
          reached. Nothing was changed. Running jobs go on; free some space and try again.";
+    STATE_GONE = 908, EXIT_OTHER, 507, "the state folder was removed or replaced",
+        "The files of the store are not those that the server has open: somebody removed the state \
+         folder or put other files there. The server can keep nothing any more, so it takes \
+         nothing. Running jobs go on. Put the folder back where it was, and the server goes on by \
+         itself. If it is lost, stop the server with `gpool down` and `gpool restore` a backup.";
 }
 
 /// The entry of a code.

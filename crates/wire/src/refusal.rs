@@ -46,6 +46,10 @@ impl From<&Refusal> for Problem {
                 .try_this(
                     "gpool queue   (cancel what is not needed, or wait until some have ended)",
                 ),
+            Refusal::TooMuchStored { n_kept, n_more, .. } => problem
+                .because(format!("{n_kept} are stored for your jobs, and this would add {n_more}"))
+                .because("what ended jobs had is kept for a while, for `gpool retry`")
+                .try_this("--clean-env, or large data in files that jobs read"),
             Refusal::UserCap { n_found, n_asked, .. } => problem
                 .because(format!("you have {n_found}, and this would add {n_asked}"))
                 .try_this("gpool queue   (cancel what is not needed, or wait until some start)"),
@@ -61,6 +65,9 @@ impl From<&Refusal> for Problem {
             Refusal::DependencyCycle { .. } => {
                 problem.try_this("gpool edit JOB --after ''   (waits for nothing)")
             }
+            Refusal::NotKept { id } => problem
+                .because("it is kept for a while after the end of a job, for `gpool retry`")
+                .try_this(format!("gpool show {id}   (its command, to submit it again)")),
             Refusal::NotRequeueable { id } => problem
                 .because("it was submitted with --no-requeue")
                 .try_this(format!("gpool edit {id} --requeue, then again")),
@@ -125,6 +132,9 @@ impl From<&Refusal> for Problem {
             Refusal::StorageFull { why } => problem
                 .because(why.clone())
                 .try_this("free space in the state directory; `gpool status` names it"),
+            Refusal::StateGone { why } => {
+                problem.because(why.clone()).try_this("gpool doctor   (names the folder)")
+            }
             Refusal::Internal { why } => problem.because(why.clone()),
             Refusal::ShuttingDown => problem.try_this("gpool up"),
             Refusal::Invalid { .. } | Refusal::TooLarge { .. } => problem,
@@ -227,6 +237,9 @@ fn what(refusal: &Refusal) -> String {
         Refusal::TooManyJobs { most, .. } => {
             format!("one user may have {most} jobs that have not ended")
         }
+        Refusal::TooMuchStored { most, .. } => {
+            format!("one user may have {most} of environments and scripts stored for jobs")
+        }
         Refusal::UserCap { most, project: None, .. } => {
             format!("one user may have {most} jobs that wait")
         }
@@ -249,6 +262,9 @@ fn what(refusal: &Refusal) -> String {
         Refusal::DependencyCycle { jobs } => {
             let ids: Vec<String> = jobs.iter().map(ToString::to_string).collect();
             format!("a job would wait for itself: {} → {}", ids.join(" → "), ids[0])
+        }
+        Refusal::NotKept { id } => {
+            format!("the environment or script of job {id} was removed after its end")
         }
         Refusal::NotRequeueable { id } => format!("job {id} is not to be run again"),
         Refusal::PriorityTooHigh { asked, .. } => {
@@ -297,6 +313,9 @@ fn what(refusal: &Refusal) -> String {
         }
         Refusal::StorageFull { .. } => {
             "the server can't store more; nothing was changed".to_owned()
+        }
+        Refusal::StateGone { .. } => {
+            "the server's state folder was removed or replaced; nothing was changed".to_owned()
         }
         Refusal::Internal { .. } => "the server failed".to_owned(),
         Refusal::ShuttingDown => "the server is stopping".to_owned(),

@@ -144,6 +144,13 @@ fn refusals() -> Vec<Refusal> {
         Refusal::DependencyNeverMet { job: id, state: JobState::Failed },
         Refusal::KeyReused { key: text("k") },
         Refusal::StorageFull { why: text("no space left on device") },
+        Refusal::StateGone { why: text("/state/store.db was removed") },
+        Refusal::NotKept { id },
+        Refusal::TooMuchStored {
+            n_kept: Bytes::from_mib(1000),
+            n_more: Bytes::from_mib(30),
+            most: Bytes::from_gib(1),
+        },
         Refusal::Internal { why: text("a thread ended") },
         Refusal::ShuttingDown,
     ];
@@ -202,6 +209,9 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::OfJob { .. }
             | Refusal::KeyReused { .. }
             | Refusal::StorageFull { .. }
+            | Refusal::StateGone { .. }
+            | Refusal::NotKept { .. }
+            | Refusal::TooMuchStored { .. }
             | Refusal::Internal { .. }
             | Refusal::ShuttingDown => {}
         }
