@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use gpool_model::id::{NodeName, TaskId};
+use gpool_model::id::{JobId, NodeName, TaskId};
 use gpool_model::output::ORDER_FILE;
 
 /// The folders of the agents whose server keeps its state there: itself, which is that of the only
@@ -120,6 +120,17 @@ pub(crate) fn claimed_task(name: &str) -> Option<TaskId> {
     let (run, rank) = name.rsplit_once('-')?;
     let task: TaskId = format!("{run}/{rank}").parse().ok()?;
     (claim_name(task) == name).then_some(task)
+}
+
+/// Which task of a job a claim is of that was put away; `None` for files that are none.
+pub(crate) fn recorded_task(job: JobId, name: &str) -> Option<TaskId> {
+    let (attempt, rest) = name.split_once('.')?;
+    let rank = match rest.strip_prefix("claim")? {
+        "" => "0",
+        rank => rank.strip_prefix('-')?,
+    };
+    let task: TaskId = format!("{job}#{attempt}/{rank}").parse().ok()?;
+    (format!("{}.{}", task.attempt, file_name("claim", task)) == name).then_some(task)
 }
 
 #[cfg(test)]

@@ -8,12 +8,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use gpool_model::agent::TaskEnd;
-use gpool_model::id::TaskId;
+use gpool_model::id::{Generation, JobId, JobNumber, TaskId};
 use gpool_model::unit::Timestamp;
 use gpool_sys::{clock, lock, proc};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-use crate::layout::{Layout, claimed_task, file_name};
+use crate::layout::{Layout, claimed_task, file_name, folders, recorded_task};
 use crate::record::Record;
 
 /// A task that was launched, and whose end no server has made durable.
@@ -49,6 +49,15 @@ pub enum LeftIs {
     },
 }
 
+/// What was launched from a state folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Launched {
+    /// The job with the highest number, and what shows it.
+    pub newest: Option<(JobNumber, PathBuf)>,
+    /// Tasks, each with its last order and the file that shows it.
+    pub tasks: Vec<(TaskId, Generation, PathBuf)>,
+}
+
 /// Everything that was claimed in a state folder, by task.
 ///
 /// # Errors
@@ -63,6 +72,58 @@ pub fn claimed(state_dir: &Path) -> io::Result<Vec<Left>> {
     }
     left.sort_by_key(|left| left.task);
     Ok(left)
+}
+
+/// What was launched from a state folder, by its agents' claims, ledgers and folders of jobs: the
+/// job with the highest number, and the tasks of those jobs that are asked for. Users can write in
+/// none of these places.
+#[must_use]
+pub fn launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched {
+    let mut found = Launched::default();
+    for folder in folders(state_dir) {
+        let layout = Layout::new(folder);
+        let mut tasks = Vec::new();
+        for (name, path) in entries(&layout.tasks()) {
+            let Some(task) = claimed_task(&name) else { continue };
+            newest(&mut found, task.job, &path);
+            tasks.extend(is_asked(task.job).then_some((task, path)));
+        }
+        for path in layout.done() {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let over = text.lines().filter_map(|line| line.parse::<TaskId>().ok());
+            over.for_each(|task| newest(&mut found, task.job, &path));
+        }
+        for (name, path) in entries(&layout.state().join("jobs")) {
+            let Ok(job) = name.parse::<JobId>() else { continue };
+            newest(&mut found, job, &path);
+            if is_asked(job) {
+                let recorded =
+                    |(name, path): (String, PathBuf)| Some((recorded_task(job, &name)?, path));
+                tasks.extend(entries(&path).into_iter().filter_map(recorded));
+            }
+        }
+        found.tasks.extend(tasks.into_iter().filter_map(|(task, path)| {
+            let record = Record::read(&std::fs::read(&path).ok()?)?;
+            Some((task, record.generation(), path))
+        }));
+    }
+    found
+}
+
+fn newest(found: &mut Launched, job: JobId, path: &Path) {
+    if found.newest.as_ref().is_none_or(|(number, _)| job.number > *number) {
+        found.newest = Some((job.number, path.to_owned()));
+    }
+}
+
+/// The entries of a folder whose names are text, in their order.
+fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let named =
+        entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())));
+    let mut named: Vec<(String, PathBuf)> = named.collect();
+    named.sort_unstable();
+    named
 }
 
 /// What one claim says; `None` if there is none, or nothing whole in it.

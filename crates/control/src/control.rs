@@ -307,6 +307,7 @@ impl Control {
             }
             Command::Cancel { jobs } => self.cancel(caller, &jobs),
             Command::Hold { jobs } => self.hold(caller, &jobs),
+            Command::HoldMissing { jobs, missing } => self.hold_missing(caller, &jobs, &missing),
             Command::Retry { jobs } => self.retry(caller, &jobs),
             Command::Release { jobs, at } => self.release(caller, &jobs, at),
             Command::Requeue { jobs, hold } => self.requeue(caller, &jobs, hold),

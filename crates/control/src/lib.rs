@@ -21,6 +21,7 @@ pub mod forecast;
 mod gang;
 mod grow;
 mod hold;
+mod hold_missing;
 mod jobs;
 mod moments;
 mod nodes;

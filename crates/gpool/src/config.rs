@@ -43,6 +43,12 @@ pub struct Config {
     /// How long the output of a job is kept after its end, as text: `30d`. At least an hour.
     #[serde(default, deserialize_with = "age")]
     pub keep_output: Option<Millis>,
+    /// How long what an ended job needs for `retry` is kept, as text: `7d`. At least an hour.
+    #[serde(default, deserialize_with = "span")]
+    pub keep_environment: Option<Millis>,
+    /// Size of what is stored for one user's jobs, as text: `1G`.
+    #[serde(default, deserialize_with = "size")]
+    pub user_environment_max: Option<Bytes>,
     /// Tasks that run on the node at once.
     pub node_tasks_max: Option<NonZeroU32>,
     /// Entries of the journal that are kept at least; older ones are dropped.
@@ -72,9 +78,18 @@ fn age<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Millis>
     if text == "forever" {
         return Ok(None);
     }
-    match gpool_model::parse::span(&text).map_err(serde::de::Error::custom)? {
-        age if age < KEPT_LEAST => Err(serde::de::Error::custom("it must be 1h or more")),
-        age => Ok(Some(age)),
+    long_enough(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn span<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Millis>, D::Error> {
+    let text = String::deserialize(text)?;
+    long_enough(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn long_enough(text: &str) -> std::result::Result<Millis, String> {
+    match gpool_model::parse::span(text).map_err(|error| error.to_string())? {
+        age if age < KEPT_LEAST => Err("it must be 1h or more".to_owned()),
+        age => Ok(age),
     }
 }
 
@@ -196,9 +211,10 @@ mod tests {
           why  there are name, devices, gpus
                there are strategy, ignore_processes, user_connections_max
                there are user_requests_per_second, user_jobs_max, job_processes_max
-               there are job_output_max, keep_output, node_tasks_max
-               there are journal_entries, notify, notify_allow
-               there are sendmail, mail_from
+               there are user_environment_max, job_output_max, keep_output
+               there are keep_environment, node_tasks_max, journal_entries
+               there are notify, notify_allow, sendmail
+               there are mail_from
           try  devices = …
           GP0229 · gpool help GP0229
         "#);
@@ -221,6 +237,11 @@ mod tests {
                gpool help settings
           GP0229 · gpool help GP0229
         "#);
+        let keep = |text: &str| Config::parse(&format!("keep_environment = {text:?}\n"), "f");
+        assert_eq!(keep("1d").expect("it is known").keep_environment, Some(Millis::from_hours(24)));
+        assert!(keep("59m").is_err() && keep("forever").is_err());
+        let most = Config::parse("user_environment_max = \"64M\"\n", "f").expect("it is known");
+        assert_eq!(most.user_environment_max, Some(Bytes::from_mib(64)));
         assert!(Config::parse("user_connections_max = 0\n", "f").is_err(), "nobody could ask");
         assert!(Config::parse("user_requests_per_second = -1\n", "f").is_err());
         let failure = Config::parse("gpus = 3\n", "f").expect_err("a number");

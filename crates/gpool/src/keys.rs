@@ -38,12 +38,22 @@ pub const KEYS: &[Key] = &[
     usual("user_connections_max", "256", "Connections that one user may have at once."),
     usual("user_requests_per_second", "20000", "Requests that one user may send a second."),
     usual("user_jobs_max", "1000000", "Jobs of one user that have not ended."),
+    usual(
+        "user_environment_max",
+        "\"1G\"",
+        "Size of environments, scripts and array values stored for one user's jobs.",
+    ),
     usual("job_processes_max", "16384", "Processes and threads that one job may have at once."),
     usual("job_output_max", "\"1G\"", "Size at which each file of a job's output is cut."),
     usual(
         "keep_output",
         "\"forever\"",
         "How long a job's output is kept after its end: forever, 30d. Files that users name stay.",
+    ),
+    usual(
+        "keep_environment",
+        "\"7d\"",
+        "How long an ended job's environment and script are kept for gpool retry.",
     ),
     usual("node_tasks_max", "512", "Tasks that run on this node at once."),
     usual("journal_entries", "1000000", "Entries of the journal that are kept at least."),
@@ -135,6 +145,8 @@ mod tests {
         let agent = agent.expect("this program is there");
         assert_eq!(config.job_output_max, Some(agent.output_limit));
         assert_eq!(config.keep_output, None);
+        assert_eq!(config.keep_environment, Some(gpool_server::ENVIRONMENT_KEPT_USUALLY));
+        assert_eq!(config.user_environment_max, Some(limits.stored));
         assert_eq!(config.node_tasks_max.map(u32::from), Some(agent.tasks_max));
         assert_eq!(config.job_processes_max.map(u32::from), Some(AgentConfig::PIDS_MAX));
         let usual = gpool_store::Options::default();

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use gpool_agent::{Agent, AgentConfig, AgentHandle, survey};
 use gpool_device::{Ignore, NodeArg, Opened};
-use gpool_model::{Bytes, NodeName};
+use gpool_model::{Bytes, JobId, NodeName};
 use gpool_server::http::{Account, LineAnswer, TaskLine};
-use gpool_server::{AgentLink, AgentPorts, ServerConfig, ServerInfo};
+use gpool_server::{AgentLink, AgentPorts, Launched, ServerConfig, ServerInfo};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The file in a node's folder that says what happens to simulated devices.
@@ -70,6 +70,12 @@ pub fn serve(
         start_agent(agent, devices, ports).with_context(|| format!("node {name} can't start"))
     };
     gpool_server::run(config, start, ready)
+}
+
+/// Finds what was launched from a state folder.
+pub fn find_launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched {
+    let survey::Launched { newest, tasks } = survey::launched(state_dir, is_asked);
+    Launched { newest, tasks }
 }
 
 /// Makes the folder of a node that is one of several; refuses while jobs of the one node that was

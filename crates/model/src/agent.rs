@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Allocation;
+pub use crate::context::LaunchContext;
 use crate::device::Device;
 use crate::id::{
     DeviceUuid, Generation, Incarnation, NodeName, PoolName, RequestId, Round, TaskId, Term,
@@ -246,17 +247,4 @@ pub struct TaskEnd {
     pub stopped: bool,
     /// What it used.
     pub usage: Usage,
-}
-
-/// What a job inherits from whoever submits it, kept as a blob: never in a record, the journal,
-/// the API or a log.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct LaunchContext {
-    /// Names and values, as bytes: what the system takes, not what is text.
-    pub environment: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Resource limits of the caller: kind by the kernel's number, soft, hard; `None` is
-    /// unlimited.
-    pub limits: Vec<(u32, Option<u64>, Option<u64>)>,
-    /// File mode creation mask of the caller.
-    pub umask: Option<u32>,
 }

@@ -13,7 +13,7 @@ use crate::gpu::GpuRequest;
 use crate::id::{JobId, JobNumber, NodeName, PoolName, ProjectName, ReservationName};
 use crate::job::{BlobId, Dependency, Job, JobSpec, JobState, Outcome, Owner};
 use crate::label::LabelChange;
-use crate::launch::{Activation, WindowSize};
+use crate::launch::{Activation, Missing, WindowSize};
 use crate::life::Life;
 use crate::notify::NotifyRule;
 use crate::patch::JobPatch;
@@ -74,6 +74,13 @@ pub enum Command {
     Hold {
         /// Which.
         jobs: Vec<JobId>,
+    },
+    /// Hold jobs because a file that they need is gone; asked by the server itself.
+    HoldMissing {
+        /// Which.
+        jobs: Vec<JobId>,
+        /// The file.
+        missing: Missing,
     },
     /// Let held jobs be considered again.
     Release {

@@ -13,6 +13,7 @@ pub mod attained;
 pub mod code;
 pub mod command;
 pub mod compat;
+pub mod context;
 pub mod device;
 pub mod effect;
 pub mod end;

@@ -22,14 +22,10 @@ use tokio::sync::oneshot;
 use crate::alert::dump;
 use crate::case::Case;
 use crate::codec;
-use crate::handle::{Shared, View, internal};
+use crate::fault::{Watch, refusal_of};
+use crate::handle::{Ask, Deliver, Shared, View};
 use crate::inspect::world_of;
 use crate::post::Post;
-
-/// Answers a query later, when what it rests on is durable.
-type Deliver = Box<dyn FnOnce() + Send>;
-/// Looks at the state and prepares an answer.
-type Ask = Box<dyn FnOnce(&View<'_>) -> Deliver + Send>;
 
 /// What the core is sent.
 pub(crate) enum Input {
@@ -70,12 +66,15 @@ pub(crate) struct Core {
     /// Whom to answer.
     replies: BTreeMap<RequestId, oneshot::Sender<Result<Reply, Refusal>>>,
     last_request: RequestId,
+    /// Queries that wait for a look at the state.
+    asked: Vec<Ask>,
     /// Answers to queries, with the revision that must be durable first.
     deliveries: VecDeque<(Revision, Deliver)>,
     /// Until then nothing is tried, after a commit failed.
     paused: Option<(Instant, CommitError)>,
     /// Why the last commit failed; `None` once one has not.
     store_fault: Option<CommitError>,
+    watch: Watch,
     n_alerts: u64,
     /// The newest term that the store has seen.
     fence: Term,
@@ -108,6 +107,7 @@ impl Core {
         policy: Policy,
         give_back_memory: fn(),
     ) -> anyhow::Result<Self> {
+        let presence = shared.presence.clone();
         let mut control = match loaded.records.is_empty() {
             true => Control::create(policy),
             false => Control::new(world_of(loaded).map_err(anyhow::Error::msg)?),
@@ -123,9 +123,11 @@ impl Core {
             post,
             replies: BTreeMap::new(),
             last_request: RequestId(0),
+            asked: Vec::new(),
             deliveries: VecDeque::new(),
             paused: None,
             store_fault: None,
+            watch: Watch::new(presence),
             n_alerts: 0,
             fence: loaded.fence,
             give_back_memory,
@@ -333,7 +335,7 @@ impl Core {
         while let Some((_, deliver)) =
             self.deliveries.pop_front_if(|(revision, _)| *revision <= durable)
         {
-            deliver();
+            deliver(Ok(()));
         }
         if self.large_commit.take_if(|revision| *revision <= durable).is_some() {
             // Whoever waits for an answer has it by now.
@@ -352,6 +354,12 @@ impl Core {
     }
 
     fn answer(&mut self, queries: Vec<Ask>) {
+        self.watch.look(&mut self.store_fault);
+        self.asked.extend(queries);
+        // After a failure the next commit is a trial, and likely to fail too.
+        if self.store_fault.is_some() && self.control.revision() > self.control.durable() {
+            return;
+        }
         let view = View {
             world: self.control.world(),
             now: now(),
@@ -360,10 +368,10 @@ impl Core {
             store_fault: self.store_fault.as_ref(),
         };
         let revision = self.control.revision();
-        for ask in queries {
+        for ask in std::mem::take(&mut self.asked) {
             let deliver = ask(&view);
             if revision <= self.control.durable() {
-                deliver();
+                deliver(Ok(()));
             } else {
                 self.deliveries.push_back((revision, deliver));
             }
@@ -377,7 +385,9 @@ impl Core {
         for (_, reply) in std::mem::take(&mut self.replies) {
             drop(reply.send(Err(refusal_of(error))));
         }
-        self.deliveries.clear();
+        for (_, deliver) in std::mem::take(&mut self.deliveries) {
+            deliver(Err(refusal_of(error)));
+        }
         self.paused = Some((Instant::now() + Self::PAUSE, error.clone()));
         self.store_fault = Some(error.clone());
         self.reload();
@@ -420,18 +430,6 @@ fn make_plans_wrong(control: &mut Control) {
     fail::fail_point!(point, |_| {
         control.distort_plans(|plan| plan.decisions.extend(plan.decisions.first().cloned()));
     });
-}
-
-fn refusal_of(error: &CommitError) -> Refusal {
-    match error {
-        CommitError::StorageFull | CommitError::ReadOnly | CommitError::Io(_) => {
-            Refusal::StorageFull { why: error.to_string() }
-        }
-        CommitError::Corrupt(_)
-        | CommitError::Fenced { .. }
-        | CommitError::OutOfOrder(_)
-        | CommitError::Closed => internal(error),
-    }
 }
 
 /// The wall clock.

@@ -110,6 +110,7 @@ fn of_command(command: &Command) -> String {
         }
         Command::Cancel { jobs } => on("cancel", jobs),
         Command::Hold { jobs } => on("hold", jobs),
+        Command::HoldMissing { jobs, .. } => on("hold for a missing file", jobs),
         Command::Pause { jobs } => on("pause", jobs),
         Command::Resume { jobs } => on("resume", jobs),
         Command::Retry { jobs } => on("retry", jobs),

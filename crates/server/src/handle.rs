@@ -14,7 +14,7 @@ use gpool_model::{
     Phase, PlannedStart, Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_sched::Explainer;
-use gpool_store::{ArchiveFilter, Blobs, CommitError, Reader};
+use gpool_store::{ArchiveFilter, BlobId, Blobs, CommitError, Presence, Reader};
 use gpool_world::{Snapshot, World};
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -92,6 +92,11 @@ pub enum StopRequest {
     EndJobs,
 }
 
+/// Answers a query later: when what it rests on is durable, or with why it is not.
+pub(crate) type Deliver = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
+/// Looks at the state and prepares an answer.
+pub(crate) type Ask = Box<dyn FnOnce(&View<'_>) -> Deliver + Send>;
+
 /// Asks an agent what each device did when it was last looked at.
 pub(crate) type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>;
 
@@ -109,8 +114,12 @@ pub(crate) struct Shared {
     /// The last of them, for whoever watches from outside.
     pub feed: Arc<Feed>,
     pub blobs: Blobs,
+    /// Whether the store's files are still those that are open.
+    pub presence: Presence,
     /// Those of this process, by their nodes.
     pub agents: OnceLock<BTreeMap<NodeName, AskAgent>>,
+    /// What is known of this start until then.
+    pub early: OnceLock<Account>,
     /// What this start found; there once the agents have said what they have.
     pub account: OnceLock<Account>,
     /// By which messages are signed.
@@ -121,6 +130,10 @@ pub(crate) struct Shared {
     pub unexpected: Mutex<BTreeSet<TaskId>>,
     /// How long the output of a job is kept after its end; `None` is forever.
     pub keep_output: Option<Millis>,
+    /// How long what an ended job needs to be run again is kept.
+    pub keep_environment: Millis,
+    /// Jobs that wait and lack a file that they need, and which.
+    pub lacking: Mutex<BTreeMap<JobId, BlobId>>,
     pub stop: watch::Sender<StopRequest>,
     /// When jobs will likely start.
     pub forecaster: Arc<Forecaster>,
@@ -179,14 +192,14 @@ impl CoreHandle {
         ask: impl FnOnce(&View<'_>) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
-        let work = move |view: &View<'_>| -> Box<dyn FnOnce() + Send> {
+        let work = move |view: &View<'_>| -> Deliver {
             let found = ask(view);
             // The one who asked may be gone.
-            Box::new(move || drop(reply.send(found)))
+            Box::new(move |stands| drop(reply.send(stands.map(|()| found))))
         };
         let input = Input::Query(Box::new(work));
         self.shared.inputs.send(input).map_err(|_| Refusal::ShuttingDown)?;
-        answer.await.map_err(|_| Refusal::ShuttingDown)
+        answer.await.map_err(|_| Refusal::ShuttingDown)?
     }
 
     /// An ended job, or element of an array; the array may still live.
@@ -254,7 +267,7 @@ impl CoreHandle {
     /// # Errors
     /// If the agent has not yet said what it has.
     pub fn recovery(&self, may_see: impl Fn(u32) -> bool) -> Result<gpool_wire::Recovery, Refusal> {
-        let account = self.shared.account.get();
+        let account = self.shared.account.get().or_else(|| self.shared.early.get());
         let account = account.ok_or_else(|| internal("the start is not over"))?;
         let unexpected = self.shared.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |task: &TaskId| format!("{}#{}", task.job, task.attempt);

@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::job::BlobId;
 use gpool_model::record::EndedJob;
-use gpool_model::{Job, JobNumber, JobSpec, Outcome, Phase, Record};
+use gpool_model::{Job, JobNumber, JobSpec, Outcome, Phase};
 use gpool_store::{ArchiveFilter, Loaded, Reader};
 use gpool_world::{Snapshot, World};
 
@@ -137,17 +136,6 @@ fn check_array(
         found.push(format!("element {}.{index} has ended, which its array does not have", job.id));
     }
     Ok(())
-}
-
-/// Names of the blobs that live jobs need.
-#[must_use]
-pub fn blobs_of(loaded: &Loaded) -> BTreeSet<BlobId> {
-    let records = loaded.records.iter().filter_map(|row| codec::decode(row).ok());
-    let specs = records.filter_map(|record| match record {
-        Record::JobSpec(spec) => Some(spec),
-        _ => None,
-    });
-    specs.flat_map(|spec| spec.blobs().cloned().collect::<Vec<_>>()).collect()
 }
 
 pub(crate) fn world_of(loaded: &Loaded) -> Result<World, String> {

@@ -2,6 +2,8 @@
 //! The defaults are far above what people and their programs do. What a job may take of the
 //! machine is the agent's matter.
 
+use gpool_model::Bytes;
+
 /// Limits for each user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -11,6 +13,8 @@ pub struct Limits {
     pub requests: u32,
     /// Jobs that have not ended.
     pub jobs: u64,
+    /// Environments, scripts and array values that are stored for jobs.
+    pub stored: Bytes,
 }
 
 impl Default for Limits {
@@ -21,6 +25,8 @@ impl Default for Limits {
             requests: 20_000,
             // What one bulk submission may have, and half of what the server keeps in memory.
             jobs: 1_000_000,
+            // 250,000 different small ones.
+            stored: Bytes::from_gib(1),
         }
     }
 }

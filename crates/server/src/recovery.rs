@@ -79,6 +79,21 @@ impl Found {
         }
     }
 
+    /// What can be told before the agents have said what they have.
+    pub fn early(&self, handle: &CoreHandle) -> Account {
+        let recovery = Recovery {
+            started_at: Time(handle.info().started_at),
+            before: self.before(false),
+            last_seen_at: self.last_entry.as_ref().map(|entry| Time(entry.at)),
+            rebooted_at: None,
+            jobs: Vec::new(),
+            n_waiting: self.n_waiting,
+            n_skipped_jobs: 0,
+            unexpected: Vec::new(),
+        };
+        Account { recovery, uids: Vec::new() }
+    }
+
     /// The account, once the agents have said what they have.
     pub async fn account(self, handle: &CoreHandle) -> Result<Account, Refusal> {
         // What is said of those that are not here any more stays as it was.

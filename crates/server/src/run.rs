@@ -1,7 +1,7 @@
 //! A server from its start to its end: opens the store, takes over a term, starts the agents of its
 //! process, listens, and stops without ending what runs.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
@@ -13,10 +13,10 @@ use gpool_model::attach::Opening;
 use gpool_model::device::DeviceSample;
 use gpool_model::job::{BlobId, Owner};
 use gpool_model::{
-    Caller, Command, DeviceStrategy, DeviceUuid, JobId, LabelChange, Labels, Millis, NodeName,
-    Policy, PoolName, Refusal, TaskId,
+    Caller, Command, DeviceStrategy, DeviceUuid, JobId, Labels, Millis, NodeName, Policy, PoolName,
+    Refusal, TaskId,
 };
-use gpool_store::{Committer, Loaded, Options, Store};
+use gpool_store::{BlobError, Committer, Options, Store};
 use gpool_world::World;
 use tokio::net::UnixListener;
 use tokio::sync::{broadcast, watch};
@@ -25,11 +25,12 @@ use crate::core::{Core, Input, now};
 use crate::forecast::{self, Forecaster};
 use crate::handle::{AskAgent, CoreHandle, FindUser, ServerInfo, Shared, StopRequest};
 use crate::http::{self, feed::Feed};
-use crate::inspect;
 use crate::limits::Limits;
 use crate::live::{self, Live};
+use crate::older::{FindLaunched, refuse_older};
 use crate::post::{Keys, NotifySettings, Post};
 use crate::recovery::Found;
+use crate::settle;
 
 /// What a server is started with.
 #[derive(Debug, Clone)]
@@ -55,12 +56,16 @@ pub struct ServerConfig {
     pub journal_entries: Option<u64>,
     /// How long the output of a job is kept after its end; `None` is forever.
     pub keep_output: Option<Millis>,
+    /// How long what an ended job needs to be run again is kept: its environment, its script.
+    pub keep_environment: Millis,
     /// How messages about jobs are sent.
     pub notify: NotifySettings,
     /// Looks users up.
     pub find_account: http::FindAccount,
     /// Finds users by name or number.
     pub find_user: FindUser,
+    /// Finds what was launched from the state folder.
+    pub find_launched: FindLaunched,
     /// Gives free memory back to the system; called after much was freed at once.
     pub give_back_memory: fn(),
 }
@@ -91,16 +96,10 @@ pub struct AgentLink {
 /// Opens something towards a task.
 pub type OpenLine = Box<dyn Fn(TaskId, Opening, http::LineAnswer) + Send + Sync>;
 
-/// How long the agents may take to say what there is and what runs; a driver may hang.
-const AGENT_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a job that is ended may take beyond its grace period before it is left.
 const END_MARGIN: Millis = Millis::from_secs(10);
 /// How long an agent, and the core, may take to stop. One that is stuck ends with the process.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
-/// How often a start is looked at while nothing is heard of it.
-const LOOK: Duration = Duration::from_millis(100);
-/// Blobs younger than this may belong to a submission that is on its way.
-const BLOB_AGE_MIN: Duration = Duration::from_secs(3600);
 /// Notices that whoever waits for one may fall behind before it has to look anew.
 const NOTICES_MAX: usize = 4096;
 
@@ -117,7 +116,7 @@ pub fn run(
     let usual = Options::default();
     let journal_keep = config.journal_entries.unwrap_or(usual.journal_keep);
     let (store, loaded) = Store::open(&config.state_dir, &Options { journal_keep, ..usual })?;
-    let blobs = store.blobs()?;
+    let (blobs, presence) = (store.blobs()?, store.presence());
     let (inputs, inbox) = mpsc::channel();
     let told = inputs.clone();
     let on_done = Box::new(move |result| drop(told.send(Input::Committed(result))));
@@ -140,23 +139,30 @@ pub fn run(
         notices: broadcast::Sender::new(NOTICES_MAX),
         feed: Arc::new(Feed::new(now())),
         blobs,
+        presence,
         agents: OnceLock::new(),
+        early: OnceLock::new(),
         account: OnceLock::new(),
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
         unexpected: Mutex::new(BTreeSet::new()),
         keep_output: config.keep_output,
+        keep_environment: config.keep_environment,
+        lacking: Mutex::default(),
         stop: watch::Sender::new(StopRequest::None),
         forecaster: Arc::clone(&forecaster),
         pulse: Arc::default(),
     });
-    remove_unused_blobs(&shared, &loaded);
     let post = Post::new(Arc::clone(&shared.keys), &config.notify, inputs.clone());
     let (policy, give_back) = (Policy::of_new_server(), config.give_back_memory);
     let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
     fail::fail_point!("server-start-loaded");
     drop(loaded);
     check_names(core.world(), &config.nodes)?;
+    // A restored store is older, knows it, and leaves out what may have been given out since.
+    if !core.is_restored() {
+        refuse_older(core.world(), &config.state_dir, config.find_launched)?;
+    }
     let mut found = Found::of(core.world(), &config.state_dir);
     found.is_restored = core.is_restored();
     let term = core.begin();
@@ -258,18 +264,15 @@ fn ports(shared: &Arc<Shared>, node: &NodeName) -> AgentPorts {
         }),
         blob: Box::new(move |id| {
             let id = id.0.parse().map_err(std::io::Error::other)?;
-            blobs.blobs.get(&id).map_err(std::io::Error::other)
+            blobs.blobs.get(&id).map_err(|error| match error {
+                // Either way the job is held, and whoever puts the file back can release it.
+                BlobError::Missing(_) | BlobError::Damaged(_) => {
+                    let path = blobs.blobs.path(&id).display().to_string();
+                    std::io::Error::new(std::io::ErrorKind::NotFound, path)
+                }
+                other => std::io::Error::other(other),
+            })
         }),
-    }
-}
-
-fn remove_unused_blobs(shared: &Shared, loaded: &Loaded) {
-    let in_use: HashSet<gpool_store::BlobId> =
-        inspect::blobs_of(loaded).iter().filter_map(|id| id.0.parse().ok()).collect();
-    match shared.blobs.retain(&in_use, BLOB_AGE_MIN) {
-        Ok(0) => {}
-        Ok(n_removed) => tracing::info!(n_removed, "removed files that no job uses"),
-        Err(error) => tracing::warn!(%error, "files that no job uses are still there"),
     }
 }
 
@@ -279,34 +282,10 @@ async fn serve(
     found: Found,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
-    tokio::time::timeout(AGENT_PATIENCE, nodes_connected(handle))
-        .await
-        .context("an agent did not say in time what runs on its node")??;
-    fail::fail_point!("server-start-connected");
-    let account = found.account(handle).await.map_err(|refusal| refused(&refusal))?;
-    account.log();
-    assert!(handle.shared.account.set(account).is_ok(), "one start has one account");
     let admin = server_itself(handle);
-    for (node, pool) in config.pools.iter().cloned() {
-        let command = Command::MoveNodes { nodes: vec![node], pool };
-        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
-    }
-    for (node, set) in config.labels.iter().cloned() {
-        let change = LabelChange { set, ..LabelChange::default() };
-        let command = Command::LabelNodes { nodes: vec![node], change };
-        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
-    }
-    if let Some(devices) = &config.allowed {
-        let devices = Some(devices.clone()).filter(|devices| devices != &["all"]);
-        for node in config.nodes.iter().cloned() {
-            let command = Command::AllowDevices { node, devices: devices.clone() };
-            handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
-        }
-    }
-    if let Some(strategy) = config.strategy {
-        let command = Command::SetDeviceStrategy { strategy };
-        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
-    }
+    let early = found.early(handle);
+    assert!(handle.shared.early.set(early).is_ok(), "one start has one account");
+    let later = settle::begin(config, handle, found, &admin).await?;
     let listener = bind(&config.socket)?;
     let live = Live::beside(&config.socket, live::of(Arc::clone(&handle.shared.pulse)))?;
     let (end_serving, serving_ended) = tokio::sync::oneshot::channel::<()>();
@@ -317,6 +296,7 @@ async fn serve(
     let server = tokio::spawn(server);
     let forecasts = tokio::spawn(forecast::keep(handle.clone()));
     let removal = tokio::spawn(crate::output::remove_old(handle.clone()));
+    let files = tokio::spawn(crate::environments::look_after(handle.clone()));
     fail::fail_point!("server-start-listening");
     // What was read, and what was looked up in it, is of no more use.
     (config.give_back_memory)();
@@ -330,6 +310,8 @@ async fn serve(
     }
     forecasts.abort();
     removal.abort();
+    files.abort();
+    later.iter().for_each(tokio::task::JoinHandle::abort);
     drop(end_serving);
     server.await.context("the API panicked")?;
     fail::fail_point!("server-stop-served");
@@ -338,35 +320,15 @@ async fn serve(
     Ok(())
 }
 
-/// Waits until each agent has said what there is and what runs.
-async fn nodes_connected(handle: &CoreHandle) -> anyhow::Result<()> {
-    let mut notices = handle.notices();
-    loop {
-        let nodes = handle.info().nodes.clone();
-        let look = move |view: &crate::View<'_>| {
-            let connected = |node| view.world.node(node).is_some_and(|row| row.node.connected);
-            (nodes.iter().all(connected), view.store_fault.cloned())
-        };
-        match handle.query(look).await.map_err(|refusal| refused(&refusal))? {
-            (true, _) => return Ok(()),
-            // Nobody is served yet, so the one who started it is the one to tell.
-            (false, Some(fault)) => return Err(fault.into()),
-            (false, None) => {}
-        }
-        // However it ends it is time to look again; a failed commit is no notice.
-        drop(tokio::time::timeout(LOOK, notices.recv()).await);
-    }
-}
-
 /// The server's own doings are an admin's.
-fn server_itself(handle: &CoreHandle) -> Caller {
+pub(crate) fn server_itself(handle: &CoreHandle) -> Caller {
     let user = Arc::from("gpool");
     let uid = handle.info().uid;
     let gid = rustix::process::getegid().as_raw();
     Caller::new(Owner { uid, gid, user }, true)
 }
 
-fn refused(refusal: &Refusal) -> anyhow::Error {
+pub(crate) fn refused(refusal: &Refusal) -> anyhow::Error {
     let problem = gpool_wire::Problem::from(refusal);
     let what = format!("{} ({})", problem.detail, problem.code);
     match problem.why.is_empty() {
@@ -467,6 +429,6 @@ mod tests {
     fn what_is_stuck_is_not_waited_for() {
         let (_never, waits) = mpsc::channel::<()>();
         assert_eq!(within(Duration::ZERO, "it", move || waits.recv().is_ok()), None);
-        assert_eq!(within(AGENT_PATIENCE, "it", || 7), Some(7));
+        assert_eq!(within(STOP_PATIENCE, "it", || 7), Some(7));
     }
 }

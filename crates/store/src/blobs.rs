@@ -1,6 +1,8 @@
-//! Small files named by their content: environments and scripts of jobs, which belong in no
-//! journal and no log. Names are made with a secret key, so that nobody can tell from a name what
-//! is in the file. Whoever opens the blobs for writing holds the store's lock.
+//! Small files named by owner and content: environments and scripts of jobs, which belong in no
+//! journal and no log. Names are made with a secret key, so that a name does not tell what is in
+//! the file. Each user has a folder: the jobs of one user share a file, those of two never do, so
+//! that the limit counts what a user stored, and that no user learns what another has stored.
+//! Opening the blobs for writing requires the store's lock.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -10,25 +12,41 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 
 use crate::create::Paths;
 use crate::error::BlobError;
 use crate::file;
 
-/// The name of a blob: 64 hexadecimal digits.
+/// The name of a blob: its owner's user id and 64 hexadecimal digits, `u1000-…`. Blobs of layout 3
+/// and before have no owner: the digits alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId(String);
 
 impl BlobId {
-    fn of(key: &Key, bytes: &[u8]) -> Self {
-        Self(blake3::keyed_hash(key, bytes).to_hex().to_string())
+    fn of(key: &Key, owner: Option<u32>, bytes: &[u8]) -> Self {
+        match owner {
+            None => Self(blake3::keyed_hash(key, bytes).to_hex().to_string()),
+            Some(uid) => {
+                let mut hasher = blake3::Hasher::new_keyed(key);
+                let hash = hasher.update(b"user").update(&uid.to_le_bytes()).update(bytes);
+                Self(format!("u{uid}-{}", hash.finalize().to_hex()))
+            }
+        }
     }
 
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The user who stored it.
+    #[must_use]
+    pub fn owner(&self) -> Option<u32> {
+        self.0.strip_prefix('u')?.split_once('-')?.0.parse().ok()
     }
 }
 
@@ -43,24 +61,110 @@ impl FromStr for BlobId {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if text.len() != 64 || !text.bytes().all(digit) {
-            return Err(format!("`{text}` is not the name of a blob: 64 of 0-9 and a-f"));
+        let (owner, digits) = match text.split_once('-') {
+            Some((owner, digits)) => (Some(owner), digits),
+            None => (None, text),
+        };
+        // Written in one way only, so that two names are never of one file.
+        let is_owner = |owner: &str| {
+            let uid = owner.strip_prefix('u').and_then(|uid| uid.parse::<u32>().ok());
+            uid.is_some_and(|uid| owner == format!("u{uid}"))
+        };
+        if digits.len() != 64 || !digits.bytes().all(digit) || !owner.is_none_or(is_owner) {
+            return Err(format!("`{text}` is not the name of a blob: u1000- and 64 of 0-9, a-f"));
         }
         Ok(Self(text.to_owned()))
     }
 }
 
-/// What names are made with.
+/// The secret that names are made with.
 pub type Key = [u8; 32];
+
+/// How long a file stays that no commit ever named, unless it is discarded before.
+const ORPHAN_AGE: Duration = Duration::from_hours(1);
+/// A file takes whole blocks of this size of the disk, and is counted so.
+const BLOCK: u64 = 4096;
 
 /// The blobs of a state folder.
 pub struct Blobs {
     files: BlobFiles,
-    // When each was last put by this process; `None` for those found at the start.
-    known: Mutex<HashMap<BlobId, Option<Instant>>>,
-    // Held while files are removed; a backup shares it, so that nothing vanishes under it.
+    known: Mutex<Known>,
+    // Held while files are removed; a backup shares it, so that no file vanishes under it.
     removal: File,
     n_temporary: AtomicU64,
+}
+
+/// The files that are there, in memory.
+#[derive(Default)]
+struct Known {
+    entries: HashMap<BlobId, Entry>,
+    /// Bytes on disk of each user, those that are being written included.
+    taken: HashMap<u32, u64>,
+}
+
+struct Entry {
+    /// Bytes on disk.
+    taken: u64,
+    /// Requests that are about to name it in a commit.
+    n_pins: u32,
+    /// Whether a commit may have named it.
+    is_used: bool,
+}
+
+/// What became of the command for which blobs were pinned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PinEnd {
+    /// A commit names them.
+    Used,
+    /// No commit will name them.
+    Refused,
+    /// It is not known whether a commit names them.
+    Unknown,
+}
+
+/// What a look at all blobs found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// How many files were removed.
+    pub n_removed: usize,
+    /// Blobs that are in use and not there.
+    pub missing: HashSet<BlobId>,
+}
+
+impl Known {
+    fn add(&mut self, id: &BlobId, taken: u64, n_pins: u32, is_used: bool) {
+        *self.taken.entry_of(id) += taken;
+        self.entries.insert(id.clone(), Entry { taken, n_pins, is_used });
+    }
+
+    fn remove(&mut self, id: &BlobId) {
+        if let Some(entry) = self.entries.remove(id) {
+            self.give_back(id, entry.taken);
+        }
+    }
+
+    fn give_back(&mut self, id: &BlobId, taken: u64) {
+        let left = self.taken.entry_of(id);
+        *left = left.saturating_sub(taken);
+    }
+
+    fn pin(&mut self, id: &BlobId) -> bool {
+        let entry = self.entries.get_mut(id);
+        let is_known = entry.is_some();
+        entry.into_iter().for_each(|entry| entry.n_pins += 1);
+        is_known
+    }
+}
+
+trait ByOwner {
+    fn entry_of(&mut self, id: &BlobId) -> &mut u64;
+}
+
+impl ByOwner for HashMap<u32, u64> {
+    /// Blobs without an owner are counted for no user: under an id that no user has.
+    fn entry_of(&mut self, id: &BlobId) -> &mut u64 {
+        self.entry(id.owner().unwrap_or(u32::MAX)).or_default()
+    }
 }
 
 impl Blobs {
@@ -95,35 +199,136 @@ impl Blobs {
             file::remove_if_there(&entry.map_err(io)?.path()).map_err(io)?;
         }
         let removal = file::open_private(&dir.join("lock")).map_err(io)?;
-        let known = Mutex::new(found.into_iter().map(|id| (id, None)).collect());
+        let mut known = Known::default();
+        for id in found {
+            let about = files.path(&id).symlink_metadata();
+            known.add(&id, about.map_or(0, |about| on_disk(about.len())), 0, true);
+        }
+        let known = Mutex::new(known);
         Ok(Self { files, known, removal, n_temporary: AtomicU64::new(0) })
     }
 
-    /// Stores bytes; durable when it returns. Bytes that are stored already cost no I/O.
+    /// The name of bytes that a user stores.
+    #[must_use]
+    pub fn name(&self, owner: u32, bytes: &[u8]) -> BlobId {
+        BlobId::of(&self.files.key, Some(owner), bytes)
+    }
+
+    /// Stores the bytes of a name and pins it: [`Self::unpin`] follows. Durable when it returns.
+    /// Bytes that are stored already are not written again.
     ///
     /// # Errors
-    /// If they can't be written; nothing is left then.
-    pub fn put(&self, bytes: &[u8]) -> Result<BlobId, BlobError> {
-        let id = BlobId::of(&self.files.key, bytes);
-        if let Some(last_put) = self.known().get_mut(&id) {
-            *last_put = Some(Instant::now());
-            return Ok(id);
+    /// If they can't be written, or the user would have more than `most` bytes; nothing is left
+    /// then.
+    pub fn put(&self, id: &BlobId, bytes: &[u8], most: u64) -> Result<(), BlobError> {
+        let path = self.files.path(id);
+        let is_known = self.known().pin(id);
+        if is_known && touch(&path).map_err(|error| BlobError::io(&path, error))? {
+            return Ok(());
+        }
+        let taken = on_disk(bytes.len() as u64);
+        if !is_known {
+            let mut known = self.known();
+            let of_user = known.taken.entry_of(id);
+            if of_user.saturating_add(taken) > most {
+                let (n_kept, n_more) = (*of_user, taken);
+                return Err(BlobError::TooMuch { n_kept, n_more, most });
+            }
+            *of_user += taken;
         }
         fail::fail_point!("store-blob-begin");
-        let path = self.files.path(&id);
+        let written = self.write(id, &path, bytes);
+        fail::fail_point!("store-blob-done");
+        let mut known = self.known();
+        match (is_known, written) {
+            (true, Ok(())) => Ok(()),
+            (true, Err(error)) => {
+                drop(known);
+                self.unpin([id], PinEnd::Unknown);
+                Err(error)
+            }
+            (false, Err(error)) => {
+                known.give_back(id, taken);
+                Err(error)
+            }
+            (false, Ok(())) => {
+                known.give_back(id, taken);
+                // Another request may have stored the same meanwhile.
+                if !known.pin(id) {
+                    known.add(id, taken, 1, false);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&self, id: &BlobId, path: &Path, bytes: &[u8]) -> Result<(), BlobError> {
+        debug_assert!(check(&self.files.key, id, bytes).is_ok(), "the name is that of the bytes");
         let number = self.n_temporary.fetch_add(1, Ordering::Relaxed);
         let temporary = self.files.dir.join("tmp").join(number.to_string());
-        let io = |error| BlobError::io(&path, error);
-        let folder = file::parent(&path);
-        if !file::is_there(folder) {
-            file::create_private_dir(folder)
-                .and_then(|()| file::sync_dir(&self.files.dir))
-                .map_err(io)?;
+        let io = |error| BlobError::io(path, error);
+        // They may have been removed under the server; a new state folder is not for it to make.
+        let (dir, key) = (&self.files.dir, self.files.dir.join("key"));
+        for folder in [dir, file::parent(&temporary), file::parent(path)] {
+            if !file::is_there(folder) {
+                file::create_one_private_dir(folder)
+                    .and_then(|()| file::sync_dir(file::parent(folder)))
+                    .map_err(io)?;
+            }
         }
-        file::write_durably(&path, &temporary, bytes).map_err(io)?;
-        fail::fail_point!("store-blob-done");
-        self.known().insert(id.clone(), Some(Instant::now()));
-        Ok(id)
+        if !file::is_there(&key) {
+            file::write_durably(&key, &dir.join("tmp/key"), &self.files.key).map_err(io)?;
+        }
+        file::write_durably(path, &temporary, bytes).map_err(io)
+    }
+
+    /// Writes a blob of a backup under its own name.
+    pub(crate) fn restore(&self, id: &BlobId, bytes: &[u8]) -> Result<(), BlobError> {
+        check(&self.files.key, id, bytes)?;
+        self.write(id, &self.files.path(id), bytes)
+    }
+
+    /// Pins blobs that are stored: [`Self::unpin`] follows.
+    ///
+    /// # Errors
+    /// If one is missing; none is pinned then.
+    pub fn pin<'a>(&self, ids: impl IntoIterator<Item = &'a BlobId>) -> Result<(), BlobError> {
+        let mut pinned = Vec::new();
+        for id in ids {
+            let path = self.files.path(id);
+            let is_known = self.known().pin(id);
+            pinned.extend(is_known.then_some(id));
+            let is_there = match is_known {
+                true => touch(&path).map_err(|error| BlobError::io(&path, error)),
+                false => Ok(false),
+            };
+            if let Some(error) = match is_there {
+                Ok(true) => None,
+                Ok(false) => Some(BlobError::Missing(id.clone())),
+                Err(error) => Some(error),
+            } {
+                self.unpin(pinned, PinEnd::Unknown);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of blobs that were pinned. Those that no commit ever named are removed.
+    pub fn unpin<'a>(&self, ids: impl IntoIterator<Item = &'a BlobId>, end: PinEnd) {
+        let mut known = self.known();
+        for id in ids {
+            let Some(entry) = known.entries.get_mut(id) else { continue };
+            entry.n_pins = entry.n_pins.saturating_sub(1);
+            entry.is_used |= end == PinEnd::Used;
+            if end != PinEnd::Refused || entry.n_pins > 0 || entry.is_used {
+                continue;
+            }
+            // One that can't be removed is an orphan, which a later sweep finds.
+            if file::remove_if_there(&self.files.path(id)).is_ok() {
+                known.remove(id);
+            }
+        }
     }
 
     /// Reads a blob and checks that it is what was stored.
@@ -134,39 +339,57 @@ impl Blobs {
         self.files.get(id)
     }
 
-    /// Removes blobs that are not `in_use` and were not put within `min_age`, which is the time
-    /// that a caller may take from putting a blob to naming it in a commit. Returns how many.
-    /// Does nothing while a backup is being made.
-    ///
-    /// # Errors
-    /// If a file can't be removed; those before it are gone.
-    pub fn retain(&self, in_use: &HashSet<BlobId>, min_age: Duration) -> Result<usize, BlobError> {
-        if self.removal.try_lock().is_err() {
-            return Ok(0);
-        }
-        let removed = self.remove_unused(in_use, min_age);
-        self.removal.unlock().map_err(|error| BlobError::io(&self.files.dir, error))?;
-        removed
+    /// Whether the file of a blob is there.
+    #[must_use]
+    pub fn has(&self, id: &BlobId) -> bool {
+        file::is_there(&self.files.path(id))
     }
 
-    fn remove_unused(
-        &self,
-        in_use: &HashSet<BlobId>,
-        min_age: Duration,
-    ) -> Result<usize, BlobError> {
-        // Held throughout: a put of the same bytes meanwhile must wait, or it would believe in a
-        // file that is about to go.
-        let mut known = self.known();
-        let unused: Vec<BlobId> =
-            known.keys().filter(|id| !in_use.contains(*id)).cloned().collect();
+    /// The file of a blob.
+    #[must_use]
+    pub fn path(&self, id: &BlobId) -> PathBuf {
+        self.files.path(id)
+    }
+
+    /// Looks at all blobs: notes on the files of those that are `in_use` that they were, and
+    /// removes others whose last use is `keep` ago, and those that no commit named after an hour.
+    /// Removes nothing while a backup is being made.
+    ///
+    /// # Errors
+    /// If a file can't be looked at or removed; those before it are gone.
+    pub fn sweep(&self, in_use: &HashSet<BlobId>, keep: Duration) -> Result<Sweep, BlobError> {
+        let mut found = Sweep::default();
+        for id in in_use {
+            let path = self.files.path(id);
+            if !touch(&path).map_err(|error| BlobError::io(&path, error))? {
+                found.missing.insert(id.clone());
+            }
+        }
+        if self.removal.try_lock().is_err() {
+            return Ok(found);
+        }
+        let removed = self.remove_unused(in_use, keep);
+        self.removal.unlock().map_err(|error| BlobError::io(&self.files.dir, error))?;
+        found.n_removed = removed?;
+        Ok(found)
+    }
+
+    fn remove_unused(&self, in_use: &HashSet<BlobId>, keep: Duration) -> Result<usize, BlobError> {
+        let known = self.known();
+        let unused = known.entries.keys().filter(|id| !in_use.contains(*id));
+        let unused: Vec<BlobId> = unused.cloned().collect();
+        drop(known);
         let mut n_removed = 0;
         for id in unused {
             let path = self.files.path(&id);
-            let old = match known.get(&id).copied().flatten() {
-                Some(last_put) => last_put.elapsed() >= min_age,
-                None => is_older(&path, min_age).map_err(|error| BlobError::io(&path, error))?,
+            // Held while the file goes: a request for the same bytes must wait, or it would
+            // believe in a file that is about to go.
+            let mut known = self.known();
+            let Some(entry) = known.entries.get(&id).filter(|entry| entry.n_pins == 0) else {
+                continue;
             };
-            if old {
+            let age = if entry.is_used { keep } else { ORPHAN_AGE };
+            if is_older(&path, age).map_err(|error| BlobError::io(&path, error))? {
                 file::remove_if_there(&path).map_err(|error| BlobError::io(&path, error))?;
                 known.remove(&id);
                 n_removed += 1;
@@ -175,9 +398,29 @@ impl Blobs {
         Ok(n_removed)
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<BlobId, Option<Instant>>> {
-        // Each change of the map is whole, whatever a panic elsewhere.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Each change of it is whole, whatever a panic elsewhere.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes that a file of that length takes.
+fn on_disk(length: u64) -> u64 {
+    length.div_ceil(BLOCK).saturating_mul(BLOCK)
+}
+
+/// Notes on a file that it is used; `false` if it is not there.
+fn touch(path: &Path) -> io::Result<bool> {
+    let this_moment = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: this_moment, last_modification: this_moment };
+    match rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(false),
+        // It is there, and the disk takes no change: what can't be noted is not needed either.
+        Err(rustix::io::Errno::ROFS | rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
+            Ok(true)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -244,22 +487,28 @@ impl BlobFiles {
     }
 
     fn path(&self, id: &BlobId) -> PathBuf {
-        let (folder, name) = id.0.split_at(2);
+        let (folder, name) = id.0.split_once('-').unwrap_or_else(|| id.0.split_at(2));
         self.dir.join(folder).join(name)
     }
 }
 
 /// Says whether bytes are those that a name stands for.
 pub fn check(key: &Key, id: &BlobId, bytes: &[u8]) -> Result<(), BlobError> {
-    if BlobId::of(key, bytes) == *id { Ok(()) } else { Err(BlobError::Damaged(id.clone())) }
+    let is_it = BlobId::of(key, id.owner(), bytes) == *id;
+    if is_it { Ok(()) } else { Err(BlobError::Damaged(id.clone())) }
 }
 
 fn list(dir: &Path) -> Result<Vec<BlobId>, BlobError> {
     let mut found = Vec::new();
-    for folder in names(dir)?.into_iter().filter(|name| name.len() == 2) {
+    for folder in names(dir)? {
+        let between = match folder.strip_prefix('u') {
+            Some(uid) if uid.parse::<u32>().is_ok() => "-",
+            _ if folder.len() == 2 => "",
+            _ => continue,
+        };
         for name in names(&dir.join(&folder))? {
             // Anything else in there is not ours, and is left alone.
-            found.extend(format!("{folder}{name}").parse::<BlobId>());
+            found.extend(format!("{folder}{between}{name}").parse::<BlobId>());
         }
     }
     found.sort();

@@ -34,6 +34,10 @@ impl Store {
         if let (_, Some(error)) = self.check(commits) {
             return Err(error);
         }
+        // Before, so that nothing is written that nobody will find; after, so that nothing is
+        // acknowledged that was.
+        self.presence.check()?;
+        let is_first = self.head.revision == Revision(0);
         match self.write(commits) {
             Ok(head) => self.head = head,
             Err(error) => {
@@ -41,12 +45,25 @@ impl Store {
                 return Err(error);
             }
         }
+        if is_first {
+            self.fold_log();
+        }
+        self.presence.check()?;
         // The commit stands; a mark that lags behind only sees less if the log's end is lost.
         if let Err(error) = self.mark.set(&Mark::of(&self.head)) {
             tracing::warn!(path = %self.paths.mark.display(), %error, "can't move the mark");
         }
         fail::fail_point!("store-commit-marked");
         Ok(self.head.revision)
+    }
+
+    /// Writes the log into the database, so that the database alone says that something was
+    /// committed: without it and without its log and mark it would be taken for a new one.
+    fn fold_log(&self) {
+        let folded = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        if let Err(error) = folded {
+            tracing::warn!(path = %self.paths.database.display(), %error, "the log is not folded");
+        }
     }
 
     fn write(&mut self, commits: &[Commit]) -> Result<Head, CommitError> {

@@ -224,6 +224,12 @@ pub enum CommitError {
     /// The database is damaged.
     #[error("the store is damaged: {0}; see all damage with `gpool verify`")]
     Corrupt(String),
+    /// The files at the path are not those that are open.
+    #[error(
+        "{0} was removed or replaced under the server, which can store nothing any more: put it \
+         back, or stop the server with `gpool down` and `gpool restore` a backup"
+    )]
+    Replaced(PathBuf),
     /// A newer server has taken over.
     #[error("term {offered} is over: term {stored} has taken over")]
     Fenced {
@@ -351,6 +357,16 @@ pub enum BlobError {
         path: PathBuf,
         /// What is wrong with it.
         what: &'static str,
+    },
+    /// The user has stored as much as one user may.
+    #[error("the user has {n_kept} bytes stored; with {n_more} more it would be over {most}")]
+    TooMuch {
+        /// Bytes that are stored.
+        n_kept: u64,
+        /// Bytes that were to be stored.
+        n_more: u64,
+        /// Bytes that one user may have stored.
+        most: u64,
     },
     /// No room.
     #[error("no space left for {path}: free some space")]

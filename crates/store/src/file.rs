@@ -13,6 +13,14 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Makes one folder for its owner alone; another thread may make it at the same moment.
+pub fn create_one_private_dir(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Opens a file for its owner alone; makes it if it is not there. Never follows a link.
 pub fn open_private(path: &Path) -> io::Result<File> {
     private().read(true).create(true).truncate(false).open(path)

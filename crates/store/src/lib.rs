@@ -21,6 +21,7 @@ mod load;
 mod lock;
 mod mark;
 mod open;
+mod presence;
 mod prune;
 mod reader;
 mod restore;
@@ -31,7 +32,7 @@ mod verify;
 
 pub use archive::ArchiveFilter;
 pub use backup::{Backup, backup};
-pub use blobs::{BlobId, Blobs};
+pub use blobs::{BlobId, Blobs, PinEnd, Sweep};
 pub use committer::{Committer, OnDone, Submitter};
 pub use error::{
     BackupError, BlobError, CommitError, LoadError, OpenError, ReadError, RestoreError,
@@ -39,6 +40,7 @@ pub use error::{
 pub use journal::JournalSearch;
 pub use load::Loaded;
 pub use open::{Options, Store};
+pub use presence::Presence;
 pub use reader::Reader;
 pub use restore::{Existing, Restored, restore};
 pub use row::{ArchiveEntry, Commit, ElementEntry, JournalEntry, Record, RecordChange};

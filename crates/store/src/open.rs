@@ -19,6 +19,7 @@ use crate::head::Head;
 use crate::load::{self, Disagreement, Loaded, Walk};
 use crate::lock::Lock;
 use crate::mark::{Mark, MarkFile};
+use crate::presence::Presence;
 use crate::prune::Keep;
 use crate::reader::Reader;
 use crate::schema::{APPLICATION_ID, MIGRATIONS, Migration};
@@ -49,6 +50,7 @@ pub struct Store {
     pub(crate) head: Head,
     pub(crate) mark: MarkFile,
     pub(crate) keep: Keep,
+    pub(crate) presence: Presence,
     // False once damage was seen: then nothing is written any more, not even on the way out.
     pub(crate) sound: bool,
     // Last, so that it is let go of after everything else.
@@ -102,7 +104,9 @@ impl Store {
         let mark = MarkFile::open(&paths.mark, options.mark_sync_every)
             .map_err(|error| OpenError::io("open", &paths.mark, error))?;
         fail::fail_point!("store-open-done");
-        Ok((Self { paths, connection, head, mark, keep, sound: true, _lock: lock }, loaded))
+        let presence = Presence::of(&paths);
+        let sound = true;
+        Ok((Self { paths, connection, head, mark, keep, presence, sound, _lock: lock }, loaded))
     }
 
     /// A connection of its own for reading, for any thread.
@@ -119,6 +123,12 @@ impl Store {
     /// If their folder can't be read or made.
     pub fn blobs(&self) -> Result<Blobs, BlobError> {
         Blobs::open(&self.paths.dir)
+    }
+
+    /// Tells whether the store's files are still those that it has open, for any thread.
+    #[must_use]
+    pub fn presence(&self) -> Presence {
+        self.presence.clone()
     }
 
     /// Drops what is known and loads it again, as after a failed commit.

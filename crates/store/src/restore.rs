@@ -9,7 +9,7 @@ use gpool_model::{Revision, Term};
 use rusqlite::Connection;
 
 use crate::backup::copy_database;
-use crate::blobs::{BlobFiles, Blobs};
+use crate::blobs::{BlobFiles, BlobId, Blobs};
 use crate::create::{self, Paths};
 use crate::error::{OpenError, RestoreError};
 use crate::file;
@@ -128,11 +128,13 @@ fn stage_blobs(source: &Connection, backup: &Path, staged: &Paths) -> Result<u64
     let mut n_blobs = 0;
     let mut failed = None;
     let mut blobs = None;
-    verify::for_each_blob(source, |key, _, bytes| {
+    verify::for_each_blob(source, |key, id, bytes| {
+        // Its names were checked with all else.
+        let Ok(id) = id.parse::<BlobId>() else { return Ok(()) };
         let put = match &mut blobs {
-            Some(blobs) => Blobs::put(blobs, &bytes),
+            Some(blobs) => Blobs::restore(blobs, &id, &bytes),
             empty => Blobs::open_in(&staged.blobs, Some(*key))
-                .and_then(|opened| empty.insert(opened).put(&bytes)),
+                .and_then(|opened| empty.insert(opened).restore(&id, &bytes)),
         };
         n_blobs += u64::from(put.is_ok());
         failed = failed.take().or(put.err());
@@ -144,7 +146,7 @@ fn stage_blobs(source: &Connection, backup: &Path, staged: &Paths) -> Result<u64
         let files = BlobFiles::open(&beside)?;
         let blobs = Blobs::open_in(&staged.blobs, Some(files.key))?;
         for id in files.list()? {
-            blobs.put(&files.get(&id)?)?;
+            blobs.restore(&id, &files.get(&id)?)?;
             n_blobs += 1;
         }
     }

@@ -14,7 +14,7 @@ use crate::head::Head;
 pub const APPLICATION_ID: u32 = 0x6770_6f6c;
 
 /// The layout that this gpool reads and writes.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// One step. The first makes the tables; later ones change them.
 pub struct Migration {
@@ -29,6 +29,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { to: 1, sql: TABLES },
     Migration { to: 2, sql: JOURNAL_START },
     Migration { to: 3, sql: ELEMENTS },
+    Migration { to: 4, sql: OWNED_BLOBS },
 ];
 
 // Strict tables keep a damaged type byte from becoming another value. Records lie in the order of
@@ -105,6 +106,10 @@ CREATE TABLE element (
     PRIMARY KEY (job, element, attempt)
 ) STRICT, WITHOUT ROWID;
 ";
+
+// Names of blobs have an owner, and environments are no JSON: no table is another, but an older gpool
+// could start none of the jobs.
+const OWNED_BLOBS: &str = "";
 
 /// Takes the steps after the layout of `head`, all or none of them.
 pub fn migrate(

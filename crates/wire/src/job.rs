@@ -146,6 +146,13 @@ pub struct Job {
     /// Until when gpool keeps its output; absent in lists, and if output is kept forever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_kept_until: Option<Time>,
+    /// Whether a job that has ended can be run again: whether its environment and script are
+    /// there. Absent in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub can_retry: Option<bool>,
+    /// Until when they are kept at least; absent in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_until: Option<Time>,
     /// Its own file for errors; `null`: gpool's.
     pub stderr: Option<String>,
     /// The files that hold its output; only in the answer for a single job.
@@ -331,6 +338,8 @@ impl Job {
             stdin: own(spec.stdin.as_deref()),
             stdout: own(spec.stdout.as_deref()),
             output_kept_until: None,
+            can_retry: None,
+            retry_until: None,
             stderr: own(spec.stderr.as_deref()),
             logs: None,
             pty: spec.pty.is_some(),

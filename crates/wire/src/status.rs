@@ -58,6 +58,9 @@ pub struct Status {
     /// Why nothing can be stored just now, such as a full disk: then nothing new is taken, what
     /// runs goes on, and the server tries again every second.
     pub store_fault: Option<String>,
+    /// The jobs that can't run because their environment or script is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacking: Option<String>,
     /// Messages about jobs.
     #[serde(default)]
     pub notifications: NotifyCounts,

@@ -1,7 +1,9 @@
 //! What a shepherd is given to start a task with.
 
+use std::io;
+
 use gpool_model::agent::TaskOrder;
-use gpool_model::job::BlobId;
+use gpool_model::job::{BlobId, EndCause};
 use gpool_model::{ArrayValues, Slot};
 
 use super::AgentConfig;
@@ -14,20 +16,18 @@ pub(super) struct LastValues(Option<(BlobId, ArrayValues)>);
 
 impl Runner {
     /// What a shepherd reads first.
-    pub(super) fn first_message(&self, order: &TaskOrder) -> Result<Vec<u8>, String> {
+    pub(super) fn first_message(&self, order: &TaskOrder) -> Result<Vec<u8>, EndCause> {
         let spec = &order.spec;
         let own = rustix::process::geteuid();
         if !own.is_root() && own.as_raw() != spec.owner.uid {
-            return Err(format!(
+            let why = format!(
                 "this agent runs without root and can run jobs of its own user only, not of {} \
                  (uid {})",
                 spec.owner.user, spec.owner.uid
-            ));
+            );
+            return Err(EndCause::LaunchFailed { why });
         }
-        let blob = |what: &str, id| {
-            (self.parts.blobs)(id)
-                .map_err(|error| format!("the job's {what} can't be had: {error}"))
-        };
+        let blob = |what: &str, id| self.blob(what, id);
         let context = blob("environment", &spec.context)?;
         let script = spec.script.as_ref().map(|id| blob("script", id)).transpose()?;
         let config = &self.parts.config;
@@ -51,18 +51,27 @@ impl Runner {
         Ok(message)
     }
 
+    /// Bytes that the server stores for a job. A job is held if they are gone: nothing of it
+    /// ran, and whoever puts the file back can release it.
+    fn blob(&self, what: &str, id: &BlobId) -> Result<Vec<u8>, EndCause> {
+        (self.parts.blobs)(id).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => EndCause::PathMissing { path: error.to_string() },
+            _ => EndCause::LaunchFailed { why: format!("the job's {what} can't be had: {error}") },
+        })
+    }
+
     /// What an element of an array is given; `None` for other jobs.
-    fn element(&self, order: &TaskOrder) -> Result<Option<Element>, String> {
+    fn element(&self, order: &TaskOrder) -> Result<Option<Element>, EndCause> {
         let (Some(array), Some(index)) = (&order.spec.array, order.task().job.element) else {
             return Ok(None);
         };
         let Some(values) = &array.values else { return Ok(Some(Element::default())) };
         let mut last = self.values.borrow_mut();
         if last.0.as_ref().is_none_or(|(blob, _)| *blob != values.blob) {
-            let bytes = (self.parts.blobs)(&values.blob)
-                .map_err(|error| format!("the array's values can't be had: {error}"))?;
-            let read = serde_json::from_slice(&bytes)
-                .map_err(|error| format!("the array's values can't be read: {error}"))?;
+            let bytes = self.blob("values", &values.blob)?;
+            let read = serde_json::from_slice(&bytes).map_err(|error| EndCause::LaunchFailed {
+                why: format!("the array's values can't be read: {error}"),
+            })?;
             last.0 = Some((values.blob.clone(), read));
         }
         Ok(last.0.as_ref().map(|(_, values)| Element::of(values, index)))

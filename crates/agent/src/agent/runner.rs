@@ -165,12 +165,13 @@ impl Runner {
             }
             Ok(Adopted::Unclaimed) => {
                 let why = "its shepherd was ended before it had started anything".to_owned();
-                return self.prevent(task, generation, not_started(why));
+                let end = not_started(EndCause::LaunchFailed { why });
+                return self.prevent(task, generation, end);
             }
             Err(error) => {
                 let path = self.parts.layout.claim(task);
                 let why = format!("its record {} can't be used: {error}", path.display());
-                (generation, TaskIs::Ended(not_started(why)))
+                (generation, TaskIs::Ended(not_started(EndCause::LaunchFailed { why })))
             }
         };
         self.seen.push_back(converge::Input::Found(TaskReport { task, generation, is }));
@@ -409,6 +410,7 @@ impl Runner {
             self.shepherds
                 .start(exe, task, first)
                 .map_err(|error| format!("can't start a shepherd ({}): {error}", exe.display()))
+                .map_err(|why| EndCause::LaunchFailed { why })
         });
         match started {
             Ok(pid) => {
@@ -419,8 +421,8 @@ impl Runner {
                 });
                 self.parts.devices.owned(pid, task, slots);
             }
-            Err(why) => {
-                let end = not_started(why);
+            Err(cause) => {
+                let end = not_started(cause);
                 self.seen.push_back(converge::Input::Ended { task, end });
             }
         }
@@ -470,15 +472,16 @@ impl Runner {
 
 /// The end of a task that was told to end before it was launched.
 fn stopped() -> TaskEnd {
-    TaskEnd { cause: None, stopped: true, ..not_started(String::new()) }
+    let cause = EndCause::LaunchFailed { why: String::new() };
+    TaskEnd { cause: None, stopped: true, ..not_started(cause) }
 }
 
-fn not_started(why: String) -> TaskEnd {
+fn not_started(cause: EndCause) -> TaskEnd {
     TaskEnd {
         started_at: None,
         ended_at: Timestamp::new(clock::unix_ms()),
         exit: None,
-        cause: Some(EndCause::LaunchFailed { why }),
+        cause: Some(cause),
         stopped: false,
         usage: Usage::default(),
     }

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use gpool_model::agent::LaunchContext;
 use gpool_model::unit::Bytes;
 use gpool_sys::cgroup::{Group, Limits};
 use gpool_sys::{child, user};
@@ -31,8 +32,12 @@ pub(super) struct Fds<'a> {
 impl Shepherd {
     /// Makes everything ready and forks.
     pub(super) fn start(&mut self, context: &[u8], script: Option<&[u8]>) -> Result<(), String> {
-        self.context = serde_json::from_slice(context)
-            .map_err(|error| format!("the job's environment can't be read: {error}"))?;
+        self.context = match context {
+            // As layout 3 of the store and before wrote it.
+            [b'{', ..] => serde_json::from_slice(context)
+                .map_err(|error| format!("the job's environment can't be read: {error}"))?,
+            _ => LaunchContext::read(context).ok_or("the job's environment can't be read")?,
+        };
         let task = self.task();
         let spec = std::sync::Arc::clone(&self.launch.order.spec);
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

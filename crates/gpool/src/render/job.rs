@@ -83,6 +83,7 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
         page.label("end", &words::end(job));
     }
     page.label_if("output", output(job, view).as_deref());
+    page.label_if("retry", retry(job, view).as_deref());
     page.label_if("try", way_on(job).as_deref());
     let reasons: Vec<String> = job.reasons.iter().map(|reason| reason.text.clone()).collect();
     page.labels("because", &reasons);
@@ -160,6 +161,17 @@ fn output(job: &Job, view: &View<'_>) -> Option<String> {
     let is_over = until <= view.now;
     let kept = if is_over { "removed; it was kept until" } else { "kept until" };
     Some(format!("{kept} {}", view.clock.full(until)))
+}
+
+/// Until when a job that has ended can be run again.
+fn retry(job: &Job, view: &View<'_>) -> Option<String> {
+    Some(match (job.can_retry?, job.retry_until) {
+        (false, _) => "no longer possible: its environment or script was removed".to_owned(),
+        (true, Some(until)) if until > view.now => {
+            format!("possible until {}", view.clock.full(until))
+        }
+        (true, _) => "possible until its environment is removed, which is due".to_owned(),
+    })
 }
 
 fn times(page: &mut Page, job: &Job, view: &View<'_>) {

@@ -238,6 +238,7 @@ fn answering(asked: &Asked, session: &Session) -> Vec<Probe> {
     probes.extend(short_memory(version.pid));
     probes.extend(doctor_service::notifications(client, status));
     probes.extend(status.store_fault.as_ref().map(|why| wrong("taking jobs", why)));
+    probes.extend(status.lacking.as_ref().map(|why| wrong("environments", why)));
     probes.extend(recovery::lines(recovery, &session.view()).into_iter().map(|line| {
         if line.is_bad { less(line.what, line.text) } else { ok(line.what, line.text) }
     }));

@@ -14,7 +14,7 @@ use gpool_client::{Client, JobsQuery};
 use gpool_device::{Ignore, NodeArg, NodesArg};
 use gpool_model::device::DeviceState;
 use gpool_model::{Code, DeviceStrategy, Millis};
-use gpool_server::{Limits, NotifySettings, ServerConfig};
+use gpool_server::{ENVIRONMENT_KEPT_USUALLY, Limits, NotifySettings, ServerConfig};
 use gpool_wire::{Gpu, Job, catalogue};
 use rustix::process::{Resource, getrlimit};
 
@@ -94,6 +94,9 @@ pub struct UpArgs {
     /// Only set in gpool.toml
     #[arg(skip)]
     keep_output: Option<Millis>,
+    /// Only set in gpool.toml
+    #[arg(skip)]
+    keep_environment: Option<Millis>,
     /// Only set in gpool.toml, but for the processes that are ignored
     #[arg(skip)]
     node: NodeSettings,
@@ -115,6 +118,7 @@ impl UpArgs {
         let usual = Limits::default();
         self.journal_entries = config.journal_entries;
         self.keep_output = config.keep_output;
+        self.keep_environment = config.keep_environment;
         self.node = NodeSettings {
             ignore: ignored(&self.ignore_processes),
             job_processes_max: config.job_processes_max.map(u32::from),
@@ -125,6 +129,7 @@ impl UpArgs {
             connections: config.user_connections_max.map_or(usual.connections, u32::from),
             requests: config.user_requests_per_second.map_or(usual.requests, u32::from),
             jobs: config.user_jobs_max.unwrap_or(usual.jobs),
+            stored: config.user_environment_max.unwrap_or(usual.stored),
         };
         Ok(self)
     }
@@ -160,8 +165,10 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         notify: args.notify.clone(),
         journal_entries: args.journal_entries,
         keep_output: args.keep_output,
+        keep_environment: args.keep_environment.unwrap_or(ENVIRONMENT_KEPT_USUALLY),
         find_account: crate::serve::find_account,
         find_user: crate::serve::find_user,
+        find_launched: crate::serve::find_launched,
         give_back_memory: gpool_sys::memory::give_back,
     };
     gpool_client::socket::check_length(&gpool_client::socket::liveness(&config.socket))?;

@@ -128,6 +128,59 @@ fn a_full_disk_refuses_new_jobs_and_hurts_none_that_run() {
 }
 
 #[test]
+fn a_server_that_starts_on_a_full_disk_answers_and_goes_on_when_there_is_room() {
+    let mut cluster = Cluster::unstarted(&["--devices", "none"]);
+    if !mount_small(&cluster, "size=4m,mode=711") {
+        return;
+    }
+    cluster.up();
+    let gate = Gate::new(&cluster, "gate");
+    let line = format!("echo begun; {}; echo done; exit 5", gate.line());
+    let (id, ended) = (cluster.sh(&[], &line), cluster.sh(&[], &line));
+    for id in [&id, &ended] {
+        until_so("it has begun", || cluster.stdout_of(id) == "begun\n");
+    }
+    let ballast = cluster.state().join("ballast");
+    fill(&ballast);
+    let words = ["no space left", "GP0907"];
+    let mut acknowledged = submit_until_refused(&cluster, &words);
+    // Killed, and stopped: each leaves other files behind.
+    for round in 0..2 {
+        match round {
+            0 => cluster.kill(),
+            _ => drop(cluster.down(&[])),
+        }
+        fill(&cluster.state().join(format!("ballast-{round}")));
+        cluster.up();
+        acknowledged.extend(submit_until_refused(&cluster, &words));
+        alarm_says(&cluster, Some("no space left"));
+        let queue = cluster.gpool(["queue"]).ok();
+        assert!(queue.contains("running"), "{queue}");
+        assert_eq!(cluster.job(&id).state.as_str(), "running");
+        all_held(&cluster, &acknowledged);
+    }
+    let pid = cluster.server_pid();
+    gate.open();
+    for name in ["ballast", "ballast-0", "ballast-1"] {
+        std::fs::remove_file(cluster.state().join(name)).unwrap();
+    }
+    // Without a restart, and what ran is known.
+    until_so("jobs are taken again", || cluster.gpool(["submit", "--", "true"]).code == 0);
+    gate.open();
+    for id in [&id, &ended] {
+        assert_eq!(cluster.until_ended(id).exit_code, Some(5));
+    }
+    assert_eq!(cluster.server_pid(), pid);
+    alarm_says(&cluster, None);
+    all_held(&cluster, &acknowledged);
+    let went_on = cluster.client().recovery().unwrap().jobs;
+    assert_eq!(went_on.len(), 2, "{went_on:?}");
+    assert_eq!(cluster.gpool(["run", "--", "sh", "-c", "exit 4"]).code, 4);
+    cluster.down(&[]);
+    assert!(cluster.gpool(["verify"]).ok().contains("sound"));
+}
+
+#[test]
 fn a_folder_that_can_not_be_written_is_said_and_not_died_of() {
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
     if !mount_small(&cluster, "size=64m,mode=711") {

@@ -22,10 +22,10 @@ use tokio::time::Instant;
 
 use super::Api;
 use super::asker::{Asker, Asks};
-use super::context;
+use super::context::{self, Files};
 use super::extract::{ApiError, Params, check_type, lost, too_slow};
 use super::submit::{self, DryRun};
-use crate::handle::{CoreHandle, internal};
+use crate::handle::internal;
 
 /// Different environments in one submission; each is a file.
 const CONTEXTS_MAX: usize = 1000;
@@ -64,12 +64,17 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     check_type(&headers, &["application/jsonl", "application/x-ndjson", "application/json"])?;
     let key_name = submit::key_name(&headers)?;
-    let store = (!dry_run).then(|| api.handle.clone());
+    let store = (!dry_run).then(|| Files::new(api.handle.clone(), asker.caller.owner.uid));
     let lines = Lines::new(store, asker.clone());
-    let (jobs, numbers, digest) = read(body, lines, api.patience.body).await?;
+    let (lines, digest) = read(body, lines, api.patience.body).await?;
+    let Lines { store, jobs, numbers, .. } = lines;
     let key: Option<RequestKey> = key_name.map(|name| submit::key(name, digest));
     let command = Command::Submit { jobs, key, ends: Vec::new(), array_ends: Vec::new(), dry_run };
-    let reply = api.handle.command(asker.caller.clone(), command).await;
+    let caller = asker.caller.clone();
+    let reply = match store {
+        Some(files) => files.command(caller, command).await,
+        None => api.handle.command(caller, command).await,
+    };
     match reply.map_err(|refusal| at_line(refusal, &numbers))? {
         Reply::Submitted { first, n_jobs, repeated } => {
             let answer = BulkAnswer { first: first.to_string(), n_jobs, repeated };
@@ -99,13 +104,13 @@ fn at_line(refusal: Refusal, numbers: &[u64]) -> ApiError {
     }
 }
 
-/// Reads all lines; gives the jobs, the number of the line of each, and a digest of all bytes.
+/// Reads all lines; gives what they hold, and a digest of all bytes.
 /// Whoever sends has to come on by [`PROGRESS`] each time that `patience` has passed.
 async fn read(
     mut body: Body,
     mut lines: Lines,
     patience: Duration,
-) -> Result<(Vec<NewJob>, Vec<u64>, blake3::Hash), ApiError> {
+) -> Result<(Lines, blake3::Hash), ApiError> {
     let mut n_bytes = 0;
     let (mut deadline, mut enough) = (Instant::now() + patience, PROGRESS);
     loop {
@@ -130,7 +135,8 @@ async fn read(
         }
     }
     let lines = lines.work(true).await?;
-    Ok((lines.jobs, lines.numbers, lines.hasher.finalize()))
+    let digest = lines.hasher.finalize();
+    Ok((lines, digest))
 }
 
 /// Whether a line holds what others do not say. A job has no such field.
@@ -142,7 +148,7 @@ fn has_defaults(line: &[u8]) -> bool {
 /// Lines on their way to jobs.
 pub(crate) struct Lines {
     /// Where environments and scripts are stored; `None` where jobs are only asked about.
-    store: Option<CoreHandle>,
+    store: Option<Files>,
     asker: Arc<Asker>,
     /// Bytes that came and are no whole line yet.
     pub(crate) gathered: Vec<u8>,
@@ -158,7 +164,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(store: Option<CoreHandle>, asker: Arc<Asker>) -> Self {
+    pub(crate) fn new(store: Option<Files>, asker: Arc<Asker>) -> Self {
         Self {
             store,
             asker,
@@ -235,18 +241,18 @@ impl Lines {
         if let Some(defaults) = &self.defaults {
             job.fill_from(defaults);
         }
-        let mut checked = submit::checked(&job, &self.asker, self.store.as_ref())?;
+        let handle = self.store.as_ref().map(Files::handle);
+        let mut checked = submit::checked(&job, &self.asker, handle)?;
         if checked.has_setup() {
             let why = "a job of many has none; submit what prepares them first, and name it in \
                        their after"
                 .to_owned();
             return Err(Refusal::Invalid { field: "setup".to_owned(), why });
         }
-        let Some(store) = &self.store else { return Ok(context::one_not_stored(checked)) };
-        let blobs = store.blobs();
-        context::store_values(blobs, &mut checked)?;
+        let Some(files) = &mut self.store else { return Ok(context::one_not_stored(checked)) };
+        context::store_values(files, &mut checked)?;
         let script = match &checked.script {
-            Some(script) => Some(context::put(blobs, &script.bytes)?),
+            Some(script) => Some(files.put(&script.bytes)?),
             None => None,
         };
         let usual = self.usual_context.as_ref().filter(|(umask, _)| *umask == checked.umask);
@@ -260,7 +266,7 @@ impl Lines {
             checked.environment = environment;
         }
         let limits = self.asker.limits();
-        let context = context::store_context(blobs, &checked.environment, checked.umask, limits)?;
+        let context = context::store_context(files, &checked.environment, checked.umask, limits)?;
         if self.contexts.insert(context.clone()) && self.contexts.len() > CONTEXTS_MAX {
             let most =
                 format!("{CONTEXTS_MAX} different ones; share them by a first line of defaults");

@@ -237,6 +237,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
     let (version, socket) = (info.version.to_owned(), info.socket.display().to_string());
     let (state_dir, started_at) = (info.state_dir.display().to_string(), info.started_at);
     let (user, mail) = (api.user.to_string(), info.mail.program().is_some());
+    let lacking = crate::environments::lacking(&api.handle).await?;
     let ask = move |view: &View<'_>| {
         let world = view.world;
         let rows = || world.nodes_by_name().map(|(_, row)| row);
@@ -257,6 +258,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
             nodes_connected: rows().filter(|row| row.node.connected).count() as u64,
             policy: PolicyInfo::from(world.policy()),
             store_fault: view.store_fault.map(ToString::to_string),
+            lacking,
             notifications: notify_counts(world),
             mail,
             reservations: reservations::all(view),

@@ -1,38 +1,123 @@
 //! What a job inherits from its caller, stored where no record, journal, answer or log can show
 //! it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use gpool_model::agent::LaunchContext;
 use gpool_model::job::BlobId;
-use gpool_model::{NewJob, Refusal};
-use gpool_store::Blobs;
+use gpool_model::{Bytes, Caller, Command, NewJob, Refusal, Reply};
+use gpool_store::{BlobError, PinEnd};
 use gpool_wire::CheckedJob;
 
 use super::asker::Limit;
-use crate::handle::internal;
+use crate::fault::refusal_of;
+use crate::handle::{CoreHandle, internal};
+
+/// Files that a request is about to name in a command. None of them is removed before the answer;
+/// after a refusal, those that no job names are.
+pub(crate) struct Files {
+    handle: CoreHandle,
+    /// The user who stores them.
+    uid: u32,
+    pinned: HashSet<gpool_store::BlobId>,
+    is_sent: bool,
+}
+
+impl Files {
+    pub fn new(handle: CoreHandle, uid: u32) -> Self {
+        Self { handle, uid, pinned: HashSet::new(), is_sent: false }
+    }
+
+    /// Pins what is stored already; `None` if something of it is not.
+    pub fn of(handle: CoreHandle, uid: u32, blobs: &[BlobId]) -> Option<Self> {
+        let ids = blobs.iter().map(|blob| blob.0.parse().ok());
+        let pinned = ids.collect::<Option<HashSet<_>>>()?;
+        handle.blobs().pin(&pinned).ok()?;
+        Some(Self { handle, uid, pinned, is_sent: false })
+    }
+
+    pub fn handle(&self) -> &CoreHandle {
+        &self.handle
+    }
+
+    /// Stores bytes. Waits for the disk, unless the same are stored already.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<BlobId, Refusal> {
+        let (blobs, most) = (self.handle.blobs(), self.handle.limits().stored);
+        let id = blobs.name(self.uid, bytes);
+        let name = BlobId(Arc::from(id.as_str()));
+        if self.pinned.contains(&id) {
+            return Ok(name);
+        }
+        match blobs.put(&id, bytes, most.get()) {
+            Ok(()) => {
+                self.pinned.insert(id);
+                Ok(name)
+            }
+            Err(BlobError::TooMuch { n_kept, n_more, most }) => {
+                let [n_kept, n_more, most] = [n_kept, n_more, most].map(Bytes::new);
+                Err(Refusal::TooMuchStored { n_kept, n_more, most })
+            }
+            Err(error) => Err(match self.handle.shared.presence.check() {
+                Err(gone) => refusal_of(&gone),
+                Ok(()) => Refusal::StorageFull { why: error.to_string() },
+            }),
+        }
+    }
+
+    /// Hands over the command that names them.
+    pub async fn command(mut self, caller: Caller, command: Command) -> Result<Reply, Refusal> {
+        // From here on a commit may name them, also if the caller does not wait for the answer.
+        self.is_sent = true;
+        let reply = self.handle.command(caller, command).await;
+        let end = match &reply {
+            Ok(Reply::Submitted { repeated: true, .. }) => PinEnd::Refused,
+            Ok(_) => PinEnd::Used,
+            // The commit may stand all the same.
+            Err(
+                Refusal::StorageFull { .. }
+                | Refusal::StateGone { .. }
+                | Refusal::Internal { .. }
+                | Refusal::ShuttingDown,
+            ) => PinEnd::Unknown,
+            Err(_) => PinEnd::Refused,
+        };
+        self.unpin(end);
+        reply
+    }
+
+    fn unpin(&mut self, end: PinEnd) {
+        let pinned = std::mem::take(&mut self.pinned);
+        self.handle.blobs().unpin(&pinned, end);
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.unpin(if self.is_sent { PinEnd::Unknown } else { PinEnd::Refused });
+    }
+}
 
 /// Stores the context and script of a job; gives it after the job that prepares it. Waits for the
 /// disk.
 pub(crate) fn store(
-    blobs: &Blobs,
+    files: &mut Files,
     mut checked: CheckedJob,
     limits: &[Limit],
 ) -> Result<Vec<NewJob>, Refusal> {
-    store_values(blobs, &mut checked)?;
-    let context = store_context(blobs, &checked.environment, checked.umask, limits)?;
+    store_values(files, &mut checked)?;
+    let context = store_context(files, &checked.environment, checked.umask, limits)?;
     let script = match &checked.script {
-        Some(script) => Some(put(blobs, &script.bytes)?),
+        Some(script) => Some(files.put(&script.bytes)?),
         None => None,
     };
     Ok(checked.into_new_jobs(context, script))
 }
 
 /// Stores what the elements of an array are given.
-pub(crate) fn store_values(blobs: &Blobs, checked: &mut CheckedJob) -> Result<(), Refusal> {
+pub(crate) fn store_values(files: &mut Files, checked: &mut CheckedJob) -> Result<(), Refusal> {
     if let Some(values) = &checked.values {
-        let blob = put(blobs, &serde_json::to_vec(values).map_err(internal)?)?;
+        let blob = files.put(&serde_json::to_vec(values).map_err(internal)?)?;
         checked.name_values(blob);
     }
     Ok(())
@@ -40,22 +125,14 @@ pub(crate) fn store_values(blobs: &Blobs, checked: &mut CheckedJob) -> Result<()
 
 /// Stores what a job inherits. Waits for the disk, unless the same was stored before.
 pub(crate) fn store_context(
-    blobs: &Blobs,
+    files: &mut Files,
     environment: &BTreeMap<Vec<u8>, Vec<u8>>,
     umask: Option<u32>,
     limits: &[Limit],
 ) -> Result<BlobId, Refusal> {
     let entries = environment.iter().map(|(name, value)| (name.clone(), value.clone()));
     let context = LaunchContext { environment: entries.collect(), limits: limits.to_vec(), umask };
-    put(blobs, &serde_json::to_vec(&context).map_err(internal)?)
-}
-
-/// Stores bytes.
-pub(crate) fn put(blobs: &Blobs, bytes: &[u8]) -> Result<BlobId, Refusal> {
-    match blobs.put(bytes) {
-        Ok(id) => Ok(BlobId(Arc::from(id.as_str()))),
-        Err(error) => Err(Refusal::StorageFull { why: error.to_string() }),
-    }
+    files.put(&context.bytes())
 }
 
 /// A job that is only asked about, so that nothing needs to be stored; after the job that prepares

@@ -19,6 +19,7 @@ use utoipa::IntoParams;
 
 use super::Api;
 use super::asker::{Asker, Asks};
+use super::context::Files;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::Found;
 use super::listing;
@@ -244,7 +245,7 @@ pub(crate) struct RetryParams {
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It has not ended", body = Problem,
+        (status = 409, description = "It has not ended, or what it needs was removed", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -277,7 +278,7 @@ pub(crate) async fn retry(
     }
     let ended = api.handle.archived(id).await?.ok_or(Refusal::NoSuchJob { id })?;
     check_owner(&asker, id, &ended.spec.owner)?;
-    keep_blobs(&api, &ended).await?;
+    let files = keep_blobs(&api, &ended).await?;
     let mut new = anew(&ended).ok_or_else(|| {
         let why = format!("no element of job {id} has ended without success");
         Refusal::Invalid { field: "id".to_owned(), why }
@@ -292,7 +293,7 @@ pub(crate) async fn retry(
         array_ends: Vec::new(),
         dry_run: false,
     };
-    match api.handle.command(caller, command).await? {
+    match files.command(caller, command).await? {
         Reply::Submitted { first, .. } => {
             let retried = Retried { id: first.to_string(), n_elements, is_new: true };
             Ok(Json(Document::new(retried)))
@@ -314,25 +315,13 @@ fn check_owner(asker: &Asker, id: JobId, owner: &Owner) -> Result<(), Refusal> {
     Err(Refusal::NotPermitted { what })
 }
 
-/// What an ended job needs may be gone with the next start of the server; used again, it stays.
-async fn keep_blobs(api: &Api, ended: &EndedJob) -> Result<(), Refusal> {
-    let handle = api.handle.clone();
+/// Keeps what an ended job needs from being removed while it is submitted anew.
+async fn keep_blobs(api: &Api, ended: &EndedJob) -> Result<Files, Refusal> {
+    let (handle, uid) = (api.handle.clone(), ended.spec.owner.uid);
     let blobs: Vec<BlobId> = ended.spec.blobs().cloned().collect();
-    let (job, keep) = (ended.job.id, move || {
-        blobs.iter().all(|blob| {
-            let id = blob.0.parse().ok();
-            let bytes = id.and_then(|id| handle.blobs().get(&id).ok());
-            bytes.is_some_and(|bytes| handle.blobs().put(&bytes).is_ok())
-        })
-    });
-    if tokio::task::spawn_blocking(keep).await.map_err(internal)? {
-        return Ok(());
-    }
-    let why = format!(
-        "the environment or script of job {job} is no longer kept, since it has ended; hand it in \
-         again"
-    );
-    Err(Refusal::Invalid { field: "id".to_owned(), why })
+    let keep = move || Files::of(handle, uid, &blobs);
+    let kept = tokio::task::spawn_blocking(keep).await.map_err(internal)?;
+    kept.ok_or(Refusal::NotKept { id: ended.job.id })
 }
 
 /// The same job once more; of an array, the elements that did not succeed, or the one that was

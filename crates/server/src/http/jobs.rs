@@ -17,11 +17,12 @@ use gpool_world::JobRow;
 
 use super::Api;
 use super::asker::{Asker, Asks};
-use super::context;
+use super::context::Files;
 use super::extract::{ApiError, JsonBody, Params, Segment, header, job_id};
 use super::listing::{self, ListParams};
 use super::logs;
 use crate::elements;
+use crate::environments;
 use crate::handle::{View, internal};
 use crate::output::kept_until;
 
@@ -95,6 +96,7 @@ pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Respon
     let tag = format!("\"{}\"", found.job.version);
     let spec = found.spec.clone();
     let kept_until = kept_until(&found.job.phase, api.handle.shared.keep_output);
+    let retry = retry_until(api, &found).await?;
     let logs = match asker.may_see(spec.owner.uid) {
         true => Some(logs::paths(api, &found).await?).filter(|it| *it != LogFiles::default()),
         false => None,
@@ -102,11 +104,27 @@ pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Respon
     let mut job = found.shown(asker, crate::core::now());
     job.logs = logs;
     job.output_kept_until = kept_until.map(gpool_wire::Time);
+    (job.can_retry, job.retry_until) = retry;
     if job.element.is_some() && !job.private {
         let values = spec.array.as_ref().and_then(|array| array.values.as_ref());
         super::elements::add_values(api, values, std::slice::from_mut(&mut job)).await?;
     }
     Ok(([(ETAG, tag)], Json(Document::new(job))).into_response())
+}
+
+/// Whether a job that has ended can be run again, and until when at least.
+async fn retry_until(
+    api: &Api,
+    found: &Found,
+) -> Result<(Option<bool>, Option<gpool_wire::Time>), Refusal> {
+    let keep = api.handle.shared.keep_environment;
+    let Some(until) = environments::kept_until(&found.job.phase, keep) else {
+        return Ok((None, None));
+    };
+    let (handle, spec) = (api.handle.clone(), found.spec.clone());
+    let look = move || environments::are_there(&handle, &spec);
+    let can_retry = tokio::task::spawn_blocking(look).await.map_err(internal)?;
+    Ok((Some(can_retry), can_retry.then_some(gpool_wire::Time(until))))
 }
 
 /// Lists jobs: those that have not ended by id, then those that have, newest first.
@@ -172,17 +190,17 @@ pub(crate) async fn edit(
     let job = job_id(&id)?;
     let version = header(&headers, "if-match").map(version_of).transpose()?.flatten();
     let mut checked = patch.check()?;
-    let script = match checked.script.take() {
-        None => None,
+    let mut files = Files::new(api.handle.clone(), asker.caller.owner.uid);
+    let (files, script) = match checked.script.take() {
+        None => (files, None),
         Some(script) => {
-            let handle = api.handle.clone();
-            let store = move || context::put(handle.blobs(), &script.bytes);
-            Some(tokio::task::spawn_blocking(store).await.map_err(internal)??)
+            let store = move || files.put(&script.bytes).map(|script| (files, Some(script)));
+            tokio::task::spawn_blocking(store).await.map_err(internal)??
         }
     };
     let patch = checked.into_patch(script);
     let command = Command::Edit { job, version, patch, ends: Vec::new() };
-    api.handle.command(asker.caller.clone(), command).await?;
+    files.command(asker.caller.clone(), command).await?;
     answer(&api, &asker, job).await
 }
 

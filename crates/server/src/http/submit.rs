@@ -16,7 +16,7 @@ use utoipa::IntoParams;
 
 use super::Api;
 use super::asker::{Asker, Asks};
-use super::context;
+use super::context::{self, Files};
 use super::extract::{ApiError, JsonBytes, Params, header};
 use super::jobs;
 use crate::handle::{CoreHandle, internal};
@@ -56,6 +56,8 @@ pub(crate) struct DryRun {
          content_type = "application/problem+json"),
         (status = 422, description = "No node could ever run it", body = Problem,
          content_type = "application/problem+json"),
+        (status = 429, description = "One user may have no more jobs, or no more stored for them",
+         body = Problem, content_type = "application/problem+json"),
         (status = 507, description = "The server can't store more", body = Problem,
          content_type = "application/problem+json"),
     )
@@ -73,14 +75,18 @@ pub(crate) async fn create(
     if dry_run {
         return forecast(&api, &asker, checked).await;
     }
-    let jobs = {
-        let (handle, asker) = (api.handle.clone(), asker.clone());
-        let store = move || context::store(handle.blobs(), checked, asker.limits());
+    let mut files = Files::new(api.handle.clone(), asker.caller.owner.uid);
+    let (files, jobs) = {
+        let asker = asker.clone();
+        let store = move || {
+            let jobs = context::store(&mut files, checked, asker.limits());
+            jobs.map(|jobs| (files, jobs))
+        };
         tokio::task::spawn_blocking(store).await.map_err(internal)??
     };
     let command =
         Command::Submit { jobs, key, ends: Vec::new(), array_ends: Vec::new(), dry_run: false };
-    match api.handle.command(asker.caller.clone(), command).await.map_err(of_one)? {
+    match files.command(asker.caller.clone(), command).await.map_err(of_one)? {
         Reply::Submitted { first, n_jobs, repeated } => {
             // What prepares it comes first.
             let id = JobId::single(first.0 + n_jobs - 1);

@@ -60,7 +60,9 @@ fn a_backup_that_does_not_fit_leaves_nothing() {
 #[test]
 fn a_restored_store_has_everything_and_a_higher_term() {
     let (state, mut truth) = State::with_commits(50);
-    let script = Blobs::open(&state.dir).unwrap().put(b"#!/bin/sh\n").unwrap();
+    let blobs = Blobs::open(&state.dir).unwrap();
+    let script = blobs.name(1000, b"#!/bin/sh\n");
+    blobs.put(&script, b"#!/bin/sh\n", u64::MAX).unwrap();
     let to = state.dir.with_file_name("backup");
     assert_eq!(backup(&state.dir, &to).unwrap().n_blobs, 1);
     assert_eq!(verify(&to).unwrap().n_blobs, 1);

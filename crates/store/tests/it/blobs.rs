@@ -1,18 +1,38 @@
-//! Blobs: what is put can be got, once stored costs nothing more, and only what is unused goes.
+//! Blobs: what is put can be got, once stored it costs nothing more, each user has a limit, and
+//! only unused ones are removed.
 
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use gpool_store::{BlobError, BlobId, Blobs};
+use gpool_store::{BlobError, BlobId, Blobs, PinEnd};
 
 use crate::support::State;
 
+const ANA: u32 = 1001;
+const BO: u32 = 1002;
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+const NO_LIMIT: u64 = u64::MAX;
+
 fn file_of(state: &State, id: &BlobId) -> PathBuf {
-    let (folder, name) = id.as_str().split_at(2);
+    let (folder, name) = id.as_str().split_once('-').unwrap();
     state.dir.join("blobs").join(folder).join(name)
+}
+
+/// Stores bytes of a user as a submission that was taken does.
+fn put(blobs: &Blobs, owner: u32, bytes: &[u8]) -> BlobId {
+    let id = blobs.name(owner, bytes);
+    blobs.put(&id, bytes, NO_LIMIT).unwrap();
+    blobs.unpin([&id], PinEnd::Used);
+    id
+}
+
+fn make_older(path: &Path, age: Duration) {
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::now() - age).unwrap();
 }
 
 #[test]
@@ -20,12 +40,13 @@ fn what_is_put_is_there_after_reopening() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
     let bodies: Vec<Vec<u8>> = (0..50_u8).map(|n| vec![n; usize::from(n) * 100]).collect();
-    let ids: Vec<BlobId> = bodies.iter().map(|body| blobs.put(body).unwrap()).collect();
+    let ids: Vec<BlobId> = bodies.iter().map(|body| put(&blobs, ANA, body)).collect();
     drop(blobs);
     let blobs = Blobs::open(&state.dir).unwrap();
     for (body, id) in bodies.iter().zip(&ids) {
+        assert_eq!(id.owner(), Some(ANA));
         assert_eq!(blobs.get(id).unwrap(), *body);
-        assert_eq!(blobs.put(body).unwrap(), *id);
+        assert_eq!(put(&blobs, ANA, body), *id);
         let mode = fs::metadata(file_of(&state, id)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
@@ -33,28 +54,106 @@ fn what_is_put_is_there_after_reopening() {
 }
 
 #[test]
-fn a_known_blob_is_not_written_again() {
+fn a_known_blob_is_not_written_again_unless_its_file_is_gone() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
-    let id = blobs.put(b"once").unwrap();
-    fs::remove_file(file_of(&state, &id)).unwrap();
-    assert_eq!(blobs.put(b"once").unwrap(), id);
-    assert!(!file_of(&state, &id).exists());
-    assert!(matches!(blobs.get(&id), Err(BlobError::Missing(_))));
+    let id = put(&blobs, ANA, b"once");
+    let file = file_of(&state, &id);
+    let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
+    let first = inode(&file);
+    make_older(&file, DAY);
+    put(&blobs, ANA, b"once");
+    assert_eq!(inode(&file), first);
+    let about = fs::metadata(&file).unwrap();
+    assert!(about.modified().unwrap() > SystemTime::now() - HOUR, "its use is noted");
+    // A job must never be taken without its blob.
+    fs::remove_dir_all(state.dir.join("blobs")).unwrap();
+    put(&blobs, ANA, b"once");
+    assert_eq!(blobs.get(&id).unwrap(), b"once");
+    drop(blobs);
+    assert_eq!(Blobs::open(&state.dir).unwrap().get(&id).unwrap(), b"once");
 }
 
 #[test]
-fn names_tell_nothing_without_the_key() {
+fn a_state_folder_that_was_removed_is_not_made_again() {
+    let state = State::new();
+    let blobs = Blobs::open(&state.dir).unwrap();
+    let id = put(&blobs, ANA, b"before");
+    fs::remove_dir_all(&state.dir).unwrap();
+    let other = blobs.name(ANA, b"after");
+    assert!(blobs.put(&other, b"after", NO_LIMIT).is_err());
+    assert!(blobs.put(&id, b"before", NO_LIMIT).is_err());
+    assert!(!state.dir.exists());
+}
+
+#[test]
+fn users_share_no_file_and_a_name_tells_nothing() {
     let (one, two) = (State::new(), State::new());
-    let id = |state: &State| Blobs::open(&state.dir).unwrap().put(b"TOKEN=1").unwrap();
-    assert_ne!(id(&one), id(&two));
+    let blobs = Blobs::open(&one.dir).unwrap();
+    let (of_ana, of_bo) = (put(&blobs, ANA, b"TOKEN=1"), put(&blobs, BO, b"TOKEN=1"));
+    assert_ne!(of_ana.as_str()[5..], of_bo.as_str()[5..]);
+    assert_eq!(put(&blobs, ANA, b"TOKEN=1"), of_ana);
+    assert_ne!(put(&Blobs::open(&two.dir).unwrap(), ANA, b"TOKEN=1"), of_ana);
+}
+
+#[test]
+fn a_user_has_a_limit_in_blocks_of_the_disk() {
+    let state = State::new();
+    let blobs = Blobs::open(&state.dir).unwrap();
+    let most = 3 * 4096;
+    let put_within = |blobs: &Blobs, owner: u32, bytes: &[u8]| {
+        let id = blobs.name(owner, bytes);
+        let done = blobs.put(&id, bytes, most);
+        let end = if done.is_ok() { PinEnd::Used } else { PinEnd::Refused };
+        blobs.unpin(done.is_ok().then_some(&id), end);
+        done
+    };
+    for small in ["one", "two", "three"] {
+        put_within(&blobs, ANA, small.as_bytes()).unwrap();
+    }
+    let refused = put_within(&blobs, ANA, b"four").unwrap_err();
+    let full = |error: &BlobError| {
+        matches!(error, BlobError::TooMuch { n_kept: 12_288, n_more: 4096, most: 12_288 })
+    };
+    assert!(full(&refused), "{refused}");
+    // What is there costs nothing, and another user has room.
+    put_within(&blobs, ANA, b"two").unwrap();
+    put_within(&blobs, BO, b"four").unwrap();
+    // It is known after a restart, and what is removed makes room.
+    drop(blobs);
+    let blobs = Blobs::open(&state.dir).unwrap();
+    assert!(full(&put_within(&blobs, ANA, b"four").unwrap_err()));
+    let one = blobs.name(ANA, b"one");
+    make_older(&file_of(&state, &one), 2 * DAY);
+    assert_eq!(blobs.sweep(&HashSet::new(), DAY).unwrap().n_removed, 1);
+    put_within(&blobs, ANA, b"four").unwrap();
+}
+
+#[test]
+fn a_refused_request_leaves_nothing_unless_another_needs_it() {
+    let state = State::new();
+    let blobs = Blobs::open(&state.dir).unwrap();
+    let id = blobs.name(ANA, b"refused");
+    blobs.put(&id, b"refused", 4096).unwrap();
+    blobs.unpin([&id], PinEnd::Refused);
+    assert!(!file_of(&state, &id).exists());
+    // Its room is free again, also after a failure to write.
+    blobs.put(&id, b"refused", 4096).unwrap();
+    // A second request with the same bytes is on its way, and is taken.
+    blobs.put(&id, b"refused", 4096).unwrap();
+    blobs.unpin([&id], PinEnd::Refused);
+    assert!(blobs.has(&id));
+    blobs.unpin([&id], PinEnd::Used);
+    blobs.put(&id, b"refused", 4096).unwrap();
+    blobs.unpin([&id], PinEnd::Refused);
+    assert!(blobs.has(&id), "a job has it");
 }
 
 #[test]
 fn damage_is_seen() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
-    let id = blobs.put(b"content").unwrap();
+    let id = put(&blobs, ANA, b"content");
     fs::write(file_of(&state, &id), b"Content").unwrap();
     assert!(matches!(blobs.get(&id), Err(BlobError::Damaged(_))));
     drop(blobs);
@@ -66,24 +165,56 @@ fn damage_is_seen() {
 fn only_what_is_unused_and_old_is_removed() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
-    let ids: Vec<BlobId> =
-        ["used", "old", "put again"].map(|body| blobs.put(body.as_bytes()).unwrap()).to_vec();
-    let hour = Duration::from_hours(1);
+    let bodies = ["used", "old", "pinned", "put again", "lately"];
+    let ids = bodies.map(|body| put(&blobs, ANA, body.as_bytes()));
     let used = HashSet::from([ids[0].clone()]);
-    assert_eq!(blobs.retain(&used, hour).unwrap(), 0, "all were put just now");
-    drop(blobs);
-    for id in &ids {
-        let file = fs::File::options().write(true).open(file_of(&state, id)).unwrap();
-        file.set_modified(SystemTime::now() - 2 * hour).unwrap();
+    assert_eq!(blobs.sweep(&used, HOUR).unwrap().n_removed, 0, "all were put just now");
+    for id in &ids[..4] {
+        make_older(&file_of(&state, id), 2 * DAY);
     }
-    let blobs = Blobs::open(&state.dir).unwrap();
-    blobs.put(b"put again").unwrap();
-    assert_eq!(blobs.retain(&used, hour).unwrap(), 1);
-    assert!(blobs.get(&ids[0]).is_ok() && blobs.get(&ids[2]).is_ok());
+    blobs.pin([&ids[2]]).unwrap();
+    make_older(&file_of(&state, &ids[2]), 2 * DAY);
+    put(&blobs, ANA, b"put again");
+    let swept = blobs.sweep(&used, DAY).unwrap();
+    assert_eq!((swept.n_removed, swept.missing.len()), (1, 0));
     assert!(matches!(blobs.get(&ids[1]), Err(BlobError::Missing(_))));
+    assert!(matches!(blobs.pin([&ids[0], &ids[1]]), Err(BlobError::Missing(_))));
+    // Its use was noted by the sweep: what ends from now on is kept from now on.
+    assert_eq!(blobs.sweep(&HashSet::new(), DAY).unwrap().n_removed, 0);
+    blobs.unpin([&ids[2]], PinEnd::Unknown);
+    make_older(&file_of(&state, &ids[2]), 2 * DAY);
+    assert_eq!(blobs.sweep(&used, DAY).unwrap().n_removed, 1);
     // What was removed can be put again.
-    assert_eq!(blobs.put(b"old").unwrap(), ids[1]);
+    assert_eq!(put(&blobs, ANA, b"old"), ids[1]);
     assert_eq!(blobs.get(&ids[1]).unwrap(), b"old");
+}
+
+#[test]
+fn what_no_commit_ever_named_goes_after_an_hour() {
+    let state = State::new();
+    let blobs = Blobs::open(&state.dir).unwrap();
+    let id = blobs.name(ANA, b"orphan");
+    blobs.put(&id, b"orphan", NO_LIMIT).unwrap();
+    blobs.unpin([&id], PinEnd::Unknown);
+    assert_eq!(blobs.sweep(&HashSet::new(), 7 * DAY).unwrap().n_removed, 0);
+    make_older(&file_of(&state, &id), 2 * HOUR);
+    assert_eq!(blobs.sweep(&HashSet::new(), 7 * DAY).unwrap().n_removed, 1);
+    // After a crash it looks like that of an ended job, and goes with those.
+    blobs.put(&id, b"orphan", NO_LIMIT).unwrap();
+    drop(blobs);
+    let blobs = Blobs::open(&state.dir).unwrap();
+    make_older(&file_of(&state, &id), 8 * DAY);
+    assert_eq!(blobs.sweep(&HashSet::new(), 7 * DAY).unwrap().n_removed, 1);
+}
+
+#[test]
+fn what_is_in_use_and_not_there_is_told() {
+    let state = State::new();
+    let blobs = Blobs::open(&state.dir).unwrap();
+    let (gone, there) = (put(&blobs, ANA, b"gone"), put(&blobs, ANA, b"there"));
+    fs::remove_file(file_of(&state, &gone)).unwrap();
+    let used = HashSet::from([gone.clone(), there]);
+    assert_eq!(blobs.sweep(&used, DAY).unwrap().missing, HashSet::from([gone]));
 }
 
 #[test]
@@ -91,18 +222,36 @@ fn many_threads_put_the_same() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
     let ids: HashSet<BlobId> = std::thread::scope(|scope| {
-        let puts: Vec<_> = (0..8).map(|_| scope.spawn(|| blobs.put(b"same").unwrap())).collect();
+        let puts: Vec<_> = (0..8).map(|_| scope.spawn(|| put(&blobs, ANA, b"same"))).collect();
         puts.into_iter().map(|put| put.join().unwrap()).collect()
     });
     assert_eq!(ids.len(), 1);
     assert_eq!(blobs.get(ids.iter().next().unwrap()).unwrap(), b"same");
+    // It is counted once.
+    let other = blobs.name(ANA, b"other");
+    blobs.put(&other, b"other", 2 * 4096).unwrap();
 }
 
 #[test]
 fn names_are_checked() {
     let good = "0123456789abcdef".repeat(4);
-    assert_eq!(good.parse::<BlobId>().unwrap().as_str(), good);
-    for bad in ["", "../../etc/passwd", &good[1..], &good.to_uppercase(), &format!("{good}0")] {
+    for id in [good.clone(), format!("u0-{good}"), format!("u4294967295-{good}")] {
+        assert_eq!(id.parse::<BlobId>().unwrap().as_str(), id);
+    }
+    let bad = [
+        String::new(),
+        "../../etc/passwd".to_owned(),
+        good[1..].to_owned(),
+        good.to_uppercase(),
+        format!("{good}0"),
+        format!("u-{good}"),
+        format!("u01-{good}"),
+        format!("u+1-{good}"),
+        format!("u4294967296-{good}"),
+        format!("1000-{good}"),
+        format!("../u1-{good}"),
+    ];
+    for bad in bad {
         assert!(bad.parse::<BlobId>().is_err(), "{bad}");
     }
 }

@@ -39,7 +39,9 @@ fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
         assert!(n_big < 100, "4 MB held 10 MB");
     };
     assert_eq!(refused, CommitError::StorageFull);
-    assert!(matches!(blobs.put(big.as_bytes()), Err(BlobError::StorageFull { .. })));
+    let id = blobs.name(1000, big.as_bytes());
+    let put = || blobs.put(&id, big.as_bytes(), u64::MAX);
+    assert!(matches!(put(), Err(BlobError::StorageFull { .. })));
 
     // Reading works on: by the reader, and by loading again.
     assert_eq!(reader.load().unwrap().revision.0, durable.revision + n_big);
@@ -52,7 +54,7 @@ fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
     let record = change("job", "after", Some("there"));
     committer.submit(commit(next.0, vec![record], vec![], vec![])).unwrap();
     assert_eq!(told.recv().unwrap(), Ok(next));
-    blobs.put(big.as_bytes()).unwrap();
+    put().unwrap();
     committer.close();
     drop(reader);
     let (_store, loaded) = Store::open(&dir, &Options::default()).unwrap();

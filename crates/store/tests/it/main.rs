@@ -15,6 +15,7 @@ mod journal;
 mod kill;
 mod open;
 mod prune;
+mod removed;
 mod support;
 mod torn;
 mod verify;

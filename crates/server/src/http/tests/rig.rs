@@ -54,7 +54,7 @@ impl Rig {
         let folder = tempfile::tempdir().unwrap();
         let state_dir = folder.path().join("state");
         let (store, loaded) = Store::open(&state_dir, &Options::default()).unwrap();
-        let blobs = store.blobs().unwrap();
+        let (blobs, presence) = (store.blobs().unwrap(), store.presence());
         let (inputs, inbox) = mpsc::channel();
         let told = inputs.clone();
         let on_done = Box::new(move |result| drop(told.send(Input::Committed(result))));
@@ -77,12 +77,16 @@ impl Rig {
             notices: broadcast::Sender::new(4096),
             feed: Arc::new(Feed::new(now())),
             blobs,
+            presence,
             agents: OnceLock::from(BTreeMap::from([(NodeName::new("lab1"), asked())])),
+            early: OnceLock::new(),
             account: OnceLock::new(),
             keys: Arc::new(Keys::open(folder.path()).unwrap()),
             usual_notify: Vec::new(),
             unexpected: Mutex::new(BTreeSet::new()),
             keep_output: Some(Millis::ZERO),
+            keep_environment: crate::environments::KEPT_USUALLY,
+            lacking: Mutex::default(),
             stop: watch::Sender::new(StopRequest::None),
             forecaster: Arc::new(Forecaster::new(folder.path())),
             pulse: Arc::default(),
@@ -162,6 +166,11 @@ impl Rig {
     /// Removes the output of all jobs that have ended, and says of how many.
     pub fn remove_output(&self) -> u64 {
         self.runtime.block_on(crate::output::remove_due(&self.handle, Millis::ZERO)).unwrap()
+    }
+
+    /// Removes environments whose last use is that long ago, and says how many.
+    pub fn remove_environments(&self, keep: Duration) -> usize {
+        self.runtime.block_on(crate::environments::look(&self.handle, keep)).unwrap()
     }
 
     pub fn until(&self, what: &str, mut is: impl FnMut() -> bool) {

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use gpool_client::{Client, LogQuery, LogStream};
 use gpool_model::job::JobState;
@@ -128,6 +129,38 @@ fn a_log_is_followed_to_its_end() {
     let mut rest = String::new();
     logs.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "last\n");
+}
+
+#[test]
+fn environments_of_ended_jobs_are_removed_by_a_server_that_runs() {
+    let mut rig = Rig::new();
+    let client = rig.client(me());
+    for name in ["ended", "runs"] {
+        let environment = [("MARK".to_owned(), name.to_owned())].into();
+        client.submit(&JobCreate { environment, ..job(name) }, None).unwrap();
+    }
+    rig.until("both run", || {
+        ["1", "2"].iter().all(|id| client.job(id).unwrap().state == JobState::Running)
+    });
+    assert_eq!(rig.remove_environments(Duration::from_hours(1)), 0);
+    assert_eq!(client.job("1").unwrap().can_retry, None);
+    client.cancel(&["1".to_owned()]).unwrap();
+    rig.until("it has ended", || client.job("1").unwrap().state.is_end());
+    assert_eq!(rig.remove_environments(Duration::from_hours(1)), 0, "it was used just now");
+    assert_eq!(client.job("1").unwrap().can_retry, Some(true));
+    // Files of the file system's next tick may look as new as the moment of the look.
+    let mut n_removed = 0;
+    rig.until("its environment is removed", || {
+        n_removed += rig.remove_environments(Duration::ZERO);
+        n_removed > 0
+    });
+    assert_eq!(n_removed, 1);
+    let job = client.job("1").unwrap();
+    assert_eq!((job.can_retry, job.retry_until), (Some(false), None));
+    let refused = client.retry("1").unwrap_err();
+    let problem = refused.problem();
+    assert_eq!((problem.status, problem.code.as_str()), (409, "GP0711"));
+    assert_eq!(rig.remove_environments(Duration::ZERO), 0, "a job has it");
 }
 
 #[test]

@@ -1,0 +1,53 @@
+//! Holds jobs because a file that they need is gone.
+
+use gpool_model::job::{Holder, JobState};
+use gpool_model::launch::Missing;
+use gpool_model::{Caller, JobId, Phase, Refusal, Reply};
+
+use crate::control::Control;
+
+impl Control {
+    /// Holds those of the jobs that wait, until somebody has put the file there and releases them.
+    /// Jobs that have ended since the server looked are passed over.
+    pub(crate) fn hold_missing(
+        &mut self,
+        caller: &Caller,
+        jobs: &[JobId],
+        missing: &Missing,
+    ) -> Result<Reply, Refusal> {
+        if !caller.admin {
+            let what = "hold jobs in the name of the server".to_owned();
+            return Err(Refusal::NotPermitted { what });
+        }
+        for id in jobs {
+            if id.element.is_none() {
+                for element in self.waiting_rows(id.number, |state| state <= JobState::Pending) {
+                    self.hold_one_missing(element, missing);
+                }
+            }
+            self.hold_one_missing(*id, missing);
+        }
+        Ok(Reply::Done)
+    }
+
+    fn hold_one_missing(&mut self, id: JobId, missing: &Missing) {
+        let phase = self.world.job(id).map(|row| row.job.phase.clone());
+        let waits = matches!(
+            phase,
+            Some(
+                Phase::Waiting { .. }
+                    | Phase::Pending { .. }
+                    | Phase::Held { by: Holder::User, missing: None, .. }
+            )
+        );
+        if !waits {
+            return;
+        }
+        self.hold_one(id, Holder::User);
+        let mut job = self.job(id);
+        if let Phase::Held { missing: noted, .. } = &mut job.phase {
+            *noted = Some(missing.clone());
+            self.put_job(job);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What a job inherits from the process that submits it, and how that is written as bytes.
+
+use serde::{Deserialize, Serialize};
+
+/// What a job inherits from whoever submits it, kept as a blob: never in a record, the journal,
+/// the API or a log.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LaunchContext {
+    /// Names and values, as bytes: what the system takes, not what is text.
+    pub environment: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Resource limits of the caller: kind by the kernel's number, soft, hard; `None` is
+    /// unlimited.
+    pub limits: Vec<(u32, Option<u64>, Option<u64>)>,
+    /// File mode creation mask of the caller.
+    pub umask: Option<u32>,
+}
+
+/// The first byte of a context as [`LaunchContext::bytes`] writes it. Layout 3 and before wrote
+/// JSON, which begins with a brace.
+const FORMAT: u8 = 1;
+const UNLIMITED: u64 = u64::MAX;
+
+impl LaunchContext {
+    /// The context as bytes: the lengths of names and values before each, so that nothing in them
+    /// needs to be escaped.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let of_entries = self.environment.iter().map(|(name, value)| 8 + name.len() + value.len());
+        let mut bytes = Vec::with_capacity(16 + of_entries.sum::<usize>() + 20 * self.limits.len());
+        bytes.push(FORMAT);
+        number(&mut bytes, self.environment.len());
+        for part in self.environment.iter().flat_map(|(name, value)| [name, value]) {
+            number(&mut bytes, part.len());
+            bytes.extend_from_slice(part);
+        }
+        number(&mut bytes, self.limits.len());
+        for (kind, soft, hard) in &self.limits {
+            bytes.extend_from_slice(&kind.to_le_bytes());
+            // The kernel's own number for no limit.
+            bytes.extend_from_slice(&soft.unwrap_or(UNLIMITED).to_le_bytes());
+            bytes.extend_from_slice(&hard.unwrap_or(UNLIMITED).to_le_bytes());
+        }
+        bytes.extend(self.umask.iter().flat_map(|mask| mask.to_le_bytes()));
+        bytes
+    }
+
+    /// Reads what [`Self::bytes`] wrote; `None` for anything else.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes.strip_prefix(&[FORMAT])?;
+        let mut read = Self::default();
+        for _ in 0..take_number(&mut rest)? {
+            let (name, value) = (take_part(&mut rest)?, take_part(&mut rest)?);
+            read.environment.push((name, value));
+        }
+        let limit = |bytes| Some(u64::from_le_bytes(bytes)).filter(|limit| *limit != UNLIMITED);
+        for _ in 0..take_number(&mut rest)? {
+            let kind = take_number(&mut rest)?;
+            let (soft, hard) = (limit(take(&mut rest)?), limit(take(&mut rest)?));
+            read.limits.push((kind, soft, hard));
+        }
+        read.umask = match rest {
+            [] => None,
+            _ => Some(take_number(&mut rest)?),
+        };
+        rest.is_empty().then_some(read)
+    }
+}
+
+/// Requests are far smaller than what four bytes can count.
+fn number(bytes: &mut Vec<u8>, number: usize) {
+    bytes.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, left) = rest.split_first_chunk()?;
+    *rest = left;
+    Some(*taken)
+}
+
+fn take_number(rest: &mut &[u8]) -> Option<u32> {
+    take(rest).map(u32::from_le_bytes)
+}
+
+fn take_part(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let length = usize::try_from(take_number(rest)?).ok()?;
+    let (taken, left) = rest.split_at_checked(length)?;
+    *rest = left;
+    Some(taken.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_takes_no_more_room_than_it_must() {
+        let values: Vec<u8> = (0..=255).collect();
+        let context = LaunchContext {
+            environment: vec![(b"A".to_vec(), values), (b"EMPTY".to_vec(), Vec::new())],
+            limits: vec![(7, Some(1024), Some(4096)), (3, None, Some(0)), (0, None, None)],
+            umask: Some(0o027),
+        };
+        let bytes = context.bytes();
+        assert_eq!(LaunchContext::read(&bytes), Some(context.clone()));
+        // Four times the size of the values, as JSON has it.
+        assert!(bytes.len() < 360, "{}", bytes.len());
+        let plain = LaunchContext { umask: None, ..context };
+        assert_eq!(LaunchContext::read(&plain.bytes()), Some(plain));
+        assert_eq!(
+            LaunchContext::read(&LaunchContext::default().bytes()),
+            Some(LaunchContext::default())
+        );
+    }
+
+    #[test]
+    fn what_is_cut_or_something_else_is_not_read() {
+        let context = LaunchContext {
+            environment: vec![(b"NAME".to_vec(), b"value".to_vec())],
+            limits: vec![(7, Some(1), None)],
+            umask: None,
+        };
+        let bytes = context.bytes();
+        for length in 0..bytes.len() {
+            assert_eq!(LaunchContext::read(&bytes[..length]), None, "cut at {length}");
+        }
+        assert_eq!(LaunchContext::read(b"{}"), None);
+        let huge = [&[FORMAT][..], &u32::MAX.to_le_bytes()].concat();
+        assert_eq!(LaunchContext::read(&huge), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! Why nothing can be stored: what callers are told, and the look at the store's files while
+//! nothing is committed.
+
+use gpool_model::Refusal;
+use gpool_store::{CommitError, Presence};
+
+use crate::handle::internal;
+
+/// Watches the store's files.
+pub(crate) struct Watch {
+    presence: Presence,
+}
+
+impl Watch {
+    pub fn new(presence: Presence) -> Self {
+        Self { presence }
+    }
+
+    /// Notes in `fault` that the files are gone, or that they are back.
+    pub fn look(&self, fault: &mut Option<CommitError>) {
+        match self.presence.check() {
+            Ok(()) => drop(fault.take_if(|fault| matches!(fault, CommitError::Replaced(_)))),
+            Err(error) if fault.is_none() => {
+                tracing::error!(%error, "nothing can be stored");
+                *fault = Some(error);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// What callers are told.
+pub(crate) fn refusal_of(error: &CommitError) -> Refusal {
+    match error {
+        CommitError::StorageFull | CommitError::ReadOnly | CommitError::Io(_) => {
+            Refusal::StorageFull { why: error.to_string() }
+        }
+        CommitError::Replaced(_) => Refusal::StateGone { why: error.to_string() },
+        CommitError::Corrupt(_)
+        | CommitError::Fenced { .. }
+        | CommitError::OutOfOrder(_)
+        | CommitError::Closed => internal(error),
+    }
+}

@@ -1,0 +1,102 @@
+//! The end of a start: waits for the agents, takes note of what they found, and sets what the
+//! configuration says. Without room on the disk the server answers first, and this comes later.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use gpool_model::{Caller, Command, LabelChange, Refusal};
+use gpool_store::CommitError;
+use tokio::task::JoinHandle;
+
+use crate::handle::CoreHandle;
+use crate::recovery::Found;
+use crate::run::{ServerConfig, refused};
+
+/// How long the agents may take to say what there is and what runs; a driver may hang.
+const AGENT_PATIENCE: Duration = Duration::from_secs(60);
+/// How often a start is looked at while nothing is heard of it.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Ends the start, or lets it go on in the background until there is room.
+pub(crate) async fn begin(
+    config: &ServerConfig,
+    handle: &CoreHandle,
+    found: Found,
+    admin: &Caller,
+) -> anyhow::Result<Option<JoinHandle<()>>> {
+    let connected = tokio::time::timeout(AGENT_PATIENCE, nodes_connected(handle)).await;
+    match connected.context("an agent did not say in time what runs on its node")? {
+        Ok(()) => settle_in(config, handle, found, admin).await.map(|()| None),
+        Err(error) if matches!(error.downcast_ref(), Some(CommitError::StorageFull)) => {
+            tracing::error!(%error, "started without room: nothing is taken or started");
+            let (config, handle, admin) = (config.clone(), handle.clone(), admin.clone());
+            Ok(Some(tokio::spawn(async move {
+                while nodes_connected(&handle).await.is_err() {
+                    tokio::time::sleep(LOOK).await;
+                }
+                match settle_in(&config, &handle, found, &admin).await {
+                    Ok(()) => tracing::info!("there is room, and the start is over"),
+                    Err(error) => tracing::error!(?error, "the settings were not all set"),
+                }
+            })))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes note of what the agents found, and sets what the configuration says.
+async fn settle_in(
+    config: &ServerConfig,
+    handle: &CoreHandle,
+    found: Found,
+    admin: &Caller,
+) -> anyhow::Result<()> {
+    fail::fail_point!("server-start-connected");
+    let account = found.account(handle).await.map_err(|refusal| refused(&refusal))?;
+    account.log();
+    assert!(handle.shared.account.set(account).is_ok(), "one start has one account");
+    for (node, pool) in config.pools.iter().cloned() {
+        let command = Command::MoveNodes { nodes: vec![node], pool };
+        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+    }
+    for (node, set) in config.labels.iter().cloned() {
+        let change = LabelChange { set, ..LabelChange::default() };
+        let command = Command::LabelNodes { nodes: vec![node], change };
+        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+    }
+    if let Some(devices) = &config.allowed {
+        let devices = Some(devices.clone()).filter(|devices| devices != &["all"]);
+        for node in config.nodes.iter().cloned() {
+            let command = Command::AllowDevices { node, devices: devices.clone() };
+            handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+        }
+    }
+    if let Some(strategy) = config.strategy {
+        let command = Command::SetDeviceStrategy { strategy };
+        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+    }
+    Ok(())
+}
+
+/// Waits until each agent has said what there is and what runs.
+async fn nodes_connected(handle: &CoreHandle) -> anyhow::Result<()> {
+    let mut notices = handle.notices();
+    loop {
+        let nodes = handle.info().nodes.clone();
+        let look = move |view: &crate::View<'_>| {
+            let connected = |node| view.world.node(node).is_some_and(|row| row.node.connected);
+            (nodes.iter().all(connected), view.store_fault.cloned())
+        };
+        match handle.query(look).await {
+            // The fault is told next time.
+            Err(Refusal::StorageFull { .. }) => {}
+            Err(refusal) => return Err(refused(&refusal)),
+            // What is known of the nodes may be from before this start then.
+            Ok((_, Some(fault))) => return Err(fault.into()),
+            Ok((true, None)) => return Ok(()),
+            Ok((false, None)) => {}
+        }
+        // However it ends it is time to look again; a failed commit is no notice.
+        drop(tokio::time::timeout(LOOK, notices.recv()).await);
+    }
+}

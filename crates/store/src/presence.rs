@@ -1,0 +1,62 @@
+//! Whether the files at the store's paths are still those that this process has open. A file that
+//! was removed or replaced takes writes as before, and all of them are lost when it is closed.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use crate::create::Paths;
+use crate::error::CommitError;
+
+/// The files of an open store, by device and inode. Cheap to clone, and to ask.
+#[derive(Debug, Clone)]
+pub struct Presence {
+    files: Arc<[Seen]>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    path: PathBuf,
+    // Empty until the file is there: SQLite makes the log with the first commit.
+    is: OnceLock<(u64, u64)>,
+}
+
+impl Presence {
+    pub(crate) fn of(paths: &Paths) -> Self {
+        let seen = |path: &PathBuf| {
+            let is = identity(path).ok().map_or_else(OnceLock::new, OnceLock::from);
+            Seen { path: path.clone(), is }
+        };
+        Self { files: [&paths.database, &paths.mark, &paths.log].map(seen).into() }
+    }
+
+    /// Checks that each file is the one that is open. Takes a few microseconds.
+    ///
+    /// # Errors
+    /// Which one is missing or another file.
+    pub fn check(&self) -> Result<(), CommitError> {
+        for Seen { path, is } in &*self.files {
+            let found = identity(path);
+            match (is.get(), found) {
+                (Some(is), Ok(found)) if *is == found => {}
+                // Another thread may have noted it meanwhile.
+                (None, Ok(found)) if *is.get_or_init(|| found) == found => {}
+                (None, Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
+                (_, Err(error)) if !is_absent(&error) => {
+                    return Err(CommitError::Io(format!("{}: {error}", path.display())));
+                }
+                _ => return Err(CommitError::Replaced(path.clone())),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    path.symlink_metadata().map(|about| (about.dev(), about.ino()))
+}
