@@ -71,43 +71,67 @@ impl Allowed {
     }
 }
 
-/// Whether an address is inside the machine, or of those that only it can reach.
+/// Whether only the machine itself, its link or its cloud can answer at an address, or nothing can.
+/// Private networks are not inside: hooks there are allowed on purpose (`docs/security.md`).
+/// Source: IANA, "Special-Purpose Address Registry" of IPv4 and of IPv6, 2026-11.
 fn is_inside(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
             v4.is_loopback()
                 || v4.is_link_local()
-                || v4.is_unspecified()
-                || v4.is_broadcast()
                 || v4.is_multicast()
-                || v4.octets()[0] == 0
-                // Credentials in Alibaba's cloud; other clouds' are link-local.
-                || v4 == Ipv4Addr::new(100, 100, 100, 200)
+                || matches!(v4.octets(), [0 | 240..=255, ..] | [192, 0, 0, _])
+                || V4_OF_CLOUDS.contains(&v4)
         }
-        IpAddr::V6(v6) => match embedded(v6) {
-            Some(v4) => is_inside(IpAddr::V4(v4)),
-            None => {
-                v6.is_loopback()
-                    || v6.is_unspecified()
-                    || v6.is_multicast()
-                    || v6.is_unicast_link_local()
-                    // Credentials in Amazon's cloud.
-                    || v6 == Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)
-            }
-        },
+        IpAddr::V6(v6) => {
+            is_inside_itself(v6) || embedded(v6).iter().any(|v4| is_inside(IpAddr::V4(*v4)))
+        }
     }
 }
 
-/// The older address that a newer one stands for: mapped, compatible, or by a translator (NAT64).
-fn embedded(v6: Ipv6Addr) -> Option<Ipv4Addr> {
-    let [a, b, c, d, e, f, ..] = v6.segments();
-    let is_compatible = [a, b, c, d, e, f] == [0; 6] && !v6.is_loopback() && !v6.is_unspecified();
-    let is_translated = [a, b, c, d, e, f] == [0x64, 0xff9b, 0, 0, 0, 0];
-    let low = (is_compatible || is_translated).then(|| {
-        let bytes = v6.octets();
-        Ipv4Addr::new(bytes[12], bytes[13], bytes[14], bytes[15])
-    });
-    v6.to_ipv4_mapped().or(low)
+/// The same of an IPv6 address, without the IPv4 addresses that it stands for.
+fn is_inside_itself(v6: Ipv6Addr) -> bool {
+    v6.is_loopback()
+        || v6.is_unspecified()
+        || v6.is_multicast()
+        || v6.is_unicast_link_local()
+        // A translator of the network's own, which may stand for any address (RFC 8215).
+        || v6.segments()[..3] == [0x64, 0xff9b, 1]
+        || V6_OF_CLOUDS.iter().any(|[a, b]| v6.segments()[..2] == [*a, *b])
+}
+
+/// Services of clouds that answer only the machine itself, credentials among them, and are not
+/// link-local: Alibaba's, Tailscale's and Azure's.
+const V4_OF_CLOUDS: [Ipv4Addr; 3] = [
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(100, 100, 100, 100),
+    Ipv4Addr::new(168, 63, 129, 16),
+];
+
+/// The same in IPv6, by their first 32 bits: Amazon's, Oracle's, Scaleway's and Google's.
+const V6_OF_CLOUDS: [[u16; 2]; 4] =
+    [[0xfd00, 0xec2], [0xfd00, 0xc1], [0xfd00, 0x42], [0xfd20, 0xce]];
+
+/// The IPv4 addresses that an IPv6 address stands for or is reached through; each follows the rule
+/// of its own.
+fn embedded(v6: Ipv6Addr) -> Vec<Ipv4Addr> {
+    let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    match v6.segments() {
+        // The unspecified address and loopback.
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => Vec::new(),
+        // Compatible (RFC 4291), mapped (the same), translated (RFC 2765), NAT64 (RFC 6052).
+        [0, 0, 0, 0, 0, 0, high, low]
+        | [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => vec![v4(high, low)],
+        // 6to4 (RFC 3056).
+        [0x2002, high, low, ..] => vec![v4(high, low)],
+        // Teredo: its server, and its client with all bits turned (RFC 4380).
+        [0x2001, 0, a, b, _, _, high, low] => vec![v4(a, b), v4(!high, !low)],
+        // ISATAP below any prefix (RFC 5214).
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => vec![v4(high, low)],
+        _ => Vec::new(),
+    }
 }
 
 /// Looks names up, and gives only addresses that may be asked.
@@ -126,13 +150,12 @@ impl Guarded {
     fn may_ask(&self, host: &str, address: SocketAddr) -> bool {
         let Some(allow) = &self.allow else { return true };
         let ip = address.ip();
-        let as_v4 = match ip {
-            IpAddr::V6(v6) => embedded(v6).map(IpAddr::V4),
-            IpAddr::V4(_) => None,
+        let is_allowed = |ip: IpAddr| allow.iter().any(|it| it.covers(host, ip));
+        let may_ask = |ip: IpAddr| !is_inside(ip) || is_allowed(ip);
+        let is_reached = |v6: Ipv6Addr| {
+            !is_inside_itself(v6) && embedded(v6).iter().all(|v4| may_ask(IpAddr::V4(*v4)))
         };
-        !is_inside(ip)
-            || allow.iter().any(|it| it.covers(host, ip))
-            || as_v4.is_some_and(|v4| allow.iter().any(|it| it.covers(host, v4)))
+        may_ask(ip) || matches!(ip, IpAddr::V6(v6) if is_reached(v6))
     }
 }
 
@@ -192,11 +215,49 @@ mod tests {
             "::ffff:127.0.0.1",
             "::ffff:169.254.169.254",
             "::127.0.0.1",
+            "::ffff:0:127.0.0.1",
             "64:ff9b::a9fe:a9fe",
+            "64:ff9b::127.0.0.1",
+            "64:ff9b:1::8.8.8.8",
+            "64:ff9b:1:7f00:0:100::",
+            "2002:7f00:1::",
+            "2002:7f00:1::1",
+            "2002:a9fe:a9fe::1",
+            // Teredo of the client 127.0.0.1, and by the server 127.0.0.1.
+            "2001:0:808:808::80ff:fffe",
+            "2001:0:7f00:1::f7f7:f7f7",
+            "2001:db8::5efe:127.0.0.1",
+            "2001:db8::200:5efe:169.254.169.254",
+            "fe80::5efe:8.8.8.8",
+            "192.0.0.192",
+            "240.0.0.1",
+            "168.63.129.16",
+            "100.100.100.100",
+            "fd20:ce::254",
+            "fd00:c1::a9fe:a9fe",
+            "fd00:42::42",
         ] {
             assert!(!asks(&guard, "x", ip), "{ip}");
         }
-        for ip in ["10.0.0.1", "192.168.1.1", "8.8.8.8", "2001:db8::1", "::ffff:8.8.8.8"] {
+        for ip in [
+            "10.0.0.1",
+            "172.16.0.1",
+            "192.168.1.1",
+            "100.64.0.1",
+            "198.18.0.1",
+            "fd12:3456::1",
+            "8.8.8.8",
+            "2001:db8::1",
+            "2606:4700::1111",
+            "::ffff:8.8.8.8",
+            "::ffff:10.0.0.1",
+            "64:ff9b::808:808",
+            "64:ff9b::10.0.0.1",
+            "2002:808:808::1",
+            "2002:a00:1::1",
+            "2001:db8::5efe:10.0.0.1",
+            "2001:0:808:808::f7f7:f7f7",
+        ] {
             assert!(asks(&guard, "x", ip), "{ip}");
         }
         assert!(asks(&Guarded::new(None), "x", "127.0.0.1"), "admins do");
@@ -210,6 +271,9 @@ mod tests {
         assert!(asks(&some, "hooks.lab", "127.0.0.2") && asks(&some, "x", "fe80::7"));
         assert!(asks(&guard(&["0.0.0.0/0"]), "x", "169.254.169.254"));
         assert!(asks(&guard(&["::/0"]), "x", "::1"));
+        let home = guard(&["127.0.0.1"]);
+        assert!(asks(&home, "x", "2002:7f00:1::1"), "it stands for what is allowed");
+        assert!(!asks(&home, "x", "2001:0:7f00:1::80ff:fffd"), "each that it stands for counts");
         for text in ["", "a b", "127.0.0.1/33", "::1/129", "a/8", "127.0.0.0/x", "http://x"] {
             assert!(text.parse::<Allowed>().is_err(), "{text}");
         }
