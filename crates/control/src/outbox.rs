@@ -7,28 +7,41 @@ use std::sync::Arc;
 
 use gpool_model::effect::Change;
 use gpool_model::job::{ExitStatus, JobState};
-use gpool_model::notify::{Delivery, DeliveryId, JobNews, Sent, origin_of};
+use gpool_model::notify::{Delivery, DeliveryId, JobNews, Sent, host_of, origin_of};
 use gpool_model::{Caller, Effect, Job, JobSpec, NotifyRule, Phase, Timestamp};
 
 use crate::control::Control;
 
 /// Messages that are on their way, and those that wait for their moment. Known only to this life
-/// of the server.
+/// of the server. Each user has a share of the connections, and so has each host, so that neither a
+/// user with many messages nor a host that hangs delays the messages of others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Couriers {
-    /// Sent, and not yet answered, with where to.
-    under_way: BTreeMap<DeliveryId, Arc<str>>,
-    n_by_origin: BTreeMap<Arc<str>, usize>,
-    /// Waiting, by where to.
+    /// Sent, and not yet answered.
+    under_way: BTreeMap<DeliveryId, Lane>,
+    n_by_user: BTreeMap<u32, usize>,
+    n_by_host: BTreeMap<Arc<str>, usize>,
+    n_by_lane: BTreeMap<Lane, usize>,
     // Invariant: no set is empty.
-    waiting: BTreeMap<Arc<str>, BTreeSet<(Timestamp, DeliveryId)>>,
+    waiting: BTreeMap<Lane, BTreeSet<(Timestamp, DeliveryId)>>,
+}
+
+/// The messages of one user to one host.
+type Lane = (u32, Arc<str>);
+
+fn lane_of(delivery: &Delivery) -> Lane {
+    (delivery.uid(), Arc::from(host_of(&delivery.url)))
 }
 
 impl Couriers {
     /// Messages that are sent at once.
-    const AT_ONCE: usize = 16;
-    /// Messages that are sent to one address at once, so that one that hangs stops no other.
-    const AT_ONCE_TO_ONE: usize = 2;
+    const AT_ONCE: usize = 32;
+    /// Messages of one user that are sent at once.
+    const AT_ONCE_OF_USER: usize = 4;
+    /// Messages that are sent to one host at once.
+    const AT_ONCE_TO_HOST: usize = 4;
+    /// Messages of one user that are sent to one host at once.
+    const AT_ONCE_IN_LANE: usize = 2;
 
     /// What waits in an outbox that was loaded.
     pub fn new<'d>(all: impl Iterator<Item = &'d Delivery>) -> Self {
@@ -38,59 +51,78 @@ impl Couriers {
     }
 
     fn wait(&mut self, delivery: &Delivery) {
-        let origin = Arc::from(origin_of(&delivery.url));
-        self.waiting.entry(origin).or_default().insert((delivery.due, delivery.id.clone()));
+        let queue = self.waiting.entry(lane_of(delivery)).or_default();
+        queue.insert((delivery.due, delivery.id.clone()));
     }
 
-    fn has_room(&self, origin: &str) -> bool {
-        self.n_by_origin.get(origin).copied().unwrap_or(0) < Self::AT_ONCE_TO_ONE
+    fn n_of_user(&self, uid: u32) -> usize {
+        self.n_by_user.get(&uid).copied().unwrap_or(0)
+    }
+
+    /// The lanes from which one more message may be sent, with the first message of each.
+    fn open(&self) -> impl Iterator<Item = (&Lane, &(Timestamp, DeliveryId))> {
+        let has_room = |lane: &Lane| {
+            let in_lane = self.n_by_lane.get(lane).copied().unwrap_or(0);
+            let to_host = self.n_by_host.get(&lane.1).copied().unwrap_or(0);
+            self.under_way.len() < Self::AT_ONCE
+                && self.n_of_user(lane.0) < Self::AT_ONCE_OF_USER
+                && to_host < Self::AT_ONCE_TO_HOST
+                && in_lane < Self::AT_ONCE_IN_LANE
+        };
+        let open = self.waiting.iter().filter(move |(lane, _)| has_room(lane));
+        open.filter_map(|(lane, queue)| Some((lane, queue.first()?)))
     }
 
     /// When the next message could be sent.
     pub fn next_timer(&self) -> Option<Timestamp> {
-        if self.under_way.len() >= Self::AT_ONCE {
-            return None;
-        }
-        let open = self.waiting.iter().filter(|(origin, _)| self.has_room(origin));
-        open.filter_map(|(_, queue)| queue.first().map(|(at, _)| *at)).min()
+        self.open().map(|(_, (due, _))| *due).min()
     }
 
-    /// Takes the message that is longest due of those that may be sent now.
+    /// Takes the next message: of the user with the fewest on their way, that which is longest due.
     fn take(&mut self, now: Timestamp) -> Option<DeliveryId> {
-        if self.under_way.len() >= Self::AT_ONCE {
-            return None;
-        }
-        let open = self.waiting.iter().filter(|(origin, _)| self.has_room(origin));
-        let first = open.filter_map(|(origin, queue)| Some((queue.first()?.clone(), origin)));
-        let ((due, id), origin) = first.min().filter(|((due, _), _)| *due <= now)?;
-        let origin = Arc::clone(origin);
-        let queue = self.waiting.get_mut(&origin)?;
-        queue.remove(&(due, id.clone()));
-        if queue.is_empty() {
-            self.waiting.remove(&origin);
-        }
-        *self.n_by_origin.entry(Arc::clone(&origin)).or_default() += 1;
-        self.under_way.insert(id.clone(), origin);
-        Some(id)
+        let due = self.open().filter(|(_, (due, _))| *due <= now);
+        let next = due.min_by_key(|(lane, first)| (self.n_of_user(lane.0), *first));
+        let (lane, first) = next.map(|(lane, first)| (lane.clone(), first.clone()))?;
+        self.unqueue(&lane, &first);
+        *self.n_by_user.entry(lane.0).or_default() += 1;
+        *self.n_by_host.entry(Arc::clone(&lane.1)).or_default() += 1;
+        *self.n_by_lane.entry(lane.clone()).or_default() += 1;
+        self.under_way.insert(Arc::clone(&first.1), lane);
+        Some(first.1)
     }
 
     fn came_back(&mut self, id: &DeliveryId) {
-        let Some(origin) = self.under_way.remove(id) else { return };
-        if let Some(n) = self.n_by_origin.get_mut(&origin) {
-            *n -= 1;
-            if *n == 0 {
-                self.n_by_origin.remove(&origin);
+        let Some(lane) = self.under_way.remove(id) else { return };
+        one_less(&mut self.n_by_user, &lane.0);
+        one_less(&mut self.n_by_host, &lane.1);
+        one_less(&mut self.n_by_lane, &lane);
+    }
+
+    fn forget(&mut self, delivery: &Delivery) {
+        self.unqueue(&lane_of(delivery), &(delivery.due, delivery.id.clone()));
+    }
+
+    fn unqueue(&mut self, lane: &Lane, entry: &(Timestamp, DeliveryId)) {
+        if let Some(queue) = self.waiting.get_mut(lane) {
+            queue.remove(entry);
+            if queue.is_empty() {
+                self.waiting.remove(lane);
             }
         }
     }
 
-    fn forget(&mut self, delivery: &Delivery) {
-        let origin: Arc<str> = Arc::from(delivery.origin());
-        if let Some(queue) = self.waiting.get_mut(&origin) {
-            queue.remove(&(delivery.due, delivery.id.clone()));
-            if queue.is_empty() {
-                self.waiting.remove(&origin);
-            }
+    /// Messages of the same user to the same host that are due now.
+    fn due_beside(&self, delivery: &Delivery, now: Timestamp) -> Vec<DeliveryId> {
+        let queue = self.waiting.get(&lane_of(delivery)).into_iter().flatten();
+        queue.take_while(|(due, _)| *due <= now).map(|(_, id)| Arc::clone(id)).collect()
+    }
+}
+
+fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+    if let Some(n) = counts.get_mut(key) {
+        *n -= 1;
+        if *n == 0 {
+            counts.remove(key);
         }
     }
 }
@@ -171,25 +203,45 @@ impl Control {
             // Sent twice, by two lives of the server, and taken before.
             return;
         };
-        self.couriers.forget(&delivery);
-        let waits = usize::try_from(delivery.n_attempts).ok();
-        let wait = waits.and_then(|n| Delivery::WAITS.get(n));
-        let (why, wait) = match sent {
+        match sent {
             Sent::Taken => {
+                self.couriers.forget(&delivery);
                 self.world.remove_delivery(id);
                 self.count_deliveries(|counts| counts.n_taken += 1);
-                return self.publish(Change::Told {
+                self.publish(Change::Told {
                     job: delivery.news.job,
                     origin: Arc::from(delivery.origin()),
                     given_up: None,
                 });
             }
-            Sent::Failed { why } => (why, wait),
-            Sent::Refused { why } => (why, None),
-        };
+            Sent::Failed { why } => self.try_later(delivery, why),
+            Sent::Unanswered { why } => {
+                // Each would take a connection only to find out the same.
+                for id in self.couriers.due_beside(&delivery, self.now) {
+                    let beside = self.world.outbox().get(&id).filter(waits).cloned();
+                    let same = beside.filter(|beside| beside.origin() == delivery.origin());
+                    if let Some(beside) = same {
+                        self.try_later(beside, Arc::clone(&why));
+                    }
+                }
+                self.try_later(delivery, why);
+            }
+            Sent::Refused { why } => {
+                self.couriers.forget(&delivery);
+                delivery.n_attempts = delivery.n_attempts.saturating_add(1);
+                delivery.why = Some(why);
+                self.give_up(delivery);
+            }
+        }
+    }
+
+    /// Sends a message that failed again later, or gives it up.
+    fn try_later(&mut self, mut delivery: Delivery, why: Arc<str>) {
+        self.couriers.forget(&delivery);
+        let n_attempts = usize::try_from(delivery.n_attempts).ok();
         delivery.n_attempts = delivery.n_attempts.saturating_add(1);
         delivery.why = Some(why);
-        match wait {
+        match n_attempts.and_then(|n| Delivery::WAITS.get(n)) {
             Some(wait) => {
                 delivery.due = self.now.after(*wait);
                 self.couriers.wait(&delivery);

@@ -98,6 +98,18 @@ pub fn origin_of(url: &str) -> &str {
     &url[..end]
 }
 
+/// The host of an address in lower case, whatever the scheme and port: those that share one machine
+/// share its connections. All mail goes to the same program.
+#[must_use]
+pub fn host_of(url: &str) -> String {
+    let origin = origin_of(url);
+    let Some((_, rest)) = origin.split_once("://") else { return "mail".to_owned() };
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let host =
+        rest.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(rest, |(host, _)| host);
+    host.trim_end_matches('.').to_ascii_lowercase()
+}
+
 /// A message of the outbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
@@ -141,6 +153,12 @@ impl Delivery {
         Millis::from_hours(6),
         Millis::from_hours(6),
     ];
+
+    /// The user that is told.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.news.owner.uid
+    }
 
     /// Where it goes, without what may be a secret.
     #[must_use]
@@ -202,6 +220,11 @@ pub enum Sent {
         /// What happened, for people.
         why: Arc<str>,
     },
+    /// Its host did not answer, so it would answer no other message either; it is tried again.
+    Unanswered {
+        /// What happened, for people.
+        why: Arc<str>,
+    },
     /// It was not, and never will be.
     Refused {
         /// What happened, for people.
@@ -241,6 +264,19 @@ mod tests {
             ("http://a", "http://a"),
         ] {
             assert_eq!(origin_of(url), origin);
+        }
+    }
+
+    #[test]
+    fn a_host_is_the_same_by_each_scheme_and_port() {
+        for (url, host) in [
+            ("https://A.example/x", "a.example"),
+            ("http://a.example.:80?z", "a.example"),
+            ("http://[::1]:9/x", "[::1]"),
+            ("http://[::1]", "[::1]"),
+            ("mailto:ana@example.org", "mail"),
+        ] {
+            assert_eq!(host_of(url), host);
         }
     }
 

@@ -144,6 +144,93 @@ fn an_address_that_does_not_answer_keeps_no_other_waiting() {
     assert_eq!(to(&harness.sent, "http://slow"), 2, "the next one leaves");
 }
 
+fn unanswered() -> Sent {
+    Sent::Unanswered { why: Arc::from("no answer within 10 s") }
+}
+
+/// Has a user's jobs tell `n_hosts` hosts that never answer, `n` times each.
+fn flood(harness: &mut Harness, caller: &gpool_model::Caller, n_hosts: usize, n: usize) {
+    let url = |host: usize| format!("http://{}-{host}.slow/", caller.owner.user);
+    let jobs = (0..n_hosts * n).map(|at| waits(&[NotifyOn::Hold], &url(at % n_hosts))).collect();
+    let before = harness.control.world().jobs().len();
+    harness.submit(caller, jobs).expect("they fit");
+    let jobs = harness.control.world().jobs().keys().copied().skip(before).collect();
+    harness.command(caller, Command::Hold { jobs }).expect("own jobs");
+}
+
+fn tell_one(harness: &mut Harness, caller: &gpool_model::Caller, url: &str) {
+    harness.submit(caller, vec![waits(&[NotifyOn::Hold], url)]).expect("it fits");
+    let last = *harness.control.world().jobs().keys().last().expect("there are jobs");
+    harness.command(caller, Command::Hold { jobs: vec![last] }).expect("own job");
+}
+
+#[test]
+fn many_messages_of_one_user_to_hosts_that_hang_delay_no_other_user() {
+    let mut harness = Harness::new(1);
+    flood(&mut harness, &ana(), 40, 15);
+    assert_eq!(harness.sent.len(), 4, "a user has a share of the connections");
+    tell_one(&mut harness, &bo(), "http://quick/");
+    assert_eq!(harness.sent.last().expect("it left").origin(), "http://quick");
+    // By mail it is the same.
+    tell_one(&mut harness, &bo(), "mailto:bo@example.org");
+    assert_eq!(&*harness.sent.last().expect("it left").url, "mailto:bo@example.org");
+    assert_eq!(harness.sent.len(), 6);
+}
+
+#[test]
+fn the_next_connection_is_of_the_user_with_the_fewest() {
+    let mut harness = Harness::new(1);
+    let users: Vec<_> = (0..8)
+        .map(|n| {
+            let mut user = ana();
+            user.owner.uid = 5000 + n;
+            user.owner.user = Arc::from(format!("user{n}"));
+            user
+        })
+        .collect();
+    for user in &users {
+        flood(&mut harness, user, 10, 3);
+    }
+    assert_eq!(harness.sent.len(), 32, "all connections are in use");
+    tell_one(&mut harness, &bo(), "http://quick/");
+    assert_eq!(harness.sent.len(), 32);
+    let first = harness.sent[0].clone();
+    answer(&mut harness, &first, unanswered());
+    assert_eq!(harness.sent.last().expect("it left").origin(), "http://quick");
+}
+
+#[test]
+fn a_host_that_hangs_for_one_user_has_room_for_another() {
+    let mut harness = Harness::new(1);
+    flood(&mut harness, &ana(), 1, 20);
+    assert_eq!(harness.sent.len(), 2);
+    tell_one(&mut harness, &bo(), "https://ANA-0.slow:444/x");
+    assert_eq!(harness.sent.len(), 3);
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_not_asked_for_each_message() {
+    let mut harness = Harness::new(1);
+    flood(&mut harness, &ana(), 1, 20);
+    let (first, second) = (harness.sent[0].clone(), harness.sent[1].clone());
+    answer(&mut harness, &first, unanswered());
+    answer(&mut harness, &second, unanswered());
+    assert_eq!(harness.sent.len(), 2, "the others are sent as late");
+    let all = deliveries(&harness);
+    assert!(all.len() == 20 && all.iter().all(|it| it.n_attempts == 1 && it.why.is_some()));
+    // Another user's message, and one to another host, are tried for themselves.
+    tell_one(&mut harness, &bo(), &first.url);
+    tell_one(&mut harness, &ana(), "http://quick/");
+    assert_eq!(harness.sent.len(), 4);
+    let at = deliveries(&harness).iter().map(|it| it.due).max().expect("they wait");
+    pass_until(&mut harness, at);
+    assert_eq!(harness.sent.len(), 6);
+    // An answer of any kind is one of that message alone.
+    let last = harness.sent[5].clone();
+    answer(&mut harness, &last, failed());
+    assert_eq!(harness.sent.len(), 7);
+}
+
 #[test]
 fn too_many_messages_of_one_user_are_counted_and_not_kept() {
     let mut harness = Harness::new(1);

@@ -156,15 +156,25 @@ fn not_sent(error: &ureq::Error) -> Sent {
             Sent::Refused { why: Arc::from(io.to_string()) }
         }
         ureq::Error::Timeout(_) => {
-            failed(&format!("no answer within {} s", Post::PATIENCE.as_secs()))
+            let why = format!("no answer within {} s", Post::PATIENCE.as_secs());
+            Sent::Unanswered { why: Arc::from(why) }
         }
-        ureq::Error::HostNotFound => failed("there is no host of that name"),
+        ureq::Error::HostNotFound => {
+            Sent::Unanswered { why: Arc::from("there is no host of that name") }
+        }
+        ureq::Error::Io(_) | ureq::Error::ConnectionFailed => {
+            Sent::Unanswered { why: short(&error.to_string()) }
+        }
         error => failed(&error.to_string()),
     }
 }
 
 fn failed(why: &str) -> Sent {
-    /// Characters of what is kept of an error.
+    Sent::Failed { why: short(why) }
+}
+
+/// What is kept of an error.
+fn short(why: &str) -> Arc<str> {
     const MAX: usize = 200;
-    Sent::Failed { why: Arc::from(why.chars().take(MAX).collect::<String>()) }
+    Arc::from(why.chars().take(MAX).collect::<String>())
 }
