@@ -32,6 +32,8 @@ struct Kept {
     limit: u64,
     /// Bytes that found no room.
     beyond: u64,
+    /// Whether the file says that it ends there.
+    is_cut: bool,
     /// Bytes that could not be written since the last that could, and why.
     lost: u64,
     why: String,
@@ -109,7 +111,7 @@ impl Stream {
     pub(super) fn new(which: usize, pipe: OwnedFd, file: Target, limit: Bytes) -> Self {
         let limit = limit.get();
         let why = String::new();
-        let kept = Kept { which, file, room: limit, limit, beyond: 0, lost: 0, why };
+        let kept = Kept { which, file, room: limit, limit, beyond: 0, is_cut: false, lost: 0, why };
         Self { pipe, kept }
     }
 
@@ -165,16 +167,28 @@ impl Stream {
 impl Kept {
     fn write(&mut self, bytes: &[u8], order: &mut Order) {
         let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
-        self.beyond += count(bytes.len() - fits);
-        if fits == 0 {
-            return;
+        if fits > 0 {
+            self.keep(&bytes[..fits], order);
         }
+        let beyond = count(bytes.len() - fits);
+        // Said at once: a job may go on for days, and its log must say why it does not.
+        if beyond > 0 && !self.is_cut && self.lost == 0 {
+            let limit = Bytes::new(self.limit);
+            let text = format!(
+                "\n[gpool: the output limit of {limit} was reached; what follows is not kept]\n"
+            );
+            self.is_cut = self.say(&text, order).is_ok();
+        }
+        self.beyond += beyond;
+    }
+
+    fn keep(&mut self, bytes: &[u8], order: &mut Order) {
         if self.lost > 0 && self.say_lost(order).is_err() {
-            self.lost += count(fits);
+            self.lost += count(bytes.len());
             return;
         }
         order.before(self.which);
-        let mut rest = &bytes[..fits];
+        let mut rest = bytes;
         while !rest.is_empty() {
             match self.file.file().and_then(|file| file.write(rest)) {
                 Ok(written) => {
@@ -216,8 +230,7 @@ impl Kept {
         if self.beyond > 0 {
             let (limit, beyond) = (Bytes::new(self.limit), self.beyond);
             let text = format!(
-                "\n[gpool: the output limit of {limit} was reached; {beyond} bytes more were not \
-                 kept]\n"
+                "[gpool: {beyond} bytes beyond the output limit of {limit} were not kept]\n"
             );
             let _ = self.say(&text, order);
         }
@@ -255,8 +268,8 @@ mod tests {
         assert_eq!(kept(10, &[b"hello ", b"you!"]), "hello you!");
         assert_eq!(
             kept(10, &[b"hello ", b"you!?", b"more"]),
-            "hello you!\n[gpool: the output limit of 10 B was reached; 5 bytes more were not \
-             kept]\n"
+            "hello you!\n[gpool: the output limit of 10 B was reached; what follows is not kept]\n\
+             [gpool: 5 bytes beyond the output limit of 10 B were not kept]\n"
         );
     }
 
@@ -278,8 +291,8 @@ mod tests {
         let full = Target { path: PathBuf::new(), owner: None, file: Some(full) };
         let why = String::new();
         let mut order = Order::default();
-        let mut kept =
-            Kept { which: 0, file: full, room: 100, limit: 100, beyond: 0, lost: 0, why };
+        let (room, limit, is_cut) = (100, 100, false);
+        let mut kept = Kept { which: 0, file: full, room, limit, beyond: 0, is_cut, lost: 0, why };
         kept.write(b"hello", &mut order);
         kept.write(b"you", &mut order);
         assert_eq!((kept.lost, kept.room), (8, 100));
@@ -303,7 +316,7 @@ mod tests {
             .enumerate()
             .map(|(which, name)| {
                 let (file, why) = (Target::new(path(name), None), String::new());
-                Kept { which, file, room: 6, limit: 6, beyond: 0, lost: 0, why }
+                Kept { which, file, room: 6, limit: 6, beyond: 0, is_cut: false, lost: 0, why }
             })
             .collect();
         streams[1].write(b"error", &mut order);

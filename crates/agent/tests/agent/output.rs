@@ -48,7 +48,8 @@ fn output_beyond_the_limit_is_cut_and_said() {
     let output = node.stdout(task);
     let (kept, note) = output.split_at(1000);
     assert_eq!(kept, "y\n".repeat(500));
-    let said = "\n[gpool: the output limit of 1000 B was reached; 4000 bytes more were not kept]\n";
+    let said = "\n[gpool: the output limit of 1000 B was reached; what follows is not kept]\n\
+                [gpool: 4000 bytes beyond the output limit of 1000 B were not kept]\n";
     assert_eq!(note, said);
 }
 
