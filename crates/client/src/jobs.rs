@@ -227,12 +227,13 @@ impl Client {
         self.ask(&call)
     }
 
-    /// Lets a job that ended, or what of an array did not succeed, run again.
+    /// Lets a job that ended, or what of an array did not succeed, run again. It is repeated by
+    /// itself when the connection is lost, and is never submitted twice.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn retry(&self, id: &str) -> Result<Retried, Error> {
-        let call = Call::post(&of_job(id, "/retry"));
+        let call = with_key(Call::post(&of_job(id, "/retry")), Some(&new_key()));
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
@@ -242,6 +243,7 @@ impl Client {
     /// See [`Error`].
     pub fn retry_held(&self, id: &str) -> Result<Retried, Error> {
         let call = Call::post(&of_job(id, "/retry")).query("hold", &true);
+        let call = with_key(call, Some(&new_key()));
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 

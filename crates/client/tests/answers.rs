@@ -169,6 +169,19 @@ fn what_was_sent_may_have_been_done_although_no_server_answers_since() {
 }
 
 #[test]
+fn a_retry_is_asked_again_under_the_same_key() {
+    let retried = r#"{"apiVersion":"gpool/v1","id":"9","n_elements":null,"is_new":true}"#;
+    let server = Pretender::new(vec![String::new(), json(retried)]);
+    assert_eq!(server.client().retry("5").unwrap().id, "9");
+    let requests = server.requests();
+    let key = |request: &String| {
+        let line = request.lines().find(|line| line.starts_with("idempotency-key: "));
+        line.map(str::to_owned)
+    };
+    assert!(key(&requests[0]).is_some() && key(&requests[0]) == key(&requests[1]), "{requests:?}");
+}
+
+#[test]
 fn what_repeats_without_harm_is_asked_again() {
     let server = Pretender::new(vec![String::new(), String::new(), version()]);
     assert_eq!(server.client().version().unwrap().version, "9");

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use gpool_model::array::{ArrayValues, NewArray};
 use gpool_model::job::{BlobId, JobState, Owner};
 use gpool_model::record::EndedJob;
@@ -23,7 +24,7 @@ use super::context::Files;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::Found;
 use super::listing;
-use super::submit::unexpected;
+use super::submit::{key, key_name, unexpected};
 use crate::elements;
 use crate::handle::{View, internal};
 
@@ -233,10 +234,13 @@ pub(crate) struct RetryParams {
 }
 
 /// Lets a job that ended run again: elements of an array that still lives begin their next attempt;
-/// of anything else, what did not succeed is submitted anew.
+/// of anything else, what did not succeed is submitted anew, once for each `Idempotency-Key`.
 #[utoipa::path(
     post, path = "/jobs/{id}/retry", operation_id = "jobs_retry",
-    params(("id" = String, Path, description = "The job, array or element"), RetryParams),
+    params(
+        ("id" = String, Path, description = "The job, array or element"), RetryParams,
+        ("Idempotency-Key" = Option<String>, Header, description = "A name for this request"),
+    ),
     responses(
         (status = 200, description = "What runs again, and as which job", body = Document<Retried>),
         (status = 400, description = "It can't be held", body = Problem,
@@ -254,8 +258,11 @@ pub(crate) async fn retry(
     Asks(asker): Asks,
     Segment(id): Segment,
     Params(params): Params<RetryParams>,
+    headers: HeaderMap,
 ) -> Result<Json<Document<Retried>>, ApiError> {
     let id = job_id(&id)?;
+    let digest = || blake3::hash(format!("retry {id} {}", params.hold).as_bytes());
+    let key = key_name(&headers)?.map(|name| key(name, digest()));
     let lives = move |view: &View<'_>| {
         let array = view.world.array(id.number)?.job.array.as_ref()?;
         let all = u64::from(array.n_ended() - array.n_ended_as(Outcome::Succeeded));
@@ -288,7 +295,7 @@ pub(crate) async fn retry(
     let caller = gpool_model::Caller::new(ended.spec.owner.clone(), asker.caller.admin);
     let command = Command::Submit {
         jobs: vec![new],
-        key: None,
+        key,
         ends: Vec::new(),
         array_ends: Vec::new(),
         dry_run: false,
