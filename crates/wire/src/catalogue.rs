@@ -115,12 +115,16 @@ catalogue! {
          done: look before you ask again. A repeated submission with the same idempotency key is \
          not done twice.";
     SOCKET_PATH = 304, EXIT_USAGE, 400, "the socket's path can't be used",
-        "The kernel takes 107 bytes in the path of a socket. Set GPOOL_SOCKET to a shorter path, \
-         for both `gpool up` and the other commands.";
-    SOCKET_NOT_OURS = 305, EXIT_NOT_PERMITTED, 403, "the socket's folder belongs to somebody else",
-        "Where there is no XDG_RUNTIME_DIR, your own server's socket is in a folder of yours that \
-         nobody else may enter. The folder that was found is not yours, or others may write to \
-         it; whoever made it could read your environment. Remove it, or set GPOOL_SOCKET.";
+        "The kernel takes 107 bytes in the path of a socket. `gpool up` needs 5 of them for the \
+         socket of its liveness check, which has .live behind that path. Set GPOOL_SOCKET to a \
+         shorter path, for both `gpool up` and the other commands.";
+    SOCKET_NOT_OURS = 305, EXIT_NOT_PERMITTED, 403, "the folder belongs to another user",
+        "Without XDG_RUNTIME_DIR your own server's socket is in /tmp/gpool-UID, a folder that \
+         only you can enter. `gpool up` uses no folder for its socket or its state that another \
+         user made where everybody may make files: that user could replace what lies in it. The \
+         other commands skip such a folder and use the machine's server. Name a folder of your \
+         own by --socket and --state-dir, or GPOOL_SOCKET and GPOOL_STATE_DIR. If the folder is \
+         yours and others may enter it: chmod 700.";
     BAD_ANSWER = 306, EXIT_OTHER, 502, "the answer was not understood",
         "What answers on the socket does not speak as a gpool server does, or is of another \
          version. Compare both lines of `gpool version`.";
